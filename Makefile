@@ -1,0 +1,33 @@
+# make run: the app on a sample model.  make test: every test.  make setup: .venv alone.
+# make check: ruff and mypy.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PORT ?= 8501
+PYTEST_ARGS ?=
+
+.PHONY: setup run test check
+
+setup: $(VENV)/.installed
+run: $(VENV)/.installed
+	$(BIN)/streamlit run app.py --server.port $(PORT)
+
+test: $(VENV)/.installed-dev check
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+$(VENV)/.installed: requirements.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Graph Workbench needs Python 3.11 or newer: make PYTHON=python3.11 setup")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
+	touch $@
+
+$(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	touch $@

@@ -1,0 +1,92 @@
+"""The optimizations, one a file; a file here is found by itself.
+
+A file that does not import is not skipped: `broken()` tells its error, the
+app shows it as a red card, and a test fails.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from workbench.errors import UserError
+from workbench.rewrite.passes import Pass
+
+LAYOUT_PREFIX = "layout_"
+PLACE_OF_LAYOUT = "layout"  # in a preset: where the chosen layout strategy goes
+
+
+class PassError(UserError):
+    """There is no such pass, preset or strategy; or its file does not import."""
+
+
+@cache
+def _discovered() -> tuple[Mapping[str, type[Pass]], Mapping[str, str]]:
+    found: dict[str, type[Pass]] = {}
+    faults: dict[str, str] = {}
+    for module in pkgutil.iter_modules(__path__):
+        try:
+            found[module.name] = _pass_in(module.name)
+        except Exception as error:  # any fault of a pass's file is shown, none stops the others
+            faults[module.name] = f"{type(error).__name__}: {error}"
+    return found, faults
+
+
+def _pass_in(name: str) -> type[Pass]:
+    module = importlib.import_module(f"{__name__}.{name}")
+    own = [c for _, c in inspect.getmembers(module, inspect.isclass) if c.__module__ == module.__name__]
+    classes = [c for c in own if issubclass(c, Pass)]
+    if len(classes) != 1:
+        raise PassError(f"passes/{name}.py must define one pass, a subclass of Pass, and defines {len(classes)}")
+    return classes[0]
+
+
+def all_passes() -> Mapping[str, type[Pass]]:
+    """Every pass by name, in the order of the names."""
+    return _discovered()[0]
+
+
+def broken() -> Mapping[str, str]:
+    """Files that do not import or hold no pass, each with its error."""
+    return _discovered()[1]
+
+
+def strategies() -> Mapping[str, type[Pass]]:
+    """The layout strategies by the name that `--layout` takes: "record-then-insert"."""
+    named = all_passes().items()
+    return {n.removeprefix(LAYOUT_PREFIX).replace("_", "-"): c for n, c in named if n.startswith(LAYOUT_PREFIX)}
+
+
+def find_pass(name: str) -> type[Pass]:
+    """The pass of that name. Raises PassError, with the names that there are."""
+    if name in broken():
+        raise PassError(f"pass '{name}' cannot be used, its file does not import: {broken()[name]}")
+    if name not in all_passes():
+        raise PassError(f"there is no pass '{name}'; there are: {', '.join(all_passes())}")
+    return all_passes()[name]
+
+
+@cache
+def presets() -> Mapping[str, Mapping]:
+    """The presets of presets.toml: each has a title and an ordered list of passes."""
+    return tomllib.loads((Path(__file__).parent / "presets.toml").read_text(encoding="utf-8"))
+
+
+def chosen(names: list[str] | None, preset: str, strategy: str | None) -> list[str]:
+    """Names of passes to run: those named, or the preset's, the layout strategy at its place (else last)."""
+    if names is None and preset not in presets():
+        raise PassError(f"there is no preset '{preset}'; there are: {', '.join(presets())}")
+    if strategy is not None and strategy not in strategies():
+        raise PassError(f"there is no layout strategy '{strategy}'; there are: {', '.join(strategies())}")
+    order = list(names) if names is not None else list(presets()[preset]["passes"])
+    layout = None if strategy is None else LAYOUT_PREFIX + strategy.replace("-", "_")
+    if layout is not None and PLACE_OF_LAYOUT not in order and layout not in order:
+        order.append(PLACE_OF_LAYOUT)
+    if layout is None:
+        return [name for name in order if name != PLACE_OF_LAYOUT]
+    return [layout if name == PLACE_OF_LAYOUT else name for name in order]

@@ -1,0 +1,136 @@
+"""Compute once, here, what does not depend on the model's inputs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from workbench.ir import Edit, Graph, Node, constant
+from workbench.ops import contract_of
+from workbench.ops.evaluate import CannotEvaluate, evaluate
+from workbench.rewrite import Example, Found, NoMatch, Pass, Refusal, Rule, option
+
+_RANDOM = frozenset(
+    {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout"}
+)
+
+
+def _folded(node: Node, results: tuple[np.ndarray, ...]) -> Edit:
+    named = zip(node.outputs, results, strict=False)
+    return Edit(remove=(node.name,), constants={name: constant(array, name) for name, array in named if name})
+
+
+def _size(graph: Graph, node: Node) -> int | None:
+    """Bytes of the results where their shapes are known; of ConstantOfShape from the shape that it is given."""
+    if node.op == "ConstantOfShape":
+        shape = graph.constants[node.inputs[0]].numpy()
+        return math.prod(int(d) for d in shape) * 4
+    sizes = [None if (t := graph.tensor_type(v)) is None else t.bytes for v in node.outputs if v]
+    return None if any(s is None for s in sizes) else sum(s for s in sizes if s is not None)
+
+
+def match_constant(graph: Graph, node: Node, options: FoldConstants) -> Found:
+    if any(v not in graph.constants for v in node.uses):
+        missing = next(v for v in node.uses if v not in graph.constants)
+        raise NoMatch(f"'{missing}', an operand of {node}, is not a constant")
+    if node.op_type in _RANDOM:
+        raise NoMatch(f"{node} gives other numbers each time")
+    if node.bodies or contract_of(node) is None:
+        raise NoMatch(f"{node} is not an operator that can be computed alone")
+    if any(graph.is_output(v) for v in node.outputs):
+        raise NoMatch(f"{node} makes an output of the graph")
+    size = _size(graph, node)
+    if size is not None and size > options.max_bytes:
+        raise NoMatch(f"the result of {node} would take {size:,} bytes; the bound is {options.max_bytes:,}")
+    try:
+        results = evaluate(node, [graph.constants[v].numpy() if v else None for v in node.inputs])
+    except CannotEvaluate as error:
+        raise NoMatch(str(error)) from None
+    total = sum(r.nbytes for r in results)
+    if total > options.max_bytes:
+        raise NoMatch(f"the result of {node} would take {total:,} bytes; the bound is {options.max_bytes:,}")
+    sentence = f"{node} depends on constants only; computed once, {total:,} bytes"
+    return Found(_folded(node, results), sentence, (node.name,))
+
+
+def match_shape(graph: Graph, node: Node, options: FoldConstants) -> Found:
+    type_ = graph.tensor_type(node.inputs[0])
+    shape = None if type_ is None else type_.static_shape
+    if shape is None:
+        raise NoMatch(f"the shape of '{node.inputs[0]}', which {node} asks for, is not fixed")
+    if any(graph.is_output(v) for v in node.outputs):
+        raise NoMatch(f"{node} makes an output of the graph")
+    asked = np.array(math.prod(shape) if node.op == "Size" else shape[node.attr("start", 0) : node.attr("end")])
+    sentence = f"{node} asks for the shape of '{node.inputs[0]}', which is always {list(shape)}"
+    return Found(_folded(node, (asked.astype(np.int64),)), sentence, (node.name,))
+
+
+@dataclass(frozen=True)
+class FoldConstants(Pass):
+    """Two cases:
+
+    - a node whose operands are all constants is computed here, once;
+    - Shape and Size of a value whose shape is always the same become that shape.
+
+    Must not act on random operators, on what makes an output of the graph, nor where the
+    result takes more than `max_bytes`: a small file that unfolds large weights stays small.
+
+    Source: the buddy compiler's plan, "constant folding", first and second kind.
+    """
+
+    title = "Fold constants"
+
+    max_bytes: int = option(16 * 2**20, "The largest result that is stored in place of a node, in bytes.", least=0)
+
+    rules = (
+        Rule(
+            "constant operands",
+            ("*",),
+            match_constant,
+            Example(
+                before="""g (float[2] x) => (float[2] y) <float[2] a = {1, 2}, float[2] b = {3, 4}> {
+                    c = Add(a, b)
+                    y = Mul(x, c)
+                }""",
+                after="g (float[2] x) => (float[2] y) <float[2] c = {4, 6}> { y = Mul(x, c) }",
+                sentences=("Add 'Add_c' depends on constants only; computed once, 8 bytes",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[2] x) => (float[2] y) <float[2] a = {1, 2}> { y = Mul(a, x) }",
+                    "'x', an operand of Mul 'Mul_y', is not a constant",
+                ),
+                Refusal(
+                    "g (float[1] x) => (float[4] y) <int64[1] s = {4}> { c = ConstantOfShape(s)  y = Add(x, c) }",
+                    "the result of ConstantOfShape 'ConstantOfShape_c' would take 16 bytes; the bound is 8",
+                    options={"max_bytes": 8},
+                ),
+                Refusal(
+                    "g (float[2] x) => (float[2] y) { c = RandomNormal<shape=[2]>()  y = Add(x, c) }",
+                    "RandomNormal 'RandomNormal_c' gives other numbers each time",
+                ),
+                Refusal(
+                    "g (float[2] x) => (float[2] y, float[2] z) <float[2] a = {1, 2}> { z = Neg(a)  y = Add(x, z) }",
+                    "Neg 'Neg_z' makes an output of the graph",
+                ),
+            ),
+        ),
+        Rule(
+            "fixed shape",
+            ("Shape", "Size"),
+            match_shape,
+            Example(
+                before="g (float[2,3] x) => (int64[2] y) { s = Shape(x)  y = Neg(s) }",
+                after="g (float[2,3] x) => (int64[2] y) <int64[2] s = {2, 3}> { y = Neg(s) }",
+                sentences=("Shape 'Shape_s' asks for the shape of 'x', which is always [2, 3]",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3] x) => (int64[2] y) { s = Shape(x)  y = Neg(s) }",
+                    "the shape of 'x', which Shape 'Shape_s' asks for, is not fixed",
+                ),
+            ),
+        ),
+    )

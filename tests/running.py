@@ -1,0 +1,38 @@
+"""Small helpers of the tests: a graph's outputs by ONNX Runtime, random inputs for it."""
+
+import numpy as np
+import onnxruntime
+from workbench.export import to_bytes
+
+from workbench.ir import Edit, Graph, from_text
+from workbench.ops.shapes import infer_types
+
+
+def typed(text: str) -> Graph:
+    """A graph from text, with the types of its values as loading finds them."""
+    graph = from_text(text)
+    found = {v: t for v, t in infer_types(graph, {}).items() if v not in graph.constants}
+    graph.apply(Edit(types=found))
+    return graph
+
+
+def outputs(graph: Graph, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """What ONNX Runtime, unoptimized, gives for the graph's export."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(to_bytes(graph), options)
+    return dict(zip(graph.outputs, session.run(list(graph.outputs), inputs), strict=True))
+
+
+def random_inputs(graph: Graph, seed: int = 0) -> dict[str, np.ndarray]:
+    """Standard normal numbers, or integers 0 and 1, of each input's type; a symbolic dim is 2."""
+    random = np.random.default_rng(seed)
+    made = {}
+    for name in graph.inputs:
+        type_ = graph.tensor_type(name)
+        shape = [d if isinstance(d, int) else 2 for d in type_.shape]
+        dtype = type_.dtype.numpy()
+        floating = np.issubdtype(dtype, np.floating)
+        made[name] = (random.standard_normal(shape) if floating else random.integers(0, 2, shape)).astype(dtype)
+    return made

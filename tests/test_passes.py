@@ -1,0 +1,108 @@
+"""Every rule and pass on its own examples: exact graph in, exact graph out, exact sentences; every refusal.
+
+A new pass in `passes/` is tested by being there.
+"""
+
+import numpy as np
+import pytest
+
+import passes
+from tests.running import outputs, random_inputs, typed
+from workbench.explain import explain_pass
+from workbench.ir import Graph, from_text, graph_text, to_text
+from workbench.layout.profile import load_profile
+from workbench.rewrite import NoMatch, run_pass, with_options
+
+PASSES = dict(passes.all_passes())
+EXAMPLES = [
+    pytest.param(cls, example, id=f"{name}-{i}")
+    for name, cls in PASSES.items()
+    for i, example in enumerate(cls.examples())
+]
+REFUSALS = [
+    pytest.param(cls, rule, refusal, id=f"{name}-{rule.name}-{i}")
+    for name, cls in PASSES.items()
+    for rule in cls.rules
+    for i, refusal in enumerate(rule.refusals)
+]
+
+
+def test_every_file_is_a_pass():
+    assert not passes.broken()
+    assert PASSES
+
+
+def run_example(cls, example):
+    graph = typed(example.before)
+    step = run_pass(with_options(cls, example.options), graph, load_profile(example.target), check_each=True)
+    return graph, step
+
+
+def without_names(graph: Graph) -> str:
+    """The text without node names, which an example does not state."""
+    lines = graph_text(graph).splitlines()
+    return "\n".join(line.partition("] ")[2] if line.lstrip().startswith("[") else line for line in lines)
+
+
+@pytest.mark.parametrize(("cls", "example"), EXAMPLES)
+def test_example(cls, example):
+    graph, step = run_example(cls, example)
+    assert tuple(r.sentence for r in step.rewrites) == example.sentences
+    expected = from_text(example.after)
+    assert sorted(without_names(graph).splitlines()) == sorted(without_names(expected).splitlines())
+    assert [n.op for n in graph.nodes] == [n.op for n in expected.nodes]
+
+
+@pytest.mark.parametrize(("cls", "example"), EXAMPLES)
+def test_example_plays_backward_and_forward(cls, example):
+    graph, step = run_example(cls, example)
+    after = to_text(graph)
+    for rewrite in reversed(step.rewrites):
+        graph.apply(rewrite.inverse)
+    assert to_text(graph) == to_text(from_text(example.before))
+    for rewrite in step.rewrites:
+        graph.apply(rewrite.edit)
+    assert to_text(graph) == after
+
+
+@pytest.mark.parametrize(("cls", "example"), EXAMPLES)
+def test_example_computes_the_same_at_every_rewrite(cls, example):
+    """Each rewrite alone keeps the outputs: any moment of a history can be run."""
+    graph = typed(example.before)
+    inputs = random_inputs(graph)
+    expected = outputs(graph, inputs)
+    for found in with_options(cls, example.options).rewrites(graph, load_profile(example.target)):
+        graph.apply(found.edit)
+        for name, array in outputs(graph, inputs).items():
+            np.testing.assert_allclose(array, expected[name], rtol=1e-5, atol=1e-6, err_msg=found.sentence)
+
+
+@pytest.mark.parametrize(("cls", "rule", "refusal"), REFUSALS)
+def test_refusal(cls, rule, refusal):
+    graph = typed(refusal.graph)
+    options = with_options(cls, refusal.options)
+    sentences = []
+    for node in graph.nodes:
+        if node.op not in rule.operators and "*" not in rule.operators:
+            continue
+        try:
+            found = rule.match(graph, node, options)
+        except NoMatch as no:
+            sentences.append(str(no))
+        else:
+            pytest.fail(f"the rule acts: {found.sentence}")
+    assert refusal.sentence in sentences
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_pass_explains_itself(name):
+    cls = PASSES[name]
+    text = explain_pass(cls)
+    assert cls.title in text
+    assert "Source:" in text or not cls.rules or cls.__doc__
+    for example in cls.examples():
+        for sentence in example.sentences:
+            assert sentence in text
+    for refusal in cls.refusals():
+        assert refusal.sentence in text
+    assert cls.examples(), "a pass shows at least one example"

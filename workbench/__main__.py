@@ -1,0 +1,228 @@
+"""The command line: `python -m workbench COMMAND`. The same engine and the same words as the app.
+
+Exit codes: 0 done and verified, or not asked to; 1 a verification failed;
+2 bad input; 3 done, but it could not be verified.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from workbench.errors import UserError
+from workbench.ir import EditError, IllFormedError, TextError
+
+DONE, FAILED, BAD_INPUT, UNVERIFIED = 0, 1, 2, 3
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; what it prints goes to stdout, an error as one sentence to stderr."""
+    parser = _parser()
+    chosen = parser.parse_args(arguments)
+    try:
+        return chosen.run(chosen)
+    except (UserError, EditError, IllFormedError, TextError) as error:
+        print(f"workbench: {_one_line(error)}", file=sys.stderr)
+        return BAD_INPUT
+    except MemoryError:
+        print("workbench: there is not enough memory for this; close other programs or use a smaller model", file=sys.stderr)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        print("workbench: stopped", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        return DONE
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+# ---- arguments -----------------------------------------------------------------------
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m workbench", description="See, check and measure every rewrite of a neural-network graph.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    command = _command(commands, "passes", "list every pass with its options", _passes)
+    command.add_argument("--json", action="store_true", help="print JSON")
+
+    command = _command(commands, "explain", "say what a pass does, with its examples", _explain)
+    command.add_argument("pass_name", metavar="PASS")
+
+    command = _command(commands, "inspect", "say what a model is", _inspect)
+    _model_arguments(command)
+    command.add_argument("--json", action="store_true", help="print JSON")
+
+    command = _command(commands, "optimize", "run passes over a model and write the result", _optimize)
+    _model_arguments(command)
+    command.add_argument("-o", "--output", required=True, metavar="OUT.onnx", help="the file to write")
+    which = command.add_mutually_exclusive_group()
+    which.add_argument("--passes", metavar="a,b,c", help="passes in order")
+    which.add_argument("--preset", metavar="NAME", help="a list of passes by name (default: default)")
+    command.add_argument("--target", default="cuda", metavar="NAME", help="target profile (default: cuda)")
+    command.add_argument("--layout", metavar="STRATEGY", help="layout strategy, such as greedy or record-then-insert")
+    command.add_argument("--option", action="append", default=[], metavar="pass.field=value", help="an option of a pass")
+    command.add_argument("--fix-dims", action="store_true", help="write the bound dims into the file as numbers")
+    _input_arguments(command)
+    command.add_argument("--no-verify", action="store_true", help="do not compare with the original")
+    command.add_argument("--report", metavar="R.json", help="write what each step did")
+
+    command = _command(commands, "verify", "compare two models on the same inputs", _verify)
+    command.add_argument("a", metavar="A.onnx", help="the original")
+    command.add_argument("b", metavar="B.onnx", help="the other")
+    _dims_argument(command)
+    _input_arguments(command)
+    command.add_argument("--json", action="store_true", help="print JSON")
+
+    command = _command(commands, "bench", "measure latency and memory", _bench)
+    command.add_argument("models", nargs="+", metavar="MODEL", help="one or several, measured in turns")
+    _dims_argument(command)
+    _input_arguments(command)
+    command.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    command.add_argument("--backend", choices=("torch", "onnxruntime"), default="torch")
+    command.add_argument("--dtype", choices=("float32", "float16", "bfloat16"), default="float32")
+    command.add_argument("--repeat", type=int, default=20, metavar="N", help="repetitions of each model (default: 20)")
+    command.add_argument("--json", metavar="R.json", help="write every number")
+    return parser
+
+
+def _command(commands: Any, name: str, help: str, run: Any) -> argparse.ArgumentParser:
+    command = commands.add_parser(name, help=help, description=help)
+    command.set_defaults(run=run)
+    return command
+
+
+def _model_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("model", nargs="?", metavar="MODEL", help=".onnx, .pt2 or ONNX text")
+    command.add_argument("--torch", metavar="package.module:factory", help="a torch program instead of a file")
+    _dims_argument(command)
+
+
+def _dims_argument(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--dims", default="", metavar="N=1,H=320", help="values of symbolic dims, for running and measuring")
+
+
+def _input_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--inputs", metavar="I.npz", help="inputs of your own (default: seeded)")
+    command.add_argument("--seed", type=int, default=0, help="seed of the inputs (default: 0)")
+
+
+def _dims(text: str) -> dict[str, int]:
+    dims = {}
+    for part in filter(None, (p.strip() for p in text.split(","))):
+        name, equals, value = part.partition("=")
+        if not equals or not name:
+            raise UserError(f"--dims takes name=number pairs such as N=1,H=320, not '{part}'")
+        try:
+            dims[name.strip()] = int(value)
+        except ValueError:
+            raise UserError(f"dim '{name}' must be a whole number, not '{value}'") from None
+    return dims
+
+
+def _options(pairs: Sequence[str]) -> dict[str, str]:
+    options = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise UserError(f"--option takes pass.field=value, not '{pair}'")
+        options[key] = value
+    return options
+
+
+def _load(chosen: argparse.Namespace) -> Any:
+    from workbench.load import load_model, load_torch
+
+    if (chosen.model is None) == (chosen.torch is None):
+        raise UserError("give either a model file or --torch package.module:factory")
+    dims = _dims(chosen.dims)
+    graph = load_torch(chosen.torch, dims) if chosen.torch else load_model(chosen.model, dims)
+    _warn(graph.warnings)
+    return graph
+
+
+def _warn(warnings: Sequence[str]) -> None:
+    for warning in warnings:
+        print(f"note: {_one_line(Exception(warning))}", file=sys.stderr)
+
+
+# ---- commands --------------------------------------------------------------------------
+
+
+def _passes(chosen: argparse.Namespace) -> int:
+    import passes as library
+    from workbench.api import pass_table
+
+    rows = pass_table()
+    if chosen.json:
+        print(json.dumps({"passes": rows, "presets": library.presets(), "broken": library.broken()}, indent=1))
+        return DONE
+    for row in rows:
+        print(f"{row['name']:<28} {row['title']}")
+        for field in row["options"]:
+            print(f"{'':<28}   {row['name']}.{field['name']} = {field['default']}: {field['help']}")
+    for name, preset in library.presets().items():
+        print(f"preset {name:<21} {preset['title']}: {', '.join(preset['passes'])}")
+    for name, fault in library.broken().items():
+        print(f"{name:<28} cannot be used, its file does not import: {fault}", file=sys.stderr)
+    return DONE
+
+
+def _explain(chosen: argparse.Namespace) -> int:
+    from workbench.api import explain
+
+    print(explain(chosen.pass_name), end="")
+    return DONE
+
+
+def _inspect(chosen: argparse.Namespace) -> int:
+    from workbench.cli import inspect_command
+
+    return inspect_command(_load(chosen), as_json=chosen.json)
+
+
+def _optimize(chosen: argparse.Namespace) -> int:
+    from workbench.cli import OptimizeRequest, optimize_command
+
+    request = OptimizeRequest(
+        output=chosen.output,
+        passes=None if chosen.passes is None else [name.strip() for name in chosen.passes.split(",") if name.strip()],
+        preset=chosen.preset or "default",
+        target=chosen.target,
+        layout=chosen.layout,
+        options=_options(chosen.option),
+        fix_dims=chosen.fix_dims,
+        inputs=chosen.inputs,
+        seed=chosen.seed,
+        verify=not chosen.no_verify,
+        report=chosen.report,
+    )
+    return optimize_command(_load(chosen), request)
+
+
+def _verify(chosen: argparse.Namespace) -> int:
+    from workbench.cli import verify_command
+    from workbench.load import load_model
+
+    dims = _dims(chosen.dims)
+    first, second = load_model(chosen.a, dims), load_model(chosen.b, dims)
+    return verify_command(first, second, inputs=chosen.inputs, seed=chosen.seed, as_json=chosen.json)
+
+
+def _bench(chosen: argparse.Namespace) -> int:
+    from workbench.cli import BenchRequest, bench_command
+    from workbench.load import load_model
+
+    dims = _dims(chosen.dims)
+    models = {path: load_model(path, dims) for path in chosen.models}
+    request = BenchRequest(chosen.device, chosen.backend, chosen.dtype, chosen.repeat, chosen.inputs, chosen.seed, chosen.json)
+    return bench_command(models, request)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,165 @@
+"""The library's verbs: load, inspect, optimize, explain, verify, measure, export.
+
+import workbench as wb
+graph = wb.load("model.onnx", dims={"N": 1})
+history = wb.optimize(graph, ["fold_batchnorm", "layout_greedy"], target="cuda")
+history[1].rewrites[0].sentence
+wb.verify(graph, history.graph)
+wb.measure({"before": graph, "after": history.graph}, device="cuda")
+wb.export(history.graph, "model.opt.onnx")
+"""
+
+from __future__ import annotations
+
+import inspect as _inspect
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import passes as library
+from workbench.ir import Graph
+from workbench.layout.profile import load_profile
+from workbench.pipeline import OnProgress, run_pipeline
+from workbench.rewrite import History, OptionError, Pass, with_options
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from workbench.export import ExportReport
+    from workbench.summary import Summary
+    from workbench.verify import Verdict, Verifier
+
+DEFAULT_TARGET = "cuda"
+DEFAULT_PRESET = "default"
+
+
+def load(source: str | Path, dims: Mapping[str, int] | None = None) -> Graph:
+    """A graph from an .onnx, .pt2 or ONNX text file; `dims` binds symbolic dims for running.
+
+    Raises LoadError with one sentence.
+    """
+    from workbench.load import load_model
+
+    return load_model(source, dims)
+
+
+def inspect(graph: Graph) -> Summary:
+    """Operators, parameters, FLOPs, inputs and outputs, layouts."""
+    from workbench.summary import summarize
+
+    return summarize(graph)
+
+
+def choose(
+    passes: Sequence[str] | None = None,
+    *,
+    preset: str = DEFAULT_PRESET,
+    layout: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> list[Pass]:
+    """The passes to run, with their options; `options` maps "pass.field" to a value.
+
+    Raises PassError or OptionError with one sentence.
+    """
+    names = library.chosen(None if passes is None else list(passes), preset, layout)
+    by_pass: dict[str, dict[str, Any]] = {name: {} for name in names}
+    for key, value in (options or {}).items():
+        name, dot, field = key.partition(".")
+        if not dot or name not in by_pass:
+            raise OptionError(
+                f"option '{key}' is for no pass that runs; write pass.field, the pass one of: {', '.join(names)}"
+            )
+        by_pass[name][field] = value
+    return [with_options(library.find_pass(name), by_pass[name]) for name in names]
+
+
+def optimize(
+    graph: Graph,
+    passes: Sequence[str] | None = None,
+    *,
+    preset: str = DEFAULT_PRESET,
+    target: str = DEFAULT_TARGET,
+    layout: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    verifier: Verifier | None = None,
+    on_progress: OnProgress | None = None,
+) -> History:
+    """Run passes over a copy of `graph`; `history.graph` is the result.
+
+    passes:   names in order, or None for those of `preset`.
+    layout:   a strategy ("greedy", "record-then-insert") beside them.
+    verifier: each step is then compared with the original, and a step that
+              fails is bisected to the rewrite that broke it.
+    """
+    after_step = None if verifier is None else verified_by(verifier)
+    chosen = choose(passes, preset=preset, layout=layout, options=options)
+    return run_pipeline(graph, chosen, load_profile(target), after_step=after_step, on_progress=on_progress)
+
+
+def verified_by(verifier: Verifier) -> Callable[[History], None]:
+    """What a pipeline calls after each step, so that the step carries a verdict."""
+    from workbench.verify import verify_step
+
+    return lambda history: verify_step(verifier, history)
+
+
+def explain(pass_name: str) -> str:
+    """The pass in words: its cases, options, each example before and after with its sentences, each refusal."""
+    from workbench.explain import explain_pass
+
+    return explain_pass(library.find_pass(pass_name))
+
+
+def verify(
+    original: Graph, optimized: Graph, *, inputs: Mapping[str, np.ndarray] | None = None, seed: int = 0
+) -> Verdict:
+    """Do both compute the same on the same inputs? The original's own file runs in ONNX Runtime."""
+    from workbench.verify import Verifier
+
+    with Verifier(original, inputs=inputs, seed=seed) as verifier:
+        return verifier.check(optimized)
+
+
+def measure(graphs: Graph | Mapping[str, Graph], *, device: str = "cpu", **options: Any) -> dict[str, Any]:
+    """Latency (ms) and memory (bytes) of one graph or several, interleaved; see `workbench.run.measure`."""
+    from workbench.run.measure import measure_models
+
+    named = {"model": graphs} if isinstance(graphs, Graph) else dict(graphs)
+    return measure_models(named, device=device, **options)
+
+
+def export(graph: Graph, path: str | Path, *, fix_dims: bool = False) -> ExportReport:
+    """Write the graph as ONNX that any runtime can run."""
+    from workbench.export import export_onnx
+
+    return export_onnx(graph, path, fix_dims=fix_dims)
+
+
+def pass_table() -> list[dict[str, Any]]:
+    """Every pass: name, title, first paragraph, options, strategy name, presets that hold it."""
+    strategy_of = {cls: name for name, cls in library.strategies().items()}
+    rows = []
+    for name, cls in library.all_passes().items():
+        rows.append(
+            {
+                "name": name,
+                "title": cls.title,
+                "summary": (_inspect.getdoc(cls) or "").partition("\n\n")[0],
+                "bit_equal": cls.bit_equal,
+                "strategy": strategy_of.get(cls),
+                "presets": [p for p, table in library.presets().items() if name in table["passes"]],
+                "options": option_table(cls),
+                "rules": [rule.name for rule in cls.rules],
+            }
+        )
+    return rows
+
+
+def option_table(cls: type[Pass]) -> list[dict[str, Any]]:
+    """The pass's options: name, type, default, help."""
+    import dataclasses
+
+    return [
+        {"name": f.name, "type": str(f.type), "default": f.default, "help": f.metadata.get("help", "")}
+        for f in dataclasses.fields(cls)
+    ]

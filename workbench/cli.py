@@ -1,0 +1,232 @@
+"""What the commands print. Arguments are read in `__main__`, work is done by `api`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import UserError
+from workbench.ir import Graph
+from workbench.pipeline import Progress
+from workbench.rewrite import History, Step
+
+DONE, FAILED, UNVERIFIED = 0, 1, 3
+
+
+@dataclass(frozen=True)
+class OptimizeRequest:
+    """The words of `optimize`, as the command line gives them."""
+
+    output: str
+    passes: list[str] | None
+    preset: str
+    target: str
+    layout: str | None
+    options: Mapping[str, str]
+    fix_dims: bool
+    inputs: str | None
+    seed: int
+    verify: bool
+    report: str | None
+
+
+def inspect_command(graph: Graph, *, as_json: bool) -> int:
+    from workbench.api import inspect
+
+    found = inspect(graph)
+    if as_json:
+        print(json.dumps(found.as_dict(), indent=1))
+        return DONE
+    print(f"{found.name}: {found.nodes:,} nodes, opset {found.opset}, {found.parameters:,} parameters in {megabytes(found.weight_bytes)}")
+    more = f" (and {found.unknown_flops:,} operators of unknown cost)" if found.unknown_flops else ""
+    print(f"one run: {found.flops / 1e9:,.3f} GFLOP{more}")
+    print(f"transposes: {found.transposes:,}, moving {found.elements_moved:,} elements")
+    print(f"values: {found.cnn_values:,} CNN, {found.tensor_values:,} Tensor")
+    for kind, values in (("input", found.inputs), ("output", found.outputs)):
+        for value in values:
+            bound = f", run with {value.bound}" if value.bound != value.type else ""
+            print(f"{kind} {value.name}: {value.type} {value.layout}{bound}")
+    if found.dims:
+        print("dims: " + ", ".join(f"{name}={size}" for name, size in found.dims.items()) + "  (bind others with --dims)")
+    print("operators: " + ", ".join(f"{op} {count:,}" for op, count in found.operators.items()))
+    if found.not_native:
+        print("left to ONNX Runtime by the torch executor: " + ", ".join(found.not_native))
+    return DONE
+
+
+def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
+    from workbench.api import export, optimize
+
+    if _same_file(graph.source, request.output):
+        raise UserError(f"'{request.output}' is the model itself; write the result to another file")
+    words: dict[str, Any] = {
+        "passes": request.passes,
+        "preset": request.preset,
+        "target": request.target,
+        "layout": request.layout,
+        "options": request.options,
+        "on_progress": _progress(),
+    }
+    if request.verify:
+        with _verifier(graph, request.inputs, request.seed) as verifier:
+            history = optimize(graph, verifier=verifier, **words)
+            if verifier.settled:
+                settled = ", ".join(f"{name}={size}" for name, size in verifier.settled.items())
+                print(f"note: the model runs with {settled}, found by trying", file=sys.stderr)
+    else:
+        history = optimize(graph, **words)
+    _clear_progress()
+    _print_steps(history)
+    written = export(history.graph, request.output, fix_dims=request.fix_dims)
+    print(f"wrote {request.output}, {megabytes(written.bytes)}; checked: {', '.join(written.checks)}")
+    if request.report:
+        _write_json(request.report, {"model": graph.name, "output": request.output, **history.report()})
+    return _exit_code(history)
+
+
+def verify_command(first: Graph, second: Graph, *, inputs: str | None, seed: int, as_json: bool) -> int:
+    from workbench.run.inputs import read_inputs
+    from workbench.verify import verify_files
+
+    own = None if inputs is None else read_inputs(inputs, first)
+    verdict = verify_files(first, second, own, seed)
+    if as_json:
+        fields = ("ok", "max_abs_error", "max_rel_error", "bit_equal", "sentence", "seconds")
+        print(json.dumps({name: getattr(verdict, name) for name in fields}, indent=1))
+    else:
+        print(f"{verdict_word(verdict.ok)}: {verdict.sentence}")
+    return {True: DONE, False: FAILED, None: UNVERIFIED}[verdict.ok]
+
+
+@dataclass(frozen=True)
+class BenchRequest:
+    """The words of `bench`."""
+
+    device: str
+    backend: str
+    dtype: str
+    repeat: int
+    inputs: str | None
+    seed: int
+    json: str | None
+
+
+def bench_command(models: Mapping[str, Graph], request: BenchRequest) -> int:
+    from workbench.run.inputs import read_inputs
+    from workbench.run.measure import measure_models
+
+    if request.repeat < 1:
+        raise UserError(f"--repeat must be at least 1, not {request.repeat}")
+    first = next(iter(models.values()))
+    own = None if request.inputs is None else read_inputs(request.inputs, first)
+    found = measure_models(
+        models,
+        device=request.device,
+        backend=request.backend,
+        dtype=request.dtype,
+        repeat=request.repeat,
+        inputs=own,
+        seed=request.seed,
+    )
+    _print_bench(found)
+    if request.json:
+        _write_json(request.json, found)
+    return DONE
+
+
+# ---- printing ---------------------------------------------------------------------------
+
+
+def megabytes(size: int) -> str:
+    return f"{size / 1e6:,.2f} MB"
+
+
+def verdict_word(ok: bool | None) -> str:
+    return {True: "equal", False: "NOT EQUAL", None: "not verified"}[ok]
+
+
+def _verifier(graph: Graph, inputs: str | None, seed: int) -> Any:
+    from workbench.run.inputs import read_inputs
+    from workbench.verify import Verifier
+
+    return Verifier(graph, None if inputs is None else read_inputs(inputs, graph), seed)
+
+
+def _same_file(source: str | None, output: str) -> bool:
+    return source is not None and Path(output).exists() and Path(source).resolve() == Path(output).resolve()
+
+
+def _print_steps(history: History) -> None:
+    header = ("#", "step", "rewrites", "nodes", "transposes", "elements moved", "max error", "verdict", "seconds")
+    rows = [header, *(_row(index, step) for index, step in enumerate(history.steps))]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(header))]
+    for row in rows:
+        cells = (cell.ljust(w) if i in (1, 7) else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True)))
+        print("  ".join(cells).rstrip())
+    for step in history.steps:
+        if step.verdict is not None and step.verdict.ok is not True:
+            print(f"{step.pass_name}: {verdict_word(step.verdict.ok)}: {step.verdict.sentence}")
+        if step.broken_by is not None:
+            print(f"{step.pass_name}: rewrite {step.broken_by + 1} of {len(step.rewrites)} broke it: {step.rewrites[step.broken_by].sentence}")
+
+
+def _row(index: int, step: Step) -> tuple[str, ...]:
+    verdict = step.verdict
+    error = "" if verdict is None or verdict.max_rel_error is None else error_text(verdict)
+    return (
+        str(index),
+        step.pass_name,
+        f"{len(step.rewrites):,}" if index else "-",
+        f"{step.after.nodes:,}",
+        f"{step.after.transposes:,}",
+        f"{step.after.elements_moved:,}",
+        error,
+        "" if verdict is None else verdict_word(verdict.ok),
+        f"{step.seconds:.2f}",
+    )
+
+
+def error_text(verdict: Any) -> str:
+    """The error as tables show it: "bit-equal", or the largest relative error."""
+    if verdict.bit_equal:
+        return "bit-equal"
+    return "-" if verdict.max_rel_error is None else f"{verdict.max_rel_error:.1e}"
+
+
+def _exit_code(history: History) -> int:
+    if history.failed is not None:
+        return FAILED
+    return UNVERIFIED if history.unverified is not None else DONE
+
+
+def _write_json(path: str, content: Any) -> None:
+    try:
+        Path(path).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"'{path}' cannot be written: {error.strerror or error}") from None
+
+
+def _progress() -> Any:
+    """A line on a terminal; nothing where stderr is a file."""
+    if not sys.stderr.isatty():
+        return None
+
+    def show(progress: Progress) -> None:
+        if progress.rewrites % 50 == 0:
+            words = f"{progress.index + 1}/{progress.count} {progress.pass_name}: {progress.rewrites:,} rewrites"
+            print(f"\r\033[K{words}", end="", file=sys.stderr, flush=True)
+
+    return show
+
+
+def _clear_progress() -> None:
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr)
+
+
+def _print_bench(found: Mapping[str, Any]) -> None:
+    print(json.dumps(found, indent=1)[:2000])

@@ -1,0 +1,45 @@
+"""A pass in words, from its own docstring, options and examples."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import textwrap
+
+from workbench.ir import from_text, graph_text
+from workbench.rewrite import Example, Pass
+
+
+def explain_pass(cls: type[Pass]) -> str:
+    """What `python -m workbench explain` prints and the documentation holds, as plain text."""
+    parts = [f"{cls().name}: {cls.title}", inspect.getdoc(cls) or "", _options(cls)]
+    for rule in cls.rules:
+        parts.append(_example(f"Rule: {rule.name}", rule.example))
+        parts.extend(f"Not here: {refusal.sentence}." for refusal in rule.refusals)
+    parts.extend(_example(example.title, example) for example in cls.own_examples)
+    if cls.bit_equal:
+        parts.append("Results are equal to the last bit.")
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _options(cls: type[Pass]) -> str:
+    lines = [f"  {cls().name}.{f.name} = {f.default}: {f.metadata['help']}" for f in dataclasses.fields(cls)]
+    return "\n".join(["Options:", *lines]) if lines else ""
+
+
+def _example(title: str, example: Example) -> str:
+    return "\n".join(
+        [
+            title or "Example",
+            "  before:",
+            shown(example.before),
+            "  after:",
+            shown(example.after),
+            *(f"  - {sentence}" for sentence in example.sentences),
+        ]
+    )
+
+
+def shown(text: str) -> str:
+    """An example's graph as the printer writes it, indented."""
+    return textwrap.indent(graph_text(from_text(text)).strip(), "    ")

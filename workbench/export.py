@@ -1,0 +1,176 @@
+"""A graph becomes an ONNX file that any runtime can run: whole, checked, and put in place at once."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import onnx
+from onnx import TensorProto
+
+from workbench.errors import UserError
+from workbench.ir import Constant, Graph
+from workbench.ir.wire import THIS_FILE, without_weights, write_model
+from workbench.load.checks import every_tensor
+from workbench.load.dims import fix_dims as with_fixed_dims
+from workbench.ops.channels_last import DOMAIN
+from workbench.ops.npu import with_own_functions
+from workbench.ops.shapes import infer_types
+
+LARGEST_FILE = 2**31 - 2**20  # bytes; protobuf's limit, less room for the structure
+ALIGNMENT = 4096  # bytes; a page, so that external weights can be mapped one by one
+
+
+class ExportError(UserError):
+    """The graph cannot be written; the message is one sentence for the user."""
+
+
+@dataclass(frozen=True)
+class ExportReport:
+    """What was written. bytes: of all files together. checks: what the file has passed, or why not."""
+
+    path: Path
+    bytes: int
+    sha256: str
+    files: tuple[Path, ...]
+    checks: tuple[str, ...]
+
+
+def export_onnx(
+    graph: Graph,
+    path: str | Path,
+    *,
+    fix_dims: bool = False,
+    external_data: bool | None = None,
+    check: bool = True,
+) -> ExportReport:
+    """Write the graph to `path`.
+
+    fix_dims:      put the values of `graph.dims` in place of the symbolic dims.
+    external_data: weights in a file beside it (None: where it would be over 2 GB).
+    Everything is written and checked in a folder of its own and then moved, so a
+    failure leaves what was there. Raises ExportError.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise ExportError(f"{path} is a folder; name a file in it, such as {path / 'model.onnx'}")
+    whole = complete(with_fixed_dims(graph, graph.dims) if fix_dims else graph)
+    model, weights = without_weights(whole)
+    beside = sum(w.nbytes for w in weights) > LARGEST_FILE if external_data is None else external_data
+    try:
+        with tempfile.TemporaryDirectory(prefix=".graph-workbench-", dir=path.parent) as folder:
+            draft = Path(folder) / path.name
+            digest = _write(draft, model, weights, beside)
+            checks = _check(draft, whole) if check else ()
+            size = sum(file.stat().st_size for file in draft.parent.iterdir())
+            names = sorted((file.name for file in draft.parent.iterdir()), key=lambda name: name == path.name)
+            for name in names:  # the model last: it is never there without its weights
+                os.replace(draft.parent / name, path.parent / name)
+    except OSError as error:
+        raise ExportError(f"{path} cannot be written: {error.strerror or error}") from None
+    return ExportReport(path, size, digest, tuple(path.parent / name for name in reversed(names)), checks)
+
+
+def to_bytes(graph: Graph) -> bytes:
+    """The whole model as an ONNX file's bytes, its weights inside."""
+    out = io.BytesIO()
+    write_model(out, *without_weights(complete(graph)))
+    return out.getvalue()
+
+
+# ---- what a file needs beyond the graph --------------------------------------------
+
+
+def complete(graph: Graph) -> Graph:
+    """The graph with the bodies of our operators that it calls, every import, and types of its outputs."""
+    try:
+        return _with_output_types(with_own_functions(graph))
+    except KeyError as error:
+        called = f"{DOMAIN}.{error.args[0]}"
+        raise ExportError(f"operator '{called}' has no body, so no other runtime could run the file") from None
+
+
+def _with_output_types(graph: Graph) -> Graph:
+    """Outputs must say their type; one that does not gets what inference finds, its dims symbolic."""
+    bare = [v for v in graph.outputs if graph.type(v) is None or (graph.tensor_type(v) and graph.shape(v) is None)]
+    if not bare:
+        return graph
+    inferred = infer_types(graph, {})
+    types = {**graph.types, **{v: inferred[v] for v in bare if v in inferred}}
+    return Graph(
+        name=graph.name,
+        inputs=graph.inputs,
+        outputs=graph.outputs,
+        nodes=graph.nodes,
+        constants=graph.constants,
+        types=types,
+        opset_imports=graph.opset_imports,
+        functions=graph.functions,
+        metadata=graph.metadata,
+        source=graph.source,
+        dims=graph.dims,
+        warnings=graph.warnings,
+    )
+
+
+# ---- writing and checking ----------------------------------------------------------------
+
+
+class _Hashed:
+    """A file that is hashed as it is written."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._digest = hashlib.sha256()
+
+    def write(self, data: bytes) -> int:
+        self._digest.update(data)
+        return self._file.write(data)
+
+    @property
+    def sha256(self) -> str:
+        return self._digest.hexdigest()
+
+
+def _write(path: Path, model: onnx.ModelProto, weights: list[Constant], beside: bool) -> str:
+    """Write the model, with its weights inside or beside it; the SHA-256 of the `.onnx` file."""
+    if beside:
+        _write_beside(path.with_name(path.name + ".data"), model, weights)
+    with open(path, "wb") as file:
+        hashed = _Hashed(file)
+        write_model(hashed, model, weights)  # type: ignore[arg-type]
+    return hashed.sha256
+
+
+def _write_beside(path: Path, model: onnx.ModelProto, weights: list[Constant]) -> None:
+    with open(path, "wb") as file:
+        for tensor in every_tensor(model):
+            entries: Mapping[str, str] = {entry.key: entry.value for entry in tensor.external_data}
+            if entries.get("location") != THIS_FILE:
+                continue
+            weight = weights[int(entries["offset"])]
+            file.write(b"\0" * (-file.tell() % ALIGNMENT if weight.nbytes >= ALIGNMENT else -file.tell() % 64))
+            place = {"location": path.name, "offset": str(file.tell()), "length": str(weight.nbytes)}
+            file.write(weight.tobytes())
+            del tensor.external_data[:]
+            for key, text in place.items():
+                tensor.external_data.add(key=key, value=text)
+            tensor.data_location = TensorProto.EXTERNAL
+
+
+def _check(path: Path, graph: Graph) -> tuple[str, ...]:
+    bare = [v for v in (*graph.inputs, *graph.outputs) if (t := graph.tensor_type(v)) is not None and t.shape is None]
+    if bare:
+        return (f"onnx.checker not run: it demands every input's and output's rank, and that of '{bare[0]}' is open",)
+    try:
+        onnx.checker.check_model(str(path), full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise ExportError(f"the graph is not valid ONNX, and nothing was written: {reason}") from None
+    return ("onnx.checker",)

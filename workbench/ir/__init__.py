@@ -1,0 +1,43 @@
+"""The graph: nodes, values, edits, text. Everything else stands on this room and it on nothing of ours."""
+
+from workbench.ir.check import IllFormedError, breaches, check
+from workbench.ir.edit import Edit, EditError
+from workbench.ir.graph import Graph
+from workbench.ir.node import AttrRef, Function, Node
+from workbench.ir.text import TextError, from_text, graph_text, to_text
+from workbench.ir.types import (
+    Constant,
+    DataType,
+    OpaqueType,
+    TensorType,
+    ValueType,
+    constant,
+    constant_shape,
+    constant_type,
+    lazy_constant,
+)
+
+__all__ = [
+    "AttrRef",
+    "Constant",
+    "DataType",
+    "Edit",
+    "EditError",
+    "Function",
+    "Graph",
+    "IllFormedError",
+    "Node",
+    "OpaqueType",
+    "TensorType",
+    "TextError",
+    "ValueType",
+    "breaches",
+    "check",
+    "constant",
+    "constant_shape",
+    "constant_type",
+    "from_text",
+    "graph_text",
+    "lazy_constant",
+    "to_text",
+]

@@ -1,0 +1,42 @@
+"""Is a graph well formed? A table of claims, each with the sentence that a breach gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from workbench.ir.graph import Graph
+
+
+class IllFormedError(ValueError):
+    """The graph breaks one of the claims below; the message says which and where."""
+
+
+def check(graph: Graph) -> None:
+    """Raise IllFormedError for the first breach in the graph, its bodies or its functions."""
+    for breach in breaches(graph):
+        raise IllFormedError(breach)
+
+
+def breaches(graph: Graph, outside: frozenset[str] = frozenset()) -> Iterator[str]:
+    """Every breach, one sentence each. `outside`: values that a body may capture."""
+    made = set(outside) | set(graph.inputs) | set(graph.constants)
+    if len(set(graph.inputs)) != len(graph.inputs):
+        yield f"graph '{graph.name}' has two inputs of one name"
+    produced: set[str] = set()
+    for node in graph.nodes:
+        for value in node.inputs:
+            if value and value not in made:
+                yield f"{node} reads '{value}', which nothing before it makes"
+        for value in filter(None, node.outputs):
+            if value in produced or value in graph.inputs or value in graph.constants:
+                yield f"value '{value}' is made twice, the second time by {node}"
+            produced.add(value)
+        for body in node.bodies.values():
+            yield from breaches(body, frozenset(made))
+        made.update(filter(None, node.outputs))
+    for value in graph.outputs:
+        if value not in made:
+            yield f"output '{value}' of graph '{graph.name}' is made by nothing"
+    for function in graph.functions.values():
+        yield from breaches(function.graph)
+

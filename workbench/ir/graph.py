@@ -1,0 +1,415 @@
+"""The graph: nodes in topological order, constants, types, and who makes and reads each value.
+
+Only `apply` changes a graph. It costs as much as the edit is large, whatever
+the size of the graph.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from workbench.ir.edit import Edit, EditError
+from workbench.ir.node import Function, Node
+from workbench.ir.types import Constant, TensorType, ValueType, constant_type
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Graph:
+    """A network, or the body of a control-flow node or function."""
+
+    def __init__(
+        self,
+        *,
+        name: str = "graph",
+        inputs: Sequence[str] = (),
+        outputs: Sequence[str] = (),
+        nodes: Iterable[Node] = (),
+        constants: Mapping[str, Constant] | None = None,
+        types: Mapping[str, ValueType] | None = None,
+        opset_imports: Mapping[str, int] | None = None,
+        functions: Mapping[tuple[str, str, str], Function] | None = None,
+        metadata: Mapping[str, str] | None = None,
+        source: str | None = None,
+        dims: Mapping[str, int] | None = None,
+        bound_types: Mapping[str, TensorType] | None = None,
+        warnings: Sequence[str] = (),
+    ) -> None:
+        """`source`, `dims`, `bound_types` and `warnings` are what loading notes: the file as the
+        user gave it, the values bound to symbolic dims for running, the types that follow from
+        them (for costs), and what to tell the user."""
+        self.name = name
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(outputs)
+        self.opset_imports = dict(opset_imports or {})
+        self.functions = dict(functions or {})
+        self.metadata = dict(metadata or {})
+        self.source = source
+        self.dims = dict(dims or {})
+        self.bound_types = dict(bound_types or {})
+        self.warnings = tuple(warnings)
+        self._constants: dict[str, Constant] = dict(constants or {})
+        self._types: dict[str, ValueType] = dict(types or {})
+        self._nodes: dict[str, Node] = {}
+        self._rank: dict[str, float] = {}
+        self._ranks: list[float] = []
+        self._producer: dict[str, str] = {}
+        self._users: dict[str, dict[str, None]] = {}
+        self._sorted: tuple[Node, ...] | None = None
+        for rank, node in enumerate(nodes):
+            self._link(node, float(rank))
+
+    # ---- reading -------------------------------------------------------------
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """All nodes in topological order."""
+        if self._sorted is None:
+            self._sorted = tuple(sorted(self._nodes.values(), key=lambda node: self._rank[node.name]))
+        return self._sorted
+
+    @property
+    def constants(self) -> Mapping[str, Constant]:
+        return self._constants
+
+    @property
+    def types(self) -> Mapping[str, ValueType]:
+        """Types of inputs and computed values; a constant's type is its own."""
+        return self._types
+
+    def node(self, name: str) -> Node:
+        return self._nodes[name]
+
+    def find(self, name: str) -> Node | None:
+        return self._nodes.get(name)
+
+    def __contains__(self, node_name: str) -> bool:
+        return node_name in self._nodes
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def producer(self, value: str) -> Node | None:
+        """The node that makes `value`; None for inputs, constants and unknown names."""
+        name = self._producer.get(value)
+        return None if name is None else self._nodes[name]
+
+    def users(self, value: str) -> tuple[Node, ...]:
+        """The nodes that read `value`, in topological order; those whose bodies capture it too."""
+        names = self._users.get(value, ())
+        return tuple(self._nodes[n] for n in sorted(names, key=self._rank.__getitem__))
+
+    def is_output(self, value: str) -> bool:
+        return value in self.outputs
+
+    def has_value(self, value: str) -> bool:
+        return value in self._producer or value in self._constants or value in self.inputs
+
+    def constant(self, value: str) -> Constant | None:
+        return self._constants.get(value)
+
+    def type(self, value: str) -> ValueType | None:
+        tensor = self._constants.get(value)
+        return constant_type(tensor) if tensor is not None else self._types.get(value)
+
+    def tensor_type(self, value: str) -> TensorType | None:
+        """The type where it is a tensor's, else None."""
+        found = self.type(value)
+        return found if isinstance(found, TensorType) else None
+
+    def shape(self, value: str) -> tuple | None:
+        found = self.tensor_type(value)
+        return None if found is None else found.shape
+
+    def rank_of(self, value: str) -> int | None:
+        shape = self.shape(value)
+        return None if shape is None else len(shape)
+
+    def values(self) -> Iterator[str]:
+        """Every value name: inputs, constants, outputs of nodes."""
+        yield from self.inputs
+        yield from self._constants
+        yield from self._producer
+
+    @property
+    def captured(self) -> tuple[str, ...]:
+        """For a body: the values that it reads from outside."""
+        names = dict.fromkeys(v for node in self.nodes for v in node.uses if not self.has_value(v))
+        names.update(dict.fromkeys(v for v in self.outputs if not self.has_value(v)))
+        return tuple(names)
+
+    def fresh(self, base: str, taken: Iterable[str] = ()) -> str:
+        """A name that no value and no node has yet: `base`, `base_1`, ..."""
+        taken = set(taken)
+        name, count = base, 0
+        while name in taken or name in self._nodes or self.has_value(name):
+            count += 1
+            name = f"{base}_{count}"
+        return name
+
+    def copy(self) -> Graph:
+        """An independent graph; the nodes and constants, which never change, are shared."""
+        return self._rebuilt(self.nodes, self.outputs)
+
+    def with_captures_renamed(self, names: Mapping[str, str]) -> Graph:
+        """A body that reads `names[v]` where it captured v."""
+        outside = {old: new for old, new in names.items() if not self.has_value(old)}
+        if not outside:
+            return self
+        nodes = [node.with_values_renamed(outside) for node in self.nodes]
+        return self._rebuilt(nodes, [outside.get(v, v) for v in self.outputs])
+
+    def _rebuilt(self, nodes: Iterable[Node], outputs: Sequence[str]) -> Graph:
+        return Graph(
+            name=self.name,
+            inputs=self.inputs,
+            outputs=outputs,
+            nodes=nodes,
+            constants=self._constants,
+            types=self._types,
+            opset_imports=self.opset_imports,
+            functions=self.functions,
+            metadata=self.metadata,
+            source=self.source,
+            dims=self.dims,
+            bound_types=self.bound_types,
+            warnings=self.warnings,
+        )
+
+    # ---- writing -------------------------------------------------------------
+
+    def apply(self, edit: Edit) -> Edit:
+        """Carry the edit out and return its inverse.
+
+        Raises EditError, and leaves the graph as it was, where the edit names
+        what is not there, makes a value twice, or closes a cycle.
+        """
+        gone, come = self._lowered(edit)
+        self._check_lowered(edit, gone, come)
+        touched = {v for n in (*gone.values(), *come.values()) for v in (*n.uses, *n.outputs) if v}
+        touched |= {*edit.constants, *edit.types}
+        constants_before = {v: self._constants.get(v) for v in touched}
+        types_before = {v: self._types.get(v) for v in touched}
+        ranks_before = {name: self._rank[name] for name in gone}
+
+        for node in gone.values():
+            self._unlink(node)
+        self._set_ranks({name: rank for name, rank in edit.ranks.items() if name in self._nodes})
+        moved = self._place(come, {**edit.ranks, **{n: r for n, r in ranks_before.items() if n in come}})
+        if moved is None:
+            for node in gone.values():
+                self._link(node, ranks_before[node.name])
+            raise EditError(f"the edit would make a cycle through {next(iter(come.values()))}")
+        self._set(self._constants, edit.constants)
+        self._set(self._types, edit.types)
+        self._drop_unused(touched)
+        return Edit(
+            remove=tuple(come),
+            insert=tuple(gone.values()),
+            constants=_restoring(constants_before, self._constants),
+            types=_restoring(types_before, self._types),
+            ranks={**moved, **ranks_before},
+        )
+
+    def _lowered(self, edit: Edit) -> tuple[dict[str, Node], dict[str, Node]]:
+        """`replace` spelled out: the nodes that go and the nodes that come."""
+        for name in edit.remove:
+            if name not in self._nodes:
+                raise EditError(f"there is no node '{name}' to remove")
+        gone = {name: self._nodes[name] for name in edit.remove}
+        come: dict[str, Node] = {}
+        for node in edit.insert:
+            if not node.name:
+                raise EditError(f"a new {node.op_type} has no name")
+            if node.name in come or (node.name in self._nodes and node.name not in gone):
+                raise EditError(f"there is a node '{node.name}' already")
+            come[node.name] = node
+        for old, new in _followed(edit.replace).items():
+            self._replace_value(old, new, gone, come)
+        return gone, come
+
+    def _replace_value(self, old: str, new: str, gone: dict[str, Node], come: dict[str, Node]) -> None:
+        if old in self.outputs:
+            new_maker = next((n for n in come.values() if new in n.outputs), None)
+            if new_maker is None:
+                maker_name = self._producer.get(new)
+                new_maker = self._nodes[maker_name] if maker_name and maker_name not in gone else None
+            if new_maker is None or new in self.outputs:
+                identity = Node("Identity", (new,), (old,), name=self.fresh(f"{old}_is", come))
+                come[identity.name] = identity
+                return
+            renamed = new_maker.replace(outputs=tuple(old if v == new else v for v in new_maker.outputs))
+            self._stage(renamed, gone, come)
+            old, new = new, old
+        readers = [n for n in self._users.get(old, ()) if n not in gone]
+        for reader in [*readers, *come]:
+            node = come.get(reader) or self._nodes[reader]
+            changed = node.with_values_renamed({old: new})
+            if changed is not node:
+                self._stage(changed, gone, come)
+
+    def _stage(self, node: Node, gone: dict[str, Node], come: dict[str, Node]) -> None:
+        if node.name not in come:
+            gone[node.name] = self._nodes[node.name]
+        come[node.name] = node
+
+    def _check_lowered(self, edit: Edit, gone: Mapping[str, Node], come: Mapping[str, Node]) -> None:
+        vanished = {v for node in gone.values() for v in node.outputs if v}
+        vanished |= {v for v, tensor in edit.constants.items() if tensor is None and v in self._constants}
+        appeared: set[str] = set()
+        for node in come.values():
+            for value in filter(None, node.outputs):
+                if value in appeared or (self.has_value(value) and value not in vanished):
+                    raise EditError(f"value '{value}' would be made twice, the second time by {node}")
+                appeared.add(value)
+        new_constants = {v for v, tensor in edit.constants.items() if tensor is not None}
+        for node in come.values():
+            for value in node.uses:
+                if value in appeared or value in new_constants:
+                    continue
+                if value in vanished or not self.has_value(value):
+                    raise EditError(f"{node} would read '{value}', which nothing makes")
+        for value in vanished - appeared - new_constants:
+            readers = [n for n in self._users.get(value, ()) if n not in gone]
+            if readers or value in self.outputs:
+                reader = f"node '{readers[0]}'" if readers else "the graph's outputs"
+                raise EditError(f"value '{value}' would vanish while {reader} still need it")
+
+    def _link(self, node: Node, rank: float) -> None:
+        self._nodes[node.name] = node
+        self._rank[node.name] = rank
+        insort(self._ranks, rank)
+        for value in filter(None, node.outputs):
+            self._producer[value] = node.name
+        for value in node.uses:
+            self._users.setdefault(value, {})[node.name] = None
+        self._sorted = None
+
+    def _unlink(self, node: Node) -> None:
+        del self._nodes[node.name]
+        self._ranks.pop(bisect_left(self._ranks, self._rank.pop(node.name)))
+        for value in filter(None, node.outputs):
+            del self._producer[value]
+        for value in node.uses:
+            readers = self._users[value]
+            del readers[node.name]
+            if not readers:
+                del self._users[value]
+        self._sorted = None
+
+    def _place(self, come: Mapping[str, Node], wanted: Mapping[str, float]) -> dict[str, float] | None:
+        """Link new nodes at topological places, each just before its first reader.
+
+        Returns the former ranks of nodes that had to move for it, or None,
+        with nothing linked, where there is a cycle.
+        """
+        for name in come.keys() & wanted.keys():
+            self._link(come[name], wanted[name])
+        fresh = [node for name, node in come.items() if name not in wanted]
+        ceiling: dict[str, float] = {}
+        for node in reversed(fresh):
+            readers = {u for v in node.outputs if v for u in self._users.get(v, ())}
+            later = (ceiling[n.name] for n in fresh if n.name in ceiling and set(n.uses) & set(node.outputs))
+            ceiling[node.name] = min([*(self._rank[u] for u in readers), *later], default=math.inf)
+        for node in fresh:
+            low = max((self._rank[p] for p in self._makers(node)), default=-math.inf)
+            self._link(node, self._rank_between(low, ceiling[node.name]))
+        return {} if all(self._fits(node) for node in come.values()) else self._reranked(come)
+
+    def _makers(self, node: Node) -> Iterator[str]:
+        return (self._producer[v] for v in node.uses if v in self._producer)
+
+    def _fits(self, node: Node) -> bool:
+        rank = self._rank[node.name]
+        readers = (u for v in node.outputs if v for u in self._users.get(v, ()))
+        return all(self._rank[m] < rank for m in self._makers(node)) and all(rank < self._rank[r] for r in readers)
+
+    def _rank_between(self, low: float, high: float) -> float:
+        """A free rank just before `high`, or just after `low` where there is no `high`."""
+        if math.isfinite(high):
+            at = bisect_left(self._ranks, high)
+            below = max(low, self._ranks[at - 1] if at else high - 2.0)
+            return (below + high) / 2
+        if not math.isfinite(low):
+            return self._ranks[-1] + 1.0 if self._ranks else 0.0
+        at = bisect_right(self._ranks, low)
+        above = self._ranks[at] if at < len(self._ranks) else low + 2.0
+        return (low + above) / 2
+
+    def _reranked(self, come: Mapping[str, Node]) -> dict[str, float] | None:
+        order = _topological(self._nodes, self._producer, self._rank)
+        if order is None:
+            for node in come.values():
+                self._unlink(node)
+            return None
+        moved = {name: rank for name, rank in self._rank.items() if name not in come}
+        self._set_ranks({name: float(i) for i, name in enumerate(order)})
+        return moved
+
+    def _set_ranks(self, ranks: Mapping[str, float]) -> None:
+        if not ranks:
+            return
+        self._rank.update(ranks)
+        self._ranks = sorted(self._rank.values())
+        self._sorted = None
+
+    @staticmethod
+    def _set(table: dict, changes: Mapping) -> None:
+        for key, value in changes.items():
+            if value is None:
+                table.pop(key, None)
+            else:
+                table[key] = value
+
+    def _drop_unused(self, values: Iterable[str]) -> None:
+        for value in values:
+            read = value in self._users or value in self.outputs
+            if not read:
+                self._constants.pop(value, None)
+            if value not in self._producer and value not in self.inputs:
+                self._types.pop(value, None)
+
+
+def _followed(replace: Mapping[str, str]) -> dict[str, str]:
+    """Chains resolved: a -> b with b -> c is a -> c."""
+    resolved = {}
+    for old in replace:
+        new, seen = replace[old], {old}
+        while new in replace:
+            if new in seen:
+                raise EditError(f"value '{old}' is replaced in a circle")
+            seen.add(new)
+            new = replace[new]
+        resolved[old] = new
+    return resolved
+
+
+def _restoring(before: Mapping, after: Mapping) -> dict:
+    return {key: value for key, value in before.items() if after.get(key) is not value}
+
+
+def _topological(nodes: Mapping[str, Node], producer: Mapping[str, str], rank: Mapping[str, float]) -> list[str] | None:
+    """Kahn's algorithm, the lowest rank first; None where there is a cycle."""
+    waiting: dict[str, int] = {}
+    readers: dict[str, list[str]] = {}
+    for node in nodes.values():
+        makers = {producer[v] for v in node.uses if v in producer}
+        waiting[node.name] = len(makers)
+        for maker in makers:
+            readers.setdefault(maker, []).append(node.name)
+    ready = [(rank[name], name) for name, count in waiting.items() if count == 0]
+    heapq.heapify(ready)
+    order = []
+    while ready:
+        _, name = heapq.heappop(ready)
+        order.append(name)
+        for reader in readers.get(name, ()):
+            waiting[reader] -= 1
+            if waiting[reader] == 0:
+                heapq.heappush(ready, (rank[reader], reader))
+    return order if len(order) == len(nodes) else None

@@ -1,0 +1,122 @@
+"""A node: one operator call. Frozen; a changed node is a new one of the same name."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from workbench.ir.graph import Graph
+
+ONNX_DOMAINS = ("", "ai.onnx")
+
+
+@dataclass(frozen=True)
+class AttrRef:
+    """Inside a function: the value of the function's attribute `name`; `type` is ONNX's AttributeType."""
+
+    name: str
+    type: int
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One operator call.
+
+    `inputs` and `outputs` are value names, "" for an optional one left out.
+    Attribute values are plain: int, float, str, tuples of them, an
+    `onnx_ir` tensor, a `Graph` (the body of If, Loop, Scan) or an `AttrRef`.
+    `metadata` is what exporters wrote beside the node, and our reasons.
+    """
+
+    op_type: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+    domain: str = ""
+    overload: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "inputs", tuple(self.inputs))
+        object.__setattr__(self, "outputs", tuple(self.outputs))
+        object.__setattr__(self, "domain", "" if self.domain == "ai.onnx" else self.domain)
+        object.__setattr__(self, "attributes", MappingProxyType(dict(self.attributes)))
+        object.__setattr__(self, "metadata", MappingProxyType(dict(self.metadata)))
+
+    @property
+    def op(self) -> str:
+        """The operator with its domain: "Conv", "com.microsoft.FusedConv"."""
+        return f"{self.domain}.{self.op_type}" if self.domain else self.op_type
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        return self.attributes.get(name, default)
+
+    @cached_property
+    def bodies(self) -> Mapping[str, Graph]:
+        """The graphs in the attributes, by attribute name (for lists "name[0]")."""
+        from workbench.ir.graph import Graph
+
+        found: dict[str, Graph] = {}
+        for key, value in self.attributes.items():
+            if isinstance(value, Graph):
+                found[key] = value
+            elif isinstance(value, tuple) and value and isinstance(value[0], Graph):
+                found.update({f"{key}[{i}]": body for i, body in enumerate(value)})
+        return found
+
+    @cached_property
+    def uses(self) -> tuple[str, ...]:
+        """Every value read: the inputs, and what the bodies capture from outside. No duplicates."""
+        names = dict.fromkeys(name for name in self.inputs if name)
+        for body in self.bodies.values():
+            names.update(dict.fromkeys(body.captured))
+        return tuple(names)
+
+    def replace(self, **changes: Any) -> Node:
+        return dataclasses.replace(self, **changes)
+
+    def with_values_renamed(self, names: Mapping[str, str]) -> Node:
+        """The node reading `names[v]` where it read v, in its bodies too."""
+        if not any(value in names for value in self.uses):
+            return self
+        attributes = dict(self.attributes)
+        for key, value in attributes.items():
+            attributes[key] = _rename_in_body(value, names)
+        return self.replace(inputs=tuple(names.get(v, v) for v in self.inputs), attributes=attributes)
+
+    def __str__(self) -> str:
+        return f"{self.op} '{self.name}'"
+
+
+def _rename_in_body(value: Any, names: Mapping[str, str]) -> Any:
+    from workbench.ir.graph import Graph
+
+    if isinstance(value, Graph):
+        return value.with_captures_renamed(names)
+    if isinstance(value, tuple) and value and isinstance(value[0], Graph):
+        return tuple(body.with_captures_renamed(names) for body in value)
+    return value
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """A model-local function: a named graph with attribute parameters.
+
+    `attributes` maps a parameter to its default, or to None where it has none.
+    """
+
+    name: str
+    domain: str
+    graph: Graph
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    overload: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return (self.domain, self.name, self.overload)

@@ -1,0 +1,51 @@
+"""Permutations of axes, as Transpose writes them: output axis i is input axis perm[i]."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias, TypeVar
+
+Permutation: TypeAlias = tuple[int, ...]
+T = TypeVar("T")
+
+
+def identity(rank: int) -> Permutation:
+    return tuple(range(rank))
+
+
+def is_identity(perm: Sequence[int]) -> bool:
+    return all(axis == i for i, axis in enumerate(perm))
+
+
+def inverse(perm: Sequence[int]) -> Permutation:
+    """The permutation that undoes `perm`."""
+    result = [0] * len(perm)
+    for i, axis in enumerate(perm):
+        result[axis] = i
+    return tuple(result)
+
+
+def then(first: Sequence[int], second: Sequence[int]) -> Permutation:
+    """One Transpose that does `first` and then `second`."""
+    return tuple(first[axis] for axis in second)
+
+
+def permuted(items: Sequence[T], perm: Sequence[int]) -> tuple[T, ...]:
+    """`items`, one per axis, in the order that they have after the Transpose."""
+    return tuple(items[axis] for axis in perm)
+
+
+def moves_data(perm: Sequence[int], shape: Sequence[object]) -> bool:
+    """Does a Transpose of `shape` change the order in memory? Not if only axes of size 1 move."""
+    kept = [axis for axis in perm if shape[axis] != 1]
+    return kept != sorted(kept)
+
+
+def channels_last(rank: int) -> Permutation:
+    """N C spatial... to N spatial... C."""
+    return (0, *range(2, rank), 1)
+
+
+def channels_first(rank: int) -> Permutation:
+    """N spatial... C to N C spatial..."""
+    return inverse(channels_last(rank))

@@ -1,0 +1,104 @@
+"""ONNX's textual syntax: the one language of rule examples, tests and what the user reads.
+
+Syntax: https://github.com/onnx/onnx/blob/main/docs/Syntax.md
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import onnx
+import onnx_ir
+from onnx import parser, printer
+
+from workbench.ir.graph import Graph
+from workbench.ir.node import Node
+from workbench.ir.proto import from_model, to_model
+from workbench.ir.types import Constant, constant_shape
+
+OPSET = 23  # a text that names no opset is of this one
+SHOWN_ELEMENTS = 16  # a larger constant's numbers are left out of the text
+
+
+class TextError(ValueError):
+    """The text is not ONNX's textual syntax; the message has the line and what was expected."""
+
+
+def from_text(text: str) -> Graph:
+    """A graph from a whole model's text, or from a graph's alone (`g (float[2] x) => (...) {...}`).
+
+    Names are given to nodes as on loading: after their first output.
+    """
+    whole = text.lstrip().startswith("<")
+    header = "" if whole else f'<ir_version: 10, opset_import: ["": {OPSET}, "workbench": 1]>\n'
+    try:
+        model = parser.parse_model(header + text)
+    except parser.ParseError as error:
+        raise TextError(str(error)) from None
+    graph = from_model(onnx_ir.from_proto(model))
+    if not whole and not any(node.domain == "workbench" for node in graph.nodes):
+        graph.opset_imports.pop("workbench")
+    return graph
+
+
+def to_text(graph: Graph, *, functions: bool = True) -> str:
+    """The graph as text, which `from_text` reads.
+
+    A constant of more than 16 elements is written as `["location": "..."]`, its
+    numbers left out: the text is for reading, the file carries the numbers.
+    """
+    model = onnx_ir.to_proto(to_model(_with_small_constants(graph)))
+    if not functions:
+        del model.functions[:]
+    model.ClearField("producer_name")
+    _drop_types(model.graph)
+    return printer.to_text(model).strip() + "\n"
+
+
+def graph_text(graph: Graph) -> str:
+    """The main graph alone, without the model's header and functions."""
+    text = to_text(graph, functions=False)
+    return text[text.index(">\n", text.index("opset_import")) + 2 :]
+
+
+def _with_small_constants(graph: Graph) -> Graph:
+    return Graph(
+        name=graph.name,
+        inputs=graph.inputs,
+        outputs=graph.outputs,
+        nodes=[_with_small_bodies(node) for node in graph.nodes],
+        constants={name: _elided(name, tensor) for name, tensor in graph.constants.items()},
+        types=graph.types,
+        opset_imports=graph.opset_imports,
+        functions=graph.functions,
+    )
+
+
+def _with_small_bodies(node: Node) -> Node:
+    if not node.bodies:
+        return node
+    attributes = {key: _small(value) for key, value in node.attributes.items()}
+    return node.replace(attributes=attributes)
+
+
+def _small(value: Any) -> Any:
+    if isinstance(value, Graph):
+        return _with_small_constants(value)
+    if isinstance(value, tuple):
+        return tuple(_small(item) for item in value)
+    return value
+
+
+def _elided(name: str, tensor: Constant) -> Constant:
+    shape = constant_shape(tensor)
+    if math.prod(shape) <= SHOWN_ELEMENTS:
+        return tensor
+    return onnx_ir.ExternalTensor(
+        location=name, offset=None, length=None, dtype=tensor.dtype, shape=onnx_ir.Shape(shape), name=name
+    )
+
+
+def _drop_types(graph: onnx.GraphProto) -> None:
+    """Types of inner values follow from the operators; leaving them out keeps the text readable."""
+    del graph.value_info[:]

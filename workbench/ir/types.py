@@ -1,0 +1,97 @@
+"""Types of values, and the constants that a graph carries.
+
+A tensor's shape is a tuple of dims; a dim is a number, a symbol's name (the
+same for every value of it), or None where nothing is known. A shape of None
+says that not even the rank is known.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import onnx_ir
+
+DataType = onnx_ir.DataType
+Constant: TypeAlias = onnx_ir.TensorProtocol  # lazy: read from file or memory map when asked
+Dim: TypeAlias = int | str | None
+Shape: TypeAlias = tuple[Dim, ...] | None
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """A tensor of one element type; `shape` in elements."""
+
+    dtype: DataType
+    shape: Shape = None
+
+    @property
+    def rank(self) -> int | None:
+        return None if self.shape is None else len(self.shape)
+
+    @property
+    def static_shape(self) -> tuple[int, ...] | None:
+        """The shape where every dim is a number, else None."""
+        if self.shape is None:
+            return None
+        dims = tuple(d for d in self.shape if isinstance(d, int))
+        return dims if len(dims) == len(self.shape) else None
+
+    @property
+    def elements(self) -> int | None:
+        shape = self.static_shape
+        return None if shape is None else math.prod(shape)
+
+    @property
+    def bytes(self) -> int | None:
+        elements = self.elements
+        return None if elements is None else math.ceil(elements * self.dtype.itemsize)
+
+    def with_shape(self, shape: Shape) -> TensorType:
+        return TensorType(self.dtype, shape)
+
+    def permuted(self, perm: tuple[int, ...]) -> TensorType:
+        """The type after a Transpose by `perm`."""
+        if self.shape is None:
+            return self
+        return TensorType(self.dtype, tuple(self.shape[axis] for axis in perm))
+
+    def __str__(self) -> str:
+        name = self.dtype.name.lower()
+        if self.shape is None:
+            return name
+        return f"{name}[{','.join('?' if d is None else str(d) for d in self.shape)}]"
+
+
+@dataclass(frozen=True)
+class OpaqueType:
+    """A sequence, optional or sparse type: kept and written back, not reasoned about."""
+
+    type: onnx_ir.TypeProtocol
+    shape: onnx_ir.Shape | None = None
+
+    def __str__(self) -> str:
+        return str(self.type)
+
+
+ValueType: TypeAlias = TensorType | OpaqueType
+
+
+def constant(array: np.ndarray, name: str | None = None) -> Constant:
+    """A constant that holds `array`."""
+    return onnx_ir.tensor(np.asarray(array), name=name)
+
+
+def lazy_constant(compute, dtype: DataType, shape: tuple[int, ...]) -> Constant:
+    """A constant computed each time it is read, so that a derived weight costs no memory."""
+    return onnx_ir.LazyTensor(lambda: onnx_ir.tensor(compute()), dtype=dtype, shape=onnx_ir.Shape(shape))
+
+
+def constant_shape(tensor: Constant) -> tuple[int, ...]:
+    return tuple(int(d) for d in tensor.shape)  # type: ignore[arg-type]
+
+
+def constant_type(tensor: Constant) -> TensorType:
+    return TensorType(tensor.dtype, constant_shape(tensor))

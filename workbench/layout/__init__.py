@@ -1,0 +1,1 @@
+"""Layouts: of every value, of targets, and what it costs to change them."""

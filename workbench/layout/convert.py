@@ -1,0 +1,202 @@
+"""One node brought to another layout, as an edit that leaves the graph computing the same.
+
+A converted node reads permuted operands and gives permuted results; a
+Transpose behind each result restores the old order for whoever still reads
+it. The next node converted takes the permuted result itself, and a restoring
+Transpose that nobody reads any more goes in the same edit. So the transposes
+travel down the graph one rewrite at a time, and every moment of it is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from workbench.ir import Constant, Edit, Graph, Node, constant_shape, lazy_constant
+from workbench.ir.permutation import Permutation, inverse, permuted
+from workbench.layout.cost import moved_by, perm_of
+from workbench.layout.profile import Profile
+from workbench.ops import layout_of
+from workbench.ops.channels_last import WEIGHT_AXES, channels_last_op, weight_permutation
+
+RESTORES = "workbench.restores"  # metadata of a Transpose that a strategy put behind a converted node: the value
+REASON = "workbench.reason"  # metadata of one that stays: the sentence that says why
+
+
+@dataclass
+class Conversion:
+    """The edit, and for the sentence: operands that a new Transpose moves, those at hand, what became of the weight."""
+
+    edit: Edit
+    moved: dict[str, int | None] = field(default_factory=dict)
+    at_hand: tuple[str, ...] = ()
+    weight: str = ""
+
+
+def at_hand(graph: Graph, value: str, perm: Permutation) -> str | None:
+    """A value that already is `value` transposed by `perm`, if there is one."""
+    maker = graph.producer(value)
+    if maker is not None and maker.op == "Transpose" and perm_of(graph, maker) == inverse(perm):
+        return maker.inputs[0]
+    for user in graph.users(value):
+        if user.op == "Transpose" and perm_of(graph, user) == perm:
+            return user.outputs[0]
+    return None
+
+
+def pending(graph: Graph, value: str, perm: Permutation) -> Node | None:
+    """The Transpose that restores `value` from its permuted form, if that is how it is made."""
+    maker = graph.producer(value)
+    if maker is None or maker.op != "Transpose" or perm_of(graph, maker) != inverse(perm):
+        return None
+    return maker
+
+
+def convert(graph: Graph, node: Node, perm: Permutation, layout: str, target: Profile) -> Conversion:
+    """The node on operands permuted by `perm` (which is to `layout`).
+
+    Raises CannotCarry with a sentence where the operator keeps its own order.
+    """
+    carried = layout_of(node).carry(graph, node, perm)
+    work = _Work(graph, layout)
+    inputs = list(node.inputs)
+    for index in carried.inputs:
+        inputs[index] = work.permuted_operand(node.inputs[index], perm)
+    for index, tensor in carried.constants.items():
+        inputs[index] = work.constant(node.inputs[index], tensor)
+    domain, op_type = carried.domain or node.domain, carried.op_type or node.op_type
+    weight = ""
+    if node.op == "Conv" and target.weights != WEIGHT_AXES:
+        domain, op_type = channels_last_op("Conv", len(perm), target.weights)
+        inputs[1], weight = work.weight(node.inputs[1], target.weights)
+
+    outputs, restoring = [], []
+    for value, out_perm in zip(node.outputs, carried.outputs, strict=False):
+        if out_perm is None or not value:
+            outputs.append(value)
+            continue
+        outputs.append(work.name(f"{value}_{layout.lower()}"))
+        restoring.append(work.restoring(outputs[-1], value, inverse(out_perm)))
+        type_ = graph.tensor_type(value)
+        if type_ is not None:
+            work.types[outputs[-1]] = type_.permuted(out_perm)
+    changed = node.replace(
+        op_type=op_type,
+        domain=domain,
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        attributes=node.attributes if carried.attributes is None else carried.attributes,
+    )
+    dead = _orphaned(graph, node, [node.inputs[i] for i in carried.inputs], perm)
+    edit = Edit(
+        remove=(node.name, *dead),
+        insert=(*work.transposes, changed, *restoring),
+        constants=work.constants,
+        types=work.types,
+    )
+    return Conversion(edit, work.moved, tuple(work.found), weight)
+
+
+def _orphaned(graph: Graph, node: Node, values: Iterable[str], perm: Permutation) -> tuple[str, ...]:
+    """Restoring transposes that only this node read."""
+    dead = {}
+    for value in values:
+        maker = pending(graph, value, perm)
+        if maker is not None and not graph.is_output(value) and graph.users(value) == (node,):
+            dead[maker.name] = None
+    return tuple(dead)
+
+
+def is_ours(maker: Node) -> bool:
+    """Did a strategy put this restoring Transpose here, and is there no reason yet for it to stay?"""
+    return RESTORES in maker.metadata and REASON not in maker.metadata
+
+
+def mark_restored(graph: Graph, maker: Node, sentence: str) -> Edit:
+    """The restoring Transpose stays; it keeps the reason."""
+    return Edit(remove=(maker.name,), insert=(maker.replace(metadata={**maker.metadata, REASON: sentence}),))
+
+
+def insert_pair(graph: Graph, value: str, perm: Permutation, layout: str) -> Edit:
+    """`value` to `layout` and back again; every reader now reads what came back."""
+    work = _Work(graph, layout)
+    there = work.name(f"{value}_{layout.lower()}")
+    back = work.name(f"{value}_back")
+    forward = work.transpose(value, there, perm, f"to_{layout.lower()}_{value}")
+    backward = work.restoring(there, back, inverse(perm))
+    readers = graph.users(value)
+    type_ = graph.tensor_type(value)
+    types = {} if type_ is None else {there: type_.permuted(perm), back: type_}
+    return Edit(
+        remove=tuple(reader.name for reader in readers),
+        insert=(forward, backward, *(reader.with_values_renamed({value: back}) for reader in readers)),
+        types=types,
+    )
+
+
+class _Work:
+    """Collects what a conversion adds; names stay unique among themselves."""
+
+    def __init__(self, graph: Graph, layout: str) -> None:
+        self.graph = graph
+        self.layout = layout
+        self.transposes: list[Node] = []
+        self.constants: dict[str, Constant] = {}
+        self.types: dict = {}
+        self.moved: dict[str, int | None] = {}
+        self.found: dict[str, None] = {}
+        self._taken: set[str] = set()
+        self._permuted: dict[str, str] = {}
+
+    def name(self, base: str) -> str:
+        fresh = self.graph.fresh(base, self._taken)
+        self._taken.add(fresh)
+        return fresh
+
+    def transpose(self, source: str, result: str, perm: Permutation, name: str) -> Node:
+        return Node("Transpose", (source,), (result,), {"perm": perm}, name=self.name(name))
+
+    def restoring(self, source: str, result: str, perm: Permutation) -> Node:
+        return self.transpose(source, result, perm, f"restore_{result}").replace(metadata={RESTORES: result})
+
+    def permuted_operand(self, value: str, perm: Permutation) -> str:
+        if value in self._permuted:
+            return self._permuted[value]
+        found = at_hand(self.graph, value, perm)
+        if found is not None:
+            self.found[value] = None
+        else:
+            found = self.name(f"{value}_{self.layout.lower()}")
+            self.moved[value] = moved_by(self.graph, value, perm)
+            self.transposes.append(self.transpose(value, found, perm, f"to_{self.layout.lower()}_{value}"))
+            type_ = self.graph.tensor_type(value)
+            if type_ is not None:
+                self.types[found] = type_.permuted(perm)
+        self._permuted[value] = found
+        return found
+
+    def constant(self, value: str, tensor: Constant) -> str:
+        name = self.name(f"{value}_{self.layout.lower()}")
+        self.constants[name] = tensor
+        return name
+
+    def weight(self, value: str, layout: str) -> tuple[str, str]:
+        """The weight in the layout wanted: a constant is rewritten here, a computed one by a Transpose."""
+        rank = self.graph.rank_of(value) or 4
+        perm = weight_permutation(layout, rank)
+        tensor = self.graph.constant(value)
+        if tensor is None:
+            result = self.name(f"{value}_{layout.lower()}")
+            self.transposes.append(self.transpose(value, result, perm, f"to_{layout.lower()}_{value}"))
+            return result, f"weight {WEIGHT_AXES} to {layout} while the model runs"
+        existing = f"{value}_{layout.lower()}"
+        if self.graph.constant(existing) is not None:
+            return existing, f"weight {WEIGHT_AXES} to {layout} once, shared"
+        name = self.name(existing)
+        shape = permuted(constant_shape(tensor), perm)
+        self.constants[name] = lazy_constant(
+            lambda: np.ascontiguousarray(tensor.numpy().transpose(perm)), tensor.dtype, shape
+        )
+        return name, f"weight {WEIGHT_AXES} to {layout} once, here"

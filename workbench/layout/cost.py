@@ -1,0 +1,87 @@
+"""What transposes cost: elements that change their place in memory."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from workbench.ir import Graph, Node, TensorType
+from workbench.ir.permutation import Permutation, inverse, moves_data, permuted
+
+
+@dataclass(frozen=True)
+class Counts:
+    """nodes: operators, those of bodies too, without constants; transposes: those of computed values;
+    elements_moved: elements that these move; unknown: transposes whose shape is not known."""
+
+    nodes: int
+    transposes: int
+    elements_moved: int
+    unknown: int = 0
+
+
+def bound_shape(graph: Graph, value: str) -> tuple[int, ...] | None:
+    """The value's shape with the symbolic dims bound; for costs only, a rule never relies on it."""
+    found = _bound(graph.tensor_type(value), graph)
+    return found if found is not None else _bound(graph.bound_types.get(value), graph)
+
+
+def _bound(type_: TensorType | None, graph: Graph) -> tuple[int, ...] | None:
+    if type_ is None or type_.shape is None:
+        return None
+    return type_.with_shape(tuple(graph.dims.get(d, d) if isinstance(d, str) else d for d in type_.shape)).static_shape
+
+
+def moved_by(graph: Graph, value: str, perm: Permutation) -> int | None:
+    """Elements that a Transpose of `value` by `perm` moves: none where only axes of size 1 change place."""
+    shape = bound_shape(graph, value)
+    if shape is None or len(shape) != len(perm):
+        return None
+    return math.prod(shape) if moves_data(perm, shape) else 0
+
+
+def perm_of(graph: Graph, node: Node) -> Permutation | None:
+    """The permutation of a Transpose; without the attribute it reverses the axes."""
+    perm = node.attr("perm")
+    if perm is not None:
+        return tuple(perm)
+    rank = graph.rank_of(node.inputs[0])
+    return None if rank is None else tuple(reversed(range(rank)))
+
+
+def moved_by_node(graph: Graph, node: Node) -> int | None:
+    """Elements that the Transpose `node` moves, None where no shape is known."""
+    perm = perm_of(graph, node)
+    if perm is None:
+        return None
+    moved = moved_by(graph, node.inputs[0], perm)
+    if moved is not None:
+        return moved
+    result = bound_shape(graph, node.outputs[0])
+    if result is None:
+        return None
+    return math.prod(result) if moves_data(perm, permuted(result, inverse(perm))) else 0
+
+
+def count(graph: Graph) -> Counts:
+    """Nodes, transposes and elements moved. Transposes of constants do not count."""
+    nodes = transposes = moved = unknown = 0
+    fixed = set(graph.constants)
+    for node in graph.nodes:
+        nodes += 1
+        if node.uses and all(v in fixed for v in node.uses):
+            fixed.update(node.outputs)
+        for body in node.bodies.values():
+            inner = count(body)
+            nodes, transposes = nodes + inner.nodes, transposes + inner.transposes
+            moved, unknown = moved + inner.elements_moved, unknown + inner.unknown
+        if node.op != "Transpose" or node.inputs[0] in fixed:
+            continue
+        cost = moved_by_node(graph, node)
+        transposes, moved, unknown = transposes + 1, moved + (cost or 0), unknown + (cost is None)
+    return Counts(nodes, transposes, moved, unknown)
+
+
+def elements(number: int | None) -> str:
+    """The number as the sentences say it."""
+    return "an unknown number of elements" if number is None else f"{number:,} element{'' if number == 1 else 's'}"

@@ -1,0 +1,115 @@
+"""The layout of every value: CNN, with the order of its axes, or Tensor.
+
+Convolutions, pools and their like say what their operands are; operators that
+keep the axes pass it on, forward and backward; a Transpose reorders it.
+Everything else is Tensor: its axes mean whatever the model means by them.
+Source: the NPU document's CNN and Tensor types; TVM's InferCorrectLayout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from workbench.ir import Graph, Node
+from workbench.ir.permutation import Permutation, inverse, permuted
+from workbench.layout.cost import perm_of
+from workbench.ops import layout_of
+from workbench.ops.channels_last import LAYOUT_NAMES, parse_channels_last
+
+TENSOR = "Tensor"
+CNN_TO_CNN = "case 1, CNN to CNN"
+CNN_TO_TENSOR = "case 2, CNN to Tensor"
+TENSOR_TO_CNN = "case 3, Tensor to CNN"
+TENSOR_TO_TENSOR = "case 4, Tensor to Tensor"
+_WEIGHTED = {"Conv": "OI", "ConvTranspose": "IO"}
+
+
+def infer_layouts(graph: Graph) -> dict[str, str]:
+    """Layout by value: "NCHW", "NHWC", "OIHW", ... or "Tensor"."""
+    layouts: dict[str, str] = {}
+    waiting = [name for node in graph.nodes for name in _seed(graph, node, layouts)]
+    while waiting:
+        value = waiting.pop()
+        neighbours = [*graph.users(value), *filter(None, [graph.producer(value)])]
+        for node in neighbours:
+            waiting.extend(_pass_on(graph, node, layouts))
+    return {value: layouts.get(value, TENSOR) for value in graph.values()}
+
+
+def _seed(graph: Graph, node: Node, layouts: dict[str, str]) -> Iterator[str]:
+    """What a layout-sensitive operator says of its own operands and results."""
+    last = parse_channels_last(node.domain, node.op_type)
+    op_type = node.op_type if last is None else last.op_type
+    if last is None and layout_of(node).kind != "sensitive":
+        return
+    for value in (*node.inputs[:1], *node.outputs[:1]):
+        rank = graph.rank_of(value)
+        names = LAYOUT_NAMES.get(rank or 0)
+        if names is not None and value and value not in layouts:
+            layouts[value] = names[0 if last is None else 1]
+            yield value
+    if op_type in _WEIGHTED and len(node.inputs) > 1:
+        rank = graph.rank_of(node.inputs[1])
+        spatial = {3: "W", 4: "HW", 5: "DHW"}.get(rank or 0, "")
+        if spatial:
+            own = _WEIGHTED[op_type] + spatial
+            stored = own if last is None or last.weights is None else last.weights.replace("HW", spatial)
+            layouts.setdefault(node.inputs[1], stored)
+
+
+def _pass_on(graph: Graph, node: Node, layouts: dict[str, str]) -> Iterator[str]:
+    if node.op == "Transpose":
+        yield from _through_transpose(graph, node, layouts)
+        return
+    if layout_of(node).kind not in ("agnostic", "remapped"):
+        return
+    ties = _same_axes(graph, node)
+    known = next((layouts[v] for v in ties if v in layouts), None)
+    if known is None:
+        return
+    for value in ties:
+        if value not in layouts and graph.rank_of(value) == len(known):
+            layouts[value] = known
+            yield value
+
+
+def _same_axes(graph: Graph, node: Node) -> tuple[str, ...]:
+    """Computed operands and results whose axes are the same ones: those of the result's rank."""
+    rank = graph.rank_of(node.outputs[0])
+    if rank is None or rank != max((graph.rank_of(v) or 0 for v in node.inputs if v), default=0):
+        return ()
+    operands = node.inputs if layout_of(node).kind == "agnostic" or node.op == "Concat" else node.inputs[:1]
+    values = (*operands, *node.outputs)
+    return tuple(v for v in values if v and v not in graph.constants and graph.rank_of(v) == rank)
+
+
+def _through_transpose(graph: Graph, node: Node, layouts: dict[str, str]) -> Iterator[str]:
+    perm = perm_of(graph, node)
+    source, result = node.inputs[0], node.outputs[0]
+    if perm is None or source in graph.constants:
+        return
+    if source in layouts and result not in layouts and len(layouts[source]) == len(perm):
+        layouts[result] = "".join(permuted(layouts[source], perm))
+        yield result
+    elif result in layouts and source not in layouts and len(layouts[result]) == len(perm):
+        layouts[source] = "".join(permuted(layouts[result], inverse(perm)))
+        yield source
+
+
+def between(source: str, wanted: str) -> Permutation:
+    """The permutation of a Transpose from one order of axes to another of the same axes."""
+    return tuple(source.index(axis) for axis in wanted)
+
+
+def case_of(node: Node, layouts: Mapping[str, str]) -> str:
+    """Which of the NPU document's four cases the node is, by its operands' and results' types."""
+    reads_cnn = any(is_cnn(layouts.get(v, TENSOR)) for v in node.inputs if v)
+    gives_cnn = any(is_cnn(layouts.get(v, TENSOR)) for v in node.outputs if v)
+    if reads_cnn:
+        return CNN_TO_CNN if gives_cnn else CNN_TO_TENSOR
+    return TENSOR_TO_CNN if gives_cnn else TENSOR_TO_TENSOR
+
+
+def is_cnn(layout: str) -> bool:
+    """Is it a CNN value's layout (not a weight's, not Tensor)?"""
+    return layout.startswith("N")

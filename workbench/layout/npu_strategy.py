@@ -1,0 +1,77 @@
+"""What the NPU document's two strategies share: which layout a node is to have, and what is said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from workbench.ir import Edit, Graph, Node
+from workbench.ir.permutation import Permutation
+from workbench.layout.convert import Conversion, is_ours, mark_restored, pending
+from workbench.layout.cost import elements, moved_by_node
+from workbench.layout.infer import between, is_cnn
+from workbench.layout.profile import Profile
+
+
+def way_to_target(own: str, target: Profile) -> tuple[str, Permutation] | None:
+    """The target's order of axes for a CNN value and the permutation there; None where it has it, or is Tensor."""
+    if not is_cnn(own):
+        return None
+    layout = target.layout_for(len(own))
+    if layout is None or layout == own or sorted(layout) != sorted(own):
+        return None
+    return layout, between(own, layout)
+
+
+def wanted(node: Node, layouts: Mapping[str, str], target: Profile) -> tuple[str, Permutation] | None:
+    """The way to the target's layout for the node's CNN operands; None where they have it already."""
+    ways = (way_to_target(layouts.get(value, ""), target) for value in node.inputs if value)
+    return next((way for way in ways if way is not None), None)
+
+
+def restored_operands(
+    graph: Graph, node: Node, layouts: Mapping[str, str], target: Profile, why: str
+) -> Iterator[tuple[Edit, str, tuple[str, ...]]]:
+    """The restoring transposes that this node needs, each marked once with the reason: (edit, sentence, nodes)."""
+    for value in node.uses:
+        maker = _restoring(graph, value, layouts, target)
+        if maker is None:
+            continue
+        said_why = why.replace("{layout}", layouts[value])
+        sentence = f"{said_why}; transposed back, {elements(moved_by_node(graph, maker))}"
+        yield mark_restored(graph, maker, sentence), sentence, (node.name, maker.name)
+
+
+def restored_outputs(
+    graph: Graph, layouts: Mapping[str, str], target: Profile
+) -> Iterator[tuple[Edit, str, tuple[str, ...]]]:
+    """The restoring transposes in front of the graph's outputs, which keep their layout."""
+    for value in graph.outputs:
+        maker = _restoring(graph, value, layouts, target)
+        if maker is None:
+            continue
+        moved = elements(moved_by_node(graph, maker))
+        sentence = f"output '{value}' is {layouts[value]} by its declaration; transposed back, {moved}"
+        yield mark_restored(graph, maker, sentence), sentence, (maker.name,)
+
+
+def _restoring(graph: Graph, value: str, layouts: Mapping[str, str], target: Profile) -> Node | None:
+    way = way_to_target(layouts.get(value, ""), target)
+    maker = None if way is None else pending(graph, value, way[1])
+    return maker if maker is not None and is_ours(maker) else None
+
+
+def said(node: Node, conversion: Conversion, layout: str, layouts: Mapping[str, str], demanded: bool) -> str:
+    """The sentence of a conversion, without its case."""
+    moved = ", ".join(
+        f"'{value}' arrives as {layouts.get(value, 'Tensor')}; transposed, {elements(number)}"
+        for value, number in conversion.moved.items()
+    )
+    here = " and ".join(f"'{value}'" for value in conversion.at_hand)
+    weight = f"; {conversion.weight}" if conversion.weight else ""
+    if not moved and demanded:
+        return f"{node} demands {layout}, {here} is at hand as {layout}; nothing moved{weight}"
+    if not moved:
+        return f"{node} takes {layout} as it comes; nothing moved{weight}"
+    if demanded:
+        return f"{node} demands {layout}, {moved}{weight}"
+    return f"{node} has inputs in two layouts, brought to {layout}: {moved}{weight}"

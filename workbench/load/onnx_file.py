@@ -1,0 +1,178 @@
+"""An ONNX file becomes a graph: read, check, bring to one opset, infer types, bind dims."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import onnx
+import onnx_ir
+from onnx import ModelProto, TensorProto, parser
+
+from workbench.ir import Graph
+from workbench.ir.proto import from_model
+from workbench.ir.wire import LARGE, WireError, read_model
+from workbench.load.checks import check_model, check_types, every_graph, every_tensor, unknown_operators
+from workbench.load.dims import bind_dims, name_unknown_dims
+from workbench.load.errors import LoadError
+from workbench.load.opset import to_opset
+from workbench.load.weights import Files, mapped
+from workbench.ops.shapes import infer_model
+
+_TYPED_DATA = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
+
+
+def load_onnx(path: Path, dims: Mapping[str, int] | None = None) -> Graph:
+    """The graph of an `.onnx` file; its weights stay in the file. Raises LoadError."""
+    data = mapped(path)
+    try:
+        model = read_model(data)
+    except WireError:
+        raise LoadError("the file is not ONNX, or it was cut off; export or copy it again") from None
+    return to_graph(model, Files(path.parent, data), dims)
+
+
+def load_text(text: str, dims: Mapping[str, int] | None = None) -> tuple[Graph, ModelProto]:
+    """The graph of a model in ONNX's textual syntax, and the model as it was written. Raises LoadError."""
+    try:
+        model = parser.parse_model(text)
+    except parser.ParseError as error:
+        raise LoadError(f"the text is not ONNX's textual syntax: {' '.join(str(error).split())}") from None
+    written = ModelProto()
+    written.CopyFrom(model)
+    return to_graph(model, Files(None), dims), written
+
+
+def to_graph(model: ModelProto, files: Files, dims: Mapping[str, int] | None = None) -> Graph:
+    """The graph of a model whose large tensors are external in `files`."""
+    if model.ir_version == 0 and not model.opset_import and not model.HasField("graph"):
+        raise LoadError("the file is not ONNX, or it was cut off; export or copy it again")
+    check_model(model)
+    warnings = _drop_constant_inputs(model)
+    _check_sizes(model)
+    _read_small(model, files)
+    name_unknown_dims(model)
+    unknown = unknown_operators(model)
+    check_types(model)
+    if unknown:
+        converted, more = model, unknown
+    else:
+        converted, more = to_opset(model)
+    graph = from_model(_with_weights(with_types(converted), files))
+    graph.warnings = (*warnings, *more)
+    graph.dims = bind_dims(graph, dims)
+    return graph
+
+
+def _drop_constant_inputs(model: ModelProto) -> list[str]:
+    """Initializers that are inputs too become constants; before IR 4 all had to be listed so."""
+    constants = {t.name for t in model.graph.initializer}
+    both = [i.name for i in model.graph.input if i.name in constants]
+    kept = [i for i in model.graph.input if i.name not in constants]
+    del model.graph.input[:]
+    model.graph.input.extend(kept)
+    if model.ir_version < 4:
+        model.ir_version = 4
+        return []
+    return [f"input '{name}' has a default value in the model and became a constant of it" for name in both]
+
+
+def _check_sizes(model: ModelProto) -> None:
+    """A weight that carries its numbers must carry as many as its type says."""
+    for tensor in every_tensor(model):
+        if tensor.data_type == 0 or tensor.data_type not in TensorProto.DataType.values():
+            raise LoadError(f"weight '{tensor.name}' is of an unknown element type, number {tensor.data_type}")
+        if any(d < 0 for d in tensor.dims):
+            raise LoadError(f"weight '{tensor.name}' has the shape {list(tensor.dims)}, with a negative dimension")
+        bits = 0 if tensor.data_type == TensorProto.STRING else onnx_ir.DataType(tensor.data_type).bitwidth
+        elements = math.prod(tensor.dims)
+        if tensor.data_location == TensorProto.EXTERNAL:
+            continue
+        if tensor.HasField("raw_data"):
+            needed, found, unit = math.ceil(elements * bits / 8), len(tensor.raw_data), "bytes"
+        elif bits == 0 or (8 <= bits <= 64 and tensor.data_type != TensorProto.COMPLEX64):
+            needed, found, unit = elements, max(len(getattr(tensor, name)) for name in _TYPED_DATA), "numbers"
+        else:
+            continue
+        if found != needed:
+            raise LoadError(f"weight '{tensor.name}' needs {needed:,} {unit} and has {found:,}")
+
+
+def _read_small(model: ModelProto, files: Files) -> None:
+    """Small external tensors are read now: they may be shapes or axes, which inference needs."""
+    for tensor in every_tensor(model):
+        if tensor.data_location != TensorProto.EXTERNAL:
+            continue
+        weight = files.tensor(_external(tensor))
+        if weight.nbytes <= LARGE:
+            tensor.raw_data = weight.tobytes()
+            tensor.ClearField("external_data")
+            tensor.ClearField("data_location")
+
+
+def _external(tensor: TensorProto) -> onnx_ir.ExternalTensor:
+    try:
+        found = onnx_ir.serde.deserialize_tensor(tensor)
+    except (ValueError, TypeError):
+        raise LoadError(f"the external data of weight '{tensor.name}' has no readable place; write it again") from None
+    assert isinstance(found, onnx_ir.ExternalTensor)
+    return found
+
+
+def with_types(model: ModelProto) -> ModelProto:
+    """The model with the types of all values inferred; declared ones fill what inference leaves open."""
+    bare = ModelProto()
+    bare.CopyFrom(model)
+    for graph in every_graph(bare):
+        del graph.value_info[:]
+    for output in bare.graph.output:
+        if output.type.HasField("tensor_type"):
+            output.type.tensor_type.ClearField("shape")
+    typed = infer_model(bare)
+    result = ModelProto()
+    result.CopyFrom(model)
+    for graph, inferred in zip(every_graph(result), every_graph(typed), strict=True):
+        infos = {i.name: i for i in graph.value_info}
+        infos.update((i.name, i) for i in inferred.value_info if _has_shape(i) or i.name not in infos)
+        made = {v for node in graph.node for v in node.output if v}
+        kept = [info for name, info in infos.items() if name in made]
+        del graph.value_info[:]
+        graph.value_info.extend(kept)
+    for output, found in zip(result.graph.output, typed.graph.output, strict=True):
+        _fill_in(output, found)
+    return result
+
+
+def _has_shape(info: onnx.ValueInfoProto) -> bool:
+    return not info.type.HasField("tensor_type") or info.type.tensor_type.HasField("shape")
+
+
+def _fill_in(declared: onnx.ValueInfoProto, inferred: onnx.ValueInfoProto) -> None:
+    """An output keeps the type that its model declares, except where the operators show it open or wrong."""
+    tensor = declared.type.HasField("tensor_type")
+    if not inferred.type.HasField("tensor_type") or not _has_shape(inferred):
+        return
+    theirs, ours = declared.type.tensor_type.shape.dim, inferred.type.tensor_type.shape.dim
+    if not tensor or not _has_shape(declared) or len(ours) != len(theirs):
+        declared.type.CopyFrom(inferred.type)
+        return
+    for told, found in zip(theirs, ours, strict=True):
+        contradicts = told.HasField("dim_value") and found.HasField("dim_value") and told.dim_value != found.dim_value
+        if told.WhichOneof("value") is None or contradicts:
+            told.CopyFrom(found)
+
+
+def _with_weights(model: ModelProto, files: Files) -> onnx_ir.Model:
+    """The model as `onnx_ir` has it, its external tensors mapped from `files`."""
+    result = onnx_ir.from_proto(model)
+    for graph in result.graphs():
+        for value in graph.initializers.values():
+            if isinstance(value.const_value, onnx_ir.ExternalTensor):
+                value.const_value = files.tensor(value.const_value)
+    for owner in (result.graph, *result.functions.values()):
+        for node in onnx_ir.traversal.RecursiveGraphIterator(owner):
+            for name, attribute in node.attributes.items():
+                if isinstance(attribute.value, onnx_ir.ExternalTensor):
+                    node.attributes[name] = onnx_ir.AttrTensor(name, files.tensor(attribute.value))
+    return result

@@ -1,0 +1,85 @@
+"""Weights that stay in their files: tensors over a memory map, read when they are used."""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir
+
+from workbench.ir.wire import THIS_FILE
+from workbench.load.errors import LoadError
+
+
+def mapped_tensor(data: memoryview, dtype: onnx_ir.DataType, shape: tuple[int, ...], name: str) -> onnx_ir.LazyTensor:
+    """A tensor whose elements are `data`, part of a mapped file. The map lives as long as a tensor needs it.
+
+    Each read gives a read-only view of the file, a copy only where the place in
+    the file does not suit the type. A file that is replaced (not overwritten in
+    place) after loading changes nothing here.
+    """
+
+    def view() -> onnx_ir.TensorProtocol:
+        if dtype.bitwidth < 8:
+            packed = onnx.TensorProto(dims=shape, data_type=int(dtype), raw_data=bytes(data), name=name)
+            return onnx_ir.TensorProtoTensor(packed)
+        array = np.frombuffer(data, dtype=dtype.numpy()).reshape(shape)
+        return onnx_ir.Tensor(array if array.flags.aligned else array.copy(), dtype=dtype, name=name)
+
+    return onnx_ir.LazyTensor(view, dtype=dtype, shape=onnx_ir.Shape(shape), name=name)
+
+
+class Files:
+    """The model's file and the files beside it that hold its external data, each mapped once.
+
+    folder: the folder that external data must not leave; None: there may be none.
+    """
+
+    def __init__(self, folder: Path | None, own: memoryview | None = None) -> None:
+        self._folder = folder
+        self._maps: dict[str, memoryview] = {} if own is None else {THIS_FILE: own}
+
+    def tensor(self, external: onnx_ir.ExternalTensor) -> onnx_ir.LazyTensor:
+        """The external tensor, mapped. Raises LoadError for a wrong place or a wrong length."""
+        name, dtype = external.name, external.dtype
+        shape = tuple(int(d) for d in external.shape.numpy())
+        needed = math.ceil(math.prod(shape) * dtype.bitwidth / 8)
+        offset = external.offset or 0
+        length = needed if external.length is None else external.length
+        data = self._map(str(external.location), name)
+        if offset < 0 or length != needed or offset + length > len(data):
+            found = max(0, min(length, len(data) - max(offset, 0)))
+            raise LoadError(f"weight '{name}' needs {needed:,} bytes, and the file holds {found:,} for it")
+        return mapped_tensor(data[offset : offset + length], dtype, shape, name)
+
+    def _map(self, location: str, weight: str) -> memoryview:
+        if location not in self._maps:
+            self._maps[location] = mapped(self._path(location, weight))
+        return self._maps[location]
+
+    def _path(self, location: str, weight: str) -> Path:
+        if self._folder is None:
+            raise LoadError(f"the numbers of '{weight}' are not in this text; open the .onnx file instead")
+        folder = self._folder.resolve()
+        path = folder / location
+        inside = location and not Path(location).is_absolute() and ".." not in Path(location.replace("\\", "/")).parts
+        if not inside or not path.resolve().is_relative_to(folder):
+            raise LoadError(
+                f"the external data of weight '{weight}' is at '{location}', outside the model's folder, "
+                "and is not read; put the file beside the model"
+            )
+        if not path.is_file():
+            raise LoadError(f"the external data file '{location}' is missing; put it beside the model")
+        return path
+
+
+def mapped(path: Path) -> memoryview:
+    """The file's bytes, mapped and read-only. An empty file is an empty view."""
+    with open(path, "rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            return memoryview(b"")
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))

@@ -1,0 +1,114 @@
+"""Activations: element by element, and those along an axis (Softmax and its kin)."""
+
+from __future__ import annotations
+
+from workbench.ops.contract import operator, per_output
+from workbench.ops.layouts import AGNOSTIC, SOFTMAX
+from workbench.ops.lazy import F, torch
+
+
+def _activation(op: str, flops: int, layout=AGNOSTIC):
+    return operator(op, category="activation", layout=layout, flops=per_output(flops))
+
+
+@_activation("Relu", 1)
+def relu(call, x):
+    return torch.relu(x)
+
+
+@_activation("LeakyRelu", 2)
+def leaky_relu(call, x):
+    return F.leaky_relu(x, call.attr("alpha", 0.01))
+
+
+@_activation("PRelu", 2)
+def prelu(call, x, slope):
+    return torch.where(x < 0, x * slope, x)
+
+
+@_activation("ThresholdedRelu", 1)
+def thresholded_relu(call, x):
+    return torch.where(x > call.attr("alpha", 1.0), x, torch.zeros_like(x))
+
+
+@_activation("Sigmoid", 4)
+def sigmoid(call, x):
+    return torch.sigmoid(x)
+
+
+@_activation("HardSigmoid", 4)
+def hard_sigmoid(call, x):
+    return torch.clamp(x * call.attr("alpha", 0.2) + call.attr("beta", 0.5), 0, 1)
+
+
+@_activation("HardSwish", 5)
+def hard_swish(call, x):
+    return F.hardswish(x)
+
+
+@_activation("Tanh", 5)
+def tanh(call, x):
+    return torch.tanh(x)
+
+
+@_activation("Elu", 3)
+def elu(call, x):
+    return F.elu(x, call.attr("alpha", 1.0))
+
+
+@_activation("Celu", 4)
+def celu(call, x):
+    return F.celu(x, call.attr("alpha", 1.0))
+
+
+@_activation("Selu", 4)
+def selu(call, x):
+    alpha, gamma = call.attr("alpha", 1.67326319217681884765625), call.attr("gamma", 1.05070102214813232421875)
+    return gamma * torch.where(x > 0, x, alpha * torch.expm1(x))
+
+
+@_activation("Gelu", 8)
+def gelu(call, x):
+    return F.gelu(x, approximate=call.attr("approximate", "none"))
+
+
+@_activation("Mish", 6)
+def mish(call, x):
+    return F.mish(x)
+
+
+@_activation("Swish", 5)
+def swish(call, x):
+    return x * torch.sigmoid(x * call.attr("alpha", 1.0))
+
+
+@_activation("Softplus", 3)
+def softplus(call, x):
+    return F.softplus(x, threshold=40.0)  # above 40 the difference is far under one rounding
+
+
+@_activation("Softsign", 3)
+def softsign(call, x):
+    return F.softsign(x)
+
+
+@_activation("Shrink", 2)
+def shrink(call, x):
+    edge, bias = call.attr("lambd", 0.5), call.attr("bias", 0.0)
+    return torch.where(x < -edge, x + bias, torch.where(x > edge, x - bias, torch.zeros_like(x)))
+
+
+@_activation("Softmax", 5, SOFTMAX)
+def softmax(call, x):
+    return torch.softmax(x, call.attr("axis", -1))
+
+
+@_activation("LogSoftmax", 6, SOFTMAX)
+def log_softmax(call, x):
+    return torch.log_softmax(x, call.attr("axis", -1))
+
+
+@_activation("Hardmax", 1, SOFTMAX)
+def hardmax(call, x):
+    axis = call.attr("axis", -1)
+    return torch.zeros_like(x).scatter(axis, x.argmax(axis, keepdim=True), 1)

@@ -1,0 +1,61 @@
+"""Control flow: the bodies run through `call.run_body`."""
+
+from __future__ import annotations
+
+import itertools
+
+from workbench.ops.contract import operator
+from workbench.ops.lazy import torch
+
+
+@operator("If", category="control", host_inputs=(0,))
+def if_(call, condition):
+    return tuple(call.run_body(call.attr("then_branch" if bool(condition) else "else_branch"), ()))
+
+
+@operator("Loop", category="control", host_inputs=(0, 1))
+def loop(call, trips, condition=None, *carried):
+    """The carried values at the end, then each iteration's other results stacked."""
+    body = call.attr("body")
+    count = None if trips is None else int(trips)
+    goes_on = True if condition is None else bool(condition)
+    collected: list[list[torch.Tensor]] = [[] for _ in range(len(body.outputs) - 1 - len(carried))]
+    for step in itertools.count():
+        if not goes_on or step == count:
+            break
+        number = torch.tensor(step, dtype=torch.int64, device=call.device)
+        verdict, *results = call.run_body(body, (number, torch.tensor(goes_on, device=call.device), *carried))
+        goes_on = bool(verdict)
+        carried = tuple(results[: len(carried)])
+        for column, value in zip(collected, results[len(carried) :], strict=True):
+            column.append(value)
+    stacked = [torch.stack(column) if column else torch.zeros(0, device=call.device) for column in collected]
+    return *carried, *stacked
+
+
+@operator("Scan", category="control")
+def scan(call, *operands):
+    """The states at the end, then each step's other results stacked along their axes."""
+    body, scanned = call.attr("body"), call.attr("num_scan_inputs")
+    states, sequences = operands[: len(operands) - scanned], operands[len(operands) - scanned :]
+    results = len(body.outputs) - len(states)
+    axes_in = call.attr("scan_input_axes") or (0,) * scanned
+    axes_out = call.attr("scan_output_axes") or (0,) * results
+    backwards_in = call.attr("scan_input_directions") or (0,) * scanned
+    backwards_out = call.attr("scan_output_directions") or (0,) * results
+    length = sequences[0].shape[axes_in[0]]
+    collected: list[list[torch.Tensor]] = [[] for _ in range(results)]
+    for step in range(length):
+        slices = [
+            x.select(axis, length - 1 - step if back else step)
+            for x, axis, back in zip(sequences, axes_in, backwards_in, strict=True)
+        ]
+        made = call.run_body(body, (*states, *slices))
+        states = made[: len(states)]
+        for column, value in zip(collected, made[len(states) :], strict=True):
+            column.append(value)
+    stacked = [
+        torch.stack(column[::-1] if back else column, axis)
+        for column, axis, back in zip(collected, axes_out, backwards_out, strict=True)
+    ]
+    return *states, *stacked

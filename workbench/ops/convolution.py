@@ -1,0 +1,127 @@
+"""Convolutions, also transposed and on integers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from workbench.ops.contract import Call, operator
+from workbench.ops.dtypes import CannotRun
+from workbench.ops.lazy import F, torch
+from workbench.ops.sensitive import CONV_WEIGHTS, sensitive
+from workbench.ops.windows import Window, torch_pads
+
+
+def conv_flops(node, inputs, outputs):
+    """Every output element is a sum over its kernel window and input channels, and the bias."""
+    weight = inputs[1].static_shape if inputs[1] is not None else None
+    elements = outputs[0].elements if outputs[0] is not None else None
+    if weight is None or elements is None:
+        return None
+    bias = elements if len(inputs) > 2 and inputs[2] is not None else 0
+    return 2 * elements * math.prod(weight[1:]) + bias
+
+
+def _conv_transpose_flops(node, inputs, outputs):
+    """Every input element goes, weighted, to its kernel window in every output channel."""
+    weight = inputs[1].static_shape if inputs[1] is not None else None
+    elements = inputs[0].elements if inputs[0] is not None else None
+    if weight is None or elements is None:
+        return None
+    bias = outputs[0].elements if len(inputs) > 2 and inputs[2] is not None and outputs[0] is not None else 0
+    return None if bias is None else 2 * elements * math.prod(weight[1:]) + bias
+
+
+def convolved(call: Call, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    """The convolution that the node's attributes describe."""
+    spatial = x.shape[2:]
+    if len(spatial) not in (1, 2, 3):
+        raise CannotRun(f"torch convolves over 1 to 3 axes, not {len(spatial)}")
+    window = Window.of(call, weight.shape[2:], spatial)
+    padding: Sequence[int] = window.begins
+    if window.begins != window.ends:
+        x = F.pad(x, torch_pads(window.begins, window.ends))
+        padding = (0,) * len(spatial)
+    return torch.convolution(
+        x, weight, bias, window.strides, padding, window.dilations, False, (0,) * len(spatial), call.attr("group", 1)
+    )
+
+
+@sensitive("Conv", category="convolution", flops=conv_flops, weights=CONV_WEIGHTS)
+def conv(call, x, weight, bias=None):
+    return convolved(call, x, weight, bias)
+
+
+@sensitive("ConvTranspose", category="convolution", flops=_conv_transpose_flops)
+def conv_transpose(call, x, weight, bias=None):
+    spatial = x.shape[2:]
+    rank = len(spatial)
+    if rank not in (1, 2, 3):
+        raise CannotRun(f"torch convolves over 1 to 3 axes, not {rank}")
+    window = Window.of(call, weight.shape[2:], spatial)
+    extra = tuple(call.attr("output_padding", (0,) * rank))
+    begins, ends = _transposed_pads(call, window, spatial, extra)
+    group = call.attr("group", 1)
+    none = (0,) * rank
+    fits = all(e < max(s, d) for e, s, d in zip(extra, window.strides, window.dilations, strict=True))
+    if begins == ends and fits:
+        return torch.convolution(x, weight, bias, window.strides, begins, window.dilations, True, extra, group)
+    full = torch.convolution(x, weight, None, window.strides, none, window.dilations, True, none, group)
+    cut = F.pad(full, torch_pads([-b for b in begins], [e - p for e, p in zip(extra, ends, strict=True)]))
+    return cut if bias is None else cut + bias.reshape(-1, *(1,) * rank)
+
+
+def _transposed_pads(
+    call: Call, window: Window, spatial: Sequence[int], extra: Sequence[int]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """What is cut from the full result; `output_shape` and `auto_pad` say how large the rest is."""
+    auto, wanted = call.attr("auto_pad", "NOTSET"), call.attr("output_shape")
+    if wanted is None and not auto.startswith("SAME"):
+        return window.begins, window.ends
+    begins, ends = [], []
+    for axis, length in enumerate(spatial):
+        stride = window.strides[axis]
+        out = length * stride if wanted is None else wanted[-len(spatial) :][axis]
+        total = max(stride * (length - 1) + extra[axis] + window.extents[axis] - out, 0)
+        small, large = total // 2, total - total // 2
+        begins.append(small if auto == "SAME_UPPER" else large)
+        ends.append(large if auto == "SAME_UPPER" else small)
+    return tuple(begins), tuple(ends)
+
+
+@operator("ConvInteger", category="convolution", flops=conv_flops)
+def conv_integer(call, x, weight, x_zero=None, weight_zero=None):
+    return integer_convolution(call, x, weight, x_zero, weight_zero)
+
+
+def integer_convolution(
+    call: Call,
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    x_zero: torch.Tensor | None,
+    weight_zero: torch.Tensor | None,
+) -> torch.Tensor:
+    """The exact int32 result, computed in floats that hold every partial sum exactly."""
+    terms = math.prod(weight.shape[1:])
+    exact = torch.float32 if terms * 255 * 255 < 1 << 24 else torch.float64
+    x, weight = x.to(exact), weight.to(exact)
+    if x_zero is not None:
+        x = x - x_zero.to(exact)
+    if weight_zero is not None:
+        weight = weight - weight_zero.to(exact).reshape(-1, *(1,) * (weight.dim() - 1))
+    return convolved(call, x, weight, None).to(torch.int32)
+
+
+def _col2im_flops(node, inputs, outputs):
+    return None if inputs[0] is None else inputs[0].elements
+
+
+@operator("Col2Im", category="movement", flops=_col2im_flops, host_inputs=(1, 2))
+def col2im(call, x, image, block):
+    if image.numel() != 2:
+        raise CannotRun("torch folds images of two axes")
+    window = Window.of(call, block.tolist(), image.tolist())
+    size = image.tolist()
+    padded = [n + b + e for n, b, e in zip(size, window.begins, window.ends, strict=True)]
+    folded = F.fold(x, padded, block.tolist(), window.dilations, 0, window.strides)
+    return F.pad(folded, torch_pads([-b for b in window.begins], [-e for e in window.ends]))

@@ -1,0 +1,258 @@
+"""Operators that work element by element, with broadcasting: arithmetic, comparisons, logic, casts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, reduce, wraps
+from typing import Any
+
+import numpy as np
+
+from workbench.ops.contract import Call, operator, per_output
+from workbench.ops.dtypes import CannotRun, DataType, torch_dtype
+from workbench.ops.layouts import AGNOSTIC, AGNOSTIC_FIRST
+from workbench.ops.lazy import torch
+
+Run = Callable[..., Any]
+
+
+@cache
+def _unsigned() -> frozenset[torch.dtype]:
+    """Types for which torch has storage but hardly any arithmetic."""
+    return frozenset({torch.uint16, torch.uint32, torch.uint64})
+
+
+def _results_as_operands(run: Run) -> Run:
+    """Wide unsigned integers are computed in int64, whose low bits are the same."""
+
+    @wraps(run)
+    def widened(call: Call, *operands: torch.Tensor | None) -> torch.Tensor:
+        dtype = operands[0].dtype
+        if dtype not in _unsigned():
+            return run(call, *operands)
+        return run(call, *[x if x is None else x.to(torch.int64) for x in operands]).to(dtype)
+
+    return widened
+
+
+def _results_as_computed(run: Run) -> Run:
+    @wraps(run)
+    def widened(call: Call, *operands: torch.Tensor) -> torch.Tensor:
+        if operands[0].dtype not in _unsigned():
+            return run(call, *operands)
+        return run(call, *[x.to(torch.int64) for x in operands])
+
+    return widened
+
+
+def _elementwise(op: str, layout=AGNOSTIC, flops=1, compares=False) -> Callable[[Run], Run]:
+    def enter(run: Run) -> Run:
+        safe = _results_as_computed(run) if compares else _results_as_operands(run)
+        return operator(op, category="elementwise", layout=layout, flops=per_output(flops))(safe)
+
+    return enter
+
+
+# ---- one operand -----------------------------------------------------------------
+
+_UNARY = {
+    "Abs": "abs",
+    "Acos": "acos",
+    "Acosh": "acosh",
+    "Asin": "asin",
+    "Asinh": "asinh",
+    "Atan": "atan",
+    "Atanh": "atanh",
+    "BitwiseNot": "bitwise_not",
+    "Ceil": "ceil",
+    "Cos": "cos",
+    "Cosh": "cosh",
+    "Erf": "erf",
+    "Exp": "exp",
+    "Floor": "floor",
+    "IsNaN": "isnan",
+    "Log": "log",
+    "Neg": "neg",
+    "Not": "logical_not",
+    "Reciprocal": "reciprocal",
+    "Round": "round",  # halves to even, as ONNX says
+    "Sign": "sign",
+    "Sin": "sin",
+    "Sinh": "sinh",
+    "Sqrt": "sqrt",
+    "Tan": "tan",
+}
+
+
+def _torch_unary(name: str) -> Run:
+    return lambda call, x: getattr(torch, name)(x)
+
+
+for _op, _name in _UNARY.items():
+    _elementwise(_op)(_torch_unary(_name))
+
+
+@_elementwise("Identity", flops=0)
+def identity(call, x):
+    return x
+
+
+@_elementwise("IsInf")
+def is_inf(call, x):
+    negative, positive = call.attr("detect_negative", 1), call.attr("detect_positive", 1)
+    if negative and positive:
+        return torch.isinf(x)
+    if positive:
+        return torch.isposinf(x)
+    return torch.isneginf(x) if negative else torch.zeros_like(x, dtype=torch.bool)
+
+
+# ---- two operands ------------------------------------------------------------------
+
+_BINARY = {
+    "Add": "add",
+    "And": "logical_and",
+    "BitwiseAnd": "bitwise_and",
+    "BitwiseOr": "bitwise_or",
+    "BitwiseXor": "bitwise_xor",
+    "Mul": "mul",
+    "Or": "logical_or",
+    "Sub": "sub",
+    "Xor": "logical_xor",
+}
+_COMPARISONS = {"Equal": "eq", "Greater": "gt", "GreaterOrEqual": "ge", "Less": "lt", "LessOrEqual": "le"}
+
+
+def _torch_binary(name: str) -> Run:
+    return lambda call, a, b: getattr(torch, name)(a, b)
+
+
+for _op, _name in _BINARY.items():
+    _elementwise(_op)(_torch_binary(_name))
+for _op, _name in _COMPARISONS.items():
+    _elementwise(_op, compares=True)(_torch_binary(_name))
+
+
+@_elementwise("Div")
+def div(call, a, b):
+    """Integers are cut towards zero, as in C."""
+    if a.dtype.is_floating_point:
+        return torch.div(a, b)
+    return torch.div(a, b, rounding_mode="trunc")
+
+
+@_elementwise("Mod")
+def mod(call, a, b):
+    return torch.fmod(a, b) if call.attr("fmod", 0) else torch.remainder(a, b)
+
+
+@_elementwise("Pow")
+def power(call, base, exponent):
+    """The result has the base's type, whatever the exponent's."""
+    if base.dtype == exponent.dtype:
+        return torch.pow(base, exponent)
+    if base.dtype.is_floating_point:
+        return torch.pow(base, exponent.to(base.dtype))
+    return torch.pow(base.double(), exponent.double()).to(base.dtype)
+
+
+@_elementwise("BitShift")
+def bit_shift(call, x, count):
+    if call.attr("direction") == "LEFT":
+        return torch.bitwise_left_shift(x, count)
+    return torch.bitwise_right_shift(x, count)
+
+
+# ---- any number of operands -----------------------------------------------------------
+
+
+@_elementwise("Max")
+def maximum(call, *operands):
+    return reduce(torch.maximum, operands)
+
+
+@_elementwise("Min")
+def minimum(call, *operands):
+    return reduce(torch.minimum, operands)
+
+
+@_elementwise("Sum")
+def add_all(call, *operands):
+    return reduce(torch.add, operands)
+
+
+@_elementwise("Mean")
+def mean(call, *operands):
+    return reduce(torch.add, operands) / len(operands)
+
+
+@operator("Where", category="elementwise", layout=AGNOSTIC, flops=per_output(1))
+def where(call, condition, a, b):
+    return torch.where(condition, a, b)
+
+
+@_elementwise("Clip", layout=AGNOSTIC_FIRST)
+def clip(call, x, low=None, high=None):
+    if low is None and high is None:
+        return x
+    return torch.clamp(x, low, high)
+
+
+# ---- types -------------------------------------------------------------------------------
+
+
+@operator("Cast", category="elementwise", layout=AGNOSTIC)
+def cast(call, x):
+    return _converted(x, call.attr("to"), call.attr("saturate", 1))
+
+
+@operator("CastLike", category="elementwise", layout=AGNOSTIC_FIRST)
+def cast_like(call, x, like):
+    if isinstance(x, np.ndarray) or isinstance(like, np.ndarray):
+        raise CannotRun("torch has no strings")
+    if like.dtype.itemsize == 1 and like.dtype.is_floating_point:
+        return _to_float8(x, like.dtype, call.attr("saturate", 1))
+    return x.to(like.dtype)
+
+
+def _converted(x: torch.Tensor, element_type: int, saturate: int) -> torch.Tensor:
+    """Floats to integers are cut towards zero; anything but zero is true."""
+    if isinstance(x, np.ndarray):
+        raise CannotRun("torch has no strings")
+    dtype = torch_dtype(element_type)
+    if dtype.is_floating_point and dtype.itemsize == 1:
+        return _to_float8(x, dtype, saturate)
+    if element_type in (DataType.INT4, DataType.UINT4, DataType.INT2, DataType.UINT2):
+        return _wrapped(x.to(torch.int32), DataType(element_type)).to(dtype)
+    if dtype in _unsigned() and x.dtype.is_floating_point:
+        return x.to(torch.int64).to(dtype)
+    return x.to(dtype)
+
+
+def _to_float8(x: torch.Tensor, dtype: torch.dtype, saturate: int) -> torch.Tensor:
+    if dtype == torch.float8_e8m0fnu:
+        raise CannotRun("torch rounds powers of two its own way")
+    if saturate:
+        largest = torch.finfo(dtype).max
+        x = x.float().clamp(-largest, largest)
+    return x.to(dtype)
+
+
+def _wrapped(x: torch.Tensor, element_type: DataType) -> torch.Tensor:
+    """The low bits of `x`, as a 2- or 4-bit integer keeps them."""
+    bits = element_type.bitwidth
+    low = x & ((1 << bits) - 1)
+    if element_type in (DataType.UINT4, DataType.UINT2):
+        return low
+    half = 1 << (bits - 1)
+    return (low ^ half) - half
+
+
+@operator("Dropout", category="elementwise", layout=AGNOSTIC_FIRST, host_inputs=(1, 2))
+def dropout(call, x, ratio=None, training=None):
+    """The identity, except in training."""
+    share = 0.5 if ratio is None else float(ratio)
+    if training is None or not bool(training) or share == 0.0:
+        return (x, torch.ones_like(x, dtype=torch.bool)) if len(call.node.outputs) > 1 else x
+    kept = torch.rand(x.shape, device=x.device) >= share
+    return x * kept / (1.0 - share), kept

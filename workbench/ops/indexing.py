@@ -1,0 +1,107 @@
+"""Operators that pick and place elements by index."""
+
+from __future__ import annotations
+
+import math
+
+from workbench.ops.contract import operator
+from workbench.ops.lazy import torch
+
+_REDUCE = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
+
+
+def _from_front(indices: torch.Tensor, length: int) -> torch.Tensor:
+    """Negative indices count from the end."""
+    indices = indices.to(torch.int64)
+    return torch.where(indices < 0, indices + length, indices)
+
+
+@operator("Gather", category="movement")
+def gather(call, x, indices):
+    axis = call.attr("axis", 0) % x.dim()
+    picked = x.index_select(axis, _from_front(indices, x.shape[axis]).reshape(-1))
+    return picked.reshape(*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
+
+
+@operator("GatherElements", category="movement")
+def gather_elements(call, x, indices):
+    axis = call.attr("axis", 0)
+    return x.gather(axis, _from_front(indices, x.shape[axis]))
+
+
+def _flat_places(indices: torch.Tensor, shape: torch.Size) -> torch.Tensor:
+    """Coordinates in the last axis as places in a flattened array of `shape`."""
+    place = torch.zeros(indices.shape[:-1], dtype=torch.int64, device=indices.device)
+    for axis, length in enumerate(shape):
+        place = place * length + _from_front(indices[..., axis], length)
+    return place
+
+
+@operator("GatherND", category="movement")
+def gather_nd(call, x, indices):
+    batch, depth = call.attr("batch_dims", 0), indices.shape[-1]
+    indexed, rest = x.shape[batch : batch + depth], x.shape[batch + depth :]
+    places = _flat_places(indices, indexed)
+    count = x.shape[:batch].numel()
+    rows = torch.arange(count, device=x.device).unsqueeze(1) * indexed.numel() + places.reshape(count, -1)
+    picked = x.reshape(count * indexed.numel(), *rest).index_select(0, rows.reshape(-1))
+    return picked.reshape(*indices.shape[:-1], *rest)
+
+
+@operator("ScatterElements", category="movement")
+def scatter_elements(call, x, indices, updates):
+    axis, reduction = call.attr("axis", 0), call.attr("reduction", "none")
+    places = _from_front(indices, x.shape[axis])
+    if reduction == "none":
+        return x.scatter(axis, places, updates)
+    return x.scatter_reduce(axis, places, updates, _REDUCE[reduction], include_self=True)
+
+
+@operator("ScatterND", category="movement")
+def scatter_nd(call, x, indices, updates):
+    depth, reduction = indices.shape[-1], call.attr("reduction", "none")
+    rows = _flat_places(indices, x.shape[:depth]).reshape(-1)
+    rest = math.prod(x.shape[depth:])
+    flat, new = x.reshape(x.shape[:depth].numel(), rest), updates.reshape(rows.numel(), rest)
+    places = rows.unsqueeze(1).expand(new.shape)
+    if reduction == "none":
+        return flat.scatter(0, places, new).reshape(x.shape)
+    return flat.scatter_reduce(0, places, new, _REDUCE[reduction], include_self=True).reshape(x.shape)
+
+
+@operator("TensorScatter", category="movement")
+def tensor_scatter(call, past, update, starts=None):
+    """A cache whose entries from `starts` on, along the axis, are the update's."""
+    axis, length = call.attr("axis", -2) % past.dim(), update.shape[call.attr("axis", -2)]
+    steps = torch.arange(length, device=past.device)
+    first = torch.zeros(past.shape[0], dtype=torch.int64, device=past.device) if starts is None else starts
+    places = first.unsqueeze(1) + steps
+    if call.attr("mode", "linear") == "circular":
+        places = places % past.shape[axis]
+    view = [1] * past.dim()
+    view[0], view[axis] = past.shape[0], length
+    return past.scatter(axis, places.reshape(view).expand(update.shape), update)
+
+
+@operator("OneHot", category="movement", host_inputs=(1,))
+def one_hot(call, indices, depth, values):
+    count = int(depth.reshape(()))
+    axis = call.attr("axis", -1) % (indices.dim() + 1)
+    view = [1] * (indices.dim() + 1)
+    view[axis] = count
+    classes = torch.arange(count, device=indices.device).reshape(view)
+    hot = _from_front(indices, count).unsqueeze(axis) == classes
+    return torch.where(hot, values[1], values[0])
+
+
+@operator("NonZero", category="movement")
+def non_zero(call, x):
+    return torch.nonzero(x).t().contiguous() if x.dim() else torch.nonzero(x.reshape(1)).t()[:0]
+
+
+@operator("Compress", category="movement")
+def compress(call, x, condition):
+    axis = call.attr("axis")
+    if axis is None:
+        x, axis = x.reshape(-1), 0
+    return x.index_select(axis, torch.nonzero(condition).reshape(-1))

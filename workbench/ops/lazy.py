@@ -1,0 +1,24 @@
+"""torch, imported when it is first used: reading the operator table must not cost its import."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+
+class _Late:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(importlib.import_module(self._name), attribute)
+
+
+if TYPE_CHECKING:
+    import torch
+    import torch.nn.functional as F
+else:
+    torch = _Late("torch")
+    F = _Late("torch.nn.functional")
+
+__all__ = ["F", "torch"]

@@ -1,0 +1,84 @@
+"""Normalizations: by batch, instance, group, layer and neighbouring channels."""
+
+from __future__ import annotations
+
+from workbench.ops.contract import operator, per_output
+from workbench.ops.dtypes import torch_dtype
+from workbench.ops.lazy import F, torch
+from workbench.ops.sensitive import sensitive
+
+
+@sensitive("BatchNormalization", category="normalization", flops=per_output(2))
+def batch_normalization(call, x, scale, bias, mean, variance):
+    eps = call.attr("epsilon", 1e-5)
+    if not call.attr("training_mode", 0):
+        return F.batch_norm(x, mean.to(x.dtype), variance.to(x.dtype), scale.to(x.dtype), bias.to(x.dtype), eps=eps)
+    axes = [0, *range(2, x.dim())]
+    momentum = call.attr("momentum", 0.9)
+    now, spread = x.mean(axes), x.var(axes, correction=0)
+    y = F.batch_norm(x, now, spread, scale, bias, eps=eps)
+    return y, mean * momentum + now * (1 - momentum), variance * momentum + spread * (1 - momentum)
+
+
+@sensitive("InstanceNormalization", category="normalization", flops=per_output(7))
+def instance_normalization(call, x, scale, bias):
+    return torch.group_norm(x, x.shape[1], scale, bias, call.attr("epsilon", 1e-5))
+
+
+@sensitive("GroupNormalization", category="normalization", flops=per_output(7))
+def group_normalization(call, x, scale, bias):
+    return torch.group_norm(x, call.attr("num_groups"), scale, bias, call.attr("epsilon", 1e-5))
+
+
+@sensitive("LRN", category="normalization", flops=per_output(6))
+def lrn(call, x):
+    """Each element over a power of the sum of squares of `size` neighbouring channels."""
+    size = call.attr("size")
+    before, channels = (size - 1) // 2, x.shape[1]
+    squares = F.pad(x * x, [0, 0] * (x.dim() - 2) + [before, size - 1 - before])
+    total = sum(squares.narrow(1, i, channels) for i in range(size))
+    return x / (call.attr("bias", 1.0) + call.attr("alpha", 1e-4) / size * total) ** call.attr("beta", 0.75)
+
+
+@operator("LayerNormalization", category="normalization", flops=per_output(7))
+def layer_normalization(call, x, scale, bias=None):
+    axis, eps = call.attr("axis", -1) % x.dim(), call.attr("epsilon", 1e-5)
+    shape = x.shape[axis:]
+    plain = scale.shape == shape and (bias is None or bias.shape == shape)
+    if plain and len(call.node.outputs) == 1:
+        return F.layer_norm(x, shape, scale, bias, eps)
+    stash = _stash(call, x)
+    axes = list(range(axis, x.dim()))
+    wide = x.to(stash)
+    mean = wide.mean(axes, keepdim=True)
+    inverse = (wide.var(axes, correction=0, keepdim=True) + eps).rsqrt()
+    y = ((wide - mean) * inverse).to(x.dtype) * scale
+    return y if bias is None else y + bias, mean, inverse
+
+
+@operator("RMSNormalization", category="normalization", flops=per_output(4))
+def rms_normalization(call, x, scale):
+    axes = list(range(call.attr("axis", -1) % x.dim(), x.dim()))
+    wide = x.to(_stash(call, x))
+    square = (wide * wide).mean(axes, keepdim=True)
+    return (wide * (square + call.attr("epsilon", 1e-5)).rsqrt()).to(x.dtype) * scale
+
+
+def _stash(call, x: torch.Tensor) -> torch.dtype:
+    """Narrow floats are normalized in the type that `stash_type` names."""
+    return torch.promote_types(x.dtype, torch_dtype(call.attr("stash_type", 1)))
+
+
+@operator("LpNormalization", category="normalization", flops=per_output(3))
+def lp_normalization(call, x):
+    p = call.attr("p", 2)
+    length = torch.linalg.vector_norm(x, p, call.attr("axis", -1), keepdim=True)
+    return torch.where(length == 0, torch.zeros_like(x), x / length)
+
+
+@operator("MeanVarianceNormalization", category="normalization", flops=per_output(6))
+def mean_variance_normalization(call, x):
+    axes = list(call.attr("axes", (0, 2, 3)))
+    mean = x.mean(axes, keepdim=True)
+    deviation = (x * x).mean(axes, keepdim=True) - mean * mean
+    return (x - mean) / (deviation.sqrt() + 1e-9)

@@ -1,0 +1,95 @@
+"""Quantized operators: integers with a scale and a zero point."""
+
+from __future__ import annotations
+
+from workbench.ops.contract import Call, operator, per_output
+from workbench.ops.convolution import conv_flops, integer_convolution
+from workbench.ops.dtypes import DataType, torch_dtype
+from workbench.ops.layouts import QUANTIZE
+from workbench.ops.lazy import torch
+from workbench.ops.matmul import matmul_flops, less_zero_points
+
+
+def _spread(call: Call, parameter: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """A scale or zero point lined up with `x`: one for all, one an entry of the axis, or one a block."""
+    if parameter.dim() == 0 or (parameter.numel() == 1 and x.dim() != parameter.dim()):
+        return parameter.reshape(())
+    axis = call.attr("axis", 1) % x.dim()
+    block = call.attr("block_size", 0)
+    if block:
+        return parameter.repeat_interleave(block, axis).narrow(axis, 0, x.shape[axis])
+    view = [1] * x.dim()
+    view[axis] = -1
+    return parameter.reshape(view)
+
+
+def _bounds(element_type: DataType | None, dtype: torch.dtype) -> tuple[int, int]:
+    if element_type in (DataType.INT4, DataType.INT2):
+        bits = element_type.bitwidth
+        return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+    if element_type in (DataType.UINT4, DataType.UINT2):
+        return 0, (1 << element_type.bitwidth) - 1
+    limits = torch.iinfo(dtype)
+    return limits.min, limits.max
+
+
+def saturated(x: torch.Tensor, dtype: torch.dtype, element_type: DataType | None = None) -> torch.Tensor:
+    """Rounded, halves to even, and held inside the type's range."""
+    low, high = _bounds(element_type, dtype)
+    rounded = x.round().clamp(low, high)
+    return rounded.to(torch.int32).to(dtype)
+
+
+@operator("QuantizeLinear", category="quantization", layout=QUANTIZE, flops=per_output(2))
+def quantize_linear(call, x, scale, zero=None):
+    element_type = DataType(call.attr("output_dtype", 0)) if call.attr("output_dtype", 0) else None
+    if element_type is None and zero is None:
+        element_type = DataType.UINT8
+    dtype = zero.dtype if element_type is None else torch_dtype(element_type)
+    scaled = x.to(scale.dtype) / _spread(call, scale, x)
+    if dtype.is_floating_point:
+        if call.attr("saturate", 1):
+            scaled = scaled.clamp(torch.finfo(dtype).min, torch.finfo(dtype).max)
+        return scaled.to(dtype)
+    if zero is None:
+        return saturated(scaled, dtype, element_type)
+    return saturated(scaled.round() + _spread(call, zero, x).to(scaled.dtype), dtype, element_type)
+
+
+@operator("DequantizeLinear", category="quantization", layout=QUANTIZE, flops=per_output(2))
+def dequantize_linear(call, x, scale, zero=None):
+    """Exact differences: integers are subtracted before they become floats."""
+    if zero is not None and not x.dtype.is_floating_point:
+        x = x.to(torch.int32) - _spread(call, zero, x).to(torch.int32)
+    wanted = call.attr("output_dtype", 0)
+    return (x.to(scale.dtype) * _spread(call, scale, x)).to(torch_dtype(wanted) if wanted else scale.dtype)
+
+
+@operator("DynamicQuantizeLinear", category="quantization", flops=per_output(4))
+def dynamic_quantize_linear(call, x):
+    low, high = x.amin().clamp(max=0), x.amax().clamp(min=0)
+    scale = (high - low) / 255
+    scale = torch.where(scale == 0, torch.ones_like(scale), scale)
+    zero = (-low / scale).round().clamp(0, 255)
+    return saturated((x / scale).round() + zero, torch.uint8), scale, zero.to(torch.uint8)
+
+
+@operator("QLinearMatMul", category="quantization", flops=matmul_flops)
+def qlinear_matmul(call, a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero):
+    product = less_zero_points(a, b, a_zero, b_zero).to(torch.float32)
+    row_scale = a_scale.unsqueeze(-1) if a_scale.dim() == 1 and a.dim() > 1 else a_scale
+    return saturated((product * (row_scale * b_scale / y_scale)).round() + y_zero.float(), y_zero.dtype)
+
+
+def _qlinear_conv_flops(node, inputs, outputs):
+    return conv_flops(node, [inputs[0], inputs[3], inputs[8] if len(inputs) > 8 else None], outputs)
+
+
+@operator("QLinearConv", category="quantization", flops=_qlinear_conv_flops)
+def qlinear_conv(call, x, x_scale, x_zero, weight, weight_scale, weight_zero, y_scale, y_zero, bias=None):
+    total = integer_convolution(call, x, weight, x_zero, weight_zero)
+    view = (-1, *(1,) * (x.dim() - 2))
+    if bias is not None:
+        total = total + bias.reshape(view)
+    factor = (x_scale * weight_scale / y_scale).reshape(view)
+    return saturated((total.float() * factor).round() + y_zero.float(), y_zero.dtype)

@@ -1,0 +1,141 @@
+"""Reductions along axes, running sums, and the largest elements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from workbench.ops.contract import Call, operator, per_input
+from workbench.ops.layouts import ARG, REDUCE
+from workbench.ops.lazy import torch
+
+
+
+def _reduction(op: str, flops: int = 1):
+    """Enter `reduce(x, axes, keep)`; what the axes are and whether they stay is decided here."""
+
+    def enter(reduce: Callable[..., torch.Tensor]):
+        def run(call: Call, x: torch.Tensor, axes: torch.Tensor | None = None) -> torch.Tensor:
+            chosen = () if axes is None else tuple(axes.tolist())
+            if not chosen and call.attr("noop_with_empty_axes", 0):
+                return reduce(x.unsqueeze(0), (0,), False)
+            if not chosen:
+                chosen = tuple(range(x.dim()))
+            if not chosen:  # a scalar: its only element is reduced
+                return reduce(x.reshape(1), (0,), False)
+            return reduce(x, chosen, bool(call.attr("keepdims", 1))).to(x.dtype)
+
+        operator(op, category="reduction", layout=REDUCE, flops=per_input(flops), host_inputs=(1,))(run)
+        return reduce
+
+    return enter
+
+
+@_reduction("ReduceSum")
+def reduce_sum(x, axes, keep):
+    return x.sum(axes, keepdim=keep)
+
+
+@_reduction("ReduceMean")
+def reduce_mean(x, axes, keep):
+    if x.dtype.is_floating_point:
+        return x.mean(axes, keepdim=keep)
+    count = math.prod(x.shape[axis] for axis in axes)
+    return torch.div(x.sum(axes, keepdim=keep), count, rounding_mode="trunc")
+
+
+@_reduction("ReduceMax")
+def reduce_max(x, axes, keep):
+    return _extreme(x, axes, keep, torch.amax, largest=True)
+
+
+@_reduction("ReduceMin")
+def reduce_min(x, axes, keep):
+    return _extreme(x, axes, keep, torch.amin, largest=False)
+
+
+def _extreme(x: torch.Tensor, axes: tuple[int, ...], keep: bool, reduce: Callable, largest: bool) -> torch.Tensor:
+    """Of nothing: the neutral element of the comparison."""
+    if x.numel():
+        return reduce(x, axes, keepdim=keep)
+    shape = x.sum(axes, keepdim=keep).shape
+    if x.dtype.is_floating_point:
+        neutral: float | bool = -math.inf if largest else math.inf
+    elif x.dtype == torch.bool:
+        neutral = not largest
+    else:
+        neutral = torch.iinfo(x.dtype).min if largest else torch.iinfo(x.dtype).max
+    return torch.full(shape, neutral, dtype=x.dtype, device=x.device)
+
+
+@_reduction("ReduceProd")
+def reduce_prod(x, axes, keep):
+    for axis in sorted((a % x.dim() for a in axes), reverse=True):
+        x = x.prod(axis, keepdim=keep)
+    return x
+
+
+@_reduction("ReduceL1", 2)
+def reduce_l1(x, axes, keep):
+    return x.abs().sum(axes, keepdim=keep)
+
+
+@_reduction("ReduceL2", 2)
+def reduce_l2(x, axes, keep):
+    if x.dtype.is_floating_point:
+        return torch.linalg.vector_norm(x, 2, axes, keepdim=keep)
+    return torch.linalg.vector_norm(x.double(), 2, axes, keepdim=keep).to(x.dtype)
+
+
+@_reduction("ReduceSumSquare", 2)
+def reduce_sum_square(x, axes, keep):
+    return (x * x).sum(axes, keepdim=keep)
+
+
+@_reduction("ReduceLogSum")
+def reduce_log_sum(x, axes, keep):
+    return x.sum(axes, keepdim=keep).log()
+
+
+@_reduction("ReduceLogSumExp", 3)
+def reduce_log_sum_exp(x, axes, keep):
+    return torch.logsumexp(x if x.dtype.is_floating_point else x.double(), axes, keepdim=keep)
+
+
+def _arg(op: str, find: Callable[..., torch.Tensor]):
+    def run(call: Call, x: torch.Tensor) -> torch.Tensor:
+        axis, keep = call.attr("axis", 0), bool(call.attr("keepdims", 1))
+        if not call.attr("select_last_index", 0):
+            return find(x, axis, keep)
+        return x.shape[axis] - 1 - find(x.flip(axis), axis, keep)
+
+    operator(op, category="reduction", layout=ARG, flops=per_input(1))(run)
+
+
+_arg("ArgMax", lambda x, axis, keep: x.argmax(axis, keepdim=keep))
+_arg("ArgMin", lambda x, axis, keep: x.argmin(axis, keepdim=keep))
+
+
+def _running(op: str, accumulate: Callable[..., torch.Tensor], neutral: int):
+    def run(call: Call, x: torch.Tensor, axis_input: torch.Tensor) -> torch.Tensor:
+        axis, backwards = int(axis_input), bool(call.attr("reverse", 0))
+        ordered = x.flip(axis) if backwards else x
+        total = accumulate(ordered, axis)
+        if call.attr("exclusive", 0):
+            first = torch.full_like(total.narrow(axis, 0, 1), neutral)
+            total = torch.cat([first, total.narrow(axis, 0, total.shape[axis] - 1)], axis)
+        return total.flip(axis) if backwards else total
+
+    operator(op, category="reduction", flops=per_input(1), host_inputs=(1,))(run)
+
+
+_running("CumSum", lambda x, axis: x.cumsum(axis, dtype=x.dtype), 0)
+_running("CumProd", lambda x, axis: x.cumprod(axis, dtype=x.dtype), 1)
+
+
+@operator("TopK", category="reduction", flops=per_input(1), host_inputs=(1,))
+def top_k(call, x, count):
+    """Sorted; of equal elements the one of the lower index first, which torch.topk does not promise."""
+    axis = call.attr("axis", -1)
+    values, indices = torch.sort(x, dim=axis, descending=bool(call.attr("largest", 1)), stable=True)
+    return values.narrow(axis, 0, int(count)), indices.narrow(axis, 0, int(count))

@@ -1,0 +1,172 @@
+"""Resize and sampling at given places."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from workbench.ops.contract import Call, operator, per_output
+from workbench.ops.layouts import RESIZE
+from workbench.ops.lazy import F, torch
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """How one axis is resized; `start` and `end` bound the part that is shown, 0 to 1 for all of it."""
+
+    axis: int
+    length: int
+    result: int
+    scale: float
+    start: float = 0.0
+    end: float = 1.0
+
+
+@operator("Resize", category="movement", layout=RESIZE, flops=per_output(1), host_inputs=(1, 2, 3))
+def resize(call, x, roi=None, scales=None, sizes=None):
+    """One axis after the other: interpolation is separable."""
+    axes = [a for a in _axes(call, x, roi, scales, sizes) if not _unchanged(call, a)]
+    fast = _interpolated(call, x, axes)
+    if fast is not None:
+        return fast
+    dtype, outside = x.dtype, None
+    if call.attr("mode", "nearest") != "nearest":
+        x = x.to(torch.promote_types(dtype, torch.float32))
+    for axis in axes:
+        places, beyond = _coordinates(call, axis)
+        x = _resampled(call, x, axis, places)
+        if beyond is not None:
+            view = [1] * x.dim()
+            view[axis.axis] = -1
+            mark = beyond.reshape(view)
+            outside = mark if outside is None else outside | mark
+    if outside is not None:
+        value = call.attr("extrapolation_value", 0.0)
+        x = torch.where(outside.to(x.device), torch.full((), value, dtype=x.dtype, device=x.device), x)
+    return x if x.dtype == dtype else (x if dtype.is_floating_point else x.round()).to(dtype)
+
+
+def _axes(call: Call, x: torch.Tensor, roi, scales, sizes) -> list[_Axis]:
+    chosen = [a % x.dim() for a in call.attr("axes") or range(x.dim())]
+    lengths = [x.shape[a] for a in chosen]
+    if sizes is not None and sizes.numel():
+        results = [int(n) for n in sizes.tolist()]
+        ratios = [r / n for r, n in zip(results, lengths, strict=True)]
+        policy = call.attr("keep_aspect_ratio_policy", "stretch")
+        if policy != "stretch":
+            one = min(ratios) if policy == "not_larger" else max(ratios)
+            ratios = [one] * len(ratios)
+            results = [math.floor(one * n + 0.5) for n in lengths]
+    else:
+        ratios = [float(s) for s in scales.tolist()]
+        results = [math.floor(n * s) for n, s in zip(lengths, ratios, strict=True)]
+    if roi is None or not roi.numel():
+        bounds = [(0.0, 1.0)] * len(chosen)
+    else:
+        numbers = roi.tolist()
+        bounds = list(zip(numbers[: len(chosen)], numbers[len(chosen) :], strict=True))
+    return [
+        _Axis(a, n, r, s, *b) for a, n, r, s, b in zip(chosen, lengths, results, ratios, bounds, strict=True)
+    ]
+
+
+def _unchanged(call: Call, axis: _Axis) -> bool:
+    whole = call.attr("coordinate_transformation_mode", "half_pixel") != "tf_crop_and_resize"
+    return axis.scale == 1.0 and axis.result == axis.length and (whole or (axis.start, axis.end) == (0.0, 1.0))
+
+
+def _interpolated(call: Call, x: torch.Tensor, axes: list[_Axis]) -> torch.Tensor | None:
+    """By torch's own function where it computes the same; None elsewhere."""
+    spatial = x.dim() - 2
+    if spatial not in (1, 2, 3) or not x.dtype.is_floating_point or any(a.axis < 2 for a in axes):
+        return None
+    if call.attr("antialias", 0) or any(a.scale * a.length != a.result or a.result < 2 for a in axes):
+        return None
+    by = {a.axis: a.result for a in axes}
+    result = [by.get(axis, x.shape[axis]) for axis in range(2, x.dim())]
+    mode = call.attr("mode", "nearest")
+    places = call.attr("coordinate_transformation_mode", "half_pixel")
+    if mode == "nearest" and places == "asymmetric" and call.attr("nearest_mode", "round_prefer_floor") == "floor":
+        return F.interpolate(x, result)
+    if mode == "linear" and places in ("half_pixel", "pytorch_half_pixel", "align_corners"):
+        return F.interpolate(
+            x, result, mode=("linear", "bilinear", "trilinear")[spatial - 1], align_corners=places == "align_corners"
+        )
+    return None
+
+
+def _coordinates(call: Call, axis: _Axis) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Where in the operand each result element lies; and which lie outside, where that matters.
+
+    In float32, as ONNX Runtime computes them: with "nearest" a rounding decides.
+    """
+    mode = call.attr("coordinate_transformation_mode", "half_pixel")
+    i = torch.arange(axis.result, dtype=torch.float32)
+    scaled = axis.scale * axis.length
+    scale = torch.tensor(axis.scale, dtype=torch.float32)
+    if mode == "align_corners":
+        return (torch.zeros_like(i) if scaled == 1 else i * (axis.length - 1) / (scaled - 1)), None
+    if mode == "asymmetric":
+        return i / scale, None
+    if mode == "tf_crop_and_resize":
+        span = (axis.end - axis.start) * (axis.length - 1)
+        steps = torch.full_like(i, span / 2) if scaled == 1 else i * span / (scaled - 1)
+        places = steps + axis.start * (axis.length - 1)
+        return places, (places < 0) | (places > axis.length - 1)
+    if mode == "pytorch_half_pixel" and scaled == 1:
+        return torch.full_like(i, -0.5), None
+    places = (i + 0.5) / scale - 0.5
+    if mode == "half_pixel_symmetric":
+        places = places + axis.length / 2 * (1 - axis.result / scaled)
+    return places, None
+
+
+def _resampled(call: Call, x: torch.Tensor, axis: _Axis, places: torch.Tensor) -> torch.Tensor:
+    """A weighted sum over the taps around each place."""
+    mode = call.attr("mode", "nearest")
+    if mode == "nearest":
+        index = _ROUND[call.attr("nearest_mode", "round_prefer_floor")](places)
+        return x.index_select(axis.axis, index.long().clamp(0, axis.length - 1).to(x.device))
+    shrink = min(axis.scale, 1.0) if call.attr("antialias", 0) else 1.0
+    reach = math.ceil((1 if mode == "linear" else 2) / shrink)
+    base = places.floor()
+    taps = base + torch.arange(1 - reach, reach + 1).unsqueeze(1)
+    distance = (taps - places).abs() * shrink
+    kernel = 1 - distance if mode == "linear" else _cubic(distance, call.attr("cubic_coeff_a", -0.75))
+    weights = kernel.clamp(min=0) if mode == "linear" else kernel
+    if call.attr("exclude_outside", 0):
+        weights = torch.where((taps < 0) | (taps >= axis.length), torch.zeros(()), weights)
+    weights = weights / weights.sum(0)
+    view = [1] * x.dim()
+    view[axis.axis] = -1
+    index = taps.long().clamp(0, axis.length - 1).to(x.device)
+    weights = weights.to(x.device, x.dtype)
+    return sum(x.index_select(axis.axis, i) * w.reshape(view) for i, w in zip(index, weights, strict=True))
+
+
+_ROUND = {
+    "round_prefer_floor": lambda x: (x - 0.5).ceil(),
+    "round_prefer_ceil": lambda x: (x + 0.5).floor(),
+    "floor": lambda x: x.floor(),
+    "ceil": lambda x: x.ceil(),
+}
+
+
+def _cubic(distance: torch.Tensor, a: float) -> torch.Tensor:
+    """Keys' cubic convolution kernel ("Cubic Convolution Interpolation", 1981)."""
+    d = distance
+    near = ((a + 2) * d - (a + 3)) * d * d + 1
+    far = ((d - 5) * d + 8) * d * a - 4 * a
+    return torch.where(d <= 1, near, torch.where(d < 2, far, torch.zeros(())))
+
+
+@operator("GridSample", category="movement", flops=per_output(8))
+def grid_sample(call, x, grid):
+    mode = {"linear": "bilinear", "cubic": "bicubic"}.get(call.attr("mode", "linear"), "nearest")
+    padding = call.attr("padding_mode", "zeros")
+    return F.grid_sample(x, grid, mode, padding, bool(call.attr("align_corners", 0)))
+
+
+@operator("AffineGrid", category="movement", flops=per_output(4), host_inputs=(1,))
+def affine_grid(call, theta, size):
+    return F.affine_grid(theta, size.tolist(), bool(call.attr("align_corners", 0)))

@@ -1,0 +1,110 @@
+"""Operators about shapes, and tensors made from them: constants, ranges, random numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from workbench.ops.contract import Call, operator, per_output
+from workbench.ops.dtypes import DataType, constant_tensor, torch_dtype
+from workbench.ops.lazy import torch
+
+
+@operator("Shape", category="shape")
+def shape(call, x):
+    dims = slice(call.attr("start", 0), call.attr("end"))
+    return torch.tensor(x.shape[dims], dtype=torch.int64, device=call.device)
+
+
+@operator("Size", category="shape")
+def size(call, x):
+    return torch.tensor(x.numel(), dtype=torch.int64, device=call.device)
+
+
+@operator("Constant", category="shape")
+def constant(call):
+    """Only where the value refers to a function's attribute: loading makes constants of all others."""
+    kinds: dict[str, Any] = {
+        "value_int": torch.int64,
+        "value_ints": torch.int64,
+        "value_float": torch.float32,
+        "value_floats": torch.float32,
+    }
+    for name, dtype in kinds.items():
+        if call.attr(name) is not None:
+            return torch.tensor(call.attr(name), dtype=dtype, device=call.device)
+    return constant_tensor(call.attr("value")).to(call.device)
+
+
+@operator("ConstantOfShape", category="shape", host_inputs=(0,))
+def constant_of_shape(call, dims):
+    value = call.attr("value")
+    if value is None:
+        return torch.zeros(dims.tolist(), device=call.device)
+    filling = constant_tensor(value)
+    return torch.full(dims.tolist(), filling.item(), dtype=filling.dtype, device=call.device)
+
+
+@operator("Range", category="shape", host_inputs=(0, 1, 2))
+def range_(call, start, limit, delta):
+    first, step = start.item(), delta.item()
+    count = max(math.ceil((limit.item() - first) / step), 0)
+    steps = torch.arange(count, device=call.device)
+    return (steps * step + first).to(start.dtype)
+
+
+@operator("EyeLike", category="shape")
+def eye_like(call, x):
+    dtype = x.dtype if call.attr("dtype") is None else torch_dtype(call.attr("dtype"))
+    rows, columns = (torch.arange(n, device=x.device) for n in x.shape)
+    return (columns.unsqueeze(0) - rows.unsqueeze(1) == call.attr("k", 0)).to(dtype)
+
+
+# ---- random numbers: the same for the same seed on one device, not those of another runtime ----
+
+
+def _generator(call: Call) -> torch.Generator | None:
+    seed = call.attr("seed")
+    if seed is None:
+        return None
+    return torch.Generator(call.device).manual_seed(int(seed))
+
+
+def _normal(call: Call, dims: Any, dtype: torch.dtype) -> torch.Tensor:
+    x = torch.randn(dims, generator=_generator(call), device=call.device)
+    return (x * call.attr("scale", 1.0) + call.attr("mean", 0.0)).to(dtype)
+
+
+def _uniform(call: Call, dims: Any, dtype: torch.dtype) -> torch.Tensor:
+    low, high = call.attr("low", 0.0), call.attr("high", 1.0)
+    return (torch.rand(dims, generator=_generator(call), device=call.device) * (high - low) + low).to(dtype)
+
+
+def _dtype_like(call: Call, x: torch.Tensor) -> torch.dtype:
+    return x.dtype if call.attr("dtype") is None else torch_dtype(call.attr("dtype"))
+
+
+@operator("RandomNormal", category="other", flops=per_output(1))
+def random_normal(call):
+    return _normal(call, call.attr("shape"), torch_dtype(call.attr("dtype", DataType.FLOAT)))
+
+
+@operator("RandomNormalLike", category="other", flops=per_output(1))
+def random_normal_like(call, x):
+    return _normal(call, x.shape, _dtype_like(call, x))
+
+
+@operator("RandomUniform", category="other", flops=per_output(1))
+def random_uniform(call):
+    return _uniform(call, call.attr("shape"), torch_dtype(call.attr("dtype", DataType.FLOAT)))
+
+
+@operator("RandomUniformLike", category="other", flops=per_output(1))
+def random_uniform_like(call, x):
+    return _uniform(call, x.shape, _dtype_like(call, x))
+
+
+@operator("Bernoulli", category="other", flops=per_output(1))
+def bernoulli(call, x):
+    drawn = torch.rand(x.shape, generator=_generator(call), device=x.device) < x
+    return drawn.to(_dtype_like(call, x))

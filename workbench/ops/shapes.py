@@ -1,0 +1,167 @@
+"""Types of all values, from ONNX's own shape inference on a model without its weights.
+
+ONNX's inference does not follow numbers through Range, Gather or Where of
+constants, with which exporters compute axes and shapes; such small integer
+computations are carried out first, and their results stand as constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+import onnx_ir
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+
+from workbench.ir import Graph, TensorType, constant_type
+from workbench.ir.proto import value_type
+from workbench.ir.wire import without_weights
+from workbench.ops.npu import with_own_functions
+
+SMALL = 64  # elements; shapes, axes and pads have fewer
+ROUNDS = 8  # each finds the shapes that the numbers of the one before decide
+_INTEGERS = (TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL)
+_COMPUTED = frozenset(
+    # small integer arithmetic, exact in ONNX's reference evaluator
+    "Shape Size Range Gather Concat Unsqueeze Squeeze Cast CastLike Add Sub Mul Div Neg Abs Slice Reshape Equal Less "  # noqa: SIM905
+    "Greater Where ConstantOfShape Expand ReduceProd ReduceSum ReduceMax ReduceMin Min Max Mod Not And Or Identity "
+    "Transpose Flatten Tile ScatterND".split()
+)
+
+
+def infer_types(graph: Graph, dims: Mapping[str, int] | None = None) -> dict[str, TensorType]:
+    """The type of every tensor value (constants too) when `dims` are put in; those of bodies are not among them.
+
+    dims: values of symbolic dims; None: `graph.dims`. A value that inference
+    leaves open keeps the type that the graph has for it, `dims` put in.
+    """
+    bound = graph.dims if dims is None else dims
+    model, _ = without_weights(with_own_functions(graph))
+    del model.graph.value_info[:]
+    for output in model.graph.output:
+        if output.type.HasField("tensor_type"):
+            output.type.tensor_type.ClearField("shape")
+    for value in model.graph.input:
+        _put_in(value, bound)
+    typed = infer_model(model)
+    types = {v: _bound(t, bound) for v, t in graph.types.items() if isinstance(t, TensorType)}
+    types.update((name, constant_type(tensor)) for name, tensor in graph.constants.items())
+    for info in (*typed.graph.value_info, *typed.graph.output):
+        found = value_type(onnx_ir.serde.deserialize_value_info_proto(info, None))
+        if isinstance(found, TensorType) and info.name not in graph.constants:
+            types[info.name] = _merged(found, types.get(info.name))
+    return types
+
+
+def _put_in(value: ValueInfoProto, dims: Mapping[str, int]) -> None:
+    for dim in value.type.tensor_type.shape.dim if value.type.HasField("tensor_type") else ():
+        if dim.dim_param in dims:
+            dim.dim_value = dims[dim.dim_param]
+
+
+def _bound(found: TensorType, dims: Mapping[str, int]) -> TensorType:
+    if found.shape is None:
+        return found
+    return found.with_shape(tuple(dims.get(d, d) if isinstance(d, str) else d for d in found.shape))
+
+
+def _merged(found: TensorType, known: TensorType | None) -> TensorType:
+    """What inference found, its open dims from what was known."""
+    if known is None or known.shape is None:
+        return found
+    if found.shape is None:
+        return found.with_shape(known.shape)
+    if len(found.shape) != len(known.shape):
+        return found
+    pairs = zip(found.shape, known.shape, strict=True)
+    return found.with_shape(tuple(k if not isinstance(f, int) and isinstance(k, int) else f for f, k in pairs))
+
+
+# ---- inference on a model ---------------------------------------------------------------
+
+
+def infer_model(model: ModelProto) -> ModelProto:
+    """The model with the types of its values, as far as they follow. Its weights may be left out."""
+    model = _copy(model)
+    typed = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    for _ in range(ROUNDS):
+        if not _compute_numbers(model, typed):
+            break
+        typed = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    return typed
+
+
+def _copy(model: ModelProto) -> ModelProto:
+    result = ModelProto()
+    result.CopyFrom(model)
+    return result
+
+
+def _compute_numbers(model: ModelProto, typed: ModelProto) -> int:
+    """Replace small integer computations by constants, in place; how many there were."""
+    known = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer if _is_small(t)}
+    types = {i.name: i for i in (*typed.graph.value_info, *typed.graph.input, *typed.graph.output)}
+    count = 0
+    for node in model.graph.node:
+        if node.op_type == "Constant":
+            known.update((node.output[0], value) for value in map(_constant_value, node.attribute) if value is not None)
+            continue
+        if node.domain not in ("", "ai.onnx") or node.op_type not in _COMPUTED or len(node.output) != 1:
+            continue
+        info = types.get(node.output[0])
+        if info is None or info.type.tensor_type.elem_type not in _INTEGERS:
+            continue
+        result = _shape_of(node, types) if node.op_type in ("Shape", "Size") else _computed(node, known, model)
+        if result is None or result.size > SMALL:
+            continue
+        known[node.output[0]] = result
+        constant = helper.make_node("Constant", [], list(node.output), value=numpy_helper.from_array(result))
+        constant.name = node.name
+        node.CopyFrom(constant)
+        count += 1
+    return count
+
+
+def _is_small(tensor: TensorProto) -> bool:
+    small = np.prod(tensor.dims, dtype=np.int64) <= SMALL and tensor.data_location != TensorProto.EXTERNAL
+    return bool(small and tensor.data_type in (*_INTEGERS, TensorProto.FLOAT))
+
+
+def _constant_value(attribute: onnx.AttributeProto) -> np.ndarray | None:
+    """The numbers of a Constant node, whichever attribute they are written in."""
+    if attribute.name == "value" and _is_small(attribute.t):
+        return numpy_helper.to_array(attribute.t)
+    if attribute.name in ("value_int", "value_ints"):
+        return np.array(helper.get_attribute_value(attribute), dtype=np.int64)
+    return None
+
+
+def _shape_of(node: NodeProto, types: Mapping[str, ValueInfoProto]) -> np.ndarray | None:
+    info = types.get(node.input[0])
+    if info is None or not info.type.tensor_type.HasField("shape"):
+        return None
+    dims = info.type.tensor_type.shape.dim
+    if not all(d.HasField("dim_value") for d in dims):
+        return None
+    shape = [d.dim_value for d in dims]
+    if node.op_type == "Size":
+        return np.array(np.prod(shape, dtype=np.int64))
+    span = {a.name: a.i for a in node.attribute}
+    return np.array(shape, dtype=np.int64)[slice(span.get("start", 0), span.get("end"))]
+
+
+def _computed(node: NodeProto, known: Mapping[str, np.ndarray], model: ModelProto) -> np.ndarray | None:
+    if any(value and value not in known for value in node.input):
+        return None
+    from onnx.reference import ReferenceEvaluator
+
+    names = [v for v in dict.fromkeys(node.input) if v]
+    inputs = [helper.make_tensor_value_info(v, helper.np_dtype_to_tensor_dtype(known[v].dtype), None) for v in names]
+    outputs = [helper.make_empty_tensor_value_info(node.output[0])]
+    alone = helper.make_model(helper.make_graph([node], "one", inputs, outputs), opset_imports=model.opset_import)
+    try:
+        result = ReferenceEvaluator(alone).run(None, {name: known[name] for name in names})
+    except (ValueError, IndexError, TypeError, RuntimeError, NotImplementedError):
+        return None  # a type that stays open; the runtime will say what is wrong with the numbers
+    return np.asarray(result[0])

@@ -1,0 +1,82 @@
+"""Where a kernel's windows lie: strides, dilations and pads, shared by convolutions and pools."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from workbench.ops.contract import Call
+from workbench.ops.lazy import torch
+
+
+@dataclass(frozen=True)
+class Window:
+    """One entry a spatial axis, in elements."""
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    begins: tuple[int, ...]
+    ends: tuple[int, ...]
+
+    @classmethod
+    def of(cls, call: Call, kernel: Sequence[int], spatial: Sequence[int]) -> Window:
+        """The window that the node's attributes describe on an input of `spatial` dims."""
+        rank = len(spatial)
+        kernel = tuple(kernel)
+        strides = tuple(call.attr("strides") or (1,) * rank)
+        dilations = tuple(call.attr("dilations") or (1,) * rank)
+        auto = call.attr("auto_pad", "NOTSET")
+        if auto.startswith("SAME"):
+            totals = [
+                max((-(-n // s) - 1) * s + (k - 1) * d + 1 - n, 0)
+                for n, s, k, d in zip(spatial, strides, kernel, dilations, strict=True)
+            ]
+            small = tuple(t // 2 for t in totals)
+            large = tuple(t - t // 2 for t in totals)
+            begins, ends = (small, large) if auto == "SAME_UPPER" else (large, small)
+        elif auto == "VALID":
+            begins = ends = (0,) * rank
+        else:
+            pads = tuple(call.attr("pads") or (0,) * 2 * rank)
+            begins, ends = pads[:rank], pads[rank:]
+        return cls(kernel, strides, dilations, begins, ends)
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """How many elements a window spans, its holes included."""
+        return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
+
+    def counts(self, spatial: Sequence[int], ceil: bool) -> tuple[int, ...]:
+        """How many windows fit; with `ceil` a last one may hang over the end, if it starts inside."""
+        result = []
+        for n, extent, stride, begin, end in zip(
+            spatial, self.extents, self.strides, self.begins, self.ends, strict=True
+        ):
+            room = n + begin + end - extent
+            count = (-(-room // stride) if ceil else room // stride) + 1
+            if ceil and (count - 1) * stride >= n + begin:
+                count -= 1
+            result.append(count)
+        return tuple(result)
+
+    def overhang(self, spatial: Sequence[int], counts: Sequence[int]) -> tuple[int, ...]:
+        """Elements that the last windows need behind the padded input."""
+        return tuple(
+            max((c - 1) * s + extent - (n + b + e), 0)
+            for c, s, extent, n, b, e in zip(
+                counts, self.strides, self.extents, spatial, self.begins, self.ends, strict=True
+            )
+        )
+
+    def slide(self, padded: torch.Tensor, counts: Sequence[int]) -> torch.Tensor:
+        """All windows of [N, C, spatial...] as a view [N, C, counts..., kernel...]."""
+        for axis, (extent, stride) in enumerate(zip(self.extents, self.strides, strict=True)):
+            padded = padded.unfold(2 + axis, extent, stride).narrow(2 + axis, 0, counts[axis])
+        holes = tuple(slice(None, None, d) for d in self.dilations)
+        return padded[(..., *holes)]
+
+
+def torch_pads(begins: Sequence[int], ends: Sequence[int]) -> list[int]:
+    """Pads in torch's order: the last axis first, begin and end side by side."""
+    return [p for b, e in zip(reversed(begins), reversed(ends), strict=True) for p in (b, e)]

@@ -1,0 +1,87 @@
+"""Runs passes one after the other over a copy of a graph, and keeps the history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from workbench.ir import Graph
+from workbench.layout.cost import count
+from workbench.layout.profile import Profile
+from workbench.rewrite.driver import run_pass
+from workbench.rewrite.history import History, Step
+from workbench.rewrite.passes import Pass
+from workbench.rewrite.rule import Rewrite
+
+LOADED = "as loaded"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a pipeline stands: pass `index` of `count`, and the rewrite it has just made."""
+
+    index: int
+    count: int
+    pass_name: str
+    rewrites: int
+
+
+OnProgress = Callable[[Progress], None]
+AfterStep = Callable[[History], None]
+
+
+def run_pipeline(
+    graph: Graph,
+    passes: Sequence[Pass],
+    target: Profile,
+    *,
+    after_step: AfterStep | None = None,
+    on_progress: OnProgress | None = None,
+    check_each: bool = False,
+) -> History:
+    """The history of running `passes` in order; `graph` itself stays as it is.
+
+    `after_step` is called when a step has joined the history (to verify it).
+    `on_progress` is called after each rewrite, and may raise to cancel.
+    """
+    history = start(graph, target)
+    for index, pass_ in enumerate(passes):
+        extend(history, pass_, target, _reporter(on_progress, index, len(passes), pass_.name), check_each)
+        if after_step is not None:
+            after_step(history)
+    return history
+
+
+def start(graph: Graph, target: Profile) -> History:
+    """A history with step 0 alone: the graph as loaded."""
+    counts = count(graph)
+    first = Step(LOADED, "As loaded", {}, (), counts, counts, 0.0)
+    return History(graph.copy(), graph.copy(), target.name, [first])
+
+
+def extend(
+    history: History,
+    pass_: Pass,
+    target: Profile,
+    on_rewrite: Callable[[Rewrite], None] | None = None,
+    check_each: bool = False,
+) -> Step:
+    """Run one more pass and add its step."""
+    before = history.steps[-1].after
+    step = run_pass(pass_, history.graph, target, before=before, check_each=check_each, on_rewrite=on_rewrite)
+    history.steps.append(step)
+    return step
+
+
+def _reporter(on_progress: OnProgress | None, index: int, count: int, name: str) -> Callable[[Rewrite], None] | None:
+    if on_progress is None:
+        return None
+    done = 0
+
+    def report(rewrite: Rewrite) -> None:
+        nonlocal done
+        done += 1
+        on_progress(Progress(index, count, name, done))
+
+    on_progress(Progress(index, count, name, 0))
+    return report

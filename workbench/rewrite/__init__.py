@@ -1,0 +1,22 @@
+"""Rules, passes, the driver, and the history of what was done."""
+
+from workbench.rewrite.driver import run_pass
+from workbench.rewrite.history import History, Step
+from workbench.rewrite.passes import OptionError, Pass, option, with_options
+from workbench.rewrite.rule import Example, Found, NoMatch, Refusal, Rewrite, Rule
+
+__all__ = [
+    "Example",
+    "Found",
+    "History",
+    "NoMatch",
+    "OptionError",
+    "Pass",
+    "Refusal",
+    "Rewrite",
+    "Rule",
+    "Step",
+    "option",
+    "run_pass",
+    "with_options",
+]

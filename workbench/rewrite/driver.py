@@ -1,0 +1,47 @@
+"""Runs one pass over a graph and keeps what it did."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from workbench.ir import Graph, check
+from workbench.layout.cost import Counts, count
+from workbench.layout.profile import Profile
+from workbench.rewrite.history import Step
+from workbench.rewrite.passes import Pass
+from workbench.rewrite.rule import Rewrite
+
+OnRewrite = Callable[[Rewrite], None]
+
+
+def run_pass(
+    pass_: Pass,
+    graph: Graph,
+    target: Profile,
+    *,
+    before: Counts | None = None,
+    check_each: bool = False,
+    on_rewrite: OnRewrite | None = None,
+) -> Step:
+    """Run the pass to its end; `graph` is changed. It is checked after the pass, in tests after each rewrite.
+
+    `on_rewrite` hears of each rewrite and may raise to stop; the graph then stands as of that rewrite.
+    """
+    before = before or count(graph)
+    started = time.perf_counter()
+    rewrites: list[Rewrite] = []
+    since = started
+    for found in pass_.rewrites(graph, target):
+        inverse = graph.apply(found.edit)
+        now = time.perf_counter()
+        rewrites.append(Rewrite(pass_.name, found.sentence, found.case, found.nodes, found.edit, inverse, now - since))
+        since = now
+        if check_each:
+            check(graph)
+        if on_rewrite is not None:
+            on_rewrite(rewrites[-1])
+    seconds = time.perf_counter() - started
+    check(graph)
+    after = count(graph) if rewrites else before
+    return Step(pass_.name, pass_.title, pass_.options(), tuple(rewrites), before, after, seconds)

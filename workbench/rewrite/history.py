@@ -1,0 +1,145 @@
+"""The history: every step, every rewrite, any moment of it.
+
+A step is one run of a pass. Step 0 is the graph as loaded. The edits tell
+everything: the graph at any moment is the first graph with the edits up to
+there applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from workbench.ir import Graph
+from workbench.layout.cost import Counts
+from workbench.rewrite.rule import Rewrite
+
+
+class Verdict(Protocol):
+    """What verification says of a step; `ok` is None where it could not be verified."""
+
+    ok: bool | None
+    max_abs_error: float | None
+    max_rel_error: float | None
+    bit_equal: bool
+    sentence: str
+
+
+@dataclass
+class Step:
+    """One run of a pass: what it did, the counts before and after, the verdict, the time in seconds.
+
+    broken_by: where verification failed, the index of the rewrite that broke it.
+    """
+
+    pass_name: str
+    title: str
+    options: Mapping[str, Any]
+    rewrites: tuple[Rewrite, ...]
+    before: Counts
+    after: Counts
+    seconds: float
+    verdict: Verdict | None = None
+    broken_by: int | None = None
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.rewrites)
+
+    def report(self) -> dict[str, Any]:
+        """The step as `--report` writes it."""
+        return {
+            "pass": self.pass_name,
+            "options": dict(self.options),
+            "rewrites": len(self.rewrites),
+            **_counts_report(self.before, self.after),
+            "seconds": round(self.seconds, 4),
+            **_verdict_report(self.verdict),
+            "broken_by": None if self.broken_by is None else self.rewrites[self.broken_by].sentence,
+            "sentences": [rewrite.sentence for rewrite in self.rewrites],
+        }
+
+
+@dataclass
+class History:
+    """The steps from `initial` to `graph`; `history[0]` is the graph as loaded."""
+
+    initial: Graph
+    graph: Graph
+    target: str
+    steps: list[Step] = field(default_factory=list)
+
+    def __getitem__(self, index: int) -> Step:
+        return self.steps[index]
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def at(self, step: int, rewrites: int | None = None) -> Graph:
+        """The graph after `rewrites` rewrites of `step` (None: after all of them)."""
+        graph = self.initial.copy()
+        for earlier in self.steps[:step]:
+            _replay(graph, earlier.rewrites)
+        _replay(graph, self.steps[step].rewrites[:rewrites])
+        return graph
+
+    def before(self, step: int) -> Graph:
+        """The graph that the step was given; for step 0 the one that it shows."""
+        return self.at(max(step - 1, 0))
+
+    @property
+    def failed(self) -> Step | None:
+        """The first step whose verification failed."""
+        return next((s for s in self.steps if s.verdict is not None and s.verdict.ok is False), None)
+
+    @property
+    def unverified(self) -> Step | None:
+        """The first step that could not be verified, with the reason in its verdict."""
+        return next((s for s in self.steps if s.verdict is not None and s.verdict.ok is None), None)
+
+    def report(self) -> dict[str, Any]:
+        """`steps` and `totals`, as `--report` writes them; errors of the totals are the largest of any step."""
+        done = self.steps[1:]
+        verdicts = [s.verdict for s in done if s.verdict is not None]
+        totals = {
+            "rewrites": sum(len(s.rewrites) for s in done),
+            **_counts_report(self.steps[0].before, self.steps[-1].after),
+            "seconds": round(sum(s.seconds for s in done), 4),
+            "verified": all(v.ok is True for v in verdicts) if verdicts else None,
+            "max_abs_error": _largest([v.max_abs_error for v in verdicts]),
+            "max_rel_error": _largest([v.max_rel_error for v in verdicts]),
+        }
+        return {"target": self.target, "steps": [s.report() for s in done], "totals": totals}
+
+
+def _replay(graph: Graph, rewrites: Sequence[Rewrite]) -> None:
+    for rewrite in rewrites:
+        graph.apply(rewrite.edit)
+
+
+def _counts_report(before: Counts, after: Counts) -> dict[str, int]:
+    return {
+        "nodes_before": before.nodes,
+        "nodes_after": after.nodes,
+        "transposes_before": before.transposes,
+        "transposes_after": after.transposes,
+        "elements_moved_before": before.elements_moved,
+        "elements_moved_after": after.elements_moved,
+    }
+
+
+def _verdict_report(verdict: Verdict | None) -> dict[str, Any]:
+    if verdict is None:
+        return {"verified": None, "max_abs_error": None, "max_rel_error": None}
+    return {
+        "verified": verdict.ok,
+        "max_abs_error": verdict.max_abs_error,
+        "max_rel_error": verdict.max_rel_error,
+        "verdict": verdict.sentence,
+    }
+
+
+def _largest(errors: Sequence[float | None]) -> float | None:
+    known = [e for e in errors if e is not None]
+    return max(known) if known else None

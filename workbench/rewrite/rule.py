@@ -1,0 +1,83 @@
+"""What a rule is, what it returns, and how it says no."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from workbench.ir import Edit, Graph, Node
+
+
+class NoMatch(Exception):
+    """The rule looked here and does not act; the message is a sentence that says why."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A rewrite that is proposed.
+
+    sentence: what it does and what that gains, with numbers, for the user.
+    nodes:    names of the nodes it matched, for the picture.
+    case:     which case of the strategy, where the strategy has cases.
+    """
+
+    edit: Edit
+    sentence: str
+    nodes: tuple[str, ...]
+    case: str = ""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A small graph before and after: documentation, card in the app, output of `explain`, and test.
+
+    sentences: what the user reads, one for each rewrite, in order.
+    """
+
+    before: str
+    after: str
+    sentences: tuple[str, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    target: str = "npu"
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A small graph that is left alone, and the sentence that says why."""
+
+    graph: str
+    sentence: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+Match = Callable[[Graph, Node, Any], Found]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rewrite rule.
+
+    operators: where `match` is tried.
+    match:     (graph, node, the pass with its options) -> Found; raises NoMatch.
+    """
+
+    name: str
+    operators: tuple[str, ...]
+    match: Match
+    example: Example
+    refusals: tuple[Refusal, ...] = ()
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """A rewrite that was carried out; `inverse` undoes it. `seconds` is the time to find and apply it."""
+
+    rule: str
+    sentence: str
+    case: str
+    nodes: tuple[str, ...]
+    edit: Edit
+    inverse: Edit
+    seconds: float

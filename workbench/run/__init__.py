@@ -1,0 +1,1 @@
+"""Running graphs: inputs, executors, a process of its own for every run, measurement, comparison."""

@@ -1,0 +1,259 @@
+"""Inputs to run a graph on: seeded by type, shape and use, or the user's own."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from workbench.errors import UserError
+from workbench.ir import DataType, Graph, TensorType
+from workbench.run.memory import available_bytes, in_gigabytes
+from workbench.run.use import Use, use_of
+
+Tensors = dict[str, np.ndarray]
+
+MOSTLY = 0.9  # share of ones in a seeded mask
+SAMPLE_RATE = 16000
+SAMPLE_RATE_NAMES = ("sr", "sample_rate", "sampling_rate", "samplerate")
+SMALL = 10  # a whole number of which nothing is known is drawn below this
+SENTENCE = "The quick brown fox jumps over the lazy dog."
+
+
+class InputError(UserError):
+    """The inputs can not be made, or the user's own do not fit the model."""
+
+
+# ---- dims -------------------------------------------------------------------------
+
+
+def dim_name(value: str, axis: int, dim: int | str | None) -> str | None:
+    """The name under which a dim of input `value` is bound; None for a number.
+
+    A dim that the file leaves nameless is called after its input and axis.
+    """
+    if isinstance(dim, str) and dim:
+        return dim
+    return f"{value}_{axis}" if dim is None or isinstance(dim, str) or dim < 0 else None
+
+
+def default_dim(rank: int, axis: int) -> int:
+    """What a free dim is bound to where nobody said: one item, 224 pixels, 32 of anything else."""
+    if axis == 0:
+        return 1
+    return 224 if rank == 4 else 32
+
+
+def bound_dims(graph: Graph, dims: Mapping[str, int] | None = None) -> dict[str, int]:
+    """Every free dim of the graph's inputs with its value: from `dims`, `graph.dims`, or the default."""
+    given = {**graph.dims, **(dims or {})}
+    bound: dict[str, int] = {}
+    for value in graph.inputs:
+        shape = graph.shape(value) or ()
+        for axis, dim in enumerate(shape):
+            name = dim_name(value, axis, dim)
+            if name is not None and name not in bound:
+                bound[name] = _dim_value(name, given, default_dim(len(shape), axis))
+    return bound
+
+
+def _dim_value(name: str, given: Mapping[str, int], default: int) -> int:
+    if name in given:
+        return given[name]
+    parts = [part.strip() for part in name.split("+")]  # "past_length + 1"
+    if len(parts) > 1 and all(part in given or part.isdigit() for part in parts):
+        return sum(int(given.get(part, part)) for part in parts)
+    return default
+
+
+def input_shape(graph: Graph, value: str, bound: Mapping[str, int]) -> tuple[int, ...]:
+    """The shape of input `value` under the bound dims. Raises InputError for what is no tensor."""
+    found = graph.type(value)
+    if not isinstance(found, TensorType):
+        raise InputError(
+            f"Input '{value}' is of type {found}, not a tensor; models with such inputs can not be run here."
+        )
+    if found.shape is None:
+        raise InputError(f"Input '{value}' has no known rank; give its values as an .npz file.")
+    shape = []
+    for axis, dim in enumerate(found.shape):
+        name = dim_name(value, axis, dim)
+        size = int(dim) if name is None else bound[name]  # type: ignore[arg-type]
+        if size < 0:
+            raise InputError(f"Dimension '{name}' of input '{value}' is bound to {size}; give a number from 0 up.")
+        shape.append(size)
+    return tuple(shape)
+
+
+# ---- seeded ------------------------------------------------------------------------
+
+
+def seed_inputs(graph: Graph, dims: Mapping[str, int] | None = None, seed: int = 0) -> Tensors:
+    """A value for every input of the graph, the same for the same seed.
+
+    Floats are standard normal; integers that index a table stay inside it;
+    masks are mostly ones; lengths fit the other inputs; a sample rate is
+    16000. `dims` overrides `graph.dims`. Each input has a stream of its own,
+    so another input more or less changes nothing. Raises InputError where an
+    input is no tensor or the inputs alone would not fit the machine.
+    """
+    bound = bound_dims(graph, dims)
+    shapes = {value: input_shape(graph, value, bound) for value in graph.inputs}
+    _refuse_too_large(graph, shapes)
+    longest = _longest(shapes)
+    tensors: Tensors = {}
+    for value, shape in shapes.items():
+        stream = np.random.default_rng([seed, zlib.crc32(value.encode())])
+        type_ = graph.tensor_type(value)
+        assert type_ is not None  # input_shape saw to it
+        tensors[value] = _seeded(value, type_.dtype, shape, use_of(graph, value), longest, stream)
+    return tensors
+
+
+def _refuse_too_large(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    free = available_bytes()
+    for value, shape in shapes.items():
+        type_ = graph.tensor_type(value)
+        need = type_.with_shape(shape).bytes if type_ is not None else None
+        if need is not None and need > free:
+            raise InputError(
+                f"Input '{value}' of shape {list(shape)} alone needs {in_gigabytes(need)}, and {in_gigabytes(free)} "
+                "are free; bind its dimensions to smaller numbers."
+            )
+
+
+def _longest(shapes: Mapping[str, tuple[int, ...]]) -> int:
+    """A length that fits every input: the smallest dim but the first that is more than 1."""
+    sizes = [dim for shape in shapes.values() for dim in shape[1:] if dim > 1]
+    return min(sizes, default=1)
+
+
+def _seeded(
+    name: str, dtype: DataType, shape: tuple[int, ...], use: Use, longest: int, stream: np.random.Generator
+) -> np.ndarray:
+    if dtype == DataType.STRING:
+        return np.full(shape, SENTENCE)
+    kind = dtype.numpy()
+    if use.kind == "index":
+        return np.asarray(stream.integers(0, use.size, shape), kind)
+    whole, called = dtype.is_integer(), name.lower()
+    if whole and called in SAMPLE_RATE_NAMES:
+        return np.full(shape, SAMPLE_RATE, kind)
+    if whole and "len" in called:
+        return np.asarray(stream.integers(max(1, longest // 2), longest + 1, shape), kind)
+    if use.kind == "mask":
+        return _mask(shape, stream).astype(kind)
+    if dtype == DataType.BOOL:
+        return np.asarray(stream.random(shape) < 0.5)
+    if not whole:
+        return np.asarray(stream.standard_normal(shape)).astype(kind)
+    if use.kind == "size":
+        return np.ones(shape, kind)
+    if dtype.itemsize == 1:  # pixels, or quantized values
+        limits = np.iinfo(kind)
+        return np.asarray(stream.integers(limits.min, limits.max + 1, shape), kind)
+    return np.asarray(stream.integers(0, SMALL, shape), kind)
+
+
+def _mask(shape: tuple[int, ...], stream: np.random.Generator) -> np.ndarray:
+    """Zeros and mostly ones; the first of every row is a one, so that no row attends to nothing."""
+    mask = np.asarray(stream.random(shape) < MOSTLY)
+    if mask.ndim == 0:
+        return np.ones((), bool)
+    mask[..., :1] = True
+    return mask
+
+
+# ---- the user's own ------------------------------------------------------------------
+
+
+def read_inputs(path: str | Path, graph: Graph) -> Tensors:
+    """The user's inputs from an .npz file, brought to the model's element types where that is safe.
+
+    Raises InputError for a file that is no .npz of plain arrays, and for
+    names, element types, ranks or fixed dims that do not fit the model.
+    """
+    arrays = _read_npz(Path(path))
+    missing = [value for value in graph.inputs if value not in arrays]
+    surplus = [name for name in arrays if name not in graph.inputs]
+    if missing or surplus:
+        wrong = f"has no array '{missing[0]}'" if missing else f"has an array '{surplus[0]}' that is no input"
+        raise InputError(f"{path} {wrong}; the model's inputs are {', '.join(map(repr, graph.inputs))}.")
+    tensors = {value: _fitted(graph, value, arrays[value]) for value in graph.inputs}
+    dims_of(graph, tensors)
+    return tensors
+
+
+def dims_of(graph: Graph, tensors: Mapping[str, np.ndarray]) -> dict[str, int]:
+    """The values that the tensors give to the free dims. Raises InputError where two disagree."""
+    found: dict[str, tuple[int, str]] = {}
+    for value, tensor in tensors.items():
+        for axis, dim in enumerate(graph.shape(value) or ()):
+            name = dim_name(value, axis, dim)
+            if name is None:
+                continue
+            size, first = found.setdefault(name, (tensor.shape[axis], value))
+            if size != tensor.shape[axis]:
+                raise InputError(
+                    f"Dimension '{name}' is {size} in input '{first}' and {tensor.shape[axis]} in input '{value}'; "
+                    "make them agree."
+                )
+    return {name: size for name, (size, _) in found.items()}
+
+
+def _read_npz(path: Path) -> Tensors:
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            raise InputError(f"{path} holds one array without a name; save with numpy.savez(path, name=array).")
+        with loaded as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    except FileNotFoundError:
+        raise InputError(f"There is no inputs file {path}.") from None
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise InputError(f"{path} is not an .npz file of plain arrays ({_short(error)}).") from None
+
+
+def _short(error: Exception) -> str:
+    return str(error).strip().splitlines()[0][:120] if str(error).strip() else type(error).__name__
+
+
+def _fitted(graph: Graph, value: str, array: np.ndarray) -> np.ndarray:
+    type_ = graph.tensor_type(value)
+    if type_ is None:
+        raise InputError(
+            f"Input '{value}' is of type {graph.type(value)}, not a tensor, and can not come from an .npz."
+        )
+    if type_.shape is not None and not _shape_fits(type_.shape, array.shape):
+        raise InputError(f"Input '{value}' has shape {list(array.shape)}; the model wants {type_}.")
+    return _cast(value, type_.dtype, array)
+
+
+def _shape_fits(wanted: tuple, given: tuple[int, ...]) -> bool:
+    if len(wanted) != len(given):
+        return False
+    return all(not isinstance(w, int) or w < 0 or w == g for w, g in zip(wanted, given, strict=True))
+
+
+def _cast(value: str, dtype: DataType, array: np.ndarray) -> np.ndarray:
+    """`array` in the wanted element type: floats to floats, whole numbers to any type that holds them."""
+    if dtype == DataType.STRING:
+        if array.dtype.kind not in "US":
+            raise InputError(f"Input '{value}' is of {array.dtype}; the model wants strings.")
+        return array.astype(str)
+    wanted = np.dtype(dtype.numpy())
+    if array.dtype == wanted:
+        return array
+    whole = array.dtype.kind in "biu"
+    if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and (dtype.is_integer() or dtype == DataType.BOOL)):
+        raise InputError(f"Input '{value}' is of {array.dtype}; the model wants {dtype.name.lower()}.")
+    if whole and dtype == DataType.BOOL and array.size and not set(np.unique(array).tolist()) <= {0, 1}:
+        raise InputError(f"Input '{value}' has numbers besides 0 and 1; the model wants bool.")
+    if whole and dtype.is_integer() and array.size:
+        limits = np.iinfo(wanted)
+        if array.min() < limits.min or array.max() > limits.max:
+            raise InputError(f"Input '{value}' has numbers that do not fit {dtype.name.lower()}.")
+    return array.astype(wanted)

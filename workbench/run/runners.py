@@ -1,0 +1,152 @@
+"""A model file, opened by ONNX Runtime or by our own executor: used inside the worker only."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import onnx_ir
+
+from workbench.errors import UserError
+from workbench.ir.proto import from_model
+from workbench.run.failures import TaskError
+
+LEVELS = {"disabled": "ORT_DISABLE_ALL", "basic": "ORT_ENABLE_BASIC", "all": "ORT_ENABLE_ALL"}
+
+
+class BackendError(UserError):
+    """The machine or the backend can not do what was asked for."""
+
+
+def open_session(model: str, level: str, *, profile_prefix: str | None = None, arena: bool = True) -> Any:
+    """An onnxruntime.InferenceSession on the CPU. Raises TaskError of stage "load"."""
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[level])
+    options.log_severity_level = 4  # errors come as exceptions
+    options.enable_cpu_mem_arena = arena
+    if profile_prefix is not None:
+        options.enable_profiling = True
+        options.profile_file_prefix = profile_prefix
+    try:
+        return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's own classes have no common base but Exception
+        raise TaskError(error, "load") from error
+
+
+def session_of(model: str, level: str) -> Any:
+    """A session of the file as it is now; the last one is kept, so that an original is opened once."""
+    return _session(model, os.stat(model).st_mtime_ns, level)
+
+
+@lru_cache(maxsize=1)
+def _session(model: str, changed: int, level: str) -> Any:
+    return open_session(model, level, arena=False)  # an arena would keep the peak for ever
+
+
+def run_session(session: Any, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Outputs by name; a sequence `s` becomes `s[0]`, `s[1]`, ..."""
+    names = [output.name for output in session.get_outputs()]
+    results = session.run(None, {name: _feedable(value) for name, value in inputs.items()})
+    outputs: dict[str, np.ndarray] = {}
+    for name, result in zip(names, results, strict=True):
+        items = {f"{name}[{i}]": item for i, item in enumerate(result)} if isinstance(result, list) else {name: result}
+        for key, item in items.items():
+            if not isinstance(item, np.ndarray | np.generic):
+                raise BackendError(f"Output '{name}' is a {type(item).__name__}, not a tensor; it can not be compared.")
+            outputs[key] = np.asarray(item)
+    return outputs
+
+
+def _feedable(value: np.ndarray) -> Any:
+    """numpy's own types go in as they are; bfloat16 and the like by their bits."""
+    if value.dtype.isbuiltin or value.dtype.kind in "USO":
+        return value
+    import onnxruntime as ort
+
+    plain = value.view(f"u{value.dtype.itemsize}")
+    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(plain, int(onnx_ir.DataType.from_numpy(value.dtype)))
+
+
+def open_executor(model: str, device: str, dtype: str | None) -> Any:
+    """Our executor on the file, which must be one of our exports. Raises TaskError of stage "load"."""
+    check_device(device)
+    from workbench.run.torch_executor import TorchExecutor
+
+    try:
+        graph = from_model(onnx_ir.load(model))
+        return TorchExecutor(graph, device=device, dtype=dtype)
+    except Exception as error:
+        raise TaskError(error, "load") from error
+
+
+def check_device(device: str) -> None:
+    """Raise BackendError where the machine has no such device."""
+    if device == "cpu":
+        return
+    import torch
+
+    kind, _, number = device.partition(":")
+    if kind != "cuda":
+        raise BackendError(f"There is no device '{device}'; use cpu or cuda.")
+    count = torch.cuda.device_count()
+    if count == 0:
+        built = "this machine has no CUDA device" if torch.version.cuda else "the installed torch is built without CUDA"
+        raise BackendError(f"Device '{device}' can not be used: {built}; use --device cpu.")
+    if number and (not number.isdigit() or int(number) >= count):
+        raise BackendError(f"There is no device '{device}'; this machine has cuda:0 to cuda:{count - 1}.")
+
+
+def versions() -> dict[str, str]:
+    """Versions of everything that has a say in a measurement."""
+    import onnxruntime as ort
+    import torch
+
+    found = {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "torch": torch.__version__,
+        "onnxruntime": ort.__version__,
+        "numpy": np.__version__,
+    }
+    return found | ({"cuda": str(torch.version.cuda)} if torch.version.cuda else {})
+
+
+def cpu_name() -> str:
+    """The processor as the system calls it."""
+    try:
+        with open("/proc/cpuinfo") as lines:
+            names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    except OSError:  # not Linux
+        names = []
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def devices() -> Sequence[dict[str, Any]]:
+    """What a run can be put on: the CPU, then each CUDA device."""
+    import psutil
+    import torch
+
+    cpu = {
+        "device": "cpu",
+        "name": cpu_name(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "threads": torch.get_num_threads(),
+    }
+    gpus = []
+    for index in range(torch.cuda.device_count()):
+        properties = torch.cuda.get_device_properties(index)
+        gpus.append(
+            {
+                "device": f"cuda:{index}",
+                "name": properties.name,
+                "memory_bytes": properties.total_memory,
+                "capability": f"{properties.major}.{properties.minor}",
+            }
+        )
+    return [cpu, *gpus]

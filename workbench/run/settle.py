@@ -1,0 +1,85 @@
+"""Lengths that a model needs, found by trying a few."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import islice, product
+
+from workbench.ir import Graph
+from workbench.run.inputs import bound_dims, dim_name
+
+TRIES = 80
+PIXELS = (256, 320, 48, 32, 64, 128, 512, 640, 1024, 1)  # sides of images, the usual ones first
+LENGTHS = (512, 256, 128, 1024, 32, 48, 64, 80, 16000, 1)  # samples, tokens, features
+LARGEST_INPUT = 2**25  # elements; a try beyond that would take too long
+
+
+def settle_dims(
+    graph: Graph, run: Callable[[Mapping[str, int]], str | None], given: Collection[str] = ()
+) -> dict[str, int]:
+    """Values of free dims with which the model runs, where it does not with the ones it has.
+
+    `run` tries all free dims and returns the error, None for success. Tried
+    are the common sizes for one dim, then for all but the batch, then for
+    pairs; at most 80 tries. Returns only what had to change: {} where nothing
+    had to, or where nothing helped. Dims in `given` are the user's and stay.
+    """
+    start = bound_dims(graph)
+    if run(start) is None:
+        return {}
+    free = [name for name in start if name not in given]
+    for change in islice(_changes(graph, free, start), TRIES):
+        tried = {**start, **change}
+        if _elements(graph, tried) <= LARGEST_INPUT and run(tried) is None:
+            return _needed(change, start, run)
+    return {}
+
+
+def _changes(graph: Graph, free: list[str], start: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """What to try, each with at least one dim changed, the most likely first."""
+    sizes = {name: _candidates(graph, name) for name in free}
+    inner = [name for name in free if not _is_batch(graph, name)]
+    for name in [*inner, *(name for name in free if name not in inner)]:
+        yield from ({name: size} for size in sizes[name] if size != start[name])
+    if len(inner) > 1:
+        yield from (dict.fromkeys(inner, size) for size in dict.fromkeys((*PIXELS, *LENGTHS)))
+    for at, first in enumerate(inner):
+        for second in inner[at + 1 :]:
+            yield from ({first: a, second: b} for a, b in product(sizes[first], sizes[second]) if a != b)
+
+
+def _needed(change: dict[str, int], start: Mapping[str, int], run: Callable) -> dict[str, int]:
+    """The change without the dims that were right before."""
+    for name in list(change):
+        smaller = {key: size for key, size in change.items() if key != name}
+        if smaller and run({**start, **smaller}) is None:
+            change = smaller
+    return change
+
+
+def _places(graph: Graph, name: str) -> Iterator[tuple[int, int]]:
+    """(axis, rank) of every input dim that is bound under `name`."""
+    for value in graph.inputs:
+        shape = graph.shape(value) or ()
+        yield from ((axis, len(shape)) for axis, dim in enumerate(shape) if dim_name(value, axis, dim) == name)
+
+
+def _is_batch(graph: Graph, name: str) -> bool:
+    return any(axis == 0 for axis, _ in _places(graph, name))
+
+
+def _candidates(graph: Graph, name: str) -> tuple[int, ...]:
+    if _is_batch(graph, name):
+        return (1, 2, 4, 8)
+    return PIXELS if any(rank >= 4 for _, rank in _places(graph, name)) else LENGTHS
+
+
+def _elements(graph: Graph, dims: Mapping[str, int]) -> int:
+    total = 0
+    for value in graph.inputs:
+        count = 1
+        for axis, dim in enumerate(graph.shape(value) or ()):
+            name = dim_name(value, axis, dim)
+            count *= int(dim) if name is None else dims[name]  # type: ignore[arg-type]
+        total += count
+    return total

@@ -1,0 +1,122 @@
+"""What an input is used for, read from the operators that it reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from workbench.ir import Graph, Node
+
+# Operators that hand the numbers of their first operand on as they are.
+_PASSES_ON = frozenset({
+    "Cast", "CastLike", "Clip", "Concat", "Expand", "Flatten", "Identity", "Pad",
+    "Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
+})  # fmt: skip
+_MAKES_BOOL = frozenset({
+    "And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or", "Where", "Xor",
+})  # fmt: skip
+_SIZES = {"ConstantOfShape": 0, "Expand": 1, "Tile": 1, "TopK": 1, "Resize": 3, "Reshape": 1}
+_GATHERS = frozenset(("Gather", "GatherElements", "ScatterElements"))
+_GATHERS_ND = frozenset(("GatherND", "ScatterND"))
+# com.microsoft.EmbedLayerNormalization: which operand indexes which table.
+_EMBED_TABLES = {0: 2, 1: 4, 8: 3}
+
+
+@dataclass(frozen=True)
+class Use:
+    """kind: "index" (into a table of `size` rows), "mask", "size" (of another value) or "value"."""
+
+    kind: str
+    size: int = 0
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """A graph with the way to what lies outside: the caller of a function or body."""
+
+    graph: Graph
+    outer: _Scope | None = None
+    actuals: Mapping[str, str] = field(default_factory=dict)
+
+    def shape(self, value: str) -> tuple | None:
+        own = self.graph.shape(value)
+        if own is not None or self.outer is None:
+            return own
+        return self.outer.shape(self.actuals.get(value, value))
+
+
+def use_of(graph: Graph, value: str) -> Use:
+    """What input `value` is used for. An index into several tables gets the smallest."""
+    found = list(_uses(_Scope(graph), value))
+    tables = [use.size for use in found if use.kind == "index"]
+    if tables:
+        return Use("index", min(tables))
+    if "mask" in value.lower() or any(use.kind == "mask" for use in found):
+        return Use("mask")
+    return next((use for use in found if use.kind == "size"), Use("value"))
+
+
+def _uses(scope: _Scope, value: str) -> Iterator[Use]:
+    waiting, seen = [(scope, value)], set()
+    while waiting:
+        scope, value = waiting.pop()
+        if (id(scope.graph), value) in seen:
+            continue
+        seen.add((id(scope.graph), value))
+        for node in scope.graph.users(value):
+            for index in (i for i, v in enumerate(node.inputs) if v == value):
+                yield from _use_at(scope, node, index)
+            waiting += _reached(scope, node, value)
+
+
+def _use_at(scope: _Scope, node: Node, index: int) -> Iterator[Use]:
+    size = _table_size(scope, node, index)
+    if size is not None:
+        yield Use("index", size)
+    elif node.op in _MAKES_BOOL and not (node.op == "Where" and index > 0):
+        yield Use("mask")
+    elif _SIZES.get(node.op) == index:
+        yield Use("size")
+
+
+def _table_size(scope: _Scope, node: Node, index: int) -> int | None:
+    """How many rows the table has that operand `index` picks from; None where it picks from none."""
+    if node.op in _GATHERS and index == 1:
+        return _dim(scope.shape(node.inputs[0]), node.attr("axis", 0))
+    if node.op in _GATHERS_ND and index == 1:
+        dims = [dim for dim in scope.shape(node.inputs[0]) or () if isinstance(dim, int)]
+        return min(dims, default=None)
+    if node.op == "OneHot" and index == 0:
+        depth = scope.graph.constant(node.inputs[1])
+        return None if depth is None else int(depth.numpy().reshape(-1)[0])
+    if node.op == "com.microsoft.EmbedLayerNormalization" and index in _EMBED_TABLES:
+        return _dim(scope.shape(node.inputs[_EMBED_TABLES[index]]), 0)
+    return None
+
+
+def _dim(shape: tuple | None, axis: int) -> int | None:
+    if not shape or not -len(shape) <= axis < len(shape):
+        return None
+    return shape[axis] if isinstance(shape[axis], int) and shape[axis] > 0 else None
+
+
+def _reached(scope: _Scope, node: Node, value: str) -> Iterator[tuple[_Scope, str]]:
+    """Where the numbers of `value` go on to from `node`."""
+    if node.op in _PASSES_ON and (value == node.inputs[0] or node.op == "Concat"):
+        yield from ((scope, out) for out in node.outputs if out)
+    function = _functions(scope).get((node.domain, node.op_type, node.overload))
+    if function is not None:
+        inside = _Scope(function.graph, scope, dict(zip(function.graph.inputs, node.inputs, strict=False)))
+        yield from ((inside, formal) for formal, actual in inside.actuals.items() if actual == value)
+    for body in node.bodies.values():
+        if value in body.captured:
+            yield _Scope(body, scope), value
+        if node.op in ("Loop", "Scan"):
+            inside = _Scope(body, scope, dict(zip(body.inputs, node.inputs, strict=False)))
+            yield from ((inside, formal) for formal, actual in inside.actuals.items() if actual == value)
+
+
+def _functions(scope: _Scope) -> Mapping:
+    while scope.outer is not None:
+        scope = scope.outer
+    return scope.graph.functions

@@ -1,0 +1,65 @@
+"""The process in which runs happen: `python -m workbench.run.worker`, spoken to by `workbench.run.client`.
+
+One JSON object a line comes in, one a line goes out: any number of
+`{"progress": ...}`, then `{"result": ...}` or `{"error": sentence, "stage": ...}`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from workbench.run.failures import sentence_of, stage_of
+from workbench.run.tasks import TASKS
+
+
+def main() -> None:
+    """Serve until the input ends."""
+    requests: queue.Queue[dict[str, Any]] = queue.Queue()
+    answer = _private_output()
+    _be_killed_first()
+    threading.Thread(target=_read, args=(requests,), daemon=True).start()
+    while True:
+        request = requests.get()
+        try:
+            task = TASKS[request.pop("kind")]
+            answer({"result": task(request, lambda event: answer({"progress": event}))})
+        except Exception as error:  # the boundary: every failure of a run becomes a sentence
+            answer({"error": sentence_of(error), "stage": stage_of(error)})
+
+
+def _private_output() -> Callable[[dict[str, Any]], None]:
+    """Keep standard output for answers; whatever a library prints goes to standard error."""
+    stream = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+
+    def answer(message: dict[str, Any]) -> None:
+        stream.write(json.dumps(message).encode() + b"\n")
+        stream.flush()
+
+    return answer
+
+
+def _be_killed_first() -> None:
+    """Where memory runs out, the run shall die, not the application (proc(5), oom_score_adj)."""
+    with contextlib.suppress(OSError):  # not Linux, or not allowed: the system chooses by itself
+        Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def _read(requests: queue.Queue[dict[str, Any]]) -> None:
+    """Requests into the queue. When the application is gone, so are we, in the middle of a run too."""
+    for line in sys.stdin.buffer:
+        requests.put(json.loads(line))
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

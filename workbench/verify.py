@@ -1,0 +1,293 @@
+"""Does a graph still compute what the user's file computes? And which rewrite broke it?
+
+The reference is ONNX Runtime on the original file, its own optimizations off;
+the candidate is the export of the graph, run the same way on the same inputs.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from workbench.errors import UserError
+from workbench.ir import DataType, Graph
+from workbench.run.client import RUN_LIMIT_S, CancelledError, RunError, Worker
+from workbench.run.compare import BFLOAT16, FLOAT16, FLOAT32, INT8, Comparison, Tolerance, compare
+from workbench.run.inputs import Tensors, bound_dims, dims_of, seed_inputs
+from workbench.run.memory import DoesNotFitError, estimate_bytes, refuse_unless_fits
+from workbench.run.settle import settle_dims
+
+if TYPE_CHECKING:
+    from workbench.rewrite import History
+
+__all__ = [
+    "Comparison",
+    "MismatchError",
+    "Tolerance",
+    "Verdict",
+    "Verifier",
+    "bisect",
+    "compare",
+    "tolerance_for",
+    "verify_files",
+    "verify_step",
+]
+
+TRY_LIMIT_S = 60.0  # a try of another length that takes longer is none to verify with
+_INT8_OPERATORS = ("MatMulInteger", "ConvInteger", "DynamicQuantize", "QuantizeLinear", "QLinear")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """ok is None where nothing could be compared; the errors are None where there was nothing to subtract."""
+
+    ok: bool | None
+    max_abs_error: float | None
+    max_rel_error: float | None
+    bit_equal: bool
+    tolerance: Tolerance
+    sentence: str
+    seconds: float
+
+
+class MismatchError(UserError):
+    """Two models that can not be compared: other inputs or outputs."""
+
+
+def tolerance_for(graph: Graph) -> Tolerance:
+    """What may differ, by the operators and element types of the graph."""
+    if _has_int8(graph):
+        return INT8
+    dtypes = {found.dtype for value in graph.values() if (found := graph.tensor_type(value)) is not None}
+    if DataType.BFLOAT16 in dtypes:
+        return BFLOAT16
+    return FLOAT16 if DataType.FLOAT16 in dtypes else FLOAT32
+
+
+def _has_int8(graph: Graph) -> bool:
+    bodies = (body for node in graph.nodes for body in node.bodies.values())
+    functions = (function.graph for function in graph.functions.values())
+    return any(node.op_type.startswith(_INT8_OPERATORS) for node in graph.nodes) or any(
+        _has_int8(inner) for inner in (*bodies, *functions)
+    )
+
+
+class Verifier:
+    """Compares graphs with one original, whose outputs are computed once, when first needed.
+
+    inputs: the user's own (see `read_inputs`); without them they are seeded
+            by `seed`, and dims with which the original does not run are
+            settled, but for the names in `given`.
+    After the first check, `dims` holds the values that were used and
+    `settled` those of them that had to be found.
+    """
+
+    def __init__(
+        self,
+        original: Graph,
+        inputs: Mapping[str, np.ndarray] | None = None,
+        seed: int = 0,
+        worker: Worker | None = None,
+        given: Collection[str] = (),
+    ) -> None:
+        self.original = original
+        self.tolerance = tolerance_for(original)
+        self.settled: dict[str, int] = {}
+        self.dims = dict(original.dims)
+        self._inputs = None if inputs is None else dict(inputs)
+        self._seed = seed
+        self._given = given
+        self._own_worker = worker is None
+        self._worker = worker or Worker()
+
+    def __enter__(self) -> Verifier:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the worker, if it is the verifier's own."""
+        if self._own_worker:
+            self._worker.close()
+
+    @cached_property
+    def reference_file(self) -> Path:
+        """The file as the user gave it; the export of the original where there is none."""
+        return self._export(self.original) if self.original.source is None else Path(self.original.source)
+
+    @cached_property
+    def inputs(self) -> Tensors:
+        """What both sides run on."""
+        return self._run_reference()[0]
+
+    @cached_property
+    def reference(self) -> Tensors:
+        """The original's outputs by name. Raises RunError where it does not run."""
+        return self._run_reference()[1]
+
+    def _run_reference(self) -> tuple[Tensors, Tensors]:
+        """Run the original, settling its dims, and keep inputs and outputs."""
+        if self._inputs is not None:
+            self.dims.update(dims_of(self.original, self._inputs))
+            inputs, outputs = self._inputs, self._outputs(self.reference_file, self._inputs, self.dims)
+        else:
+            inputs, outputs = self._run_seeded()
+        self.inputs, self.reference = inputs, outputs
+        return inputs, outputs
+
+    def _run_seeded(self) -> tuple[Tensors, Tensors]:
+        good: dict[str, tuple[Tensors, Tensors]] = {}  # the last success, by nothing but its place
+        failures: list[UserError] = []
+
+        def run(dims: Mapping[str, int]) -> str | None:
+            try:
+                inputs = seed_inputs(self.original, dims, self._seed)
+                outputs = self._outputs(self.reference_file, inputs, dims, TRY_LIMIT_S if failures else RUN_LIMIT_S)
+            except CancelledError:
+                raise
+            except UserError as error:
+                if not failures and not (isinstance(error, RunError) and error.stage == "run"):
+                    raise  # no other length helps against this
+                failures.append(error)
+                return str(error)
+            good["last"] = inputs, outputs  # settle_dims keeps a change only after it has run
+            return None
+
+        self.settled = settle_dims(self.original, run, self._given)
+        self.dims = {**bound_dims(self.original), **self.settled}
+        if not good:
+            raise failures[0]
+        return good["last"]
+
+    def _outputs(self, file: Path, inputs: Tensors, dims: Mapping[str, int], limit_s: float = RUN_LIMIT_S) -> Tensors:
+        need = estimate_bytes(self.original, dims)
+        refuse_unless_fits(need, f"'{self.original.name}'")
+        return self._worker.outputs(file, inputs, need_bytes=need, timeout_s=limit_s).tensors
+
+    def check(self, graph: Graph) -> Verdict:
+        """Export the graph, run it on the same inputs, compare."""
+        exported: list[Path] = []
+
+        def export() -> Path:
+            exported.append(self._export(graph))
+            return exported[0]
+
+        try:
+            return self._judged(export)
+        finally:
+            for file in exported:
+                shutil.rmtree(file.parent)
+
+    def check_file(self, file: Path) -> Verdict:
+        """The same for a file that any program has made."""
+        return self._judged(lambda: file)
+
+    def _judged(self, candidate: Callable[[], Path]) -> Verdict:
+        start = time.monotonic()
+        try:
+            reference, inputs = self.reference, self.inputs
+        except CancelledError:
+            raise
+        except UserError as error:
+            sentence = f"It can not be verified, because the original does not run: {error}"
+            return Verdict(None, None, None, False, self.tolerance, sentence, time.monotonic() - start)
+        try:
+            found = compare(reference, self._outputs(candidate(), inputs, self.dims), self.tolerance)
+        except CancelledError:
+            raise
+        except UserError as error:
+            ok = False if _is_the_models_fault(error) else None
+            sentence = f"The original runs, and this graph does not: {error}"
+            return Verdict(ok, None, None, False, self.tolerance, sentence, time.monotonic() - start)
+        seconds = time.monotonic() - start
+        return Verdict(
+            found.ok, found.max_abs_error, found.max_rel_error, found.bit_equal, self.tolerance, found.sentence, seconds
+        )
+
+    def _export(self, graph: Graph) -> Path:
+        from workbench.export import export_onnx
+
+        folder = Path(tempfile.mkdtemp(dir=self._worker.folder, prefix="export-"))
+        export_onnx(graph, folder / "model.onnx")
+        return folder / "model.onnx"
+
+
+def _is_the_models_fault(error: UserError) -> bool:
+    """A graph that can not be written, loaded or run is wrong; a full machine or a time-out says nothing of it."""
+    return not isinstance(error, DoesNotFitError) and not (isinstance(error, RunError) and error.stage == "process")
+
+
+# ---- which rewrite ------------------------------------------------------------------
+
+
+def bisect(verifier: Verifier, graphs: Callable[[int], Graph], count: int) -> int:
+    """The first of `count` rewrites (from 1) after which the verdict fails; 0 where it fails before them all.
+
+    `graphs(k)` is the graph after k rewrites; after all of them the verdict
+    is known to fail. Takes about log2(count) runs.
+    """
+    if verifier.check(graphs(0)).ok is False:
+        return 0
+    right, wrong = 0, count
+    while wrong - right > 1:
+        middle = (right + wrong) // 2
+        if verifier.check(graphs(middle)).ok is False:
+            wrong = middle
+        else:
+            right = middle
+    return wrong
+
+
+def verify_step(verifier: Verifier, history: History) -> None:
+    """Give the history's last step its verdict, and where it is the first to fail, the rewrite that broke it."""
+    index = len(history) - 1
+    step, before = history[index], history[index - 1].verdict if index else None
+    if not step.changed and before is not None:
+        step.verdict = before
+        return
+    step.verdict = verifier.check(history.graph)
+    if step.verdict.ok is not False or (before is not None and before.ok is False):
+        return
+    number = bisect(verifier, lambda rewrites: history.at(index, rewrites), len(step.rewrites))
+    step.broken_by = number - 1 if number else None
+
+
+# ---- two files ------------------------------------------------------------------------
+
+
+def verify_files(
+    a: Graph, b: Graph, inputs: Mapping[str, np.ndarray] | None = None, seed: int = 0, given: Collection[str] = ()
+) -> Verdict:
+    """Do two models compute the same? Each runs as its file is; `a` is the reference.
+
+    Raises MismatchError where their inputs or outputs differ in name or element type.
+    """
+    _check_same("input", a, b, a.inputs, b.inputs)
+    _check_same("output", a, b, a.outputs, b.outputs)
+    with Verifier(a, inputs, seed, given=given) as verifier:
+        return verifier.check(b) if b.source is None else verifier.check_file(Path(b.source))
+
+
+def _check_same(what: str, a: Graph, b: Graph, ours: tuple[str, ...], theirs: tuple[str, ...]) -> None:
+    only = next((name for name in (*ours, *theirs) if name not in ours or name not in theirs), None)
+    if only is not None:
+        side = "first" if only in ours else "second"
+        raise MismatchError(
+            f"Only the {side} model has an {what} '{only}'; models are compared by the names of their {what}s."
+        )
+    for name in ours:
+        first, second = a.tensor_type(name), b.tensor_type(name)
+        if first is not None and second is not None and first.dtype != second.dtype:
+            raise MismatchError(
+                f"The {what} '{name}' is {first.dtype.name.lower()} in the first model and "
+                f"{second.dtype.name.lower()} in the second."
+            )
