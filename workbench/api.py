@@ -120,12 +120,26 @@ def verify(
         return verifier.check(optimized)
 
 
-def measure(graphs: Graph | Mapping[str, Graph], *, device: str = "cpu", **options: Any) -> dict[str, Any]:
-    """Latency (ms) and memory (bytes) of one graph or several, interleaved; see `workbench.run.measure`."""
+def measure(
+    graphs: Graph | Mapping[str, Graph],
+    *,
+    device: str = "cpu",
+    inputs: Mapping[str, np.ndarray] | None = None,
+    seed: int = 0,
+    **options: Any,
+) -> dict[str, Any]:
+    """Latency (ms) and memory (bytes) of one graph or several, by turns, each compared with ONNX Runtime.
+
+    `options` are those of `workbench.run.measure.measure_models`: backend, dtype, repeat.
+    """
     from workbench.run.measure import measure_models
+    from workbench.verify import Verifier
 
     named = {"model": graphs} if isinstance(graphs, Graph) else dict(graphs)
-    return measure_models(named, device=device, **options)
+    with Verifier(next(iter(named.values())), inputs, seed) as verifier:
+        return measure_models(
+            named, inputs=verifier.inputs, reference=verifier.reference, device=device, **options
+        )
 
 
 def export(graph: Graph, path: str | Path, *, fix_dims: bool = False) -> ExportReport:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,22 +116,21 @@ class BenchRequest:
 
 
 def bench_command(models: Mapping[str, Graph], request: BenchRequest) -> int:
-    from workbench.run.inputs import read_inputs
     from workbench.run.measure import measure_models
 
     if request.repeat < 1:
         raise UserError(f"--repeat must be at least 1, not {request.repeat}")
     first = next(iter(models.values()))
-    own = None if request.inputs is None else read_inputs(request.inputs, first)
-    found = measure_models(
-        models,
-        device=request.device,
-        backend=request.backend,
-        dtype=request.dtype,
-        repeat=request.repeat,
-        inputs=own,
-        seed=request.seed,
-    )
+    with _verifier(first, request.inputs, request.seed) as verifier:
+        found = measure_models(
+            models,
+            inputs=verifier.inputs,
+            reference=verifier.reference,
+            device=request.device,
+            backend=request.backend,
+            dtype=request.dtype,
+            repeat=request.repeat,
+        )
     _print_bench(found)
     if request.json:
         _write_json(request.json, found)
@@ -163,15 +162,19 @@ def _same_file(source: str | None, output: str) -> bool:
 def _print_steps(history: History) -> None:
     header = ("#", "step", "rewrites", "nodes", "transposes", "elements moved", "max error", "verdict", "seconds")
     rows = [header, *(_row(index, step) for index, step in enumerate(history.steps))]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(header))]
-    for row in rows:
-        cells = (cell.ljust(w) if i in (1, 7) else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True)))
-        print("  ".join(cells).rstrip())
+    _print_table(rows, left=(1, 7))
     for step in history.steps:
         if step.verdict is not None and step.verdict.ok is not True:
             print(f"{step.pass_name}: {verdict_word(step.verdict.ok)}: {step.verdict.sentence}")
         if step.broken_by is not None:
             print(f"{step.pass_name}: rewrite {step.broken_by + 1} of {len(step.rewrites)} broke it: {step.rewrites[step.broken_by].sentence}")
+
+
+def _print_table(rows: Sequence[tuple[str, ...]], left: tuple[int, ...]) -> None:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        cells = (c.ljust(w) if i in left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
+        print("  ".join(cells).rstrip())
 
 
 def _row(index: int, step: Step) -> tuple[str, ...]:
@@ -229,4 +232,31 @@ def _clear_progress() -> None:
 
 
 def _print_bench(found: Mapping[str, Any]) -> None:
-    print(json.dumps(found, indent=1)[:2000])
+    machine = found["machine"]
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    print(f"{machine['device_name']}, {machine['threads']} threads; {versions}; {found['backend']}, {found['dtype']}")
+    if found["dims"]:
+        print("dims: " + ", ".join(f"{name}={size}" for name, size in found["dims"].items()))
+    header = ("model", "median ms", "min", "p90", "p99", "ratio", "95 % between", "peak MB", "max error")
+    rows = [header, *(_bench_row(label, variant) for label, variant in found["variants"].items())]
+    _print_table(rows, left=(0,))
+    for label, variant in found["variants"].items():
+        if variant["fallbacks"]:
+            print(f"{label}: left to ONNX Runtime: {', '.join(sorted(variant['fallbacks']))}")
+    for note in found["notes"]:
+        print(f"note: {note}", file=sys.stderr)
+
+
+def _bench_row(label: str, variant: Mapping[str, Any]) -> tuple[str, ...]:
+    error = variant["error"]
+    return (
+        label,
+        f"{variant['median_ms']:,.2f}",
+        f"{variant['min_ms']:,.2f}",
+        f"{variant['p90_ms']:,.2f}",
+        f"{variant['p99_ms']:,.2f}",
+        f"{variant['ratio']:.3f}",
+        f"{variant['ratio_low']:.3f} and {variant['ratio_high']:.3f}",
+        f"{variant['memory']['peak_bytes'] / 1e6:,.1f}",
+        "-" if error is None or error["max_rel_error"] is None else f"{error['max_rel_error']:.1e}",
+    )

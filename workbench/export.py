@@ -67,7 +67,7 @@ def export_onnx(
         with tempfile.TemporaryDirectory(prefix=".graph-workbench-", dir=path.parent) as folder:
             draft = Path(folder) / path.name
             digest = _write(draft, model, weights, beside)
-            checks = _check(draft, whole) if check else ()
+            checks = _check(draft, model, whole) if check else ()
             size = sum(file.stat().st_size for file in draft.parent.iterdir())
             names = sorted((file.name for file in draft.parent.iterdir()), key=lambda name: name == path.name)
             for name in names:  # the model last: it is never there without its weights
@@ -88,12 +88,15 @@ def to_bytes(graph: Graph) -> bytes:
 
 
 def complete(graph: Graph) -> Graph:
-    """The graph with the bodies of our operators that it calls, every import, and types of its outputs."""
-    try:
-        return _with_output_types(with_own_functions(graph))
-    except KeyError as error:
-        called = f"{DOMAIN}.{error.args[0]}"
-        raise ExportError(f"operator '{called}' has no body, so no other runtime could run the file") from None
+    """The graph with the bodies of our operators that it calls, every import, and types of its outputs.
+
+    Raises ExportError for an operator of our domain that has no body.
+    """
+    whole = with_own_functions(graph)
+    for node in (*whole.nodes, *(n for f in whole.functions.values() for n in f.graph.nodes)):
+        if node.domain == DOMAIN and (DOMAIN, node.op_type, node.overload) not in whole.functions:
+            raise ExportError(f"{node} has no body, so no other runtime could run the file")
+    return _with_output_types(whole)
 
 
 def _with_output_types(graph: Graph) -> Graph:
@@ -164,13 +167,21 @@ def _write_beside(path: Path, model: onnx.ModelProto, weights: list[Constant]) -
             tensor.data_location = TensorProto.EXTERNAL
 
 
-def _check(path: Path, graph: Graph) -> tuple[str, ...]:
+def _check(draft: Path, model: onnx.ModelProto, graph: Graph) -> tuple[str, ...]:
+    """Run onnx.checker on the file's structure, its weights left where they are in the draft."""
     bare = [v for v in (*graph.inputs, *graph.outputs) if (t := graph.tensor_type(v)) is not None and t.shape is None]
     if bare:
         return (f"onnx.checker not run: it demands every input's and output's rank, and that of '{bare[0]}' is open",)
+    for tensor in every_tensor(model):
+        for entry in tensor.external_data:
+            entry.value = draft.name if (entry.key, entry.value) == ("location", THIS_FILE) else entry.value
+    structure = draft.with_name("structure.onnx" if draft.name != "structure.onnx" else "structure_.onnx")
+    structure.write_bytes(model.SerializeToString())
     try:
-        onnx.checker.check_model(str(path), full_check=True)
+        onnx.checker.check_model(str(structure), full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         reason = " ".join(str(error).split())[:300]
         raise ExportError(f"the graph is not valid ONNX, and nothing was written: {reason}") from None
+    finally:
+        structure.unlink()
     return ("onnx.checker",)

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from workbench.errors import UserError
-from workbench.ir import DataType, Graph
+from workbench.ir import Graph
 from workbench.run.client import RUN_LIMIT_S, CancelledError, RunError, Worker
-from workbench.run.compare import BFLOAT16, FLOAT16, FLOAT32, INT8, Comparison, Tolerance, compare
+from workbench.run.compare import Comparison, Tolerance, compare, tolerance_for
 from workbench.run.inputs import Tensors, bound_dims, dims_of, seed_inputs
 from workbench.run.memory import DoesNotFitError, estimate_bytes, refuse_unless_fits
 from workbench.run.settle import settle_dims
@@ -42,10 +42,9 @@ __all__ = [
 ]
 
 TRY_LIMIT_S = 60.0  # a try of another length that takes longer is none to verify with
-_INT8_OPERATORS = ("MatMulInteger", "ConvInteger", "DynamicQuantize", "QuantizeLinear", "QLinear")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Verdict:
     """ok is None where nothing could be compared; the errors are None where there was nothing to subtract."""
 
@@ -60,24 +59,6 @@ class Verdict:
 
 class MismatchError(UserError):
     """Two models that can not be compared: other inputs or outputs."""
-
-
-def tolerance_for(graph: Graph) -> Tolerance:
-    """What may differ, by the operators and element types of the graph."""
-    if _has_int8(graph):
-        return INT8
-    dtypes = {found.dtype for value in graph.values() if (found := graph.tensor_type(value)) is not None}
-    if DataType.BFLOAT16 in dtypes:
-        return BFLOAT16
-    return FLOAT16 if DataType.FLOAT16 in dtypes else FLOAT32
-
-
-def _has_int8(graph: Graph) -> bool:
-    bodies = (body for node in graph.nodes for body in node.bodies.values())
-    functions = (function.graph for function in graph.functions.values())
-    return any(node.op_type.startswith(_INT8_OPERATORS) for node in graph.nodes) or any(
-        _has_int8(inner) for inner in (*bodies, *functions)
-    )
 
 
 class Verifier:
@@ -104,6 +85,7 @@ class Verifier:
         self.dims = dict(original.dims)
         self._inputs = None if inputs is None else dict(inputs)
         self._seed = seed
+        self._needs: dict[int, int] = {}  # elements of the inputs -> bytes
         self._given = given
         self._own_worker = worker is None
         self._worker = worker or Worker()
@@ -169,9 +151,14 @@ class Verifier:
         return good["last"]
 
     def _outputs(self, file: Path, inputs: Tensors, dims: Mapping[str, int], limit_s: float = RUN_LIMIT_S) -> Tensors:
-        need = estimate_bytes(self.original, dims)
+        need = self._need_bytes(sum(tensor.size for tensor in inputs.values()), dims)
         refuse_unless_fits(need, f"'{self.original.name}'")
         return self._worker.outputs(file, inputs, need_bytes=need, timeout_s=limit_s).tensors
+
+    def _need_bytes(self, elements: int, dims: Mapping[str, int]) -> int:
+        """What a run on so many input elements needs; estimated anew only where they are more than before."""
+        larger = [need for known, need in self._needs.items() if known >= elements]
+        return min(larger) if larger else self._needs.setdefault(elements, estimate_bytes(self.original, dims))
 
     def check(self, graph: Graph) -> Verdict:
         """Export the graph, run it on the same inputs, compare."""
@@ -254,8 +241,9 @@ def verify_step(verifier: Verifier, history: History) -> None:
     if not step.changed and before is not None:
         step.verdict = before
         return
-    step.verdict = verifier.check(history.graph)
-    if step.verdict.ok is not False or (before is not None and before.ok is False):
+    verdict = verifier.check(history.graph)
+    step.verdict = verdict
+    if verdict.ok is not False or (before is not None and before.ok is False):
         return
     number = bisect(verifier, lambda rewrites: history.at(index, rewrites), len(step.rewrites))
     step.broken_by = number - 1 if number else None

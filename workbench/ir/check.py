@@ -39,4 +39,3 @@ def breaches(graph: Graph, outside: frozenset[str] = frozenset()) -> Iterator[st
             yield f"output '{value}' of graph '{graph.name}' is made by nothing"
     for function in graph.functions.values():
         yield from breaches(function.graph)
-

@@ -6,7 +6,6 @@ the size of the graph.
 
 from __future__ import annotations
 
-import heapq
 import math
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from workbench.ir.edit import Edit, EditError
 from workbench.ir.node import Function, Node
+from workbench.ir.order import topological
 from workbench.ir.types import Constant, TensorType, ValueType, constant_type
 
 if TYPE_CHECKING:
@@ -200,7 +200,8 @@ class Graph:
         for node in gone.values():
             self._unlink(node)
         self._set_ranks({name: rank for name, rank in edit.ranks.items() if name in self._nodes})
-        moved = self._place(come, {**edit.ranks, **{n: r for n, r in ranks_before.items() if n in come}})
+        wanted = {**{name: rank for name, rank in ranks_before.items() if name in come}, **edit.ranks}
+        moved = self._place(come, wanted)
         if moved is None:
             for node in gone.values():
                 self._link(node, ranks_before[node.name])
@@ -342,7 +343,7 @@ class Graph:
         return (low + above) / 2
 
     def _reranked(self, come: Mapping[str, Node]) -> dict[str, float] | None:
-        order = _topological(self._nodes, self._producer, self._rank)
+        order = topological(self._nodes, self._producer, self._rank)
         if order is None:
             for node in come.values():
                 self._unlink(node)
@@ -391,25 +392,3 @@ def _followed(replace: Mapping[str, str]) -> dict[str, str]:
 
 def _restoring(before: Mapping, after: Mapping) -> dict:
     return {key: value for key, value in before.items() if after.get(key) is not value}
-
-
-def _topological(nodes: Mapping[str, Node], producer: Mapping[str, str], rank: Mapping[str, float]) -> list[str] | None:
-    """Kahn's algorithm, the lowest rank first; None where there is a cycle."""
-    waiting: dict[str, int] = {}
-    readers: dict[str, list[str]] = {}
-    for node in nodes.values():
-        makers = {producer[v] for v in node.uses if v in producer}
-        waiting[node.name] = len(makers)
-        for maker in makers:
-            readers.setdefault(maker, []).append(node.name)
-    ready = [(rank[name], name) for name, count in waiting.items() if count == 0]
-    heapq.heapify(ready)
-    order = []
-    while ready:
-        _, name = heapq.heappop(ready)
-        order.append(name)
-        for reader in readers.get(name, ()):
-            waiting[reader] -= 1
-            if waiting[reader] == 0:
-                heapq.heappush(ready, (rank[reader], reader))
-    return order if len(order) == len(nodes) else None

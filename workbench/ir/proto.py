@@ -244,8 +244,23 @@ def _list_kind(value: tuple) -> onnx_ir.AttributeType:
 def _to_function(function: Function) -> onnx_ir.Function:
     body = _to_graph(function.graph, {})
     body.opset_imports.update(function.graph.opset_imports)
+    _constants_to_nodes(body)
     attributes = [
         onnx_ir.Attr(name, _KIND.UNDEFINED, None) if default is None else _to_attribute(name, default, {})
         for name, default in function.attributes.items()
     ]
     return onnx_ir.Function(function.domain, function.name, function.overload, graph=body, attributes=attributes)
+
+
+def _constants_to_nodes(body: onnx_ir.Graph) -> None:
+    """A function has no initializers: its constants are Constant nodes."""
+    made = []
+    for name, value in list(body.initializers.items()):
+        node = onnx_ir.node("Constant", [], attributes={"value": value.const_value}, name=f"Constant_{name}")
+        node.outputs[0].name = name
+        value.replace_all_uses_with(node.outputs[0], replace_graph_outputs=True)
+        body.initializers.pop(name)
+        made.append(node)
+    first = next(iter(body), None)
+    if first is not None:
+        body.insert_before(first, made)

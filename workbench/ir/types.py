@@ -47,7 +47,9 @@ class TensorType:
     @property
     def bytes(self) -> int | None:
         elements = self.elements
-        return None if elements is None else math.ceil(elements * self.dtype.itemsize)
+        if elements is None or self.dtype in (DataType.STRING, DataType.UNDEFINED):  # strings have any length
+            return None
+        return math.ceil(elements * self.dtype.itemsize)
 
     def with_shape(self, shape: Shape) -> TensorType:
         return TensorType(self.dtype, shape)

@@ -143,14 +143,15 @@ def without_weights(graph: Graph) -> tuple[onnx.ModelProto, list[Constant]]:
     def left_out(tensor: Constant, name: str) -> onnx_ir.ExternalTensor:
         weights.append(tensor)
         shape = onnx_ir.Shape(tensor.shape.numpy())
-        place = {"location": THIS_FILE, "offset": len(weights) - 1, "length": tensor.nbytes}
-        return onnx_ir.ExternalTensor(dtype=tensor.dtype, shape=shape, name=name, **place)
+        return onnx_ir.ExternalTensor(THIS_FILE, len(weights) - 1, tensor.nbytes, tensor.dtype, shape=shape, name=name)
 
     for inner in model.graphs():
         for name, value in inner.initializers.items():
-            if _is_large(value.const_value):
-                value.const_value = left_out(value.const_value, name)
-    for owner in (model.graph, *model.functions.values()):
+            tensor = value.const_value
+            if tensor is not None and _is_large(tensor):
+                value.const_value = left_out(tensor, name)
+    owners: tuple[onnx_ir.Graph | onnx_ir.Function, ...] = (model.graph, *model.functions.values())
+    for owner in owners:
         for node in onnx_ir.traversal.RecursiveGraphIterator(owner):
             for name, attribute in node.attributes.items():
                 tensor = attribute.value
@@ -159,8 +160,8 @@ def without_weights(graph: Graph) -> tuple[onnx.ModelProto, list[Constant]]:
     return onnx_ir.to_proto(model), weights
 
 
-def _is_large(tensor: Constant | None) -> bool:
-    return tensor is not None and tensor.dtype != onnx_ir.DataType.STRING and tensor.nbytes > LARGE
+def _is_large(tensor: Constant) -> bool:
+    return tensor.dtype != onnx_ir.DataType.STRING and tensor.nbytes > LARGE
 
 
 def write_model(file: BinaryIO, model: onnx.ModelProto, weights: Sequence[Constant]) -> None:

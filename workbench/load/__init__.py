@@ -64,7 +64,8 @@ def load_torch(factory: str, dims: Mapping[str, int] | None = None) -> Graph:
 def _load_program_file(path: Path, dims: Mapping[str, int] | None) -> Graph:
     from workbench.load.torch_program import open_program, to_onnx
 
-    return _load_temporary(to_onnx(open_program(path), _scratch()), dims)
+    scratch = _scratch()
+    return _load_temporary(to_onnx(open_program(path, scratch), scratch), dims)
 
 
 def _load_text_file(path: Path, dims: Mapping[str, int] | None) -> Graph:

@@ -9,6 +9,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 from workbench.load.errors import LoadError
 from workbench.ops.channels_last import DOMAIN
+from workbench.ops.npu import is_own
 
 OLDEST_OPSET = 7
 SCHEMA_DOMAINS = ("ai.onnx.ml", "ai.onnx.preview.training")
@@ -63,7 +64,7 @@ def _check_graph(graph: GraphProto | onnx.FunctionProto, name: str, inputs: list
     _put_in_order(graph, name, known, makers)
     for node in graph.node:
         for attribute in node.attribute:
-            for body in _bodies(attribute):
+            for body in bodies(attribute):
                 _check_graph(body, body.name, [i.name for i in body.input], set(known))
         known.update(node.output)
     for value in outputs:
@@ -98,16 +99,17 @@ def _put_in_order(graph: GraphProto | onnx.FunctionProto, name: str, known: set[
     graph.node.extend(copies)
 
 
+def bodies(attribute: onnx.AttributeProto) -> tuple[GraphProto, ...]:
+    """The graphs in an attribute: of If, Loop, Scan."""
+    return (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs)
+
+
 def reads(node: NodeProto) -> Iterator[str]:
     """The values that a node reads, those that its bodies capture among them."""
     yield from filter(None, node.input)
     for attribute in node.attribute:
-        for body in _bodies(attribute):
+        for body in bodies(attribute):
             yield from _captured(body)
-
-
-def _bodies(attribute: onnx.AttributeProto) -> tuple[GraphProto, ...]:
-    return (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs)
 
 
 def _captured(body: GraphProto) -> Iterator[str]:
@@ -133,7 +135,7 @@ def unknown_operators(model: ModelProto) -> list[str]:
     found: dict[str, str] = {}
     for node in every_node(model):
         domain = "" if node.domain == "ai.onnx" else node.domain
-        if (node.domain, node.op_type) in functions or domain == DOMAIN:
+        if (node.domain, node.op_type) in functions or (domain == DOMAIN and is_own(node.op_type)):
             continue
         known_domain = domain == "" or domain in SCHEMA_DOMAINS
         if known_domain and onnx.defs.has(node.op_type, max_inclusive_version=versions.get(domain, 1), domain=domain):
@@ -157,7 +159,7 @@ def _nodes(owner: GraphProto | onnx.FunctionProto) -> Iterator[NodeProto]:
     for node in owner.node:
         yield node
         for attribute in node.attribute:
-            for body in _bodies(attribute):
+            for body in bodies(attribute):
                 yield from _nodes(body)
 
 
@@ -166,7 +168,7 @@ def every_graph(model: ModelProto) -> Iterator[GraphProto]:
     yield model.graph
     for node in every_node(model):
         for attribute in node.attribute:
-            yield from _bodies(attribute)
+            yield from bodies(attribute)
 
 
 def every_tensor(model: ModelProto) -> Iterator[TensorProto]:

@@ -91,11 +91,17 @@ def _sensible(graph: Graph, symbol: str) -> int:
     ]
     if _SEQUENCE_NAMES.search(symbol) and not _BATCH_NAMES.match(symbol):
         return SEQUENCE
-    if _BATCH_NAMES.match(symbol) or any(axis == 0 and len(shape) > 1 for shape, axis in places):
+    if _BATCH_NAMES.match(symbol) or any(_is_batch(shape, axis) for shape, axis in places):
         return BATCH
     if _IMAGE_NAMES.match(symbol) or any(_is_spatial(shape, axis) for shape, axis in places):
         return IMAGE
     return VOLUME if any(len(shape) == 5 for shape, _ in places) else SEQUENCE
+
+
+def _is_batch(shape: tuple, axis: int) -> bool:
+    """The first of several axes, or the second of a recurrent state: layers, batch, features."""
+    state = len(shape) == 3 and axis == 1 and isinstance(shape[0], int) and isinstance(shape[2], int)
+    return (axis == 0 and len(shape) > 1) or (state and shape[0] <= 8)
 
 
 def _is_spatial(shape: tuple, axis: int) -> bool:

@@ -170,7 +170,8 @@ def _with_weights(model: ModelProto, files: Files) -> onnx_ir.Model:
         for value in graph.initializers.values():
             if isinstance(value.const_value, onnx_ir.ExternalTensor):
                 value.const_value = files.tensor(value.const_value)
-    for owner in (result.graph, *result.functions.values()):
+    owners: tuple[onnx_ir.Graph | onnx_ir.Function, ...] = (result.graph, *result.functions.values())
+    for owner in owners:
         for node in onnx_ir.traversal.RecursiveGraphIterator(owner):
             for name, attribute in node.attributes.items():
                 if isinstance(attribute.value, onnx_ir.ExternalTensor):

@@ -6,17 +6,18 @@ external data, so it gets the model without weights, and what it loses is put ba
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 
 import onnx
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, version_converter
 
 from workbench.ir.text import OPSET
-from workbench.load.checks import every_graph, every_node, every_tensor, opset_of
+from workbench.load.checks import bodies, every_node, every_tensor, opset_of, reads
 
 # Operators whose meaning changed while their attributes and inputs stayed as they were.
 _SAME_FORM_OTHER_MEANING = {"GroupNormalization": 21, "Upsample": 10}
 _FILLED = b"weight "
+_BODY_DOMAIN = "node with bodies"
 
 
 def to_opset(model: ModelProto) -> tuple[ModelProto, list[str]]:
@@ -40,25 +41,78 @@ class _NotConverted(ValueError):
 
 
 def _converted(model: ModelProto, version: int) -> ModelProto:
-    bare = ModelProto()
-    bare.CopyFrom(model)
+    bare = onnx.shape_inference.infer_shapes(model)
     del bare.functions[:]
-    for graph in every_graph(bare):
-        del graph.value_info[:]
-    bare.ir_version = max(bare.ir_version, 8)
     holes = _fill_holes(bare)
-    result = version_converter.convert_version(bare, OPSET)
+    graph = _graph_at(bare.graph, bare.opset_import, {})
+    others = [o for o in model.opset_import if o.domain not in ("", "ai.onnx")]
+    result = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET), *others], ir_version=10)
     _make_holes(result, holes)
-    result.ir_version = bare.ir_version
     _put_back_metadata(model, result)
     _rename_new_values(result.graph, set(_values(model.graph)), {}, [0])
     result.functions.extend(_function_at(f, version) for f in model.functions)
     return result
 
 
+def _graph_at(graph: GraphProto, imports: Sequence[onnx.OperatorSetIdProto], outside: dict) -> GraphProto:
+    """The graph at OPSET. `outside`: the types of values that a body may capture.
+
+    Bodies are converted by themselves, what they capture as typed inputs, and
+    their nodes stand meanwhile as calls of an unknown domain: in a body the
+    converter stumbles over values from outside.
+    """
+    types = {**outside, **{t.name: _type_of(t) for t in graph.initializer}}
+    types.update((i.name, i) for i in (*graph.input, *graph.value_info, *graph.output))
+    alone = GraphProto()
+    alone.CopyFrom(graph)
+    waiting: list[tuple[NodeProto, list[str]]] = []
+    for node in alone.node:
+        found = [body for attribute in node.attribute for body in bodies(attribute)]
+        if not found:
+            continue
+        captured = list(dict.fromkeys(reads(node)))[len(set(filter(None, node.input))) :]
+        for body in found:
+            body.CopyFrom(_graph_at(body, imports, types))
+        kept = NodeProto()
+        kept.CopyFrom(node)
+        node.CopyFrom(helper.make_node(str(len(waiting)), [*node.input, *captured], node.output, domain=_BODY_DOMAIN))
+        waiting.append((kept, captured))
+    made = {v for node in alone.node for v in node.output} | {i.name for i in alone.input}
+    made |= {t.name for t in alone.initializer}
+    read = dict.fromkeys([*(v for n in alone.node for v in n.input if v), *(o.name for o in alone.output)])
+    own = len(alone.input)
+    alone.input.extend(types.get(v, onnx.ValueInfoProto(name=v)) for v in read if v not in made)
+    whole = helper.make_model(
+        alone, opset_imports=[*imports, helper.make_opsetid(_BODY_DOMAIN, 1)], ir_version=8
+    )
+    result = version_converter.convert_version(whole, OPSET).graph
+    del result.input[own:]
+    for node in result.node:
+        if node.domain == _BODY_DOMAIN:
+            kept, captured = waiting[int(node.op_type)]
+            _reconnect(kept, captured, node)
+            node.CopyFrom(kept)
+    return result
+
+
+def _type_of(tensor: TensorProto) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
+
+
+def _reconnect(kept: NodeProto, captured: Sequence[str], placeholder: NodeProto) -> None:
+    """The node with bodies reads what the converter left in its placeholder's inputs."""
+    count = len(kept.input)
+    kept.input[:] = placeholder.input[:count]
+    names = {old: new for old, new in zip(captured, placeholder.input[count:], strict=True) if old != new}
+    if names:
+        for attribute in kept.attribute:
+            for body in bodies(attribute):
+                _rename_new_values(body, set(_values(body)), names, [0])
+
+
 def _fill_holes(model: ModelProto) -> list[TensorProto]:
     """External tensors become ones that hold their own number, which the converter carries along."""
-    holes = []
+    holes: list[TensorProto] = []
     for tensor in every_tensor(model):
         if tensor.data_location != TensorProto.EXTERNAL:
             continue
@@ -95,13 +149,13 @@ def _put_back_metadata(before: ModelProto, after: ModelProto) -> None:
     after.producer_name = before.producer_name
 
 
-def _values(graph: GraphProto) -> Iterable[str]:
+def _values(graph: GraphProto) -> Iterator[str]:
     yield from (i.name for i in graph.input)
     yield from (t.name for t in graph.initializer)
     for node in graph.node:
         yield from node.output
         for attribute in node.attribute:
-            for body in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):
+            for body in bodies(attribute):
                 yield from _values(body)
 
 
@@ -109,10 +163,9 @@ def _rename_new_values(graph: GraphProto, old: set[str], outside: dict[str, str]
     """The converter numbers the values it makes anew in each body; a model's names must differ throughout."""
     names = dict(outside)
     for node in graph.node:
-        for index, value in enumerate(node.input):
-            node.input[index] = names.get(value, value)
+        node.input[:] = [names.get(value, value) for value in node.input]
         for attribute in node.attribute:
-            for body in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):
+            for body in bodies(attribute):
                 _rename_new_values(body, old, names, count)
         for index, value in enumerate(node.output):
             if not value or value in old:
@@ -121,9 +174,7 @@ def _rename_new_values(graph: GraphProto, old: set[str], outside: dict[str, str]
                 count[0] += 1
             count[0] += 1
             names[value] = node.output[index] = name
-    for output in graph.output:
-        output.name = names.get(output.name, output.name)
-    for info in graph.value_info:
+    for info in (*graph.output, *graph.value_info):
         info.name = names.get(info.name, info.name)
 
 

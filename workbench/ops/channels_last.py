@@ -9,6 +9,7 @@ suffix names the order of the weights where it is not ONNX's own:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -65,6 +66,25 @@ def parse_channels_last(domain: str, op_type: str) -> ChannelsLast | None:
     return ChannelsLast(parts[0], _RANKS[parts[1]], parts[2] if len(parts) == 3 else None)
 
 
+@dataclass(frozen=True)
+class OwnBody:
+    """The form of an operator of our own that has a channels-last form.
+
+    attributes:  name -> ONNX's AttributeType.
+    images:      the inputs that are CNN values; a channels-last form has them last.
+    gives_image: is its result a CNN value?
+    """
+
+    inputs: tuple[str, ...]
+    attributes: Mapping[str, int]
+    images: tuple[int, ...] = (0,)
+    gives_image: bool = True
+
+
+# Filled by npu.py.
+OWN_BODIES: dict[str, OwnBody] = {}
+
+
 def channels_last_function(op_type: str, opset: int) -> Function:
     """The function whose body says what `workbench.<op_type>` computes, valid at `opset`.
 
@@ -73,32 +93,34 @@ def channels_last_function(op_type: str, opset: int) -> Function:
     parts = parse_channels_last(DOMAIN, op_type)
     if parts is None:
         raise ValueError(f"{DOMAIN}.{op_type} is not a channels-last operator")
-    to_first, to_last = channels_first(parts.rank), channels_last(parts.rank)
-    if parts.op_type in OWN_BODIES:
-        inputs, attributes, outputs = OWN_BODIES[parts.op_type]
-        inner_domain = DOMAIN
-    else:
-        schema = onnx.defs.get_schema(parts.op_type, opset, "")
-        inputs = tuple(i.name for i in schema.inputs)
-        outputs = (schema.outputs[0].name,)
-        attributes = {name: int(a.type) for name, a in sorted(schema.attributes.items())}
-        inner_domain = ""
-    body_inputs = [f"{inputs[0]}_first", *inputs[1:]]
-    nodes = [Node("Transpose", (inputs[0],), (body_inputs[0],), {"perm": to_first}, name="to_channels_first")]
+    own = _form(parts.op_type, opset)
+    domain = DOMAIN if parts.op_type in OWN_BODIES else ""
+    to_first, to_last = {"perm": channels_first(parts.rank)}, {"perm": channels_last(parts.rank)}
+    operands, nodes = list(own.inputs), []
+    for index in own.images:
+        operands[index] = f"{own.inputs[index]}_first"
+        name = f"{own.inputs[index]}_to_channels_first"
+        nodes.append(Node("Transpose", (own.inputs[index],), (operands[index],), to_first, name=name))
     weight_perm = parts.weight_perm
     if weight_perm is not None and not is_identity(weight_perm):
-        body_inputs[1] = f"{inputs[1]}_onnx"
-        nodes.append(Node("Transpose", (inputs[1],), (body_inputs[1],), {"perm": weight_perm}, name="weights"))
-    result = f"{outputs[0]}_first"
-    references = {name: AttrRef(name, kind) for name, kind in attributes.items()}
-    nodes.append(
-        Node(parts.op_type, tuple(body_inputs), (result,), references, name=parts.op_type.lower(), domain=inner_domain)
-    )
-    nodes.append(Node("Transpose", (result,), (outputs[0],), {"perm": to_last}, name="to_channels_last"))
-    imports = {"": opset, **({DOMAIN: 1} if inner_domain else {})}
-    graph = Graph(name=op_type, inputs=inputs, outputs=outputs[:1], nodes=nodes, opset_imports=imports)
-    return Function(op_type, DOMAIN, graph, dict.fromkeys(attributes))
+        operands[1] = f"{own.inputs[1]}_onnx"
+        nodes.append(Node("Transpose", (own.inputs[1],), (operands[1],), {"perm": weight_perm}, name="weights"))
+    result = "result_first" if own.gives_image else "result"
+    references = {name: AttrRef(name, kind) for name, kind in own.attributes.items()}
+    nodes.append(Node(parts.op_type, tuple(operands), (result,), references, name=parts.op_type.lower(), domain=domain))
+    if own.gives_image:
+        nodes.append(Node("Transpose", (result,), ("result",), to_last, name="to_channels_last"))
+    imports = {"": opset, **({DOMAIN: 1} if domain else {})}
+    graph = Graph(name=op_type, inputs=own.inputs, outputs=("result",), nodes=nodes, opset_imports=imports)
+    return Function(op_type, DOMAIN, graph, dict.fromkeys(own.attributes))
 
 
-# Operators of our own that have channels-last forms; filled by npu.py: inputs, attributes (name -> type), outputs.
-OWN_BODIES: dict[str, tuple[tuple[str, ...], dict[str, int], tuple[str, ...]]] = {}
+def _form(op_type: str, opset: int) -> OwnBody:
+    """Inputs and attributes of the channels-first operator, ONNX's or ours."""
+    from workbench.ops import npu  # it enters our operators into the table
+
+    if op_type in npu.OWN_BODIES:
+        return npu.OWN_BODIES[op_type]
+    schema = onnx.defs.get_schema(op_type, opset, "")
+    attributes = {name: a.type.value for name, a in sorted(schema.attributes.items())}
+    return OwnBody(tuple(i.name for i in schema.inputs), attributes)

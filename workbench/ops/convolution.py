@@ -82,10 +82,11 @@ def _transposed_pads(
     for axis, length in enumerate(spatial):
         stride = window.strides[axis]
         out = length * stride if wanted is None else wanted[-len(spatial) :][axis]
-        total = max(stride * (length - 1) + extra[axis] + window.extents[axis] - out, 0)
-        small, large = total // 2, total - total // 2
-        begins.append(small if auto == "SAME_UPPER" else large)
-        ends.append(large if auto == "SAME_UPPER" else small)
+        total = stride * (length - 1) + extra[axis] + window.extents[axis] - out
+        small, large = (total // 2, total - total // 2) if total > 0 else (0, total)
+        small_first = auto == "SAME_UPPER" or total < 0  # a result larger than the full one grows at its end
+        begins.append(small if small_first else large)
+        ends.append(large if small_first else small)
     return tuple(begins), tuple(ends)
 
 
@@ -123,5 +124,5 @@ def col2im(call, x, image, block):
     window = Window.of(call, block.tolist(), image.tolist())
     size = image.tolist()
     padded = [n + b + e for n, b, e in zip(size, window.begins, window.ends, strict=True)]
-    folded = F.fold(x, padded, block.tolist(), window.dilations, 0, window.strides)
+    folded = F.fold(x, tuple(padded), tuple(block.tolist()), window.dilations, 0, window.strides)
     return F.pad(folded, torch_pads([-b for b in window.begins], [-e for e in window.ends]))

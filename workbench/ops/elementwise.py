@@ -26,7 +26,7 @@ def _results_as_operands(run: Run) -> Run:
     """Wide unsigned integers are computed in int64, whose low bits are the same."""
 
     @wraps(run)
-    def widened(call: Call, *operands: torch.Tensor | None) -> torch.Tensor:
+    def widened(call: Call, *operands: Any) -> torch.Tensor:
         dtype = operands[0].dtype
         if dtype not in _unsigned():
             return run(call, *operands)
@@ -92,7 +92,7 @@ for _op, _name in _UNARY.items():
     _elementwise(_op)(_torch_unary(_name))
 
 
-@_elementwise("Identity", flops=0)
+@operator("Identity", category="elementwise", layout=AGNOSTIC)
 def identity(call, x):
     return x
 
@@ -210,6 +210,8 @@ def cast(call, x):
 def cast_like(call, x, like):
     if isinstance(x, np.ndarray) or isinstance(like, np.ndarray):
         raise CannotRun("torch has no strings")
+    if call.attr("to"):  # a 2- or 4-bit type, which torch's tensor does not show
+        return _converted(x, call.attr("to"), 1)
     if like.dtype.itemsize == 1 and like.dtype.is_floating_point:
         return _to_float8(x, like.dtype, call.attr("saturate", 1))
     return x.to(like.dtype)
@@ -235,6 +237,8 @@ def _to_float8(x: torch.Tensor, dtype: torch.dtype, saturate: int) -> torch.Tens
     if saturate:
         largest = torch.finfo(dtype).max
         x = x.float().clamp(-largest, largest)
+    elif dtype == torch.float8_e4m3fn:  # torch saturates it; 464 is the last number that rounds to the largest, 448
+        x = torch.where(x.abs() > 464, torch.full_like(x, torch.nan), x)
     return x.to(dtype)
 
 

@@ -20,7 +20,7 @@ def _from_front(indices: torch.Tensor, length: int) -> torch.Tensor:
 def gather(call, x, indices):
     axis = call.attr("axis", 0) % x.dim()
     picked = x.index_select(axis, _from_front(indices, x.shape[axis]).reshape(-1))
-    return picked.reshape(*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
+    return picked.reshape([*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]])
 
 
 @operator("GatherElements", category="movement")
@@ -44,8 +44,8 @@ def gather_nd(call, x, indices):
     places = _flat_places(indices, indexed)
     count = x.shape[:batch].numel()
     rows = torch.arange(count, device=x.device).unsqueeze(1) * indexed.numel() + places.reshape(count, -1)
-    picked = x.reshape(count * indexed.numel(), *rest).index_select(0, rows.reshape(-1))
-    return picked.reshape(*indices.shape[:-1], *rest)
+    picked = x.reshape([count * indexed.numel(), *rest]).index_select(0, rows.reshape(-1))
+    return picked.reshape([*indices.shape[:-1], *rest])
 
 
 @operator("ScatterElements", category="movement")

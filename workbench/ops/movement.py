@@ -37,13 +37,13 @@ def transpose(call, x):
 
 @operator("Squeeze", category="movement", layout=SQUEEZE, host_inputs=(1,))
 def squeeze(call, x, axes=None):
-    return x.squeeze() if axes is None else x.squeeze(tuple(axes.tolist()))
+    return x.squeeze() if axes is None else x.squeeze(tuple(axes.reshape(-1).tolist()))
 
 
 @operator("Unsqueeze", category="movement", host_inputs=(1,))
 def unsqueeze(call, x, axes):
     rank = x.dim() + axes.numel()
-    for axis in sorted(a % rank for a in axes.tolist()):
+    for axis in sorted(a % rank for a in axes.reshape(-1).tolist()):
         x = x.unsqueeze(axis)
     return x
 

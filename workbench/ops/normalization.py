@@ -30,7 +30,7 @@ def group_normalization(call, x, scale, bias):
     return torch.group_norm(x, call.attr("num_groups"), scale, bias, call.attr("epsilon", 1e-5))
 
 
-@sensitive("LRN", category="normalization", flops=per_output(6))
+@sensitive("LRN", category="normalization", flops=per_output(6), ranks=(4,))
 def lrn(call, x):
     """Each element over a power of the sum of squares of `size` neighbouring channels."""
     size = call.attr("size")

@@ -1,34 +1,185 @@
-"""Our own operators."""
+"""Operators that the NPU has and ONNX lacks, as functions of our own domain.
+
+Each has a body in ONNX's textual syntax, which is its meaning, in NCHW terms
+and for four dims; a torch function, its fast form; and a channels-last form
+`<name>_NHWC`, whose body is Transposes round it. `nchw2nhwc` and `nhwc2nchw`
+are ONNX's Transpose, `concat` and `pad` its Concat and Pad.
+"""
+
 from __future__ import annotations
-from collections.abc import Iterator
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+import onnx
+import onnx_ir
+from onnx import parser
 
 from workbench.ir import Function, Graph, Node
+from workbench.ir.permutation import Permutation, channels_first, channels_last
+from workbench.ir.proto import from_model
 from workbench.ir.text import OPSET
-from workbench.ops.channels_last import DOMAIN, channels_last_function, parse_channels_last
+from workbench.ops.channels_last import DOMAIN, OWN_BODIES, OwnBody, channels_last_function, parse_channels_last
+from workbench.ops.contract import operator, per_output
+from workbench.ops.convolution import conv_transpose
+from workbench.ops.layouts import CannotCarry, Carried, Layout
+from workbench.ops.lazy import F, torch
+from workbench.ops.sensitive import sensitive
+from workbench.ops.windows import Window, torch_pads
+
+_BODIES = """
+BPA <dilations, group, output_padding, pads, strides> (dy, w) => (dx) {
+    dx = ConvTranspose <dilations: ints = @dilations, group: int = @group, output_padding: ints = @output_padding,
+                        pads: ints = @pads, strides: ints = @strides> (dy, w)
+}
+BPW <dilations, kernel_shape, pads, strides> (x, dy) => (dw) {
+    x_by_channel = Transpose <perm = [1, 0, 2, 3]> (x)
+    dy_by_channel = Transpose <perm = [1, 0, 2, 3]> (dy)
+    by_input = Conv <dilations: ints = @strides, pads: ints = @pads, strides: ints = @dilations>
+                    (x_by_channel, dy_by_channel)
+    whole = Transpose <perm = [1, 0, 2, 3]> (by_input)
+    begin = Constant <value_ints = [0, 0]> ()
+    end = Constant <value_ints: ints = @kernel_shape> ()
+    axes = Constant <value_ints = [2, 3]> ()
+    dw = Slice (whole, begin, end, axes)
+}
+img2col <dilations, kernel_shape, pads, strides> (x) => (y) {
+    kernel = Constant <value_ints: ints = @kernel_shape> ()
+    one = Constant <value_ints = [1]> ()
+    rest = Constant <value_ints = [-1]> ()
+    zero = Constant <value_floats = [0.0]> ()
+    taps = ReduceProd <keepdims = 1> (kernel)
+    square = Concat <axis = 0> (taps, taps)
+    zeros = Expand (zero, square)
+    eye = EyeLike (zeros)
+    eye_shape = Concat <axis = 0> (taps, one, kernel)
+    eye_kernels = Reshape (eye, eye_shape)
+    kernels = CastLike (eye_kernels, x)
+    batch = Shape <start = 0, end = 1> (x)
+    channels = Shape <start = 1, end = 2> (x)
+    image = Shape <start = 2, end = 4> (x)
+    planes_shape = Concat <axis = 0> (rest, one, image)
+    planes = Reshape (x, planes_shape)
+    windows = Conv <dilations: ints = @dilations, pads: ints = @pads, strides: ints = @strides> (planes, kernels)
+    rows = Mul (channels, taps)
+    y_shape = Concat <axis = 0> (batch, rows, rest)
+    y = Reshape (windows, y_shape)
+}
+unpool <factor> (x) => (y) {
+    factor = Constant <value_int: int = @factor> ()
+    one = Constant <value_ints = [1]> ()
+    factor_1d = Reshape (factor, one)
+    whole = Concat <axis = 0> (one, one, factor_1d, factor_1d)
+    scales = Cast <to = 1> (whole)
+    y = Resize <mode = "nearest", coordinate_transformation_mode = "asymmetric", nearest_mode = "floor"> (x, , scales)
+}
+maskunpool <factor> (x, mask) => (y) {
+    larger = workbench.unpool <factor: int = @factor> (x)
+    zero = Constant <value_float = 0.0> ()
+    zero_like = CastLike (zero, x)
+    y = Where (mask, larger, zero_like)
+}
+mirror (x) => (y) {
+    last = Constant <value_ints = [-1]> ()
+    before_first = Constant <value_ints = [-9223372036854775807]> ()
+    axes = Constant <value_ints = [3]> ()
+    y = Slice (x, last, before_first, axes, last)
+}
+rotate (x) => (y) {
+    mirrored = workbench.mirror (x)
+    y = Transpose <perm = [0, 1, 3, 2]> (mirrored)
+}
+tensornorm <epsilon: float = 0.00001> (x) => (y) {
+    axes = Constant <value_ints = [1, 2, 3]> ()
+    mean = ReduceMean <keepdims = 1> (x, axes)
+    centred = Sub (x, mean)
+    square = Mul (centred, centred)
+    variance = ReduceMean <keepdims = 1> (square, axes)
+    epsilon = Constant <value_float: float = @epsilon> ()
+    epsilon_like = CastLike (epsilon, x)
+    raised = Add (variance, epsilon_like)
+    deviation = Sqrt (raised)
+    y = Div (centred, deviation)
+}
+bilinear <size> (x) => (y) {
+    kept = Shape <start = 0, end = 2> (x)
+    image = Constant <value_ints: ints = @size> ()
+    sizes = Concat <axis = 0> (kept, image)
+    y = Resize <mode = "linear"> (x, , , sizes)
+}
+"""
+_INT, _FLOAT, _INTS = 2, 1, 7  # ONNX's AttributeType
+_IMAGE = (4,)  # the operators are of images: N, C, H, W
+
+OWN_BODIES.update(
+    {
+        "BPA": OwnBody(
+            ("dy", "w"), {"dilations": _INTS, "group": _INT, "output_padding": _INTS, "pads": _INTS, "strides": _INTS}
+        ),
+        "BPW": OwnBody(
+            ("x", "dy"),
+            {"dilations": _INTS, "kernel_shape": _INTS, "pads": _INTS, "strides": _INTS},
+            images=(0, 1),
+            gives_image=False,
+        ),
+        "img2col": OwnBody(
+            ("x",), {"dilations": _INTS, "kernel_shape": _INTS, "pads": _INTS, "strides": _INTS}, gives_image=False
+        ),
+        "unpool": OwnBody(("x",), {"factor": _INT}),
+        "maskunpool": OwnBody(("x", "mask"), {"factor": _INT}, images=(0, 1)),
+        "mirror": OwnBody(("x",), {}),
+        "rotate": OwnBody(("x",), {}),
+        "tensornorm": OwnBody(("x",), {"epsilon": _FLOAT}),
+        "bilinear": OwnBody(("x",), {"size": _INTS}),
+    }
+)
 
 
-def own_function(op_type: str, opset: int) -> Function:
-    """The body of `workbench.<op_type>`. Raises KeyError for a name that is none of ours."""
-    if parse_channels_last(DOMAIN, op_type) is not None:
-        return channels_last_function(op_type, opset)
-    raise KeyError(op_type)
+# ---- bodies ---------------------------------------------------------------------------
+
+
+def is_own(op_type: str) -> bool:
+    """Is `workbench.<op_type>` an operator of ours?"""
+    parts = parse_channels_last(DOMAIN, op_type)
+    if parts is None:
+        return op_type in OWN_BODIES
+    known = parts.op_type in OWN_BODIES or onnx.defs.has(parts.op_type)
+    return known and parts.weights in (None, "OHWI", "HWIO", "HWOI")
+
+
+def own_function(op_type: str, opset: int = OPSET) -> Function:
+    """The function that says what `workbench.<op_type>` computes, valid at `opset`.
+
+    Raises KeyError for a name that is none of ours.
+    """
+    if not is_own(op_type):
+        raise KeyError(op_type)
+    if op_type in OWN_BODIES:
+        return _channels_first_functions(opset)[op_type]
+    return channels_last_function(op_type, opset)
+
+
+@cache
+def _channels_first_functions(opset: int) -> Mapping[str, Function]:
+    header = f'<domain: "{DOMAIN}", opset_import: ["": {opset}, "{DOMAIN}": 1]>\n'
+    functions = [parser.parse_function(f"{header}{text}}}") for text in _BODIES.split("}\n") if text.strip()]
+    model = parser.parse_model(f'<ir_version: 10, opset_import: ["": {opset}]> none () => () {{}}')
+    model.functions.extend(functions)
+    return {function.name: function for function in from_model(onnx_ir.from_proto(model)).functions.values()}
 
 
 def with_own_functions(graph: Graph) -> Graph:
-    """The graph with the bodies of our operators that it calls, and the imports that it needs.
-
-    Raises KeyError for an operator of our domain that has no body.
-    """
+    """The graph with the bodies of our operators that it calls, and the imports that it needs."""
     opset = graph.opset_imports.get("") or OPSET
     functions = dict(graph.functions)
-    waiting = [n.op_type for n in _every_node(graph, functions) if n.domain == DOMAIN]
+    waiting = [node.op_type for node in _every_node(graph, functions) if node.domain == DOMAIN]
     while waiting:
         op_type = waiting.pop()
-        if (DOMAIN, op_type, "") in functions:
+        if (DOMAIN, op_type, "") in functions or not is_own(op_type):
             continue
         function = own_function(op_type, opset)
         functions[function.key] = function
-        waiting += [n.op_type for n in function.graph.nodes if n.domain == DOMAIN]
+        waiting += [node.op_type for node in function.graph.nodes if node.domain == DOMAIN]
     result = graph.copy()
     result.functions = functions
     for node in _every_node(result, functions):
@@ -36,9 +187,116 @@ def with_own_functions(graph: Graph) -> Graph:
     return result
 
 
-def _every_node(graph: Graph, functions: dict) -> Iterator[Node]:
-    waiting = [graph, *(f.graph for f in functions.values())]
+def _every_node(graph: Graph, functions: Mapping[tuple[str, str, str], Function]) -> Iterator[Node]:
+    waiting = [graph, *(function.graph for function in functions.values())]
     while waiting:
         for node in waiting.pop().nodes:
             yield node
             waiting.extend(node.bodies.values())
+
+
+# ---- contracts --------------------------------------------------------------------------
+
+
+def _carry_images(graph: Graph, node: Node, perm: Permutation) -> Carried:
+    """As for the sensitive operators, for those with two images or a result that is none."""
+    if perm != channels_last(4):
+        raise CannotCarry(f"{node} knows NCHW and NHWC, not axes {list(perm)}")
+    own = OWN_BODIES[node.op_type]
+    return Carried(own.images, (perm if own.gives_image else None,), op_type=f"{node.op_type}_NHWC", domain=DOMAIN)
+
+
+_IMAGES = Layout("sensitive", _carry_images)
+
+
+def _images(name: str, category: str, flops=None):
+    """Enter the function as `workbench.<name>` and as its channels-last form, by what its OwnBody says."""
+
+    def enter(run):
+        own = OWN_BODIES[name]
+
+        def native(call, *inputs):
+            first = [x.permute(channels_first(4)) if i in own.images else x for i, x in enumerate(inputs)]
+            result = run(call, *first)
+            return result.permute(channels_last(4)).contiguous() if own.gives_image else result
+
+        operator(f"{DOMAIN}.{name}", category=category, layout=_IMAGES, flops=flops)(run)
+        operator(f"{DOMAIN}.{name}_NHWC", category=category, flops=flops)(native)
+        return run
+
+    return enter
+
+
+def _weight_gradient_flops(node, inputs, outputs):
+    """Every element of the gradient sums over the batch and every place of the kernel."""
+    dy, elements = inputs[1], None if outputs[0] is None else outputs[0].elements
+    if dy is None or dy.static_shape is None or elements is None:
+        return None
+    channels = dy.static_shape[3 if node.op_type.endswith("_NHWC") else 1]
+    return 2 * elements * (dy.elements // channels)
+
+
+def _input_gradient_flops(node, inputs, outputs):
+    weight = None if inputs[1] is None else inputs[1].static_shape
+    elements = None if inputs[0] is None else inputs[0].elements
+    return None if weight is None or elements is None else 2 * elements * weight[1] * weight[2] * weight[3]
+
+
+@sensitive("workbench.BPA", category="convolution", flops=_input_gradient_flops, ranks=_IMAGE)
+def bpa(call, dy, weight):
+    """The gradient of a convolution with respect to its input."""
+    return conv_transpose(call, dy, weight)
+
+
+@_images("BPW", "convolution", _weight_gradient_flops)
+def bpw(call, x, dy):
+    """The gradient of an ungrouped convolution with respect to its weight: x convolved with dy."""
+    window = Window.of(call, call.attr("kernel_shape"), x.shape[2:])
+    x = F.pad(x, torch_pads(window.begins, window.ends)).transpose(0, 1)
+    whole = F.conv2d(x, dy.transpose(0, 1), stride=window.dilations, dilation=window.strides)
+    height, width = window.kernel
+    return whole.transpose(0, 1)[:, :, :height, :width].contiguous()
+
+
+@_images("img2col", "movement")
+def img2col(call, x):
+    """The windows of a convolution as columns: [N, C * kH * kW, windows]."""
+    window = Window.of(call, call.attr("kernel_shape"), x.shape[2:])
+    x = F.pad(x, torch_pads(window.begins, window.ends))
+    return F.unfold(x, window.kernel, dilation=window.dilations, stride=window.strides)
+
+
+@sensitive("workbench.unpool", category="pooling", ranks=_IMAGE)
+def unpool(call, x):
+    """Each element repeated `factor` times along H and W."""
+    return F.interpolate(x, scale_factor=float(call.attr("factor")), mode="nearest")
+
+
+@_images("maskunpool", "pooling")
+def maskunpool(call, x, mask):
+    """`unpool`, zero where the mask (bool, of the result's shape) is false."""
+    return torch.where(mask, unpool(call, x), torch.zeros((), dtype=x.dtype, device=x.device))
+
+
+@sensitive("workbench.mirror", category="movement", ranks=_IMAGE)
+def mirror(call, x):
+    """Flipped along W."""
+    return torch.flip(x, (3,))
+
+
+@sensitive("workbench.rotate", category="movement", ranks=_IMAGE)
+def rotate(call, x):
+    """A quarter turn counter-clockwise."""
+    return torch.rot90(x, 1, (2, 3)).contiguous()
+
+
+@sensitive("workbench.tensornorm", category="normalization", flops=per_output(6), ranks=_IMAGE)
+def tensornorm(call, x):
+    """Each sample to mean 0 and variance 1 over C, H and W."""
+    return F.layer_norm(x.contiguous(), x.shape[1:], eps=call.attr("epsilon", 1e-5))
+
+
+@sensitive("workbench.bilinear", category="movement", flops=per_output(8), ranks=_IMAGE)
+def bilinear(call, x):
+    """Resized to `size` (H, W) by linear interpolation between pixel centres."""
+    return F.interpolate(x, size=tuple(call.attr("size")), mode="bilinear", align_corners=False)

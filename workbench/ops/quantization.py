@@ -7,7 +7,7 @@ from workbench.ops.convolution import conv_flops, integer_convolution
 from workbench.ops.dtypes import DataType, torch_dtype
 from workbench.ops.layouts import QUANTIZE
 from workbench.ops.lazy import torch
-from workbench.ops.matmul import matmul_flops, less_zero_points
+from workbench.ops.matmul import less_zero_points, matmul_flops
 
 
 def _spread(call: Call, parameter: torch.Tensor, x: torch.Tensor) -> torch.Tensor:

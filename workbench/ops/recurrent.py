@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from workbench.ops.contract import Call, Figure, operator
 from workbench.ops.dtypes import CannotRun
 from workbench.ops.lazy import F, torch
 
-Cell = Callable[..., tuple[torch.Tensor, ...]]
+Cell = Callable[..., Any]  # (input of one time, states) -> the next states, the output first
 
 
 def _recurrent_flops(gates: int) -> Figure:

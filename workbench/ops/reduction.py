@@ -10,19 +10,16 @@ from workbench.ops.layouts import ARG, REDUCE
 from workbench.ops.lazy import torch
 
 
-
 def _reduction(op: str, flops: int = 1):
     """Enter `reduce(x, axes, keep)`; what the axes are and whether they stay is decided here."""
 
     def enter(reduce: Callable[..., torch.Tensor]):
         def run(call: Call, x: torch.Tensor, axes: torch.Tensor | None = None) -> torch.Tensor:
-            chosen = () if axes is None else tuple(axes.tolist())
-            if not chosen and call.attr("noop_with_empty_axes", 0):
-                return reduce(x.unsqueeze(0), (0,), False)
-            if not chosen:
+            chosen = () if axes is None else tuple(axes.reshape(-1).tolist())
+            if not chosen and not call.attr("noop_with_empty_axes", 0):
                 chosen = tuple(range(x.dim()))
-            if not chosen:  # a scalar: its only element is reduced
-                return reduce(x.reshape(1), (0,), False)
+            if not chosen:  # each element on its own
+                return reduce(x.unsqueeze(0), (0,), False).to(x.dtype)
             return reduce(x, chosen, bool(call.attr("keepdims", 1))).to(x.dtype)
 
         operator(op, category="reduction", layout=REDUCE, flops=per_input(flops), host_inputs=(1,))(run)

@@ -65,9 +65,7 @@ def _axes(call: Call, x: torch.Tensor, roi, scales, sizes) -> list[_Axis]:
     else:
         numbers = roi.tolist()
         bounds = list(zip(numbers[: len(chosen)], numbers[len(chosen) :], strict=True))
-    return [
-        _Axis(a, n, r, s, *b) for a, n, r, s, b in zip(chosen, lengths, results, ratios, bounds, strict=True)
-    ]
+    return [_Axis(a, n, r, s, *b) for a, n, r, s, b in zip(chosen, lengths, results, ratios, bounds, strict=True)]
 
 
 def _unchanged(call: Call, axis: _Axis) -> bool:

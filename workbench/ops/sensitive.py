@@ -62,8 +62,9 @@ def _channels_last_figure(figure: Figure, rank: int, weight_perm: Permutation | 
     to_first = channels_first(rank)
 
     def permuted(type_: TensorType | None, perm: Permutation | None) -> TensorType | None:
-        fits = type_ is not None and perm is not None and type_.rank == len(perm)
-        return type_.permuted(perm) if fits else type_
+        if type_ is None or perm is None or type_.rank != len(perm):
+            return type_
+        return type_.permuted(perm)
 
     def channels_last_figure(node: Node, inputs: Types, outputs: Types) -> int | None:
         first = [permuted(t, {0: to_first, 1: weight_perm}.get(i)) for i, t in enumerate(inputs)]

@@ -33,7 +33,8 @@ def constant(call):
     for name, dtype in kinds.items():
         if call.attr(name) is not None:
             return torch.tensor(call.attr(name), dtype=dtype, device=call.device)
-    return constant_tensor(call.attr("value")).to(call.device)
+    value: Any = constant_tensor(call.attr("value"))
+    return value.to(call.device)
 
 
 @operator("ConstantOfShape", category="shape", host_inputs=(0,))
@@ -41,7 +42,7 @@ def constant_of_shape(call, dims):
     value = call.attr("value")
     if value is None:
         return torch.zeros(dims.tolist(), device=call.device)
-    filling = constant_tensor(value)
+    filling: Any = constant_tensor(value)
     return torch.full(dims.tolist(), filling.item(), dtype=filling.dtype, device=call.device)
 
 

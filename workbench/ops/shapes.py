@@ -29,6 +29,8 @@ _COMPUTED = frozenset(
     "Transpose Flatten Tile ScatterND".split()
 )
 
+_FLOATS_TOO = ("Range", "Cast", "CastLike")  # a Range of floats has a length too
+
 
 def infer_types(graph: Graph, dims: Mapping[str, int] | None = None) -> dict[str, TensorType]:
     """The type of every tensor value (constants too) when `dims` are put in; those of bodies are not among them.
@@ -110,7 +112,8 @@ def _compute_numbers(model: ModelProto, typed: ModelProto) -> int:
         if node.domain not in ("", "ai.onnx") or node.op_type not in _COMPUTED or len(node.output) != 1:
             continue
         info = types.get(node.output[0])
-        if info is None or info.type.tensor_type.elem_type not in _INTEGERS:
+        kind = 0 if info is None else info.type.tensor_type.elem_type
+        if kind not in _INTEGERS and not (kind == TensorProto.FLOAT and node.op_type in _FLOATS_TOO):
             continue
         result = _shape_of(node, types) if node.op_type in ("Shape", "Size") else _computed(node, known, model)
         if result is None or result.size > SMALL:
@@ -134,6 +137,8 @@ def _constant_value(attribute: onnx.AttributeProto) -> np.ndarray | None:
         return numpy_helper.to_array(attribute.t)
     if attribute.name in ("value_int", "value_ints"):
         return np.array(helper.get_attribute_value(attribute), dtype=np.int64)
+    if attribute.name in ("value_float", "value_floats"):
+        return np.array(helper.get_attribute_value(attribute), dtype=np.float32)
     return None
 
 
@@ -161,7 +166,7 @@ def _computed(node: NodeProto, known: Mapping[str, np.ndarray], model: ModelProt
     outputs = [helper.make_empty_tensor_value_info(node.output[0])]
     alone = helper.make_model(helper.make_graph([node], "one", inputs, outputs), opset_imports=model.opset_import)
     try:
-        result = ReferenceEvaluator(alone).run(None, {name: known[name] for name in names})
+        result = list(ReferenceEvaluator(alone).run(None, {name: known[name] for name in names}))
     except (ValueError, IndexError, TypeError, RuntimeError, NotImplementedError):
         return None  # a type that stays open; the runtime will say what is wrong with the numbers
     return np.asarray(result[0])

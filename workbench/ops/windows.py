@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from workbench.ops.contract import Call
 from workbench.ops.lazy import torch
@@ -73,8 +74,8 @@ class Window:
         """All windows of [N, C, spatial...] as a view [N, C, counts..., kernel...]."""
         for axis, (extent, stride) in enumerate(zip(self.extents, self.strides, strict=True)):
             padded = padded.unfold(2 + axis, extent, stride).narrow(2 + axis, 0, counts[axis])
-        holes = tuple(slice(None, None, d) for d in self.dilations)
-        return padded[(..., *holes)]
+        taps: tuple[Any, ...] = (..., *(slice(None, None, d) for d in self.dilations))
+        return padded[taps]
 
 
 def torch_pads(begins: Sequence[int], ends: Sequence[int]) -> list[int]:

@@ -7,6 +7,7 @@ with one a line; tensors pass through .npz files in a folder of the client's.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import queue
@@ -72,7 +73,7 @@ class Worker:
         self._answers: queue.Queue[bytes | None] = queue.Queue()
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._busy = self._cancelled = False
-        self._count = 0
+        self._numbers = itertools.count()
 
     def __enter__(self) -> Worker:
         return self
@@ -161,8 +162,8 @@ class Worker:
         backend: "onnxruntime", whose optimizations are set by `level`
                  ("disabled", "basic", "all"), or "torch" (opset 23 files).
         """
-        self._count += 1
-        source, target = (self.folder / f"{word}{self._count}.npz" for word in ("inputs", "outputs"))
+        number = next(self._numbers)
+        source, target = (self.folder / f"{word}{number}.npz" for word in ("inputs", "outputs"))
         save_tensors(source, inputs)
         try:
             result = self.request(
@@ -199,6 +200,8 @@ class Worker:
                 raise TimeoutError from None
             if line is None:
                 raise _EndedError
+            if not line.startswith(b'{"'):  # printed by something before the worker took hold of its output
+                continue
             answer = json.loads(line)
             if "progress" not in answer:
                 return answer

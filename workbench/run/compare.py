@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from workbench.ir import DataType, Graph
+
 
 @dataclass(frozen=True)
 class Tolerance:
@@ -35,8 +37,27 @@ BFLOAT16 = Tolerance(1e-1, 1e-2, "for bfloat16")
 # one runtime's own optimization levels differ by percents.
 INT8 = Tolerance(1e-1, 1e-6, "for a model with 8-bit operators, where roundings may fall either way", quantized=True)
 
+_INT8_OPERATORS = ("MatMulInteger", "ConvInteger", "DynamicQuantize", "QuantizeLinear", "QLinear")
 TINY = 1e-30  # keeps a relative error finite where every number is zero
 FAINT = 1e-6  # outputs below this are within the absolute tolerance whatever they are
+
+
+def tolerance_for(graph: Graph) -> Tolerance:
+    """What may differ, by the operators and element types of the graph."""
+    if _has_int8(graph):
+        return INT8
+    dtypes = {found.dtype for value in graph.values() if (found := graph.tensor_type(value)) is not None}
+    if DataType.BFLOAT16 in dtypes:
+        return BFLOAT16
+    return FLOAT16 if DataType.FLOAT16 in dtypes else FLOAT32
+
+
+def _has_int8(graph: Graph) -> bool:
+    bodies = (body for node in graph.nodes for body in node.bodies.values())
+    functions = (function.graph for function in graph.functions.values())
+    return any(node.op_type.startswith(_INT8_OPERATORS) for node in graph.nodes) or any(
+        _has_int8(inner) for inner in (*bodies, *functions)
+    )
 
 
 @dataclass(frozen=True)
@@ -118,7 +139,8 @@ def _compared(name: str, a: np.ndarray | None, b: np.ndarray | None, tolerance: 
 
 def _same_bits(a: np.ndarray, b: np.ndarray) -> bool:
     plain = f"u{a.dtype.itemsize}" if a.dtype.itemsize in (1, 2, 4, 8) else "u8"
-    return bool(np.array_equal(*(np.ascontiguousarray(x).reshape(-1).view(plain) for x in (a, b))))
+    first, second = (np.ascontiguousarray(x).reshape(-1).view(plain) for x in (a, b))
+    return np.array_equal(first, second)
 
 
 def _weakness(a: np.ndarray) -> str:

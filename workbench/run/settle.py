@@ -10,7 +10,7 @@ from workbench.run.inputs import bound_dims, dim_name
 
 TRIES = 80
 PIXELS = (256, 320, 48, 32, 64, 128, 512, 640, 1024, 1)  # sides of images, the usual ones first
-LENGTHS = (512, 256, 128, 1024, 32, 48, 64, 80, 16000, 1)  # samples, tokens, features
+LENGTHS = (512, 1, 256, 128, 1024, 32, 48, 64, 80, 16000)  # samples, one of a batch, tokens, features
 LARGEST_INPUT = 2**25  # elements; a try beyond that would take too long
 
 
@@ -80,6 +80,6 @@ def _elements(graph: Graph, dims: Mapping[str, int]) -> int:
         count = 1
         for axis, dim in enumerate(graph.shape(value) or ()):
             name = dim_name(value, axis, dim)
-            count *= int(dim) if name is None else dims[name]  # type: ignore[arg-type]
+            count *= int(dim) if name is None else dims[name]
         total += count
     return total

@@ -89,6 +89,9 @@ def _table_size(scope: _Scope, node: Node, index: int) -> int | None:
     if node.op == "OneHot" and index == 0:
         depth = scope.graph.constant(node.inputs[1])
         return None if depth is None else int(depth.numpy().reshape(-1)[0])
+    if node.op == "Equal":  # compared with every row number at once: a one-hot written out
+        ours, rows = scope.shape(node.inputs[index]), scope.shape(node.inputs[1 - index])
+        return _dim(rows, -1) if ours and ours[-1] == 1 and _dim(rows, -1) != 1 else None
     if node.op == "com.microsoft.EmbedLayerNormalization" and index in _EMBED_TABLES:
         return _dim(scope.shape(node.inputs[_EMBED_TABLES[index]]), 0)
     return None

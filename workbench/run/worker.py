@@ -40,6 +40,7 @@ def _private_output() -> Callable[[dict[str, Any]], None]:
     stream = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     sys.stdout = sys.stderr
+    stream.write(b"\n")  # ends what may have been printed so far
 
     def answer(message: dict[str, Any]) -> None:
         stream.write(json.dumps(message).encode() + b"\n")

@@ -1,0 +1,22 @@
+"""The app: its pages in the order of the data. Start it with `make run`."""
+
+import streamlit as st
+
+from workbench.ui.export_page import export_page
+from workbench.ui.open_page import open_page
+from workbench.ui.optimize_page import optimize_page
+from workbench.ui.parts import style
+from workbench.ui.run_page import run_page
+
+st.set_page_config(page_title="Graph Workbench", page_icon=":material/account_tree:", layout="wide")
+style()
+
+st.navigation(
+    [
+        st.Page(open_page, title="Open", url_path="open", default=True),
+        st.Page(optimize_page, title="Optimize", url_path="optimize"),
+        st.Page(run_page, title="Run", url_path="run"),
+        st.Page(export_page, title="Export", url_path="export"),
+    ],
+    position="top",
+).run()

@@ -1,0 +1,116 @@
+"""Make the sample models: `python sample_models/make.py [FOLDER]`. The same files each time, bit for bit.
+
+The small graphs are those of the texts that this project was built from; their
+weights are random with a fixed seed. `index.toml` says what each file is, and
+`LICENSES.md` where the three real models, which are not made here, come from.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import zlib
+from pathlib import Path
+
+import numpy as np
+from onnx import ModelProto, checker, numpy_helper, parser
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from sample_models.light import random_light
+
+# file -> the model in ONNX's textual syntax, and the shapes of its weights
+GRAPHS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
+    # OneFlow's automatic NHWC: "x -> conv -> relu -> conv -> relu -> out".
+    "conv_relu_conv_relu.onnx": (
+        """
+        conv_relu_conv_relu (float[1,8,32,32] x) => (float[1,8,32,32] out) {
+            conv1 = Conv <pads = [1, 1, 1, 1]> (x, w1, b1)
+            relu1 = Relu (conv1)
+            conv2 = Conv <pads = [1, 1, 1, 1]> (relu1, w2, b2)
+            out = Relu (conv2)
+        }
+        """,
+        {"w1": (16, 8, 3, 3), "b1": (16,), "w2": (8, 16, 3, 3), "b2": (8,)},
+    ),
+    # TVM's ConvertLayout: two convolutions in NHWC, as a TensorFlow model comes out of its exporter.
+    "tvm_two_convs_nhwc.onnx": (
+        """
+        tvm_two_convs_nhwc (float[1,56,56,64] x) => (float[1,56,56,32] y) {
+            x_nchw = Transpose <perm = [0, 3, 1, 2]> (x)
+            conv1_nchw = Conv <pads = [1, 1, 1, 1]> (x_nchw, weight1)
+            conv1 = Transpose <perm = [0, 2, 3, 1]> (conv1_nchw)
+            relu1 = Relu (conv1)
+            relu1_nchw = Transpose <perm = [0, 3, 1, 2]> (relu1)
+            conv2_nchw = Conv <pads = [1, 1, 1, 1]> (relu1_nchw, weight2)
+            conv2 = Transpose <perm = [0, 2, 3, 1]> (conv2_nchw)
+            y = Relu (conv2)
+        }
+        """,
+        {"weight1": (32, 64, 3, 3), "weight2": (32, 32, 3, 3)},
+    ),
+    # The NPU's record-then-insert: one path of CNN values, with an operator that demands the NPU's layout.
+    "npu_path.onnx": (
+        """
+        npu_path (float[1,8,28,28] input) => (float[1,16,28,28] output) {
+            output = Conv <pads = [1, 1, 1, 1]> (input, weight)
+        }
+        """,
+        {"weight": (16, 8, 3, 3)},
+    ),
+    # The NPU's second case, CNN to Tensor: two Reshapes that must see the same order of elements.
+    "npu_reshape_add.onnx": (
+        """
+        npu_reshape_add (float[1,8,7,7] input1, float[1,512,7,7] input3) => (float[1,25088] output) {
+            conv2d = Conv <pads = [1, 1, 1, 1]> (input1, input2)
+            flat = Constant <value_ints = [1, 25088]> ()
+            reshape1 = Reshape (conv2d, flat)
+            reshape2 = Reshape (input3, flat)
+            output = Add (reshape1, reshape2)
+        }
+        """,
+        {"input2": (512, 8, 3, 3)},
+    ),
+    # OneFlow's bias_add and dropout: axis 3 of [2,3,4,5], at inference.
+    "bias_add_dropout.onnx": (
+        """
+        bias_add_dropout (float[2,3,4,5] x, float[5] bias) => (float[2,3,4,5] y) {
+            bias_add = Add (x, bias)
+            rate = Constant <value_float = 0.5> ()
+            y = Dropout (bias_add, rate)
+        }
+        """,
+        {},
+    ),
+}
+_HEADER = '<ir_version: 8, opset_import: ["": 17], producer_name: "graph-workbench samples">\n'
+
+
+def models() -> dict[str, ModelProto]:
+    """Every model that is made, by file name."""
+    made = {file: _model(text, shapes) for file, (text, shapes) in GRAPHS.items()}
+    made["resnet50_narrow.onnx"] = random_light("resnet50", narrow=8, classes=250)
+    return made
+
+
+def _model(text: str, shapes: dict[str, tuple[int, ...]]) -> ModelProto:
+    model = parser.parse_model(_HEADER + text)
+    for node in model.graph.node:
+        node.name = node.output[0]
+    for name, shape in shapes.items():
+        random = np.random.default_rng(zlib.crc32(f"{model.graph.name}/{name}".encode()))
+        scale = math.sqrt(2.0 / math.prod(shape[1:])) if len(shape) > 1 else 0.1
+        values = random.standard_normal(shape, np.float32) * np.float32(scale)
+        model.graph.initializer.append(numpy_helper.from_array(values, name))
+    return model
+
+
+def main(folder: Path) -> None:
+    for file, model in models().items():
+        checker.check_model(model, full_check=True)
+        (folder / file).write_bytes(model.SerializeToString(deterministic=True))
+        print(f"{file}: {len(model.graph.node)} nodes, {(folder / file).stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent)

@@ -1,0 +1,340 @@
+"""Verdicts: equal or not, by how much, and which rewrite broke it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.conftest import CORPUS
+from workbench.ir import Edit, Graph, constant, from_text
+from workbench.layout.cost import count
+from workbench.load import load_model
+from workbench.rewrite.history import History, Step
+from workbench.rewrite.rule import Rewrite
+from workbench.run.client import Worker
+from workbench.run.compare import BFLOAT16, FLOAT16, FLOAT32, INT8, compare
+from workbench.verify import MismatchError, Verifier, bisect, tolerance_for, verify_files, verify_step
+
+X = np.array([[1.0, -2.0], [3.0, 4.0]], np.float32)
+
+
+@pytest.fixture(scope="module")
+def worker():
+    with Worker() as shared:
+        yield shared
+
+
+# ---- comparing ----------------------------------------------------------------------
+
+
+def verdict_on(a, b, tolerance=FLOAT32):
+    return compare({"y": np.asarray(a)}, {"y": np.asarray(b)}, tolerance)
+
+
+def test_the_same_bits():
+    found = verdict_on(X, X.copy())
+    assert (found.ok, found.bit_equal, found.max_abs_error, found.max_rel_error) == (True, True, 0.0, 0.0)
+    assert found.sentence == "Equal to the last bit: 1 output."
+
+
+def test_errors_are_relative_to_the_largest_value_of_the_output():
+    found = verdict_on(X, X + np.float32(2e-4))
+    assert found.ok
+    assert not found.bit_equal
+    assert found.max_rel_error == pytest.approx(found.max_abs_error / 4)
+    wrong = verdict_on(X, X + np.float32(1e-2))
+    assert not wrong.ok
+    assert wrong.sentence.startswith(
+        "Output 'y' differs: relative error 0.0025, absolute 0.01 (allowed: relative 0.0001"
+    )
+
+
+def test_small_values_pass_by_the_absolute_error_and_the_sentence_says_how_little_that_is():
+    found = verdict_on(X * np.float32(1e-8), X * np.float32(2e-8))
+    assert found.ok
+    assert "proves little for output 'y': every value of it is below 1e-06" in found.sentence
+
+
+def test_negative_zero_is_equal_but_not_in_its_bits():
+    found = verdict_on(np.array([0.0, 1.0], np.float32), np.array([-0.0, 1.0], np.float32))
+    assert found.ok
+    assert not found.bit_equal
+    assert found.max_abs_error == 0.0
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "ok"),
+    [
+        ([np.nan, 1.0], [np.nan, 1.0], True),
+        ([np.nan, 1.0], [1.0, np.nan], False),
+        ([1.0, 1.0], [np.nan, 1.0], False),
+        ([np.inf, 1.0], [np.inf, 1.0000001], True),
+        ([np.inf, 1.0], [-np.inf, 1.0], False),
+        ([np.inf, 1.0], [1e30, 1.0], False),
+        ([1.0, 2.0], [np.inf, 2.0], False),
+    ],
+)
+def test_nan_and_infinities_stand_at_the_same_places(a, b, ok):
+    found = verdict_on(np.array(a, np.float32), np.array(b, np.float32))
+    assert found.ok is ok
+    assert found.max_abs_error is None or np.isfinite(found.max_abs_error)
+
+
+@pytest.mark.parametrize(
+    ("b", "words"),
+    [
+        (X[0], r"shape [2] where [2, 2] is right"),
+        (X[None], r"shape [1, 2, 2] where [2, 2] is right"),
+        (X.astype(np.float64), "float64 where float32 is right"),
+        (X.astype(np.int64), "int64 where float32 is right"),
+    ],
+)
+def test_shapes_and_element_types_must_be_equal(b, words):
+    found = verdict_on(X, b)
+    assert not found.ok
+    assert words in found.sentence
+    assert found.max_abs_error is None
+
+
+def test_integers_bools_and_strings_must_be_equal():
+    assert not verdict_on(np.array([10**6, 5]), np.array([10**6 + 1, 5])).ok
+    assert "1 of 2 int64 values differ" in verdict_on(np.array([10**6, 5]), np.array([10**6 + 1, 5])).sentence
+    assert not verdict_on(np.array([True, False]), np.array([True, True]), INT8).ok
+    assert not verdict_on(np.array([100, 5]), np.array([101, 5]), INT8).ok
+    assert not verdict_on(np.array(["a", "b"]), np.array(["a", "c"])).ok
+    assert verdict_on(np.array(["a", "b"]), np.array(["a", "b"], dtype=object)).ok
+
+
+def test_8_bit_outputs_of_an_8_bit_model_may_round_the_other_way():
+    a, b = np.array([200, 5], np.uint8), np.array([199, 5], np.uint8)
+    assert verdict_on(a, b, INT8).ok
+    assert not verdict_on(a, b, FLOAT32).ok
+
+
+def test_an_output_that_only_one_has():
+    found = compare({"y": X, "z": X}, {"y": X})
+    assert not found.ok
+    assert "'z' differs: only one of the two has it" in found.sentence
+
+
+def test_an_output_of_one_value_proves_little():
+    ones = np.ones((3, 4), np.float32)
+    assert "proves little for output 'y': every one of its 12 values is 1.0" in verdict_on(ones, ones).sentence
+    assert "it is empty" in verdict_on(ones[:0], ones[:0]).sentence
+    assert "little" not in verdict_on(np.float32(3), np.float32(3)).sentence
+
+
+def test_the_tolerance_follows_operators_and_types():
+    assert tolerance_for(from_text("g (float[2] x) => (float[2] y) { y = Relu(x) }")) == FLOAT32
+    assert tolerance_for(from_text("g (float16[2] x) => (float16[2] y) { y = Relu(x) }")) == FLOAT16
+    assert tolerance_for(from_text("g (bfloat16[2] x) => (bfloat16[2] y) { y = Relu(x) }")) == BFLOAT16
+    quantized = from_text("g (float[2] x) => (uint8[2] y, float s, uint8 z) { y, s, z = DynamicQuantizeLinear(x) }")
+    assert tolerance_for(quantized) == INT8
+
+
+# ---- verifying --------------------------------------------------------------------------
+
+CHAIN = "g (float[N,4] x) => (float[N,4] y) { a = Relu(x)\n b = Mul(a, a)\n c = Sin(b)\n d = Add(c, x)\n y = Tanh(d) }"
+
+
+def changed(graph: Graph, node: str, **changes) -> Graph:
+    """A copy with one node changed."""
+    copy = graph.copy()
+    copy.apply(Edit(remove=(node,), insert=(graph.node(node).replace(**changes),)))
+    return copy
+
+
+def node_making(graph: Graph, value: str) -> str:
+    producer = graph.producer(value)
+    assert producer is not None
+    return producer.name
+
+
+def test_a_right_graph_and_a_wrong_one(worker):
+    graph = from_text(CHAIN)
+    verifier = Verifier(graph, worker=worker)
+    same = verifier.check(graph)
+    assert (same.ok, same.bit_equal, same.max_abs_error) == (True, True, 0.0)
+    wrong = verifier.check(changed(graph, node_making(graph, "c"), op_type="Cos"))
+    assert wrong.ok is False
+    assert wrong.max_rel_error > 1e-2
+    assert "Output 'y' differs" in wrong.sentence
+    assert verifier.dims == {"N": 1}
+    assert verifier.settled == {}
+    assert not list(worker.folder.glob("export-*/../*.npz"))
+
+
+def test_own_inputs_are_what_both_sides_get(worker):
+    graph = from_text(CHAIN)
+    zeros = Verifier(graph, {"x": np.zeros((7, 4), np.float32)}, worker=worker)
+    assert "proves little" in zeros.check(graph).sentence
+    assert zeros.dims == {"N": 7}
+    assert zeros.reference["y"].shape == (7, 4)
+
+
+def test_a_graph_that_does_not_load_or_run_is_wrong(worker):
+    graph = from_text(CHAIN)
+    verifier = Verifier(graph, worker=worker)
+    bad_load = verifier.check(changed(graph, node_making(graph, "b"), op_type="Concat"))
+    assert bad_load.ok is False
+    assert bad_load.sentence.startswith("The original runs, and this graph does not: ")
+    squeezed = graph.copy()
+    name = node_making(graph, "b")
+    squeezed.apply(
+        Edit(
+            remove=(name,),
+            insert=(graph.node(name).replace(op_type="Reshape", inputs=("a", "to")),),
+            constants={"to": constant(np.array([3, 5]))},
+        )
+    )
+    assert verifier.check(squeezed).ok is False
+
+
+def test_an_original_that_can_not_run_gives_no_verdict(worker, tmp_path):
+    text = """<ir_version: 10, opset_import: ["": 23, "acme": 1]>
+        g (float[2] x) => (float[2] y) { y = acme.Frobnicate(x) }"""
+    graph = from_text(text)
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    graph.source = str(tmp_path / "m.onnx")
+    found = Verifier(graph, worker=worker).check(graph)
+    assert found.ok is None
+    assert found.sentence.startswith("It can not be verified, because the original does not run: ")
+    assert "Frobnicate" in found.sentence
+    assert "\n" not in found.sentence
+
+
+def test_what_does_not_fit_the_machine_gives_no_verdict(worker):
+    graph = from_text("g (float[N] x) => (float[N] y) { y = Relu(x) }")
+    graph.dims = {"N": 10**14}
+    found = Verifier(graph, worker=worker).check(graph)
+    assert found.ok is None
+    assert "400000.0 GB" in found.sentence
+
+
+def test_dims_are_settled_but_not_the_users(worker):
+    text = "g (float[B,T] x) => (float[C,512] y) <int64[2] to = {-1, 512}> { y = Reshape(x, to) }"
+    graph = from_text(text)
+    verifier = Verifier(graph, worker=worker)
+    assert verifier.check(graph).ok is True
+    assert verifier.settled == {"T": 512}
+    assert verifier.inputs["x"].shape == (1, 512)
+    graph.dims = {"B": 1, "T": 100}
+    assert Verifier(graph, worker=worker, given={"B", "T"}).check(graph).ok is None
+
+
+def steps_of(graph: Graph, count: int, wrong: int) -> list[Graph]:
+    """Graphs after 0..count rewrites, each of which puts an Identity behind a node; the one of number `wrong` a Neg."""
+    graphs = [graph.copy()]
+    for number in range(1, count + 1):
+        new = graphs[-1].copy()
+        new.apply(_one_more(new, number, "Neg" if number == wrong else "Identity"))
+        graphs.append(new)
+    return graphs
+
+
+def _one_more(graph: Graph, number: int, op: str) -> Edit:
+    from workbench.ir import Node
+
+    last = graph.node(node_making(graph, "y"))
+    return Edit(
+        remove=(last.name,),
+        insert=(
+            Node(op, (last.inputs[0],), (f"v{number}",), name=f"n{number}"),
+            last.replace(inputs=(f"v{number}",)),
+        ),
+    )
+
+
+@pytest.mark.parametrize(("count", "wrong"), [(1, 1), (7, 1), (7, 4), (7, 7)])
+def test_bisect_names_the_first_wrong_rewrite(worker, count, wrong):
+    graph = from_text(CHAIN)
+    graphs = steps_of(graph, count, wrong)
+    verifier = Verifier(graph, worker=worker)
+    assert verifier.check(graphs[-1]).ok is False
+    assert bisect(verifier, graphs.__getitem__, count) == wrong
+
+
+def test_bisect_says_when_it_was_wrong_before(worker):
+    graph = from_text(CHAIN)
+    broken = changed(graph, node_making(graph, "c"), op_type="Cos")
+    assert bisect(Verifier(graph, worker=worker), lambda k: broken, 3) == 0
+
+
+def history_of(graph: Graph, wrong: int) -> History:
+    """One step of three rewrites, the one of number `wrong` wrong."""
+    counts, current, rewrites = count(graph), graph.copy(), []
+    for number in range(1, 4):
+        edit = _one_more(current, number, "Neg" if number == wrong else "Identity")
+        inverse = current.apply(edit)
+        rewrites.append(Rewrite("rule", f"rewrite {number}", "", (), edit, inverse, 0.0))
+    first = Step("as loaded", "As loaded", {}, (), counts, counts, 0.0)
+    return History(graph.copy(), current, "cuda", [first, Step("p", "P", {}, tuple(rewrites), counts, counts, 0.0)])
+
+
+def test_a_step_gets_its_verdict_and_the_rewrite_that_broke_it(worker):
+    graph = from_text(CHAIN)
+    verifier = Verifier(graph, worker=worker)
+    good, bad = history_of(graph, wrong=0), history_of(graph, wrong=2)
+    verify_step(verifier, good)
+    verify_step(verifier, bad)
+    assert good[1].verdict.ok is True
+    assert good[1].broken_by is None
+    assert bad[1].verdict.ok is False
+    assert bad[1].rewrites[bad[1].broken_by].sentence == "rewrite 2"
+    idle = Step("q", "Q", {}, (), bad[1].after, bad[1].after, 0.0)
+    bad.steps.append(idle)
+    verify_step(verifier, bad)
+    assert idle.verdict is bad[1].verdict
+
+
+# ---- two files ------------------------------------------------------------------------------
+
+
+def saved(text: str, path: Path) -> Graph:
+    onnx.save(onnx.parser.parse_model(text), path)
+    return load_model(path)
+
+
+def test_two_files(tmp_path):
+    head = '<ir_version: 8, opset_import: ["": 17]> '
+    relu = saved(head + "g (float[N,3] x) => (float[N,3] y) { y = Relu(x) }", tmp_path / "a.onnx")
+    longer = saved(
+        head + "g (float[N,3] x) => (float[N,3] y) { z = Neg(x)\n w = Neg(z)\n y = Relu(w) }", tmp_path / "b.onnx"
+    )
+    other = saved(head + "g (float[N,3] x) => (float[N,3] y) { y = Sigmoid(x) }", tmp_path / "c.onnx")
+    assert verify_files(relu, longer).ok is True
+    assert verify_files(relu, other).ok is False
+    renamed = saved(head + "g (float[N,3] q) => (float[N,3] y) { y = Relu(q) }", tmp_path / "d.onnx")
+    with pytest.raises(MismatchError, match="Only the first model has an input 'x'"):
+        verify_files(relu, renamed)
+    more = saved(
+        head + "g (float[N,3] x) => (float[N,3] y, float[N,3] z) { y = Relu(x)\n z = Neg(x) }", tmp_path / "e.onnx"
+    )
+    with pytest.raises(MismatchError, match="Only the second model has an output 'z'"):
+        verify_files(relu, more)
+    double = saved(head + "g (double[N,3] x) => (double[N,3] y) { y = Relu(x) }", tmp_path / "f.onnx")
+    with pytest.raises(MismatchError, match="'x' is float in the first model and double in the second"):
+        verify_files(relu, double)
+
+
+@pytest.mark.parametrize(
+    ("name", "settled"),
+    [
+        ("silero_vad.onnx", {"input_1": 512, "state_1": 1}),
+        ("ppocrv4_rec.onnx", {"x_2": 48}),
+        ("ppocr_cls_v2.onnx", {}),
+        ("magika_v3_3.onnx", {}),
+    ],
+)
+def test_real_models_as_loaded_equal_their_files(worker, name, settled):
+    if not (CORPUS / name).exists():
+        pytest.skip(f"NOT TESTED: {name} is not in the corpus beside the repository")
+    graph = load_model(CORPUS / name)
+    verifier = Verifier(graph, worker=worker)
+    found = verifier.check(graph)
+    assert found.ok is True, found.sentence
+    assert "proves little" not in found.sentence
+    assert verifier.settled == settled

@@ -1,0 +1,29 @@
+"""The sample models that come with the program, as `sample_models/index.toml` lists them."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent.parent.parent / "sample_models"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One model to try. dims: values for symbolic dimensions that it needs."""
+
+    title: str
+    file: Path
+    description: str
+    source: str
+    dims: Mapping[str, int] = field(default_factory=dict)
+
+
+@cache
+def samples() -> tuple[Sample, ...]:
+    """Every sample, in the order of the list."""
+    table = tomllib.loads((FOLDER / "index.toml").read_text(encoding="utf-8"))
+    return tuple(Sample(**{**entry, "file": FOLDER / entry["file"]}) for entry in table["sample"])

@@ -1,0 +1,243 @@
+"""A torch program becomes an ONNX file: from a module that a factory makes, or a `.pt2` file.
+
+`torch.export.load` unpickles parts of a `.pt2`, evaluates its size expressions
+as Python, and builds Python source from its names; opening a file must not run
+what its author wrote. So the archive is read here first, and torch gets a copy
+of what is plain data: no pickled weights or objects, no sample inputs, no
+guards, expressions of a known grammar, names that are names.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import logging
+import re
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workbench.load.errors import LoadError
+
+if TYPE_CHECKING:
+    import torch
+
+_SAVE_AGAIN = "save it again with torch.export.save of torch 2.9 or newer"
+_PLAIN = re.compile(r"(archive_format|archive_version|byteorder|\.data/.*|\.format_version|\.storage_alignment)")
+_PROGRAM = re.compile(r"models/\w+\.json")
+_DATA = re.compile(r"data/(weights|constants)/((weight|tensor)_\d+|\w+_config\.json)")
+_LEFT_OUT = re.compile(r"(data/sample_inputs|extra)/.*")  # the first is a pickle, the second nothing to us
+_NAME = re.compile(r"[\w.,:/<>+*#\[\] -]*")  # what stands in the source that torch builds: no call, no new line
+_CONTAINERS = (None, "builtins.tuple", "builtins.list", "builtins.dict", "collections.OrderedDict")
+_SIZE_FUNCTIONS = frozenset(
+    # sympy's, and those of torch.utils._sympy.functions
+    "Symbol Integer Rational Float Add Mul Pow Max Min Abs Mod And Or Not Eq Ne Equality Unequality LessThan "  # noqa: SIM905
+    "StrictLessThan GreaterThan StrictGreaterThan floor ceiling FloorDiv ModularIndexing Where PythonMod CleanDiv "
+    "CeilToInt FloorToInt CeilDiv LShift RShift PowByNatural FloatPow FloatTrueDiv IntTrueDiv TruncToFloat TruncToInt "
+    "RoundToInt RoundDecimal ToFloat Identity IsNonOverlappingAndDenseIndicator".split()
+)
+_SIZE_SYNTAX = (
+    ast.Expression,
+    ast.Name,
+    ast.Load,
+    ast.keyword,
+    ast.UnaryOp,
+    ast.USub,
+    ast.BinOp,
+    ast.Add,
+    ast.Sub,
+    ast.Mult,
+    ast.FloorDiv,
+    ast.Compare,
+    ast.cmpop,
+)
+
+
+# ---- programs -----------------------------------------------------------------------
+
+
+def call_factory(factory: str) -> torch.export.ExportedProgram:
+    """The program that `package.module:factory` makes, exported for inference. Raises LoadError."""
+    import torch
+
+    module_name, _, function_name = factory.partition(":")
+    if not module_name or not function_name:
+        raise LoadError("write the factory as package.module:function")
+    try:
+        function = getattr(importlib.import_module(module_name), function_name)
+    except ImportError as error:
+        raise LoadError(f"module '{module_name}' cannot be imported ({error}); run this in its folder") from None
+    except AttributeError:
+        raise LoadError(f"module '{module_name}' has no '{function_name}'") from None
+    made = _guarded("the factory failed", function)
+    if isinstance(made, torch.export.ExportedProgram):
+        return made
+    if not (isinstance(made, tuple) and 2 <= len(made) <= 4 and isinstance(made[0], torch.nn.Module)):
+        raise LoadError(
+            "the factory must return (module, args), (module, args, kwargs), (module, args, kwargs, dynamic_shapes) "
+            "or a torch.export.ExportedProgram"
+        )
+    module, args = made[:2]
+    kwargs, shapes = (*made[2:], None, None)[:2]
+    return _guarded(
+        "torch.export failed", lambda: torch.export.export(module.eval(), tuple(args), kwargs, dynamic_shapes=shapes)
+    )
+
+
+def open_program(path: Path, scratch: Path) -> torch.export.ExportedProgram:
+    """The program in a `.pt2` file, nothing of which is unpickled or run. Raises LoadError."""
+    import torch
+
+    copy = scratch / "program.pt2"
+    try:
+        with zipfile.ZipFile(path) as archive:
+            _copy_plain_data(archive, copy)
+    except (zipfile.BadZipFile, EOFError, NotImplementedError):
+        raise LoadError("the file is not a program saved by torch.export, or it was cut off") from None
+    with _quiet():
+        return _guarded("torch cannot read the program", lambda: torch.export.load(copy))
+
+
+def to_onnx(program: torch.export.ExportedProgram, scratch: Path) -> Path:
+    """The program as an ONNX file in `scratch`. Raises LoadError."""
+    import torch
+
+    path = scratch / "model.onnx"
+    with _quiet():
+        _guarded(
+            "torch.onnx cannot export the program",
+            lambda: torch.onnx.export(program, (), path, dynamo=True, verbose=False, external_data=True),
+        )
+    return path
+
+
+def _guarded(what: str, work: Callable[[], Any]) -> Any:
+    """The result of foreign code, whatever it raises told in one line."""
+    try:
+        return work()
+    except Exception as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        told = lines[0] if lines else "no reason given"
+        raise LoadError(f"{what}: {type(error).__name__}: {told[:300]}") from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without torch's notes to its own developers."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "torch._export", "onnxscript")]
+    levels = [logger.level for logger in loggers]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
+
+
+# ---- what of a .pt2 is plain data -------------------------------------------------------
+
+
+def _copy_plain_data(archive: zipfile.ZipFile, target: Path) -> None:
+    """Write a copy without pickles. Raises LoadError where the program cannot do without them."""
+    names = archive.namelist()
+    root = names[0].split("/", 1)[0] if names else ""
+    if f"{root}/archive_format" not in names:
+        raise LoadError(f"this is no program of torch.export, or one of an old form that holds pickles; {_SAVE_AGAIN}")
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as copy:
+        for name in dict.fromkeys(names):
+            inner = name.removeprefix(f"{root}/")
+            if _LEFT_OUT.fullmatch(inner):
+                if inner.startswith("data/sample_inputs/"):
+                    copy.writestr(name, b"")
+                continue
+            copy.writestr(name, _plain(inner, archive.read(name)))
+
+
+def _plain(name: str, data: bytes) -> bytes:
+    """The entry, checked; of a program what torch needs of it."""
+    if _PROGRAM.fullmatch(name):
+        return json.dumps(_clean(_json(name, data))).encode()
+    if not (_PLAIN.fullmatch(name) or _DATA.fullmatch(name)):
+        raise LoadError(
+            f"the archive holds '{name}', which may run code when it is opened, so it is not; {_SAVE_AGAIN}, "
+            "with plain tensors only"
+        )
+    if name.endswith("_config.json"):
+        for weight, entry in _json(name, data)["config"].items():
+            place = entry["path_name"]
+            if entry["use_pickle"] or not re.fullmatch(r"(weight|tensor)_\d+", place):
+                raise LoadError(
+                    f"'{weight}' is stored as a pickle, which runs code when opened, so it is not; {_SAVE_AGAIN}, "
+                    "with plain tensors only"
+                )
+    return data
+
+
+def _json(name: str, data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except ValueError:
+        raise LoadError(f"'{name}' in the archive is not JSON; {_SAVE_AGAIN}") from None
+
+
+def _clean(item: Any, key: str = "") -> Any:
+    """The program's description without what torch would evaluate unread."""
+    if isinstance(item, dict):
+        for name in item:
+            _check_name(name)
+        if key == "metadata":
+            return {name: value for name, value in item.items() if name == "nn_module_stack"}
+        return {name: [] if name == "guards_code" else _clean(value, name) for name, value in item.items()}
+    if isinstance(item, list):
+        return [_clean(value, key) for value in item]
+    if not isinstance(item, str):
+        return item
+    if key == "expr_str":
+        _check_size(item)
+    elif key in ("in_spec", "out_spec"):
+        _check_spec(item)
+    else:
+        _check_name(item)
+    return item
+
+
+def _check_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise LoadError(f"the program has the name {name[:80]!r}, which torch would take for source code")
+
+
+def _check_size(expression: str) -> None:
+    """An expression of sizes: numbers, symbols, and functions of them."""
+    try:
+        fine = all(_is_of_sizes(node) for node in ast.walk(ast.parse(expression, mode="eval")))
+    except (SyntaxError, ValueError, RecursionError):
+        fine = False
+    if not fine:
+        raise LoadError(f"the program has the size {expression[:80]!r}, which is no expression of sizes")
+
+
+def _is_of_sizes(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id in _SIZE_FUNCTIONS
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, int | float) or re.fullmatch(r"[\w.+-]*", str(node.value)) is not None
+    return isinstance(node, _SIZE_SYNTAX)
+
+
+def _check_spec(spec: str) -> None:
+    """How arguments are nested: tuples, lists and dicts only."""
+    if not spec:
+        return
+    waiting = [_json("the program's signature", spec.encode())[1]]
+    while waiting:
+        found = waiting.pop()
+        if found["type"] not in _CONTAINERS or "__enum__" in str(found["context"]):
+            raise LoadError(f"the program takes or gives a {found['type']}; use tuples, lists and dicts of tensors")
+        waiting += found["children_spec"]

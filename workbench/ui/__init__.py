@@ -1,0 +1,1 @@
+"""The app: one page a stage, in the order of the data."""

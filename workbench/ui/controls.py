@@ -1,0 +1,110 @@
+"""The sidebar of Optimize: profile, layout strategy, passes on and off, their order, their options."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from typing import Any
+
+import streamlit as st
+
+import passes as library
+from workbench.api import DEFAULT_PRESET, DEFAULT_TARGET
+from workbench.layout.profile import load_profile, profile_names
+from workbench.rewrite import Pass
+from workbench.ui.parts import plain, show_error
+from workbench.ui.session import Spec
+
+_ORDER, _OFF, _NONE = "pass_order", "passes_off", "none"
+
+
+def controls() -> Spec:
+    """Draw the controls; what they say now."""
+    with st.sidebar:
+        names = profile_names()
+        target = st.selectbox(
+            "Profile",
+            names,
+            index=names.index(DEFAULT_TARGET),
+            key="target",
+            format_func=lambda name: f"{name}: {load_profile(name).title}",
+        )
+        strategy = st.radio(
+            "Layout",
+            [_NONE, *library.strategies()],
+            key="strategy",
+            format_func=lambda name: "leave as it is" if name == _NONE else name,
+        )
+        st.caption("Passes, in order")
+        order = _order()
+        for index, name in enumerate(order):
+            _pass_row(index, name, order, strategy)
+        with st.expander("Options"):
+            options = {name: _options(library.find_pass(name)) for name in _resolved(order, strategy)}
+        if st.button("Back to the default list", key="reset_passes", width="stretch"):
+            for key in [k for k in st.session_state if k == _ORDER or str(k).startswith("on_")]:
+                del st.session_state[key]
+            st.rerun()
+        for name, fault in library.broken().items():
+            show_error(f"Pass '{name}' cannot be used: {fault}")
+    chosen = [name for name in _resolved(order, strategy) if st.session_state.get(f"on_{name}", True)]
+    return Spec(tuple((name, tuple(sorted(options[name].items()))) for name in chosen), target)
+
+
+def _order() -> list[str]:
+    """Passes in the user's order; one that is in no preset waits at the end, switched off."""
+    if _ORDER not in st.session_state:
+        preset = list(library.presets()[DEFAULT_PRESET]["passes"])
+        layouts = set(library.strategies().values())
+        rest = [name for name, cls in library.all_passes().items() if cls not in layouts and name not in preset]
+        st.session_state[_ORDER] = preset + rest
+        for name in rest:
+            st.session_state[f"on_{name}"] = False
+    return st.session_state[_ORDER]
+
+
+def _pass_row(index: int, name: str, order: list[str], strategy: str) -> None:
+    toggle, up, down = st.columns([8, 1, 1], gap="small", vertical_alignment="center")
+    if name == library.PLACE_OF_LAYOUT:
+        toggle.markdown("*layout stays as it is*" if strategy == _NONE else f"*layout: {plain(strategy)}*")
+    else:
+        cls = library.find_pass(name)
+        key = f"on_{name}"
+        if key not in st.session_state:
+            st.session_state[key] = True
+        toggle.checkbox(cls.title, key=key, help=plain((cls.__doc__ or "").partition("\n\n")[0]))
+    last = index == len(order) - 1
+    _mover(up, f"up_{name}", ":material/arrow_upward:", "Earlier", index == 0, (order, index, index - 1))
+    _mover(down, f"down_{name}", ":material/arrow_downward:", "Later", last, (order, index, index + 1))
+
+
+def _mover(place: Any, key: str, icon: str, words: str, disabled: bool, swap: tuple[list[str], int, int]) -> None:
+    place.button("", icon=icon, key=key, help=words, type="tertiary", disabled=disabled, on_click=_swap, args=swap)
+
+
+def _swap(order: list[str], a: int, b: int) -> None:
+    order[a], order[b] = order[b], order[a]
+
+
+def _resolved(order: list[str], strategy: str) -> list[str]:
+    return library.chosen(order, DEFAULT_PRESET, None if strategy == _NONE else strategy)
+
+
+def _options(cls: type[Pass]) -> dict[str, Any]:
+    """A field for each option of the pass."""
+    hints = typing.get_type_hints(cls)
+    values: dict[str, Any] = {}
+    for field in dataclasses.fields(cls):
+        name, words = f"{cls().name}.{field.name}", plain(field.metadata.get("help", ""))
+        key = f"option_{name}"
+        if hints[field.name] is bool:
+            values[field.name] = st.checkbox(name, value=field.default, help=words, key=key)
+        elif field.metadata.get("choices"):
+            choices = field.metadata["choices"]
+            values[field.name] = st.selectbox(name, choices, index=choices.index(field.default), help=words, key=key)
+        elif hints[field.name] in (int, float):
+            least = field.metadata.get("least")
+            values[field.name] = st.number_input(name, value=field.default, min_value=least, help=words, key=key)
+        else:
+            values[field.name] = st.text_input(name, value=field.default, help=words, key=key)
+    return values

@@ -1,0 +1,106 @@
+"""Export: the optimized file, its size and digest, what was checked, and the same as a command."""
+
+from __future__ import annotations
+
+import io
+import json
+import tempfile
+import zipfile
+from pathlib import Path
+
+import streamlit as st
+
+from workbench.api import export
+from workbench.cli import error_text, verdict_word
+from workbench.errors import UserError
+from workbench.rewrite import History
+from workbench.ui.parts import command_of, header, plain, python_of, show_error, summary_of
+from workbench.ui.session import Opened, Spec, current
+
+
+def export_page() -> None:
+    try:
+        opened = current()
+    except UserError as error:
+        show_error(error)
+        return
+    header(opened, summary_of(opened.graph))
+    history, spec = opened.history, opened.spec
+    if history is None or spec is None:
+        st.info("Nothing is optimized yet: go to Optimize first. What can be exported now is the model as loaded.")
+    fix_dims = False
+    if opened.graph.dims:
+        bound = ", ".join(f"{name} = {size}" for name, size in opened.graph.dims.items())
+        fix_dims = st.checkbox(f"Write the bound dims into the file ({plain(bound)})", key="fix_dims")
+    left, right = st.columns([2, 3], gap="large")
+    with left:
+        _verdict(history)
+        if st.button("Prepare the file", type="primary", key="prepare"):
+            _prepare(opened, history, fix_dims)
+        _download(opened, history, fix_dims)
+    with right:
+        used = spec or Spec((), "cuda")
+        output = _file_name(opened)
+        st.caption("The same as a command")
+        st.code(command_of(opened, used, output, fix_dims), language="bash", wrap_lines=True)
+        st.caption("The same in Python")
+        st.code(python_of(opened, used, output, fix_dims), language="python", wrap_lines=True)
+
+
+def _verdict(history: History | None) -> None:
+    if history is None:
+        return
+    last = history.steps[-1]
+    if last.verdict is None:
+        st.caption("This result was not verified.")
+        return
+    words = f"{verdict_word(last.verdict.ok)} ({error_text(last.verdict)}): {last.verdict.sentence}"
+    (st.success if last.verdict.ok else st.error)(plain(words))
+
+
+def _file_name(opened: Opened) -> str:
+    return f"{Path(opened.path).stem}.opt.onnx"
+
+
+def _key(opened: Opened, fix_dims: bool) -> tuple:
+    return (id(opened.graph), opened.spec, fix_dims)
+
+
+def _prepare(opened: Opened, history: History | None, fix_dims: bool) -> None:
+    """Write the file to a scratch folder and keep its bytes for the download button."""
+    graph = opened.graph if history is None else history.graph
+    try:
+        with tempfile.TemporaryDirectory(prefix="workbench-export-") as folder, st.spinner("Writing and checking"):
+            written = export(graph, Path(folder) / _file_name(opened), fix_dims=fix_dims)
+            files = sorted(Path(folder).iterdir())
+            content = files[0].read_bytes() if len(files) == 1 else _zipped(files)
+    except UserError as error:
+        show_error(error)
+        return
+    st.session_state["exported"] = (_key(opened, fix_dims), written, content, len(files) > 1)
+
+
+def _zipped(files: list[Path]) -> bytes:
+    """A model with external data, as one download."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for file in files:
+            archive.write(file, file.name)
+    return buffer.getvalue()
+
+
+def _download(opened: Opened, history: History | None, fix_dims: bool) -> None:
+    key, written, content, zipped = st.session_state.get("exported", (None, None, b"", False))
+    if key != _key(opened, fix_dims):
+        st.caption("The file is not prepared yet.")
+        return
+    name = _file_name(opened) + (".zip" if zipped else "")
+    size, digest, checks = st.columns([1, 2, 2])
+    size.metric("Size", f"{written.bytes / 1e6:,.2f} MB")
+    digest.caption("SHA-256")
+    digest.code(written.sha256, language=None, wrap_lines=True)
+    checks.caption("Checked: " + plain(", ".join(written.checks)))
+    st.download_button(f"Download {name}", content, file_name=name, mime="application/octet-stream", key="download")
+    if history is not None:
+        report = json.dumps({"model": opened.title, **history.report()}, indent=1)
+        st.download_button("Download the report (JSON)", report, file_name="report.json", key="download_report")

@@ -1,0 +1,138 @@
+"""What a browser session holds: the opened model, and the history of its pipeline.
+
+The pipeline is cached by step: a new list of passes keeps the steps that it
+shares with the last one and runs the rest.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from workbench import pipeline
+from workbench.api import choose, verified_by
+from workbench.ir import Graph
+from workbench.layout.profile import load_profile
+from workbench.load import load_model
+from workbench.load.samples import samples
+from workbench.rewrite import History, Rewrite
+from workbench.run.client import Worker
+from workbench.verify import Verifier
+
+_KEY = "opened"
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What the pipeline is to do: passes in order with their options, and the target."""
+
+    passes: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
+    target: str
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {f"{name}.{key}": value for name, options in self.passes for key, value in options}
+
+
+@dataclass
+class Opened:
+    """A model in the session. `path` is what the command line would be given; `title` what the user calls it."""
+
+    title: str
+    path: str
+    graph: Graph
+    verifier: Verifier
+    history: History | None = None
+    spec: Spec | None = None
+    measured: dict[str, Any] = field(default_factory=dict)
+    folder: tempfile.TemporaryDirectory[str] | None = None
+
+
+@st.cache_resource
+def worker() -> Worker:
+    """The one process for runs of this server; requests wait for their turn."""
+    return Worker()
+
+
+def current() -> Opened:
+    """The opened model; a new session starts with the first sample."""
+    if _KEY not in st.session_state:
+        first = samples()[0]
+        open_model(str(first.file), first.title, first.dims)
+    return st.session_state[_KEY]
+
+
+def open_model(
+    path: str,
+    title: str,
+    dims: Mapping[str, int] | None = None,
+    folder: tempfile.TemporaryDirectory[str] | None = None,
+    shown_path: str | None = None,
+) -> None:
+    """Load a file and make it the session's model. On an error (UserError) what was open stays."""
+    graph = load_model(path, dims, name=title)
+    verifier = Verifier(graph, worker=worker(), given=tuple(dims or ()))
+    kept = folder
+    if kept is None and _KEY in st.session_state and st.session_state[_KEY].path == (shown_path or path):
+        kept = st.session_state[_KEY].folder
+    st.session_state[_KEY] = Opened(title, shown_path or _from_here(path), graph, verifier, folder=kept)
+
+
+def _from_here(path: str) -> str:
+    """The path as a command started in this folder would name it."""
+    absolute = Path(path).absolute()
+    return str(absolute.relative_to(Path.cwd())) if absolute.is_relative_to(Path.cwd()) else path
+
+
+def open_uploads(files: Sequence[Any]) -> None:
+    """Open an uploaded model; other files beside it are its external data."""
+    folder = tempfile.TemporaryDirectory(prefix="workbench-upload-")
+    saved = []
+    for file in files:
+        saved.append(Path(folder.name) / Path(file.name).name)
+        saved[-1].write_bytes(file.getbuffer())
+    model = next((p for p in saved if p.suffix in (".onnx", ".pt2", ".txt", ".onnxtxt")), saved[0])
+    open_model(str(model), model.name, folder=folder, shown_path=model.name)
+
+
+def history_of(opened: Opened, spec: Spec, report: Callable[[str, int], None]) -> History:
+    """The history of `spec`, the steps shared with the last one kept, each new step verified.
+
+    `report` hears of each rewrite (pass, rewrites so far) and may raise to stop.
+    """
+    if opened.history is not None and opened.spec == spec:
+        return opened.history
+    passes = choose([name for name, _ in spec.passes], options=spec.options)
+    target = load_profile(spec.target)
+    history = _shared(opened, spec)
+    verify = verified_by(opened.verifier)
+    for pass_ in passes[len(history) - 1 :]:
+        done = 0
+
+        def heard(rewrite: Rewrite, name: str = pass_.name) -> None:
+            nonlocal done
+            done += 1
+            report(name, done)
+
+        report(pass_.name, 0)
+        pipeline.extend(history, pass_, target, heard)
+        report(f"{pass_.name}: comparing with the original", len(history[-1].rewrites))
+        verify(history)
+    opened.history, opened.spec = history, spec
+    return history
+
+
+def _shared(opened: Opened, spec: Spec) -> History:
+    """A history of the first steps that the new list has in common with the last."""
+    last, old = opened.history, opened.spec
+    if last is None or old is None or old.target != spec.target:
+        return pipeline.start(opened.graph, load_profile(spec.target))
+    same = 0
+    while same < min(len(old.passes), len(spec.passes)) and old.passes[same] == spec.passes[same]:
+        same += 1
+    return History(last.initial, last.at(same), last.target, list(last.steps[: same + 1]))

@@ -1,0 +1,1 @@
+"""Graph and history to the picture: what changed, which colour, which boxes, charts."""

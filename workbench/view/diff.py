@@ -1,0 +1,53 @@
+"""What a step did to each node. Nodes correspond by name; no graph matching is needed inside our own history."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from workbench.ir import Graph, Node
+
+
+@dataclass(frozen=True)
+class Diff:
+    """Names of nodes: `removed` are in the first graph only, `added` in the second only."""
+
+    removed: frozenset[str]
+    added: frozenset[str]
+    changed: frozenset[str]
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.removed or self.added or self.changed)
+
+    def mark(self, name: str) -> str:
+        """ "-", "+", "~" or ""."""
+        if name in self.removed:
+            return "-"
+        if name in self.added:
+            return "+"
+        return "~" if name in self.changed else ""
+
+
+def diff(before: Graph, after: Graph) -> Diff:
+    """What the way from one graph to the other did."""
+    first = {node.name: node for node in before.nodes}
+    second = {node.name: node for node in after.nodes}
+    changed = {name for name in first.keys() & second.keys() if not _alike(first[name], second[name])}
+    return Diff(
+        removed=frozenset(first.keys() - second.keys()),
+        added=frozenset(second.keys() - first.keys()),
+        changed=frozenset(changed),
+    )
+
+
+def _alike(a: Node, b: Node) -> bool:
+    if a is b:
+        return True
+    return (a.op, a.inputs, a.outputs) == (b.op, b.inputs, b.outputs) and _same(a.attributes, b.attributes)
+
+
+def _same(a: Mapping, b: Mapping) -> bool:
+    """Equal attributes; a tensor or a body is itself or another."""
+    plain = (int, float, str, tuple)
+    return a.keys() == b.keys() and all(a[k] is b[k] or (isinstance(a[k], plain) and a[k] == b[k]) for k in a)

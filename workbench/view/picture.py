@@ -1,0 +1,165 @@
+"""The picture of a graph: boxes coloured by layout, edges with the layout that they carry.
+
+Everything that draws a graph goes through `draw`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import graphviz
+
+from workbench.ir import Graph, Node
+from workbench.layout.infer import TENSOR, is_cnn
+from workbench.layout.profile import Profile
+from workbench.view.diff import Diff
+
+MOST_BOXES = 120  # more than this is neither quick to place nor legible in a static picture
+_CONTEXT = 4  # boxes drawn before the first that the picture is about
+_LABEL = 34  # characters of a name that are shown
+
+OWN, TARGET, PLAIN = "own", "target", "tensor"
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a kind of value is drawn: colour, border, and words, so that colour alone is not needed."""
+
+    fill: str
+    border: str
+    words: str
+
+
+# Colours of the NPU layout document.
+LOOKS: Mapping[str, Look] = {
+    OWN: Look("#EEE8AA", "solid", "CNN, the model's own layout"),
+    TARGET: Look("#FFDAB9", "bold", "CNN, the target's layout"),
+    PLAIN: Look("#D3D3D3", "dotted", "Tensor"),
+}
+MARKS: Mapping[str, tuple[str, str]] = {
+    "-": ("#C62828", "removed"),
+    "+": ("#2E7D32", "added"),
+    "~": ("#B26A00", "changed"),
+}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Graphviz source, and how many of the graph's nodes are drawn."""
+
+    dot: str
+    drawn: int
+    nodes: int
+
+
+def kind_of(layout: str, target: Profile) -> str:
+    """ "own", "target" or "tensor"."""
+    if not is_cnn(layout):
+        return PLAIN
+    return TARGET if layout == target.layout_for(len(layout)) else OWN
+
+
+def draw(
+    graph: Graph,
+    layouts: Mapping[str, str],
+    target: Profile,
+    *,
+    marks: Diff | None = None,
+    focus: Iterable[str] = (),
+    limit: int = MOST_BOXES,
+) -> Picture:
+    """The graph as Graphviz source, at most `limit` boxes, from the first of `focus` on.
+
+    Names are text: whatever stands in them is shown as it is, cut to a length.
+    """
+    shown = choose_nodes(graph, focus, limit)
+    names = {node.name for node in shown}
+    ids = {node.name: f"n{i}" for i, node in enumerate(graph.nodes)}
+    dot = graphviz.Digraph(graph_attr={"rankdir": "TB", "nodesep": "0.2", "ranksep": "0.3", "bgcolor": "transparent"})
+    dot.attr("node", shape="box", style="filled", fontname="Helvetica", fontsize="11", margin="0.12,0.06", height="0.3")
+    dot.attr("edge", fontname="Helvetica", fontsize="9", color="#777777", fontcolor="#777777", arrowsize="0.6")
+    sources: dict[str, str] = {}
+    for i, value in enumerate(graph.inputs):
+        if any(user.name in names for user in graph.users(value)):
+            sources[value] = f"i{i}"
+            _ellipse(dot, sources[value], value, layouts, target)
+    for node in shown:
+        _box(dot, ids[node.name], node, layouts, target, "" if marks is None else marks.mark(node.name))
+    for node in shown:
+        for value in dict.fromkeys(node.uses):
+            maker = graph.producer(value)
+            source = sources.get(value) if maker is None else ids[maker.name]
+            if source is None:
+                continue
+            if maker is not None and maker.name not in names:
+                _stub(dot, source, maker)
+            dot.edge(source, ids[node.name], label=_edge_label(layouts.get(value, TENSOR)))
+    for i, value in enumerate(graph.outputs):
+        maker = graph.producer(value)
+        if maker is not None and maker.name in names:
+            _ellipse(dot, f"o{i}", value, layouts, target)
+            dot.edge(ids[maker.name], f"o{i}", label=_edge_label(layouts.get(value, TENSOR)))
+    return Picture(dot.source, len(shown), len(graph))
+
+
+def choose_nodes(graph: Graph, focus: Iterable[str], limit: int) -> list[Node]:
+    """At most `limit` nodes in order: all of them, or the stretch that starts just before the first of `focus`."""
+    if len(graph) <= limit:
+        return list(graph.nodes)
+    wanted = set(focus)
+    first = next((i for i, node in enumerate(graph.nodes) if node.name in wanted), 0)
+    start = max(0, min(first - _CONTEXT, len(graph) - limit))
+    return list(graph.nodes[start : start + limit])
+
+
+def _box(dot: graphviz.Digraph, id_: str, node: Node, layouts: Mapping[str, str], target: Profile, mark: str) -> None:
+    layout = layouts.get(node.outputs[0], TENSOR) if node.outputs else TENSOR
+    look = LOOKS[kind_of(layout, target)]
+    colour, _ = MARKS.get(mark, ("#555555", ""))
+    lines = [f"{mark} {node.op.removeprefix('workbench.')}".strip(), _short(node.name), _detail(node, layout, layouts)]
+    style = {"-": "filled,dashed", "+": "filled,bold", "~": "filled,bold"}.get(mark, f"filled,{look.border}")
+    dot.node(
+        id_,
+        label="\n".join(_text(line) for line in lines if line),
+        fillcolor=look.fill,
+        style=style,
+        color=colour,
+        penwidth="2.5" if mark else "1",
+        tooltip=_text(f"{node.op} {node.name}"),
+    )
+
+
+def _detail(node: Node, layout: str, layouts: Mapping[str, str]) -> str:
+    if node.op == "Transpose":
+        return f"{layout}  perm {list(node.attr('perm', ()))}"
+    weights = next((layouts[v] for v in node.inputs[1:2] if layouts.get(v, "")[:1] in ("O", "I", "H")), "")
+    return f"{layout}  weights {weights}" if weights else layout
+
+
+def _ellipse(dot: graphviz.Digraph, id_: str, value: str, layouts: Mapping[str, str], target: Profile) -> None:
+    layout = layouts.get(value, TENSOR)
+    look = LOOKS[kind_of(layout, target)]
+    label = f"{_text(_short(value))}\n{layout}"
+    dot.node(
+        id_, label=label, shape="ellipse", fillcolor=look.fill, style=f"filled,{look.border}", tooltip=_text(value)
+    )
+
+
+def _stub(dot: graphviz.Digraph, id_: str, node: Node) -> None:
+    """A producer outside the picture: its name in small print."""
+    dot.node(id_, label=_text(f"... {node.op}"), shape="plaintext", style="", fontsize="9", tooltip=_text(node.name))
+
+
+def _edge_label(layout: str) -> str:
+    return "" if layout == TENSOR else f" {layout}"
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LABEL else f"{name[: _LABEL // 2 - 1]}...{name[-(_LABEL // 2 - 2) :]}"
+
+
+def _text(text: str) -> str:
+    """Text as text: no escape sequences, no HTML-like label, no control characters."""
+    printable = "".join(c if c.isprintable() else " " for c in text)
+    return graphviz.nohtml(graphviz.escape(printable))
