@@ -143,7 +143,7 @@ def _visit(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) -
     layout, perm = way
     demanded = node.op in target.demands
     why = f"{case}: {node} was written for {{layout}}"
-    if case == CNN_TO_CNN and (demanded or _arrived(graph, node, perm, target)):
+    if demanded or (case == CNN_TO_CNN and _arrived(graph, node, perm, target)):
         try:
             conversion = convert(graph, node, perm, layout, target)
         except CannotCarry as reason:

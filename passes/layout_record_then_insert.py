@@ -119,16 +119,17 @@ def _visit(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) -
     if way is None:
         return
     layout, perm = way
+    demanded = node.op in target.demands
     why = f"{case}: {node} was written for {{layout}}"
     if node.op == "Transpose":
         why = f"existing {node} is taken as it is, and reads {{layout}}"
-    elif case == CNN_TO_CNN and any(v and pending(graph, v, perm) is not None for v in node.inputs):
+    elif demanded or (case == CNN_TO_CNN and any(v and pending(graph, v, perm) is not None for v in node.inputs)):
         try:
             conversion = convert(graph, node, perm, layout, target)
         except CannotCarry as reason:
             why = f"{case}: {reason}"
         else:
-            sentence = f"{case}: {said(node, conversion, layout, layouts, node.op in target.demands)}"
+            sentence = f"{case}: {said(node, conversion, layout, layouts, demanded)}"
             yield Found(conversion.edit, sentence, (node.name,), case)
             return
     for edit, sentence, nodes in restored_operands(graph, node, layouts, target, why):

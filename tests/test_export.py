@@ -142,9 +142,9 @@ def test_an_output_without_a_type_gets_one(small, tmp_path):
 
 
 def test_a_rank_that_nobody_knows_is_told(tmp_path):
-    graph = from_text("g (float[N] x, int64[K] s) => (float y) { y = Reshape(x, s) }")
+    graph = from_text("g (float[N] x, int64[K] s) => (float[] y) { y = Reshape(x, s) }")
     report = export_onnx(graph, tmp_path / "out.onnx")
-    assert "rank of" not in report.path.name and "'y' is open" in report.checks[0]
+    assert "'y' is open" in report.checks[0]
     y = session(tmp_path / "out.onnx").run(None, {"x": np.zeros(6, np.float32), "s": np.array([2, 3])})[0]
     assert y.shape == (2, 3)
 
@@ -182,7 +182,9 @@ def test_channels_last_operators_are_functions_with_bodies(small, tmp_path):
     conv = small.producer("c")
     to_last = Node("Transpose", ("x",), ("x_nhwc",), {"perm": (0, 2, 3, 1)}, name="to_nhwc")
     weight = constant(np.ascontiguousarray(small.constant("w").numpy().transpose(2, 3, 0, 1)))
-    native = Node("Conv_NHWC_HWOI", ("x_nhwc", "w_hwoi"), ("c_nhwc",), conv.attributes, name="native", domain="workbench")
+    native = Node(
+        "Conv_NHWC_HWOI", ("x_nhwc", "w_hwoi"), ("c_nhwc",), conv.attributes, name="native", domain="workbench"
+    )
     back = Node("Transpose", ("c_nhwc",), ("c",), {"perm": (0, 3, 1, 2)}, name="to_nchw")
     small.apply(Edit(remove=(conv.name,), insert=(to_last, native, back), constants={"w_hwoi": weight}))
     assert infer_types(small, {"N": 2})["c_nhwc"].shape == (2, 8, 8, 16)
@@ -268,7 +270,9 @@ def test_every_operator_of_the_npu_is_tested():
 def test_npu_operators(name, last, tmp_path):
     inputs, attributes = NPU[name]
     own = OWN_BODIES[name]
-    given = [np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if last and i in own.images else x for i, x in enumerate(inputs)]
+    given = [
+        np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if last and i in own.images else x for i, x in enumerate(inputs)
+    ]
     names = [f"i{k}" for k in range(len(given))]
     node = Node(f"{name}_NHWC" if last else name, names, ("y",), attributes, name="n", domain="workbench")
     types = {n: TensorType(DataType.from_numpy(x.dtype), x.shape) for n, x in zip(names, given, strict=True)}
@@ -316,7 +320,9 @@ def test_the_corpus_comes_back_the_same(path, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet", "squeezenet"])
+@pytest.mark.parametrize(
+    "name", ["densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet", "squeezenet"]
+)
 def test_the_light_models_come_back_the_same(name, tmp_path):
     from sample_models.light import random_light
 

@@ -52,7 +52,9 @@ def run(path: str | Path, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
 
 
 def test_a_model_becomes_a_typed_graph_at_our_opset(tmp_path):
-    path = saved(tmp_path, "g (float[N,3] x) => (float[N,2] y) <float[3,2] w = {1,2,3,4,5,6}> { t = MatMul(x, w) y = Relu(t) }")
+    path = saved(
+        tmp_path, "g (float[N,3] x) => (float[N,2] y) <float[3,2] w = {1,2,3,4,5,6}> { t = MatMul(x, w) y = Relu(t) }"
+    )
     graph = load_model(path)
     check(graph)
     assert graph.opset_imports == {"": 23}
@@ -380,7 +382,7 @@ def test_a_function_that_calls_itself_is_refused(tmp_path):
 
 
 def test_an_operator_without_conversion_keeps_the_models_opset_and_is_named(tmp_path):
-    text = "g (float[1,1,4,4] x, float[4] s) => (y) { y = Upsample <mode = \"nearest\"> (x, s) }"
+    text = 'g (float[1,1,4,4] x, float[4] s) => (y) { y = Upsample <mode = "nearest"> (x, s) }'
     graph = load_model(saved(tmp_path, text, header='<ir_version: 4, opset_import: ["": 9]>\n'))
     if graph.opset_imports[""] != 23:
         assert "stays at opset 9" in graph.warnings[0] and "'Upsample'" in graph.warnings[0]
@@ -581,7 +583,8 @@ def test_a_pickled_weight_is_refused(program, tmp_path, part):
 
 
 @pytest.mark.parametrize(
-    "entry", ["data/constants/custom_obj_0", "data/constants/opaque_obj_0", "data/weights/model.pt", "data/constants/model.pt"]
+    "entry",
+    ["data/constants/custom_obj_0", "data/constants/opaque_obj_0", "data/weights/model.pt", "data/constants/model.pt"],
 )
 def test_pickled_objects_and_old_forms_are_refused(program, tmp_path, entry):
     mark = tmp_path / "ran"
@@ -707,7 +710,9 @@ def test_every_type_of_the_corpus_is_known_once_its_dims_are_bound(path):
     graph = load_model(path)
     check(graph)
     types = infer_types(graph)
-    open_ = [n.op_type for n in graph.nodes for v in n.outputs if v and (v not in types or types[v].static_shape is None)]
+    open_ = [
+        n.op_type for n in graph.nodes for v in n.outputs if v and (v not in types or types[v].static_shape is None)
+    ]
     if path.stem == "ppocrv4_rec":
         return  # needs an image height of 48
     assert set(open_) <= {"If", "Identity", "SplitToSequence"}

@@ -54,7 +54,9 @@ def test_make_makes_the_same_files(tmp_path):
     made = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     assert made.keys() == {s.file.name for s in samples()} - set(REAL)
     for name, data in made.items():
-        assert data == (FOLDER / name).read_bytes(), f"{name}: make.py makes another file; run it and commit what it made"
+        assert data == (FOLDER / name).read_bytes(), (
+            f"{name}: make.py makes another file; run it and commit what it made"
+        )
 
 
 def test_the_narrow_resnet_is_resnet50():

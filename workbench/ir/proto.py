@@ -9,7 +9,7 @@ import onnx_ir
 
 from workbench.ir.graph import Graph
 from workbench.ir.node import AttrRef, Function, Node
-from workbench.ir.types import OpaqueType, TensorType, ValueType
+from workbench.ir.types import OpaqueType, TensorType, ValueType, constant_shape
 
 IR_VERSION = 10  # what an exported file declares; ONNX Runtime 1.19 and newer read it
 _KIND = onnx_ir.AttributeType
@@ -33,7 +33,7 @@ def from_model(model: onnx_ir.Model) -> Graph:
 
 
 def _graph(source: onnx_ir.Graph, opset_imports: Mapping[str, int] | None = None) -> Graph:
-    constants = {name: value.const_value for name, value in source.initializers.items()}
+    constants = {n: v.const_value for n, v in source.initializers.items() if v.const_value is not None}
     types: dict[str, ValueType] = {}
     nodes: list[Node] = []
     taken: set[str] = set()
@@ -44,13 +44,13 @@ def _graph(source: onnx_ir.Graph, opset_imports: Mapping[str, int] | None = None
             _note_type(types, value)
         tensor = _constant_value(node)
         if tensor is not None:
-            constants[node.outputs[0].name] = tensor
+            constants[node.outputs[0].name or ""] = tensor
             continue
         nodes.append(_node(node, taken))
     return Graph(
         name=source.name or "graph",
-        inputs=[v.name for v in source.inputs if v.name not in constants],
-        outputs=[v.name for v in source.outputs],
+        inputs=[v.name or "" for v in source.inputs if v.name not in constants],
+        outputs=[v.name or "" for v in source.outputs],
         nodes=nodes,
         constants=constants,
         types={name: t for name, t in types.items() if name not in constants},
@@ -186,7 +186,7 @@ def _to_graph(graph: Graph, outside: Mapping[str, onnx_ir.Value]) -> onnx_ir.Gra
         if tensor is None:
             continue
         values[name] = onnx_ir.Value(
-            name=name, type=onnx_ir.TensorType(tensor.dtype), shape=onnx_ir.Shape(tensor.shape), const_value=tensor
+            name=name, type=onnx_ir.TensorType(tensor.dtype), shape=onnx_ir.Shape(constant_shape(tensor)), const_value=tensor
         )
         initializers.append(values[name])
     nodes = []

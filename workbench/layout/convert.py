@@ -101,7 +101,7 @@ def convert(graph: Graph, node: Node, perm: Permutation, layout: str, target: Pr
 
 def _orphaned(graph: Graph, node: Node, values: Iterable[str], perm: Permutation) -> tuple[str, ...]:
     """Restoring transposes that only this node read."""
-    dead = {}
+    dead: dict[str, None] = {}
     for value in values:
         maker = pending(graph, value, perm)
         if maker is not None and not graph.is_output(value) and graph.users(value) == (node,):

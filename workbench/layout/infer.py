@@ -14,7 +14,7 @@ from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation, inverse, permuted
 from workbench.layout.cost import perm_of
 from workbench.ops import layout_of
-from workbench.ops.channels_last import LAYOUT_NAMES, parse_channels_last
+from workbench.ops.channels_last import LAYOUT_NAMES, OWN_BODIES, parse_channels_last
 
 TENSOR = "Tensor"
 CNN_TO_CNN = "case 1, CNN to CNN"
@@ -42,7 +42,10 @@ def _seed(graph: Graph, node: Node, layouts: dict[str, str]) -> Iterator[str]:
     op_type = node.op_type if last is None else last.op_type
     if last is None and layout_of(node).kind != "sensitive":
         return
-    for value in (*node.inputs[:1], *node.outputs[:1]):
+    own = OWN_BODIES.get(op_type)
+    images = (0,) if own is None else own.images
+    results = node.outputs[:1] if own is None or own.gives_image else ()
+    for value in (*(node.inputs[i] for i in images if i < len(node.inputs)), *results):
         rank = graph.rank_of(value)
         names = LAYOUT_NAMES.get(rank or 0)
         if names is not None and value and value not in layouts:

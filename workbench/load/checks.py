@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 import onnx
@@ -203,7 +204,7 @@ def _reason(error: Exception) -> str:
     """The line of ONNX's message that names the operator, without the places in its source."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     told = next((line for line in lines if "op_type" in line), lines[-1] if lines else "no reason given")
-    return told.replace("[ShapeInferenceError] ", "").replace("[TypeInferenceError] ", "").rstrip(".")
+    return re.sub(r"\[(Shape|Type)InferenceError\] |Inference error\(s\): ", "", told).rstrip(".")
 
 
 def _called(node: NodeProto) -> str:

@@ -12,10 +12,11 @@ import onnx
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, version_converter
 
 from workbench.ir.text import OPSET
-from workbench.load.checks import bodies, every_node, every_tensor, opset_of, reads
+from workbench.load.checks import bodies, every_graph, every_node, every_tensor, opset_of, reads
 
 # Operators whose meaning changed while their attributes and inputs stayed as they were.
 _SAME_FORM_OTHER_MEANING = {"GroupNormalization": 21, "Upsample": 10}
+_UPSAMPLED = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}  # before opset 11
 _FILLED = b"weight "
 _BODY_DOMAIN = "node with bodies"
 
@@ -41,7 +42,12 @@ class _NotConverted(ValueError):
 
 
 def _converted(model: ModelProto, version: int) -> ModelProto:
+    for node in every_node(model):
+        _refuse_other_meaning(node, version)
     bare = onnx.shape_inference.infer_shapes(model)
+    if version < 13:
+        for graph in every_graph(bare):
+            _spell_out_hardmax(graph)
     del bare.functions[:]
     holes = _fill_holes(bare)
     graph = _graph_at(bare.graph, bare.opset_import, {})
@@ -50,6 +56,7 @@ def _converted(model: ModelProto, version: int) -> ModelProto:
     _make_holes(result, holes)
     _put_back_metadata(model, result)
     _rename_new_values(result.graph, set(_values(model.graph)), {}, [0])
+    _keep_old_defaults(model, result, version)
     result.functions.extend(_function_at(f, version) for f in model.functions)
     return result
 
@@ -82,9 +89,7 @@ def _graph_at(graph: GraphProto, imports: Sequence[onnx.OperatorSetIdProto], out
     read = dict.fromkeys([*(v for n in alone.node for v in n.input if v), *(o.name for o in alone.output)])
     own = len(alone.input)
     alone.input.extend(types.get(v, onnx.ValueInfoProto(name=v)) for v in read if v not in made)
-    whole = helper.make_model(
-        alone, opset_imports=[*imports, helper.make_opsetid(_BODY_DOMAIN, 1)], ir_version=8
-    )
+    whole = helper.make_model(alone, opset_imports=[*imports, helper.make_opsetid(_BODY_DOMAIN, 1)], ir_version=8)
     result = version_converter.convert_version(whole, OPSET).graph
     del result.input[own:]
     for node in result.node:
@@ -108,6 +113,64 @@ def _reconnect(kept: NodeProto, captured: Sequence[str], placeholder: NodeProto)
         for attribute in kept.attribute:
             for body in bodies(attribute):
                 _rename_new_values(body, set(_values(body)), names, [0])
+
+
+# What the converter gets wrong: checked against ONNX Runtime, operator by operator, in the tests.
+
+
+def _refuse_other_meaning(node: NodeProto, version: int) -> None:
+    """Raise _NotConverted for a call that opset 23 has no equal of, and that the converter would take over as it is."""
+    attributes = {a.name: a for a in node.attribute}
+    if node.op_type == "GroupNormalization" and version < 21:
+        reason = "scales groups there, and channels here"
+    elif node.op_type == "Resize" and version < 13 and _mode(attributes) == b"tf_half_pixel_for_nn":
+        reason = "has a coordinate mode that is gone since"
+    else:
+        return
+    raise _NotConverted(f"operator '{node.op_type}' of node '{node.name}' {reason}")
+
+
+def _mode(attributes: dict[str, onnx.AttributeProto]) -> bytes:
+    found = attributes.get("coordinate_transformation_mode")
+    return b"" if found is None else found.s
+
+
+def _spell_out_hardmax(graph: GraphProto) -> None:
+    """Before opset 13 Hardmax worked on the axes from `axis` on as one; the converter spells that out for Softmax only."""
+    nodes: list[NodeProto] = []
+    for node in graph.node:
+        if node.op_type != "Hardmax" or node.domain not in ("", "ai.onnx"):
+            nodes.append(node)
+            continue
+        (x,), (y,) = node.input, node.output
+        axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
+        nodes += [
+            helper.make_node("Shape", [x], [f"{y}/shape"]),
+            helper.make_node("Flatten", [x], [f"{y}/flat"], axis=axis),
+            helper.make_node("Hardmax", [f"{y}/flat"], [f"{y}/hardmax"], name=node.name, axis=1),
+            helper.make_node("Reshape", [f"{y}/hardmax", f"{y}/shape"], [y]),
+        ]
+    if len(nodes) == len(graph.node):
+        return
+    copies = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del graph.node[:]
+    graph.node.extend(copies)
+
+
+def _keep_old_defaults(before: ModelProto, after: ModelProto, version: int) -> None:
+    """Attributes that were not there, or had another default, get the value that they meant."""
+    meant = {
+        tuple(node.output): {"Upsample": _UPSAMPLED, "Resize": _UPSAMPLED if version < 11 else {}}.get(node.op_type, {})
+        for node in every_node(before)
+    }
+    if version < 16:
+        roi = {"coordinate_transformation_mode": "output_half_pixel"}
+        meant.update({tuple(node.output): roi for node in every_node(before) if node.op_type == "RoiAlign"})
+    for node in every_node(after):
+        given = {a.name for a in node.attribute}
+        for name, value in meant.get(tuple(node.output), {}).items():
+            if name not in given and node.op_type in ("Resize", "RoiAlign"):
+                node.attribute.append(helper.make_attribute(name, value))
 
 
 def _fill_holes(model: ModelProto) -> list[TensorProto]:

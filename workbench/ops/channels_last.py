@@ -122,5 +122,5 @@ def _form(op_type: str, opset: int) -> OwnBody:
     if op_type in npu.OWN_BODIES:
         return npu.OWN_BODIES[op_type]
     schema = onnx.defs.get_schema(op_type, opset, "")
-    attributes = {name: a.type.value for name, a in sorted(schema.attributes.items())}
+    attributes = {name: int(a.type) for name, a in sorted(schema.attributes.items())}  # type: ignore[call-overload]
     return OwnBody(tuple(i.name for i in schema.inputs), attributes)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import onnx
+import onnx.inliner
 import onnx_ir
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
@@ -46,12 +47,14 @@ def infer_types(graph: Graph, dims: Mapping[str, int] | None = None) -> dict[str
             output.type.tensor_type.ClearField("shape")
     for value in model.graph.input:
         _put_in(value, bound)
+    if model.functions:  # bodies then see the attributes of the call, which inference needs for numbers
+        model = onnx.inliner.inline_local_functions(model)
     typed = infer_model(model)
     types = {v: _bound(t, bound) for v, t in graph.types.items() if isinstance(t, TensorType)}
     types.update((name, constant_type(tensor)) for name, tensor in graph.constants.items())
     for info in (*typed.graph.value_info, *typed.graph.output):
         found = value_type(onnx_ir.serde.deserialize_value_info_proto(info, None))
-        if isinstance(found, TensorType) and info.name not in graph.constants:
+        if isinstance(found, TensorType) and graph.has_value(info.name) and info.name not in graph.constants:
             types[info.name] = _merged(found, types.get(info.name))
     return types
 

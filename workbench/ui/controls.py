@@ -96,15 +96,16 @@ def _options(cls: type[Pass]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for field in dataclasses.fields(cls):
         name, words = f"{cls().name}.{field.name}", plain(field.metadata.get("help", ""))
+        default: Any = field.default
         key = f"option_{name}"
         if hints[field.name] is bool:
-            values[field.name] = st.checkbox(name, value=field.default, help=words, key=key)
+            values[field.name] = st.checkbox(name, value=default, help=words, key=key)
         elif field.metadata.get("choices"):
             choices = field.metadata["choices"]
-            values[field.name] = st.selectbox(name, choices, index=choices.index(field.default), help=words, key=key)
+            values[field.name] = st.selectbox(name, choices, index=choices.index(default), help=words, key=key)
         elif hints[field.name] in (int, float):
-            least = field.metadata.get("least")
-            values[field.name] = st.number_input(name, value=field.default, min_value=least, help=words, key=key)
+            least: Any = field.metadata.get("least")
+            values[field.name] = st.number_input(name, value=default, min_value=least, help=words, key=key)
         else:
-            values[field.name] = st.text_input(name, value=field.default, help=words, key=key)
+            values[field.name] = st.text_input(name, value=default, help=words, key=key)
     return values

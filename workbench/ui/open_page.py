@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import streamlit as st
 
@@ -37,7 +38,7 @@ def _choose() -> None:
                 words, button = st.columns([4, 1], vertical_alignment="center")
                 words.markdown(f"**{plain(entry.title)}**  \n{plain(entry.description)}")
                 if button.button("Open", key=f"sample_{entry.file.stem}"):
-                    _opening(lambda entry=entry: open_model(str(entry.file), entry.title, entry.dims))
+                    _opening(partial(open_model, str(entry.file), entry.title, entry.dims))
     with upload:
         files = st.file_uploader(
             "A model (.onnx, .pt2, ONNX text), with its external data files if it has any",

@@ -1,0 +1,107 @@
+"""The arrows of docs/architecture.md: imports point one way, and heavy libraries come late."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+FILES = [*sorted((ROOT / "workbench").rglob("*.py")), *sorted((ROOT / "passes").glob("*.py"))]
+
+# What each room may import of ours; "" is the files that every room may use.
+ROOMS = {
+    "ir": {"ir"},
+    "ops": {"ir", "ops"},
+    "layout": {"ir", "ops", "layout"},
+    "loading": {"ir", "ops", "loading"},
+    "rewrite": {"ir", "ops", "layout", "rewrite"},
+    "run": {"ir", "ops", "loading", "run", "exporting"},
+    "view": {"ir", "ops", "layout", "rewrite", "view"},
+    "pipeline": {"ir", "layout", "rewrite", "pipeline"},
+    "exporting": {"ir", "ops", "loading", "exporting"},
+    "summary": {"ir", "ops", "layout", "summary"},
+    "explanation": {"ir", "rewrite", "explanation"},
+    "verification": {"ir", "run", "rewrite", "pipeline", "exporting", "verification"},
+    "passes": {"ir", "ops", "layout", "rewrite"},
+}
+ANYTHING = {"ui", "api", "cli", "__main__", "__init__", "errors"}
+LATE = {"torch", "onnxruntime", "plotly", "pandas", "streamlit"}
+MAY_USE_STREAMLIT = {"ui"}
+MAY_USE_PLOTLY = {"workbench/view/charts.py"}
+
+
+def room_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).parts
+    if parts[0] == "passes":
+        return "passes"
+    return parts[1].removesuffix(".py")
+
+
+def imports(path: Path, *, top_level_only: bool) -> set[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes = ast.iter_child_nodes(tree) if top_level_only else ast.walk(tree)
+    found = set()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module)
+            found.update(f"{node.module}.{alias.name}" for alias in node.names if node.module in ("workbench",))
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports_point_one_way(path):
+    room = room_of(path)
+    if room in ANYTHING:
+        return
+    assert room in ROOMS, f"{path} is in no room of the table"
+    for module in imports(path, top_level_only=False):
+        if module == "passes" or module.startswith("passes."):
+            assert room == "passes" and module.startswith("passes."), f"{path} imports the passes"
+        if module.startswith("workbench."):
+            other = module.split(".")[1]
+            assert other == "errors" or other in ROOMS[room], f"{path} imports {module}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_heavy_libraries_come_late(path):
+    name = str(path.relative_to(ROOT))
+    for module in imports(path, top_level_only=True):
+        library = module.split(".")[0]
+        if library not in LATE:
+            continue
+        allowed = (library == "streamlit" and room_of(path) in MAY_USE_STREAMLIT) or (
+            library == "plotly" and name in MAY_USE_PLOTLY
+        )
+        assert allowed, f"{name} imports {library} at its top"
+
+
+def test_only_the_app_uses_streamlit():
+    for path in FILES:
+        uses = any(module.split(".")[0] == "streamlit" for module in imports(path, top_level_only=False))
+        assert not uses or room_of(path) == "ui", f"{path} imports streamlit"
+
+
+def test_listing_passes_needs_no_heavy_library():
+    code = (
+        "import sys, workbench.__main__ as m; m.main(['passes', '--json']); "
+        f"print(sorted({sorted(LATE)} & sys.modules.keys()), file=sys.stderr)"
+    )
+    code = code.replace(f"{sorted(LATE)}", f"set({sorted(LATE)})")
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_files_stay_short(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
+
+
+def test_no_swallowed_exception():
+    pattern = re.compile(r"except( Exception| BaseException)?( as \w+)?:\s*\n\s*pass\b")
+    assert not [str(p) for p in FILES if pattern.search(p.read_text(encoding="utf-8"))]
