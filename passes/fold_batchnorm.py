@@ -142,7 +142,8 @@ class FoldBatchNorm(Pass):
                         c = Conv(x, w)
                         y, m, v = BatchNormalization<training_mode=1>(c, s, s, s, s)
                     }""",
-                    "BatchNormalization 'BatchNormalization_y' is in training mode and computes its statistics while it runs",
+                    "BatchNormalization 'BatchNormalization_y' is in training mode "
+                    "and computes its statistics while it runs",
                 ),
                 Refusal(
                     """g (float[1,1,2,2] x) => (float[1,1,2,2] y)

@@ -48,6 +48,10 @@ def match_constant(graph: Graph, node: Node, options: FoldConstants) -> Found:
         results = evaluate(node, [graph.constants[v].numpy() if v else None for v in node.inputs])
     except CannotEvaluate as error:
         raise NoMatch(str(error)) from None
+    for value, result in zip(node.outputs, results, strict=False):
+        declared = graph.tensor_type(value)
+        if declared is not None and declared.dtype.numpy() != result.dtype:
+            raise NoMatch(f"'{value}' of {node} is {declared.dtype.name.lower()}, which is not computed here")
     total = sum(r.nbytes for r in results)
     if total > options.max_bytes:
         raise NoMatch(f"the result of {node} would take {total:,} bytes; the bound is {options.max_bytes:,}")

@@ -37,7 +37,10 @@ class LayoutRecordThenInsert(Pass):
         Example(
             title="The NPU document's figure: a path without a demand is converted too",
             target="npu",
-            before="g (float[1,2,4,4] input) => (float[1,2,4,4] output) { a = MaxPool<kernel_shape=[1,1]>(input)  output = Relu(a) }",
+            before="""g (float[1,2,4,4] input) => (float[1,2,4,4] output) {
+                a = MaxPool<kernel_shape=[1,1]>(input)
+                output = Relu(a)
+            }""",
             after="""g (float[1,2,4,4] input) => (float[1,2,4,4] output) {
                 input_nhwc = Transpose<perm=[0,2,3,1]>(input)
                 a_nhwc = workbench.MaxPool_NHWC<kernel_shape=[1,1]>(input_nhwc)
@@ -69,7 +72,8 @@ class LayoutRecordThenInsert(Pass):
                 y = Reshape(c, f)
             }""",
             sentences=(
-                "recorded: case 3, Tensor to CNN: Reshape 'Reshape_a' gives 'a' as NCHW; transposed to NHWC, 32 elements",
+                "recorded: case 3, Tensor to CNN: Reshape 'Reshape_a' gives 'a' as NCHW; "
+                "transposed to NHWC, 32 elements",
                 "case 1, CNN to CNN: Conv 'Conv_c' demands NHWC, 'a_back' is at hand as NHWC; nothing moved; "
                 "weight OIHW to HWOI once, here",
                 "case 2, CNN to Tensor: Reshape 'Reshape_y' was written for NCHW; transposed back, 32 elements",

@@ -299,7 +299,7 @@ def test_names_that_are_ours():
 
 # ---- round trips -----------------------------------------------------------------------------------
 
-# Sizes that the models themselves demand; int8 models round differently from run to run of the converter.
+# Sizes that the models themselves demand.
 NEEDS = {"ppocrv4_rec": {"x_2": 48, "p2o.DynamicDimension.1": 320}, "silero_vad": {"input_1": 512}}
 
 

@@ -199,6 +199,7 @@ def _optimize(chosen: argparse.Namespace) -> int:
         fix_dims=chosen.fix_dims,
         inputs=chosen.inputs,
         seed=chosen.seed,
+        given=_dims(chosen.dims),
         verify=not chosen.no_verify,
         report=chosen.report,
     )
@@ -211,7 +212,7 @@ def _verify(chosen: argparse.Namespace) -> int:
 
     dims = _dims(chosen.dims)
     first, second = load_model(chosen.a, dims), load_model(chosen.b, dims)
-    return verify_command(first, second, inputs=chosen.inputs, seed=chosen.seed, as_json=chosen.json)
+    return verify_command(first, second, inputs=chosen.inputs, seed=chosen.seed, given=dims, as_json=chosen.json)
 
 
 def _bench(chosen: argparse.Namespace) -> int:
@@ -220,7 +221,9 @@ def _bench(chosen: argparse.Namespace) -> int:
 
     dims = _dims(chosen.dims)
     models = {path: load_model(path, dims) for path in chosen.models}
-    request = BenchRequest(chosen.device, chosen.backend, chosen.dtype, chosen.repeat, chosen.inputs, chosen.seed, chosen.json)
+    request = BenchRequest(
+        chosen.device, chosen.backend, chosen.dtype, chosen.repeat, chosen.inputs, chosen.seed, dims, chosen.json
+    )
     return bench_command(models, request)
 
 

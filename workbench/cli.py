@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ DONE, FAILED, UNVERIFIED = 0, 1, 3
 
 @dataclass(frozen=True)
 class OptimizeRequest:
-    """The words of `optimize`, as the command line gives them."""
+    """The words of `optimize`, as the command line gives them; `given`: dims that the user bound."""
 
     output: str
     passes: list[str] | None
@@ -30,6 +30,7 @@ class OptimizeRequest:
     fix_dims: bool
     inputs: str | None
     seed: int
+    given: Collection[str]
     verify: bool
     report: str | None
 
@@ -72,7 +73,7 @@ def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
         "on_progress": _progress(),
     }
     if request.verify:
-        with _verifier(graph, request.inputs, request.seed) as verifier:
+        with _verifier(graph, request.inputs, request.seed, request.given) as verifier:
             history = optimize(graph, verifier=verifier, **words)
             if verifier.settled:
                 settled = ", ".join(f"{name}={size}" for name, size in verifier.settled.items())
@@ -88,12 +89,14 @@ def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
     return _exit_code(history)
 
 
-def verify_command(first: Graph, second: Graph, *, inputs: str | None, seed: int, as_json: bool) -> int:
+def verify_command(
+    first: Graph, second: Graph, *, inputs: str | None, seed: int, given: Collection[str], as_json: bool
+) -> int:
     from workbench.run.inputs import read_inputs
     from workbench.verify import verify_files
 
     own = None if inputs is None else read_inputs(inputs, first)
-    verdict = verify_files(first, second, own, seed)
+    verdict = verify_files(first, second, own, seed, given)
     if as_json:
         fields = ("ok", "max_abs_error", "max_rel_error", "bit_equal", "sentence", "seconds")
         print(json.dumps({name: getattr(verdict, name) for name in fields}, indent=1))
@@ -104,7 +107,7 @@ def verify_command(first: Graph, second: Graph, *, inputs: str | None, seed: int
 
 @dataclass(frozen=True)
 class BenchRequest:
-    """The words of `bench`."""
+    """The words of `bench`; `given`: dims that the user bound."""
 
     device: str
     backend: str
@@ -112,6 +115,7 @@ class BenchRequest:
     repeat: int
     inputs: str | None
     seed: int
+    given: Collection[str]
     json: str | None
 
 
@@ -121,7 +125,7 @@ def bench_command(models: Mapping[str, Graph], request: BenchRequest) -> int:
     if request.repeat < 1:
         raise UserError(f"--repeat must be at least 1, not {request.repeat}")
     first = next(iter(models.values()))
-    with _verifier(first, request.inputs, request.seed) as verifier:
+    with _verifier(first, request.inputs, request.seed, request.given) as verifier:
         found = measure_models(
             models,
             inputs=verifier.inputs,
@@ -148,11 +152,11 @@ def verdict_word(ok: bool | None) -> str:
     return {True: "equal", False: "NOT EQUAL", None: "not verified"}[ok]
 
 
-def _verifier(graph: Graph, inputs: str | None, seed: int) -> Any:
+def _verifier(graph: Graph, inputs: str | None, seed: int, given: Collection[str]) -> Any:
     from workbench.run.inputs import read_inputs
     from workbench.verify import Verifier
 
-    return Verifier(graph, None if inputs is None else read_inputs(inputs, graph), seed)
+    return Verifier(graph, None if inputs is None else read_inputs(inputs, graph), seed, given=given)
 
 
 def _same_file(source: str | None, output: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import onnx
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, version_converter
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper, version_converter
 
 from workbench.ir.text import OPSET
 from workbench.load.checks import bodies, every_graph, every_node, every_tensor, opset_of, reads
@@ -17,52 +17,72 @@ from workbench.load.checks import bodies, every_graph, every_node, every_tensor,
 # Operators whose meaning changed while their attributes and inputs stayed as they were.
 _SAME_FORM_OTHER_MEANING = {"GroupNormalization": 21, "Upsample": 10}
 _UPSAMPLED = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}  # before opset 11
+# Operators whose form of opset 22 ONNX Runtime 1.31 has no kernel for; it runs the forms before.
+_ONLY_BEFORE_22 = frozenset(
+    {
+        "GlobalLpPool",
+        "MaxRoiPool",
+        "Multinomial",
+        "RandomNormal",
+        "RandomNormalLike",
+        "RandomUniform",
+        "RandomUniformLike",
+        "RoiAlign",
+    }
+)
 _FILLED = b"weight "
 _BODY_DOMAIN = "node with bodies"
 
 
 def to_opset(model: ModelProto) -> tuple[ModelProto, list[str]]:
-    """The model at OPSET, and warnings. A newer one, or one that cannot be converted, keeps its own opset."""
+    """The model at OPSET, and warnings. A newer one, or one that cannot be converted, keeps its own opset.
+
+    A model with an operator that ONNX Runtime runs only in its older form goes to 21, where all others are as in OPSET.
+    """
     version = opset_of(model)
-    if version in (0, OPSET):
-        return model, []
     if version > OPSET:
         return model, _newer_forms(model, version)
+    target = 21 if any(node.op_type in _ONLY_BEFORE_22 for node in every_node(model)) else OPSET
+    if version == 0 or version >= target:
+        return model, []
     try:
-        return _converted(model, version), []
+        return _converted(model, version, target), []
     except _NotConverted as error:
         reason = str(error)
     except (RuntimeError, ValueError) as error:  # the converter's ConvertError is a RuntimeError
-        reason = _culprit(model) or _last_line(error)
-    return model, [f"the model stays at opset {version}, for it cannot be brought to {OPSET}: {reason}"]
+        reason = _culprit(model, target) or _last_line(error)
+    return model, [f"the model stays at opset {version}, for it cannot be brought to {target}: {reason}"]
 
 
 class _NotConverted(ValueError):
     pass
 
 
-def _converted(model: ModelProto, version: int) -> ModelProto:
+def _converted(model: ModelProto, version: int, target: int) -> ModelProto:
+    numbers = {t.name: t for graph in every_graph(model) for t in graph.initializer}
+    constants = (node for node in every_node(model) if node.op_type == "Constant")
+    numbers.update((node.output[0], a.t) for node in constants for a in node.attribute if a.name == "value")
     for node in every_node(model):
-        _refuse_other_meaning(node, version)
+        _refuse_other_meaning(node, version, target, numbers)
     bare = onnx.shape_inference.infer_shapes(model)
     if version < 13:
         for graph in every_graph(bare):
             _spell_out_hardmax(graph)
     del bare.functions[:]
     holes = _fill_holes(bare)
-    graph = _graph_at(bare.graph, bare.opset_import, {})
+    graph = _graph_at(bare.graph, bare.opset_import, {}, target)
     others = [o for o in model.opset_import if o.domain not in ("", "ai.onnx")]
-    result = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET), *others], ir_version=10)
+    result = helper.make_model(graph, opset_imports=[helper.make_opsetid("", target), *others], ir_version=10)
     _make_holes(result, holes)
     _put_back_metadata(model, result)
     _rename_new_values(result.graph, set(_values(model.graph)), {}, [0])
     _keep_old_defaults(model, result, version)
-    result.functions.extend(_function_at(f, version) for f in model.functions)
+    result.functions.extend(_function_at(f, version, target) for f in model.functions)
     return result
 
 
-def _graph_at(graph: GraphProto, imports: Sequence[onnx.OperatorSetIdProto], outside: dict) -> GraphProto:
-    """The graph at OPSET. `outside`: the types of values that a body may capture.
+def _graph_at(graph: GraphProto, imports: Sequence[onnx.OperatorSetIdProto], outside: dict, target: int) -> GraphProto:
+    """The graph at opset `target`. `outside`: the types of values that a body may capture.
 
     Bodies are converted by themselves, what they capture as typed inputs, and
     their nodes stand meanwhile as calls of an unknown domain: in a body the
@@ -79,7 +99,7 @@ def _graph_at(graph: GraphProto, imports: Sequence[onnx.OperatorSetIdProto], out
             continue
         captured = list(dict.fromkeys(reads(node)))[len(set(filter(None, node.input))) :]
         for body in found:
-            body.CopyFrom(_graph_at(body, imports, types))
+            body.CopyFrom(_graph_at(body, imports, types, target))
         kept = NodeProto()
         kept.CopyFrom(node)
         node.CopyFrom(helper.make_node(str(len(waiting)), [*node.input, *captured], node.output, domain=_BODY_DOMAIN))
@@ -90,7 +110,7 @@ def _graph_at(graph: GraphProto, imports: Sequence[onnx.OperatorSetIdProto], out
     own = len(alone.input)
     alone.input.extend(types.get(v, onnx.ValueInfoProto(name=v)) for v in read if v not in made)
     whole = helper.make_model(alone, opset_imports=[*imports, helper.make_opsetid(_BODY_DOMAIN, 1)], ir_version=8)
-    result = version_converter.convert_version(whole, OPSET).graph
+    result = version_converter.convert_version(whole, target).graph
     del result.input[own:]
     for node in result.node:
         if node.domain == _BODY_DOMAIN:
@@ -118,16 +138,28 @@ def _reconnect(kept: NodeProto, captured: Sequence[str], placeholder: NodeProto)
 # What the converter gets wrong: checked against ONNX Runtime, operator by operator, in the tests.
 
 
-def _refuse_other_meaning(node: NodeProto, version: int) -> None:
+def _refuse_other_meaning(node: NodeProto, version: int, target: int, numbers: dict[str, TensorProto]) -> None:
     """Raise _NotConverted for a call that opset 23 has no equal of, and that the converter would take over as it is."""
     attributes = {a.name: a for a in node.attribute}
-    if node.op_type == "GroupNormalization" and version < 21:
+    if node.op_type == "GroupNormalization" and version < 21 <= target:
         reason = "scales groups there, and channels here"
     elif node.op_type == "Resize" and version < 13 and _mode(attributes) == b"tf_half_pixel_for_nn":
         reason = "has a coordinate mode that is gone since"
+    elif node.op_type in ("Resize", "Upsample") and version < 11 and not _enlarges(node, attributes, numbers):
+        reason = "makes images smaller, for which opset 10 has a rounding of its own"
     else:
         return
     raise _NotConverted(f"operator '{node.op_type}' of node '{node.name}' {reason}")
+
+
+def _enlarges(node: NodeProto, attributes: dict[str, onnx.AttributeProto], numbers: dict[str, TensorProto]) -> bool:
+    mode, scales = attributes.get("mode"), attributes.get("scales")
+    if mode is not None and mode.s != b"nearest":
+        return True
+    if scales is not None:
+        return all(scale >= 1 for scale in scales.floats)
+    given = numbers.get(node.input[1])
+    return given is not None and bool((numpy_helper.to_array(given) >= 1).all())
 
 
 def _mode(attributes: dict[str, onnx.AttributeProto]) -> bytes:
@@ -136,7 +168,7 @@ def _mode(attributes: dict[str, onnx.AttributeProto]) -> bytes:
 
 
 def _spell_out_hardmax(graph: GraphProto) -> None:
-    """Before opset 13 Hardmax worked on the axes from `axis` on as one; the converter spells that out for Softmax only."""
+    """Before opset 13 Hardmax took the axes from `axis` on as one; the converter knows that of Softmax only."""
     nodes: list[NodeProto] = []
     for node in graph.node:
         if node.op_type != "Hardmax" or node.domain not in ("", "ai.onnx"):
@@ -241,12 +273,12 @@ def _rename_new_values(graph: GraphProto, old: set[str], outside: dict[str, str]
         info.name = names.get(info.name, info.name)
 
 
-def _function_at(function: FunctionProto, model_version: int) -> FunctionProto:
-    """The function at OPSET. Raises _NotConverted where that takes more than another number."""
+def _function_at(function: FunctionProto, model_version: int, target: int) -> FunctionProto:
+    """The function at opset `target`. Raises _NotConverted where that takes more than another number."""
     result = FunctionProto()
     result.CopyFrom(function)
     version = opset_of(function) or model_version
-    changed = [n for n in function.node if n.domain in ("", "ai.onnx") and not _same_form(n.op_type, version, OPSET)]
+    changed = [n for n in function.node if n.domain in ("", "ai.onnx") and not _same_form(n.op_type, version, target)]
     if changed and any(a.ref_attr_name for node in function.node for a in node.attribute):
         raise _NotConverted(
             f"operator '{changed[0].op_type}' in function '{function.name}' has another form since opset {version}"
@@ -260,14 +292,14 @@ def _function_at(function: FunctionProto, model_version: int) -> FunctionProto:
         )
         body = helper.make_model(graph, opset_imports=function.opset_import, ir_version=10)
         try:
-            converted = version_converter.convert_version(body, OPSET)
+            converted = version_converter.convert_version(body, target)
         except (RuntimeError, ValueError) as error:
             raise _NotConverted(f"function '{function.name}': {_last_line(error)}") from None
         del result.node[:]
         result.node.extend(converted.graph.node)
     others = [o for o in function.opset_import if o.domain not in ("", "ai.onnx")]
     del result.opset_import[:]
-    result.opset_import.extend([helper.make_opsetid("", OPSET), *others])
+    result.opset_import.extend([helper.make_opsetid("", target), *others])
     return result
 
 
@@ -312,7 +344,7 @@ def _newer_forms(model: ModelProto, version: int) -> list[str]:
     return list(warnings.values())
 
 
-def _culprit(model: ModelProto) -> str | None:
+def _culprit(model: ModelProto, target: int) -> str | None:
     """Which node the converter refuses, found by giving it one node at a time."""
     typed = onnx.shape_inference.infer_shapes(model)
     types = {i.name: i for i in (*typed.graph.value_info, *typed.graph.input, *typed.graph.output)}
@@ -321,7 +353,7 @@ def _culprit(model: ModelProto) -> str | None:
         alone = _alone(node, types, constants)
         alone.opset_import.extend(model.opset_import)
         try:
-            version_converter.convert_version(alone, OPSET)
+            version_converter.convert_version(alone, target)
         except (RuntimeError, ValueError) as error:
             return f"operator '{node.op_type}' of node '{node.name}' has no conversion ({_last_line(error)})"
     return None
