@@ -10,7 +10,8 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
 from workbench.errors import UserError
 from workbench.ir import EditError, IllFormedError, TextError
@@ -20,9 +21,8 @@ DONE, FAILED, BAD_INPUT, UNVERIFIED = 0, 1, 2, 3
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; what it prints goes to stdout, an error as one sentence to stderr."""
-    parser = _parser()
-    chosen = parser.parse_args(arguments)
     try:
+        chosen = _parser().parse_args(arguments)
         return chosen.run(chosen)
     except (UserError, EditError, IllFormedError, TextError) as error:
         print(f"workbench: {_one_line(error)}", file=sys.stderr)
@@ -44,8 +44,15 @@ def _one_line(error: Exception) -> str:
 # ---- arguments -----------------------------------------------------------------------
 
 
+class _Parser(argparse.ArgumentParser):
+    """A wrong word is told like all other bad input: in one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}; `{self.prog} --help` tells more")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m workbench", description="See, check and measure every rewrite of a neural-network graph.")
+    parser = _Parser(prog="python -m workbench", description="See, check and measure every rewrite of a neural-network graph.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     command = _command(commands, "passes", "list every pass with its options", _passes)
@@ -109,7 +116,13 @@ def _dims_argument(command: argparse.ArgumentParser) -> None:
 
 def _input_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--inputs", metavar="I.npz", help="inputs of your own (default: seeded)")
-    command.add_argument("--seed", type=int, default=0, help="seed of the inputs (default: 0)")
+    command.add_argument("--seed", type=_seed, default=0, help="seed of the inputs (default: 0)")
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be a whole number from 0 up, not '{text}'")
+    return int(text)
 
 
 def _dims(text: str) -> dict[str, int]:
@@ -135,15 +148,26 @@ def _options(pairs: Sequence[str]) -> dict[str, str]:
     return options
 
 
+def _check_outputs(outputs: Sequence[str | None], inputs: Sequence[str | None]) -> None:
+    """What will be written must not stand in the place of what is read, and must have a folder; told before the work."""
+    taken = {Path(path).resolve() for path in inputs if path is not None}
+    for path in outputs:
+        if path is None:
+            continue
+        if Path(path).resolve() in taken:
+            raise UserError(f"'{path}' is read or written already by this command; write to another file")
+        if Path(path).is_dir() or not Path(path).resolve().parent.is_dir():
+            raise UserError(f"'{path}' cannot be written: {'it is a folder' if Path(path).is_dir() else 'there is no such folder'}")
+        taken.add(Path(path).resolve())
+
+
 def _load(chosen: argparse.Namespace) -> Any:
     from workbench.load import load_model, load_torch
 
     if (chosen.model is None) == (chosen.torch is None):
         raise UserError("give either a model file or --torch package.module:factory")
     dims = _dims(chosen.dims)
-    graph = load_torch(chosen.torch, dims) if chosen.torch else load_model(chosen.model, dims)
-    _warn(graph.warnings)
-    return graph
+    return load_torch(chosen.torch, dims) if chosen.torch else load_model(chosen.model, dims)
 
 
 def _warn(warnings: Sequence[str]) -> None:
@@ -183,7 +207,10 @@ def _explain(chosen: argparse.Namespace) -> int:
 def _inspect(chosen: argparse.Namespace) -> int:
     from workbench.cli import inspect_command
 
-    return inspect_command(_load(chosen), as_json=chosen.json)
+    graph = _load(chosen)
+    code = inspect_command(graph, as_json=chosen.json)
+    _warn(graph.warnings)
+    return code
 
 
 def _optimize(chosen: argparse.Namespace) -> int:
@@ -203,7 +230,11 @@ def _optimize(chosen: argparse.Namespace) -> int:
         verify=not chosen.no_verify,
         report=chosen.report,
     )
-    return optimize_command(_load(chosen), request)
+    _check_outputs([request.output, request.report], [chosen.model, chosen.inputs])
+    graph = _load(chosen)
+    code = optimize_command(graph, request)
+    _warn(graph.warnings)
+    return code
 
 
 def _verify(chosen: argparse.Namespace) -> int:
@@ -211,7 +242,7 @@ def _verify(chosen: argparse.Namespace) -> int:
     from workbench.load import load_model
 
     dims = _dims(chosen.dims)
-    first, second = load_model(chosen.a, dims), load_model(chosen.b, dims)
+    first, second = load_model(chosen.a, dims), load_model(chosen.b)
     return verify_command(first, second, inputs=chosen.inputs, seed=chosen.seed, given=dims, as_json=chosen.json)
 
 
@@ -220,7 +251,8 @@ def _bench(chosen: argparse.Namespace) -> int:
     from workbench.load import load_model
 
     dims = _dims(chosen.dims)
-    models = {path: load_model(path, dims) for path in chosen.models}
+    _check_outputs([chosen.json], [*chosen.models, chosen.inputs])
+    models = {path: load_model(path, {} if index else dims) for index, path in enumerate(chosen.models)}
     request = BenchRequest(
         chosen.device, chosen.backend, chosen.dtype, chosen.repeat, chosen.inputs, chosen.seed, dims, chosen.json
     )

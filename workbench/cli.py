@@ -60,10 +60,8 @@ def inspect_command(graph: Graph, *, as_json: bool) -> int:
 
 
 def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
-    from workbench.api import export, optimize
+    from workbench.api import export, optimize, verified_by
 
-    if _same_file(graph.source, request.output):
-        raise UserError(f"'{request.output}' is the model itself; write the result to another file")
     words: dict[str, Any] = {
         "passes": request.passes,
         "preset": request.preset,
@@ -75,6 +73,8 @@ def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
     if request.verify:
         with _verifier(graph, request.inputs, request.seed, request.given) as verifier:
             history = optimize(graph, verifier=verifier, **words)
+            if len(history) == 1:  # no pass ran; what was loaded is written, and must be right too
+                verified_by(verifier)(history)
             if verifier.settled:
                 settled = ", ".join(f"{name}={size}" for name, size in verifier.settled.items())
                 print(f"note: the model runs with {settled}, found by trying", file=sys.stderr)
@@ -157,10 +157,6 @@ def _verifier(graph: Graph, inputs: str | None, seed: int, given: Collection[str
     from workbench.verify import Verifier
 
     return Verifier(graph, None if inputs is None else read_inputs(inputs, graph), seed, given=given)
-
-
-def _same_file(source: str | None, output: str) -> bool:
-    return source is not None and Path(output).exists() and Path(source).resolve() == Path(output).resolve()
 
 
 def _print_steps(history: History) -> None:

@@ -101,7 +101,7 @@ class History:
     def report(self) -> dict[str, Any]:
         """`steps` and `totals`, as `--report` writes them; errors of the totals are the largest of any step."""
         done = self.steps[1:]
-        verdicts = [s.verdict for s in done if s.verdict is not None]
+        verdicts = [s.verdict for s in self.steps if s.verdict is not None]
         totals = {
             "rewrites": sum(len(s.rewrites) for s in done),
             **_counts_report(self.steps[0].before, self.steps[-1].after),
