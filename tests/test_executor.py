@@ -16,7 +16,7 @@ from tests.running import outputs as onnxruntime_outputs
 from tests.running import random_inputs, typed
 from workbench.errors import UserError
 from workbench.ir import Graph, from_text
-from workbench.load import load_model
+from workbench.loading import load_model
 from workbench.ops import contract_of, contracts
 from workbench.ops.channels_last import OWN_BODIES, parse_channels_last
 from workbench.run.inputs import seed_inputs

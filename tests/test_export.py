@@ -10,12 +10,12 @@ import onnx
 import onnxruntime
 import pytest
 
-import workbench.export as export_module
+import workbench.exporting as export_module
 from tests.conftest import CORPUS
-from workbench.export import ExportError, export_onnx, to_bytes
+from workbench.exporting import ExportError, export_onnx, to_bytes
 from workbench.ir import Edit, Graph, Node, TensorType, constant, from_text
 from workbench.ir.types import DataType
-from workbench.load import load_model
+from workbench.loading import load_model
 from workbench.ops.evaluate import evaluate
 from workbench.ops.npu import OWN_BODIES, is_own, own_function
 from workbench.ops.shapes import infer_types
@@ -50,8 +50,8 @@ def small() -> Graph:
 
 
 def typed(model: onnx.ModelProto) -> Graph:
-    from workbench.load.onnx_file import to_graph
-    from workbench.load.weights import Files
+    from workbench.loading.onnx_file import to_graph
+    from workbench.loading.weights import Files
 
     return to_graph(model, Files(None))
 
@@ -80,7 +80,7 @@ def test_what_is_written_is_what_onnx_ir_writes(small):
     """Our own writer against the library's: the same model, weights and all."""
     import onnx_ir
 
-    from workbench.export import complete
+    from workbench.exporting import complete
     from workbench.ir.proto import to_model
 
     ours = onnx.ModelProto.FromString(to_bytes(small))

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import CORPUS
 from workbench.ir import from_text
-from workbench.load import load_model
+from workbench.loading import load_model
 from workbench.run.inputs import InputError, bound_dims, dims_of, read_inputs, seed_inputs
 from workbench.run.settle import TRIES, settle_dims
 from workbench.run.tensors import load_tensors, save_tensors

@@ -20,7 +20,7 @@ from onnx import TensorProto, helper, numpy_helper, parser
 from tests.conftest import CORPUS, ROOT
 from workbench.errors import UserError
 from workbench.ir import Graph, TensorType, check
-from workbench.load import LoadError, fix_dims, load_model, load_torch
+from workbench.loading import LoadError, fix_dims, load_model, load_torch
 from workbench.ops.shapes import infer_types
 
 HEADER = '<ir_version: 8, opset_import: ["": 17]>\n'
@@ -309,7 +309,7 @@ def test_conversion_changes_the_form_and_not_the_result(tmp_path):
     check(graph)
     assert graph.opset_imports[""] == 23
     assert all("axes" not in node.attributes for node in graph.nodes)
-    from workbench.export import export_onnx
+    from workbench.exporting import export_onnx
 
     x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
     export_onnx(graph, tmp_path / "out.onnx")
@@ -330,7 +330,7 @@ def test_bodies_are_converted_and_their_new_values_have_names_of_their_own(tmp_p
             names += [*body.constants, *(v for inner in body.nodes for v in inner.outputs)]
             assert all("axes" not in inner.attributes for inner in body.nodes)
     assert len(names) == len(set(names))
-    from workbench.export import export_onnx
+    from workbench.exporting import export_onnx
 
     export_onnx(graph, tmp_path / "out.onnx")
     x = np.random.default_rng(0).standard_normal((2, 3)).astype(np.float32)
@@ -419,7 +419,7 @@ def test_conversion_keeps_what_each_operator_computes(tmp_path, opset, text):
     path = saved(tmp_path, text.replace("'", '"'), header=header)
     graph = load_model(path)
     assert graph.warnings == () and graph.opset_imports[""] in (21, 23)
-    from workbench.export import export_onnx
+    from workbench.exporting import export_onnx
 
     export_onnx(graph, tmp_path / "out.onnx")
     x = np.random.default_rng(0).standard_normal(graph.shape("x")).astype(np.float32)
@@ -751,7 +751,7 @@ def test_factories_that_do_not_work(factories, factory, sentence):
 
 
 def test_loading_imports_no_torch():
-    code = "import sys, workbench.load; print([m for m in ('torch', 'onnxruntime', 'streamlit') if m in sys.modules])"
+    code = "import sys, workbench.loading; print([m for m in ('torch', 'onnxruntime', 'streamlit') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout.strip() == "[]"
 

@@ -8,7 +8,7 @@ import pytest
 
 import passes
 from tests.running import outputs, random_inputs, typed
-from workbench.explain import explain_pass
+from workbench.explanation import explain_pass
 from workbench.ir import Graph, from_text, graph_text, to_text
 from workbench.layout.profile import load_profile
 from workbench.rewrite import NoMatch, run_pass, with_options

@@ -12,7 +12,7 @@ import numpy as np
 import psutil
 import pytest
 
-from workbench.export import export_onnx
+from workbench.exporting import export_onnx
 from workbench.ir import Edit, Graph, constant, from_text
 from workbench.run.client import CancelledError, RunError, Worker
 from workbench.run.measure import MeasureError, measure_models, ratio, spread

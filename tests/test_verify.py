@@ -11,12 +11,12 @@ import pytest
 from tests.conftest import CORPUS
 from workbench.ir import Edit, Graph, constant, from_text
 from workbench.layout.cost import count
-from workbench.load import load_model
+from workbench.loading import load_model
 from workbench.rewrite.history import History, Step
 from workbench.rewrite.rule import Rewrite
 from workbench.run.client import Worker
 from workbench.run.compare import BFLOAT16, FLOAT16, FLOAT32, INT8, compare
-from workbench.verify import MismatchError, Verifier, bisect, tolerance_for, verify_files, verify_step
+from workbench.verification import MismatchError, Verifier, bisect, tolerance_for, verify_files, verify_step
 
 X = np.array([[1.0, -2.0], [3.0, 4.0]], np.float32)
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NoReturn
 
 from workbench.errors import UserError
@@ -150,19 +150,20 @@ def _options(pairs: Sequence[str]) -> dict[str, str]:
 
 def _check_outputs(outputs: Sequence[str | None], inputs: Sequence[str | None]) -> None:
     """What will be written must not stand in the place of what is read, and must have a folder; told before the work."""
-    taken = {Path(path).resolve() for path in inputs if path is not None}
-    for path in outputs:
-        if path is None:
-            continue
-        if Path(path).resolve() in taken:
+    taken = {os.path.realpath(path) for path in inputs if path is not None}
+    for path in filter(None, outputs):
+        place = os.path.realpath(path)
+        if place in taken:
             raise UserError(f"'{path}' is read or written already by this command; write to another file")
-        if Path(path).is_dir() or not Path(path).resolve().parent.is_dir():
-            raise UserError(f"'{path}' cannot be written: {'it is a folder' if Path(path).is_dir() else 'there is no such folder'}")
-        taken.add(Path(path).resolve())
+        if os.path.isdir(place):
+            raise UserError(f"'{path}' cannot be written, for it is a folder; name a file in it")
+        if not os.path.isdir(os.path.dirname(place)):
+            raise UserError(f"'{path}' cannot be written, for its folder does not exist; make the folder first")
+        taken.add(place)
 
 
 def _load(chosen: argparse.Namespace) -> Any:
-    from workbench.load import load_model, load_torch
+    from workbench.loading import load_model, load_torch
 
     if (chosen.model is None) == (chosen.torch is None):
         raise UserError("give either a model file or --torch package.module:factory")
@@ -239,7 +240,7 @@ def _optimize(chosen: argparse.Namespace) -> int:
 
 def _verify(chosen: argparse.Namespace) -> int:
     from workbench.cli import verify_command
-    from workbench.load import load_model
+    from workbench.loading import load_model
 
     dims = _dims(chosen.dims)
     first, second = load_model(chosen.a, dims), load_model(chosen.b)
@@ -248,7 +249,7 @@ def _verify(chosen: argparse.Namespace) -> int:
 
 def _bench(chosen: argparse.Namespace) -> int:
     from workbench.cli import BenchRequest, bench_command
-    from workbench.load import load_model
+    from workbench.loading import load_model
 
     dims = _dims(chosen.dims)
     _check_outputs([chosen.json], [*chosen.models, chosen.inputs])

@@ -25,9 +25,9 @@ from workbench.rewrite import History, OptionError, Pass, with_options
 if TYPE_CHECKING:
     import numpy as np
 
-    from workbench.export import ExportReport
+    from workbench.exporting import ExportReport
     from workbench.summary import Summary
-    from workbench.verify import Verdict, Verifier
+    from workbench.verification import Verdict, Verifier
 
 DEFAULT_TARGET = "cuda"
 DEFAULT_PRESET = "default"
@@ -38,7 +38,7 @@ def load(source: str | Path, dims: Mapping[str, int] | None = None) -> Graph:
 
     Raises LoadError with one sentence.
     """
-    from workbench.load import load_model
+    from workbench.loading import load_model
 
     return load_model(source, dims)
 
@@ -98,14 +98,14 @@ def optimize(
 
 def verified_by(verifier: Verifier) -> Callable[[History], None]:
     """What a pipeline calls after each step, so that the step carries a verdict."""
-    from workbench.verify import verify_step
+    from workbench.verification import verify_step
 
     return lambda history: verify_step(verifier, history)
 
 
 def explain(pass_name: str) -> str:
     """The pass in words: its cases, options, each example before and after with its sentences, each refusal."""
-    from workbench.explain import explain_pass
+    from workbench.explanation import explain_pass
 
     return explain_pass(library.find_pass(pass_name))
 
@@ -114,7 +114,7 @@ def verify(
     original: Graph, optimized: Graph, *, inputs: Mapping[str, np.ndarray] | None = None, seed: int = 0
 ) -> Verdict:
     """Do both compute the same on the same inputs? The original's own file runs in ONNX Runtime."""
-    from workbench.verify import Verifier
+    from workbench.verification import Verifier
 
     with Verifier(original, inputs=inputs, seed=seed) as verifier:
         return verifier.check(optimized)
@@ -133,7 +133,7 @@ def measure(
     `options` are those of `workbench.run.measure.measure_models`: backend, dtype, repeat.
     """
     from workbench.run.measure import measure_models
-    from workbench.verify import Verifier
+    from workbench.verification import Verifier
 
     named = {"model": graphs} if isinstance(graphs, Graph) else dict(graphs)
     with Verifier(next(iter(named.values())), inputs, seed) as verifier:
@@ -144,7 +144,7 @@ def measure(
 
 def export(graph: Graph, path: str | Path, *, fix_dims: bool = False) -> ExportReport:
     """Write the graph as ONNX that any runtime can run."""
-    from workbench.export import export_onnx
+    from workbench.exporting import export_onnx
 
     return export_onnx(graph, path, fix_dims=fix_dims)
 

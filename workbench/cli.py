@@ -93,7 +93,7 @@ def verify_command(
     first: Graph, second: Graph, *, inputs: str | None, seed: int, given: Collection[str], as_json: bool
 ) -> int:
     from workbench.run.inputs import read_inputs
-    from workbench.verify import verify_files
+    from workbench.verification import verify_files
 
     own = None if inputs is None else read_inputs(inputs, first)
     verdict = verify_files(first, second, own, seed, given)
@@ -154,7 +154,7 @@ def verdict_word(ok: bool | None) -> str:
 
 def _verifier(graph: Graph, inputs: str | None, seed: int, given: Collection[str]) -> Any:
     from workbench.run.inputs import read_inputs
-    from workbench.verify import Verifier
+    from workbench.verification import Verifier
 
     return Verifier(graph, None if inputs is None else read_inputs(inputs, graph), seed, given=given)
 

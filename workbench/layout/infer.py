@@ -42,9 +42,9 @@ def _seed(graph: Graph, node: Node, layouts: dict[str, str]) -> Iterator[str]:
     op_type = node.op_type if last is None else last.op_type
     if last is None and layout_of(node).kind != "sensitive":
         return
-    own = OWN_BODIES.get(op_type)
-    images = (0,) if own is None else own.images
-    results = node.outputs[:1] if own is None or own.gives_image else ()
+    body = OWN_BODIES.get(op_type)
+    images = (0,) if body is None else body.images
+    results = node.outputs[:1] if body is None or body.gives_image else ()
     for value in (*(node.inputs[i] for i in images if i < len(node.inputs)), *results):
         rank = graph.rank_of(value)
         names = LAYOUT_NAMES.get(rank or 0)

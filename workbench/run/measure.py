@@ -121,7 +121,7 @@ def _check_wishes(graphs: Mapping[str, Graph], backend: str, dtype: str, repeat:
 
 
 def _exported(graph: Graph, folder: Path) -> Path:
-    from workbench.export import export_onnx
+    from workbench.exporting import export_onnx
 
     own = Path(tempfile.mkdtemp(dir=folder, prefix="model-"))
     export_onnx(graph, own / "model.onnx", check=False)

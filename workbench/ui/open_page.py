@@ -10,7 +10,7 @@ import streamlit as st
 from workbench.errors import UserError
 from workbench.layout.infer import infer_layouts
 from workbench.layout.profile import load_profile
-from workbench.load.samples import samples
+from workbench.loading.samples import samples
 from workbench.summary import Summary
 from workbench.ui.parts import header, legend, picture, plain, show_error, summary_of, warnings
 from workbench.ui.session import Opened, current, open_model, open_uploads

@@ -18,11 +18,11 @@ from workbench import pipeline
 from workbench.api import choose, verified_by
 from workbench.ir import Graph
 from workbench.layout.profile import load_profile
-from workbench.load import load_model
-from workbench.load.samples import samples
+from workbench.loading import load_model
+from workbench.loading.samples import samples
 from workbench.rewrite import History, Rewrite
 from workbench.run.client import Worker
-from workbench.verify import Verifier
+from workbench.verification import Verifier
 
 _KEY = "opened"
 

@@ -14,10 +14,10 @@ from functools import cache
 from pathlib import Path
 
 from workbench.ir import Graph
-from workbench.load.dims import bind_dims, fix_dims, symbols
-from workbench.load.errors import LoadError
-from workbench.load.kinds import TEXT, TORCH, kind_of
-from workbench.load.onnx_file import load_onnx, load_text
+from workbench.loading.dims import bind_dims, fix_dims, symbols
+from workbench.loading.errors import LoadError
+from workbench.loading.kinds import TEXT, TORCH, kind_of
+from workbench.loading.onnx_file import load_onnx, load_text
 
 __all__ = ["LoadError", "bind_dims", "fix_dims", "load_model", "load_torch", "symbols"]
 
@@ -53,7 +53,7 @@ def load_torch(factory: str, dims: Mapping[str, int] | None = None) -> Graph:
     (module, args, kwargs, dynamic_shapes) or a torch.export.ExportedProgram.
     Raises LoadError with one sentence.
     """
-    from workbench.load.torch_program import call_factory, to_onnx
+    from workbench.loading.torch_program import call_factory, to_onnx
 
     try:
         return _load_temporary(to_onnx(call_factory(factory), _scratch()), dims)
@@ -62,7 +62,7 @@ def load_torch(factory: str, dims: Mapping[str, int] | None = None) -> Graph:
 
 
 def _load_program_file(path: Path, dims: Mapping[str, int] | None) -> Graph:
-    from workbench.load.torch_program import open_program, to_onnx
+    from workbench.loading.torch_program import open_program, to_onnx
 
     scratch = _scratch()
     return _load_temporary(to_onnx(open_program(path, scratch), scratch), dims)

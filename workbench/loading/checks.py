@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
-from workbench.load.errors import LoadError
+from workbench.loading.errors import LoadError
 from workbench.ops.channels_last import DOMAIN
 from workbench.ops.npu import is_own
 

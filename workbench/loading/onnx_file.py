@@ -13,11 +13,11 @@ from onnx import ModelProto, TensorProto, parser
 from workbench.ir import Graph
 from workbench.ir.proto import from_model
 from workbench.ir.wire import LARGE, WireError, read_model
-from workbench.load.checks import check_model, check_types, every_graph, every_tensor, unknown_operators
-from workbench.load.dims import bind_dims, name_unknown_dims
-from workbench.load.errors import LoadError
-from workbench.load.opset import to_opset
-from workbench.load.weights import Files, mapped
+from workbench.loading.checks import check_model, check_types, every_graph, every_tensor, unknown_operators
+from workbench.loading.dims import bind_dims, name_unknown_dims
+from workbench.loading.errors import LoadError
+from workbench.loading.opset import to_opset
+from workbench.loading.weights import Files, mapped
 from workbench.ops.shapes import infer_model
 
 _TYPED_DATA = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from onnx import ModelProto, TensorShapeProto
 
 from workbench.ir import Graph, Node, TensorType, ValueType
-from workbench.load.errors import LoadError
+from workbench.loading.errors import LoadError
 
 BATCH, IMAGE, VOLUME, SEQUENCE = 1, 224, 32, 32
 _BATCH_NAMES = re.compile(r"^(n|b|bs|batch.*|.*batch|.*batch_?size)$", re.IGNORECASE)

@@ -12,7 +12,7 @@ import onnx
 import onnx_ir
 
 from workbench.ir.wire import THIS_FILE
-from workbench.load.errors import LoadError
+from workbench.loading.errors import LoadError
 
 
 def mapped_tensor(data: memoryview, dtype: onnx_ir.DataType, shape: tuple[int, ...], name: str) -> onnx_ir.LazyTensor:

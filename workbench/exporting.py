@@ -17,8 +17,8 @@ from onnx import TensorProto
 from workbench.errors import UserError
 from workbench.ir import Constant, Graph
 from workbench.ir.wire import THIS_FILE, without_weights, write_model
-from workbench.load.checks import every_tensor
-from workbench.load.dims import fix_dims as with_fixed_dims
+from workbench.loading.checks import every_tensor
+from workbench.loading.dims import fix_dims as with_fixed_dims
 from workbench.ops.channels_last import DOMAIN
 from workbench.ops.npu import with_own_functions
 from workbench.ops.shapes import infer_types

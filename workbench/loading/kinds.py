@@ -5,7 +5,7 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
-from workbench.load.errors import LoadError
+from workbench.loading.errors import LoadError
 
 ONNX, TEXT, TORCH = "onnx", "text", "torch"
 _TEXT_SUFFIXES = (".onnxtxt", ".txt")

@@ -201,7 +201,7 @@ class Verifier:
         )
 
     def _export(self, graph: Graph) -> Path:
-        from workbench.export import export_onnx
+        from workbench.exporting import export_onnx
 
         folder = Path(tempfile.mkdtemp(dir=self._worker.folder, prefix="export-"))
         export_onnx(graph, folder / "model.onnx")

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.load.errors import LoadError
+from workbench.loading.errors import LoadError
 
 if TYPE_CHECKING:
     import torch
