@@ -6,7 +6,6 @@ the candidate is the export of the graph, run the same way on the same inputs.
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -104,7 +103,9 @@ class Verifier:
     @cached_property
     def reference_file(self) -> Path:
         """The file as the user gave it; the export of the original where there is none."""
-        return self._export(self.original) if self.original.source is None else Path(self.original.source)
+        if self.original.source is not None:
+            return Path(self.original.source)
+        return _exported(self.original, Path(tempfile.mkdtemp(dir=self._worker.folder, prefix="reference-")))
 
     @cached_property
     def inputs(self) -> Tensors:
@@ -162,17 +163,8 @@ class Verifier:
 
     def check(self, graph: Graph) -> Verdict:
         """Export the graph, run it on the same inputs, compare."""
-        exported: list[Path] = []
-
-        def export() -> Path:
-            exported.append(self._export(graph))
-            return exported[0]
-
-        try:
-            return self._judged(export)
-        finally:
-            for file in exported:
-                shutil.rmtree(file.parent)
+        with tempfile.TemporaryDirectory(dir=self._worker.folder, prefix="candidate-") as folder:
+            return self._judged(lambda: _exported(graph, Path(folder)))
 
     def check_file(self, file: Path) -> Verdict:
         """The same for a file that any program has made."""
@@ -200,12 +192,12 @@ class Verifier:
             found.ok, found.max_abs_error, found.max_rel_error, found.bit_equal, self.tolerance, found.sentence, seconds
         )
 
-    def _export(self, graph: Graph) -> Path:
-        from workbench.exporting import export_onnx
 
-        folder = Path(tempfile.mkdtemp(dir=self._worker.folder, prefix="export-"))
-        export_onnx(graph, folder / "model.onnx")
-        return folder / "model.onnx"
+def _exported(graph: Graph, folder: Path) -> Path:
+    from workbench.exporting import export_onnx
+
+    export_onnx(graph, folder / "model.onnx")
+    return folder / "model.onnx"
 
 
 def _is_the_models_fault(error: UserError) -> bool:

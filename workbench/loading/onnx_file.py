@@ -18,7 +18,7 @@ from workbench.loading.dims import bind_dims, name_unknown_dims
 from workbench.loading.errors import LoadError
 from workbench.loading.opset import to_opset
 from workbench.loading.weights import Files, mapped
-from workbench.ops.shapes import infer_model
+from workbench.ops.shapes import infer_model, infer_types
 
 _TYPED_DATA = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
 
@@ -62,6 +62,8 @@ def to_graph(model: ModelProto, files: Files, dims: Mapping[str, int] | None = N
     graph = from_model(_with_weights(with_types(converted), files))
     graph.warnings = (*warnings, *more)
     graph.dims = bind_dims(graph, dims)
+    if graph.dims:
+        graph.bound_types = infer_types(graph, graph.dims)
     return graph
 
 
