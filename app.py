@@ -1,5 +1,7 @@
 """The app: its pages in the order of the data. Start it with `make run`."""
 
+from pathlib import Path
+
 import streamlit as st
 
 from workbench.ui.export_page import export_page
@@ -8,7 +10,9 @@ from workbench.ui.optimize_page import optimize_page
 from workbench.ui.parts import style
 from workbench.ui.run_page import run_page
 
-st.set_page_config(page_title="Graph Workbench", page_icon=":material/account_tree:", layout="wide")
+_ICON = Path(__file__).parent / "workbench" / "ui" / "icon.svg"  # a named icon would be fetched from another site
+
+st.set_page_config(page_title="Graph Workbench", page_icon=str(_ICON), layout="wide")
 style()
 
 st.navigation(

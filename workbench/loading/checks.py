@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 import onnx
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 from workbench.loading.errors import LoadError
@@ -23,6 +25,9 @@ def check_model(model: ModelProto) -> None:
     """
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
         raise LoadError("the file holds no graph; is it an ONNX model")
+    broken = _broken_text(model)
+    if broken is not None:
+        raise LoadError(f"the file is damaged: the text {broken[:80]!r} in it is not UTF-8; export or copy it again")
     _check_opset(model)
     if model.graph.sparse_initializer:
         raise LoadError("the model has sparse weights, which cannot be opened; store them as dense ones")
@@ -30,6 +35,21 @@ def check_model(model: ModelProto) -> None:
     for function in model.functions:
         _check_graph(function, function.name, list(function.input), set())
         _check_recursion(function, {(f.domain, f.name): f for f in model.functions}, ())
+
+
+def _broken_text(message: Message) -> bytes | None:
+    """The first text that is not UTF-8, which protobuf gives as bytes; None where all is well."""
+    for field, value in message.ListFields():
+        items = value if field.is_repeated else (value,)
+        if field.type == FieldDescriptor.TYPE_STRING:
+            found = next((item for item in items if isinstance(item, bytes)), None)
+        elif field.type == FieldDescriptor.TYPE_MESSAGE:
+            found = next((text for text in map(_broken_text, items) if text is not None), None)
+        else:
+            continue
+        if found is not None:
+            return found
+    return None
 
 
 def opset_of(model: ModelProto | onnx.FunctionProto) -> int:

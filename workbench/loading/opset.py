@@ -30,6 +30,7 @@ _ONLY_BEFORE_22 = frozenset(
         "RoiAlign",
     }
 )
+_CONVERTER_ERRORS = (RuntimeError, ValueError, version_converter.ConvertError)
 _FILLED = b"weight "
 _BODY_DOMAIN = "node with bodies"
 
@@ -49,7 +50,7 @@ def to_opset(model: ModelProto) -> tuple[ModelProto, list[str]]:
         return _converted(model, version, target), []
     except _NotConverted as error:
         reason = str(error)
-    except (RuntimeError, ValueError) as error:  # the converter's ConvertError is a RuntimeError
+    except _CONVERTER_ERRORS as error:
         reason = _culprit(model, target) or _last_line(error)
     return model, [f"the model stays at opset {version}, for it cannot be brought to {target}: {reason}"]
 
@@ -293,7 +294,7 @@ def _function_at(function: FunctionProto, model_version: int, target: int) -> Fu
         body = helper.make_model(graph, opset_imports=function.opset_import, ir_version=10)
         try:
             converted = version_converter.convert_version(body, target)
-        except (RuntimeError, ValueError) as error:
+        except _CONVERTER_ERRORS as error:
             raise _NotConverted(f"function '{function.name}': {_last_line(error)}") from None
         del result.node[:]
         result.node.extend(converted.graph.node)
@@ -354,7 +355,7 @@ def _culprit(model: ModelProto, target: int) -> str | None:
         alone.opset_import.extend(model.opset_import)
         try:
             version_converter.convert_version(alone, target)
-        except (RuntimeError, ValueError) as error:
+        except _CONVERTER_ERRORS as error:
             return f"operator '{node.op_type}' of node '{node.name}' has no conversion ({_last_line(error)})"
     return None
 

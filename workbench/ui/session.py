@@ -6,9 +6,12 @@ shares with the last one and runs the rest.
 
 from __future__ import annotations
 
+import itertools
 import tempfile
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +25,14 @@ from workbench.loading import load_model
 from workbench.loading.samples import samples
 from workbench.rewrite import History, Rewrite
 from workbench.run.client import Worker
+from workbench.summary import Summary, summarize
 from workbench.verification import Verifier
 
 _KEY = "opened"
+MOST_MOMENTS = 6  # of a history that are kept ready to draw
+_NUMBERS = itertools.count()
+
+Moments = OrderedDict[tuple[int, int], Any]
 
 
 @dataclass(frozen=True)
@@ -41,7 +49,13 @@ class Spec:
 
 @dataclass
 class Opened:
-    """A model in the session. `path` is what the command line would be given; `title` what the user calls it."""
+    """A model in the session.
+
+    path:    what the command line would be given.
+    title:   what the user calls it.
+    number:  tells apart all that were ever opened; it stands in the keys of fields that belong to one model.
+    moments: see `workbench.ui.moments`.
+    """
 
     title: str
     path: str
@@ -51,6 +65,12 @@ class Opened:
     spec: Spec | None = None
     measured: dict[str, Any] = field(default_factory=dict)
     folder: tempfile.TemporaryDirectory[str] | None = None
+    number: int = field(default_factory=lambda: next(_NUMBERS))
+    moments: Moments = field(default_factory=OrderedDict)
+
+    @cached_property
+    def summary(self) -> Summary:
+        return summarize(self.graph)
 
 
 @st.cache_resource
@@ -100,10 +120,10 @@ def open_uploads(files: Sequence[Any]) -> None:
     open_model(str(model), model.name, folder=folder, shown_path=model.name)
 
 
-def history_of(opened: Opened, spec: Spec, report: Callable[[str, int], None]) -> History:
+def history_of(opened: Opened, spec: Spec, report: Callable[[str, float], None]) -> History:
     """The history of `spec`, the steps shared with the last one kept, each new step verified.
 
-    `report` hears of each rewrite (pass, rewrites so far) and may raise to stop.
+    `report` hears how far it is, in words and as a share from 0 to 1, and may raise to stop.
     """
     if opened.history is not None and opened.spec == spec:
         return opened.history
@@ -111,20 +131,20 @@ def history_of(opened: Opened, spec: Spec, report: Callable[[str, int], None]) -
     target = load_profile(spec.target)
     history = _shared(opened, spec)
     verify = verified_by(opened.verifier)
-    for pass_ in passes[len(history) - 1 :]:
-        done = 0
-
-        def heard(rewrite: Rewrite, name: str = pass_.name) -> None:
-            nonlocal done
-            done += 1
-            report(name, done)
-
-        report(pass_.name, 0)
-        pipeline.extend(history, pass_, target, heard)
-        report(f"{pass_.name}: comparing with the original", len(history[-1].rewrites))
+    for index in range(len(history) - 1, len(passes)):
+        share, name = index / len(passes), passes[index].name
+        report(name, share)
+        pipeline.extend(history, passes[index], target, _counting(report, name, share))
+        report(f"{name}, comparing with the original", share)
         verify(history)
     opened.history, opened.spec = history, spec
+    opened.moments.clear()
     return history
+
+
+def _counting(report: Callable[[str, float], None], name: str, share: float) -> Callable[[Rewrite], None]:
+    numbers = itertools.count(1)
+    return lambda _: report(f"{name}, {next(numbers):,} rewrites", share)
 
 
 def _shared(opened: Opened, spec: Spec) -> History:

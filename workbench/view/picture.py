@@ -16,8 +16,11 @@ from workbench.layout.profile import Profile
 from workbench.view.diff import Diff
 
 MOST_BOXES = 120  # more than this is neither quick to place nor legible in a static picture
-_CONTEXT = 4  # boxes drawn before the first that the picture is about
+SMALL = 24  # a graph of so many boxes is drawn whole
+_CONTEXT = 3  # boxes drawn before the first that the picture is about
 _LABEL = 34  # characters of a name that are shown
+_GREY = "#808080"  # legible on a light and on a dark page
+_INK = "#222222"  # on the boxes, whose fills are light
 
 OWN, TARGET, PLAIN = "own", "target", "tensor"
 
@@ -46,9 +49,10 @@ MARKS: Mapping[str, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class Picture:
-    """Graphviz source, and how many of the graph's nodes are drawn."""
+    """Graphviz source, and which of the graph's nodes are drawn: `drawn` of them, from number `start` on."""
 
     dot: str
+    start: int
     drawn: int
     nodes: int
 
@@ -69,16 +73,18 @@ def draw(
     focus: Iterable[str] = (),
     limit: int = MOST_BOXES,
 ) -> Picture:
-    """The graph as Graphviz source, at most `limit` boxes, from the first of `focus` on.
+    """The graph as Graphviz source, at most `limit` boxes, from the first of `focus` on; edges say the shape.
 
     Names are text: whatever stands in them is shown as it is, cut to a length.
     """
-    shown = choose_nodes(graph, focus, limit)
+    start = first_box(graph, focus, limit)
+    shown = list(graph.nodes[start : start + limit])
     names = {node.name for node in shown}
     ids = {node.name: f"n{i}" for i, node in enumerate(graph.nodes)}
-    dot = graphviz.Digraph(graph_attr={"rankdir": "TB", "nodesep": "0.2", "ranksep": "0.3", "bgcolor": "transparent"})
-    dot.attr("node", shape="box", style="filled", fontname="Helvetica", fontsize="11", margin="0.12,0.06", height="0.3")
-    dot.attr("edge", fontname="Helvetica", fontsize="9", color="#777777", fontcolor="#777777", arrowsize="0.6")
+    dot = graphviz.Digraph(graph_attr={"rankdir": "TB", "nodesep": "0.15", "ranksep": "0.25", "bgcolor": "transparent"})
+    dot.attr("node", shape="box", style="filled", fontname="Helvetica", fontsize="10", margin="0.1,0.04", height="0.25")
+    dot.attr("node", fontcolor=_INK, color=_GREY)
+    dot.attr("edge", fontname="Helvetica", fontsize="8", color=_GREY, fontcolor=_GREY, arrowsize="0.5")
     sources: dict[str, str] = {}
     for i, value in enumerate(graph.inputs):
         if any(user.name in names for user in graph.users(value)):
@@ -94,30 +100,31 @@ def draw(
                 continue
             if maker is not None and maker.name not in names:
                 _stub(dot, source, maker)
-            dot.edge(source, ids[node.name], label=_edge_label(layouts.get(value, TENSOR)))
+            dot.edge(source, ids[node.name], label=_shape(graph, value))
     for i, value in enumerate(graph.outputs):
         maker = graph.producer(value)
         if maker is not None and maker.name in names:
             _ellipse(dot, f"o{i}", value, layouts, target)
-            dot.edge(ids[maker.name], f"o{i}", label=_edge_label(layouts.get(value, TENSOR)))
-    return Picture(dot.source, len(shown), len(graph))
+            dot.edge(ids[maker.name], f"o{i}", label=_shape(graph, value))
+    return Picture(dot.source, start, len(shown), len(graph))
 
 
-def choose_nodes(graph: Graph, focus: Iterable[str], limit: int) -> list[Node]:
-    """At most `limit` nodes in order: all of them, or the stretch that starts just before the first of `focus`."""
-    if len(graph) <= limit:
-        return list(graph.nodes)
+def first_box(graph: Graph, focus: Iterable[str], limit: int) -> int:
+    """The number of the first node to draw: just before the first of `focus`; 0 in a small graph."""
     wanted = set(focus)
+    if len(graph) <= min(SMALL, limit) or not wanted:
+        return 0
     first = next((i for i, node in enumerate(graph.nodes) if node.name in wanted), 0)
-    start = max(0, min(first - _CONTEXT, len(graph) - limit))
-    return list(graph.nodes[start : start + limit])
+    return max(0, first - _CONTEXT)
 
 
 def _box(dot: graphviz.Digraph, id_: str, node: Node, layouts: Mapping[str, str], target: Profile, mark: str) -> None:
     layout = layouts.get(node.outputs[0], TENSOR) if node.outputs else TENSOR
     look = LOOKS[kind_of(layout, target)]
-    colour, _ = MARKS.get(mark, ("#555555", ""))
-    lines = [f"{mark} {node.op.removeprefix('workbench.')}".strip(), _short(node.name), _detail(node, layout, layouts)]
+    colour, _ = MARKS.get(mark, (_GREY, ""))
+    op = node.op.removeprefix("workbench.")
+    name = "" if node.op == node.name else _short(node.name)
+    lines = [f"{mark} {op}  {name}".strip(), _detail(node, layout, layouts)]
     style = {"-": "filled,dashed", "+": "filled,bold", "~": "filled,bold"}.get(mark, f"filled,{look.border}")
     dot.node(
         id_,
@@ -151,8 +158,12 @@ def _stub(dot: graphviz.Digraph, id_: str, node: Node) -> None:
     dot.node(id_, label=_text(f"... {node.op}"), shape="plaintext", style="", fontsize="9", tooltip=_text(node.name))
 
 
-def _edge_label(layout: str) -> str:
-    return "" if layout == TENSOR else f" {layout}"
+def _shape(graph: Graph, value: str) -> str:
+    """The value's shape as an edge says it: "1x3x224x224"."""
+    type_ = graph.tensor_type(value)
+    if type_ is None or not type_.shape:
+        return ""
+    return " " + _text(_short("x".join("?" if d is None else str(d) for d in type_.shape)))
 
 
 def _short(name: str) -> str:

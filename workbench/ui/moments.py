@@ -1,0 +1,51 @@
+"""What the panes show: the graph before a step and at a moment of it. Kept ready, since every click asks again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from workbench.ir import Graph, graph_text
+from workbench.layout.infer import infer_layouts
+from workbench.rewrite import History
+from workbench.ui.session import MOST_MOMENTS, Opened
+from workbench.view.diff import Diff, diff
+from workbench.view.text import Line, side_by_side
+
+
+@dataclass
+class Moment:
+    """Two graphs of a history; what else is asked of them is found once."""
+
+    before: Graph
+    after: Graph
+
+    @cached_property
+    def changes(self) -> Diff:
+        return diff(self.before, self.after)
+
+    @cached_property
+    def layouts(self) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        """By value, before and after."""
+        return infer_layouts(self.before), infer_layouts(self.after)
+
+    @cached_property
+    def texts(self) -> tuple[str, str]:
+        before = graph_text(self.before)
+        return before, before if self.changes.is_empty else graph_text(self.after)
+
+    @cached_property
+    def lines(self) -> list[Line]:
+        return side_by_side(*self.texts)
+
+
+def moment_of(opened: Opened, history: History, step: int, rewrites: int) -> Moment:
+    """The graph before `step` and after the first `rewrites` of it; the last few asked for are kept."""
+    key = (step, rewrites)
+    if key not in opened.moments:
+        opened.moments[key] = Moment(history.before(step), history.at(step, rewrites))
+        while len(opened.moments) > MOST_MOMENTS:
+            opened.moments.popitem(last=False)
+    opened.moments.move_to_end(key)
+    return opened.moments[key]

@@ -1,0 +1,66 @@
+"""Two texts side by side, line by line: what was removed, added, changed."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_CONTEXT = 3  # equal lines shown round a change
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row: `mark` is "-", "+", "~", "" for an equal line, or "..." for `hidden` equal lines left out."""
+
+    mark: str
+    before: str = ""
+    after: str = ""
+    hidden: int = 0
+
+
+def side_by_side(before: str, after: str) -> list[Line]:
+    """The rows of both texts, long equal stretches left out.
+
+    Lines that define the same value are one changed line; difflib finds the equal ones.
+    """
+    a, b = before.splitlines(), after.splitlines()
+    found: list[Line] = []
+    for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, a, b).get_opcodes():
+        if tag == "equal":
+            found.extend(_equal(a[i1:i2], first=i1 == 0, last=i2 == len(a)))
+        else:
+            found.extend(_paired(a[i1:i2], b[j1:j2]))
+    return found
+
+
+def _equal(lines: list[str], first: bool, last: bool) -> Iterator[Line]:
+    head = 0 if first else _CONTEXT
+    tail = 0 if last else _CONTEXT
+    hidden = len(lines) - head - tail
+    if hidden <= 1:
+        yield from (Line("", line, line) for line in lines)
+        return
+    yield from (Line("", line, line) for line in lines[:head])
+    yield Line("...", hidden=hidden)
+    yield from (Line("", line, line) for line in lines[len(lines) - tail :])
+
+
+def _paired(removed: list[str], added: list[str]) -> Iterator[Line]:
+    """Lines of one changed stretch, in the order of both; those that define the same value meet."""
+    places = {_defined(line): index for index, line in enumerate(added)}
+    done = 0
+    for line in removed:
+        place = places.get(_defined(line), -1)
+        if place < done:
+            yield Line("-", before=line)
+            continue
+        yield from (Line("+", after=other) for other in added[done:place])
+        yield Line("~", line, added[place])
+        done = place + 1
+    yield from (Line("+", after=other) for other in added[done:])
+
+
+def _defined(line: str) -> str:
+    """What stands left of the equals sign."""
+    return line.partition("=")[0].strip()
