@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import onnx
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from workbench.loading.errors import LoadError
 from workbench.ops.channels_last import DOMAIN
@@ -85,6 +85,8 @@ def _check_graph(graph: GraphProto | onnx.FunctionProto, name: str, inputs: list
     _put_in_order(graph, name, known, makers)
     for node in graph.node:
         for attribute in node.attribute:
+            if attribute.type == AttributeProto.UNDEFINED:
+                raise LoadError(f"attribute '{attribute.name}' of {_called(node)} has no known type")
             for body in bodies(attribute):
                 _check_graph(body, body.name, [i.name for i in body.input], set(known))
         known.update(node.output)

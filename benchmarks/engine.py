@@ -1,0 +1,69 @@
+"""How long the engine takes, and how much memory: `python benchmarks/engine.py [MODEL ...]`.
+
+Each command runs as a process of its own, `--repeat` times; the median of wall
+time and the largest peak memory (resident set) are printed as a Markdown table.
+Without arguments: the samples and ResNet-50 with random weights.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+
+def measured(command: list[str]) -> tuple[float, int]:
+    """Seconds and peak bytes of one process."""
+    started = time.perf_counter()
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    if os.waitstatus_to_exitcode(status):
+        raise SystemExit(f"this command failed: {' '.join(command)}")
+    return time.perf_counter() - started, usage.ru_maxrss * 1024
+
+
+def row(name: str, size: int, command: list[str], repeat: int) -> str:
+    runs = [measured(command) for _ in range(repeat)]
+    seconds = [s for s, _ in runs]
+    peak = max(p for _, p in runs)
+    ratio = f"{peak / size:.1f}" if size else "-"
+    spread = f"{statistics.median(seconds):.2f} ({min(seconds):.2f} to {max(seconds):.2f})"
+    return f"| {name} | {size / 1e6:,.1f} | {spread} | {peak / 1e6:,.0f} | {ratio} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("models", nargs="*", type=Path)
+    parser.add_argument("--repeat", type=int, default=5)
+    chosen = parser.parse_args()
+    python = [sys.executable, "-m", "workbench"]
+    with tempfile.TemporaryDirectory() as folder:
+        models = chosen.models or [*sorted((ROOT / "sample_models").glob("*.onnx")), _resnet50(Path(folder))]
+        print("| command, model | file (MB) | seconds: median (min to max) | peak (MB) | peak / file |")
+        print("|---|---|---|---|---|")
+        print(row("`passes`", 0, [*python, "passes"], chosen.repeat))
+        for model in models:
+            words = ["optimize", str(model), "-o", str(Path(folder) / "out.onnx"), "--layout", "greedy", "--no-verify"]
+            print(row(f"`optimize --no-verify`, {model.stem}", model.stat().st_size, [*python, *words], chosen.repeat))
+
+
+def _resnet50(folder: Path) -> Path:
+    import onnx
+
+    from sample_models.light import random_light
+
+    path = folder / "resnet50_light_random.onnx"
+    onnx.save(random_light("resnet50"), path)
+    return path
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""ResNet-50, random weights: as loaded, folded, and with each layout strategy, measured by turns.
+
+    python benchmarks/layouts.py [--batch 1] [--device cpu|cuda] [--dtype float32] [--repeat 20]
+
+torch and, on the CPU, ONNX Runtime; every variant of a backend in one
+interleaved run. Prints Markdown tables. The weights are random, the graph is
+the onnx package's light_resnet50.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+
+def main() -> None:
+    import onnx
+
+    import workbench as wb
+    from sample_models.light import random_light
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--repeat", type=int, default=20)
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "resnet50.onnx"
+        model = random_light("resnet50")
+        for value in (*model.graph.input, *model.graph.output):
+            value.type.tensor_type.shape.dim[0].dim_param = "N"
+        _free_batch(model)
+        onnx.save(model, path)
+        graph = wb.load(path, dims={"N": chosen.batch})
+        variants = {"as loaded": graph}
+        variants["batch norm folded"] = wb.optimize(graph, ["fold_batchnorm"]).graph
+        for strategy in ("greedy", "record-then-insert"):
+            name = f"layout_{strategy.replace('-', '_')}"
+            variants[f"folded, {strategy} to NHWC"] = wb.optimize(graph, ["fold_batchnorm", name]).graph
+        for backend in ("torch", "onnxruntime") if chosen.device == "cpu" and chosen.dtype == "float32" else ("torch",):
+            found = wb.measure(
+                variants, device=chosen.device, backend=backend, dtype=chosen.dtype, repeat=chosen.repeat
+            )
+            _print(found, chosen.batch)
+
+
+def _free_batch(model) -> None:
+    """The reshape before the classifier names the batch of 1; any batch may come."""
+    import numpy as np
+    from onnx import numpy_helper
+
+    for tensor in model.graph.initializer:
+        if tensor.data_type == 7 and list(numpy_helper.to_array(tensor)) == [1, 2048]:
+            tensor.CopyFrom(numpy_helper.from_array(np.array([-1, 2048]), tensor.name))
+
+
+def _print(found: dict, batch: int) -> None:
+    machine = found["machine"]
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    print(f"\n{machine['device_name']}, {machine['threads']} threads; {versions}; {found['backend']}, batch {batch}\n")
+    print("| variant | median ms | min ms | p90 ms | ratio | 95 % between | peak MB | error |")
+    print("|---|---|---|---|---|---|---|---|")
+    for label, v in found["variants"].items():
+        interval = f"{v['ratio_low']:.2f} and {v['ratio_high']:.2f}"
+        peak = v["memory"]["peak_bytes"] / 1e6
+        error = v["error"]["max_rel_error"] if v["error"] else float("nan")
+        print(
+            f"| {label} | {v['median_ms']:.1f} | {v['min_ms']:.1f} | {v['p90_ms']:.1f} | {v['ratio']:.2f} "
+            f"| {interval} | {peak:,.0f} | {error:.1e} |"
+        )
+    for note in found["notes"]:
+        print(f"\n{note}")
+
+
+if __name__ == "__main__":
+    main()
