@@ -87,6 +87,32 @@ class LayoutGreedy(Pass):
             ),
         ),
         Example(
+            title="Several inputs are brought to one layout, a constant is lined up",
+            target="cuda",
+            before="""g (float[1,2,4,4] x, float[1,2,4,4] z) => (float[1,2,4,4] y)
+                <float[2,2,1,1] w = {1, 2, 3, 4}, float[2,1,1] scale = {2, 3}> {
+                a = Conv(x, w)
+                b = Mul(a, scale)
+                y = Add(b, z)
+            }""",
+            after="""g (float[1,2,4,4] x, float[1,2,4,4] z) => (float[1,2,4,4] y)
+                <float[2,2,1,1] w = {1, 2, 3, 4}, float[1,1,1,2] scale_nhwc = {2, 3}> {
+                x_nhwc = Transpose<perm=[0,2,3,1]>(x)
+                a_nhwc = workbench.Conv_NHWC(x_nhwc, w)
+                b_nhwc = Mul(a_nhwc, scale_nhwc)
+                z_nhwc = Transpose<perm=[0,2,3,1]>(z)
+                y_nhwc = Add(b_nhwc, z_nhwc)
+                y = Transpose<perm=[0,3,1,2]>(y_nhwc)
+            }""",
+            sentences=(
+                "case 1, CNN to CNN: Conv 'Conv_a' demands NHWC, 'x' arrives as NCHW; transposed, 32 elements",
+                "case 1, CNN to CNN: Mul 'Mul_b' takes NHWC as it comes; nothing moved",
+                "case 1, CNN to CNN: Add 'Add_y' has inputs in two layouts, brought to NHWC: "
+                "'z' arrives as NCHW; transposed, 32 elements",
+                "output 'y' is NCHW by its declaration; transposed back, 32 elements",
+            ),
+        ),
+        Example(
             title="Transposes that were there are taken as they are",
             target="cuda",
             before="""g (float[1,4,4,2] x) => (float[1,4,4,2] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {

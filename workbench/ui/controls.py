@@ -25,15 +25,19 @@ def controls() -> Spec:
         target = st.selectbox(
             "Profile",
             names,
+            help="The hardware: which layouts it wants, and of which operators.",
             index=names.index(DEFAULT_TARGET),
             key="target",
-            format_func=lambda name: f"{name}: {load_profile(name).title}",
+            format_func=_profile_words,
+            persist_state="session",
         )
         strategy = st.radio(
             "Layout",
             [_NONE, *library.strategies()],
             key="strategy",
             format_func=lambda name: "leave as it is" if name == _NONE else name,
+            persist_state="session",
+            help="Which values are stored channels-last, and where transposes go; its place in the order is below.",
         )
         st.caption("Passes, in order")
         order = _order()
@@ -49,6 +53,12 @@ def controls() -> Spec:
             show_error(f"Pass '{name}' cannot be used: {fault}")
     chosen = [name for name in _resolved(order, strategy) if st.session_state.get(f"on_{name}", True)]
     return Spec(tuple((name, tuple(sorted(options[name].items()))) for name in chosen), target)
+
+
+def _profile_words(name: str) -> str:
+    """ "NPU: NHWC data, HWOI weights": its title, which starts with its name."""
+    title = load_profile(name).title
+    return title if title.lower().startswith(name) else f"{name}: {title}"
 
 
 def _order() -> list[str]:
@@ -99,13 +109,17 @@ def _options(cls: type[Pass]) -> dict[str, Any]:
         default: Any = field.default
         key = f"option_{name}"
         if hints[field.name] is bool:
-            values[field.name] = st.checkbox(name, value=default, help=words, key=key)
+            values[field.name] = st.checkbox(name, value=default, help=words, key=key, persist_state="session")
         elif field.metadata.get("choices"):
             choices = field.metadata["choices"]
-            values[field.name] = st.selectbox(name, choices, index=choices.index(default), help=words, key=key)
+            values[field.name] = st.selectbox(
+                name, choices, index=choices.index(default), help=words, key=key, persist_state="session"
+            )
         elif hints[field.name] in (int, float):
             least: Any = field.metadata.get("least")
-            values[field.name] = st.number_input(name, value=default, min_value=least, help=words, key=key)
+            values[field.name] = st.number_input(
+                name, value=default, min_value=least, help=words, key=key, persist_state="session"
+            )
         else:
-            values[field.name] = st.text_input(name, value=default, help=words, key=key)
+            values[field.name] = st.text_input(name, value=default, help=words, key=key, persist_state="session")
     return values

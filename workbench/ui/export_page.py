@@ -14,7 +14,7 @@ from workbench.api import export
 from workbench.cli import error_text, verdict_word
 from workbench.errors import UserError
 from workbench.rewrite import History
-from workbench.ui.parts import command_of, header, plain, python_of, show_error, summary_of
+from workbench.ui.parts import command_of, header, plain, python_of, show_error
 from workbench.ui.session import Opened, Spec, current
 
 
@@ -24,7 +24,7 @@ def export_page() -> None:
     except UserError as error:
         show_error(error)
         return
-    header(opened, summary_of(opened.graph))
+    header(opened)
     history, spec = opened.history, opened.spec
     if history is None or spec is None:
         st.info("Nothing is optimized yet: go to Optimize first. What can be exported now is the model as loaded.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +12,8 @@ from workbench.rewrite import History
 from workbench.ui.session import MOST_MOMENTS, Opened
 from workbench.view.diff import Diff, diff
 from workbench.view.text import Line, side_by_side
+
+LOADED = (-1, 0)
 
 
 @dataclass
@@ -43,8 +45,17 @@ class Moment:
 def moment_of(opened: Opened, history: History, step: int, rewrites: int) -> Moment:
     """The graph before `step` and after the first `rewrites` of it; the last few asked for are kept."""
     key = (step, rewrites)
+    return _kept(opened, key, lambda: Moment(history.before(step), history.at(step, rewrites)))
+
+
+def moment_of_loaded(opened: Opened) -> Moment:
+    """The model as it was opened."""
+    return _kept(opened, LOADED, lambda: Moment(opened.graph, opened.graph))
+
+
+def _kept(opened: Opened, key: tuple[int, int], make: Callable[[], Moment]) -> Moment:
     if key not in opened.moments:
-        opened.moments[key] = Moment(history.before(step), history.at(step, rewrites))
+        opened.moments[key] = make()
         while len(opened.moments) > MOST_MOMENTS:
             opened.moments.popitem(last=False)
     opened.moments.move_to_end(key)

@@ -8,17 +8,19 @@ from functools import partial
 import streamlit as st
 
 from workbench.errors import UserError
-from workbench.layout.infer import infer_layouts
 from workbench.layout.profile import load_profile
 from workbench.loading.samples import samples
 from workbench.summary import Summary
-from workbench.ui.parts import header, legend, picture, plain, show_error, summary_of, warnings
+from workbench.ui.moments import moment_of_loaded
+from workbench.ui.parts import header, legend, pane, picture, plain, show_error, warnings
 from workbench.ui.session import Opened, current, open_model, open_uploads
 from workbench.view.picture import draw
 
+_UPLOADS = "uploads_done"  # how many uploads were opened: the field starts anew, and its files are let go
+
 
 def open_page() -> None:
-    left, right = st.columns([2, 3], gap="large")
+    left, right = st.columns([2, 3], gap="medium")
     with left:
         _choose()
     try:
@@ -32,80 +34,93 @@ def open_page() -> None:
 
 def _choose() -> None:
     sample, upload, path = st.tabs(["Samples", "Upload", "Path"])
-    with sample, st.container(height=520, border=False):
+    with sample, pane("samples", 640, border=False):
         for entry in samples():
-            with st.container(border=True):
-                words, button = st.columns([4, 1], vertical_alignment="center")
-                words.markdown(f"**{plain(entry.title)}**  \n{plain(entry.description)}")
-                if button.button("Open", key=f"sample_{entry.file.stem}"):
+            with st.container(border=True, key=f"card_{entry.file.stem}"):
+                words, button = st.columns([6, 1], vertical_alignment="center")
+                words.markdown(f"**{plain(entry.title)}**  \n:small[{plain(entry.description)}]")
+                if button.button("Open", key=f"sample_{entry.file.stem}", width="stretch"):
                     _opening(partial(open_model, str(entry.file), entry.title, entry.dims))
     with upload:
         files = st.file_uploader(
             "A model (.onnx, .pt2, ONNX text), with its external data files if it has any",
             accept_multiple_files=True,
-            key="uploads",
+            key=f"uploads_{st.session_state.setdefault(_UPLOADS, 0)}",
         )
-        if st.button("Open upload", disabled=not files):
-            _opening(lambda: open_uploads(files))
+        if st.button("Open upload", disabled=not files) and _opening(lambda: open_uploads(files)):
+            st.session_state[_UPLOADS] += 1
+            st.rerun()
     with path, st.form("path_form", border=False):
         entered = st.text_input("Path of a model on this machine", key="path")
         if st.form_submit_button("Open path"):
             _opening(lambda: open_model(entered.strip(), entered.strip().rpartition("/")[2] or "(no path)"))
 
 
-def _opening(action: Callable[[], None]) -> None:
+def _opening(action: Callable[[], None]) -> bool:
     """Open; a file that does not open is a sentence, and what was open stays."""
     try:
         with st.spinner("Opening"):
             action()
     except UserError as error:
         show_error(error)
+        return False
+    return True
 
 
 def _describe(opened: Opened) -> None:
-    summary = summary_of(opened.graph)
-    header(opened, summary)
+    summary = opened.summary
+    header(opened)
     warnings(opened.graph.warnings)
-    first, second, third, fourth = st.columns(4)
-    first.metric("Nodes", f"{summary.nodes:,}")
-    second.metric("Parameters", f"{summary.parameters / 1e6:,.2f} M", help=f"{summary.weight_bytes / 1e6:,.2f} MB")
-    third.metric("One run", f"{summary.flops / 1e9:,.2f} GFLOP", help=_unknown(summary))
-    fourth.metric("Opset", f"{summary.opset}")
+    numbers = st.columns([2, 3, 3, 3, 3, 2])
+    numbers[0].metric("Nodes", f"{summary.nodes:,}")
+    numbers[1].metric("Parameters", f"{summary.parameters / 1e6:,.2f} M")
+    numbers[2].metric("Weights", f"{summary.weight_bytes / 1e6:,.2f} MB")
+    numbers[3].metric("One run", f"{summary.flops / 1e9:,.2f} GFLOP", help=_unknown(summary))
+    numbers[4].metric("Transposes", f"{summary.transposes:,}", help=f"They move {summary.elements_moved:,} elements.")
+    numbers[5].metric("Opset", f"{summary.opset}", help="Models are brought to this opset when they are opened.")
     if opened.graph.dims:
         _dims_form(opened)
-    about, operators, graph = st.tabs(["Graph", "Operators", "Inputs and outputs"])
+    tabs = ["Graph", f"Operators ({len(summary.operators):,})", "Inputs and outputs"]
+    about, operators, values = st.tabs(tabs)
     with about:
         target = load_profile("cuda")
-        legend(target)
-        layouts = infer_layouts(opened.graph)
-        picture(opened.title, draw(opened.graph, layouts, target), height=480)
+        legend(target, marks=False)
+        loaded = moment_of_loaded(opened)
+        height = 460 - (130 if opened.graph.dims else 0) - 60 * len(opened.graph.warnings)
+        picture("loaded", opened.title, draw(opened.graph, loaded.layouts[0], target), max(height, 240))
     with operators:
+        if summary.not_native:
+            st.caption(plain(f"The torch executor leaves to ONNX Runtime: {', '.join(summary.not_native)}."))
         rows = [{"operator": op, "count": count} for op, count in summary.operators.items()]
-        st.dataframe(rows, hide_index=True, height=420)
-    with graph:
+        st.dataframe(rows, hide_index=True, row_height=26, height=420)
+    with values:
         rows = [
             {"kind": kind, "name": v.name, "type": v.type, "runs with": v.bound, "layout": v.layout}
-            for kind, values in (("input", summary.inputs), ("output", summary.outputs))
-            for v in values
+            for kind, described in (("input", summary.inputs), ("output", summary.outputs))
+            for v in described
         ]
-        st.dataframe(rows, hide_index=True)
+        st.dataframe(rows, hide_index=True, row_height=26)
 
 
-def _unknown(summary: Summary) -> str | None:
+def _unknown(summary: Summary) -> str:
+    words = "Floating-point operations of one run; a multiply-add counts two."
     if not summary.unknown_flops:
-        return "Floating-point operations of one run; a multiply-add counts two."
-    return f"{summary.unknown_flops:,} operators of unknown cost are not counted."
+        return words
+    return f"{words} {summary.unknown_flops:,} operators of unknown cost are not counted."
 
 
 def _dims_form(opened: Opened) -> None:
+    """Fields for the symbolic dims; they belong to this model alone."""
     with st.form("dims_form"):
         st.caption("Symbolic dims: values for running and measuring. The exported file keeps them symbolic.")
-        columns = st.columns(min(len(opened.graph.dims), 4))
+        columns = st.columns(4)
         values = {}
         for index, (name, size) in enumerate(opened.graph.dims.items()):
-            column = columns[index % len(columns)]
-            values[name] = int(column.number_input(plain(name), value=size, min_value=1, step=1, key=f"dim_{name}"))
+            field = columns[index % 4].number_input(
+                plain(name), value=size, min_value=1, step=1, key=f"dim_{opened.number}_{name}"
+            )
+            values[name] = int(field)
         if st.form_submit_button("Bind") and values != dict(opened.graph.dims):
             source = opened.graph.source or opened.path
-            _opening(lambda: open_model(source, opened.title, values, opened.folder, opened.path))
-            st.rerun()
+            if _opening(lambda: open_model(source, opened.title, values, opened.folder, opened.path)):
+                st.rerun()

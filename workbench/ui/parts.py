@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import streamlit as st
 
-from workbench.ir import Graph
 from workbench.layout.profile import Profile
-from workbench.summary import Summary
 from workbench.ui.session import Opened, Spec
-from workbench.view.picture import LOOKS, MARKS, MOST_BOXES, OWN, PLAIN, TARGET, Picture
+from workbench.view.picture import LOOKS, MARKS, OWN, PLAIN, TARGET, Picture
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|~$:^=&])")
 
@@ -22,12 +21,23 @@ def plain(text: str) -> str:
     return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
 
 
+_SCREEN = 768  # pixels of height for which the pages are laid out; on a higher screen panes grow
+
 _STYLE = """<style>
-.stMainBlockContainer {padding: 3.6rem 1.6rem 1rem 1.6rem; max-width: none;}
-[data-testid="stSidebarUserContent"] {padding-top: 0.5rem;}
-[data-testid="stVerticalBlock"] {gap: 0.55rem;}
-[data-testid="stMetricValue"] {font-size: 1.35rem;}
-[data-testid="stSidebar"] [data-testid="stHorizontalBlock"] {min-height: 0; gap: 0.1rem;}
+.stMainBlockContainer {padding: 3.4rem 1.4rem 0.5rem 1.4rem; max-width: none;}
+[data-testid="stSidebarUserContent"] {padding: 0 1rem 1rem 1rem;}
+[data-testid="stSidebarHeader"] {height: 2.2rem; margin-bottom: 0;}
+[data-testid="stVerticalBlock"] {gap: 0.45rem;}
+[data-testid="stSidebar"] [data-testid="stVerticalBlock"] {gap: 0.3rem;}
+[data-testid="stSidebar"] [data-testid="stHorizontalBlock"] {min-height: 0; gap: 0.1rem; flex-wrap: nowrap;}
+[data-testid="stSidebar"] [data-testid="stColumn"] {min-width: 0;}
+[data-testid="stSidebar"] button[kind="tertiary"] {min-height: 1.4rem; padding: 0;}
+[class*="st-key-card_"] {padding: 0.35rem 0.7rem;}
+[class*="st-key-card_"] p {line-height: 1.35;}
+.wb-text {font: 0.75rem/1.5 monospace; width: 100%; border-collapse: collapse; table-layout: fixed;}
+.wb-text td {white-space: pre-wrap; overflow-wrap: anywhere; vertical-align: top; padding: 0 0.4rem;}
+.wb-text td.mark {width: 1.6rem; text-align: center; font-weight: 700;}
+.wb-text td.rest {color: #808080; text-align: center;}
 </style>"""
 
 
@@ -40,8 +50,9 @@ def show_error(error: Exception | str) -> None:
     st.error(plain(str(error)), icon=":material/error:")
 
 
-def header(opened: Opened, summary: Summary) -> None:
+def header(opened: Opened) -> None:
     """One line that says what is open."""
+    summary = opened.summary
     inputs = ", ".join(f"{v.name} {v.bound}" for v in summary.inputs[:3])
     more = f" and {len(summary.inputs) - 3} more" if len(summary.inputs) > 3 else ""
     st.markdown(
@@ -50,42 +61,49 @@ def header(opened: Opened, summary: Summary) -> None:
     )
 
 
-@st.cache_data(show_spinner=False, hash_funcs={Graph: id}, max_entries=64)
-def summary_of(graph: Graph) -> Summary:
-    from workbench.summary import summarize
-
-    return summarize(graph)
-
-
-def legend(target: Profile) -> None:
-    """The three layout colours, each with its border and words, and the three marks of a change."""
+def legend(target: Profile, marks: bool = True) -> None:
+    """The three layout colours, each with its border and words, and with `marks` the three of a change."""
     chips = []
     borders = {OWN: "1px solid #555", TARGET: "2.5px solid #555", PLAIN: "1.5px dotted #555"}
     for kind in (OWN, TARGET, PLAIN):
         look = LOOKS[kind]
         words = f"{look.words} ({target.layout})" if kind == TARGET else look.words
-        chips.append(
-            f'<span style="background:{look.fill};border:{borders[kind]};color:#222;padding:1px 8px;'
-            f'border-radius:3px;margin-right:10px;white-space:nowrap">{words}</span>'
-        )
-    for mark, (colour, words) in MARKS.items():
-        style = "dashed" if mark == "-" else "solid"
-        chips.append(
-            f'<span style="border:2px {style} {colour};padding:0 8px;border-radius:3px;margin-right:10px;'
-            f'white-space:nowrap">{"−" if mark == "-" else mark} {words}</span>'
-        )
-    st.html(f'<div style="font-size:0.8rem;line-height:2" role="note" aria-label="Legend">{"".join(chips)}</div>')
+        chips.append(_chip(words, f"background:{look.fill};border:{borders[kind]};color:#222"))
+    for mark, (colour, words) in MARKS.items() if marks else ():
+        border = "dashed" if mark == "-" else "solid"
+        chips.append(_chip(f"{shown_mark(mark)} {words}", f"border:2px {border} {colour}"))
+    st.html(
+        '<div style="font-size:0.75rem;display:flex;flex-wrap:wrap;gap:4px 8px" role="note" aria-label="Legend">'
+        + "".join(chips)
+        + "</div>"
+    )
 
 
-def picture(title: str, drawn: Picture, height: int = 560) -> None:
-    """One pane with a graph; it scrolls."""
-    note = "" if drawn.drawn == drawn.nodes else f", {drawn.drawn:,} of them drawn (a picture has at most {MOST_BOXES})"
-    st.caption(f"{title}: {drawn.nodes:,} nodes{note}")
-    with st.container(height=height, border=True):
+def _chip(words: str, css: str) -> str:
+    return f'<span style="{css};padding:0 6px;border-radius:3px;white-space:nowrap">{words}</span>'
+
+
+def shown_mark(mark: str) -> str:
+    """A minus sign is easier to see than a hyphen."""
+    return "\u2212" if mark == "-" else mark
+
+
+def picture(key: str, title: str, drawn: Picture, height: int) -> None:
+    """One pane with a graph; it scrolls. `height` in pixels on a screen of 768, more on a higher one."""
+    last = drawn.start + drawn.drawn
+    note = "" if drawn.drawn == drawn.nodes else f", drawn: {drawn.start + 1:,} to {last:,}"
+    st.caption(f"{plain(title)}: {drawn.nodes:,} nodes{note}")
+    with pane(key, height):
         if drawn.nodes:
-            st.graphviz_chart(drawn.dot, width="content")
+            st.graphviz_chart(drawn.dot, width="content", alt=f"{title}: graph of {drawn.drawn:,} nodes")
         else:
             st.caption("No nodes are left: the outputs are inputs or constants.")
+
+
+def pane(key: str, height: int, border: bool = True) -> Any:
+    """A place that scrolls and takes what the screen has."""
+    st.html(f"<style>.st-key-{key} {{height: max({height}px, calc(100vh - {_SCREEN - height}px)) !important;}}</style>")
+    return st.container(height=height, border=border, key=key)
 
 
 def command_of(opened: Opened, spec: Spec, output: str = "optimized.onnx", fix_dims: bool = False) -> str:

@@ -10,7 +10,7 @@ import streamlit as st
 from workbench.errors import UserError
 from workbench.rewrite import History
 from workbench.run.measure import measure_models
-from workbench.ui.parts import header, plain, show_error, summary_of
+from workbench.ui.parts import header, plain, show_error
 from workbench.ui.session import Opened, current, worker
 from workbench.ui.work import Report, forget_cancel, run_with_progress, was_cancelled
 from workbench.view.charts import latency_chart, memory_chart
@@ -24,7 +24,7 @@ def run_page() -> None:
     except UserError as error:
         show_error(error)
         return
-    header(opened, summary_of(opened.graph))
+    header(opened)
     _form(opened)
     if was_cancelled("measure"):
         st.info("The measurement was cancelled; what was measured before stays.", icon=":material/block:")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import graphviz
 
 from workbench.ir import Graph, Node
+from workbench.layout.cost import bound_shape
 from workbench.layout.infer import TENSOR, is_cnn
 from workbench.layout.profile import Profile
 from workbench.view.diff import Diff
@@ -159,11 +160,10 @@ def _stub(dot: graphviz.Digraph, id_: str, node: Node) -> None:
 
 
 def _shape(graph: Graph, value: str) -> str:
-    """The value's shape as an edge says it: "1x3x224x224"."""
+    """The value's shape as an edge says it, symbolic dims bound: "1x3x224x224"."""
     type_ = graph.tensor_type(value)
-    if type_ is None or not type_.shape:
-        return ""
-    return " " + _text(_short("x".join("?" if d is None else str(d) for d in type_.shape)))
+    shape = bound_shape(graph, value) or (None if type_ is None else type_.shape)
+    return " " + _text(_short("x".join("?" if d is None else str(d) for d in shape))) if shape else ""
 
 
 def _short(name: str) -> str:

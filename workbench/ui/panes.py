@@ -1,0 +1,104 @@
+"""The three views of a step: its graphs before and after, its rewrites, its texts."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable
+
+import streamlit as st
+
+from workbench.layout.profile import Profile
+from workbench.rewrite import Step
+from workbench.ui.moments import Moment
+from workbench.ui.parts import pane, picture, shown_mark
+from workbench.ui.session import Opened
+from workbench.ui.steps import go_to
+from workbench.view.picture import MARKS, draw
+from workbench.view.text import Line
+
+GRAPH = "Graph"
+VIEWS = (GRAPH, "Rewrites", "Text")
+_SHOWN_CHARACTERS = 100_000  # of a text form; the whole of it can be downloaded
+_SHOWN_LINES = 1_500
+
+
+def show_graphs(moment: Moment, target: Profile, focus: Iterable[str], height: int) -> None:
+    left, right = st.columns(2, gap="small")
+    before, after = moment.layouts
+    with left:
+        picture("before", "Before", draw(moment.before, before, target, marks=moment.changes, focus=focus), height)
+    with right:
+        words = "After, nothing changed" if moment.changes.is_empty else "After"
+        picture("after", words, draw(moment.after, after, target, marks=moment.changes, focus=focus), height)
+
+
+def show_rewrites(opened: Opened, index: int, step: Step, height: int) -> None:
+    """Every rewrite with its sentence; a click goes to it in the graph."""
+    if not step.rewrites:
+        found_nothing = "This step found nothing to rewrite here."
+        st.caption("As loaded: nothing was rewritten." if not index else found_nothing)
+        return
+    rows = [
+        {"#": number, "sentence": rewrite.sentence, "nodes": ", ".join(rewrite.nodes)}
+        for number, rewrite in enumerate(step.rewrites, 1)
+    ]
+    columns = {
+        "#": st.column_config.NumberColumn(width=50),
+        "sentence": st.column_config.TextColumn(width=760),
+        "nodes": st.column_config.TextColumn(width=200),
+    }
+    key = f"rewrites_{opened.number}_{index}"
+
+    def clicked() -> None:
+        cells = st.session_state[key]["selection"]["cells"]
+        if cells:
+            go_to(opened, index, cells[0][0] + 1)
+
+    st.caption("Click a rewrite to see the graph just after it.")
+    st.dataframe(
+        rows,
+        hide_index=True,
+        row_height=24,
+        height=height,
+        column_config=columns,
+        key=key,
+        on_select=clicked,
+        selection_mode="single-cell",
+    )
+
+
+def show_texts(moment: Moment, height: int) -> None:
+    before, after = moment.texts
+    words, left, right = st.columns([4, 1, 1], vertical_alignment="center")
+    for column, word, text in ((left, "before", before), (right, "after", after)):
+        column.download_button(
+            f"Download {word}", text, f"{word}.onnxtxt", "text/plain", key=f"text_{word}", width="stretch"
+        )
+    if moment.changes.is_empty:
+        words.caption(_cut("Before and after are the same text", len(text), _SHOWN_CHARACTERS, "characters"))
+        with pane("text", height):
+            st.code(text[:_SHOWN_CHARACTERS], language=None)
+        return
+    lines = moment.lines
+    words.caption(_cut("Before at the left, after at the right; changed lines", len(lines), _SHOWN_LINES, "lines"))
+    with pane("text", height):
+        st.html(f'<table class="wb-text">{"".join(_table_row(line) for line in lines[:_SHOWN_LINES])}</table>')
+
+
+def _cut(words: str, size: int, most: int, unit: str) -> str:
+    return words if size <= most else f"{words}; the first {most:,} of {size:,} {unit}, download for the rest"
+
+
+def _table_row(line: Line) -> str:
+    if line.hidden:
+        return f'<tr><td class="rest" colspan="4">{line.hidden:,} equal lines</td></tr>'
+    colour = MARKS[line.mark][0] if line.mark else ""
+    left = line.mark if line.mark in ("-", "~") else ""
+    right = line.mark if line.mark in ("+", "~") else ""
+    return "<tr>" + _cells(left, line.before, colour) + _cells(right, line.after, colour) + "</tr>"
+
+
+def _cells(mark: str, text: str, colour: str) -> str:
+    tint = f' style="background:{colour}30"' if mark else ""
+    sign = f' style="color:{colour}"' if mark else ""
+    return f'<td class="mark"{sign}>{shown_mark(mark)}</td><td{tint}>{html.escape(text)}</td>'

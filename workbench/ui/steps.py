@@ -1,0 +1,118 @@
+"""The table of steps, and which moment of the history is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import streamlit as st
+
+from workbench.cli import error_text, verdict_word
+from workbench.rewrite import History, Step
+from workbench.ui.moments import Moment
+from workbench.ui.session import Opened
+from workbench.view.picture import SMALL
+
+STEP = "step"  # the chosen step's number, in the session
+_ROW, _MOST_ROWS = 24, 9  # pixels; a longer table scrolls
+
+_COLUMNS = {
+    "#": st.column_config.TextColumn(width=40),
+    "step": st.column_config.TextColumn(width=330),
+    "rewrites": st.column_config.TextColumn(width=70, alignment="right"),
+    "nodes": st.column_config.NumberColumn(width=70, format="localized"),
+    "transposes": st.column_config.NumberColumn(width=80, format="localized"),
+    "moved": st.column_config.NumberColumn(
+        "elements moved", format="localized", help="Elements that the transposes move in one run."
+    ),
+    "error": st.column_config.TextColumn(
+        "max relative error", help="Against ONNX Runtime on the original file, same inputs."
+    ),
+    "verdict": st.column_config.TextColumn(help="Does the graph still compute what the original computes?"),
+    "seconds": st.column_config.NumberColumn("time (s)", format="%.2f", help="What the pass took."),
+}
+
+
+def step_table(opened: Opened, history: History) -> None:
+    """Every step with its counts and verdict; a click chooses one, of a new list the last that changed something."""
+    if st.session_state.get("steps_of") != (opened.number, opened.spec) or st.session_state.get(STEP) is None:
+        st.session_state["steps_of"] = (opened.number, opened.spec)
+        st.session_state[STEP] = max(i for i, step in enumerate(history.steps) if step.changed or not i)
+    rows = [_row(index, step, index == st.session_state[STEP]) for index, step in enumerate(history.steps)]
+    key = f"steps_{opened.number}"
+    st.dataframe(
+        rows,
+        hide_index=True,
+        row_height=_ROW,
+        height=_ROW * (min(len(rows), _MOST_ROWS) + 1) + 12,
+        column_config=_COLUMNS,
+        key=key,
+        on_select=lambda: _clicked(key),
+        selection_mode="single-cell",
+    )
+
+
+def _clicked(key: str) -> None:
+    cells = st.session_state[key]["selection"]["cells"]
+    if cells:
+        st.session_state[STEP] = cells[0][0]
+
+
+def _row(index: int, step: Step, chosen: bool) -> dict[str, Any]:
+    verdict = step.verdict
+    return {
+        "#": f"> {index}" if chosen else f"{index}",
+        "step": step.title + ("" if step.changed or not index else " (changes nothing here)"),
+        "rewrites": f"{len(step.rewrites):,}" if index else "-",
+        "nodes": step.after.nodes,
+        "transposes": step.after.transposes,
+        "moved": step.after.elements_moved,
+        "error": "-" if verdict is None else error_text(verdict),
+        "verdict": "-" if verdict is None else verdict_word(verdict.ok),
+        "seconds": step.seconds,
+    }
+
+
+def choose_step(opened: Opened, history: History) -> int:
+    return st.segmented_control(
+        "Step shown", range(len(history)), key=STEP, required=True, wrap=False, persist_state="session"
+    )
+
+
+def choose_moment(opened: Opened, index: int, total: int) -> int:
+    """How many of the step's rewrites are done: any moment of it can be shown."""
+    if total < 2:
+        return total
+    key = _moment_key(opened, index)
+    st.session_state.setdefault(key, total)
+    st.session_state[key] = min(st.session_state[key], total)
+    return st.slider(f"Rewrites done, of {total:,}", 0, total, key=key)
+
+
+def _moment_key(opened: Opened, index: int) -> str:
+    return f"moment_{opened.number}_{index}"
+
+
+def go_to(opened: Opened, index: int, rewrites: int) -> None:
+    """Show the graph after so many rewrites of a step."""
+    st.session_state[STEP] = index
+    st.session_state[_moment_key(opened, index)] = rewrites
+    st.session_state["view"] = "Graph"
+
+
+def choose_node(opened: Opened, moment: Moment, about: Sequence[str]) -> set[str]:
+    """What the picture starts at: a node of the user's choice, the chosen rewrite, or the first change."""
+    changes = moment.changes
+    focus = set(about) or set(changes.removed | changes.added | changes.changed)
+    if max(len(moment.before), len(moment.after)) <= SMALL:
+        return focus
+    names = dict.fromkeys(node.name for node in (*moment.after.nodes, *moment.before.nodes))
+    first = "the rewrite" if about else "the input" if changes.is_empty else "the first change"
+    chosen = st.selectbox(
+        "Draw from",
+        sorted(names, key=lambda name: not changes.mark(name)),
+        index=None,
+        placeholder=f"{first}, or choose a node",
+        key=f"draw_from_{opened.number}",
+    )
+    return {chosen} if chosen else focus
