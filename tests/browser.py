@@ -60,9 +60,9 @@ def running_app() -> Iterator[tuple[str, int]]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
+    options = ("--server.headless=true", "--server.address=127.0.0.1")
     process = subprocess.Popen(
-        [sys.executable, "-m", "streamlit", "run", "app.py", "--server.headless", "true"]
-        + ["--server.port", str(port), "--server.address", "127.0.0.1"],
+        [sys.executable, "-m", "streamlit", "run", "app.py", *options, f"--server.port={port}"],
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -7,14 +7,35 @@ Exit codes: 0 done and verified, or not asked to; 1 a verification failed;
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import sys
+import types
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from workbench.errors import UserError
-from workbench.ir import EditError, IllFormedError, TextError
+
+def _import_when_used(name: str) -> None:
+    """Put off a library's import until something of it is asked for.
+
+    (importlib's LazyLoader does not outlast a second `import` statement before Python 3.12.)
+    """
+
+    def load(attribute: str) -> Any:
+        if sys.modules.get(name) is placeholder:
+            del sys.modules[name]
+        return getattr(importlib.import_module(name), attribute)
+
+    placeholder = types.ModuleType(name)
+    placeholder.__getattr__ = load  # type: ignore[method-assign]
+    sys.modules.setdefault(name, placeholder)
+
+
+_import_when_used("sympy")  # onnx_ir imports it, which takes half of the time of listing the passes
+
+from workbench.errors import UserError  # noqa: E402
+from workbench.ir import EditError, IllFormedError, TextError  # noqa: E402
 
 DONE, FAILED, BAD_INPUT, UNVERIFIED = 0, 1, 2, 3
 
@@ -28,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"workbench: {_one_line(error)}", file=sys.stderr)
         return BAD_INPUT
     except MemoryError:
-        print("workbench: there is not enough memory for this; close other programs or use a smaller model", file=sys.stderr)
+        print("workbench: there is not enough memory; close other programs or use a smaller model", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
         print("workbench: stopped", file=sys.stderr)
@@ -52,7 +73,8 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="python -m workbench", description="See, check and measure every rewrite of a neural-network graph.")
+    words = "See, check and measure every rewrite of a neural-network graph."
+    parser = _Parser(prog="python -m workbench", description=words)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     command = _command(commands, "passes", "list every pass with its options", _passes)
@@ -73,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     which.add_argument("--preset", metavar="NAME", help="a list of passes by name (default: default)")
     command.add_argument("--target", default="cuda", metavar="NAME", help="target profile (default: cuda)")
     command.add_argument("--layout", metavar="STRATEGY", help="layout strategy, such as greedy or record-then-insert")
-    command.add_argument("--option", action="append", default=[], metavar="pass.field=value", help="an option of a pass")
+    command.add_argument("--option", action="append", default=[], metavar="pass.field=value", help="a pass's option")
     command.add_argument("--fix-dims", action="store_true", help="write the bound dims into the file as numbers")
     _input_arguments(command)
     command.add_argument("--no-verify", action="store_true", help="do not compare with the original")
@@ -111,7 +133,7 @@ def _model_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def _dims_argument(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--dims", default="", metavar="N=1,H=320", help="values of symbolic dims, for running and measuring")
+    command.add_argument("--dims", default="", metavar="N=1,H=320", help="symbolic dims, for running and measuring")
 
 
 def _input_arguments(command: argparse.ArgumentParser) -> None:

@@ -28,9 +28,9 @@ def controls() -> Spec:
             help="The hardware: which layouts it wants, and of which operators.",
             index=names.index(DEFAULT_TARGET),
             key="target",
-            format_func=_profile_words,
             persist_state="session",
         )
+        st.caption(plain(load_profile(target).title))
         strategy = st.radio(
             "Layout",
             [_NONE, *library.strategies()],
@@ -53,12 +53,6 @@ def controls() -> Spec:
             show_error(f"Pass '{name}' cannot be used: {fault}")
     chosen = [name for name in _resolved(order, strategy) if st.session_state.get(f"on_{name}", True)]
     return Spec(tuple((name, tuple(sorted(options[name].items()))) for name in chosen), target)
-
-
-def _profile_words(name: str) -> str:
-    """ "NPU: NHWC data, HWOI weights": its title, which starts with its name."""
-    title = load_profile(name).title
-    return title if title.lower().startswith(name) else f"{name}: {title}"
 
 
 def _order() -> list[str]:
@@ -105,21 +99,20 @@ def _options(cls: type[Pass]) -> dict[str, Any]:
     hints = typing.get_type_hints(cls)
     values: dict[str, Any] = {}
     for field in dataclasses.fields(cls):
-        name, words = f"{cls().name}.{field.name}", plain(field.metadata.get("help", ""))
-        default: Any = field.default
-        key = f"option_{name}"
+        name, default = f"{cls().name}.{field.name}", field.default
+        words: Any = {
+            "help": plain(field.metadata.get("help", "")),
+            "key": f"option_{name}",
+            "persist_state": "session",
+        }
+        choices = field.metadata.get("choices")
         if hints[field.name] is bool:
-            values[field.name] = st.checkbox(name, value=default, help=words, key=key, persist_state="session")
-        elif field.metadata.get("choices"):
-            choices = field.metadata["choices"]
-            values[field.name] = st.selectbox(
-                name, choices, index=choices.index(default), help=words, key=key, persist_state="session"
-            )
+            values[field.name] = st.checkbox(name, value=bool(default), **words)
+        elif choices:
+            values[field.name] = st.selectbox(name, choices, index=choices.index(default), **words)
         elif hints[field.name] in (int, float):
             least: Any = field.metadata.get("least")
-            values[field.name] = st.number_input(
-                name, value=default, min_value=least, help=words, key=key, persist_state="session"
-            )
+            values[field.name] = st.number_input(name, value=cast(Any, default), min_value=least, **words)
         else:
-            values[field.name] = st.text_input(name, value=default, help=words, key=key, persist_state="session")
+            values[field.name] = st.text_input(name, value=str(default), **words)
     return values

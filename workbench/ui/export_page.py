@@ -10,8 +10,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from workbench.api import export
-from workbench.cli import error_text, verdict_word
+from workbench.api import DEFAULT_TARGET, export
 from workbench.errors import UserError
 from workbench.rewrite import History
 from workbench.ui.parts import command_of, header, plain, python_of, show_error
@@ -26,20 +25,19 @@ def export_page() -> None:
         return
     header(opened)
     history, spec = opened.history, opened.spec
-    if history is None or spec is None:
-        st.info("Nothing is optimized yet: go to Optimize first. What can be exported now is the model as loaded.")
     fix_dims = False
-    if opened.graph.dims:
-        bound = ", ".join(f"{name} = {size}" for name, size in opened.graph.dims.items())
-        fix_dims = st.checkbox(f"Write the bound dims into the file ({plain(bound)})", key="fix_dims")
-    left, right = st.columns([2, 3], gap="large")
+    left, right = st.columns([1, 1], gap="large")
     with left:
         _verdict(history)
+        if opened.graph.dims:
+            bound = ", ".join(f"{name} = {size}" for name, size in opened.graph.dims.items())
+            key = f"fix_dims_{opened.number}"
+            fix_dims = st.checkbox(f"Write the bound dims into the file ({plain(bound)})", key=key)
         if st.button("Prepare the file", type="primary", key="prepare"):
             _prepare(opened, history, fix_dims)
         _download(opened, history, fix_dims)
     with right:
-        used = spec or Spec((), "cuda")
+        used = spec or Spec((), DEFAULT_TARGET)
         output = _file_name(opened)
         st.caption("The same as a command")
         st.code(command_of(opened, used, output, fix_dims), language="bash", wrap_lines=True)
@@ -48,14 +46,21 @@ def export_page() -> None:
 
 
 def _verdict(history: History | None) -> None:
+    """What is exported, and does it still compute the same?"""
     if history is None:
+        st.info("Nothing is optimized yet: go to Optimize first. What can be exported now is the model as loaded.")
         return
-    last = history.steps[-1]
-    if last.verdict is None:
+    first, last = history[0].before, history[-1].after
+    st.markdown(
+        f"{first.nodes:,} nodes as loaded, **{last.nodes:,}** now; transposes {first.transposes:,}, now "
+        f"**{last.transposes:,}**; elements moved {first.elements_moved:,}, now **{last.elements_moved:,}**."
+    )
+    verdict = history[-1].verdict
+    if verdict is None:
         st.caption("This result was not verified.")
         return
-    words = f"{verdict_word(last.verdict.ok)} ({error_text(last.verdict)}): {last.verdict.sentence}"
-    (st.success if last.verdict.ok else st.error)(plain(words))
+    show = {True: st.success, False: st.error, None: st.warning}[verdict.ok]
+    show(plain(verdict.sentence))
 
 
 def _file_name(opened: Opened) -> str:
@@ -95,12 +100,12 @@ def _download(opened: Opened, history: History | None, fix_dims: bool) -> None:
         st.caption("The file is not prepared yet.")
         return
     name = _file_name(opened) + (".zip" if zipped else "")
-    size, digest, checks = st.columns([1, 2, 2])
+    size, checks = st.columns([1, 2], vertical_alignment="bottom")
     size.metric("Size", f"{written.bytes / 1e6:,.2f} MB")
-    digest.caption("SHA-256")
-    digest.code(written.sha256, language=None, wrap_lines=True)
     checks.caption("Checked: " + plain(", ".join(written.checks)))
-    st.download_button(f"Download {name}", content, file_name=name, mime="application/octet-stream", key="download")
+    st.caption("SHA-256")
+    st.code(written.sha256, language=None, wrap_lines=True)
+    st.download_button(f"Download {name}", content, name, "application/octet-stream", key="download", type="primary")
     if history is not None:
         report = json.dumps({"model": opened.title, **history.report()}, indent=1)
         st.download_button("Download the report (JSON)", report, file_name="report.json", key="download_report")

@@ -11,7 +11,7 @@ from workbench.layout.infer import infer_layouts
 from workbench.rewrite import History
 from workbench.ui.session import MOST_MOMENTS, Opened
 from workbench.view.diff import Diff, diff
-from workbench.view.text import Line, side_by_side
+from workbench.view.text import Line, a_line_each, side_by_side
 
 LOADED = (-1, 0)
 
@@ -34,8 +34,8 @@ class Moment:
 
     @cached_property
     def texts(self) -> tuple[str, str]:
-        before = graph_text(self.before)
-        return before, before if self.changes.is_empty else graph_text(self.after)
+        before = a_line_each(graph_text(self.before))
+        return before, before if self.changes.is_empty else a_line_each(graph_text(self.after))
 
     @cached_property
     def lines(self) -> list[Line]:

@@ -102,7 +102,7 @@ def _views(opened: Opened, history: History) -> None:
         legend(target)
     if about:
         st.caption(plain(f"Rewrite {rewrites:,}: {step.rewrites[rewrites - 1].sentence}"))
-    height = 366 - 24 * min(len(history), 9) - (20 if about else 0)
+    height = 496 - 24 * min(len(history), 9) - (20 if about else 0)
     if view == GRAPH:
         show_graphs(moment, target, focus, height)
     elif view == "Rewrites":

@@ -76,12 +76,12 @@ def show_texts(moment: Moment, height: int) -> None:
         )
     if moment.changes.is_empty:
         words.caption(_cut("Before and after are the same text", len(text), _SHOWN_CHARACTERS, "characters"))
-        with pane("text", height):
+        with pane("text", height - 16):
             st.code(text[:_SHOWN_CHARACTERS], language=None)
         return
     lines = moment.lines
     words.caption(_cut("Before at the left, after at the right; changed lines", len(lines), _SHOWN_LINES, "lines"))
-    with pane("text", height):
+    with pane("text", height - 16):
         st.html(f'<table class="wb-text">{"".join(_table_row(line) for line in lines[:_SHOWN_LINES])}</table>')
 
 

@@ -24,8 +24,10 @@ def plain(text: str) -> str:
 _SCREEN = 768  # pixels of height for which the pages are laid out; on a higher screen panes grow
 
 _STYLE = """<style>
-.stMainBlockContainer {padding: 3.4rem 1.4rem 0.5rem 1.4rem; max-width: none;}
-[data-testid="stSidebarUserContent"] {padding: 0 1rem 1rem 1rem;}
+.stMainBlockContainer {padding: 3.8rem 1.4rem 0.3rem 1.4rem; max-width: none;}
+[data-testid="stSidebarContent"] {padding: 0 0.2rem;}
+[data-testid="stSidebarUserContent"] {padding: 0 0.9rem 1rem 0.9rem;}
+[data-testid="stSidebar"] [data-testid="stCheckbox"] p {white-space: normal; line-height: 1.2;}
 [data-testid="stSidebarHeader"] {height: 2.2rem; margin-bottom: 0;}
 [data-testid="stVerticalBlock"] {gap: 0.45rem;}
 [data-testid="stSidebar"] [data-testid="stVerticalBlock"] {gap: 0.3rem;}

@@ -9,7 +9,7 @@ import streamlit as st
 
 from workbench.errors import UserError
 from workbench.rewrite import History
-from workbench.run.measure import measure_models
+from workbench.run.measure import BACKENDS, DTYPES, measure_models
 from workbench.ui.parts import header, plain, show_error
 from workbench.ui.session import Opened, current, worker
 from workbench.ui.work import Report, forget_cancel, run_with_progress, was_cancelled
@@ -25,7 +25,13 @@ def run_page() -> None:
         show_error(error)
         return
     header(opened)
-    _form(opened)
+    try:
+        found = devices()
+    except UserError as error:
+        show_error(error)
+        st.button("Try again", key="devices_again")
+        return
+    _form(opened, found)
     if was_cancelled("measure"):
         st.info("The measurement was cancelled; what was measured before stays.", icon=":material/block:")
         forget_cancel("measure")
@@ -35,28 +41,30 @@ def run_page() -> None:
         st.caption("Nothing is measured yet.")
 
 
-@st.cache_data(show_spinner=False)
+@st.cache_data(show_spinner="Looking for devices")
 def devices() -> list[dict[str, Any]]:
-    """What the worker's machine can run on."""
+    """What the worker's machine can run on. Raises RunError where the worker does not answer."""
     return worker().request("devices")["devices"]
 
 
-def _form(opened: Opened) -> None:
+def _form(opened: Opened, found: list[dict[str, Any]]) -> None:
     choices = _choices(opened.history)
-    found = devices()
     names = [device["device"] for device in found]
     gpu = next((i for i, name in enumerate(names) if name.startswith("cuda")), None)
     if gpu is None:
         st.caption("There is no GPU here; runs are on the CPU.")
+    if opened.history is None:
+        st.caption("Nothing is optimized yet: Optimize gives steps to compare with.")
     with st.form("measure_form"):
         first, second, third, fourth = st.columns(4)
         device = first.selectbox("Device", names, index=gpu or 0, format_func=lambda n: _device_words(found, n))
-        backend = second.selectbox("Backend", ["torch", "onnxruntime"])
-        dtype = third.selectbox("Precision", ["float32", "float16", "bfloat16"])
+        backend = second.selectbox("Backend", BACKENDS, help="Our torch executor, or ONNX Runtime.")
+        dtype = third.selectbox("Precision", list(DTYPES))
         repeat = fourth.number_input("Repetitions", value=20, min_value=1, max_value=10_000, step=1)
+        what, press = st.columns([6, 1], vertical_alignment="bottom")
         last = list(choices)[-1]
-        labels = st.multiselect("Measure", list(choices), default=list(dict.fromkeys([_ORIGINAL, last])))
-        go = st.form_submit_button("Measure", type="primary")
+        labels = what.multiselect("Measure, by turns", list(choices), default=list(dict.fromkeys([_ORIGINAL, last])))
+        go = press.form_submit_button("Measure", type="primary", width="stretch")
     if not go:
         return
     if not labels:
@@ -106,14 +114,14 @@ def _device_words(found: list[dict[str, Any]], name: str) -> str:
 
 def _results(found: Mapping[str, Any]) -> None:
     variants = found["variants"]
-    for note in found["notes"]:
-        st.warning(plain(note))
-    rows = [_row(label, variant) for label, variant in variants.items()]
-    st.dataframe(rows, hide_index=True)
     first = next(iter(variants))
     for label, variant in variants.items():
         if label != first:
-            st.markdown(f"**{plain(label)}** is {plain(speed_words(variant))} than **{plain(first)}**.")
+            st.markdown(f"**{plain(label)}** is {plain(speed_words(variant))} **{plain(first)}**.")
+    for note in found["notes"]:
+        st.caption(plain(note))
+    rows = [_row(label, variant) for label, variant in variants.items()]
+    st.dataframe(rows, hide_index=True, row_height=26, column_config=_COLUMNS)
     left, right = st.columns(2)
     with left:
         st.caption("Latency: every repetition, quartiles and median")
@@ -138,28 +146,40 @@ def _results(found: Mapping[str, Any]) -> None:
             st.info(plain(f"{label}: left to ONNX Runtime: {words}"))
 
 
+_COLUMNS = {
+    **{
+        name: st.column_config.NumberColumn(format="%.3f")
+        for name in ("median (ms)", "min (ms)", "p90 (ms)", "p99 (ms)", "ratio")
+    },
+    **{name: st.column_config.NumberColumn(format="%.2f") for name in ("peak memory (MB)", "weights (MB)")},
+}
+
+
 def _row(label: str, variant: Mapping[str, Any]) -> dict[str, Any]:
-    memory, error = variant["memory"], variant["error"]
+    memory, largest = variant["memory"], (variant["error"] or {}).get("max_rel_error")
+    weights = memory.get("weights_bytes")
     return {
         "variant": label,
-        "median (ms)": round(variant["median_ms"], 3),
-        "min (ms)": round(variant["min_ms"], 3),
-        "p90 (ms)": round(variant["p90_ms"], 3),
-        "p99 (ms)": round(variant["p99_ms"], 3),
-        "ratio": round(variant["ratio"], 3),
+        "median (ms)": variant["median_ms"],
+        "min (ms)": variant["min_ms"],
+        "p90 (ms)": variant["p90_ms"],
+        "p99 (ms)": variant["p99_ms"],
+        "ratio": variant["ratio"],
         "95 % between": f"{variant['ratio_low']:.2f} and {variant['ratio_high']:.2f}",
-        "peak memory (MB)": round(memory["peak_bytes"] / 1e6, 2),
-        "weights (MB)": None if memory.get("weights_bytes") is None else round(memory["weights_bytes"] / 1e6, 2),
-        "error against ONNX Runtime": "" if error is None else f"{error['max_rel_error'] or 0:.1e}",
+        "peak memory (MB)": memory["peak_bytes"] / 1e6,
+        "weights (MB)": None if weights is None else weights / 1e6,
+        "error against ONNX Runtime": "-" if largest is None else f"{largest:.1e}",
     }
 
 
 def speed_words(variant: Mapping[str, Any]) -> str:
-    """ "1.19x faster, 95 % between 1.15x and 1.22x"; a ratio is of medians, this variant's to the first's."""
+    """ "1.19x faster (95 % between 1.15x and 1.22x) than"; a ratio is of medians, this variant's to the first's."""
     ratio, low, high = variant["ratio"], variant["ratio_low"], variant["ratio_high"]
-    if ratio <= 1:
-        return f"{1 / ratio:.2f}x faster (95 % between {1 / high:.2f}x and {1 / low:.2f}x)"
-    return f"{ratio:.2f}x slower (95 % between {low:.2f}x and {high:.2f}x)"
+    if low <= 1 <= high:
+        return f"about as fast (ratio {ratio:.2f}, 95 % between {low:.2f} and {high:.2f}) as"
+    if ratio < 1:
+        return f"{1 / ratio:.2f}x faster (95 % between {1 / high:.2f}x and {1 / low:.2f}x) than"
+    return f"{ratio:.2f}x slower (95 % between {low:.2f}x and {high:.2f}x) than"
 
 
 def _operators(variants: Mapping[str, Any]) -> None:
@@ -177,4 +197,4 @@ def _operators(variants: Mapping[str, Any]) -> None:
             }
             for op in ranked
         ]
-        tab.dataframe(rows, hide_index=True, height=300)
+        tab.dataframe(rows, hide_index=True, row_height=26, height=300)

@@ -14,7 +14,7 @@ from workbench.ui.session import Opened
 from workbench.view.picture import SMALL
 
 STEP = "step"  # the chosen step's number, in the session
-_ROW, _MOST_ROWS = 24, 9  # pixels; a longer table scrolls
+_ROW, _HEAD, _MOST_ROWS = 24, 34, 9  # pixels; a longer table scrolls
 
 _COLUMNS = {
     "#": st.column_config.TextColumn(width=40),
@@ -44,7 +44,7 @@ def step_table(opened: Opened, history: History) -> None:
         rows,
         hide_index=True,
         row_height=_ROW,
-        height=_ROW * (min(len(rows), _MOST_ROWS) + 1) + 12,
+        height=_ROW * min(len(rows), _MOST_ROWS) + _HEAD,
         column_config=_COLUMNS,
         key=key,
         on_select=lambda: _clicked(key),
@@ -74,9 +74,8 @@ def _row(index: int, step: Step, chosen: bool) -> dict[str, Any]:
 
 
 def choose_step(opened: Opened, history: History) -> int:
-    return st.segmented_control(
-        "Step shown", range(len(history)), key=STEP, required=True, wrap=False, persist_state="session"
-    )
+    words: Any = {"key": STEP, "required": True, "wrap": False, "persist_state": "session"}
+    return int(st.segmented_control("Step shown", range(len(history)), **words))
 
 
 def choose_moment(opened: Opened, index: int, total: int) -> int:

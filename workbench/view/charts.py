@@ -8,16 +8,17 @@ from typing import Any
 import plotly.graph_objects as go
 
 _COLOURS = ("#5B7DB1", "#C08A3E", "#6A9A6A", "#9A6AA0", "#4C9DA0", "#A85C5C", "#777777", "#B59B3A")
-
 _DASHES = ("solid", "dash", "dot", "dashdot")
+_GREY = "#808080"  # legible on a light and on a dark page
+_HEIGHT = 300  # pixels
 
 
-def _figure(x: str, y: str, height: int) -> go.Figure:
+def _figure(x: str, y: str) -> go.Figure:
     figure = go.Figure()
     figure.update_layout(
         template="simple_white",
-        height=height,
-        margin={"l": 60, "r": 20, "t": 20, "b": 50},
+        height=_HEIGHT,
+        margin={"l": 55, "r": 15, "t": 10, "b": 40},
         xaxis_title=x,
         yaxis_title=y,
         legend={"orientation": "h", "y": 1.12},
@@ -26,6 +27,8 @@ def _figure(x: str, y: str, height: int) -> go.Figure:
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
     )
+    figure.update_xaxes(linecolor=_GREY, tickcolor=_GREY)
+    figure.update_yaxes(linecolor=_GREY, tickcolor=_GREY, rangemode="tozero")
     return figure
 
 
@@ -36,7 +39,7 @@ def plain_label(text: str) -> str:
 
 def latency_chart(variants: Mapping[str, Mapping[str, Any]]) -> go.Figure:
     """Every repetition of each variant as a point beside its box; the median is the line in the box."""
-    figure = _figure("", "latency of one run (ms)", 380)
+    figure = _figure("", "latency of one run (ms)")
     for index, (label, found) in enumerate(variants.items()):
         figure.add_trace(
             go.Box(
@@ -50,46 +53,33 @@ def latency_chart(variants: Mapping[str, Mapping[str, Any]]) -> go.Figure:
             )
         )
     figure.update_layout(showlegend=False)
-    figure.update_yaxes(rangemode="tozero")
     return figure
 
 
 def memory_chart(variants: Mapping[str, Mapping[str, Any]]) -> go.Figure:
-    """Live bytes after each operator, in order; the peak is named."""
-    figure = _figure("operator, in order of execution", "live memory (MB)", 380)
+    """Live bytes after each operator, in order; the legend names the peak, a mark shows where it is."""
+    figure = _figure("operator, in order of execution", "live memory (MB)")
+    figure.update_layout(legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
     for index, (label, found) in enumerate(variants.items()):
         timeline = found["memory"].get("timeline") or []
         if not timeline:
             continue
         live = [point["live_bytes"] / 1e6 for point in timeline]
-        names = [plain_label(f"{point['op']} {point['name']}") for point in timeline]
+        ops = [point["op"].removeprefix("workbench.") for point in timeline]
+        names = [plain_label(f"{op} {point['name']}") for op, point in zip(ops, timeline, strict=True)]
+        peak = max(range(len(live)), key=live.__getitem__)
+        sizes = [11 if i == peak else 0 for i in range(len(live))]
         colour = _COLOURS[index % len(_COLOURS)]
         figure.add_trace(
             go.Scatter(
-                x=list(range(len(live))),
+                x=list(range(1, len(live) + 1)),
                 y=live,
                 text=names,
-                name=plain_label(label),
-                mode="lines",
-                line={
-                    "shape": "hv",
-                    "color": colour,
-                    "width": 1.5,
-                    "dash": ("solid", "dash", "dot", "dashdot")[index % 4],
-                },
+                name=plain_label(f"{label}: peak {live[peak]:,.2f} MB at {ops[peak]}"),
+                mode="lines+markers",
+                marker={"symbol": "diamond-open", "color": colour, "size": sizes},
+                line={"shape": "hv", "color": colour, "width": 1.5, "dash": _DASHES[index % len(_DASHES)]},
                 hovertemplate="%{text}<br>%{y:,.2f} MB",
             )
         )
-        peak = max(range(len(live)), key=live.__getitem__)
-        figure.add_annotation(
-            x=peak,
-            y=live[peak],
-            text=f"{plain_label(label)}: {live[peak]:,.1f} MB",
-            showarrow=True,
-            arrowhead=2,
-            ax=30,
-            ay=-20 - 16 * index,
-            font={"color": colour, "size": 11},
-        )
-    figure.update_yaxes(rangemode="tozero")
     return figure

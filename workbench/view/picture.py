@@ -148,7 +148,7 @@ def _detail(node: Node, layout: str, layouts: Mapping[str, str]) -> str:
 def _ellipse(dot: graphviz.Digraph, id_: str, value: str, layouts: Mapping[str, str], target: Profile) -> None:
     layout = layouts.get(value, TENSOR)
     look = LOOKS[kind_of(layout, target)]
-    label = f"{_text(_short(value))}\n{layout}"
+    label = _text(f"{_short(value)}  {layout}")
     dot.node(
         id_, label=label, shape="ellipse", fillcolor=look.fill, style=f"filled,{look.border}", tooltip=_text(value)
     )

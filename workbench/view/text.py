@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 _CONTEXT = 3  # equal lines shown round a change
+_NEXT_CONSTANT = re.compile(r"(?<=[\]}]), (?=[a-z0-9]+(?:\[| ))")
 
 
 @dataclass(frozen=True)
@@ -17,6 +19,12 @@ class Line:
     before: str = ""
     after: str = ""
     hidden: int = 0
+
+
+def a_line_each(text: str) -> str:
+    """The text with each constant of its head on a line of its own; the printer writes them all on one."""
+    head, brace, body = text.partition("\n{")
+    return _NEXT_CONSTANT.sub(",\n    ", head) + brace + body
 
 
 def side_by_side(before: str, after: str) -> list[Line]:
