@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.ir import Constant, Edit, Graph, Node, constant, constant_shape, lazy_constant
+from workbench.ir import Constant, DataType, Edit, Graph, Node, constant, constant_shape, lazy_constant
 from workbench.rewrite import Example, Found, NoMatch, Pass, Refusal, Rule
 
 
@@ -30,7 +30,8 @@ def _folded_weight(weight: Constant, factor: np.ndarray, conv: Node) -> Constant
 
     def compute() -> np.ndarray:
         array = weight.numpy()
-        return (array * channel.astype(np.float64)).astype(array.dtype)
+        with np.errstate(over="ignore"):  # the caller refuses what float16 does not hold
+            return (array * channel.astype(np.float64)).astype(array.dtype)
 
     return lazy_constant(compute, weight.dtype, shape)
 
@@ -56,7 +57,11 @@ def match_after_convolution(graph: Graph, norm: Node, options: Pass) -> Found:
         raise NoMatch(f"{norm} divides by a variance that is not positive")
     weight = graph.constants[conv.inputs[1]]
     old_bias = graph.constants[conv.inputs[2]].numpy() if len(conv.inputs) > 2 and conv.inputs[2] else 0.0
-    bias = (np.float64(1) * old_bias * factor + shift).astype(weight.numpy().dtype)
+    with np.errstate(over="ignore"):
+        bias = (old_bias * factor + shift).astype(weight.dtype.numpy())
+    folded_weight = _folded_weight(weight, factor, conv)
+    if weight.dtype == DataType.FLOAT16 and not (np.isfinite(bias).all() and np.isfinite(folded_weight.numpy()).all()):
+        raise NoMatch(f"the weights of {conv} times the factors of {norm} exceed what float16 holds")
 
     weight_name = graph.fresh(f"{conv.inputs[1]}_folded")
     bias_name = graph.fresh(f"{conv.name}_bias_folded", (weight_name,))
@@ -65,7 +70,7 @@ def match_after_convolution(graph: Graph, norm: Node, options: Pass) -> Found:
         remove=(conv.name, norm.name),
         insert=(folded,),
         constants={
-            weight_name: _folded_weight(weight, factor, conv),
+            weight_name: folded_weight,
             bias_name: constant(bias),
         },
     )
@@ -85,7 +90,8 @@ class FoldBatchNorm(Pass):
     without a bias. Computed in double precision, stored in the weights' own.
 
     Must not act in training mode, on weights or statistics that are computed while the model
-    runs, where anything else reads the convolution's result, nor where a variance is not positive.
+    runs, where anything else reads the convolution's result, where a variance is not positive, nor
+    where float16 does not hold a folded weight.
 
     Source: Jacob et al., "Quantization and Training of Neural Networks" (CVPR 2018), 3.2;
     the buddy compiler's plan, "constant folding", third kind.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from workbench.ir import Graph, Node
 from workbench.layout.convert import convert, insert_pair, pending
 from workbench.layout.cost import elements, moved_by
-from workbench.layout.infer import CNN_TO_CNN, TENSOR_TO_CNN, case_of, infer_layouts, is_cnn
+from workbench.layout.infer import CNN_TO_CNN, TENSOR_TO_CNN, case_of, infer_layouts
 from workbench.layout.npu_strategy import restored_operands, restored_outputs, said, wanted, way_to_target
 from workbench.layout.profile import Profile
 from workbench.ops import CannotCarry
@@ -141,5 +141,5 @@ def _visit(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) -
     if node.op == "Transpose" or case != CNN_TO_CNN:
         return
     for value in node.outputs:  # an operator that keeps its order: what it gives is recorded late
-        if value and is_cnn(layouts.get(value, "")) and graph.users(value):
+        if way_to_target(layouts.get(value, ""), target) and graph.users(value):
             yield _inserted(graph, value, f"{node} gives '{value}' as {layouts[value]}", layouts, target)

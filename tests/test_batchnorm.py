@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from passes.fold_batchnorm import FoldBatchNorm
+from passes.fold_batchnorm import FoldBatchNorm, match_after_convolution
 from tests.running import outputs
-from workbench.ir import DataType, Graph, Node, TensorType, constant
+from workbench.ir import DataType, Edit, Graph, Node, TensorType, constant
 from workbench.layout.profile import load_profile
-from workbench.rewrite import run_pass
+from workbench.rewrite import NoMatch, run_pass
 
 
 def network(transposed: bool, groups: int, spatial: int, bias: bool, seed: int, dtype=np.float32) -> Graph:
@@ -76,3 +76,10 @@ def test_a_folded_weight_takes_no_memory_until_it_is_read():
     run_pass(FoldBatchNorm(), graph, load_profile("cuda"))
     weight = graph.constants[graph.nodes[0].inputs[1]]
     assert weight.numpy() is not weight.numpy()
+
+
+def test_weights_that_float16_would_not_hold_are_not_folded():
+    graph = network(False, 1, 2, True, 0, np.float16)
+    graph.apply(Edit(constants={"scale": constant(np.full(3, 60000, np.float16))}))
+    with pytest.raises(NoMatch, match=r"weights of Conv 'conv' times the factors of .* exceed what float16 holds"):
+        match_after_convolution(graph, graph.node("norm"), FoldBatchNorm())

@@ -123,6 +123,8 @@ def test_constants_without_a_reader_go_and_come_back():
         (Edit(insert=(Node("Relu", ("x",), ("z",)),)), "has no name"),
         (Edit(remove=("Relu_a",), insert=(Node("Relu", ("b",), ("a",), name="Relu_a"),)), "would make a cycle"),
         (Edit(replace={"a": "b", "b": "a"}), "is replaced in a circle"),
+        (Edit(constants={"a": constant(np.zeros(2))}), "value 'a' would be made twice, the second time as a constant"),
+        (Edit(constants={"x": constant(np.zeros(2))}), "value 'x' would be made twice, the second time as a constant"),
     ],
 )
 def test_an_edit_that_does_not_fit_is_refused_and_changes_nothing(edit, words):
@@ -237,3 +239,25 @@ def test_edits_are_invertible(data):
         graph.apply(inverses.pop())
         check(graph)
     assert graph_text(graph) == texts.pop()
+
+
+def test_two_outputs_that_one_value_replaces_in_one_edit():
+    graph = from_text("g (float[2] x) => (float[2] y, float[2] z) { a = Relu(x)  y = Identity(a)  z = Identity(a) }")
+    text = to_text(graph)
+    inverse = graph.apply(Edit(remove=("Identity_y", "Identity_z"), replace={"y": "a", "z": "a"}))
+    check(graph)
+    assert [(n.op, n.inputs, n.outputs) for n in graph.nodes] == [
+        ("Relu", ("x",), ("y",)),
+        ("Identity", ("y",), ("z",)),
+    ]
+    graph.apply(inverse)
+    assert to_text(graph) == text
+
+
+def test_a_fresh_name_is_none_that_a_body_uses():
+    graph = from_text(
+        """g (bool c, float[2] x) => (float[2] y) {
+            y = If <then_branch = t () => (float[2] n) { n = Neg(x) }, else_branch = e () => (float[2] a) { a = Abs(x) }> (c)
+        }"""
+    )
+    assert [graph.fresh(base) for base in ("n", "a", "y", "b")] == ["n_1", "a_1", "y_1", "b"]

@@ -281,3 +281,117 @@ def test_every_pair_of_layout_names_has_a_way():
     for first, second in itertools.permutations(["NCHW", "NHWC", "NWHC"], 2):
         assert permuted(first, between(first, second)) == tuple(second)
     assert between("NCHW", "NCHW") == identity(4)
+
+
+# ---- what attacks found ------------------------------------------------------------------
+
+
+def kept_by_strategy(text: str, target: str = "npu", strategy: type = LayoutGreedy):
+    """The graph after the strategy, its outputs compared with those before."""
+    graph = typed(text)
+    inputs = random_inputs(graph)
+    expected = outputs(graph, inputs)
+    run_pass(with_options(strategy, {}), graph, load_profile(target), check_each=True)
+    for name, array in outputs(graph, inputs).items():
+        np.testing.assert_allclose(array, expected[name], rtol=1e-4, atol=1e-4)
+    return graph
+
+
+def test_a_value_that_is_image_and_weight_of_one_convolution():
+    kept_by_strategy(
+        """g (float[2,2,3,3] x) => (float[2,2,1,1] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
+            a = Conv(x, w)
+            y = Conv(a, a)
+        }"""
+    )
+
+
+def test_another_constant_of_the_rewritten_weights_name_is_not_taken_for_it():
+    kept_by_strategy(
+        """g (float[1,2,3,3] x) => (float[1,2,3,3] y)
+        <float[2,2,1,1] w = {1, 2, 3, 4}, float[1,1,2,2] w_hwoi = {9, 9, 9, 9}> {
+            a = Conv(x, w)
+            b = ReduceSum<keepdims=0>(w_hwoi)
+            y = Add(a, b)
+        }"""
+    )
+
+
+def test_two_convolutions_share_a_rewritten_weight():
+    graph = kept_by_strategy(
+        """g (float[1,2,3,3] x) => (float[1,2,3,3] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
+            a = Conv(x, w)
+            y = Conv(a, w)
+        }"""
+    )
+    assert list(graph.constants) == ["w_hwoi"]
+
+
+def test_a_constant_that_is_joined_is_lined_up_without_a_transpose():
+    graph = kept_by_strategy(
+        """g (float[1,2,1,2] x) => (float[1,3,1,2] y)
+        <float[2,2,1,1] w = {1, 2, 3, 4}, float[1,1,1,2] c = {5, 6}> {
+            a = Conv(x, w)
+            y = Concat<axis=1>(a, c)
+        }"""
+    )
+    assert [n.op for n in graph.nodes] == ["Transpose", "workbench.Conv_NHWC_HWOI", "Concat", "Transpose"]
+
+
+def test_a_reduction_of_no_axes_keeps_its_axes():
+    kept_by_strategy(
+        """g (float[1,2,3,4] x) => (float[1,2,3,4] y) <float[2,2,1,1] w = {1, 2, 3, 4}, int64[0] none = {}> {
+            a = Conv(x, w)
+            y = ReduceSum<keepdims=0, noop_with_empty_axes=1>(a, none)
+        }"""
+    )
+
+
+def test_a_slice_of_int32_numbers_keeps_their_type():
+    graph = kept_by_strategy(
+        """g (float[1,2,3,4] x) => (float[1,2,3,2] y) <float[2,2,1,1] w = {1, 2, 3, 4},
+        int32[1] b = {1}, int32[1] e = {3}, int32[1] a = {3}> {
+            c = Conv(x, w)
+            y = Slice(c, b, e, a)
+        }"""
+    )
+    assert graph.nodes[2].op == "Slice"
+    assert graph.nodes[3].op == "Transpose"
+
+
+def test_interpolation_over_three_axes_stays_channels_first():
+    graph = kept_by_strategy(
+        """g (float[1,2,2,2,2] x) => (float[1,2,4,4,4] y)
+        <float[2,2,1,1,1] w = {1, 2, 3, 4}, float[5] s = {1, 1, 2, 2, 2}> {
+            a = Conv(x, w)
+            y = Resize<mode="linear">(a, , s)
+        }"""
+    )
+    assert [n.op for n in graph.nodes][-2:] == ["Transpose", "Resize"]
+
+
+@pytest.mark.parametrize("strategy", [LayoutGreedy, LayoutRecordThenInsert])
+def test_operands_that_are_each_others_transpose(strategy):
+    """Each is at hand as the other: the Transpose between them has a reader still."""
+    kept_by_strategy(
+        """g (float[1,2,2] x) => (float[1,2,2] y) <float[2,2,1] w = {1, 2, 3, 4}> {
+            a = Relu(x)
+            t = Transpose<perm=[0,2,1]>(a)
+            d = Sub(t, a)
+            y = Conv(d, w)
+        }""",
+        strategy=strategy,
+    )
+
+
+def test_an_operator_that_reads_channels_first_and_gives_channels_last():
+    """What it gives has the target's layout already, and needs no pair of transposes."""
+    kept_by_strategy(
+        """g (float[1,2,4,4] x) => (float[1,1,2,4,4] y) <int64[1] last = {4}> {
+            p = MaxPool<kernel_shape=[1,1]>(x)
+            u = Unsqueeze(p, last)
+            t = Transpose<perm=[0,4,1,2,3]>(u)
+            y = MaxPool<kernel_shape=[1,1,1]>(t)
+        }""",
+        strategy=LayoutRecordThenInsert,
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import json
 import os
 import sys
@@ -42,6 +43,9 @@ DONE, FAILED, BAD_INPUT, UNVERIFIED = 0, 1, 2, 3
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; what it prints goes to stdout, an error as one sentence to stderr."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that has no such letter shows its number
+            stream.reconfigure(errors="backslashreplace")
     try:
         chosen = _parser().parse_args(arguments)
         return chosen.run(chosen)
@@ -56,6 +60,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         return DONE
+    except OSError as error:  # the disk is full, no more files may be opened
+        place = "" if error.filename is None else f" ({error.filename})"
+        print(f"workbench: the system refused: {error.strerror or error}{place}", file=sys.stderr)
+        return BAD_INPUT
 
 
 def _one_line(error: Exception) -> str:
@@ -171,7 +179,7 @@ def _options(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def _check_outputs(outputs: Sequence[str | None], inputs: Sequence[str | None]) -> None:
-    """What will be written must not stand in the place of what is read, and must have a folder; told before the work."""
+    """What will be written must not replace what is read, and must have a folder; told before the work."""
     taken = {os.path.realpath(path) for path in inputs if path is not None}
     for path in filter(None, outputs):
         place = os.path.realpath(path)

@@ -42,7 +42,8 @@ def inspect_command(graph: Graph, *, as_json: bool) -> int:
     if as_json:
         print(json.dumps(found.as_dict(), indent=1))
         return DONE
-    print(f"{found.name}: {found.nodes:,} nodes, opset {found.opset}, {found.parameters:,} parameters in {megabytes(found.weight_bytes)}")
+    weights = f"{found.parameters:,} parameters in {megabytes(found.weight_bytes)}"
+    print(f"{found.name}: {found.nodes:,} nodes, opset {found.opset}, {weights}")
     more = f" (and {found.unknown_flops:,} operators of unknown cost)" if found.unknown_flops else ""
     print(f"one run: {found.flops / 1e9:,.3f} GFLOP{more}")
     print(f"transposes: {found.transposes:,}, moving {found.elements_moved:,} elements")
@@ -52,7 +53,8 @@ def inspect_command(graph: Graph, *, as_json: bool) -> int:
             bound = f", run with {value.bound}" if value.bound != value.type else ""
             print(f"{kind} {value.name}: {value.type} {value.layout}{bound}")
     if found.dims:
-        print("dims: " + ", ".join(f"{name}={size}" for name, size in found.dims.items()) + "  (bind others with --dims)")
+        dims = ", ".join(f"{name}={size}" for name, size in found.dims.items())
+        print(f"dims: {dims}  (bind others with --dims)")
     print("operators: " + ", ".join(f"{op} {count:,}" for op, count in found.operators.items()))
     if found.not_native:
         print("left to ONNX Runtime by the torch executor: " + ", ".join(found.not_native))
@@ -163,11 +165,14 @@ def _print_steps(history: History) -> None:
     header = ("#", "step", "rewrites", "nodes", "transposes", "elements moved", "max error", "verdict", "seconds")
     rows = [header, *(_row(index, step) for index, step in enumerate(history.steps))]
     _print_table(rows, left=(1, 7))
+    told = ""
     for step in history.steps:
-        if step.verdict is not None and step.verdict.ok is not True:
+        if step.verdict is not None and step.verdict.ok is not True and step.verdict.sentence != told:
+            told = step.verdict.sentence  # the same reason is told once, at the first step that has it
             print(f"{step.pass_name}: {verdict_word(step.verdict.ok)}: {step.verdict.sentence}")
         if step.broken_by is not None:
-            print(f"{step.pass_name}: rewrite {step.broken_by + 1} of {len(step.rewrites)} broke it: {step.rewrites[step.broken_by].sentence}")
+            which = f"rewrite {step.broken_by + 1} of {len(step.rewrites)}"
+            print(f"{step.pass_name}: {which} broke it: {step.rewrites[step.broken_by].sentence}")
 
 
 def _print_table(rows: Sequence[tuple[str, ...]], left: tuple[int, ...]) -> None:

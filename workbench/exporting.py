@@ -58,7 +58,7 @@ def export_onnx(
     failure leaves what was there. Raises ExportError.
     """
     path = Path(path)
-    if path.is_dir():
+    if os.path.isdir(path):
         raise ExportError(f"{path} is a folder; name a file in it, such as {path / 'model.onnx'}")
     whole = complete(with_fixed_dims(graph, graph.dims) if fix_dims else graph)
     model, weights = without_weights(whole)

@@ -86,6 +86,7 @@ class Verifier:
         self._seed = seed
         self._needs: dict[int, int] = {}  # elements of the inputs -> bytes
         self._given = given
+        self._failure: UserError | None = None
         self._own_worker = worker is None
         self._worker = worker or Worker()
 
@@ -118,14 +119,23 @@ class Verifier:
         return self._run_reference()[1]
 
     def _run_reference(self) -> tuple[Tensors, Tensors]:
-        """Run the original, settling its dims, and keep inputs and outputs."""
+        """Run the original, settling its dims, and keep inputs and outputs, or the error, which may have taken long."""
+        if self._failure is not None:
+            raise self._failure
+        try:
+            self.inputs, self.reference = self._first_run()
+        except CancelledError:
+            raise
+        except UserError as error:
+            self._failure = error
+            raise
+        return self.inputs, self.reference
+
+    def _first_run(self) -> tuple[Tensors, Tensors]:
         if self._inputs is not None:
             self.dims.update(dims_of(self.original, self._inputs))
-            inputs, outputs = self._inputs, self._outputs(self.reference_file, self._inputs, self.dims)
-        else:
-            inputs, outputs = self._run_seeded()
-        self.inputs, self.reference = inputs, outputs
-        return inputs, outputs
+            return self._inputs, self._outputs(self.reference_file, self._inputs, self.dims)
+        return self._run_seeded()
 
     def _run_seeded(self) -> tuple[Tensors, Tensors]:
         good: dict[str, tuple[Tensors, Tensors]] = {}  # the last success, by nothing but its place

@@ -60,6 +60,7 @@ class Graph:
         self._ranks: list[float] = []
         self._producer: dict[str, str] = {}
         self._users: dict[str, dict[str, None]] = {}
+        self._with_bodies: dict[str, None] = {}
         self._sorted: tuple[Node, ...] | None = None
         for rank, node in enumerate(nodes):
             self._link(node, float(rank))
@@ -144,8 +145,8 @@ class Graph:
         return tuple(names)
 
     def fresh(self, base: str, taken: Iterable[str] = ()) -> str:
-        """A name that no value and no node has yet: `base`, `base_1`, ..."""
-        taken = set(taken)
+        """A name that no value and no node has yet, in bodies neither: `base`, `base_1`, ..."""
+        taken = set(taken).union(*(self._nodes[node].inner_values for node in self._with_bodies))
         name, count = base, 0
         while name in taken or name in self._nodes or self.has_value(name):
             count += 1
@@ -206,8 +207,8 @@ class Graph:
             for node in gone.values():
                 self._link(node, ranks_before[node.name])
             raise EditError(f"the edit would make a cycle through {next(iter(come.values()))}")
-        self._set(self._constants, edit.constants)
-        self._set(self._types, edit.types)
+        _update(self._constants, edit.constants)
+        _update(self._types, edit.types)
         self._drop_unused(touched)
         return Edit(
             remove=tuple(come),
@@ -230,20 +231,20 @@ class Graph:
             if node.name in come or (node.name in self._nodes and node.name not in gone):
                 raise EditError(f"there is a node '{node.name}' already")
             come[node.name] = node
+        renamed: dict[str, str] = {}
         for old, new in _followed(edit.replace).items():
-            self._replace_value(old, new, gone, come)
+            renamed[new] = self._replace_value(old, renamed.get(new, new), gone, come)
         return gone, come
 
-    def _replace_value(self, old: str, new: str, gone: dict[str, Node], come: dict[str, Node]) -> None:
+    def _replace_value(self, old: str, new: str, gone: dict[str, Node], come: dict[str, Node]) -> str:
+        """Give readers of `old` the value `new`, and return the name that this goes by from now on."""
         if old in self.outputs:
-            new_maker = next((n for n in come.values() if new in n.outputs), None)
-            if new_maker is None:
-                maker_name = self._producer.get(new)
-                new_maker = self._nodes[maker_name] if maker_name and maker_name not in gone else None
+            stays = self.producer(new) if self._producer.get(new) not in gone else None
+            new_maker = next((n for n in come.values() if new in n.outputs), stays)
             if new_maker is None or new in self.outputs:
                 identity = Node("Identity", (new,), (old,), name=self.fresh(f"{old}_is", come))
                 come[identity.name] = identity
-                return
+                return new
             renamed = new_maker.replace(outputs=tuple(old if v == new else v for v in new_maker.outputs))
             self._stage(renamed, gone, come)
             old, new = new, old
@@ -253,6 +254,7 @@ class Graph:
             changed = node.with_values_renamed({old: new})
             if changed is not node:
                 self._stage(changed, gone, come)
+        return new
 
     def _stage(self, node: Node, gone: dict[str, Node], come: dict[str, Node]) -> None:
         if node.name not in come:
@@ -269,6 +271,9 @@ class Graph:
                     raise EditError(f"value '{value}' would be made twice, the second time by {node}")
                 appeared.add(value)
         new_constants = {v for v, tensor in edit.constants.items() if tensor is not None}
+        for value in new_constants:
+            if value in appeared or value in self.inputs or (value in self._producer and value not in vanished):
+                raise EditError(f"value '{value}' would be made twice, the second time as a constant")
         for node in come.values():
             for value in node.uses:
                 if value in appeared or value in new_constants:
@@ -283,6 +288,8 @@ class Graph:
 
     def _link(self, node: Node, rank: float) -> None:
         self._nodes[node.name] = node
+        if node.bodies:
+            self._with_bodies[node.name] = None
         self._rank[node.name] = rank
         insort(self._ranks, rank)
         for value in filter(None, node.outputs):
@@ -293,6 +300,7 @@ class Graph:
 
     def _unlink(self, node: Node) -> None:
         del self._nodes[node.name]
+        self._with_bodies.pop(node.name, None)
         self._ranks.pop(bisect_left(self._ranks, self._rank.pop(node.name)))
         for value in filter(None, node.outputs):
             del self._producer[value]
@@ -359,18 +367,9 @@ class Graph:
         self._ranks = sorted(self._rank.values())
         self._sorted = None
 
-    @staticmethod
-    def _set(table: dict, changes: Mapping) -> None:
-        for key, value in changes.items():
-            if value is None:
-                table.pop(key, None)
-            else:
-                table[key] = value
-
     def _drop_unused(self, values: Iterable[str]) -> None:
         for value in values:
-            read = value in self._users or value in self.outputs
-            if not read:
+            if value not in self._users and value not in self.outputs:
                 self._constants.pop(value, None)
             if value not in self._producer and value not in self.inputs:
                 self._types.pop(value, None)
@@ -388,6 +387,12 @@ def _followed(replace: Mapping[str, str]) -> dict[str, str]:
             new = replace[new]
         resolved[old] = new
     return resolved
+
+
+def _update(table: dict, changes: Mapping) -> None:
+    table.update(changes)
+    for key in [key for key, value in changes.items() if value is None]:
+        del table[key]
 
 
 def _restoring(before: Mapping, after: Mapping) -> dict:

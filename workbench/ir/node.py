@@ -78,6 +78,12 @@ class Node:
             names.update(dict.fromkeys(body.captured))
         return tuple(names)
 
+    @cached_property
+    def inner_values(self) -> frozenset[str]:
+        """Names that values of the bodies have, at any depth; ONNX wants them unlike those outside."""
+        own = {value for body in self.bodies.values() for value in body.values()}
+        return frozenset(own.union(*(n.inner_values for body in self.bodies.values() for n in body.nodes if n.bodies)))
+
     def replace(self, **changes: Any) -> Node:
         return dataclasses.replace(self, **changes)
 

@@ -186,7 +186,10 @@ def _to_graph(graph: Graph, outside: Mapping[str, onnx_ir.Value]) -> onnx_ir.Gra
         if tensor is None:
             continue
         values[name] = onnx_ir.Value(
-            name=name, type=onnx_ir.TensorType(tensor.dtype), shape=onnx_ir.Shape(constant_shape(tensor)), const_value=tensor
+            name=name,
+            type=onnx_ir.TensorType(tensor.dtype),
+            shape=onnx_ir.Shape(constant_shape(tensor)),
+            const_value=tensor,
         )
         initializers.append(values[name])
     nodes = []

@@ -44,19 +44,23 @@ class WireError(ValueError):
     """The bytes are not protobuf."""
 
 
+class TooDeepError(WireError):
+    """Messages are nested deeper than protobuf reads."""
+
+
 def read_model(data: memoryview) -> onnx.ModelProto:
     """The model in `data`, its large tensors external at THIS_FILE. Raises WireError."""
     model = onnx.ModelProto()
     try:
         model.ParseFromString(bytes(_stripped(data, 0, len(data), "Model", 0)))
     except DecodeError as error:
-        raise WireError(str(error)) from error
+        raise (TooDeepError if "MaxDepth" in str(error) else WireError)(str(error)) from error
     return model
 
 
 def _stripped(data: memoryview, start: int, end: int, message: str, depth: int) -> bytearray:
     if depth > MAX_DEPTH:
-        raise WireError("messages are nested too deep")
+        raise TooDeepError("messages are nested too deep")
     out = bytearray()
     for field, wire_type, at, value, after in _fields(data, start, end):
         inner = _NESTED[message].get(field)

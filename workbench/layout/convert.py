@@ -89,7 +89,8 @@ def convert(graph: Graph, node: Node, perm: Permutation, layout: str, target: Pr
         outputs=tuple(outputs),
         attributes=node.attributes if carried.attributes is None else carried.attributes,
     )
-    dead = _orphaned(graph, node, [node.inputs[i] for i in carried.inputs], perm)
+    read = {value for reader in (*work.transposes, changed) for value in reader.uses}
+    dead = _orphaned(graph, node, [v for i in carried.inputs if (v := node.inputs[i]) not in read], perm)
     edit = Edit(
         remove=(node.name, *dead),
         insert=(*work.transposes, changed, *restoring),
@@ -165,7 +166,10 @@ class _Work:
         if value in self._permuted:
             return self._permuted[value]
         found = at_hand(self.graph, value, perm)
-        if found is not None:
+        tensor = self.graph.constant(value)
+        if tensor is not None:
+            found = self.constant(value, _permuted_constant(tensor, perm))
+        elif found is not None:
             self.found[value] = None
         else:
             found = self.name(f"{value}_{self.layout.lower()}")
@@ -191,12 +195,21 @@ class _Work:
             result = self.name(f"{value}_{layout.lower()}")
             self.transposes.append(self.transpose(value, result, perm, f"to_{layout.lower()}_{value}"))
             return result, f"weight {WEIGHT_AXES} to {layout} while the model runs"
+        rewritten = _permuted_constant(tensor, perm)
         existing = f"{value}_{layout.lower()}"
-        if self.graph.constant(existing) is not None:
+        if _same_numbers(self.graph.constant(existing), rewritten):  # a model may have another of that name
             return existing, f"weight {WEIGHT_AXES} to {layout} once, shared"
         name = self.name(existing)
-        shape = permuted(constant_shape(tensor), perm)
-        self.constants[name] = lazy_constant(
-            lambda: np.ascontiguousarray(tensor.numpy().transpose(perm)), tensor.dtype, shape
-        )
+        self.constants[name] = rewritten
         return name, f"weight {WEIGHT_AXES} to {layout} once, here"
+
+
+def _permuted_constant(tensor: Constant, perm: Permutation) -> Constant:
+    shape = permuted(constant_shape(tensor), perm)
+    return lazy_constant(lambda: np.ascontiguousarray(tensor.numpy().transpose(perm)), tensor.dtype, shape)
+
+
+def _same_numbers(first: Constant | None, second: Constant) -> bool:
+    if first is None or first.dtype != second.dtype or constant_shape(first) != constant_shape(second):
+        return False
+    return np.array_equal(first.numpy(), second.numpy())

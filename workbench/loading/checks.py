@@ -15,6 +15,7 @@ from workbench.ops.channels_last import DOMAIN
 from workbench.ops.npu import is_own
 
 OLDEST_OPSET = 7
+MOST_NODES = 1_000_000  # of a function and all that it calls; shape inference walks every one
 SCHEMA_DOMAINS = ("ai.onnx.ml", "ai.onnx.preview.training")
 
 
@@ -32,9 +33,12 @@ def check_model(model: ModelProto) -> None:
     if model.graph.sparse_initializer:
         raise LoadError("the model has sparse weights, which cannot be opened; store them as dense ones")
     _check_graph(model.graph, model.graph.name, [i.name for i in model.graph.input], set())
+    table = {(f.domain, f.name): f for f in model.functions}
+    sizes: dict[tuple[str, str], int] = {}
     for function in model.functions:
         _check_graph(function, function.name, list(function.input), set())
-        _check_recursion(function, {(f.domain, f.name): f for f in model.functions}, ())
+        if _unfolded(function, table, (), sizes) > MOST_NODES:
+            raise LoadError(f"function '{function.name}' unfolds into more than {MOST_NODES:,} nodes")
 
 
 def _broken_text(message: Message) -> bytes | None:
@@ -141,14 +145,15 @@ def _captured(body: GraphProto) -> Iterator[str]:
     yield from (o.name for o in body.output if o.name not in own)
 
 
-def _check_recursion(function: onnx.FunctionProto, table: Mapping, above: tuple) -> None:
+def _unfolded(function: onnx.FunctionProto, table: Mapping, above: tuple, sizes: dict[tuple[str, str], int]) -> int:
+    """How many nodes a call stands for, those of the functions that it calls counted in; `sizes` remembers."""
     key = (function.domain, function.name)
     if key in above:
         raise LoadError(f"function '{function.name}' calls itself, so it has no end")
-    for node in function.node:
-        called = table.get((node.domain, node.op_type))
-        if called is not None:
-            _check_recursion(called, table, (*above, key))
+    if key not in sizes:
+        called = [table.get((node.domain, node.op_type)) for node in _nodes(function)]
+        sizes[key] = sum(1 if f is None else _unfolded(f, table, (*above, key), sizes) for f in called)
+    return sizes[key]
 
 
 def unknown_operators(model: ModelProto) -> list[str]:
@@ -218,7 +223,7 @@ def check_types(model: ModelProto) -> None:
             output.type.tensor_type.ClearField("shape")
     try:
         onnx.shape_inference.infer_shapes(bare, check_type=True, strict_mode=True)
-    except onnx.shape_inference.InferenceError as error:
+    except (onnx.shape_inference.InferenceError, ValueError) as error:  # ValueError: a type that says nothing
         raise LoadError(f"the graph is ill-typed: {_reason(error)}") from None
 
 

@@ -78,6 +78,8 @@ def bind_dims(graph: Graph, dims: Mapping[str, int] | None = None) -> dict[str, 
             raise LoadError(f"the model has no dimension '{name}'; {listed}")
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise LoadError(f"dimension '{name}' must be a whole number of at least 1, not {value!r}")
+        if value >= 2**63:
+            raise LoadError(f"dimension '{name}' must be below 2^63, not {value}")
     bound = {name: _sensible(graph, name) for name in known}
     return {**bound, **(dims or {})}
 

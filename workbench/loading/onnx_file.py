@@ -12,7 +12,7 @@ from onnx import ModelProto, TensorProto, parser
 
 from workbench.ir import Graph
 from workbench.ir.proto import from_model
-from workbench.ir.wire import LARGE, WireError, read_model
+from workbench.ir.wire import LARGE, TooDeepError, WireError, read_model
 from workbench.loading.checks import check_model, check_types, every_graph, every_tensor, unknown_operators
 from workbench.loading.dims import bind_dims, name_unknown_dims
 from workbench.loading.errors import LoadError
@@ -28,6 +28,8 @@ def load_onnx(path: Path, dims: Mapping[str, int] | None = None) -> Graph:
     data = mapped(path)
     try:
         model = read_model(data)
+    except TooDeepError:
+        raise LoadError("its bodies are nested deeper than ONNX's own readers go, so nothing could run it") from None
     except WireError:
         raise LoadError("the file is not ONNX, or it was cut off; export or copy it again") from None
     return to_graph(model, Files(path.parent, data), dims)

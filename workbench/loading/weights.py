@@ -64,6 +64,8 @@ class Files:
     def _path(self, location: str, weight: str) -> Path:
         if self._folder is None:
             raise LoadError(f"the numbers of '{weight}' are not in this text; open the .onnx file instead")
+        if "\0" in location:
+            raise LoadError(f"the external data of weight '{weight}' is at {location!r}, which is no name of a file")
         folder = self._folder.resolve()
         path = folder / location
         inside = location and not Path(location).is_absolute() and ".." not in Path(location.replace("\\", "/")).parts

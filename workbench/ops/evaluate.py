@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     import torch
 
 
-_PLAIN = frozenset(
-    np.dtype(name) for name in "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()
+_PLAIN_NAMES = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64"),
 )
+_PLAIN = frozenset(np.dtype(name) for name in _PLAIN_NAMES)
 
 
 class CannotEvaluate(ValueError):

@@ -156,7 +156,7 @@ def _int64(values: list[int]) -> Constant:
 def _carry_reduce(graph: Graph, node: Node, perm: Permutation) -> Carried:
     axes = _constant_numbers(graph, node, 1)
     rank, place = len(perm), inverse(perm)
-    if axes is None and node.attr("noop_with_empty_axes", 0):
+    if not axes and node.attr("noop_with_empty_axes", 0):
         return Carried((0,), (perm,))
     reduced = {a % rank for a in axes} if axes else set(range(rank))
     constants = {1: _int64(sorted(place[a] for a in reduced))} if axes else {}
@@ -203,14 +203,10 @@ def _carry_pad(graph: Graph, node: Node, perm: Permutation) -> Carried:
 def _carry_slice(graph: Graph, node: Node, perm: Permutation) -> Carried:
     axes = _constant_numbers(graph, node, 3)
     if axes is None:
-        starts = graph.shape(node.inputs[1])
-        if not starts or not isinstance(starts[0], int):
-            raise CannotCarry(f"{node} names no axes, and their number is not known")
-        axes = list(range(starts[0]))
-    if len(node.inputs) <= 3 or not node.inputs[3]:
         raise CannotCarry(f"{node} names no axes")
     place = inverse(perm)
-    return Carried((0,), (perm,), constants={3: _int64([place[a % len(perm)] for a in axes])})
+    moved = np.array([place[a % len(perm)] for a in axes], graph.constants[node.inputs[3]].dtype.numpy())
+    return Carried((0,), (perm,), constants={3: constant(moved)})  # of the type of starts and ends
 
 
 def _carry_transpose(graph: Graph, node: Node, perm: Permutation) -> Carried:
@@ -223,6 +219,8 @@ def _carry_transpose(graph: Graph, node: Node, perm: Permutation) -> Carried:
 def _carry_resize(graph: Graph, node: Node, perm: Permutation) -> Carried:
     if node.attr("axes") is not None:
         raise CannotCarry(f"{node} resizes named axes")
+    if len(perm) == 5 and node.attr("mode", "nearest") != "nearest":
+        raise CannotCarry(f"{node} interpolates over three axes, which ONNX Runtime does only with channels first")
     constants = {}
     for index in (1, 2, 3):
         if index >= len(node.inputs) or not node.inputs[index]:

@@ -7,6 +7,7 @@ computations are carried out first, and their results stand as constants.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -159,6 +160,17 @@ def _shape_of(node: NodeProto, types: Mapping[str, ValueInfoProto]) -> np.ndarra
     return np.array(shape, dtype=np.int64)[slice(span.get("start", 0), span.get("end"))]
 
 
+def _enlarges(node: NodeProto, known: Mapping[str, np.ndarray]) -> bool:
+    """Would the result have far more numbers than the inputs have? It may not even fit the memory."""
+    numbers = [known[value] for value in node.input if value]
+    if node.op_type == "Range":
+        start, limit, delta = (float(n.reshape(-1)[0]) for n in numbers)
+        return delta == 0 or (limit - start) / delta > SMALL
+    if node.op_type in ("ConstantOfShape", "Expand", "Tile"):
+        return math.prod(map(int, numbers[-1].reshape(-1))) > SMALL
+    return False
+
+
 def _computed(node: NodeProto, known: Mapping[str, np.ndarray], model: ModelProto) -> np.ndarray | None:
     if any(value and value not in known for value in node.input):
         return None
@@ -169,6 +181,8 @@ def _computed(node: NodeProto, known: Mapping[str, np.ndarray], model: ModelProt
     outputs = [helper.make_empty_tensor_value_info(node.output[0])]
     alone = helper.make_model(helper.make_graph([node], "one", inputs, outputs), opset_imports=model.opset_import)
     try:
+        if _enlarges(node, known):
+            return None
         result = list(ReferenceEvaluator(alone).run(None, {name: known[name] for name in names}))
     except (ValueError, IndexError, TypeError, RuntimeError, NotImplementedError):
         return None  # a type that stays open; the runtime will say what is wrong with the numbers

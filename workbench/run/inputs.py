@@ -19,6 +19,7 @@ Tensors = dict[str, np.ndarray]
 MOSTLY = 0.9  # share of ones in a seeded mask
 SAMPLE_RATE = 16000
 SAMPLE_RATE_NAMES = ("sr", "sample_rate", "sampling_rate", "samplerate")
+MOST_AXES = 64  # of an array in numpy 2
 SMALL = 10  # a whole number of which nothing is known is drawn below this
 SENTENCE = "The quick brown fox jumps over the lazy dog."
 
@@ -78,6 +79,8 @@ def input_shape(graph: Graph, value: str, bound: Mapping[str, int]) -> tuple[int
         )
     if found.shape is None:
         raise InputError(f"Input '{value}' has no known rank; give its values as an .npz file.")
+    if len(found.shape) > MOST_AXES:
+        raise InputError(f"Input '{value}' has {len(found.shape)} axes; at most {MOST_AXES} can be run.")
     shape = []
     for axis, dim in enumerate(found.shape):
         name = dim_name(value, axis, dim)

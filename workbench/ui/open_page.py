@@ -86,7 +86,7 @@ def _describe(opened: Opened) -> None:
         target = load_profile("cuda")
         legend(target, marks=False)
         loaded = moment_of_loaded(opened)
-        height = 460 - (130 if opened.graph.dims else 0) - 60 * len(opened.graph.warnings)
+        height = 520 - (120 if opened.graph.dims else 0) - 60 * len(opened.graph.warnings)
         picture("loaded", opened.title, draw(opened.graph, loaded.layouts[0], target), max(height, 240))
     with operators:
         if summary.not_native:
@@ -113,14 +113,14 @@ def _dims_form(opened: Opened) -> None:
     """Fields for the symbolic dims; they belong to this model alone."""
     with st.form("dims_form"):
         st.caption("Symbolic dims: values for running and measuring. The exported file keeps them symbolic.")
-        columns = st.columns(4)
+        *columns, press = st.columns(5, vertical_alignment="bottom")
         values = {}
         for index, (name, size) in enumerate(opened.graph.dims.items()):
-            field = columns[index % 4].number_input(
+            field = columns[index % len(columns)].number_input(
                 plain(name), value=size, min_value=1, step=1, key=f"dim_{opened.number}_{name}"
             )
             values[name] = int(field)
-        if st.form_submit_button("Bind") and values != dict(opened.graph.dims):
+        if press.form_submit_button("Bind") and values != dict(opened.graph.dims):
             source = opened.graph.source or opened.path
             if _opening(lambda: open_model(source, opened.title, values, opened.folder, opened.path)):
                 st.rerun()

@@ -20,6 +20,7 @@ GRAPH = "Graph"
 VIEWS = (GRAPH, "Rewrites", "Text")
 _SHOWN_CHARACTERS = 100_000  # of a text form; the whole of it can be downloaded
 _SHOWN_LINES = 1_500
+_WIDTHS = "<colgroup><col style='width:1.6rem'><col><col style='width:1.6rem'><col></colgroup>"
 
 
 def show_graphs(moment: Moment, target: Profile, focus: Iterable[str], height: int) -> None:
@@ -80,9 +81,11 @@ def show_texts(moment: Moment, height: int) -> None:
             st.code(text[:_SHOWN_CHARACTERS], language=None)
         return
     lines = moment.lines
-    words.caption(_cut("Before at the left, after at the right; changed lines", len(lines), _SHOWN_LINES, "lines"))
+    about = "Before at the left, after at the right; changed lines and what stands round them"
+    words.caption(_cut(about, len(lines), _SHOWN_LINES, "lines"))
     with pane("text", height - 16):
-        st.html(f'<table class="wb-text">{"".join(_table_row(line) for line in lines[:_SHOWN_LINES])}</table>')
+        rows = "".join(_table_row(line) for line in lines[:_SHOWN_LINES])
+        st.html(f'<table class="wb-text">{_WIDTHS}{rows}</table>')
 
 
 def _cut(words: str, size: int, most: int, unit: str) -> str:

@@ -38,7 +38,7 @@ _STYLE = """<style>
 [class*="st-key-card_"] p {line-height: 1.35;}
 .wb-text {font: 0.75rem/1.5 monospace; width: 100%; border-collapse: collapse; table-layout: fixed;}
 .wb-text td {white-space: pre-wrap; overflow-wrap: anywhere; vertical-align: top; padding: 0 0.4rem;}
-.wb-text td.mark {width: 1.6rem; text-align: center; font-weight: 700;}
+.wb-text td.mark {padding: 0; text-align: center; font-weight: 700;}
 .wb-text td.rest {color: #808080; text-align: center;}
 </style>"""
 

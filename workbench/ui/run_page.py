@@ -16,6 +16,7 @@ from workbench.ui.work import Report, forget_cancel, run_with_progress, was_canc
 from workbench.view.charts import latency_chart, memory_chart
 
 _ORIGINAL = "as loaded"
+_SHOWN_REASONS = 5  # why nodes were left to ONNX Runtime
 
 
 def run_page() -> None:
@@ -36,6 +37,8 @@ def run_page() -> None:
         st.info("The measurement was cancelled; what was measured before stays.", icon=":material/block:")
         forget_cancel("measure")
     if opened.measured:
+        if opened.measured_spec != opened.spec:
+            st.caption("Measured before the passes were changed; measure again for the steps as they are now.")
         _results(opened.measured)
     else:
         st.caption("Nothing is measured yet.")
@@ -93,6 +96,7 @@ def _form(opened: Opened, found: list[dict[str, Any]]) -> None:
 
     try:
         opened.measured = run_with_progress("Measuring", work, worker(), "measure")
+        opened.measured_spec = opened.spec
     except UserError as error:
         show_error(error)
 
@@ -118,11 +122,12 @@ def _results(found: Mapping[str, Any]) -> None:
     for label, variant in variants.items():
         if label != first:
             st.markdown(f"**{plain(label)}** is {plain(speed_words(variant))} **{plain(first)}**.")
-    for note in found["notes"]:
-        st.caption(plain(note))
+    if found["notes"]:
+        st.caption(plain(" ".join(found["notes"])))
     rows = [_row(label, variant) for label, variant in variants.items()]
     st.dataframe(rows, hide_index=True, row_height=26, column_config=_COLUMNS)
-    left, right = st.columns(2)
+    charts, operators = st.tabs(["Latency and memory", "Operators by time"])
+    left, right = charts.columns(2)
     with left:
         st.caption("Latency: every repetition, quartiles and median")
         st.plotly_chart(latency_chart(variants), key="latency")
@@ -132,7 +137,8 @@ def _results(found: Mapping[str, Any]) -> None:
             st.plotly_chart(memory_chart(variants), key="memory")
         else:
             st.caption("This backend gives the peak only, not the memory of each operator.")
-    _operators(variants)
+    with operators:
+        _operators(variants)
     machine = found["machine"]
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     st.caption(
@@ -140,10 +146,6 @@ def _results(found: Mapping[str, Any]) -> None:
             f"{machine['device_name']}, {machine['threads']} threads; {versions}; {found['dtype']}, {found['backend']}"
         )
     )
-    for label, variant in variants.items():
-        if variant["fallbacks"]:
-            words = "; ".join(f"{op}: {why}" for op, why in variant["fallbacks"].items())
-            st.info(plain(f"{label}: left to ONNX Runtime: {words}"))
 
 
 _COLUMNS = {
@@ -176,7 +178,7 @@ def speed_words(variant: Mapping[str, Any]) -> str:
     """ "1.19x faster (95 % between 1.15x and 1.22x) than"; a ratio is of medians, this variant's to the first's."""
     ratio, low, high = variant["ratio"], variant["ratio_low"], variant["ratio_high"]
     if low <= 1 <= high:
-        return f"about as fast (ratio {ratio:.2f}, 95 % between {low:.2f} and {high:.2f}) as"
+        return f"not clearly faster or slower (ratio {ratio:.2f}, 95 % between {low:.2f} and {high:.2f}) than"
     if ratio < 1:
         return f"{1 / ratio:.2f}x faster (95 % between {1 / high:.2f}x and {1 / low:.2f}x) than"
     return f"{ratio:.2f}x slower (95 % between {low:.2f}x and {high:.2f}x) than"
@@ -186,6 +188,10 @@ def _operators(variants: Mapping[str, Any]) -> None:
     st.caption("Operators by time, in a run of its own that times each")
     tabs = st.tabs([plain(label) for label in variants])
     for tab, variant in zip(tabs, variants.values(), strict=True):
+        if variant["fallbacks"]:
+            reasons = "; ".join(f"{node}: {why}" for node, why in list(variant["fallbacks"].items())[:_SHOWN_REASONS])
+            words = f"{len(variant['fallbacks']):,} nodes were left to ONNX Runtime: {reasons}"
+            tab.caption(plain(words + (" ..." if len(variant["fallbacks"]) > _SHOWN_REASONS else "")))
         total = sum(op["time_ms"] for op in variant["operators"]) or 1.0
         ranked = sorted(variant["operators"], key=lambda op: -op["time_ms"])
         rows = [

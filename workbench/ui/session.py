@@ -64,6 +64,7 @@ class Opened:
     history: History | None = None
     spec: Spec | None = None
     measured: dict[str, Any] = field(default_factory=dict)
+    measured_spec: Spec | None = None
     folder: tempfile.TemporaryDirectory[str] | None = None
     number: int = field(default_factory=lambda: next(_NUMBERS))
     moments: Moments = field(default_factory=OrderedDict)

@@ -76,8 +76,8 @@ def _watch(
     with place.container(border=True):
         left, right = st.columns([6, 1], vertical_alignment="center")
         right.button("Cancel", key=f"cancel_{key}", on_click=_note_cancel, args=(key,))
-        bar = left.progress(0.0, text=f"{title}: waiting for its turn")
-    shown: tuple[str, float | None] = ("", None)
+        shown: tuple[str, float | None] = ("waiting for its turn", None)
+        bar = left.progress(0.0, text=f"{title}: {shown[0]}")
     started = time.monotonic()
     try:
         while thread.is_alive():

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 _COLOURS = ("#5B7DB1", "#C08A3E", "#6A9A6A", "#9A6AA0", "#4C9DA0", "#A85C5C", "#777777", "#B59B3A")
 _DASHES = ("solid", "dash", "dot", "dashdot")
 _GREY = "#808080"  # legible on a light and on a dark page
-_HEIGHT = 300  # pixels
+_HEIGHT = 270  # pixels
 
 
 def _figure(x: str, y: str) -> go.Figure:

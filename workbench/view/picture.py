@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import graphviz
 
 from workbench.ir import Graph, Node
-from workbench.layout.cost import bound_shape
+from workbench.layout.cost import bound_shape, count
 from workbench.layout.infer import TENSOR, is_cnn
 from workbench.layout.profile import Profile
 from workbench.view.diff import Diff
 
-MOST_BOXES = 120  # more than this is neither quick to place nor legible in a static picture
+MOST_BOXES = 60  # more than this is neither quick to place nor legible in a static picture
 SMALL = 24  # a graph of so many boxes is drawn whole
 _CONTEXT = 3  # boxes drawn before the first that the picture is about
 _LABEL = 34  # characters of a name that are shown
@@ -141,6 +141,8 @@ def _box(dot: graphviz.Digraph, id_: str, node: Node, layouts: Mapping[str, str]
 def _detail(node: Node, layout: str, layouts: Mapping[str, str]) -> str:
     if node.op == "Transpose":
         return f"{layout}  perm {list(node.attr('perm', ()))}"
+    if node.bodies:
+        return f"{layout}  with {sum(count(body).nodes for body in node.bodies.values()):,} nodes inside"
     weights = next((layouts[v] for v in node.inputs[1:2] if layouts.get(v, "")[:1] in ("O", "I", "H")), "")
     return f"{layout}  weights {weights}" if weights else layout
 
@@ -160,10 +162,12 @@ def _stub(dot: graphviz.Digraph, id_: str, node: Node) -> None:
 
 
 def _shape(graph: Graph, value: str) -> str:
-    """The value's shape as an edge says it, symbolic dims bound: "1x3x224x224"."""
+    """The value's shape as an edge says it, symbolic dims bound: "1x3x224x224"; "?" is what is not known."""
     type_ = graph.tensor_type(value)
     shape = bound_shape(graph, value) or (None if type_ is None else type_.shape)
-    return " " + _text(_short("x".join("?" if d is None else str(d) for d in shape))) if shape else ""
+    if not shape:
+        return ""
+    return " " + "x".join(str(d if isinstance(d, int) else graph.dims.get(str(d), "?")) for d in shape)
 
 
 def _short(name: str) -> str:

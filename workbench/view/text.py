@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 _CONTEXT = 3  # equal lines shown round a change
+_NODE = re.compile(r"\s*\[([^\]]+)\]")
 _NEXT_CONSTANT = re.compile(r"(?<=[\]}]), (?=[a-z0-9]+(?:\[| ))")
 
 
@@ -24,13 +25,13 @@ class Line:
 def a_line_each(text: str) -> str:
     """The text with each constant of its head on a line of its own; the printer writes them all on one."""
     head, brace, body = text.partition("\n{")
-    return _NEXT_CONSTANT.sub(",\n    ", head) + brace + body
+    return _NEXT_CONSTANT.sub(",\n    ", head) + brace + body if brace else text
 
 
 def side_by_side(before: str, after: str) -> list[Line]:
     """The rows of both texts, long equal stretches left out.
 
-    Lines that define the same value are one changed line; difflib finds the equal ones.
+    Lines of the same node are one changed line; difflib finds the equal ones.
     """
     a, b = before.splitlines(), after.splitlines()
     found: list[Line] = []
@@ -55,7 +56,7 @@ def _equal(lines: list[str], first: bool, last: bool) -> Iterator[Line]:
 
 
 def _paired(removed: list[str], added: list[str]) -> Iterator[Line]:
-    """Lines of one changed stretch, in the order of both; those that define the same value meet."""
+    """Lines of one changed stretch, in the order of both; those of the same node meet."""
     places = {_defined(line): index for index, line in enumerate(added)}
     done = 0
     for line in removed:
@@ -70,5 +71,6 @@ def _paired(removed: list[str], added: list[str]) -> Iterator[Line]:
 
 
 def _defined(line: str) -> str:
-    """What stands left of the equals sign."""
-    return line.partition("=")[0].strip()
+    """The node's name in brackets, or what stands left of the equals sign: the constant's name and type."""
+    named = _NODE.match(line)
+    return named[1] if named else line.partition("=")[0].strip()

@@ -1,0 +1,65 @@
+"""Write docs/screenshots/*.png from the running app: `python docs/make_screenshots.py`. Needs a Chromium."""
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+
+def main() -> None:
+    """The pages in the order of the data, on the first sample; then the NPU document's figure."""
+    from tests.browser import SCREEN, chromium, running_app, settle
+
+    folder = HERE / "screenshots"
+    folder.mkdir(exist_ok=True)
+    with running_app() as (address, _), chromium() as browser:
+        if browser is None:
+            sys.exit("There is no Chromium here: install one, or run `playwright install chromium`.")
+        page = browser.new_context(viewport=SCREEN, color_scheme="light").new_page()
+        page.goto(address)
+        settle(page)
+
+        def click(place) -> None:
+            place.click()
+            settle(page)
+
+        def shot(name: str) -> None:
+            page.mouse.move(SCREEN["width"] - 5, SCREEN["height"] - 5)
+            page.wait_for_timeout(1500)  # pictures are placed and charts drawn after the script has ended
+            page.screenshot(path=folder / f"{name}.png")
+
+        def link(name: str):
+            return page.get_by_role("link", name=name, exact=True)
+
+        def view(name: str):
+            return page.locator(".st-key-view").get_by_text(name)
+
+        greedy = page.locator(".st-key-strategy").get_by_text("greedy", exact=True)
+        shot("open")
+        click(link("Optimize"))
+        click(greedy)
+        shot("optimize")
+        click(view("Rewrites"))
+        shot("rewrites")
+        click(view("Text"))
+        shot("text")
+        click(view("Graph"))
+        click(link("Run"))
+        page.get_by_label("Repetitions").fill("100")
+        click(page.get_by_role("button", name="Measure"))
+        page.locator(".js-plotly-plot").nth(1).wait_for()
+        shot("run")
+        click(link("Export"))
+        click(page.get_by_role("button", name="Prepare the file"))
+        shot("export")
+        click(link("Open"))
+        click(page.locator(".st-key-sample_npu_reshape_add button"))
+        click(link("Optimize"))
+        page.locator(".st-key-target input").click()
+        click(page.get_by_role("option", name="npu"))
+        shot("npu_figure")
+
+
+if __name__ == "__main__":
+    main()

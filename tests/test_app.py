@@ -1,0 +1,506 @@
+"""The app's pages without a browser: every sample, pass, strategy and profile; what goes wrong is a sentence."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import passes as library
+from tests.conftest import CORPUS
+from workbench.ir import from_text, graph_text
+from workbench.layout.infer import infer_layouts
+from workbench.layout.profile import load_profile, profile_names
+from workbench.loading import load_model
+from workbench.loading.samples import samples
+from workbench.run.client import Worker
+from workbench.run.inputs import seed_inputs
+from workbench.ui import run_page, session
+from workbench.ui.session import Opened, Spec, history_of, open_uploads
+from workbench.verification import Verifier
+from workbench.view.diff import diff
+from workbench.view.picture import MOST_BOXES, draw
+from workbench.view.text import side_by_side
+
+LIMIT_S = 180
+SAMPLES = [sample.file.stem for sample in samples()]
+SMALL = ("conv_relu_conv_relu", "tvm_two_convs_nhwc", "npu_path", "npu_reshape_add", "bias_add_dropout")
+STRATEGIES = tuple(library.strategies())
+PRESET = [name for name in library.presets()["default"]["passes"] if name != library.PLACE_OF_LAYOUT]
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+def page(name: str, opened: Opened | None = None) -> AppTest:
+    """One page, with a model already opened or the first sample."""
+    at = AppTest.from_string(
+        f"from workbench.ui.{name}_page import {name}_page; {name}_page()", default_timeout=LIMIT_S
+    )
+    if opened is not None:
+        at.session_state["opened"] = opened
+    return at
+
+
+def opened_sample(stem: str) -> Opened:
+    sample = next(s for s in samples() if s.file.stem == stem)
+    return opened_file(sample.file, sample.dims, sample.title)
+
+
+def opened_file(path: Path, dims=None, title: str | None = None) -> Opened:
+    graph = load_model(path, dims)
+    return Opened(
+        title or path.name, str(path), graph, Verifier(graph, worker=session.worker(), given=tuple(dims or ()))
+    )
+
+
+def fine(at: AppTest) -> AppTest:
+    assert not at.exception, [e.message for e in at.exception]
+    assert not at.error, [e.value for e in at.error]
+    return at
+
+
+def steps(at: AppTest) -> list[dict]:
+    """The table of steps, a dict a row."""
+    return at.dataframe[0].value.to_dict("records")
+
+
+def verdicts(at: AppTest) -> set[str]:
+    return {row["verdict"] for row in steps(at)[1:]}
+
+
+def words(at: AppTest) -> str:
+    """Everything that stands in text on the page."""
+    places = (*at.markdown, *at.caption, *at.error, *at.warning, *at.info, *at.success)
+    return "\n".join(element.value for element in places)
+
+
+def test_the_whole_app_starts_on_a_sample():
+    at = AppTest.from_file("../app.py", default_timeout=LIMIT_S).run()
+    fine(at)
+    assert at.session_state["opened"].title == samples()[0].title
+
+
+# ---- Open ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def open_page():
+    return page("open").run()
+
+
+@pytest.mark.parametrize("stem", SAMPLES)
+def test_every_sample_opens(open_page, stem):
+    at = fine(open_page.button(key=f"sample_{stem}").click().run())
+    opened = at.session_state["opened"]
+    assert Path(opened.path).stem == stem
+    assert at.metric[0].value == f"{opened.summary.nodes:,}"
+
+
+def test_bound_dims_stay_and_the_file_keeps_them_symbolic():
+    at = page("open", opened_sample("ppocr_cls_v2")).run()
+    name, size = next(iter(at.session_state["opened"].graph.dims.items()))
+    field = next(f for f in at.number_input if f.key.endswith(f"_{name}"))
+    assert field.value == size
+    field.set_value(size + 1)
+    bind = next(b for b in at.button if b.label == "Bind")
+    fine(bind.click().run())
+    opened = at.session_state["opened"]
+    assert opened.graph.dims[name] == size + 1
+    assert any(name in str(opened.graph.type(v)) for v in opened.graph.inputs)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x08\x07truncated", os.urandom(200)], ids=["empty", "truncated", "random"])
+def test_a_file_that_does_not_open_is_one_sentence_and_the_last_model_stays(open_page, tmp_path, content):
+    file = tmp_path / "broken.onnx"
+    file.write_bytes(content)
+    before = open_page.session_state["opened"]
+    open_page.text_input(key="path").set_value(str(file))
+    at = next(b for b in open_page.button if b.label == "Open path").click().run()
+    assert not at.exception
+    assert len(at.error) == 1
+    assert "broken" in at.error[0].value
+    assert "Traceback" not in at.error[0].value
+    assert at.session_state["opened"] is before
+
+
+def test_uploads_leave_nothing_behind(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    held: dict = {}
+    monkeypatch.setattr(session.st, "session_state", held)
+    content = (samples()[1].file).read_bytes()
+    upload = SimpleNamespace(name="model.onnx", getbuffer=lambda: memoryview(content))
+    open_uploads([upload])
+    assert len(list(tmp_path.glob("workbench-upload-*"))) == 1
+    with pytest.raises(Exception, match=r"model\.onnx"):
+        open_uploads([SimpleNamespace(name="model.onnx", getbuffer=lambda: memoryview(b"nothing"))])
+    assert len(list(tmp_path.glob("workbench-upload-*"))) == 1, "the upload that failed is gone"
+    held.clear()
+    assert not list(tmp_path.glob("workbench-upload-*")), "and so is one that nobody holds any more"
+
+
+# ---- Optimize --------------------------------------------------------------------------
+
+
+def through_optimize(stem: str, *settings: tuple[str, str]) -> AppTest:
+    at = fine(page("optimize", opened_sample(stem)).run())
+    for key, value in settings:
+        widget = at.radio(key=key) if key == "strategy" else at.selectbox(key=key)
+        fine(widget.set_value(value).run())
+    return at
+
+
+@pytest.mark.parametrize("stem", SAMPLES)
+def test_the_default_preset_keeps_every_sample_equal(stem):
+    at = through_optimize(stem)
+    assert len(steps(at)) == len(PRESET) + 1
+    assert verdicts(at) == {"equal"}
+    assert steps(at)[0]["rewrites"] == "-"
+
+
+@pytest.mark.parametrize("profile", profile_names())
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("stem", [s if s in SMALL else pytest.param(s, marks=pytest.mark.slow) for s in SAMPLES])
+def test_every_strategy_and_profile(stem, strategy, profile):
+    at = through_optimize(stem, ("strategy", strategy), ("target", profile))
+    assert len(steps(at)) == len(PRESET) + 2
+    assert verdicts(at) == {"equal"}
+
+
+@pytest.mark.parametrize(
+    "stem", [*SMALL[:2], *(pytest.param(s, marks=pytest.mark.slow) for s in SAMPLES if s not in SMALL[:2])]
+)
+def test_every_pass_off_and_on(stem):
+    at = through_optimize(stem, ("strategy", STRATEGIES[0]))
+    for name in [box.key.removeprefix("on_") for box in at.checkbox if str(box.key).startswith("on_")]:
+        was = at.checkbox(key=f"on_{name}").value
+        length = len(steps(at))
+        fine(at.checkbox(key=f"on_{name}").set_value(not was).run())
+        assert len(steps(at)) == length + (-1 if was else 1)
+        assert verdicts(at) == {"equal"}
+        fine(at.checkbox(key=f"on_{name}").set_value(was).run())
+        assert len(steps(at)) == length
+
+
+def test_passes_move_up_and_down_and_back():
+    at = through_optimize("conv_relu_conv_relu")
+    first, second = PRESET[:2]
+    titles = [row["step"] for row in steps(at)[1:3]]
+    fine(at.button(key=f"down_{first}").click().run())
+    assert [row["step"] for row in steps(at)[1:3]] == titles[::-1]
+    assert at.session_state["pass_order"][:2] == [second, first]
+    fine(at.button(key=f"up_{first}").click().run())
+    assert [row["step"] for row in steps(at)[1:3]] == titles
+    fine(at.checkbox(key=f"on_{first}").set_value(False).run())
+    fine(at.button(key="reset_passes").click().run())
+    assert at.checkbox(key=f"on_{first}").value is True
+    assert len(steps(at)) == len(PRESET) + 1
+
+
+def test_an_option_reaches_the_pass_and_the_command():
+    at = through_optimize("conv_relu_conv_relu", ("strategy", STRATEGIES[0]))
+    with_options = [w for w in (*at.number_input, *at.text_input, *at.checkbox) if str(w.key).startswith("option_")]
+    number = next(w for w in with_options if isinstance(w.value, int | float) and not isinstance(w.value, bool))
+    fine(number.set_value(number.value + 1).run())
+    name = number.key.removeprefix("option_")
+    pass_name, _, field = name.partition(".")
+    step = next(s for s in at.session_state["opened"].history.steps if s.pass_name == pass_name)
+    assert step.options[field] == number.value
+    assert f"--option {name}={number.value}" in at.code[0].value
+
+
+def test_every_step_moment_and_view_is_shown():
+    at = through_optimize("conv_relu_conv_relu", ("strategy", STRATEGIES[0]))
+    history = at.session_state["opened"].history
+    for index, step in enumerate(history.steps):
+        at.session_state["step"] = index
+        for view in ("Graph", "Rewrites", "Text"):
+            at.session_state["view"] = view
+            fine(at.run())
+        at.session_state["view"] = "Graph"
+        for done in range(len(step.rewrites)) if len(step.rewrites) > 1 else ():
+            fine(at.slider[0].set_value(done).run())
+            if done:
+                assert f"Rewrite {done}" in words(at)
+
+
+def failing_pass(folder: Path) -> None:
+    """A pass in a file of its own, wrong on purpose: its second rewrite makes a Relu of x an Abs."""
+    folder.mkdir()
+    (folder / "spoil_relu.py").write_text(
+        '''"""Wrong on purpose."""
+from dataclasses import dataclass
+from workbench.ir import Edit
+from workbench.rewrite.passes import Pass
+from workbench.rewrite.rule import Found
+
+
+@dataclass(frozen=True)
+class SpoilRelu(Pass):
+    """Makes each Relu another operator, the first the same one under another name."""
+
+    title = "Spoil Relus"
+
+    def rewrites(self, graph, target):
+        relus = [node for node in graph.nodes if node.op == "Relu"]
+        for number, node in enumerate(relus):
+            new = node.replace(op_type="Relu" if number == 0 else "Neg", name=f"spoiled_{number}")
+            yield Found(Edit(remove=(node.name,), insert=(new,)), f"spoiled number {number}", nodes=(new.name,))
+'''
+    )
+
+
+def test_a_failing_pass_is_shown_failing_with_its_rewrite(tmp_path, monkeypatch):
+    failing_pass(tmp_path / "more")
+    monkeypatch.setattr(library, "__path__", [*library.__path__, str(tmp_path / "more")])
+    library._discovered.cache_clear()
+    try:
+        at = through_optimize("conv_relu_conv_relu")
+        at.checkbox(key="on_spoil_relu").set_value(True).run()
+    finally:
+        monkeypatch.undo()
+        library._discovered.cache_clear()
+    assert not at.exception
+    assert steps(at)[-1]["verdict"] == "NOT EQUAL"
+    assert "spoiled number 1" in at.error[0].value
+    assert "Rewrite 2 of 2" in at.error[0].value
+    assert at.session_state["opened"].history[-1].broken_by == 1
+
+
+def test_a_cancelled_pipeline_waits_for_a_word():
+    at = page("optimize", opened_sample("conv_relu_conv_relu"))
+    fine(at.run())
+    opened = at.session_state["opened"]
+    opened.history, spec, opened.spec = None, opened.spec, None
+    at.session_state["cancelled_pipeline"], at.session_state["cancelled_spec"] = True, spec
+    fine(at.run())
+    assert "cancelled" in words(at)
+    assert not at.dataframe
+    fine(next(b for b in at.button if b.label == "Run pipeline").click().run())
+    assert verdicts(at) == {"equal"}
+
+
+def test_only_the_passes_from_the_changed_one_on_run_again():
+    opened = opened_sample("conv_relu_conv_relu")
+    names = ["fold_constants", "fold_batchnorm", "cancel_transposes", "dead_nodes"]
+    spec = Spec(tuple((name, ()) for name in names), "cuda")
+    heard: list[str] = []
+    first = history_of(opened, spec, lambda text, share: heard.append(text)).steps
+    assert [name for name in names if any(h.startswith(name) for h in heard)] == names
+    heard.clear()
+    changed = Spec((*spec.passes[:2], ("dead_nodes", ()), spec.passes[2]), "cuda")
+    second = history_of(opened, changed, lambda text, share: heard.append(text)).steps
+    assert all(a is b for a, b in zip(first[:3], second[:3], strict=True))
+    assert not any(h.startswith(("fold_constants", "fold_batchnorm")) for h in heard)
+    assert second[3] is not first[3]
+    assert history_of(opened, changed, lambda *_: pytest.fail("nothing is to run")).steps == second
+
+
+def hostile_model(folder: Path) -> Path:
+    node = onnx.helper.make_node("Relu", ["x"], ["y"], name=HOSTILE)
+    value = [onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [1, 4]) for n in ("x", "y")]
+    graph = onnx.helper.make_graph([node], HOSTILE, value[:1], value[1:])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 23)], ir_version=10)
+    onnx.save(model, folder / "hostile.onnx")
+    return folder / "hostile.onnx"
+
+
+def test_a_hostile_name_is_text(tmp_path):
+    opened = opened_file(hostile_model(tmp_path), title=HOSTILE)
+    for name in ("open", "optimize", "run", "export"):
+        at = fine(page(name, opened).run())
+        shown = words(at)
+        assert "<img" not in shown.replace("\\<img", ""), "every < is escaped for Markdown"
+        html = "".join(element.proto.body for element in at.main if element.type == "html")
+        assert "<img" not in html
+
+
+# ---- Run and Export ---------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def optimized() -> Opened:
+    return through_optimize("conv_relu_conv_relu", ("strategy", STRATEGIES[0])).session_state["opened"]
+
+
+def measured(at: AppTest, repetitions: int = 2) -> AppTest:
+    next(n for n in at.number_input if n.label == "Repetitions").set_value(repetitions)
+    return next(b for b in at.button if b.label == "Measure").click().run()
+
+
+@pytest.mark.parametrize("backend", ["torch", "onnxruntime"])
+def test_run_measures_the_original_beside_the_result(optimized, backend):
+    at = page("run", optimized).run()
+    next(s for s in at.selectbox if s.label == "Backend").set_value(backend)
+    fine(measured(at))
+    rows = at.dataframe[0].value.to_dict("records")
+    assert len(rows) == 2
+    assert all(row["median (ms)"] > 0 and row["peak memory (MB)"] > 0 for row in rows)
+    assert "as loaded" in words(at)
+
+
+def test_what_was_measured_before_a_change_says_so():
+    opened = opened_sample("conv_relu_conv_relu")
+    fine(page("optimize", opened).run())
+    at = fine(measured(page("run", opened).run()))
+    assert "Measured before" not in words(at)
+    fine(page("optimize", opened).run().radio(key="strategy").set_value(STRATEGIES[0]).run())
+    assert "Measured before" in words(fine(page("run", opened).run()))
+
+
+def test_nothing_chosen_to_measure_is_a_sentence(optimized):
+    at = page("run", optimized).run()
+    at.multiselect[0].set_value([])
+    at = measured(at)
+    assert "Nothing is chosen" in at.error[0].value
+
+
+def test_a_killed_worker_is_a_sentence_and_the_next_run_works(optimized):
+    worker = session.worker()
+    at = page("run", optimized).run()
+    killed = threading.Event()
+
+    def kill() -> None:
+        while not killed.is_set():
+            if worker._busy and worker.pid:
+                time.sleep(0.3)
+                os.kill(worker.pid, signal.SIGKILL)
+                killed.set()
+            time.sleep(0.01)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        at = measured(at, 10_000)
+    finally:
+        killed.set()
+        killer.join()
+    assert not at.exception
+    assert "killed" in at.error[0].value
+    fine(measured(at))
+    assert len(at.dataframe[0].value) == 2
+
+
+def test_export_gives_a_file_that_computes_the_same(optimized):
+    at = fine(page("export", optimized).run())
+    fine(at.button(key="prepare").click().run())
+    _, written, content, zipped = at.session_state["exported"]
+    assert not zipped
+    assert written.bytes == len(content)
+    assert written.sha256 in "".join(code.value for code in at.code)
+    onnx.checker.check_model(onnx.load_from_string(content), full_check=True)
+    inputs = seed_inputs(optimized.graph, dict(optimized.graph.dims), 0)
+    first = onnxruntime.InferenceSession(optimized.path).run(None, inputs)
+    second = onnxruntime.InferenceSession(content).run(None, inputs)
+    for a, b in zip(first, second, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+def test_export_without_optimizing_says_so():
+    at = fine(page("export", opened_sample("conv_relu_conv_relu")).run())
+    assert "Nothing is optimized yet" in at.info[0].value
+    fine(at.button(key="prepare").click().run())
+    onnx.checker.check_model(onnx.load_from_string(at.session_state["exported"][2]))
+
+
+def test_export_asks_before_it_fixes_dims():
+    opened = opened_sample("ppocr_cls_v2")
+    at = fine(page("export", opened).run())
+    box = next(c for c in at.checkbox if c.label.startswith("Write the bound dims"))
+    assert "--fix-dims" not in at.code[0].value
+    fine(box.set_value(True).run())
+    assert "--fix-dims" in at.code[0].value
+    fine(at.button(key="prepare").click().run())
+    shape = onnx.load_from_string(at.session_state["exported"][2]).graph.input[0].type.tensor_type.shape
+    assert all(dim.HasField("dim_value") for dim in shape.dim)
+
+
+def test_what_does_not_run_at_all_is_a_sentence_on_every_page(monkeypatch, optimized):
+    """A worker that can not start: no device is found, and the page says so."""
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    session.worker.clear()
+    run_page.devices.clear()
+    at = page("run", optimized).run()
+    monkeypatch.undo()
+    session.worker.clear()
+    assert not at.exception
+    assert "process ended" in at.error[0].value
+
+
+# ---- pictures and texts -------------------------------------------------------------------
+
+
+def test_a_picture_is_bounded_and_starts_at_the_focus():
+    graph = opened_sample("resnet50_narrow").graph
+    layouts, target = infer_layouts(graph), load_profile("cuda")
+    whole = draw(graph, layouts, target)
+    assert (whole.start, whole.drawn, whole.nodes) == (0, MOST_BOXES, len(graph))
+    late = graph.nodes[150]
+    part = draw(graph, layouts, target, focus=[late.name])
+    assert part.start < 150 < part.start + part.drawn
+    assert f"{late.op}  {late.name}" in part.dot
+
+
+def test_a_picture_says_what_a_box_holds():
+    graph = opened_sample("silero_vad").graph
+    inside = opened_sample("silero_vad").summary.nodes - len(graph)
+    assert f"with {inside:,} nodes inside" in draw(graph, {}, load_profile("cuda")).dot
+
+
+def test_a_picture_writes_names_as_text(tmp_path):
+    graph = load_model(hostile_model(tmp_path))
+    dot = draw(graph, {}, load_profile("npu")).dot
+    assert HOSTILE in dot
+    assert "label=<" not in dot, "no HTML-like label"
+
+
+def test_texts_side_by_side_mark_what_changed():
+    first = from_text("g (float[2] x) => (float[2] y) { a = Relu(x) b = Neg(a) y = Abs(b) }")
+    second = from_text("g (float[2] x) => (float[2] y) { a = Relu(x) b = Abs(a) c = Neg(b) y = Abs(c) }")
+    lines = side_by_side(graph_text(first), graph_text(second))
+    assert [line.mark for line in lines if line.mark] == ["-", "+", "+", "~"]
+    changes = diff(first, second)
+    assert (changes.removed, changes.added) == ({"Neg_b"}, {"Abs_b", "Neg_c"})
+    assert changes.changed == {"Abs_y"}
+
+
+def test_long_equal_stretches_of_a_text_are_left_out():
+    before = "\n".join(f"line {i}" for i in range(100))
+    lines = side_by_side(before, before.replace("line 50", "line 50 "))
+    assert sum(line.hidden for line in lines) + sum(not line.hidden for line in lines) == 100
+    assert len(lines) < 12
+
+
+# ---- a large model --------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (CORPUS / "unet_sd15_raw.onnx").exists(), reason="shared/corpus/unet_sd15_raw.onnx is not here")
+def test_a_model_of_thousands_of_nodes_stays_quick():
+    opened = opened_file(CORPUS / "unet_sd15_raw.onnx")
+    started = time.monotonic()
+    at = fine(page("optimize", opened).run())
+    assert time.monotonic() - started < 60
+    assert verdicts(at) == {"equal"}
+    for view in ("Graph", "Rewrites", "Text"):
+        at.session_state["view"] = view
+        started = time.monotonic()
+        fine(at.run())
+        assert time.monotonic() - started < 10
+
+
+def test_two_sessions_do_not_share_a_model():
+    first, second = page("open").run(), page("open").run()
+    fine(first.button(key="sample_npu_path").click().run())
+    fine(second.button(key="sample_bias_add_dropout").click().run())
+    assert Path(first.session_state["opened"].path).stem == "npu_path"
+    assert isinstance(session.worker(), Worker)
+    fine(first.run())
+    assert Path(first.session_state["opened"].path).stem == "npu_path"

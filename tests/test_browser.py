@@ -1,0 +1,189 @@
+"""The app in a real browser, as a user meets it: clicks, uploads, downloads, cancel, a killed run, two sessions."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import psutil
+import pytest
+
+from tests.browser import FOUND_ON_PATH, SCREEN, chromium, running_app, settle
+from tests.test_app import HOSTILE, hostile_model
+from workbench.loading.samples import FOLDER
+
+pytestmark = pytest.mark.browser
+ONE = FOLDER / "conv_relu_conv_relu.onnx"
+LONG = "10000"  # repetitions that take longer than a test
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as found:
+        if found is None:
+            reason = (
+                f"no browser: Playwright has no Chromium (`playwright install chromium`), PATH none of {FOUND_ON_PATH}"
+            )
+            warnings.warn(f"THE BROWSER TESTS DID NOT RUN: {reason}", stacklevel=1)
+            pytest.skip(reason)
+        yield found
+
+
+@pytest.fixture(scope="module")
+def app():
+    with running_app() as (address, pid):
+        yield address, pid
+
+
+@pytest.fixture
+def page(browser, app):
+    """A session of its own; whatever the page asks of another site, and each dialog it opens, is a failure."""
+    address, _ = app
+    context = browser.new_context(viewport=SCREEN, accept_downloads=True)
+    opened = context.new_page()
+    strangers, dialogs = [], []
+    opened.on("request", lambda r: None if r.url.startswith((address, "data:", "blob:")) else strangers.append(r.url))
+    opened.on("dialog", lambda d: (dialogs.append(d.message), d.dismiss()))
+    opened.goto(address)
+    settle(opened)
+    yield opened
+    context.close()
+    assert not strangers
+    assert not dialogs
+
+
+def go(page, name: str) -> None:
+    page.get_by_role("link", name=name, exact=True).click()
+    settle(page)
+
+
+def open_sample(page, stem: str) -> None:
+    page.locator(f".st-key-sample_{stem} button").click()
+    settle(page)
+
+
+def upload(page, *files: Path) -> None:
+    page.get_by_role("tab", name="Upload").click()
+    page.locator("input[type=file]").set_input_files([str(file) for file in files])
+    page.get_by_text(files[0].name).first.wait_for()
+    settle(page)
+    page.get_by_role("button", name="Open upload").click()
+    settle(page)
+
+
+def start_measuring(page, repetitions: str) -> None:
+    page.get_by_label("Repetitions").fill(repetitions)
+    page.get_by_role("button", name="Measure").click()
+
+
+def measure(page, repetitions: str = "3") -> None:
+    start_measuring(page, repetitions)
+    settle(page)
+    page.get_by_text("Latency: every repetition").wait_for()
+
+
+def test_from_a_sample_to_the_downloaded_file(page, tmp_path):
+    open_sample(page, ONE.stem)
+    go(page, "Optimize")
+    page.locator(".st-key-strategy").get_by_text("greedy", exact=True).click()
+    settle(page)
+    page.locator(".st-key-after svg").get_by_text(re.compile("Transpose")).first.wait_for()
+    page.locator(".st-key-view").get_by_text("Rewrites").click()
+    settle(page)
+    page.locator(".st-key-view").get_by_text("Text").click()
+    settle(page)
+    page.locator(".wb-text").wait_for()
+    go(page, "Run")
+    measure(page)
+    page.locator(".js-plotly-plot").first.wait_for()
+    go(page, "Export")
+    page.get_by_role("button", name="Prepare the file").click()
+    settle(page)
+    with page.expect_download() as coming:
+        page.get_by_role("button", name="Download conv_relu_conv_relu.opt.onnx").click()
+    file = tmp_path / "downloaded.onnx"
+    coming.value.save_as(file)
+    onnx.checker.check_model(str(file), full_check=True)
+    assert any(node.op_type == "Transpose" for node in onnx.load(file).graph.node)
+    before, after = onnxruntime.InferenceSession(str(ONE)), onnxruntime.InferenceSession(str(file))
+    x = before.get_inputs()[0]
+    inputs = {x.name: np.random.default_rng(0).standard_normal(x.shape).astype(np.float32)}
+    for a, b in zip(before.run(None, inputs), after.run(None, inputs), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+def test_what_was_chosen_is_still_there_after_a_look_at_another_page(page):
+    open_sample(page, ONE.stem)
+    go(page, "Optimize")
+    page.locator(".st-key-strategy").get_by_text("greedy", exact=True).click()
+    settle(page)
+    go(page, "Run")
+    go(page, "Optimize")
+    assert page.locator(".st-key-strategy").get_by_role("radio", name="greedy").is_checked()
+
+
+def test_a_hostile_name_is_shown_as_text(page, tmp_path):
+    upload(page, hostile_model(tmp_path))
+    page.locator(".st-key-loaded svg").get_by_text(HOSTILE).wait_for()
+    for name in ("Optimize", "Run", "Export"):
+        go(page, name)
+    go(page, "Optimize")
+    page.locator(".st-key-before svg").get_by_text(HOSTILE).wait_for()
+    assert page.locator("img[src=x]").count() == 0
+
+
+def test_a_truncated_upload_is_one_sentence_and_the_last_model_stays(page, tmp_path):
+    open_sample(page, "npu_path")
+    broken = tmp_path / "cut_off.onnx"
+    broken.write_bytes(ONE.read_bytes()[:4000])
+    upload(page, broken)
+    alerts = page.get_by_role("alert")
+    assert alerts.count() == 1
+    assert "cut_off.onnx" in alerts.inner_text()
+    assert "Traceback" not in page.content()
+    assert page.get_by_text("NPU: one CNN path · ", exact=False).count()
+
+
+def test_cancel_brings_the_page_back(page):
+    go(page, "Run")
+    start_measuring(page, LONG)
+    page.get_by_role("button", name="Cancel").click()
+    settle(page)
+    page.get_by_text("The measurement was cancelled").wait_for()
+    measure(page)
+
+
+def test_a_killed_run_is_a_message_and_the_next_works(page, app):
+    go(page, "Run")
+    start_measuring(page, LONG)
+    page.get_by_text(re.compile(r"Measuring: (warming up|run \d+)")).wait_for()
+    workers = [p for p in psutil.Process(app[1]).children(recursive=True) if "workbench.run.worker" in p.cmdline()]
+    assert len(workers) == 1
+    workers[0].kill()
+    page.get_by_text("The run was killed").wait_for()
+    measure(page)
+
+
+def test_two_sessions_do_not_disturb_each_other(page, browser, app):
+    go(page, "Run")
+    start_measuring(page, LONG)
+    page.get_by_role("button", name="Cancel").wait_for()
+    context = browser.new_context(viewport=SCREEN)
+    other = context.new_page()
+    other.goto(app[0])
+    settle(other)
+    open_sample(other, "npu_path")  # while the first measures
+    other.get_by_text("NPU: one CNN path").first.wait_for()
+    other.get_by_role("link", name="Optimize", exact=True).click()
+    other.get_by_text("waiting for its turn").wait_for()
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_text("The measurement was cancelled").wait_for()
+    settle(other)
+    other.locator(".st-key-after svg .node").first.wait_for()
+    assert "ResNet-50" in page.locator("[data-testid=stMainBlockContainer]").inner_text()
+    assert "NPU: one CNN path" in other.locator("[data-testid=stMainBlockContainer]").inner_text()
+    context.close()

@@ -1,0 +1,118 @@
+"""Every real model through the whole command line: inspect, optimize with and without layouts, verify, bench."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from tests.conftest import CORPUS
+from workbench.__main__ import main
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not CORPUS.is_dir(), reason=f"THE CORPUS OF REAL MODELS IS NOT AT {CORPUS}: NOTHING OF IT IS TESTED"
+    ),
+]
+HEAVY = ("unet_sd15_raw.onnx",)  # tens of seconds a way; it goes fewer
+WAYS = {
+    "default": [],
+    "greedy on cuda": ["--layout", "greedy", "--target", "cuda"],
+    "record-then-insert on npu": ["--layout", "record-then-insert", "--target", "npu"],
+}
+PATHS = sorted(CORPUS.glob("*.onnx"))
+
+
+@pytest.fixture
+def done(capsys):
+    """Run a command that must succeed; what it printed."""
+
+    def done(*arguments):
+        code = main([str(a) for a in arguments])
+        said = capsys.readouterr()
+        assert code == 0, said.out + said.err
+        return said.out
+
+    return done
+
+
+def is_int8(path):
+    found = {n.op_type for n in onnx.load(path, load_external_data=False).graph.node}
+    return bool(found & {"ConvInteger", "MatMulInteger", "DynamicQuantizeLinear", "QuantizeLinear"})
+
+
+def session(path):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def drawn(path, dims):
+    """Inputs that any model of the corpus runs with, made without our own code's help: drawn numbers of each type."""
+    random = np.random.default_rng(5)
+    made = {}
+    for wanted in session(path).get_inputs():
+        shape = [d if isinstance(d, int) else dims.get(d, 1) for d in wanted.shape]
+        if "float" in wanted.type:
+            made[wanted.name] = random.standard_normal(shape).astype(np.float32)
+        else:
+            made[wanted.name] = random.integers(0, 2, shape).astype(np.int64 if "64" in wanted.type else np.int32)
+    return made
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_optimize_keeps_what_the_model_computes(done, tmp_path, path, way):
+    if path.name in HEAVY and way not in ("default", "greedy on cuda"):
+        pytest.skip("the heaviest model goes two ways only")
+    out, report = tmp_path / "out.onnx", tmp_path / "report.json"
+    done("optimize", path, "-o", out, "--report", report, *WAYS[way])
+    totals = json.loads(report.read_text())["totals"]
+    assert totals["verified"] is True
+    allowed = 1e-1 if is_int8(path) else 1e-4
+    assert totals["max_rel_error"] <= allowed or totals["max_abs_error"] <= 1e-6
+    assert totals["nodes_after"] <= totals["nodes_before"] or way != "default"
+    onnx.checker.check_model(str(out), full_check=True)
+    assert same_interface(path, out)
+    fresh = session(out)
+    assert [o.name for o in fresh.get_outputs()] == [o.name for o in session(path).get_outputs()]
+
+
+def same_interface(before, after):
+    """Do the names and element types of inputs and outputs agree?"""
+    a, b = session(before), session(after)
+    for ours, theirs in ((a.get_inputs(), b.get_inputs()), (a.get_outputs(), b.get_outputs())):
+        if [(v.name, v.type) for v in ours] != [(v.name, v.type) for v in theirs]:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_inspect_verify_and_bench(done, tmp_path, path):
+    found = json.loads(done("inspect", path, "--json"))
+    assert found["nodes"] > 0 and found["parameters"] > 0 and found["operators"]
+    out, bench = tmp_path / "out.onnx", tmp_path / "bench.json"
+    done("optimize", path, "-o", out, "--no-verify")
+    verdict = json.loads(done("verify", path, out, "--json"))
+    assert verdict["ok"] is True
+    models = [path] if path.name in HEAVY else [path, out]
+    done("bench", *models, "--device", "cpu", "--repeat", "2", "--json", bench)
+    variants = json.loads(bench.read_text())["variants"]
+    assert list(variants) == list(map(str, models))
+    for variant in variants.values():
+        assert len(variant["times_ms"]) == 2 and variant["memory"]["peak_bytes"] > 0
+        assert variant["error"]["ok"] is True
+
+
+@pytest.mark.parametrize("name", ["open_nsfw_resnet.onnx", "ddddocr_det_yolox.onnx", "basic_pitch_nmp.onnx"])
+def test_the_file_in_another_session_with_other_inputs(done, tmp_path, name):
+    """Nothing of ours takes part in the comparison: a plain session, all its own optimizations on, other inputs."""
+    path, out = CORPUS / name, tmp_path / "out.onnx"
+    done("optimize", path, "-o", out, "--layout", "greedy", "--no-verify")
+    given = drawn(path, {})
+    for a, b in zip(session(path).run(None, given), session(out).run(None, given), strict=True):
+        assert np.abs(a - b).max() <= max(1e-4 * np.abs(a).max(), 1e-6)
