@@ -2,8 +2,8 @@
 
 import numpy as np
 import onnxruntime
-from workbench.exporting import to_bytes
 
+from workbench.exporting import to_bytes
 from workbench.ir import Edit, Graph, from_text
 from workbench.ops.shapes import infer_types
 

@@ -751,7 +751,9 @@ def test_factories_that_do_not_work(factories, factory, sentence):
 
 
 def test_loading_imports_no_torch():
-    code = "import sys, workbench.loading; print([m for m in ('torch', 'onnxruntime', 'streamlit') if m in sys.modules])"
+    code = (
+        "import sys, workbench.loading; print([m for m in ('torch', 'onnxruntime', 'streamlit') if m in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout.strip() == "[]"
 

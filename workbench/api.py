@@ -137,9 +137,7 @@ def measure(
 
     named = {"model": graphs} if isinstance(graphs, Graph) else dict(graphs)
     with Verifier(next(iter(named.values())), inputs, seed) as verifier:
-        return measure_models(
-            named, inputs=verifier.inputs, reference=verifier.reference, device=device, **options
-        )
+        return measure_models(named, inputs=verifier.inputs, reference=verifier.reference, device=device, **options)
 
 
 def export(graph: Graph, path: str | Path, *, fix_dims: bool = False) -> ExportReport:
