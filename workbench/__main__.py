@@ -17,23 +17,29 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 
-def _import_when_used(name: str) -> None:
-    """Put off a library's import until something of it is asked for.
+def _import_without(library: str, unused: str) -> None:
+    """Import `library`, and put off what it imports until that is used.
 
     (importlib's LazyLoader does not outlast a second `import` statement before Python 3.12.)
     """
+    if unused in sys.modules:
+        return
+    importing = True
 
-    def load(attribute: str) -> Any:
-        if sys.modules.get(name) is placeholder:
-            del sys.modules[name]
-        return getattr(importlib.import_module(name), attribute)
+    def attribute_of(name: str) -> Any:
+        if importing:
+            return lambda *arguments: getattr(importlib.import_module(unused), name)(*arguments)
+        return getattr(importlib.import_module(unused), name)
 
-    placeholder = types.ModuleType(name)
-    placeholder.__getattr__ = load  # type: ignore[method-assign]
-    sys.modules.setdefault(name, placeholder)
+    placeholder = types.ModuleType(unused)
+    placeholder.__getattr__ = attribute_of  # type: ignore[method-assign]
+    sys.modules[unused] = placeholder
+    importlib.import_module(library)
+    importing = False
+    del sys.modules[unused]
 
 
-_import_when_used("sympy")  # onnx_ir imports it, which takes half of the time of listing the passes
+_import_without("onnx_ir", unused="sympy")  # which takes half of the time of listing the passes
 
 from workbench.errors import UserError  # noqa: E402
 from workbench.ir import EditError, IllFormedError, TextError  # noqa: E402

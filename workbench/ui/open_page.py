@@ -8,13 +8,15 @@ from functools import partial
 import streamlit as st
 
 from workbench.errors import UserError
+from workbench.layout.infer import infer_layouts
 from workbench.layout.profile import load_profile
 from workbench.loading.samples import samples
 from workbench.summary import Summary
 from workbench.ui.moments import moment_of_loaded
 from workbench.ui.parts import header, legend, pane, picture, plain, show_error, warnings
-from workbench.ui.session import Opened, current, open_model, open_uploads
+from workbench.ui.session import Opened, current, open_model, open_uploads, use_inputs
 from workbench.view.picture import draw
+from workbench.view.scopes import MAIN, inner_graphs
 
 _UPLOADS = "uploads_done"  # how many uploads were opened: the field starts anew, and its files are let go
 
@@ -86,8 +88,14 @@ def _describe(opened: Opened) -> None:
         target = load_profile("cuda")
         legend(target, marks=False)
         loaded = moment_of_loaded(opened)
-        height = 520 - (120 if opened.graph.dims else 0) - 60 * len(opened.graph.warnings)
-        picture("loaded", opened.title, draw(opened.graph, loaded.layouts[0], target), max(height, 240))
+        inner = inner_graphs(opened.graph)
+        where = st.selectbox("Shown", list(inner), key=f"inner_{opened.number}") if len(inner) > 1 else MAIN
+        graph = inner[where]
+        layouts = loaded.layouts[0] if where == MAIN else infer_layouts(graph)
+        height = (
+            520 - (70 if len(inner) > 1 else 0) - (120 if opened.graph.dims else 0) - 60 * len(opened.graph.warnings)
+        )
+        picture("loaded", opened.title, draw(graph, layouts, target), max(height, 240))
     with operators:
         if summary.not_native:
             st.caption(plain(f"The torch executor leaves to ONNX Runtime: {', '.join(summary.not_native)}."))
@@ -100,6 +108,19 @@ def _describe(opened: Opened) -> None:
             for v in described
         ]
         st.dataframe(rows, hide_index=True, row_height=26)
+        _inputs_form(opened)
+
+
+def _inputs_form(opened: Opened) -> None:
+    """What the model is run on when it is compared and measured."""
+    now = f"your own '{opened.inputs}'" if opened.inputs else f"made here with seed {opened.seed}"
+    st.caption(plain(f"Inputs for comparing and measuring: {now}."))
+    with st.form(f"inputs_form_{opened.number}"):
+        file = st.file_uploader("Your own, as .npz with one array an input", key=f"npz_{opened.number}")
+        left, right = st.columns([3, 1], vertical_alignment="bottom")
+        seed = left.number_input("Seed of those made here", 0, 2**31 - 1, opened.seed, key=f"seed_{opened.number}")
+        if right.form_submit_button("Use", width="stretch") and _opening(lambda: use_inputs(opened, file, int(seed))):
+            st.rerun()
 
 
 def _unknown(summary: Summary) -> str:

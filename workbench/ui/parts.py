@@ -116,6 +116,10 @@ def command_of(opened: Opened, spec: Spec, output: str = "optimized.onnx", fix_d
         words += ["--option", f"{key}={value}"]
     if opened.graph.dims:
         words += ["--dims", ",".join(f"{name}={size}" for name, size in opened.graph.dims.items())]
+    if opened.inputs:
+        words += ["--inputs", opened.inputs]
+    elif opened.seed:
+        words += ["--seed", str(opened.seed)]
     if fix_dims:
         words.append("--fix-dims")
     return " ".join(w if w == "''" else shlex.quote(w) for w in words)

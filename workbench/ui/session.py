@@ -25,6 +25,7 @@ from workbench.loading import load_model
 from workbench.loading.samples import samples
 from workbench.rewrite import History, Rewrite
 from workbench.run.client import Worker
+from workbench.run.inputs import read_inputs
 from workbench.summary import Summary, summarize
 from workbench.verification import Verifier
 
@@ -54,6 +55,7 @@ class Opened:
     path:    what the command line would be given.
     title:   what the user calls it.
     number:  tells apart all that were ever opened; it stands in the keys of fields that belong to one model.
+    inputs:  name of the user's own .npz, "" where inputs are seeded by `seed`.
     moments: see `workbench.ui.moments`.
     """
 
@@ -66,6 +68,9 @@ class Opened:
     measured: dict[str, Any] = field(default_factory=dict)
     measured_spec: Spec | None = None
     folder: tempfile.TemporaryDirectory[str] | None = None
+    given: tuple[str, ...] = ()
+    inputs: str = ""
+    seed: int = 0
     number: int = field(default_factory=lambda: next(_NUMBERS))
     moments: Moments = field(default_factory=OrderedDict)
 
@@ -101,7 +106,26 @@ def open_model(
     kept = folder
     if kept is None and _KEY in st.session_state and st.session_state[_KEY].path == (shown_path or path):
         kept = st.session_state[_KEY].folder
-    st.session_state[_KEY] = Opened(title, shown_path or _from_here(path), graph, verifier, folder=kept)
+    shown = shown_path or _from_here(path)
+    st.session_state[_KEY] = Opened(title, shown, graph, verifier, folder=kept, given=tuple(dims or ()))
+
+
+def use_inputs(opened: Opened, file: Any | None, seed: int) -> None:
+    """Compare and measure on the user's own .npz, or on inputs of this seed; what was found with others is let go.
+
+    Raises InputError, and leaves all as it was, for a file that does not fit the model.
+    """
+    tensors = None
+    if file is not None:
+        with tempfile.TemporaryDirectory(prefix="workbench-inputs-") as folder:
+            path = Path(folder) / Path(file.name).name
+            path.write_bytes(file.getbuffer())
+            tensors = read_inputs(path, opened.graph)
+    opened.verifier = Verifier(opened.graph, tensors, seed, worker=worker(), given=opened.given)
+    opened.inputs, opened.seed = ("" if file is None else Path(file.name).name), seed
+    opened.history = opened.spec = opened.measured_spec = None
+    opened.measured = {}
+    opened.moments.clear()
 
 
 def _from_here(path: str) -> str:

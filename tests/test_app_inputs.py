@@ -1,0 +1,72 @@
+"""The user's own inputs in the app, and the graphs inside a graph."""
+
+import io
+
+import numpy as np
+import pytest
+
+from tests.test_app import fine, opened_sample, page, words
+from workbench.run.inputs import InputError
+from workbench.ui.session import Spec, history_of, use_inputs
+from workbench.view.scopes import MAIN, inner_graphs
+
+SPEC = Spec((("fold_batchnorm", ()),), "cuda")
+
+
+class Upload(io.BytesIO):
+    """What Streamlit hands over for an uploaded file."""
+
+    name = "mine.npz"
+
+    def getbuffer(self):
+        return memoryview(self.getvalue())
+
+
+def npz(**arrays) -> Upload:
+    file = Upload()
+    np.savez(file, **arrays)
+    return file
+
+
+def test_own_inputs_are_what_is_compared_and_what_the_command_says():
+    opened = opened_sample("resnet50_narrow")
+    history_of(opened, SPEC, lambda words, share: None)
+    name = opened.graph.inputs[0]
+    x = np.full((1, 3, 224, 224), 0.25, np.float32)
+    use_inputs(opened, npz(**{name: x}), 0)
+    assert opened.history is None
+    history = history_of(opened, SPEC, lambda words, share: None)
+    assert history[1].verdict.ok
+    np.testing.assert_array_equal(opened.verifier.inputs[name], x)
+    at = fine(page("optimize", opened).run())
+    assert "--inputs mine.npz" in at.code[0].value
+
+
+def test_inputs_that_do_not_fit_leave_all_as_it_was():
+    opened = opened_sample("resnet50_narrow")
+    history = history_of(opened, SPEC, lambda words, share: None)
+    with pytest.raises(InputError, match="has no array"):
+        use_inputs(opened, npz(other=np.zeros(3, np.float32)), 0)
+    assert opened.history is history
+    assert opened.inputs == ""
+
+
+def test_a_seed_makes_other_inputs():
+    opened = opened_sample("conv_relu_conv_relu")
+    first = next(iter(opened.verifier.inputs.values()))
+    use_inputs(opened, None, 7)
+    second = next(iter(opened.verifier.inputs.values()))
+    assert first.shape == second.shape
+    assert not np.array_equal(first, second)
+
+
+def test_bodies_are_shown():
+    opened = opened_sample("silero_vad")
+    inner = inner_graphs(opened.graph)
+    assert next(iter(inner)) == MAIN
+    assert len(inner) > 8
+    assert sum(len(graph) for graph in inner.values()) == opened.summary.nodes
+    at = fine(page("open", opened).run())
+    choice = at.selectbox(key=f"inner_{opened.number}")
+    fine(choice.set_value(list(inner)[3]).run())
+    assert "nodes" in words(at)
