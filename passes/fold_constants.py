@@ -17,9 +17,10 @@ _RANDOM = frozenset(
 )
 
 
-def _folded(node: Node, results: tuple[np.ndarray, ...]) -> Edit:
-    named = zip(node.outputs, results, strict=False)
-    return Edit(remove=(node.name,), constants={name: constant(array, name) for name, array in named if name})
+def _folded(node: Node, results: tuple[np.ndarray | None, ...]) -> Edit:
+    named = zip(node.outputs, results, strict=True)
+    constants = {name: constant(array, name) for name, array in named if array is not None}
+    return Edit(remove=(node.name,), constants=constants)
 
 
 def _size(graph: Graph, node: Node) -> int | None:
@@ -45,14 +46,17 @@ def match_constant(graph: Graph, node: Node, options: FoldConstants) -> Found:
     if size is not None and size > options.max_bytes:
         raise NoMatch(f"the result of {node} would take {size:,} bytes; the bound is {options.max_bytes:,}")
     try:
-        results = evaluate(node, [graph.constants[v].numpy() if v else None for v in node.inputs])
+        operands = [graph.constants[v].numpy() if v else None for v in node.inputs]
+        results = evaluate(node, operands, graph.opset_imports)
     except CannotEvaluate as error:
         raise NoMatch(str(error)) from None
-    for value, result in zip(node.outputs, results, strict=False):
+    for value, result in zip(node.outputs, results, strict=True):
+        if result is None:
+            continue
         declared = graph.tensor_type(value)
         if declared is not None and declared.dtype.numpy() != result.dtype:
             raise NoMatch(f"'{value}' of {node} is {declared.dtype.name.lower()}, which is not computed here")
-    total = sum(r.nbytes for r in results)
+    total = sum(r.nbytes for r in results if r is not None)
     if total > options.max_bytes:
         raise NoMatch(f"the result of {node} would take {total:,} bytes; the bound is {options.max_bytes:,}")
     sentence = f"{node} depends on constants only; computed once, {total:,} bytes"
@@ -114,6 +118,11 @@ class FoldConstants(Pass):
                 Refusal(
                     "g (float[2] x) => (float[2] y) { c = RandomNormal<shape=[2]>()  y = Add(x, c) }",
                     "RandomNormal 'RandomNormal_c' gives other numbers each time",
+                ),
+                Refusal(
+                    "g (int32[1] x) => (int32[1] y)"
+                    " <int32[1] a = {-2147483648}, int32[1] b = {-1}> { c = Div(a, b)  y = Add(x, c) }",
+                    "Div 'Div_c' divides the smallest integer by -1, which has no result",
                 ),
                 Refusal(
                     "g (float[2] x) => (float[2] y, float[2] z) <float[2] a = {1, 2}> { z = Neg(a)  y = Add(x, z) }",

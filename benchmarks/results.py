@@ -1,0 +1,105 @@
+"""Run every benchmark and write docs/results.md: `python benchmarks/results.py [FOLDER]` (15 minutes on two cores).
+
+FOLDER: real models (`*.onnx`) that are taken beside the samples.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import platform
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+PAGE = HERE.parent / "docs" / "results.md"
+
+HEAD = """# Results
+
+Written by `python benchmarks/results.py`; every number here was measured by it, the bad ones too.
+
+{machine}
+
+Other work on the machine moves times; compare within one table, not between tables or machines.
+
+"""
+
+ENGINE = """## The engine
+
+Each command is a process of its own, started {repeat} times, from the shell's prompt to its end.
+Peak memory is the largest resident set; it holds Python, numpy, onnx and ONNX Runtime (about 65 MB) and,
+of a model, the pages of the file that were read.
+
+"""
+
+STRATEGIES = """## Transposes that each layout strategy leaves
+
+Transposes of activations at run time, in brackets the elements that they move; the default preset, weights not counted.
+A strategy can leave more than it found: `greedy` converts in order and does not look ahead.
+
+"""
+
+LAYOUTS = """## What a layout gains on this machine, ResNet-50, batch {batch}
+
+The graph of the onnx package's `light_resnet50` with random weights; all variants of a table ran by turns,
+`ratio` is the median of the time against "as loaded" (under 1 is faster) with its 95 % interval.
+
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", nargs="?", type=Path)
+    parser.add_argument("--repeat", type=int, default=5)
+    chosen = parser.parse_args()
+    samples = {p.name for p in (HERE.parent / "sample_models").glob("*.onnx")}
+    found = [] if chosen.folder is None else sorted(chosen.folder.resolve().glob("*.onnx"))
+    real = [str(path) for path in found if path.name not in samples]
+    parts = [HEAD.format(machine=_machine())]
+    parts += [ENGINE.format(repeat=chosen.repeat), _run("engine.py", "--repeat", str(chosen.repeat))]
+    if real:
+        parts += _without_head(_run("engine.py", "--repeat", str(chosen.repeat), *real), "`passes`")
+    parts += ["\n", STRATEGIES, _run("strategies.py")]
+    if real:
+        parts += _without_head(_run("strategies.py", *real))
+    for batch in (1, 2):
+        parts += ["\n", LAYOUTS.format(batch=batch), _run("layouts.py", "--batch", str(batch)).lstrip("\n")]
+    PAGE.write_text("".join(parts))
+
+
+def _run(script: str, *arguments: str) -> str:
+    """What a benchmark prints."""
+    print(script, *arguments, file=sys.stderr)
+    command = [sys.executable, str(HERE / script), *arguments]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def _without_head(table: str, *unwanted: str) -> list[str]:
+    """The rows of a table, to go below those of another with the same head."""
+    rows = table.splitlines(keepends=True)[2:]
+    return [row for row in rows if not any(row.startswith(f"| {name} ") for name in unwanted)]
+
+
+def _machine() -> str:
+    names = ("onnx", "onnxruntime", "torch", "numpy")
+    versions = ", ".join(f"{name} {version(name)}" for name in names)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    today = datetime.datetime.now(datetime.UTC).date()
+    return (
+        f"Machine: {_processor()}, {os.cpu_count()} cores, {memory:.0f} GiB; {platform.system()}; "
+        f"Python {platform.python_version()}, {versions}; {today}."
+    )
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+if __name__ == "__main__":
+    main()

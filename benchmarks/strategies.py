@@ -1,0 +1,44 @@
+"""Transposes and elements moved of each layout strategy: `python benchmarks/strategies.py [MODEL ...]`.
+
+Counts, not times: the same on every machine. Weights are not counted. Each
+model goes through the default preset with that strategy. Without arguments:
+the samples and ResNet-50 with random weights.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+
+def main() -> None:
+    import passes
+    import workbench as wb
+    from benchmarks.engine import default_models
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("models", nargs="*", type=Path)
+    chosen = parser.parse_args()
+    strategies = sorted(passes.strategies())
+    print(f"| model | profile | as loaded | {' | '.join(strategies)} |")
+    print(f"|---|---|---|{'---|' * len(strategies)}")
+    with tempfile.TemporaryDirectory() as folder:
+        for path in chosen.models or default_models(Path(folder)):
+            graph = wb.load(path)
+            for target in ("cuda", "npu"):
+                results = [wb.optimize(graph, target=target, layout=name) for name in strategies]
+                cells = [_counted(result[-1].after) for result in results]
+                print(f"| {path.stem} | {target} | {_counted(results[0][0].after)} | {' | '.join(cells)} |")
+
+
+def _counted(counts) -> str:
+    return f"{counts.transposes:,} ({counts.elements_moved:,})"
+
+
+if __name__ == "__main__":
+    main()
