@@ -68,7 +68,7 @@ def open_sample(page, stem: str) -> None:
 
 def upload(page, *files: Path) -> None:
     page.get_by_role("tab", name="Upload").click()
-    page.locator("input[type=file]").set_input_files([str(file) for file in files])
+    page.locator("input[type=file]").first.set_input_files([str(file) for file in files])
     page.get_by_text(files[0].name).first.wait_for()
     settle(page)
     page.get_by_role("button", name="Open upload").click()

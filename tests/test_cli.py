@@ -438,6 +438,7 @@ def test_a_wrong_pass_is_found_out_and_its_rewrite_named(run, tmp_path, monkeypa
         library._discovered.cache_clear()
         sys.modules.pop("passes.wrong", None)
     assert code == 1
+    assert not out.exists()
     assert "wrong: NOT EQUAL: Output 'gpu_0/softmax_1' differs" in said
     assert "wrong: rewrite 3 of 5 broke it: relu number 3" in said
     found = json.loads(report.read_text())

@@ -370,6 +370,34 @@ def test_interpolation_over_three_axes_stays_channels_first():
     assert [n.op for n in graph.nodes][-2:] == ["Transpose", "Resize"]
 
 
+@pytest.mark.parametrize(
+    ("mode", "scales", "carried"),
+    [
+        ("nearest", (2, 2, 2, 2), True),
+        ("linear", (1, 1, 2, 1.5), True),
+        ("linear", (1, 2, 1, 1), True),
+        ("linear", (1, 2, 2, 1), False),
+        ("cubic", (1, 1, 1, 1.5), True),
+        ("cubic", (1, 1, 2, 2), False),
+    ],
+)
+def test_interpolation_goes_channels_last_where_onnx_runtime_does_it(mode, scales, carried):
+    shape = ",".join(str(int(n * s)) for n, s in zip((1, 2, 4, 4), scales, strict=True))
+    graph = typed(
+        f"""g (float[1,2,4,4] x) => (float[{shape}] y)
+        <float[2,2,1,1] w = {{1, 2, 3, 4}}, float[4] s = {{{", ".join(map(str, scales))}}}> {{
+            a = Conv(x, w)
+            y = Resize<mode="{mode}">(a, , s)
+        }}"""
+    )
+    inputs = random_inputs(graph)
+    expected = outputs(graph, inputs)
+    run_pass(with_options(LayoutGreedy, {}), graph, load_profile("cuda"), check_each=True)
+    last = [n.op for n in graph.nodes][-2:]
+    assert last == (["Resize", "Transpose"] if carried else ["Transpose", "Resize"])
+    np.testing.assert_allclose(outputs(graph, inputs)["y"], expected["y"], rtol=1e-5)
+
+
 @pytest.mark.parametrize("strategy", [LayoutGreedy, LayoutRecordThenInsert])
 def test_operands_that_are_each_others_transpose(strategy):
     """Each is at hand as the other: the Transpose between them has a reader still."""

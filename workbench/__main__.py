@@ -1,6 +1,6 @@
 """The command line: `python -m workbench COMMAND`. The same engine and the same words as the app.
 
-Exit codes: 0 done and verified, or not asked to; 1 a verification failed;
+Exit codes: 0 done and verified, or not asked to; 1 a verification failed, and nothing is written;
 2 bad input; 3 done, but it could not be verified.
 """
 
@@ -41,7 +41,7 @@ def _import_without(library: str, unused: str) -> None:
 
 _import_without("onnx_ir", unused="sympy")  # which takes half of the time of listing the passes
 
-from workbench.errors import UserError  # noqa: E402
+from workbench.errors import UserError, printable  # noqa: E402
 from workbench.ir import EditError, IllFormedError, TextError  # noqa: E402
 
 DONE, FAILED, BAD_INPUT, UNVERIFIED = 0, 1, 2, 3
@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
+    return printable(" ".join(str(error).split()))
 
 
 # ---- arguments -----------------------------------------------------------------------

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
-from workbench.errors import UserError
+from workbench.errors import UserError, printable
 from workbench.ir import Graph
 from workbench.pipeline import Progress
 from workbench.rewrite import History, Step
@@ -43,21 +43,21 @@ def inspect_command(graph: Graph, *, as_json: bool) -> int:
         print(json.dumps(found.as_dict(), indent=1))
         return DONE
     weights = f"{found.parameters:,} parameters in {megabytes(found.weight_bytes)}"
-    print(f"{found.name}: {found.nodes:,} nodes, opset {found.opset}, {weights}")
+    _say(f"{found.name}: {found.nodes:,} nodes, opset {found.opset}, {weights}")
     more = f" (and {found.unknown_flops:,} operators of unknown cost)" if found.unknown_flops else ""
-    print(f"one run: {found.flops / 1e9:,.3f} GFLOP{more}")
-    print(f"transposes: {found.transposes:,}, moving {found.elements_moved:,} elements")
-    print(f"values: {found.cnn_values:,} CNN, {found.tensor_values:,} Tensor")
+    _say(f"one run: {found.flops / 1e9:,.3f} GFLOP{more}")
+    _say(f"transposes: {found.transposes:,}, moving {found.elements_moved:,} elements")
+    _say(f"values: {found.cnn_values:,} CNN, {found.tensor_values:,} Tensor")
     for kind, values in (("input", found.inputs), ("output", found.outputs)):
         for value in values:
             bound = f", run with {value.bound}" if value.bound != value.type else ""
-            print(f"{kind} {value.name}: {value.type} {value.layout}{bound}")
+            _say(f"{kind} {value.name}: {value.type} {value.layout}{bound}")
     if found.dims:
         dims = ", ".join(f"{name}={size}" for name, size in found.dims.items())
-        print(f"dims: {dims}  (bind others with --dims)")
-    print("operators: " + ", ".join(f"{op} {count:,}" for op, count in found.operators.items()))
+        _say(f"dims: {dims}  (bind others with --dims)")
+    _say("operators: " + ", ".join(f"{op} {count:,}" for op, count in found.operators.items()))
     if found.not_native:
-        print("left to ONNX Runtime by the torch executor: " + ", ".join(found.not_native))
+        _say("left to ONNX Runtime by the torch executor: " + ", ".join(found.not_native))
     return DONE
 
 
@@ -79,13 +79,17 @@ def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
                 verified_by(verifier)(history)
             if verifier.settled:
                 settled = ", ".join(f"{name}={size}" for name, size in verifier.settled.items())
-                print(f"note: the model runs with {settled}, found by trying", file=sys.stderr)
+                _say(f"note: the model runs with {settled}, found by trying", file=sys.stderr)
     else:
         history = optimize(graph, **words)
     _clear_progress()
     _print_steps(history)
-    written = export(history.graph, request.output, fix_dims=request.fix_dims)
-    print(f"wrote {request.output}, {megabytes(written.bytes)}; checked: {', '.join(written.checks)}")
+    if history.failed is None:
+        written = export(history.graph, request.output, fix_dims=request.fix_dims)
+        _say(f"wrote {request.output}, {megabytes(written.bytes)}; checked: {', '.join(written.checks)}")
+    else:
+        why = "it would not compute what the model computes; leave the failing pass out"
+        _say(f"'{request.output}' was not written, for {why}", sys.stderr)
     if request.report:
         _write_json(request.report, {"model": graph.name, "output": request.output, **history.report()})
     return _exit_code(history)
@@ -103,7 +107,7 @@ def verify_command(
         fields = ("ok", "max_abs_error", "max_rel_error", "bit_equal", "sentence", "seconds")
         print(json.dumps({name: getattr(verdict, name) for name in fields}, indent=1))
     else:
-        print(f"{verdict_word(verdict.ok)}: {verdict.sentence}")
+        _say(f"{verdict_word(verdict.ok)}: {verdict.sentence}")
     return {True: DONE, False: FAILED, None: UNVERIFIED}[verdict.ok]
 
 
@@ -146,6 +150,11 @@ def bench_command(models: Mapping[str, Graph], request: BenchRequest) -> int:
 # ---- printing ---------------------------------------------------------------------------
 
 
+def _say(text: str, file: TextIO | None = None) -> None:
+    """Print; names come from files, so nothing in them may steer the terminal."""
+    print(printable(text), file=file)
+
+
 def megabytes(size: int) -> str:
     return f"{size / 1e6:,.2f} MB"
 
@@ -169,17 +178,17 @@ def _print_steps(history: History) -> None:
     for step in history.steps:
         if step.verdict is not None and step.verdict.ok is not True and step.verdict.sentence != told:
             told = step.verdict.sentence  # the same reason is told once, at the first step that has it
-            print(f"{step.pass_name}: {verdict_word(step.verdict.ok)}: {step.verdict.sentence}")
+            _say(f"{step.pass_name}: {verdict_word(step.verdict.ok)}: {step.verdict.sentence}")
         if step.broken_by is not None:
             which = f"rewrite {step.broken_by + 1} of {len(step.rewrites)}"
-            print(f"{step.pass_name}: {which} broke it: {step.rewrites[step.broken_by].sentence}")
+            _say(f"{step.pass_name}: {which} broke it: {step.rewrites[step.broken_by].sentence}")
 
 
 def _print_table(rows: Sequence[tuple[str, ...]], left: tuple[int, ...]) -> None:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
         cells = (c.ljust(w) if i in left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
-        print("  ".join(cells).rstrip())
+        _say("  ".join(cells).rstrip())
 
 
 def _row(index: int, step: Step) -> tuple[str, ...]:
@@ -239,17 +248,17 @@ def _clear_progress() -> None:
 def _print_bench(found: Mapping[str, Any]) -> None:
     machine = found["machine"]
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
-    print(f"{machine['device_name']}, {machine['threads']} threads; {versions}; {found['backend']}, {found['dtype']}")
+    _say(f"{machine['device_name']}, {machine['threads']} threads; {versions}; {found['backend']}, {found['dtype']}")
     if found["dims"]:
-        print("dims: " + ", ".join(f"{name}={size}" for name, size in found["dims"].items()))
+        _say("dims: " + ", ".join(f"{name}={size}" for name, size in found["dims"].items()))
     header = ("model", "median ms", "min", "p90", "p99", "ratio", "95 % between", "peak MB", "max error")
     rows = [header, *(_bench_row(label, variant) for label, variant in found["variants"].items())]
     _print_table(rows, left=(0,))
     for label, variant in found["variants"].items():
         if variant["fallbacks"]:
-            print(f"{label}: left to ONNX Runtime: {', '.join(sorted(variant['fallbacks']))}")
+            _say(f"{label}: left to ONNX Runtime: {', '.join(sorted(variant['fallbacks']))}")
     for note in found["notes"]:
-        print(f"note: {note}", file=sys.stderr)
+        _say(f"note: {note}", file=sys.stderr)
 
 
 def _bench_row(label: str, variant: Mapping[str, Any]) -> tuple[str, ...]:

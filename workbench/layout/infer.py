@@ -115,4 +115,4 @@ def case_of(node: Node, layouts: Mapping[str, str]) -> str:
 
 def is_cnn(layout: str) -> bool:
     """Is it a CNN value's layout (not a weight's, not Tensor)?"""
-    return layout.startswith("N")
+    return "N" in layout

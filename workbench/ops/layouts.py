@@ -219,8 +219,6 @@ def _carry_transpose(graph: Graph, node: Node, perm: Permutation) -> Carried:
 def _carry_resize(graph: Graph, node: Node, perm: Permutation) -> Carried:
     if node.attr("axes") is not None:
         raise CannotCarry(f"{node} resizes named axes")
-    if len(perm) == 5 and node.attr("mode", "nearest") != "nearest":
-        raise CannotCarry(f"{node} interpolates over three axes, which ONNX Runtime does only with channels first")
     constants = {}
     for index in (1, 2, 3):
         if index >= len(node.inputs) or not node.inputs[index]:
@@ -235,7 +233,33 @@ def _carry_resize(graph: Graph, node: Node, perm: Permutation) -> Carried:
             constants[index] = constant(
                 np.concatenate([numbers[: len(perm)][list(perm)], numbers[len(perm) :][list(perm)]])
             )
+    _check_interpolated(graph, node, perm)
     return Carried((0,), (perm,), constants=constants)
+
+
+def _check_interpolated(graph: Graph, node: Node, perm: Permutation) -> None:
+    """ONNX Runtime interpolates over the last two axes, linearly also over the two before the last."""
+    mode = node.attr("mode", "nearest")
+    if mode == "nearest" or len(perm) < 3:
+        return
+    able = [{len(perm) - 2, len(perm) - 1}]
+    if mode == "linear" and len(perm) == 4:
+        able.append({1, 2})
+    resized = _resized_axes(graph, node, len(perm))
+    places = {place for place, axis in enumerate(perm) if axis in resized}
+    if not any(places <= axes for axes in able):
+        raise CannotCarry(f"{node} interpolates over axes {sorted(places)} then, which ONNX Runtime does not do")
+
+
+def _resized_axes(graph: Graph, node: Node, rank: int) -> set[int]:
+    """Axes whose length changes, or may."""
+    scales, sizes = (graph.constant(node.inputs[i]) if i < len(node.inputs) else None for i in (2, 3))
+    if scales is not None and scales.size == rank:
+        return {axis for axis, scale in enumerate(scales.numpy()) if scale != 1}
+    type_ = graph.tensor_type(node.inputs[0])
+    if sizes is None or type_ is None or type_.shape is None:
+        return set(range(rank))
+    return {axis for axis, (now, then) in enumerate(zip(type_.shape, sizes.numpy(), strict=True)) if now != then}
 
 
 def _carry_expand(graph: Graph, node: Node, perm: Permutation) -> Carried:
@@ -255,7 +279,6 @@ def _carry_tile(graph: Graph, node: Node, perm: Permutation) -> Carried:
 CONCAT = Layout("remapped", _carry_axis(0, every_input=True))
 SOFTMAX = Layout("remapped", _carry_axis(-1))
 SPLIT = Layout("remapped", _carry_axis(0))
-CUMULATIVE = BARRIER
 QUANTIZE = Layout("remapped", _carry_quantize)
 REDUCE = Layout("remapped", _carry_reduce)
 SQUEEZE = Layout("remapped", _carry_squeeze)
