@@ -7,6 +7,7 @@ import pytest
 
 from tests.test_app import fine, opened_sample, page, words
 from workbench.run.inputs import InputError
+from workbench.ui.parts import python_of
 from workbench.ui.session import Spec, history_of, use_inputs
 from workbench.view.scopes import MAIN, inner_graphs
 
@@ -40,6 +41,7 @@ def test_own_inputs_are_what_is_compared_and_what_the_command_says():
     np.testing.assert_array_equal(opened.verifier.inputs[name], x)
     at = fine(page("optimize", opened).run())
     assert "--inputs mine.npz" in at.code[0].value
+    assert "inputs=np.load('mine.npz')" in python_of(opened, SPEC)
 
 
 def test_inputs_that_do_not_fit_leave_all_as_it_was():

@@ -126,18 +126,20 @@ def command_of(opened: Opened, spec: Spec, output: str = "optimized.onnx", fix_d
 
 
 def python_of(opened: Opened, spec: Spec, output: str = "optimized.onnx", fix_dims: bool = False) -> str:
-    """The same as five lines of Python."""
+    """The same in Python."""
     options = changed_options(spec)
     dims = f", dims={dict(opened.graph.dims)!r}" if opened.graph.dims else ""
     more = f", options={options!r}" if options else ""
     fixed = ", fix_dims=True" if fix_dims else ""
+    given = f", inputs=np.load({opened.inputs!r})" if opened.inputs else f", seed={opened.seed}" if opened.seed else ""
     names = [name for name, _ in spec.passes]
     return "\n".join(
         [
+            *(["import numpy as np"] if opened.inputs else []),
             "import workbench as wb",
             f"graph = wb.load({opened.path!r}{dims})",
             f"history = wb.optimize(graph, {names!r}, target={spec.target!r}{more})",
-            "print(wb.verify(graph, history.graph).sentence)",
+            f"print(wb.verify(graph, history.graph{given}).sentence)",
             f"wb.export(history.graph, {output!r}{fixed})",
         ]
     )
