@@ -15,9 +15,9 @@ from functools import cache
 from pathlib import Path
 
 from workbench.errors import UserError
+from workbench.rewrite.history import LAYOUT_PREFIX
 from workbench.rewrite.passes import Pass
 
-LAYOUT_PREFIX = "layout_"
 PLACE_OF_LAYOUT = "layout"  # in a preset: where the chosen layout strategy goes
 
 

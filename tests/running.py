@@ -1,4 +1,4 @@
-"""Small helpers of the tests: a graph's outputs by ONNX Runtime, random inputs for it."""
+"""Small helpers of the tests: a graph's outputs by ONNX Runtime, random inputs for it, random numbers."""
 
 import numpy as np
 import onnxruntime
@@ -36,3 +36,8 @@ def random_inputs(graph: Graph, seed: int = 0) -> dict[str, np.ndarray]:
         floating = np.issubdtype(dtype, np.floating)
         made[name] = (random.standard_normal(shape) if floating else random.integers(0, 2, shape)).astype(dtype)
     return made
+
+
+def normal(*shape):
+    """Standard normal numbers, the same for the same shape."""
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)

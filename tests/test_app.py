@@ -1,91 +1,65 @@
-"""The app's pages without a browser: every sample, pass, strategy and profile; what goes wrong is a sentence."""
+"""The app without a browser: Open and Optimize with every sample, pass, strategy and profile; what goes wrong is a sentence."""
 
 from __future__ import annotations
 
 import os
-import signal
-import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
-import onnx
-import onnxruntime
 import pytest
 from streamlit.testing.v1 import AppTest
 
 import passes as library
 from tests.conftest import CORPUS
-from workbench.ir import from_text, graph_text
-from workbench.layout.infer import infer_layouts
-from workbench.layout.profile import load_profile, profile_names
-from workbench.loading import load_model
+from tests.making import HOSTILE, hostile_model
+from tests.pages import (
+    LIMIT_S,
+    STRATEGIES,
+    fine,
+    opened_file,
+    opened_sample,
+    page,
+    steps,
+    through_optimize,
+    verdicts,
+    words,
+)
+from workbench.layout.profile import profile_names
 from workbench.loading.samples import samples
 from workbench.run.client import Worker
-from workbench.run.inputs import seed_inputs
-from workbench.ui import run_page, session
-from workbench.ui.session import Opened, Spec, history_of, open_uploads
-from workbench.verification import Verifier
-from workbench.view.diff import diff
-from workbench.view.picture import MOST_BOXES, draw
-from workbench.view.text import side_by_side
+from workbench.ui import session
+from workbench.ui.session import Spec, history_of, open_uploads
 
-LIMIT_S = 180
 SAMPLES = [sample.file.stem for sample in samples()]
 SMALL = ("conv_relu_conv_relu", "tvm_two_convs_nhwc", "npu_path", "npu_reshape_add", "bias_add_dropout")
-STRATEGIES = tuple(library.strategies())
 PRESET = [name for name in library.presets()["default"]["passes"] if name != library.PLACE_OF_LAYOUT]
-HOSTILE = "<img src=x onerror=alert(1)>"
-
-
-def page(name: str, opened: Opened | None = None) -> AppTest:
-    """One page, with a model already opened or the first sample."""
-    at = AppTest.from_string(
-        f"from workbench.ui.{name}_page import {name}_page; {name}_page()", default_timeout=LIMIT_S
-    )
-    if opened is not None:
-        at.session_state["opened"] = opened
-    return at
-
-
-def opened_sample(stem: str) -> Opened:
-    sample = next(s for s in samples() if s.file.stem == stem)
-    return opened_file(sample.file, sample.dims, sample.title)
-
-
-def opened_file(path: Path, dims=None, title: str | None = None) -> Opened:
-    graph = load_model(path, dims)
-    return Opened(
-        title or path.name, str(path), graph, Verifier(graph, worker=session.worker(), given=tuple(dims or ()))
-    )
-
-
-def fine(at: AppTest) -> AppTest:
-    assert not at.exception, [e.message for e in at.exception]
-    assert not at.error, [e.value for e in at.error]
-    return at
-
-
-def steps(at: AppTest) -> list[dict]:
-    """The table of steps, a dict a row."""
-    return at.dataframe[0].value.to_dict("records")
-
-
-def verdicts(at: AppTest) -> set[str]:
-    return {row["verdict"] for row in steps(at)[1:]}
-
-
-def words(at: AppTest) -> str:
-    """Everything that stands in text on the page."""
-    places = (*at.markdown, *at.caption, *at.error, *at.warning, *at.info, *at.success)
-    return "\n".join(element.value for element in places)
 
 
 def test_the_whole_app_starts_on_a_sample():
     at = AppTest.from_file("../app.py", default_timeout=LIMIT_S).run()
     fine(at)
     assert at.session_state["opened"].title == samples()[0].title
+
+
+def test_two_sessions_do_not_share_a_model():
+    first, second = page("open").run(), page("open").run()
+    fine(first.button(key="sample_npu_path").click().run())
+    fine(second.button(key="sample_bias_add_dropout").click().run())
+    assert Path(first.session_state["opened"].path).stem == "npu_path"
+    assert isinstance(session.worker(), Worker)
+    fine(first.run())
+    assert Path(first.session_state["opened"].path).stem == "npu_path"
+
+
+def test_a_hostile_name_is_text(tmp_path):
+    opened = opened_file(hostile_model(tmp_path), title=HOSTILE)
+    for name in ("open", "optimize", "run", "export"):
+        at = fine(page(name, opened).run())
+        shown = words(at)
+        assert "<img" not in shown.replace("\\<img", ""), "every < is escaped for Markdown"
+        html = "".join(element.proto.body for element in at.main if element.type == "html")
+        assert "<img" not in html
 
 
 # ---- Open ------------------------------------------------------------------------------
@@ -147,14 +121,6 @@ def test_uploads_leave_nothing_behind(tmp_path, monkeypatch):
 
 
 # ---- Optimize --------------------------------------------------------------------------
-
-
-def through_optimize(stem: str, *settings: tuple[str, str]) -> AppTest:
-    at = fine(page("optimize", opened_sample(stem)).run())
-    for key, value in settings:
-        widget = at.radio(key=key) if key == "strategy" else at.selectbox(key=key)
-        fine(widget.set_value(value).run())
-    return at
 
 
 @pytest.mark.parametrize("stem", SAMPLES)
@@ -303,184 +269,6 @@ def test_only_the_passes_from_the_changed_one_on_run_again():
     assert history_of(opened, changed, lambda *_: pytest.fail("nothing is to run")).steps == second
 
 
-def hostile_model(folder: Path) -> Path:
-    node = onnx.helper.make_node("Relu", ["x"], ["y"], name=HOSTILE)
-    value = [onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [1, 4]) for n in ("x", "y")]
-    graph = onnx.helper.make_graph([node], HOSTILE, value[:1], value[1:])
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 23)], ir_version=10)
-    onnx.save(model, folder / "hostile.onnx")
-    return folder / "hostile.onnx"
-
-
-def test_a_hostile_name_is_text(tmp_path):
-    opened = opened_file(hostile_model(tmp_path), title=HOSTILE)
-    for name in ("open", "optimize", "run", "export"):
-        at = fine(page(name, opened).run())
-        shown = words(at)
-        assert "<img" not in shown.replace("\\<img", ""), "every < is escaped for Markdown"
-        html = "".join(element.proto.body for element in at.main if element.type == "html")
-        assert "<img" not in html
-
-
-# ---- Run and Export ---------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def optimized() -> Opened:
-    return through_optimize("conv_relu_conv_relu", ("strategy", STRATEGIES[0])).session_state["opened"]
-
-
-def measured(at: AppTest, repetitions: int = 2) -> AppTest:
-    next(n for n in at.number_input if n.label == "Repetitions").set_value(repetitions)
-    return next(b for b in at.button if b.label == "Measure").click().run()
-
-
-@pytest.mark.parametrize("backend", ["torch", "onnxruntime"])
-def test_run_measures_the_original_beside_the_result(optimized, backend):
-    at = page("run", optimized).run()
-    next(s for s in at.selectbox if s.label == "Backend").set_value(backend)
-    fine(measured(at))
-    rows = at.dataframe[0].value.to_dict("records")
-    assert len(rows) == 2
-    assert all(row["median (ms)"] > 0 and row["peak memory (MB)"] > 0 for row in rows)
-    assert "as loaded" in words(at)
-
-
-def test_what_was_measured_before_a_change_says_so():
-    opened = opened_sample("conv_relu_conv_relu")
-    fine(page("optimize", opened).run())
-    at = fine(measured(page("run", opened).run()))
-    assert "Measured before" not in words(at)
-    fine(page("optimize", opened).run().radio(key="strategy").set_value(STRATEGIES[0]).run())
-    assert "Measured before" in words(fine(page("run", opened).run()))
-
-
-def test_nothing_chosen_to_measure_is_a_sentence(optimized):
-    at = page("run", optimized).run()
-    at.multiselect[0].set_value([])
-    at = measured(at)
-    assert "Nothing is chosen" in at.error[0].value
-
-
-def test_a_killed_worker_is_a_sentence_and_the_next_run_works(optimized):
-    worker = session.worker()
-    at = page("run", optimized).run()
-    killed = threading.Event()
-
-    def kill() -> None:
-        while not killed.is_set():
-            if worker._busy and worker.pid:
-                time.sleep(0.3)
-                os.kill(worker.pid, signal.SIGKILL)
-                killed.set()
-            time.sleep(0.01)
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    try:
-        at = measured(at, 10_000)
-    finally:
-        killed.set()
-        killer.join()
-    assert not at.exception
-    assert "killed" in at.error[0].value
-    fine(measured(at))
-    assert len(at.dataframe[0].value) == 2
-
-
-def test_export_gives_a_file_that_computes_the_same(optimized):
-    at = fine(page("export", optimized).run())
-    fine(at.button(key="prepare").click().run())
-    _, written, content, zipped = at.session_state["exported"]
-    assert not zipped
-    assert written.bytes == len(content)
-    assert written.sha256 in "".join(code.value for code in at.code)
-    onnx.checker.check_model(onnx.load_from_string(content), full_check=True)
-    inputs = seed_inputs(optimized.graph, dict(optimized.graph.dims), 0)
-    first = onnxruntime.InferenceSession(optimized.path).run(None, inputs)
-    second = onnxruntime.InferenceSession(content).run(None, inputs)
-    for a, b in zip(first, second, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
-
-
-def test_export_without_optimizing_says_so():
-    at = fine(page("export", opened_sample("conv_relu_conv_relu")).run())
-    assert "Nothing is optimized yet" in at.info[0].value
-    fine(at.button(key="prepare").click().run())
-    onnx.checker.check_model(onnx.load_from_string(at.session_state["exported"][2]))
-
-
-def test_export_asks_before_it_fixes_dims():
-    opened = opened_sample("ppocr_cls_v2")
-    at = fine(page("export", opened).run())
-    box = next(c for c in at.checkbox if c.label.startswith("Write the bound dims"))
-    assert "--fix-dims" not in at.code[0].value
-    fine(box.set_value(True).run())
-    assert "--fix-dims" in at.code[0].value
-    fine(at.button(key="prepare").click().run())
-    shape = onnx.load_from_string(at.session_state["exported"][2]).graph.input[0].type.tensor_type.shape
-    assert all(dim.HasField("dim_value") for dim in shape.dim)
-
-
-def test_what_does_not_run_at_all_is_a_sentence_on_every_page(monkeypatch, optimized):
-    """A worker that can not start: no device is found, and the page says so."""
-    monkeypatch.setattr("sys.executable", "/bin/false")
-    session.worker.clear()
-    run_page.devices.clear()
-    at = page("run", optimized).run()
-    monkeypatch.undo()
-    session.worker.clear()
-    assert not at.exception
-    assert "process ended" in at.error[0].value
-
-
-# ---- pictures and texts -------------------------------------------------------------------
-
-
-def test_a_picture_is_bounded_and_starts_at_the_focus():
-    graph = opened_sample("resnet50_narrow").graph
-    layouts, target = infer_layouts(graph), load_profile("cuda")
-    whole = draw(graph, layouts, target)
-    assert (whole.start, whole.drawn, whole.nodes) == (0, MOST_BOXES, len(graph))
-    late = graph.nodes[150]
-    part = draw(graph, layouts, target, focus=[late.name])
-    assert part.start < 150 < part.start + part.drawn
-    assert f"{late.op}  {late.name}" in part.dot
-
-
-def test_a_picture_says_what_a_box_holds():
-    graph = opened_sample("silero_vad").graph
-    inside = opened_sample("silero_vad").summary.nodes - len(graph)
-    assert f"with {inside:,} nodes inside" in draw(graph, {}, load_profile("cuda")).dot
-
-
-def test_a_picture_writes_names_as_text(tmp_path):
-    graph = load_model(hostile_model(tmp_path))
-    dot = draw(graph, {}, load_profile("npu")).dot
-    assert HOSTILE in dot
-    assert "label=<" not in dot, "no HTML-like label"
-
-
-def test_texts_side_by_side_mark_what_changed():
-    first = from_text("g (float[2] x) => (float[2] y) { a = Relu(x) b = Neg(a) y = Abs(b) }")
-    second = from_text("g (float[2] x) => (float[2] y) { a = Relu(x) b = Abs(a) c = Neg(b) y = Abs(c) }")
-    lines = side_by_side(graph_text(first), graph_text(second))
-    assert [line.mark for line in lines if line.mark] == ["-", "+", "+", "~"]
-    changes = diff(first, second)
-    assert (changes.removed, changes.added) == ({"Neg_b"}, {"Abs_b", "Neg_c"})
-    assert changes.changed == {"Abs_y"}
-
-
-def test_long_equal_stretches_of_a_text_are_left_out():
-    before = "\n".join(f"line {i}" for i in range(100))
-    lines = side_by_side(before, before.replace("line 50", "line 50 "))
-    assert sum(line.hidden for line in lines) + sum(not line.hidden for line in lines) == 100
-    assert len(lines) < 12
-
-
-# ---- a large model --------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(not (CORPUS / "unet_sd15_raw.onnx").exists(), reason="shared/corpus/unet_sd15_raw.onnx is not here")
 def test_a_model_of_thousands_of_nodes_stays_quick():
@@ -494,13 +282,3 @@ def test_a_model_of_thousands_of_nodes_stays_quick():
         started = time.monotonic()
         fine(at.run())
         assert time.monotonic() - started < 10
-
-
-def test_two_sessions_do_not_share_a_model():
-    first, second = page("open").run(), page("open").run()
-    fine(first.button(key="sample_npu_path").click().run())
-    fine(second.button(key="sample_bias_add_dropout").click().run())
-    assert Path(first.session_state["opened"].path).stem == "npu_path"
-    assert isinstance(session.worker(), Worker)
-    fine(first.run())
-    assert Path(first.session_state["opened"].path).stem == "npu_path"

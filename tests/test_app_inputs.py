@@ -5,7 +5,7 @@ import io
 import numpy as np
 import pytest
 
-from tests.test_app import fine, opened_sample, page, words
+from tests.pages import fine, opened_sample, page, words
 from workbench.run.inputs import InputError
 from workbench.ui.parts import python_of
 from workbench.ui.session import Spec, history_of, use_inputs

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from tests.browser import FOUND_ON_PATH, SCREEN, chromium, running_app, settle
-from tests.test_app import HOSTILE, hostile_model
+from tests.making import HOSTILE, hostile_model
 from workbench.loading.samples import FOLDER
 
 pytestmark = pytest.mark.browser

@@ -1,243 +1,19 @@
-"""The torch executor: real models against ONNX Runtime on the original file, and what it promises besides."""
+"""The torch executor: bodies and functions, fallback, errors, memory, and where each value is computed."""
 
 import gc
 import weakref
-from pathlib import Path
 
 import numpy as np
-import onnx
-import onnxruntime
 import pytest
 import torch
-from onnx import numpy_helper
 
-from tests.conftest import CORPUS
-from tests.running import outputs as onnxruntime_outputs
-from tests.running import random_inputs, typed
+from tests.running import normal, typed
 from workbench.errors import UserError
-from workbench.ir import Graph, from_text
-from workbench.loading import load_model
-from workbench.ops import contract_of, contracts
-from workbench.ops.channels_last import OWN_BODIES, parse_channels_last
-from workbench.run.inputs import seed_inputs
+from workbench.ir import from_text
 from workbench.run.torch_executor import OperatorError, TorchExecutor
 from workbench.run.torch_places import host_values
 
-LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
-TOLERANCE = 1e-4  # of the largest number in the reference
-
-CORPUS_MODELS = [
-    "basic_pitch_nmp",
-    "bert_12l_raw",
-    "ddddocr_det_yolox",
-    "magika_v3_3",
-    "open_nsfw_resnet",
-    "ppocr_cls_v2",
-    "ppocrv4_det",
-    "ppocrv4_rec",
-    "silero_vad",
-    "unet_sd15_raw",
-]
-
-
-def normal(*shape):
-    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
-
-
-SENSIBLE = {
-    "ppocr_cls_v2": {"x": normal(2, 3, 48, 192)},
-    "ppocrv4_det": {"x": normal(1, 3, 160, 192)},
-    "ppocrv4_rec": {"x": normal(2, 3, 48, 320)},
-    "silero_vad": {"input": normal(1, 512) / 10, "state": normal(2, 1, 128) / 10, "sr": np.array(16000)},
-}
-
-
-def reference(model: str | bytes, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    names = [output.name for output in session.get_outputs()]
-    return dict(zip(names, session.run(names, inputs), strict=True))
-
-
-def assert_same(ours, wanted, tolerance=TOLERANCE):
-    assert list(ours) == list(wanted)
-    for name, expected in wanted.items():
-        assert ours[name].shape == expected.shape
-        assert expected.size == 1 or np.ptp(expected) > 0, f"'{name}' has one value only and shows nothing"
-        largest = np.abs(expected).max()
-        assert np.abs(ours[name].astype(np.float64) - expected).max() <= tolerance * largest
-
-
-# ---- real models ------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", CORPUS_MODELS)
-def test_corpus(name):
-    path = CORPUS / f"{name}.onnx"
-    if not path.exists():
-        pytest.skip(f"THE CORPUS IS NOT HERE: {path}; the executor is not compared on real models")
-    graph = load_model(path)
-    inputs = SENSIBLE.get(name) or seed_inputs(graph)
-    executor = TorchExecutor(graph)
-    assert_same(executor.run(inputs), reference(str(path), inputs))
-    assert executor.fallbacks == {}
-
-
-def discriminating(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The light model with random weights where ConstantOfShape made them all equal; variances stay positive."""
-    random = np.random.default_rng(0)
-    made = {}
-    for node in model.graph.node:
-        if node.op_type == "Constant":
-            made[node.output[0]] = numpy_helper.to_array(node.attribute[0].t)
-    made |= {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
-    positive = {v for n in model.graph.node if n.op_type == "BatchNormalization" for v in (n.input[1], n.input[4])}
-    kept = []
-    for node in model.graph.node:
-        if node.op_type != "ConstantOfShape":
-            kept.append(node)
-            continue
-        shape = made[node.input[0]].tolist()
-        if node.output[0] in positive:
-            weight = random.uniform(0.5, 1.0, shape)  # no growth from block to block, which would saturate Softmax
-        else:
-            weight = random.standard_normal(shape) / np.sqrt(max(np.prod(shape[1:]), 1))
-        model.graph.initializer.append(numpy_helper.from_array(weight.astype(np.float32), node.output[0]))
-    del model.graph.node[:]
-    model.graph.node.extend(kept)
-    return model
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("path", sorted(LIGHT.glob("*.onnx")), ids=lambda path: path.stem)
-def test_light_models(path, tmp_path):
-    own = tmp_path / path.name
-    onnx.save(discriminating(onnx.load(path)), own)
-    graph = load_model(own)
-    inputs = seed_inputs(graph)
-    executor = TorchExecutor(graph)
-    wanted = reference(str(own), inputs)
-    assert len(np.unique(next(iter(wanted.values())))) > 500
-    assert_same(executor.run(inputs), wanted)
-    assert executor.fallbacks == {}
-
-
-NARROWED = """int64[3] shape = {0, 4, -1}, float mask = {-3.4e38}> {
-    c = Conv <pads = [1, 1, 1, 1]> (x, w)
-    r = Reshape (c, shape)
-    t = Transpose <perm = [0, 2, 1]> (r)
-    m = MatMul (r, t)
-    f = Cast <to = 1> (m)
-    n = Softmax (f)
-    hidden = Mul (n, mask)
-    finite = Clip (hidden)
-    zero = Sub (finite, finite)
-    y = Add (zero, m)
-}"""
-
-
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_narrow_types_stay_near(dtype):
-    weights = ", ".join(f"{v:.3f}" for v in normal(144))
-    graph = typed(f"g (float[2,4,8,8] x) => (float[2,4,4] y) <float[4,4,3,3] w = {{{weights}}}, {NARROWED}")
-    inputs = random_inputs(graph)
-    ours = TorchExecutor(graph, dtype=dtype).run(inputs)
-    assert ours["y"].dtype == np.float32
-    assert_same(ours, onnxruntime_outputs(graph, inputs), tolerance=3e-2)
-
-
-# ---- channels-last forms ------------------------------------------------------------------
-
-
-def channels_last_forms():
-    """ONNX's operators in channels-last form; those of our own domain are tested with their bodies."""
-    for op in contracts():
-        parts = parse_channels_last(*op.split(".")) if op.startswith("workbench.") else None
-        if parts is not None and parts.op_type not in OWN_BODIES:
-            yield op
-
-
-FORMS = sorted(channels_last_forms())
-ATTRIBUTES = {
-    "Conv": "group = 2, pads = [{pads}], strides = [{twos}]",
-    "ConvTranspose": "group = 2, pads = [{pads}], strides = [{twos}]",
-    "MaxPool": "kernel_shape = [{threes}], pads = [{pads}], strides = [{twos}]",
-    "AveragePool": "kernel_shape = [{threes}], pads = [{pads}], strides = [{twos}]",
-    "LpPool": "kernel_shape = [{threes}], p = 2",
-    "LRN": "size = 3",
-    "GroupNormalization": "num_groups = 2",
-    "DepthToSpace": "blocksize = 2",
-    "SpaceToDepth": "blocksize = 2",
-}
-
-
-def channels_last_graph(op: str) -> Graph:
-    """One call of `op` on a small channels-last operand; its weights are constants."""
-    parts = parse_channels_last(*op.split("."))
-    spatial = parts.rank - 2
-    numbers = {
-        "pads": ", ".join(["1", "0", "2"][:spatial] + ["0", "1", "1"][:spatial]),
-        "twos": ", ".join(["2"] * spatial),
-        "threes": ", ".join(["3"] * spatial),
-    }
-    attributes = ATTRIBUTES.get(parts.op_type, "").format(**numbers)
-    call = f"<{attributes}>" if attributes else ""
-    constants = []
-    if parts.op_type.startswith("Conv"):
-        shape = [4, 2, *[3] * spatial]
-        if parts.weights:
-            own = "OI" + {1: "W", 2: "HW", 3: "DHW"}[spatial]
-            shape = [shape[own.index(axis)] for axis in parts.weights.replace("HW", own[2:])]
-        constants = [("w", shape), ("b", [4])]
-    elif parts.op_type == "BatchNormalization":
-        constants = [(name, [4]) for name in ("scale", "bias", "mean", "variance")]
-    elif parts.op_type in ("InstanceNormalization", "GroupNormalization"):
-        constants = [("scale", [4]), ("bias", [4])]
-    declared = ", ".join(f"float[{','.join(map(str, s))}] {n} = {{{_numbers(n, s)}}}" for n, s in constants)
-    operands = ", ".join(["x", *(name for name, _ in constants)])
-    dims = ",".join(["2", *["6", "8", "10"][:spatial], "4"])
-    return typed(
-        f"g (float[{dims}] x) => (float[{','.join('?' * parts.rank)}] y) "
-        f"{f'<{declared}>' if declared else ''} {{ y = {op} {call} ({operands}) }}"
-    )
-
-
-def _numbers(name, shape):
-    values = normal(int(np.prod(shape)))
-    return ", ".join(f"{v:.4f}" for v in (np.abs(values) + 0.5 if name == "variance" else values))
-
-
-@pytest.mark.parametrize("op", [op for op in FORMS if "GlobalLpPool" not in op])
-def test_channels_last_forms(op):
-    """The native form against the function's body, Transposes and all, in ONNX Runtime."""
-    graph = channels_last_graph(op)
-    inputs = random_inputs(graph)
-    executor = TorchExecutor(graph)
-    assert_same(executor.run(inputs), onnxruntime_outputs(graph, inputs))
-    assert executor.fallbacks == {}
-
-
-@pytest.mark.parametrize("op", [op for op in FORMS if "GlobalLpPool" in op])
-def test_channels_last_global_norms(op):
-    """By hand: ONNX Runtime has no GlobalLpPool of this opset."""
-    graph = channels_last_graph(op)
-    (x,) = random_inputs(graph).values()
-    wanted = np.sqrt((x**2).sum(tuple(range(1, x.ndim - 1)), keepdims=True))
-    assert_same(TorchExecutor(graph).run({"x": x}), {"y": wanted})
-
-
-def test_channels_last_flops_are_those_of_the_operator():
-    graph = channels_last_graph("workbench.Conv_NHWC_HWOI")
-    (node,) = graph.nodes
-    types = [graph.tensor_type(v) for v in node.inputs], [graph.tensor_type(v) for v in node.outputs]
-    assert graph.shape("y") == (2, 3, 4, 4)
-    elements = 2 * 3 * 4 * 4
-    assert contract_of(node).count_flops(node, *types) == 2 * elements * 2 * 3 * 3 + elements
-
-
-# ---- control flow, functions, sequences ---------------------------------------------------
+# ---- control flow, functions, sequences ------------------------------------------------
 
 NESTED = """g (float[3] x, bool c, int64 n) => (float[3] y, float[4,3] steps)
 <int64 turns = {4}, bool on = {1}> {
@@ -299,7 +75,7 @@ def test_sequence_outputs_are_numbered():
     np.testing.assert_array_equal(ours["parts[1]"], x[2:])
 
 
-# ---- fallback --------------------------------------------------------------------------------
+# ---- fallback --------------------------------------------------------------------------
 
 
 def test_unknown_operator_falls_back_to_onnxruntime():
@@ -333,7 +109,7 @@ def test_operator_that_nothing_runs_is_named():
         executor.run({"x": normal(2)})
 
 
-# ---- errors and memory ----------------------------------------------------------------------------
+# ---- errors and memory -----------------------------------------------------------------
 
 
 def test_failing_operator_is_named_with_its_shapes():
@@ -379,7 +155,7 @@ def test_transpose_moves_data_only_where_it_must():
     assert results["kept"].data_ptr() == x.data_ptr()
 
 
-# ---- places ------------------------------------------------------------------------------------------
+# ---- places ----------------------------------------------------------------------------
 
 
 def test_shape_arithmetic_stays_on_the_host():

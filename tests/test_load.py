@@ -1,54 +1,24 @@
-"""Loading: every kind of file, every kind of bad file, one opset, symbolic dims, weights left in their files."""
+"""Loading: every kind of file, every kind of bad file, symbolic dims, weights left in their files."""
 
 from __future__ import annotations
 
-import io
-import json
 import os
-import pickle
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper, parser
+from onnx import helper, numpy_helper, parser
 
 from tests.conftest import CORPUS, ROOT
-from workbench.errors import UserError
+from tests.loading import HEADER, big_model, refusal, run, saved
 from workbench.ir import Graph, TensorType, check
-from workbench.loading import LoadError, fix_dims, load_model, load_torch
+from workbench.loading import LoadError, fix_dims, load_model
 from workbench.ops.shapes import infer_types
 
-HEADER = '<ir_version: 8, opset_import: ["": 17]>\n'
-
-
-def saved(tmp_path: Path, text: str, name: str = "model.onnx", header: str = HEADER) -> Path:
-    path = tmp_path / name
-    path.write_bytes(parser.parse_model(header + text).SerializeToString())
-    return path
-
-
-def refusal(path: Path, **given) -> str:
-    """The sentence with which the file is refused."""
-    with pytest.raises(LoadError) as caught:
-        load_model(path, **given)
-    assert isinstance(caught.value, UserError)
-    told = str(caught.value)
-    assert "\n" not in told and "Traceback" not in told
-    return told
-
-
-def run(path: str | Path, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    return onnxruntime.InferenceSession(str(path), options).run(None, inputs)
-
-
-# ---- what is read -----------------------------------------------------------------------
+# ---- what is read ----------------------------------------------------------------------
 
 
 def test_a_model_becomes_a_typed_graph_at_our_opset(tmp_path):
@@ -63,18 +33,6 @@ def test_a_model_becomes_a_typed_graph_at_our_opset(tmp_path):
     assert graph.dims == {"N": 1}
     assert graph.warnings == ()
     assert graph.constant("w").numpy().tolist() == [[1, 2], [3, 4], [5, 6]]
-
-
-def big_model(values: np.ndarray, form: str) -> onnx.ModelProto:
-    """A model whose weight is stored as raw data, as typed data, or in a Constant node."""
-    weight = numpy_helper.from_array(values, "w")
-    if form == "typed":
-        weight = helper.make_tensor("w", TensorProto.FLOAT, values.shape, values.ravel().tolist())
-    node = helper.make_node("Add", ["x", "w"], ["y"], name="add")
-    nodes = [helper.make_node("Constant", [], ["w"], value=weight), node] if form == "node" else [node]
-    info = [helper.make_tensor_value_info(v, TensorProto.FLOAT, values.shape) for v in ("x", "y")]
-    graph = helper.make_graph(nodes, "big", info[:1], info[1:], [] if form == "node" else [weight])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
 
 
 @pytest.mark.parametrize("form", ["raw", "typed", "node"])
@@ -178,7 +136,7 @@ def test_errors_call_the_file_as_the_user_knows_it(tmp_path):
     assert refusal(path, name="mine.onnx").startswith("mine.onnx: ")
 
 
-# ---- bad input ---------------------------------------------------------------------------
+# ---- bad input -------------------------------------------------------------------------
 
 
 def test_missing_empty_folder(tmp_path):
@@ -290,164 +248,7 @@ def test_an_unknown_operator_is_shown_with_a_warning(tmp_path, op):
     assert infer_types(graph)["y"] == TensorType(graph.type("x").dtype, (2,))
 
 
-# ---- inputs with constants, opsets, functions, bodies ------------------------------------------
-
-
-def test_inputs_with_a_default_become_constants(tmp_path):
-    text = "g (float[2] x, float[2] w) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }"
-    new = load_model(saved(tmp_path, text))
-    assert new.inputs == ("x",)
-    assert new.warnings == ("input 'w' has a default value in the model and became a constant of it",)
-    old = load_model(saved(tmp_path, text, header='<ir_version: 3, opset_import: ["": 9]>\n'))
-    assert old.inputs == ("x",) and old.warnings == ()
-
-
-def test_conversion_changes_the_form_and_not_the_result(tmp_path):
-    text = "g (float[2,3,4] x) => (float[2,3,4] y) { s = Softmax <axis = 1> (x) u = Unsqueeze <axes = [0]> (s) y = Squeeze <axes = [0]> (u) }"
-    path = saved(tmp_path, text, header='<ir_version: 7, opset_import: ["": 11]>\n')
-    graph = load_model(path)
-    check(graph)
-    assert graph.opset_imports[""] == 23
-    assert all("axes" not in node.attributes for node in graph.nodes)
-    from workbench.exporting import export_onnx
-
-    x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
-    export_onnx(graph, tmp_path / "out.onnx")
-    np.testing.assert_allclose(run(tmp_path / "out.onnx", {"x": x})[0], run(path, {"x": x})[0], rtol=1e-6)
-
-
-def test_bodies_are_converted_and_their_new_values_have_names_of_their_own(tmp_path):
-    text = """g (bool c, float[2,3] x) => (float[2,3] y) {
-        z = Softmax <axis = 0> (x)
-        y = If (c) <then_branch = t () => (float[2,3] a) { a = Softmax <axis = 0> (z) },
-                    else_branch = e () => (float[2,3] b) { r = ReduceSum <axes = [1], keepdims = 1> (z) b = Add(z, r) }> }"""
-    path = saved(tmp_path, text, header='<ir_version: 7, opset_import: ["": 11]>\n')
-    graph = load_model(path)
-    check(graph)
-    names = [v for node in graph.nodes for v in node.outputs]
-    for node in graph.nodes:
-        for body in node.bodies.values():
-            names += [*body.constants, *(v for inner in body.nodes for v in inner.outputs)]
-            assert all("axes" not in inner.attributes for inner in body.nodes)
-    assert len(names) == len(set(names))
-    from workbench.exporting import export_onnx
-
-    export_onnx(graph, tmp_path / "out.onnx")
-    x = np.random.default_rng(0).standard_normal((2, 3)).astype(np.float32)
-    for c in (True, False):
-        given = {"c": np.array(c), "x": x}
-        np.testing.assert_allclose(run(tmp_path / "out.onnx", given)[0], run(path, given)[0], rtol=1e-6)
-
-
-def test_conversion_keeps_names_metadata_and_large_weights(tmp_path):
-    values = np.random.default_rng(0).standard_normal((37, 41)).astype(np.float32)
-    model = big_model(values, "node")
-    model.metadata_props.add(key="author", value="someone")
-    model.graph.node[1].metadata_props.add(key="pkg.torch.onnx.name_scopes", value="['', 'layer1']")
-    path = tmp_path / "m.onnx"
-    path.write_bytes(model.SerializeToString())
-    graph = load_model(path)
-    assert graph.metadata["author"] == "someone"
-    assert graph.node("add").metadata["pkg.torch.onnx.name_scopes"] == "['', 'layer1']"
-    np.testing.assert_array_equal(graph.constant("w").numpy(), values)
-
-
-FUNCTION = """<ir_version: 9, opset_import: ["": 17, "f": 1]>
-g (float[2,3] x) => (float[2,3] y) { z = f.twice(x) y = Relu(z) }
-<domain: "f", opset_import: ["": 17]>
-twice (a) => (b) { two = Constant <value_float = 2.0> () b = Mul(a, two) }"""
-
-
-def test_functions_survive(tmp_path):
-    graph = load_model(saved(tmp_path, FUNCTION, header=""))
-    (function,) = graph.functions.values()
-    assert function.name == "twice" and function.graph.opset_imports[""] == 23
-    assert graph.opset_imports == {"": 23, "f": 1}
-    assert str(graph.type("z")) == "float[2,3]"
-
-
-def test_a_function_that_cannot_be_converted_keeps_the_models_opset(tmp_path):
-    text = """<ir_version: 9, opset_import: ["": 12, "f": 1]>
-    g (float[2,3] x) => (float[2,1] y) { y = f.sum <dims = [1]> (x) }
-    <domain: "f", opset_import: ["": 12]>
-    sum <dims> (a) => (b) { b = ReduceSum <axes: ints = @dims> (a) }"""
-    graph = load_model(saved(tmp_path, text, header=""))
-    assert graph.opset_imports[""] == 12
-    (warning,) = graph.warnings
-    assert "stays at opset 12" in warning and "'ReduceSum' in function 'sum'" in warning
-
-
-def test_a_function_that_calls_itself_is_refused(tmp_path):
-    assert "calls itself" in refusal(saved(tmp_path, FUNCTION.replace("Mul(a, two)", "f.twice(a)"), header=""))
-
-
-X = "float[2,3,4,4] x"
-SCALES = "<float[4] s = {1, 1, 1.5, 3}>"
-CONVERTED = [
-    (7, f"g ({X}) => (y) {{ y = Upsample <mode = 'nearest', scales = [1.0, 1.0, 1.5, 2.0]> (x) }}"),
-    *((9, f"g ({X}) => (y) {SCALES} {{ y = Upsample <mode = '{mode}'> (x, s) }}") for mode in ("nearest", "linear")),
-    *((10, f"g ({X}) => (y) {SCALES} {{ y = Resize <mode = '{mode}'> (x, s) }}") for mode in ("nearest", "linear")),
-    (11, f"g ({X}) => (y) <float[0] r = {{}}, float[4] s = {{1, 1, 0.7, 2}}> {{ y = Resize (x, r, s) }}"),
-    *((11, f"g ({X}) => (y) {{ y = Hardmax <axis = {axis}> (x) }}") for axis in (0, 1, 3, -1)),
-    *((v, f"g ({X}) => (y) {{ y = {op} <axis = 2> (x) }}") for op in ("Softmax", "LogSoftmax") for v in (9, 12)),
-    *(
-        (v, f"g ({X}) => (y) {{ y = Reduce{op} <axes = [1, -1], keepdims = 0> (x) }}")
-        for v in (9, 12, 17)
-        for op in ("Sum", "Mean", "Max", "Min", "L1", "L2", "LogSumExp", "SumSquare", "Prod")
-        if not (op == "Sum" and v > 12)
-    ),
-    (7, f"g ({X}) => (y) <float[3] s = {{1, 2, 3}}> {{ y = BatchNormalization (x, s, s, s, s) }}"),
-    (8, f"g ({X}) => (y) {{ y = Dropout (x) }}"),
-    (9, f"g ({X}) => (y) {{ y = Clip <min = -0.5, max = 0.25> (x) }}"),
-    (10, f"g ({X}) => (y) {{ y = Pad <pads = [0, 0, 1, 1, 0, 0, 2, 2], value = 3.0> (x) }}"),
-    (9, f"g ({X}) => (y) {{ y = Slice <axes = [1, 2], starts = [0, 1], ends = [2, 3]> (x) }}"),
-    (9, f"g ({X}) => (y) {{ y, i = TopK <k = 2> (x) }}"),
-    (11, f"g ({X}) => (y) {{ a, y = Split <axis = 2, split = [1, 3]> (x) }}"),
-    (13, f"g ({X}) => (y) {{ a, y = Split <axis = 2> (x) }}"),
-    (7, "g (float[4,4] x) => (y) <float[1,4] c = {1, 2, 3, 4}> { y = Gemm <transB = 1> (x, x, c) }"),
-    (10, f"g ({X}) => (y) {{ y = AveragePool <kernel_shape = [2, 2], ceil_mode = 1, strides = [3, 3]> (x) }}"),
-    (10, "g (float[2,3] x) => (y) <int64[1,1] i = {1}, float[1,1] u = {9}> { y = Scatter (x, i, u) }"),
-    (17, "g (float[1,8,1] x) => (y) { y = DFT <axis = 1, onesided = 1> (x) }"),
-    (10, f"g ({X}) => (y) <float[1,4] r = {{0, 0, 5, 5}}, int64[1] b = {{0}}> {{ y = RoiAlign <output_height = 3, output_width = 3> (x, r, b) }}"),
-    (9, f"g ({X}) => (y) {{ y = GlobalLpPool (x) }}"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("opset", "text"), CONVERTED, ids=[f"{o}-{t[10:90]}" for o, t in CONVERTED])
-def test_conversion_keeps_what_each_operator_computes(tmp_path, opset, text):
-    header = f'<ir_version: 7, opset_import: ["": {opset}]>\n'
-    path = saved(tmp_path, text.replace("'", '"'), header=header)
-    graph = load_model(path)
-    assert graph.warnings == () and graph.opset_imports[""] in (21, 23)
-    from workbench.exporting import export_onnx
-
-    export_onnx(graph, tmp_path / "out.onnx")
-    x = np.random.default_rng(0).standard_normal(graph.shape("x")).astype(np.float32)
-    np.testing.assert_allclose(run(tmp_path / "out.onnx", {"x": x})[0], run(path, {"x": x})[0], rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("opset", "call", "reason"),
-    [
-        (18, "GroupNormalization <num_groups = 2> (x, s, s)", "scales groups there, and channels here"),
-        (11, 'Resize <coordinate_transformation_mode = "tf_half_pixel_for_nn"> (x, r, w)', "coordinate mode"),
-        (10, "Resize (x, w)", "makes images smaller"),
-    ],
-)
-def test_what_cannot_be_converted_stays_and_is_named(tmp_path, opset, call, reason):
-    text = f"g (float[1,4,2,2] x) => (y) <float[2] s = {{1, 2}}, float[0] r = {{}}, float[4] w = {{1, 1, 0.5, 0.5}}> {{ y = {call} }}"
-    graph = load_model(saved(tmp_path, text, header=f'<ir_version: 8, opset_import: ["": {opset}]>\n'))
-    assert graph.opset_imports[""] == opset and len(graph) == 1
-    (warning,) = graph.warnings
-    assert f"stays at opset {opset}" in warning and call.split()[0] in warning and reason in warning
-
-
-def test_newer_opsets_stay(tmp_path):
-    header = '<ir_version: 11, opset_import: ["": 24]>\n'
-    graph = load_model(saved(tmp_path, "g (float[2] x) => (float[2] y) { y = Relu(x) }", header=header))
-    assert graph.opset_imports[""] == 24 and graph.warnings == ()
-    graph = load_model(saved(tmp_path, "g (float[2] x) => (float[2] y) { y = Swish(x) }", header=header))
-    assert "'Swish'" in graph.warnings[0] and "newer form in opset 24" in graph.warnings[0]
+# ---- dims ------------------------------------------------------------------------------
 
 
 def test_outputs_without_a_shape_are_accepted(tmp_path):
@@ -456,9 +257,6 @@ def test_outputs_without_a_shape_are_accepted(tmp_path):
     path = tmp_path / "m.onnx"
     path.write_bytes(model.SerializeToString())
     assert str(load_model(path).type("y")) == "float[2,3]"
-
-
-# ---- dims ---------------------------------------------------------------------------------------
 
 
 def test_unknown_dims_get_names(tmp_path):
@@ -530,224 +328,7 @@ def test_numbers_that_exporters_compute_are_followed(tmp_path):
     assert str(graph.type("wide")) == "float[8,1,1]" and str(graph.type("y")) == "float[2,8,4,4]"
 
 
-# ---- torch ---------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def program(tmp_path_factory) -> Path:
-    torch = pytest.importorskip("torch")
-
-    class Small(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.conv = torch.nn.Conv2d(3, 4, 3)
-            self.register_buffer("scale", torch.full((4, 1, 1), 2.0))
-
-        def forward(self, x, extra):
-            return {"out": torch.relu(self.conv(x) * self.scale) + extra[0]}
-
-    torch.manual_seed(0)
-    args = (torch.randn(2, 3, 8, 8), [torch.randn(4, 6, 6)])
-    dims = {"x": {0: torch.export.Dim("batch", min=1, max=64)}, "extra": [None]}
-    path = tmp_path_factory.mktemp("torch") / "small.pt2"
-    torch.export.save(torch.export.export(Small().eval(), args, dynamic_shapes=dims), path)
-    return path
-
-
-def test_a_torch_program(program):
-    import torch
-
-    graph = load_model(program)
-    check(graph)
-    assert graph.opset_imports[""] == 23
-    assert len(graph.dims) == 1
-    x, extra = torch.randn(5, 3, 8, 8), torch.randn(4, 6, 6)
-    with torch.no_grad():
-        expected = torch.export.load(program).module()(x, [extra])["out"].numpy()
-    given = dict(zip(graph.inputs, (x.numpy(), extra.numpy()), strict=True))
-    np.testing.assert_allclose(run(graph.source, given)[0], expected, rtol=1e-4, atol=1e-6)
-
-
-class Bomb:
-    """A pickle that makes a file when it is opened."""
-
-    def __init__(self, target: Path):
-        self.target = target
-
-    def __reduce__(self):
-        return (os.mkdir, (str(self.target),))
-
-
-def bomb(target: Path) -> bytes:
-    import torch
-
-    out = io.BytesIO()
-    torch.save((Bomb(target),), out)
-    return out.getvalue()
-
-
-def rewritten(program: Path, target: Path, change) -> Path:
-    """A copy of the archive; `change` gets (name without the root, data) and returns data or more entries."""
-    with zipfile.ZipFile(program) as source, zipfile.ZipFile(target, "w") as copy:
-        root = source.namelist()[0].split("/")[0]
-        for name in source.namelist():
-            inner = name.removeprefix(f"{root}/")
-            for entry, data in change(inner, source.read(name)).items():
-                copy.writestr(f"{root}/{entry}", data)
-    return target
-
-
-def test_the_bomb_works(tmp_path):
-    """Else the tests below would prove nothing: torch.export.load itself runs it."""
-    import torch
-
-    mark = tmp_path / "ran"
-    with pytest.raises(Exception):  # noqa: B017
-        torch.load(io.BytesIO(bomb(mark)), weights_only=True)
-    assert not mark.exists()
-    torch.load(io.BytesIO(bomb(mark)), weights_only=False)
-    assert mark.exists()
-
-
-def test_a_pickle_among_the_sample_inputs_is_not_opened(program, tmp_path):
-    mark = tmp_path / "ran"
-    bad = rewritten(
-        program,
-        tmp_path / "bad.pt2",
-        lambda name, data: {name: bomb(mark) if name.startswith("data/sample_inputs/") else data},
-    )
-    assert len(load_model(bad)) == len(load_model(program))
-    assert not mark.exists()
-
-
-@pytest.mark.parametrize("part", ["weights", "constants"])
-def test_a_pickled_weight_is_refused(program, tmp_path, part):
-    mark = tmp_path / "ran"
-
-    def change(name, data):
-        if name == f"data/{part}/model_{part}_config.json":
-            entry = {"path_name": "tensor_9" if part == "constants" else "weight_9", "is_param": True}
-            config = {"config": {"w": {**entry, "use_pickle": True, "tensor_meta": None}}}
-            return {name: json.dumps(config), f"data/{part}/{entry['path_name']}": bomb(mark)}
-        return {name: data}
-
-    told = refusal(rewritten(program, tmp_path / "bad.pt2", change))
-    assert "pickle" in told and "runs code" in told
-    assert not mark.exists()
-
-
-@pytest.mark.parametrize(
-    "entry",
-    ["data/constants/custom_obj_0", "data/constants/opaque_obj_0", "data/weights/model.pt", "data/constants/model.pt"],
-)
-def test_pickled_objects_and_old_forms_are_refused(program, tmp_path, entry):
-    mark = tmp_path / "ran"
-
-    def change(name, data):
-        return {name: data, entry: bomb(mark)} if name == "archive_format" else {name: data}
-
-    assert f"'{entry}', which may run code" in refusal(rewritten(program, tmp_path / "bad.pt2", change))
-    assert not mark.exists()
-
-
-@pytest.mark.parametrize("field", ["expr_str", "name", "guards_code"])
-def test_code_in_the_description_of_a_program_does_not_run(program, tmp_path, field):
-    mark = tmp_path / "ran"
-    code = f"__import__('os').mkdir({str(mark)!r})"
-
-    def planted(item):
-        if isinstance(item, dict):
-            if field == "guards_code" and "guards_code" in item:
-                return {**item, "guards_code": [code]}
-            return {k: code if k == field and isinstance(v, str) else planted(v) for k, v in item.items()}
-        return [planted(v) for v in item] if isinstance(item, list) else item
-
-    def change(name, data):
-        return {name: json.dumps(planted(json.loads(data))) if name == "models/model.json" else data}
-
-    bad = rewritten(program, tmp_path / "bad.pt2", change)
-    if field == "guards_code":
-        load_model(bad)
-    else:
-        assert "the program has the" in refusal(bad)
-    assert not mark.exists()
-
-
-@pytest.mark.parametrize("name", ["model.pt", "model.pth", "model.pkl", "model.pickle", "model.onnx", "model"])
-@pytest.mark.parametrize("form", ["pickle", "torch"])
-def test_pickles_are_refused(tmp_path, name, form):
-    mark = tmp_path / "ran"
-    path = tmp_path / name
-    path.write_bytes(pickle.dumps(Bomb(mark)) if form == "pickle" else bomb(mark))
-    told = refusal(path)
-    assert "a pickle runs code when it is opened" in told and "torch.export.save" in told
-    assert not mark.exists()
-
-
-def test_a_pt2_that_is_none(tmp_path):
-    path = tmp_path / "m.pt2"
-    path.write_bytes(b"not a zip")
-    assert "not a program saved by torch.export" in refusal(path)
-    path.write_bytes(bomb(tmp_path / "ran"))
-    assert "no program of torch.export" in refusal(path)
-    assert not (tmp_path / "ran").exists()
-
-
-FACTORY = """
-import torch
-class M(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.lin = torch.nn.Linear(4, 3)
-        self.drop = torch.nn.Dropout(0.5)
-    def forward(self, x, scale=1.0):
-        return self.drop(self.lin(x)) * scale
-def plain(): return M(), (torch.ones(2, 4),)
-def full(): return M(), (torch.ones(2, 4),), {"scale": torch.tensor(2.0)}, {"x": {0: torch.export.Dim("rows")}, "scale": None}
-def exported(): return torch.export.export(M().eval(), (torch.ones(2, 4),))
-def wrong(): return 7
-def broken(): raise RuntimeError("no weights here")
-def unexportable():
-    class Bad(torch.nn.Module):
-        def forward(self, x): return x if x.sum() > 0 else -x
-    return Bad(), (torch.ones(2),)
-"""
-
-
-@pytest.fixture
-def factories(tmp_path, monkeypatch) -> str:
-    (tmp_path / "my_factories.py").write_text(FACTORY)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "my_factories", raising=False)
-    return "my_factories"
-
-
-@pytest.mark.parametrize("name", ["plain", "full", "exported"])
-def test_factories(factories, name):
-    graph = load_torch(f"{factories}:{name}")
-    check(graph)
-    assert not any(node.op_type == "Dropout" for node in graph.nodes)
-    assert (len(graph.dims) == 1) == (name == "full")
-
-
-@pytest.mark.parametrize(
-    ("factory", "sentence"),
-    [
-        ("my_factories:wrong", "the factory must return"),
-        ("my_factories:broken", "the factory failed: RuntimeError: no weights here"),
-        ("my_factories:unexportable", "torch.export failed"),
-        ("my_factories:none", "has no 'none'"),
-        ("no_such_module:f", "cannot be imported"),
-        ("my_factories", "package.module:function"),
-    ],
-)
-def test_factories_that_do_not_work(factories, factory, sentence):
-    with pytest.raises(LoadError) as caught:
-        load_torch(factory)
-    assert sentence in str(caught.value) and "\n" not in str(caught.value)
-
-
-# ---- cost ------------------------------------------------------------------------------------------
+# ---- cost ------------------------------------------------------------------------------
 
 
 def test_loading_imports_no_torch():

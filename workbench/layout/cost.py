@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from workbench.ir import Graph, Node, TensorType
+from workbench.ir import DataType, Graph, Node, TensorType
 from workbench.ir.permutation import Permutation, inverse, moves_data, permuted
 
 
 @dataclass(frozen=True)
 class Counts:
     """nodes: operators, those of bodies too, without constants; transposes: those of computed values;
-    elements_moved: elements that these move; unknown: transposes whose shape is not known."""
+    elements_moved, bytes_moved: what these move; unknown: transposes whose shape is not known."""
 
     nodes: int
     transposes: int
     elements_moved: int
+    bytes_moved: int
     unknown: int = 0
 
 
@@ -63,9 +64,17 @@ def moved_by_node(graph: Graph, node: Node) -> int | None:
     return math.prod(result) if moves_data(perm, permuted(result, inverse(perm))) else 0
 
 
+def element_bytes(graph: Graph, value: str) -> int:
+    """Bytes of one element; 4 where the element type is not known or, as a string's, not fixed."""
+    type_ = graph.tensor_type(value)
+    if type_ is None or type_.dtype in (DataType.UNDEFINED, DataType.STRING):
+        return 4
+    return max(math.ceil(type_.dtype.itemsize), 1)
+
+
 def count(graph: Graph) -> Counts:
-    """Nodes, transposes and elements moved. Transposes of constants do not count."""
-    nodes = transposes = moved = unknown = 0
+    """Nodes, transposes and what they move. Transposes of constants do not count."""
+    nodes = transposes = moved = size = unknown = 0
     fixed = set(graph.constants)
     for node in graph.nodes:
         nodes += 1
@@ -73,13 +82,14 @@ def count(graph: Graph) -> Counts:
             fixed.update(node.outputs)
         for body in node.bodies.values():
             inner = count(body)
-            nodes, transposes = nodes + inner.nodes, transposes + inner.transposes
-            moved, unknown = moved + inner.elements_moved, unknown + inner.unknown
+            nodes, transposes, unknown = nodes + inner.nodes, transposes + inner.transposes, unknown + inner.unknown
+            moved, size = moved + inner.elements_moved, size + inner.bytes_moved
         if node.op != "Transpose" or node.inputs[0] in fixed:
             continue
         cost = moved_by_node(graph, node)
         transposes, moved, unknown = transposes + 1, moved + (cost or 0), unknown + (cost is None)
-    return Counts(nodes, transposes, moved, unknown)
+        size += (cost or 0) * element_bytes(graph, node.inputs[0])
+    return Counts(nodes, transposes, moved, size, unknown)
 
 
 def elements(number: int | None) -> str:

@@ -66,6 +66,7 @@ def _pass_on(graph: Graph, node: Node, layouts: dict[str, str]) -> Iterator[str]
         return
     if layout_of(node).kind not in ("agnostic", "remapped"):
         return
+    yield from _through_dropped_axes(graph, node, layouts)
     ties = _same_axes(graph, node)
     known = next((layouts[v] for v in ties if v in layouts), None)
     if known is None:
@@ -74,6 +75,21 @@ def _pass_on(graph: Graph, node: Node, layouts: dict[str, str]) -> Iterator[str]
         if value not in layouts and graph.rank_of(value) == len(known):
             layouts[value] = known
             yield value
+
+
+def _through_dropped_axes(graph: Graph, node: Node, layouts: dict[str, str]) -> Iterator[str]:
+    """Squeeze, or Reduce without keepdims: the other axes keep their names."""
+    drops = node.op == "Squeeze" or (node.op_type.startswith("Reduce") and not node.attr("keepdims", 1))
+    known = layouts.get(node.inputs[0]) if drops else None
+    axes = graph.constant(node.inputs[1]) if len(node.inputs) > 1 else None
+    result = node.outputs[0]
+    if known is None or axes is None or result in layouts:
+        return
+    gone = {int(axis) % len(known) for axis in axes.numpy().reshape(-1)}
+    left = "".join(letter for axis, letter in enumerate(known) if axis not in gone)
+    if left in LAYOUT_NAMES.get(len(left), ()):
+        layouts[result] = left
+        yield result
 
 
 def _same_axes(graph: Graph, node: Node) -> tuple[str, ...]:

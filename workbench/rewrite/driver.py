@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from workbench.ir import Graph, check
 from workbench.layout.cost import Counts, count
 from workbench.layout.profile import Profile
 from workbench.rewrite.history import Step
 from workbench.rewrite.passes import Pass
-from workbench.rewrite.rule import Rewrite
+from workbench.rewrite.rule import Found, Rewrite
 
 OnRewrite = Callable[[Rewrite], None]
 
@@ -32,7 +33,8 @@ def run_pass(
     started = time.perf_counter()
     rewrites: list[Rewrite] = []
     since = started
-    for found in pass_.rewrites(graph, target):
+    facts: dict[str, Any] = {}
+    for found in _noting(pass_.rewrites(graph, target), facts):
         inverse = graph.apply(found.edit)
         now = time.perf_counter()
         rewrites.append(Rewrite(pass_.name, found.sentence, found.case, found.nodes, found.edit, inverse, now - since))
@@ -44,4 +46,10 @@ def run_pass(
     seconds = time.perf_counter() - started
     check(graph)
     after = count(graph) if rewrites else before
-    return Step(pass_.name, pass_.title, pass_.options(), tuple(rewrites), before, after, seconds)
+    return Step(pass_.name, pass_.title, pass_.options(), tuple(rewrites), before, after, seconds, facts)
+
+
+def _noting(rewrites: Iterator[Found], facts: dict[str, Any]) -> Iterator[Found]:
+    """The rewrites; what the pass returns behind the last goes into `facts`."""
+    said: Any = yield from rewrites  # type: ignore[func-returns-value]
+    facts.update(said or {})

@@ -7,6 +7,7 @@ there applied.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -14,6 +15,8 @@ from typing import Any, Protocol
 from workbench.ir import Graph
 from workbench.layout.cost import Counts
 from workbench.rewrite.rule import Rewrite
+
+LAYOUT_PREFIX = "layout_"  # of the names of passes that are layout strategies
 
 
 class Verdict(Protocol):
@@ -30,6 +33,7 @@ class Verdict(Protocol):
 class Step:
     """One run of a pass: what it did, the counts before and after, the verdict, the time in seconds.
 
+    facts:     what the pass says of the whole run, such as a lower bound.
     broken_by: where verification failed, the index of the rewrite that broke it.
     """
 
@@ -40,6 +44,7 @@ class Step:
     before: Counts
     after: Counts
     seconds: float
+    facts: Mapping[str, Any] = field(default_factory=dict)
     verdict: Verdict | None = None
     broken_by: int | None = None
 
@@ -110,7 +115,27 @@ class History:
             "max_abs_error": _largest([v.max_abs_error for v in verdicts]),
             "max_rel_error": _largest([v.max_rel_error for v in verdicts]),
         }
-        return {"target": self.target, "steps": [s.report() for s in done], "totals": totals}
+        return {
+            "target": self.target,
+            "steps": [s.report() for s in done],
+            "totals": totals,
+            "layout": next((_layout_report(s) for s in reversed(done) if s.pass_name.startswith(LAYOUT_PREFIX)), None),
+        }
+
+
+def _layout_report(step: Step) -> dict[str, Any]:
+    """What a layout strategy left, and how near that is to the least, where the strategy knows it."""
+    cases = Counter(rewrite.case for rewrite in step.rewrites)
+    return {
+        "strategy": step.pass_name.removeprefix(LAYOUT_PREFIX).replace("_", "-"),
+        "transposes": step.after.transposes,
+        "elements_moved": step.after.elements_moved,
+        "bytes_moved": step.after.bytes_moved,
+        "lower_bound": step.facts.get("lower_bound"),
+        "weigh": step.facts.get("weigh"),
+        "certified": step.facts.get("certified"),
+        "by_case": dict(sorted(cases.items())),
+    }
 
 
 def _replay(graph: Graph, rewrites: Sequence[Rewrite]) -> None:

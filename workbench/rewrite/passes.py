@@ -61,7 +61,10 @@ class Pass:
         return dataclasses.asdict(self)
 
     def rewrites(self, graph: Graph, target: Profile) -> Iterator[Found]:
-        """Yield rewrites one at a time; each is applied to `graph` before the next is asked for."""
+        """Yield rewrites one at a time; each is applied to `graph` before the next is asked for.
+
+        A generator may return a mapping of facts about the whole run, which the step keeps.
+        """
         return follow_rules(self.rules, graph, self)
 
 

@@ -1,0 +1,101 @@
+"""The least that can be moved: every operator's layout from a minimum cut, with the proof."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.ir import Graph, Node
+from workbench.layout.convert import Conversion, convert
+from workbench.layout.cost import count, elements
+from workbench.layout.cut import solve
+from workbench.layout.infer import case_of, infer_layouts
+from workbench.layout.problem import BYTES, COUNT, in_unit, layout_problem, side_of, way_between
+from workbench.layout.profile import Profile
+from workbench.layout.tidy import tidy_transposes
+from workbench.rewrite import Example, Found, Pass, option
+
+
+@dataclass(frozen=True)
+class LayoutOptimal(Pass):
+    """Of all ways to run each operator channels first or channels last, the one that moves least.
+
+    - An operator that the target demands has no choice; one that cannot be carried keeps its
+      layout; every other runs where it costs least.
+    - A value is transposed once, however many operators read it in the other layout.
+    - Transposes that were there before may stay or go like new ones.
+    - A Transpose that moves only axes of size 1 is a Reshape and costs nothing.
+    - Of what costs the same, the fewest operators change.
+
+    The bound that comes with the result is the maximum flow: no choice of two layouts moves
+    less. Where the result moves exactly that, it is certified. Transposes of Tensors, and to
+    other orders of axes, count but stay.
+
+    Source: minimum s-t cut, Ford and Fulkerson 1956; shared values as hyperedges, Lawler 1973.
+    """
+
+    title = "Layout: proven minimum"
+
+    weigh: str = option(
+        BYTES, "What is to be the least: bytes moved, or the count of transposes.", choices=(BYTES, COUNT)
+    )
+
+    own_examples = (
+        Example(
+            title="The pool between two convolutions goes with them; the end of size 1 is a Reshape",
+            target="cuda",
+            before="""g (float[1,2,4,4] x) => (float[1,2,1,1] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
+                a = Conv(x, w)
+                b = MaxPool<kernel_shape=[2,2], strides=[2,2]>(a)
+                c = Conv(b, w)
+                y = GlobalAveragePool(c)
+            }""",
+            after="""g (float[1,2,4,4] x) => (float[1,2,1,1] y)
+                <float[2,2,1,1] w = {1, 2, 3, 4}, int64[4] y_shape = {1, 2, 1, 1}> {
+                x_nhwc = Transpose<perm=[0,2,3,1]>(x)
+                a_nhwc = workbench.Conv_NHWC(x_nhwc, w)
+                b_nhwc = workbench.MaxPool_NHWC<kernel_shape=[2,2], strides=[2,2]>(a_nhwc)
+                c_nhwc = workbench.Conv_NHWC(b_nhwc, w)
+                y_nhwc = workbench.GlobalAveragePool_NHWC(c_nhwc)
+                y = Reshape(y_nhwc, y_shape)
+            }""",
+            sentences=(
+                "case 1, CNN to CNN: Conv 'Conv_a' is demanded in NHWC; 'x' is transposed, 32 elements",
+                "case 1, CNN to CNN: MaxPool 'MaxPool_b' runs in NHWC, which costs least; nothing moved",
+                "case 1, CNN to CNN: Conv 'Conv_c' is demanded in NHWC; nothing moved",
+                "case 1, CNN to CNN: GlobalAveragePool 'GlobalAveragePool_y' runs in NHWC, which costs least; "
+                "nothing moved",
+                "perm [0, 3, 1, 2] of Transpose 'restore_y' moves only axes of size 1; reshaped, no element moved",
+            ),
+        ),
+    )
+
+    def rewrites(self, graph: Graph, target: Profile) -> Generator[Found, None, dict[str, Any]]:
+        for edit, sentence, nodes in tidy_transposes(graph, reshape=False):
+            yield Found(edit, sentence, nodes, "tidied")
+        layouts = infer_layouts(graph)
+        problem = layout_problem(graph, layouts, target, self.weigh)
+        solution = solve(problem.problem)
+        chosen = zip(problem.nodes, problem.own, solution.sides, strict=True)
+        for name in [name for name, own, side in chosen if name is not None and own != side]:
+            node = graph.node(name)
+            case = case_of(node, layouts)
+            image = next(v for v in (*node.inputs, *node.outputs) if v and side_of(layouts.get(v)) is not None)
+            layout, perm = way_between(layouts[image])
+            conversion = convert(graph, node, perm, layout, target)
+            yield Found(conversion.edit, f"{case}: {_said(node, conversion, layout, target)}", (name,), case)
+        for edit, sentence, nodes in tidy_transposes(graph):
+            yield Found(edit, sentence, nodes, "tidied")
+        after = count(graph)
+        least = in_unit(solution.lower_bound + problem.always)
+        reached = after.bytes_moved if self.weigh == BYTES else after.transposes
+        certified = problem.exact and reached == least
+        return {"weigh": self.weigh, "lower_bound": least if problem.exact else None, "certified": certified}
+
+
+def _said(node: Node, conversion: Conversion, layout: str, target: Profile) -> str:
+    why = f"is demanded in {layout}" if node.op in target.demands else f"runs in {layout}, which costs least"
+    moved = [f"'{value}' is transposed, {elements(number)}" for value, number in conversion.moved.items()]
+    weight = f"; {conversion.weight}" if conversion.weight else ""
+    return f"{node} {why}; {', '.join(moved) or 'nothing moved'}{weight}"

@@ -1,0 +1,68 @@
+"""Small helpers of the app's tests: a page without a browser, a model opened in it, and what stands there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from streamlit.testing.v1 import AppTest
+
+import passes as library
+from workbench.loading import load_model
+from workbench.loading.samples import samples
+from workbench.ui import session
+from workbench.ui.session import Opened
+from workbench.verification import Verifier
+
+LIMIT_S = 180
+STRATEGIES = tuple(library.strategies())
+
+
+def page(name: str, opened: Opened | None = None) -> AppTest:
+    """One page, with a model already opened or the first sample."""
+    at = AppTest.from_string(
+        f"from workbench.ui.{name}_page import {name}_page; {name}_page()", default_timeout=LIMIT_S
+    )
+    if opened is not None:
+        at.session_state["opened"] = opened
+    return at
+
+
+def opened_sample(stem: str) -> Opened:
+    sample = next(s for s in samples() if s.file.stem == stem)
+    return opened_file(sample.file, sample.dims, sample.title)
+
+
+def opened_file(path: Path, dims=None, title: str | None = None) -> Opened:
+    graph = load_model(path, dims)
+    return Opened(
+        title or path.name, str(path), graph, Verifier(graph, worker=session.worker(), given=tuple(dims or ()))
+    )
+
+
+def fine(at: AppTest) -> AppTest:
+    assert not at.exception, [e.message for e in at.exception]
+    assert not at.error, [e.value for e in at.error]
+    return at
+
+
+def steps(at: AppTest) -> list[dict]:
+    """The table of steps, a dict a row."""
+    return at.dataframe[0].value.to_dict("records")
+
+
+def verdicts(at: AppTest) -> set[str]:
+    return {row["verdict"] for row in steps(at)[1:]}
+
+
+def words(at: AppTest) -> str:
+    """Everything that stands in text on the page."""
+    places = (*at.markdown, *at.caption, *at.error, *at.warning, *at.info, *at.success)
+    return "\n".join(element.value for element in places)
+
+
+def through_optimize(stem: str, *settings: tuple[str, str]) -> AppTest:
+    at = fine(page("optimize", opened_sample(stem)).run())
+    for key, value in settings:
+        widget = at.radio(key=key) if key == "strategy" else at.selectbox(key=key)
+        fine(widget.set_value(value).run())
+    return at

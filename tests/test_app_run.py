@@ -1,0 +1,128 @@
+"""The app without a browser: Run measures, Export writes what computes the same."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from tests.pages import STRATEGIES, fine, opened_sample, page, through_optimize, words
+from workbench.run.inputs import seed_inputs
+from workbench.ui import run_page, session
+from workbench.ui.session import Opened
+
+
+@pytest.fixture(scope="module")
+def optimized() -> Opened:
+    return through_optimize("conv_relu_conv_relu", ("strategy", STRATEGIES[0])).session_state["opened"]
+
+
+def measured(at: AppTest, repetitions: int = 2) -> AppTest:
+    next(n for n in at.number_input if n.label == "Repetitions").set_value(repetitions)
+    return next(b for b in at.button if b.label == "Measure").click().run()
+
+
+@pytest.mark.parametrize("backend", ["torch", "onnxruntime"])
+def test_run_measures_the_original_beside_the_result(optimized, backend):
+    at = page("run", optimized).run()
+    next(s for s in at.selectbox if s.label == "Backend").set_value(backend)
+    fine(measured(at))
+    rows = at.dataframe[0].value.to_dict("records")
+    assert len(rows) == 2
+    assert all(row["median (ms)"] > 0 and row["peak memory (MB)"] > 0 for row in rows)
+    assert "as loaded" in words(at)
+
+
+def test_what_was_measured_before_a_change_says_so():
+    opened = opened_sample("conv_relu_conv_relu")
+    fine(page("optimize", opened).run())
+    at = fine(measured(page("run", opened).run()))
+    assert "Measured before" not in words(at)
+    fine(page("optimize", opened).run().radio(key="strategy").set_value(STRATEGIES[0]).run())
+    assert "Measured before" in words(fine(page("run", opened).run()))
+
+
+def test_nothing_chosen_to_measure_is_a_sentence(optimized):
+    at = page("run", optimized).run()
+    at.multiselect[0].set_value([])
+    at = measured(at)
+    assert "Nothing is chosen" in at.error[0].value
+
+
+def test_a_killed_worker_is_a_sentence_and_the_next_run_works(optimized):
+    worker = session.worker()
+    at = page("run", optimized).run()
+    killed = threading.Event()
+
+    def kill() -> None:
+        while not killed.is_set():
+            if worker._busy and worker.pid:
+                time.sleep(0.3)
+                os.kill(worker.pid, signal.SIGKILL)
+                killed.set()
+            time.sleep(0.01)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        at = measured(at, 10_000)
+    finally:
+        killed.set()
+        killer.join()
+    assert not at.exception
+    assert "killed" in at.error[0].value
+    fine(measured(at))
+    assert len(at.dataframe[0].value) == 2
+
+
+def test_export_gives_a_file_that_computes_the_same(optimized):
+    at = fine(page("export", optimized).run())
+    fine(at.button(key="prepare").click().run())
+    _, written, content, zipped = at.session_state["exported"]
+    assert not zipped
+    assert written.bytes == len(content)
+    assert written.sha256 in "".join(code.value for code in at.code)
+    onnx.checker.check_model(onnx.load_from_string(content), full_check=True)
+    inputs = seed_inputs(optimized.graph, dict(optimized.graph.dims), 0)
+    first = onnxruntime.InferenceSession(optimized.path).run(None, inputs)
+    second = onnxruntime.InferenceSession(content).run(None, inputs)
+    for a, b in zip(first, second, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+def test_export_without_optimizing_says_so():
+    at = fine(page("export", opened_sample("conv_relu_conv_relu")).run())
+    assert "Nothing is optimized yet" in at.info[0].value
+    fine(at.button(key="prepare").click().run())
+    onnx.checker.check_model(onnx.load_from_string(at.session_state["exported"][2]))
+
+
+def test_export_asks_before_it_fixes_dims():
+    opened = opened_sample("ppocr_cls_v2")
+    at = fine(page("export", opened).run())
+    box = next(c for c in at.checkbox if c.label.startswith("Write the bound dims"))
+    assert "--fix-dims" not in at.code[0].value
+    fine(box.set_value(True).run())
+    assert "--fix-dims" in at.code[0].value
+    fine(at.button(key="prepare").click().run())
+    shape = onnx.load_from_string(at.session_state["exported"][2]).graph.input[0].type.tensor_type.shape
+    assert all(dim.HasField("dim_value") for dim in shape.dim)
+
+
+def test_what_does_not_run_at_all_is_a_sentence_on_every_page(monkeypatch, optimized):
+    """A worker that can not start: no device is found, and the page says so."""
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    session.worker.clear()
+    run_page.devices.clear()
+    at = page("run", optimized).run()
+    monkeypatch.undo()
+    session.worker.clear()
+    assert not at.exception
+    assert "process ended" in at.error[0].value

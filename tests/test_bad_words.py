@@ -1,0 +1,190 @@
+"""Bad words on the command line: dims, options, places to write and arrays that do not fit; each gets one sentence and exit code 2."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.conftest import ROOT
+from tests.making import Bomb, model, node, saved, value
+from workbench.__main__ import main
+
+# ---- dims ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def symbolic(tmp_path):
+    made = model([node("Relu", "x", "y")], (value("x", ["N", 4]),), (value("y", ["N", 4]),))
+    return saved(tmp_path, made, "symbolic.onnx")
+
+
+@pytest.mark.parametrize("command", ["inspect", "optimize", "verify", "bench"])
+@pytest.mark.parametrize(
+    ("dims", "sentence"),
+    [
+        ("N=-1", "at least 1, not -1"),
+        ("N=0", "at least 1, not 0"),
+        ("N=abc", "must be a whole number, not 'abc'"),
+        ("N=1.5", "must be a whole number"),
+        ("N=", "must be a whole number"),
+        ("N", "name=number"),
+        ("=3", "name=number"),
+        ("M=3", "no dimension 'M'; it has N"),
+        ("N=2,M=3", "no dimension 'M'"),
+        ("N=" + "9" * 5000, "must be a whole number"),
+    ],
+)
+def test_dims_that_are_none(refused, symbolic, tmp_path, command, dims, sentence):
+    more = {"optimize": ["-o", tmp_path / "o.onnx"], "verify": [symbolic]}.get(command, [])
+    assert sentence in refused(command, symbolic, *more, "--dims", dims)
+
+
+def test_a_huge_dim(run, refused, unverified, symbolic):
+    assert "needs 16000.0 GB" in unverified(symbolic, "--dims", "N=999999999999")
+    assert "needs 16000.0 GB" in refused("bench", symbolic, "--dims", "N=999999999999")
+    code, out, _ = run("verify", symbolic, symbolic, "--dims", "N=999999999999")
+    assert code == 3 and "needs 16000.0 GB" in out
+    assert "below 2^63" in refused("inspect", symbolic, "--dims", "N=99999999999999999999")
+
+
+# ---- words -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "required: COMMAND"),
+        (["frobnicate"], "invalid choice: 'frobnicate'"),
+        (["explain"], "required: PASS"),
+        (["explain", "nope"], "no pass 'nope'; there are: "),
+        (["inspect"], "give either a model file or --torch"),
+        (["inspect", "MODEL", "--torch", "a:b"], "give either a model file or --torch"),
+        (["inspect", "MODEL", "more"], "unrecognized arguments: more"),
+        (["optimize", "MODEL"], "required: -o/--output"),
+        (["optimize", "MODEL", "-o", "OUT", "--passes", "fold_constants,nope"], "no pass 'nope'"),
+        (["optimize", "MODEL", "-o", "OUT", "--preset", "nope"], "no preset 'nope'; there are: default"),
+        (["optimize", "MODEL", "-o", "OUT", "--preset", "none", "--passes", "dead_nodes"], "not allowed with"),
+        (["optimize", "MODEL", "-o", "OUT", "--target", "nope"], "no target profile 'nope'; there are: cuda, npu"),
+        (["optimize", "MODEL", "-o", "OUT", "--target", "../profiles/npu"], "no target profile"),
+        (["optimize", "MODEL", "-o", "OUT", "--layout", "nope"], "no layout strategy 'nope'; there are: greedy"),
+        (["optimize", "MODEL", "-o", "OUT", "--option", "nope"], "pass.field=value"),
+        (["optimize", "MODEL", "-o", "OUT", "--option", "nope.a=1"], "is for no pass that runs"),
+        (["optimize", "MODEL", "-o", "OUT", "--option", "fold_constants.a=1"], "has no option 'a'"),
+        (["optimize", "MODEL", "-o", "OUT", "--option", "fold_constants.max_bytes=big"], "must be a number"),
+        (["optimize", "MODEL", "-o", "OUT", "--option", "fold_constants.max_bytes=-1"], "fold_constants.max_bytes"),
+        (["optimize", "MODEL", "-o", "OUT", "--seed", "-1"], "whole number from 0 up, not '-1'"),
+        (["optimize", "MODEL", "-o", "OUT", "--seed", "x"], "whole number from 0 up, not 'x'"),
+        (["optimize", "--torch", "a", "-o", "OUT"], "package.module:function"),
+        (["optimize", "--torch", "no_such_module_here:f", "-o", "OUT"], "cannot be imported"),
+        (["bench", "MODEL", "--device", "tpu"], "invalid choice: 'tpu'"),
+        (["bench", "MODEL", "--backend", "jax"], "invalid choice: 'jax'"),
+        (["bench", "MODEL", "--dtype", "int8"], "invalid choice: 'int8'"),
+        (["bench", "MODEL", "--repeat", "0"], "at least 1, not 0"),
+        (["bench", "MODEL", "--repeat", "-3"], "at least 1, not -3"),
+        (["bench", "MODEL", "OTHER"], "different inputs"),
+        (["verify", "MODEL", "OTHER"], "Only the first model has an input"),
+    ],
+    ids=lambda part: " ".join(part)[:60] if isinstance(part, list) else "",
+)
+def test_words_that_mean_nothing(refused, tmp_path, arguments, sentence):
+    other = saved(tmp_path, model([node("Relu", "z", "y")], (value("z", [1, 4]),)), "other.onnx")
+    words = {"MODEL": str(ROOT / "sample_models/npu_path.onnx"), "OUT": str(tmp_path / "out.onnx"), "OTHER": other}
+    assert sentence in refused(*(words.get(a, a) for a in arguments))
+    assert not (tmp_path / "out.onnx").exists()
+
+
+# ---- places to write -------------------------------------------------------------------
+
+
+def test_places_that_cannot_be_written(refused, symbolic, tmp_path):
+    assert "folder does not exist" in refused("optimize", symbolic, "-o", tmp_path / "no/out.onnx")
+    assert "it is a folder" in refused("optimize", symbolic, "-o", tmp_path)
+    assert "folder does not exist" in refused(
+        "optimize", symbolic, "-o", tmp_path / "o.onnx", "--report", tmp_path / "no/r"
+    )
+    assert "folder does not exist" in refused("bench", symbolic, "--json", tmp_path / "no/r.json")
+    assert not (tmp_path / "o.onnx").exists()
+    assert "cannot be written" in refused("optimize", symbolic, "-o", "/proc/out.onnx", "--no-verify")
+    assert "cannot be written" in refused("optimize", symbolic, "-o", tmp_path / ("n" * 300), "--no-verify")
+
+
+def test_nothing_that_is_read_is_overwritten(refused, symbolic, tmp_path):
+    before = Path(symbolic).read_bytes()
+    os.symlink(symbolic, tmp_path / "link.onnx")
+    own = tmp_path / "own.npz"
+    np.savez(own, x=np.ones((2, 4), np.float32))
+    for same in (symbolic, tmp_path / "link.onnx", f"{tmp_path}/../{tmp_path.name}/symbolic.onnx"):
+        assert "read or written already" in refused("optimize", symbolic, "-o", same)
+    assert "read or written already" in refused("optimize", symbolic, "-o", tmp_path / "o", "--report", symbolic)
+    assert "read or written already" in refused("optimize", symbolic, "-o", tmp_path / "o", "--report", tmp_path / "o")
+    assert "read or written already" in refused("optimize", symbolic, "-o", own, "--inputs", own)
+    assert "read or written already" in refused("bench", symbolic, "--json", symbolic)
+    assert Path(symbolic).read_bytes() == before
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full on this system")
+def test_a_full_disk_is_a_sentence():
+    command = [sys.executable, "-u", "-m", "workbench", "passes"]
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT, timeout=60)
+    assert ended.returncode == 2 and ended.stderr == "workbench: the system refused: No space left on device\n"
+
+
+# ---- inputs of one's own ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arrays", "sentence"),
+    [
+        ({"z": np.ones((1, 4), np.float32)}, "has no array 'x'"),
+        ({"x": np.ones((1, 4), np.float32), "z": np.ones(1)}, "that is no input"),
+        ({"x": np.ones((1, 5), np.float32)}, "shape [1, 5]"),
+        ({"x": np.ones(4, np.float32)}, "shape [4]"),
+        ({"x": np.ones((1, 4), np.complex64)}, "complex64"),
+        ({"x": np.full((1, 4), "a")}, "float"),
+    ],
+)
+def test_arrays_that_do_not_fit(refused, symbolic, tmp_path, arrays, sentence):
+    np.savez(tmp_path / "own.npz", **arrays)
+    for command in (
+        ["optimize", symbolic, "-o", tmp_path / "o.onnx"],
+        ["verify", symbolic, symbolic],
+        ["bench", symbolic],
+    ):
+        assert sentence in refused(*command, "--inputs", tmp_path / "own.npz")
+
+
+def test_files_that_are_no_arrays(refused, symbolic, tmp_path):
+    own, proof = tmp_path / "own.npz", tmp_path / "proof"
+
+    def told():
+        return refused("verify", symbolic, symbolic, "--inputs", own)
+
+    assert "no inputs file" in told()
+    np.savez(own, x=np.array([[Bomb(str(proof))] * 4], dtype=object))
+    assert "not an .npz file of plain arrays" in told()
+    assert not proof.exists()
+    own.write_bytes(pickle.dumps(Bomb(str(proof))))
+    assert "not an .npz file" in told()
+    assert not proof.exists()
+    own.write_bytes(b"hello")
+    assert "not an .npz file" in told()
+    with open(own, "wb") as file:
+        np.save(file, np.ones((1, 4), np.float32))
+    assert "without a name" in told()
+    np.savez_compressed(own, x=np.random.default_rng(0).standard_normal((1, 4)).astype(np.float32))
+    whole = own.read_bytes()
+    draw = random.Random(3)
+    for _ in range(60):
+        data = bytearray(whole)
+        data[draw.randrange(len(data))] = draw.randrange(256)
+        own.write_bytes(data[: draw.choice((len(data), draw.randrange(len(data))))])
+        main_code = main(["verify", symbolic, str(tmp_path / "none.onnx"), "--inputs", str(own)])
+        assert main_code == 2

@@ -1,0 +1,58 @@
+"""The minimum cut against every assignment tried, and what it proves."""
+
+import random
+
+import pytest
+
+from workbench.layout.cut import FIRST, LAST, Choice, Problem, SharedValue, brute_force, solve
+
+
+def random_problem(seed: int) -> Problem:
+    """Up to 12 operators in order, each value read by some later ones; some operators have no choice."""
+    draw = random.Random(seed)
+    size = draw.randint(1, 12)
+    kinds = [(None, 0), (0, None), (0, 0), (0, 0), (0, 0), (draw.randint(0, 5), draw.randint(0, 5))]
+    choices = tuple(Choice(draw.choice(kinds)) for _ in range(size))
+    values = []
+    for producer in range(size - 1):
+        readers = tuple(draw.randrange(producer + 1, size) for _ in range(draw.randint(0, 3)))
+        values.append(SharedValue(producer, readers, draw.randint(0, 9)))
+    return Problem(choices, tuple(values))
+
+
+@pytest.mark.parametrize("start", range(0, 1000, 100))
+def test_the_cut_is_what_brute_force_finds(start):
+    for seed in range(start, start + 100):
+        problem = random_problem(seed)
+        solution = solve(problem)
+        assert solution.cost == solution.lower_bound == brute_force(problem).cost, seed
+        assert problem.cost(solution.sides) == solution.cost
+
+
+def test_a_value_is_paid_once_for_all_its_readers():
+    """Three readers want the other layout: one transpose, not three."""
+    wants_last = Choice((None, 0))
+    problem = Problem((Choice((0, None)), wants_last, wants_last, wants_last), (SharedValue(0, (1, 2, 3), 7),))
+    assert solve(problem).cost == 7
+
+
+def test_it_is_cheaper_to_turn_an_operator_than_its_value():
+    problem = Problem(
+        (Choice((0, None)), Choice((0, 3)), Choice((None, 0))), (SharedValue(0, (1,), 2), SharedValue(1, (2,), 9))
+    )
+    solution = solve(problem)
+    assert solution.sides == (FIRST, LAST, LAST)
+    assert solution.cost == 5
+
+
+def test_weights_beyond_any_machine_number_are_exact():
+    huge = 2**200
+    problem = Problem(
+        (Choice((0, None)), Choice(), Choice((None, 0))), (SharedValue(0, (1,), huge + 1), SharedValue(1, (2,), huge))
+    )
+    assert solve(problem).cost == huge
+
+
+def test_a_choice_without_a_layout_is_refused():
+    with pytest.raises(ValueError, match="neither layout"):
+        solve(Problem((Choice((None, None)),), ()))

@@ -1,0 +1,167 @@
+"""Loading at one opset: what conversion keeps and what it leaves; inputs with constants, functions, bodies."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.loading import big_model, refusal, run, saved
+from workbench.ir import check
+from workbench.loading import load_model
+
+
+def test_inputs_with_a_default_become_constants(tmp_path):
+    text = "g (float[2] x, float[2] w) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }"
+    new = load_model(saved(tmp_path, text))
+    assert new.inputs == ("x",)
+    assert new.warnings == ("input 'w' has a default value in the model and became a constant of it",)
+    old = load_model(saved(tmp_path, text, header='<ir_version: 3, opset_import: ["": 9]>\n'))
+    assert old.inputs == ("x",) and old.warnings == ()
+
+
+def test_conversion_changes_the_form_and_not_the_result(tmp_path):
+    text = "g (float[2,3,4] x) => (float[2,3,4] y) { s = Softmax <axis = 1> (x) u = Unsqueeze <axes = [0]> (s) y = Squeeze <axes = [0]> (u) }"
+    path = saved(tmp_path, text, header='<ir_version: 7, opset_import: ["": 11]>\n')
+    graph = load_model(path)
+    check(graph)
+    assert graph.opset_imports[""] == 23
+    assert all("axes" not in node.attributes for node in graph.nodes)
+    from workbench.exporting import export_onnx
+
+    x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
+    export_onnx(graph, tmp_path / "out.onnx")
+    np.testing.assert_allclose(run(tmp_path / "out.onnx", {"x": x})[0], run(path, {"x": x})[0], rtol=1e-6)
+
+
+def test_bodies_are_converted_and_their_new_values_have_names_of_their_own(tmp_path):
+    text = """g (bool c, float[2,3] x) => (float[2,3] y) {
+        z = Softmax <axis = 0> (x)
+        y = If (c) <then_branch = t () => (float[2,3] a) { a = Softmax <axis = 0> (z) },
+                    else_branch = e () => (float[2,3] b) { r = ReduceSum <axes = [1], keepdims = 1> (z) b = Add(z, r) }> }"""
+    path = saved(tmp_path, text, header='<ir_version: 7, opset_import: ["": 11]>\n')
+    graph = load_model(path)
+    check(graph)
+    names = [v for node in graph.nodes for v in node.outputs]
+    for node in graph.nodes:
+        for body in node.bodies.values():
+            names += [*body.constants, *(v for inner in body.nodes for v in inner.outputs)]
+            assert all("axes" not in inner.attributes for inner in body.nodes)
+    assert len(names) == len(set(names))
+    from workbench.exporting import export_onnx
+
+    export_onnx(graph, tmp_path / "out.onnx")
+    x = np.random.default_rng(0).standard_normal((2, 3)).astype(np.float32)
+    for c in (True, False):
+        given = {"c": np.array(c), "x": x}
+        np.testing.assert_allclose(run(tmp_path / "out.onnx", given)[0], run(path, given)[0], rtol=1e-6)
+
+
+def test_conversion_keeps_names_metadata_and_large_weights(tmp_path):
+    values = np.random.default_rng(0).standard_normal((37, 41)).astype(np.float32)
+    model = big_model(values, "node")
+    model.metadata_props.add(key="author", value="someone")
+    model.graph.node[1].metadata_props.add(key="pkg.torch.onnx.name_scopes", value="['', 'layer1']")
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model.SerializeToString())
+    graph = load_model(path)
+    assert graph.metadata["author"] == "someone"
+    assert graph.node("add").metadata["pkg.torch.onnx.name_scopes"] == "['', 'layer1']"
+    np.testing.assert_array_equal(graph.constant("w").numpy(), values)
+
+
+FUNCTION = """<ir_version: 9, opset_import: ["": 17, "f": 1]>
+g (float[2,3] x) => (float[2,3] y) { z = f.twice(x) y = Relu(z) }
+<domain: "f", opset_import: ["": 17]>
+twice (a) => (b) { two = Constant <value_float = 2.0> () b = Mul(a, two) }"""
+
+
+def test_functions_survive(tmp_path):
+    graph = load_model(saved(tmp_path, FUNCTION, header=""))
+    (function,) = graph.functions.values()
+    assert function.name == "twice" and function.graph.opset_imports[""] == 23
+    assert graph.opset_imports == {"": 23, "f": 1}
+    assert str(graph.type("z")) == "float[2,3]"
+
+
+def test_a_function_that_cannot_be_converted_keeps_the_models_opset(tmp_path):
+    text = """<ir_version: 9, opset_import: ["": 12, "f": 1]>
+    g (float[2,3] x) => (float[2,1] y) { y = f.sum <dims = [1]> (x) }
+    <domain: "f", opset_import: ["": 12]>
+    sum <dims> (a) => (b) { b = ReduceSum <axes: ints = @dims> (a) }"""
+    graph = load_model(saved(tmp_path, text, header=""))
+    assert graph.opset_imports[""] == 12
+    (warning,) = graph.warnings
+    assert "stays at opset 12" in warning and "'ReduceSum' in function 'sum'" in warning
+
+
+def test_a_function_that_calls_itself_is_refused(tmp_path):
+    assert "calls itself" in refusal(saved(tmp_path, FUNCTION.replace("Mul(a, two)", "f.twice(a)"), header=""))
+
+
+X = "float[2,3,4,4] x"
+SCALES = "<float[4] s = {1, 1, 1.5, 3}>"
+CONVERTED = [
+    (7, f"g ({X}) => (y) {{ y = Upsample <mode = 'nearest', scales = [1.0, 1.0, 1.5, 2.0]> (x) }}"),
+    *((9, f"g ({X}) => (y) {SCALES} {{ y = Upsample <mode = '{mode}'> (x, s) }}") for mode in ("nearest", "linear")),
+    *((10, f"g ({X}) => (y) {SCALES} {{ y = Resize <mode = '{mode}'> (x, s) }}") for mode in ("nearest", "linear")),
+    (11, f"g ({X}) => (y) <float[0] r = {{}}, float[4] s = {{1, 1, 0.7, 2}}> {{ y = Resize (x, r, s) }}"),
+    *((11, f"g ({X}) => (y) {{ y = Hardmax <axis = {axis}> (x) }}") for axis in (0, 1, 3, -1)),
+    *((v, f"g ({X}) => (y) {{ y = {op} <axis = 2> (x) }}") for op in ("Softmax", "LogSoftmax") for v in (9, 12)),
+    *(
+        (v, f"g ({X}) => (y) {{ y = Reduce{op} <axes = [1, -1], keepdims = 0> (x) }}")
+        for v in (9, 12, 17)
+        for op in ("Sum", "Mean", "Max", "Min", "L1", "L2", "LogSumExp", "SumSquare", "Prod")
+        if not (op == "Sum" and v > 12)
+    ),
+    (7, f"g ({X}) => (y) <float[3] s = {{1, 2, 3}}> {{ y = BatchNormalization (x, s, s, s, s) }}"),
+    (8, f"g ({X}) => (y) {{ y = Dropout (x) }}"),
+    (9, f"g ({X}) => (y) {{ y = Clip <min = -0.5, max = 0.25> (x) }}"),
+    (10, f"g ({X}) => (y) {{ y = Pad <pads = [0, 0, 1, 1, 0, 0, 2, 2], value = 3.0> (x) }}"),
+    (9, f"g ({X}) => (y) {{ y = Slice <axes = [1, 2], starts = [0, 1], ends = [2, 3]> (x) }}"),
+    (9, f"g ({X}) => (y) {{ y, i = TopK <k = 2> (x) }}"),
+    (11, f"g ({X}) => (y) {{ a, y = Split <axis = 2, split = [1, 3]> (x) }}"),
+    (13, f"g ({X}) => (y) {{ a, y = Split <axis = 2> (x) }}"),
+    (7, "g (float[4,4] x) => (y) <float[1,4] c = {1, 2, 3, 4}> { y = Gemm <transB = 1> (x, x, c) }"),
+    (10, f"g ({X}) => (y) {{ y = AveragePool <kernel_shape = [2, 2], ceil_mode = 1, strides = [3, 3]> (x) }}"),
+    (10, "g (float[2,3] x) => (y) <int64[1,1] i = {1}, float[1,1] u = {9}> { y = Scatter (x, i, u) }"),
+    (17, "g (float[1,8,1] x) => (y) { y = DFT <axis = 1, onesided = 1> (x) }"),
+    (10, f"g ({X}) => (y) <float[1,4] r = {{0, 0, 5, 5}}, int64[1] b = {{0}}> {{ y = RoiAlign <output_height = 3, output_width = 3> (x, r, b) }}"),
+    (9, f"g ({X}) => (y) {{ y = GlobalLpPool (x) }}"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("opset", "text"), CONVERTED, ids=[f"{o}-{t[10:90]}" for o, t in CONVERTED])
+def test_conversion_keeps_what_each_operator_computes(tmp_path, opset, text):
+    header = f'<ir_version: 7, opset_import: ["": {opset}]>\n'
+    path = saved(tmp_path, text.replace("'", '"'), header=header)
+    graph = load_model(path)
+    assert graph.warnings == () and graph.opset_imports[""] in (21, 23)
+    from workbench.exporting import export_onnx
+
+    export_onnx(graph, tmp_path / "out.onnx")
+    x = np.random.default_rng(0).standard_normal(graph.shape("x")).astype(np.float32)
+    np.testing.assert_allclose(run(tmp_path / "out.onnx", {"x": x})[0], run(path, {"x": x})[0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("opset", "call", "reason"),
+    [
+        (18, "GroupNormalization <num_groups = 2> (x, s, s)", "scales groups there, and channels here"),
+        (11, 'Resize <coordinate_transformation_mode = "tf_half_pixel_for_nn"> (x, r, w)', "coordinate mode"),
+        (10, "Resize (x, w)", "makes images smaller"),
+    ],
+)
+def test_what_cannot_be_converted_stays_and_is_named(tmp_path, opset, call, reason):
+    text = f"g (float[1,4,2,2] x) => (y) <float[2] s = {{1, 2}}, float[0] r = {{}}, float[4] w = {{1, 1, 0.5, 0.5}}> {{ y = {call} }}"
+    graph = load_model(saved(tmp_path, text, header=f'<ir_version: 8, opset_import: ["": {opset}]>\n'))
+    assert graph.opset_imports[""] == opset and len(graph) == 1
+    (warning,) = graph.warnings
+    assert f"stays at opset {opset}" in warning and call.split()[0] in warning and reason in warning
+
+
+def test_newer_opsets_stay(tmp_path):
+    header = '<ir_version: 11, opset_import: ["": 24]>\n'
+    graph = load_model(saved(tmp_path, "g (float[2] x) => (float[2] y) { y = Relu(x) }", header=header))
+    assert graph.opset_imports[""] == 24 and graph.warnings == ()
+    graph = load_model(saved(tmp_path, "g (float[2] x) => (float[2] y) { y = Swish(x) }", header=header))
+    assert "'Swish'" in graph.warnings[0] and "newer form in opset 24" in graph.warnings[0]
