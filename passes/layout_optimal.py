@@ -74,7 +74,7 @@ class LayoutOptimal(Pass):
     def rewrites(self, graph: Graph, target: Profile) -> Generator[Found, None, dict[str, Any]]:
         for edit, sentence, nodes in tidy_transposes(graph, reshape=False):
             yield Found(edit, sentence, nodes, "tidied")
-        layouts = infer_layouts(graph)
+        layouts = infer_layouts(graph, through_reshapes=True)
         problem = layout_problem(graph, layouts, target, self.weigh)
         solution = solve(problem.problem)
         chosen = zip(problem.nodes, problem.own, solution.sides, strict=True)

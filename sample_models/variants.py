@@ -23,6 +23,7 @@ KEEP_CHANNELS_FIRST = frozenset(
         "GlobalMaxPool",
         "LRN",
         "BatchNormalization",
+        "Reshape",
     }
 )
 

@@ -42,8 +42,10 @@ LEFT = {
     ("densenet121", "plain", "cuda"): (1, 0.16),
     ("densenet121", "nhwc", "cpu"): (1, 0.16),
     ("densenet121", "nhwc", "cuda"): (0, 0),
-    ("densenet121", "mixed", "cpu"): (124, 15.53),
+    ("densenet121", "mixed", "cpu"): (122, 15.53),
+    ("shufflenet", "plain", "cuda"): (17, 1.44),
     ("shufflenet", "nhwc", "cpu"): (17, 1.44),
+    ("shufflenet", "nhwc", "cuda"): (16, 1.29),
 }
 
 

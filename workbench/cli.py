@@ -176,6 +176,8 @@ def _print_steps(history: History) -> None:
     _print_table(rows, left=(1, 7))
     told = ""
     for step in history.steps:
+        if step.proof:
+            _say(f"{step.pass_name}: {step.proof}")
         if step.verdict is not None and step.verdict.ok is not True and step.verdict.sentence != told:
             told = step.verdict.sentence  # the same reason is told once, at the first step that has it
             _say(f"{step.pass_name}: {verdict_word(step.verdict.ok)}: {step.verdict.sentence}")

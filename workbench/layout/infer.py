@@ -15,17 +15,31 @@ from workbench.ir.permutation import Permutation, inverse, permuted
 from workbench.layout.cost import perm_of
 from workbench.ops import layout_of
 from workbench.ops.channels_last import LAYOUT_NAMES, OWN_BODIES, parse_channels_last
+from workbench.ops.reshaping import groups_of
 
 TENSOR = "Tensor"
 CNN_TO_CNN = "case 1, CNN to CNN"
 CNN_TO_TENSOR = "case 2, CNN to Tensor"
 TENSOR_TO_CNN = "case 3, Tensor to CNN"
 TENSOR_TO_TENSOR = "case 4, Tensor to Tensor"
+# Channels first and last, of images and of images whose channels are split into groups.
+PAIRS = (*LAYOUT_NAMES.values(), ("NGCHW", "NHWGC"), ("NCGHW", "NHWCG"))
+_AFTER_RESHAPE = {  # axes of one group, and how many it becomes -> their names
+    **{(letter, 1): letter for letter in "NCHWD"},
+    ("C", 2): "GC",
+    ("GC", 1): "C",
+    ("CG", 1): "C",
+    ("HW", 1): "W",
+}
 _WEIGHTED = {"Conv": "OI", "ConvTranspose": "IO"}
 
 
-def infer_layouts(graph: Graph) -> dict[str, str]:
-    """Layout by value: "NCHW", "NHWC", "OIHW", ... or "Tensor"."""
+def infer_layouts(graph: Graph, *, through_reshapes: bool = False) -> dict[str, str]:
+    """Layout by value: "NCHW", "NHWC", "OIHW", ... or "Tensor".
+
+    through_reshapes: where a Reshape splits the channels into groups or merges the spatial axes,
+    the result is a CNN value still: "NGCHW", "NCW". (In the NPU document it is a Tensor.)
+    """
     layouts: dict[str, str] = {}
     waiting = [name for node in graph.nodes for name in _seed(graph, node, layouts)]
     while waiting:
@@ -33,6 +47,8 @@ def infer_layouts(graph: Graph) -> dict[str, str]:
         neighbours = [*graph.users(value), *filter(None, [graph.producer(value)])]
         for node in neighbours:
             waiting.extend(_pass_on(graph, node, layouts))
+            if through_reshapes and node.op == "Reshape":
+                waiting.extend(_through_reshape(graph, node, layouts))
     return {value: layouts.get(value, TENSOR) for value in graph.values()}
 
 
@@ -75,6 +91,22 @@ def _pass_on(graph: Graph, node: Node, layouts: dict[str, str]) -> Iterator[str]
         if value not in layouts and graph.rank_of(value) == len(known):
             layouts[value] = known
             yield value
+
+
+def _through_reshape(graph: Graph, node: Node, layouts: dict[str, str]) -> Iterator[str]:
+    """Channels split into groups and joined again, spatial axes merged; forward only."""
+    known, result = layouts.get(node.inputs[0]), node.outputs[0]
+    groups = None if known is None or result in layouts else groups_of(graph, node)
+    if known is None or groups is None or len(known) != sum(len(group.operand) for group in groups):
+        return
+    names = []
+    for group in groups:
+        letters = "".join(known[axis] for axis in group.operand)
+        names.append(_AFTER_RESHAPE.get((letters, len(group.result)), "?"))
+    layout = "".join(names)
+    if any(layout in pair for pair in PAIRS):
+        layouts[result] = layout
+        yield result
 
 
 def _through_dropped_axes(graph: Graph, node: Node, layouts: dict[str, str]) -> Iterator[str]:

@@ -17,10 +17,9 @@ from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation, inverse, moves_data, permuted, then
 from workbench.layout.cost import bound_shape, element_bytes, moved_by, moved_by_node, perm_of
 from workbench.layout.cut import FIRST, LAST, Choice, Problem, SharedValue
-from workbench.layout.infer import between
+from workbench.layout.infer import PAIRS, between
 from workbench.layout.profile import Profile
 from workbench.ops import CannotCarry, layout_of
-from workbench.ops.channels_last import LAYOUT_NAMES
 from workbench.ops.layouts import Carried
 
 BYTES, COUNT = "bytes", "count"
@@ -46,7 +45,7 @@ class LayoutProblem:
 
 def side_of(layout: str | None) -> int | None:
     """FIRST or LAST for channels first or last, None for any other layout."""
-    for first, last in LAYOUT_NAMES.values():
+    for first, last in PAIRS:
         if layout in (first, last):
             return FIRST if layout == first else LAST
     return None
@@ -54,7 +53,7 @@ def side_of(layout: str | None) -> int | None:
 
 def way_between(layout: str) -> tuple[str, Permutation]:
     """The other layout of a value that is channels first or last, and the permutation there."""
-    first, last = LAYOUT_NAMES[len(layout)]
+    first, last = next(pair for pair in PAIRS if layout in pair)
     other = last if layout == first else first
     return other, between(layout, other)
 

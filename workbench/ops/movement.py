@@ -8,10 +8,11 @@ from workbench.ir.permutation import moves_data
 from workbench.ops.contract import operator
 from workbench.ops.layouts import CONCAT, EXPAND, PAD, RESHAPE_LIKE, SLICE, SPLIT, SQUEEZE, TILE, TRANSPOSE
 from workbench.ops.lazy import F, torch
+from workbench.ops.reshaping import RESHAPE
 from workbench.ops.sensitive import sensitive
 
 
-@operator("Reshape", category="movement", layout=RESHAPE_LIKE, host_inputs=(1,))
+@operator("Reshape", category="movement", layout=RESHAPE, host_inputs=(1,))
 def reshape(call, x, shape):
     target = shape.tolist()
     if not call.attr("allowzero", 0) and 0 in target:

@@ -52,6 +52,17 @@ class Step:
     def changed(self) -> bool:
         return bool(self.rewrites)
 
+    @property
+    def proof(self) -> str:
+        """What a layout strategy proved of its result, as a sentence; "" where it proves nothing."""
+        least = self.facts.get("lower_bound")
+        if least is None:
+            return ""
+        reached = "exactly that" if self.facts["certified"] else "more"
+        if self.facts["weigh"] == "bytes":
+            return f"no choice between the two layouts moves less than {least:,} bytes, and this moves {reached}"
+        return f"no choice between the two layouts leaves fewer than {least:,} transposes, and this leaves {reached}"
+
     def report(self) -> dict[str, Any]:
         """The step as `--report` writes it."""
         return {

@@ -60,6 +60,9 @@ def _notes(opened: Opened, history: History) -> None:
     if opened.verifier.settled:
         settled = ", ".join(f"{name} = {size}" for name, size in opened.verifier.settled.items())
         st.caption(plain(f"The model does not run with the dims as bound; it was run with {settled}, found by trying."))
+    for index, step in enumerate(history.steps):
+        if step.proof:
+            st.caption(plain(f"Step {index}, {step.title}: {step.proof}."))
     failed = history.failed
     if failed is not None:
         index, broken = history.steps.index(failed), failed.broken_by
