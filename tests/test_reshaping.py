@@ -6,8 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.running import typed
-from workbench.ir.permutation import channels_last, inverse
-from workbench.layout.infer import infer_layouts
+from workbench.ir.permutation import channels_last
 from workbench.ops import CannotCarry, layout_of
 from workbench.ops.reshaping import axis_groups
 
