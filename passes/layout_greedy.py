@@ -10,7 +10,7 @@ from workbench.ir.permutation import Permutation, is_identity, then
 from workbench.layout.convert import RESTORES, Conversion, convert, pending
 from workbench.layout.cost import elements, moved_by, moved_by_node, perm_of
 from workbench.layout.infer import CNN_TO_CNN, case_of, infer_layouts, is_cnn
-from workbench.layout.npu_strategy import restored_operands, restored_outputs, said, wanted
+from workbench.layout.npu_strategy import reshapes, restored_operands, restored_outputs, said, wanted
 from workbench.layout.profile import Profile
 from workbench.ops import CannotCarry, layout_of
 from workbench.rewrite import Example, Found, Pass
@@ -169,7 +169,7 @@ def _visit(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) -
     layout, perm = way
     demanded = node.op in target.demands
     why = f"{case}: {node} was written for {{layout}}"
-    if demanded or (case == CNN_TO_CNN and _arrived(graph, node, perm, target)):
+    if demanded or (case == CNN_TO_CNN and not reshapes(node) and _arrived(graph, node, perm, target)):
         try:
             conversion = convert(graph, node, perm, layout, target)
         except CannotCarry as reason:

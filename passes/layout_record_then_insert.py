@@ -9,7 +9,7 @@ from workbench.ir import Graph, Node
 from workbench.layout.convert import convert, insert_pair, pending
 from workbench.layout.cost import elements, moved_by
 from workbench.layout.infer import CNN_TO_CNN, TENSOR_TO_CNN, case_of, infer_layouts
-from workbench.layout.npu_strategy import restored_operands, restored_outputs, said, wanted, way_to_target
+from workbench.layout.npu_strategy import reshapes, restored_operands, restored_outputs, said, wanted, way_to_target
 from workbench.layout.profile import Profile
 from workbench.ops import CannotCarry
 from workbench.rewrite import Example, Found, Pass
@@ -127,7 +127,11 @@ def _visit(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) -
     why = f"{case}: {node} was written for {{layout}}"
     if node.op == "Transpose":
         why = f"existing {node} is taken as it is, and reads {{layout}}"
-    elif demanded or (case == CNN_TO_CNN and any(v and pending(graph, v, perm) is not None for v in node.inputs)):
+    elif demanded or (
+        case == CNN_TO_CNN
+        and not reshapes(node)
+        and any(v and pending(graph, v, perm) is not None for v in node.inputs)
+    ):
         try:
             conversion = convert(graph, node, perm, layout, target)
         except CannotCarry as reason:

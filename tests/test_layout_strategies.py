@@ -296,3 +296,17 @@ def test_an_operator_that_reads_channels_first_and_gives_channels_last():
         }""",
         strategy=LayoutRecordThenInsert,
     )
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_an_operand_that_only_gives_its_type_has_no_layout(strategy):
+    graph = kept_by_strategy(
+        """g (float[1,2,4,4] x) => (float[1,2,4,4] y) <float[2,2,1,1] w = {1, 2, 3, 4}, float one = {1}> {
+            a = Conv(x, w)
+            b = CastLike(one, a)
+            y = Add(a, b)
+        }""",
+        "cuda",
+        strategy,
+    )
+    assert "CastLike" in [n.op for n in graph.nodes]

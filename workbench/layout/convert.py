@@ -18,7 +18,7 @@ from workbench.ir import Constant, Edit, Graph, Node, constant_shape, lazy_const
 from workbench.ir.permutation import Permutation, inverse, permuted
 from workbench.layout.cost import moved_by, perm_of
 from workbench.layout.profile import Profile
-from workbench.ops import layout_of
+from workbench.ops import CannotCarry, layout_of
 from workbench.ops.channels_last import WEIGHT_AXES, channels_last_op, weight_permutation
 
 RESTORES = "workbench.restores"  # metadata of a Transpose that a strategy put behind a converted node: the value
@@ -54,13 +54,19 @@ def pending(graph: Graph, value: str, perm: Permutation) -> Node | None:
     return maker
 
 
-def convert(graph: Graph, node: Node, perm: Permutation, layout: str, target: Profile) -> Conversion:
+def convert(
+    graph: Graph, node: Node, perm: Permutation, layout: str, target: Profile, *, reuse: bool = True
+) -> Conversion:
     """The node on operands permuted by `perm` (which is to `layout`).
 
+    reuse: take an operand that is at hand in that layout; else every operand gets a Transpose of its own.
     Raises CannotCarry with a sentence where the operator keeps its own order.
     """
     carried = layout_of(node).carry(graph, node, perm)
-    work = _Work(graph, layout)
+    other = next((node.inputs[i] for i in carried.inputs if graph.rank_of(node.inputs[i]) != len(perm)), None)
+    if other is not None:  # its CNN operand only gives a type or a bound, as CastLike's second does
+        raise CannotCarry(f"operand '{other}' of {node} has other axes")
+    work = _Work(graph, layout, reuse)
     inputs = list(node.inputs)
     for index in carried.inputs:
         inputs[index] = work.permuted_operand(node.inputs[index], perm)
@@ -90,7 +96,11 @@ def convert(graph: Graph, node: Node, perm: Permutation, layout: str, target: Pr
         attributes=node.attributes if carried.attributes is None else carried.attributes,
     )
     read = {value for reader in (*work.transposes, changed) for value in reader.uses}
-    dead = _orphaned(graph, node, [v for i in carried.inputs if (v := node.inputs[i]) not in read], perm)
+    dead = (
+        ()
+        if not reuse
+        else _orphaned(graph, node, [v for i in carried.inputs if (v := node.inputs[i]) not in read], perm)
+    )
     edit = Edit(
         remove=(node.name, *dead),
         insert=(*work.transposes, changed, *restoring),
@@ -140,9 +150,10 @@ def insert_pair(graph: Graph, value: str, perm: Permutation, layout: str) -> Edi
 class _Work:
     """Collects what a conversion adds; names stay unique among themselves."""
 
-    def __init__(self, graph: Graph, layout: str) -> None:
+    def __init__(self, graph: Graph, layout: str, reuse: bool = True) -> None:
         self.graph = graph
         self.layout = layout
+        self.reuse = reuse
         self.transposes: list[Node] = []
         self.constants: dict[str, Constant] = {}
         self.types: dict = {}
@@ -165,7 +176,7 @@ class _Work:
     def permuted_operand(self, value: str, perm: Permutation) -> str:
         if value in self._permuted:
             return self._permuted[value]
-        found = at_hand(self.graph, value, perm)
+        found = at_hand(self.graph, value, perm) if self.reuse else None
         tensor = self.graph.constant(value)
         if tensor is not None:
             found = self.constant(value, _permuted_constant(tensor, perm))

@@ -10,6 +10,7 @@ from workbench.layout.convert import Conversion, is_ours, mark_restored, pending
 from workbench.layout.cost import elements, moved_by_node
 from workbench.layout.infer import between, is_cnn
 from workbench.layout.profile import Profile
+from workbench.ops import layout_of
 
 
 def way_to_target(own: str, target: Profile) -> tuple[str, Permutation] | None:
@@ -26,6 +27,11 @@ def wanted(node: Node, layouts: Mapping[str, str], target: Profile) -> tuple[str
     """The way to the target's layout for the node's CNN operands; None where they have it already."""
     ways = (way_to_target(layouts.get(value, ""), target) for value in node.inputs if value)
     return next((way for way in ways if way is not None), None)
+
+
+def reshapes(node: Node) -> bool:
+    """Is it one that the document takes for CNN to Tensor, whatever its shapes?"""
+    return layout_of(node).kind == "reshape-like"
 
 
 def restored_operands(

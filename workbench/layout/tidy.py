@@ -65,7 +65,7 @@ def _undone(graph: Graph, node: Node) -> Tidied | None:
     words = f"perm {list(before)} then {list(own)}"
     if is_identity(both):
         edit = Edit(remove=names if alone else names[1:], replace={node.outputs[0]: maker.inputs[0]})
-        return edit, f"{words} is the identity; {_saved(graph, node)}", names
+        return edit, f"{words} is the identity; {_saved(graph, *((maker, node) if alone else (node,)))}", names
     if not alone:
         return None
     merged = node.replace(inputs=maker.inputs, attributes={**node.attributes, "perm": both})
@@ -106,5 +106,7 @@ def _reshape_to(shape: tuple) -> np.ndarray | None:
     return np.array([dim if isinstance(dim, int) else -1 for dim in shape], np.int64)
 
 
-def _saved(graph: Graph, node: Node) -> str:
-    return f"{elements(moved_by_node(graph, node))} no longer moved"
+def _saved(graph: Graph, *nodes: Node) -> str:
+    moved = [moved_by_node(graph, node) for node in nodes]
+    known = [number for number in moved if number is not None]
+    return f"{elements(sum(known) if len(known) == len(moved) else None)} no longer moved"

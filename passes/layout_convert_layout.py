@@ -1,0 +1,124 @@
+"""Convert by class of operator: the ones that are named get the layout, the others follow what arrives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from workbench.ir import Graph, Node
+from workbench.layout.convert import convert, pending
+from workbench.layout.cost import elements
+from workbench.layout.infer import infer_layouts
+from workbench.layout.npu_strategy import reshapes, wanted
+from workbench.layout.profile import Profile
+from workbench.layout.tidy import tidy_transposes
+from workbench.ops import CannotCarry, layout_of
+from workbench.rewrite import Example, Found, Pass, option
+
+FROM_TARGET = "target"
+AGNOSTIC, LIGHTLY, HEAVILY = "layout-agnostic", "lightly layout-sensitive", "heavily layout-sensitive"
+
+
+@dataclass(frozen=True)
+class LayoutConvertLayout(Pass):
+    """One walk from inputs to outputs, in either direction (to NHWC or back to NCHW):
+
+    - a heavily layout-sensitive operator (a convolution) that is named gets the target's layout;
+    - a lightly sensitive one (its axes are in attributes: Concat, Pad, pools) and an agnostic
+      one (Relu, Add) take the layout in which an operand arrives, and bring the others to it;
+    - all others keep theirs: a Transpose in front of them restores it.
+
+    Transposes that were there before carry the layout along; those not needed any more go.
+
+    It looks at no cost: where branches meet, it may move more than there was.
+
+    Source: TVM's ConvertLayout, its three classes and its map of desired layouts. There an
+    elementwise operator follows the operand of lower rank; here constants are lined up.
+    """
+
+    title = "Layout: convert by class"
+
+    operators: str = option(
+        "", "Operators that get the layout, separated by spaces; none: those that the target demands."
+    )
+    weights: str = option(
+        FROM_TARGET,
+        "Order of a convolution's weights.",
+        choices=(FROM_TARGET, "OIHW", "OHWI", "HWIO", "HWOI"),
+    )
+
+    own_examples = (
+        Example(
+            title="A TensorFlow export, two convolutions on NHWC values, brought to NCHW: one transpose at each end",
+            target="nchw",
+            before="""g (float[1,4,4,2] x) => (float[1,4,4,2] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
+                a = Transpose<perm=[0,3,1,2]>(x)
+                b = Conv(a, w)
+                c = Transpose<perm=[0,2,3,1]>(b)
+                d = Relu(c)
+                e = Transpose<perm=[0,3,1,2]>(d)
+                f = Conv(e, w)
+                y = Transpose<perm=[0,2,3,1]>(f)
+            }""",
+            after="""g (float[1,4,4,2] x) => (float[1,4,4,2] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
+                a = Transpose<perm=[0,3,1,2]>(x)
+                b = Conv(a, w)
+                d_nchw = Relu(b)
+                f = Conv(d_nchw, w)
+                y = Transpose<perm=[0,2,3,1]>(f)
+            }""",
+            sentences=(
+                "layout-agnostic: Relu 'Relu_d' takes NCHW as it comes; nothing moved",
+                "perm [0, 2, 3, 1] then [0, 3, 1, 2] is the identity; 64 elements no longer moved",
+            ),
+        ),
+        Example(
+            title="Weights in an order of their own",
+            target="cuda",
+            before="""g (float[1,2,4,4] x) => (float[1,2,4,4] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
+                a = Conv(x, w)
+                y = Relu(a)
+            }""",
+            after="""g (float[1,2,4,4] x) => (float[1,2,4,4] y) <float[2,1,1,2] w_ohwi = {1, 2, 3, 4}> {
+                x_nhwc = Transpose<perm=[0,2,3,1]>(x)
+                a_nhwc = workbench.Conv_NHWC_OHWI(x_nhwc, w_ohwi)
+                y_nhwc = Relu(a_nhwc)
+                y = Transpose<perm=[0,3,1,2]>(y_nhwc)
+            }""",
+            sentences=(
+                "heavily layout-sensitive: Conv 'Conv_a' gets NHWC; 'x' is transposed, 32 elements; "
+                "weight OIHW to OHWI once, here",
+                "layout-agnostic: Relu 'Relu_y' takes NHWC as it comes; nothing moved",
+            ),
+            options={"weights": "OHWI"},
+        ),
+    )
+
+    def rewrites(self, graph: Graph, target: Profile) -> Iterator[Found]:
+        layouts = infer_layouts(graph)
+        named = frozenset(self.operators.split()) or target.demands
+        weights = target.weights if self.weights == FROM_TARGET else self.weights
+        profile = replace(target, demands=named, weights=weights)
+        for name in [node.name for node in graph.nodes if node.op != "Transpose"]:
+            yield from _visit(graph, graph.node(name), layouts, profile)
+        for edit, sentence, nodes in tidy_transposes(graph):
+            yield Found(edit, sentence, nodes, "tidied")
+
+
+def _visit(graph: Graph, node: Node, layouts: dict[str, str], profile: Profile) -> Iterator[Found]:
+    way = wanted(node, layouts, profile)
+    if way is None or reshapes(node):
+        return
+    layout, perm = way
+    named = node.op in profile.demands
+    if not named and not any(value and pending(graph, value, perm) is not None for value in node.inputs):
+        return
+    try:
+        conversion = convert(graph, node, perm, layout, profile)
+    except CannotCarry:
+        return
+    kind = HEAVILY if named else AGNOSTIC if layout_of(node).kind == "agnostic" else LIGHTLY
+    moved = ", ".join(f"'{v}' is transposed, {elements(number)}" for v, number in conversion.moved.items())
+    verb = f"gets {layout}" if named else f"takes {layout} as it comes"
+    weight = f"; {conversion.weight}" if conversion.weight else ""
+    yield Found(conversion.edit, f"{kind}: {node} {verb}; {moved or 'nothing moved'}{weight}", (node.name,), kind)
