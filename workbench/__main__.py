@@ -115,6 +115,14 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--no-verify", action="store_true", help="do not compare with the original")
     command.add_argument("--report", metavar="R.json", help="write what each step did")
 
+    command = _command(commands, "layouts", "run every layout strategy and compare them", _layouts)
+    _model_arguments(command)
+    command.add_argument("--target", default="cuda", metavar="NAME", help="target profile (default: cuda)")
+    _input_arguments(command)
+    command.add_argument("--no-verify", action="store_true", help="do not compare with the original")
+    command.add_argument("--measure", action="store_true", help="measure the latency of each result on the CPU too")
+    command.add_argument("--json", action="store_true", help="print JSON")
+
     command = _command(commands, "verify", "compare two models on the same inputs", _verify)
     command.add_argument("a", metavar="A.onnx", help="the original")
     command.add_argument("b", metavar="B.onnx", help="the other")
@@ -270,6 +278,24 @@ def _optimize(chosen: argparse.Namespace) -> int:
     _check_outputs([request.output, request.report], [chosen.model, chosen.inputs])
     graph = _load(chosen)
     code = optimize_command(graph, request)
+    _warn(graph.warnings)
+    return code
+
+
+def _layouts(chosen: argparse.Namespace) -> int:
+    from workbench.cli import LayoutsRequest, layouts_command
+
+    request = LayoutsRequest(
+        target=chosen.target,
+        inputs=chosen.inputs,
+        seed=chosen.seed,
+        given=_dims(chosen.dims),
+        verify=not chosen.no_verify,
+        measure=chosen.measure,
+        as_json=chosen.json,
+    )
+    graph = _load(chosen)
+    code = layouts_command(graph, request)
     _warn(graph.warnings)
     return code
 

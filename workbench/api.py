@@ -1,4 +1,4 @@
-"""The library's verbs: load, inspect, optimize, explain, verify, measure, export.
+"""The library's verbs: load, inspect, optimize, layouts, explain, verify, measure, export.
 
 import workbench as wb
 graph = wb.load("model.onnx", dims={"N": 1})
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import inspect as _inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,6 +102,49 @@ def verified_by(verifier: Verifier) -> Callable[[History], None]:
     from workbench.verification import verify_step
 
     return lambda history: verify_step(verifier, history)
+
+
+def layouts(
+    graph: Graph,
+    *,
+    preset: str = DEFAULT_PRESET,
+    target: str = DEFAULT_TARGET,
+    verifier: Verifier | None = None,
+    on_progress: OnProgress | None = None,
+) -> dict[str, LaidOut]:
+    """What every layout strategy makes of a copy of `graph`, by its name; first, as "none", the preset alone.
+
+    verifier: each result is then compared with the original.
+    """
+    found = {}
+    for name in (None, *library.strategies()):
+        history = optimize(graph, preset=preset, layout=name, target=target, on_progress=on_progress)
+        found[name or "none"] = LaidOut(history, None if verifier is None else verifier.check(history.graph))
+    return found
+
+
+@dataclass(frozen=True)
+class LaidOut:
+    """One strategy's result; `verdict` is None where nobody asked."""
+
+    history: History
+    verdict: Verdict | None
+
+    def row(self) -> dict[str, Any]:
+        """Counts, bound and certificate, the strategy's seconds, the verdict, for a table."""
+        step, last = self.history.layout_step, self.history[-1].after
+        return {
+            "nodes": last.nodes,
+            "transposes": last.transposes,
+            "elements_moved": last.elements_moved,
+            "bytes_moved": last.bytes_moved,
+            "lower_bound": None if step is None else step.facts.get("lower_bound"),
+            "certified": None if step is None else step.facts.get("certified"),
+            "seconds": None if step is None else round(step.seconds, 4),
+            "verified": None if self.verdict is None else self.verdict.ok,
+            "max_abs_error": None if self.verdict is None else self.verdict.max_abs_error,
+            "max_rel_error": None if self.verdict is None else self.verdict.max_rel_error,
+        }
 
 
 def explain(pass_name: str) -> str:

@@ -95,6 +95,67 @@ def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
     return _exit_code(history)
 
 
+@dataclass(frozen=True)
+class LayoutsRequest:
+    """The words of `layouts`; `given`: dims that the user bound."""
+
+    target: str
+    inputs: str | None
+    seed: int
+    given: Collection[str]
+    verify: bool
+    measure: bool
+    as_json: bool
+
+
+def layouts_command(graph: Graph, request: LayoutsRequest) -> int:
+    from workbench.api import layouts
+    from workbench.run.measure import measure_models
+
+    with _verifier(graph, request.inputs, request.seed, request.given) as verifier:
+        found = layouts(graph, target=request.target, verifier=verifier if request.verify else None)
+        rows = {name: laid_out.row() for name, laid_out in found.items()}
+        if request.measure:
+            graphs = {name: laid_out.history.graph for name, laid_out in found.items()}
+            measured = measure_models(graphs, inputs=verifier.inputs, reference=verifier.reference)
+            for name, variant in measured["variants"].items():
+                rows[name].update(median_ms=variant["median_ms"], ratio=variant["ratio"])
+    if request.as_json:
+        print(json.dumps({"target": request.target, "strategies": rows}, indent=1))
+    else:
+        header = (
+            "strategy",
+            "transposes",
+            "elements moved",
+            "bytes moved",
+            "bound (bytes)",
+            "seconds",
+            "max error",
+            "verdict",
+        )
+        more = ("median ms", "ratio") if request.measure else ()
+        table = [(*header, *more), *(_layout_row(name, row) for name, row in rows.items())]
+        _print_table(table, left=(0, 7))
+    verdicts = {row["verified"] for row in rows.values()} if request.verify else set()
+    return FAILED if False in verdicts else UNVERIFIED if None in verdicts else DONE
+
+
+def _layout_row(name: str, row: Mapping[str, Any]) -> tuple[str, ...]:
+    bound = "-" if row["lower_bound"] is None else f"{row['lower_bound']:,}{' proven' if row['certified'] else ''}"
+    error = "-" if row["max_rel_error"] is None else f"{row['max_rel_error']:.1e}"
+    cells = (
+        name,
+        f"{row['transposes']:,}",
+        f"{row['elements_moved']:,}",
+        f"{row['bytes_moved']:,}",
+        bound,
+        "-" if row["seconds"] is None else f"{row['seconds']:.2f}",
+        error,
+        verdict_word(row["verified"]),
+    )
+    return (*cells, f"{row['median_ms']:,.2f}", f"{row['ratio']:.3f}") if "median_ms" in row else cells
+
+
 def verify_command(
     first: Graph, second: Graph, *, inputs: str | None, seed: int, given: Collection[str], as_json: bool
 ) -> int:

@@ -114,6 +114,11 @@ class History:
         """The first step that could not be verified, with the reason in its verdict."""
         return next((s for s in self.steps if s.verdict is not None and s.verdict.ok is None), None)
 
+    @property
+    def layout_step(self) -> Step | None:
+        """The last run of a layout strategy."""
+        return next((s for s in reversed(self.steps) if s.pass_name.startswith(LAYOUT_PREFIX)), None)
+
     def report(self) -> dict[str, Any]:
         """`steps` and `totals`, as `--report` writes them; errors of the totals are the largest of any step."""
         done = self.steps[1:]
@@ -130,7 +135,7 @@ class History:
             "target": self.target,
             "steps": [s.report() for s in done],
             "totals": totals,
-            "layout": next((_layout_report(s) for s in reversed(done) if s.pass_name.startswith(LAYOUT_PREFIX)), None),
+            "layout": None if self.layout_step is None else _layout_report(self.layout_step),
         }
 
 

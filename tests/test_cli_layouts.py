@@ -1,0 +1,76 @@
+"""`layouts`: every strategy on one model, side by side."""
+
+import json
+import sys
+
+import passes as library
+from tests.commands import NPU, RESNET
+from workbench.api import layouts
+from workbench.loading import load_model
+
+WRONG = '''"""A strategy that is wrong."""
+from dataclasses import dataclass
+from workbench.ir import Edit
+from workbench.rewrite import Found, Pass
+
+@dataclass(frozen=True)
+class LayoutWrong(Pass):
+    """Makes the first Relu a Sigmoid."""
+    title = "Wrong on purpose"
+
+    def rewrites(self, graph, target):
+        node = next(n for n in graph.nodes if n.op == "Relu")
+        yield Found(Edit(remove=(node.name,), insert=(node.replace(op_type="Sigmoid"),)), "wrong", (node.name,))
+'''
+
+
+def test_every_strategy_has_a_row(done):
+    lines = done("layouts", RESNET).splitlines()
+    assert [line.split()[0] for line in lines] == ["strategy", "none", *library.strategies()]
+    assert all(line.endswith("equal") for line in lines[1:])
+    assert "602,112 proven" in next(line for line in lines if line.startswith("optimal"))
+
+
+def test_as_json_with_latency(done):
+    found = json.loads(done("layouts", NPU, "--target", "npu", "--measure", "--json"))
+    assert found["target"] == "npu"
+    rows = found["strategies"]
+    assert rows["none"]["transposes"] == 0 and rows["none"]["seconds"] is None
+    assert rows["optimal"]["certified"] is True
+    assert (
+        rows["optimal"]["bytes_moved"]
+        == rows["optimal"]["lower_bound"]
+        == min(row["bytes_moved"] for name, row in rows.items() if name != "none")
+    )
+    assert all(row["verified"] is True and row["median_ms"] > 0 for row in rows.values())
+    assert rows["none"]["ratio"] == 1.0
+
+
+def test_without_verification(done):
+    assert "not verified" in done("layouts", NPU, "--no-verify")
+
+
+def test_a_target_that_there_is_not(refused):
+    assert "there is no target profile 'nope'" in refused("layouts", NPU, "--target", "nope")
+
+
+def test_a_wrong_strategy_is_shown_failing(run, tmp_path, monkeypatch):
+    (tmp_path / "layout_wrong.py").write_text(WRONG)
+    monkeypatch.setattr(library, "__path__", [*library.__path__, str(tmp_path)])
+    library._discovered.cache_clear()
+    try:
+        code, said, _ = run("layouts", RESNET)
+    finally:
+        library._discovered.cache_clear()
+        sys.modules.pop("passes.layout_wrong", None)
+    assert code == 1
+    assert next(line for line in said.splitlines() if line.startswith("wrong")).endswith("NOT EQUAL")
+
+
+def test_the_library_gives_the_histories():
+    graph = load_model(NPU)
+    found = layouts(graph, target="npu")
+    assert list(found) == ["none", *library.strategies()]
+    assert found["greedy"].history.report()["layout"]["strategy"] == "greedy"
+    assert found["greedy"].verdict is None
+    assert graph.find("Conv_NHWC") is None
