@@ -110,15 +110,19 @@ def layouts(
     preset: str = DEFAULT_PRESET,
     target: str = DEFAULT_TARGET,
     verifier: Verifier | None = None,
-    on_progress: OnProgress | None = None,
+    on_strategy: Callable[[str, float], None] | None = None,
 ) -> dict[str, LaidOut]:
     """What every layout strategy makes of a copy of `graph`, by its name; first, as "none", the preset alone.
 
-    verifier: each result is then compared with the original.
+    verifier:    each result is then compared with the original.
+    on_strategy: hears which comes next and how much is done, from 0 to 1; may raise to stop.
     """
-    found = {}
-    for name in (None, *library.strategies()):
-        history = optimize(graph, preset=preset, layout=name, target=target, on_progress=on_progress)
+    found: dict[str, LaidOut] = {}
+    names = (None, *library.strategies())
+    for index, name in enumerate(names):
+        if on_strategy is not None:
+            on_strategy(name or "none", index / len(names))
+        history = optimize(graph, preset=preset, layout=name, target=target)
         found[name or "none"] = LaidOut(history, None if verifier is None else verifier.check(history.graph))
     return found
 

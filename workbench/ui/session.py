@@ -18,7 +18,7 @@ from typing import Any
 import streamlit as st
 
 from workbench import pipeline
-from workbench.api import choose, verified_by
+from workbench.api import LaidOut, choose, layouts, verified_by
 from workbench.ir import Graph
 from workbench.layout.profile import load_profile
 from workbench.loading import load_model
@@ -56,6 +56,7 @@ class Opened:
     title:   what the user calls it.
     number:  tells apart all that were ever opened; it stands in the keys of fields that belong to one model.
     inputs:  name of the user's own .npz, "" where inputs are seeded by `seed`.
+    laid_out: what every layout strategy made of it, by target.
     moments: see `workbench.ui.moments`.
     """
 
@@ -67,6 +68,7 @@ class Opened:
     spec: Spec | None = None
     measured: dict[str, Any] = field(default_factory=dict)
     measured_spec: Spec | None = None
+    laid_out: dict[str, Mapping[str, LaidOut]] = field(default_factory=dict)
     folder: tempfile.TemporaryDirectory[str] | None = None
     given: tuple[str, ...] = ()
     inputs: str = ""
@@ -125,6 +127,7 @@ def use_inputs(opened: Opened, file: Any | None, seed: int) -> None:
     opened.inputs, opened.seed = ("" if file is None else Path(file.name).name), seed
     opened.history = opened.spec = opened.measured_spec = None
     opened.measured = {}
+    opened.laid_out = {}
     opened.moments.clear()
 
 
@@ -165,6 +168,13 @@ def history_of(opened: Opened, spec: Spec, report: Callable[[str, float], None])
     opened.history, opened.spec = history, spec
     opened.moments.clear()
     return history
+
+
+def layouts_of(opened: Opened, target: str, report: Callable[[str, float], None]) -> Mapping[str, LaidOut]:
+    """What every strategy makes of the model for that target, each compared with the original; kept by target."""
+    if target not in opened.laid_out:
+        opened.laid_out[target] = layouts(opened.graph, target=target, verifier=opened.verifier, on_strategy=report)
+    return opened.laid_out[target]
 
 
 def _counting(report: Callable[[str, float], None], name: str, share: float) -> Callable[[Rewrite], None]:
