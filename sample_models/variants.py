@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from workbench.ir import Constant, Graph, Node, constant_shape, lazy_constant
+from workbench.ir import Constant, DataType, Graph, Node, TensorType, constant, constant_shape, lazy_constant
 from workbench.ir.permutation import Permutation, channels_first, channels_last
 from workbench.layout.infer import infer_layouts
 from workbench.ops import CannotCarry, layout_of
@@ -132,3 +132,28 @@ def _built(graph: Graph, nodes: Sequence[Node], constants: Mapping[str, Constant
         opset_imports=made.opset_imports,
         functions=made.functions,
     )
+
+
+def residual_chain(blocks: int, channels: int = 4, size: int = 8) -> Graph:
+    """Residual blocks: of three, one has a convolution, two have a MatMul on NHWC values between two transposes."""
+    rng = np.random.default_rng(0)
+    constants: dict[str, Constant] = {}
+    nodes: list[Node] = []
+    value = "x"
+    for block in range(blocks):
+        relu, point, total = f"relu_{block}", f"point_{block}", f"sum_{block}"
+        square = (channels, channels) if block % 3 else (channels, channels, 1, 1)
+        constants[f"w_{block}"] = constant(rng.standard_normal(square).astype(np.float32) / 4)
+        nodes.append(Node("Relu", (value,), (relu,), name=relu))
+        if block % 3:
+            last, product = f"last_{block}", f"product_{block}"
+            nodes.append(_transpose(relu, last, TO_LAST))
+            nodes.append(Node("MatMul", (last, f"w_{block}"), (product,), name=product))
+            nodes.append(_transpose(product, point, TO_FIRST))
+        else:
+            nodes.append(Node("Conv", (relu, f"w_{block}"), (point,), name=point))
+        nodes.append(Node("Add", (point, value), (total,), name=total))
+        value = total
+    image = TensorType(DataType.FLOAT, (1, channels, size, size))
+    ends = Graph(inputs=("x",), outputs=(value,), types={"x": image, value: image}, opset_imports={"": 23})
+    return _built(ends, nodes, constants, {})

@@ -11,7 +11,7 @@ import pytest
 
 from passes.layout_optimal import LayoutOptimal
 from sample_models.light import random_light
-from sample_models.variants import mixed_layouts, nhwc_dataflow
+from sample_models.variants import mixed_layouts, nhwc_dataflow, residual_chain
 from tests.conftest import CORPUS
 from tests.running import outputs, random_inputs, typed
 from workbench.api import optimize
@@ -142,4 +142,13 @@ def test_a_transpose_to_a_third_order_gives_the_layout_that_is_read():
     before = graph.copy()
     step = least(graph, "cuda")
     assert step.facts["certified"] and step.after.transposes == 2
+    same(before, graph)
+
+
+def test_two_matmuls_in_a_row_share_their_layout():
+    graph = residual_chain(30)
+    before = graph.copy()
+    step = least(graph, "cpu")
+    assert step.facts["certified"]
+    assert (step.before.transposes, step.after.transposes) == (40, 20)
     same(before, graph)
