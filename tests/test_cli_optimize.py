@@ -121,6 +121,18 @@ def test_without_passes_what_is_written_is_verified_too(done, tmp_path):
 
 # ---- a wrong pass ----------------------------------------------------------------------
 
+
+def test_the_preset_normalize_with_the_proven_minimum_is_the_whole_job(done, tmp_path):
+    words = ("--preset", "normalize", "--layout", "optimal", "--target", "cuda")
+    found = report_of(done, tmp_path, RESNET, *words)
+    assert [step["pass"] for step in found["steps"]][:2] == ["drop_dropout", "sum_to_add"]
+    assert found["steps"][1]["rewrites"] == 16
+    assert found["totals"]["verified"] is True
+    assert found["layout"]["strategy"] == "optimal" and found["layout"]["certified"] is True
+    assert found["layout"]["transposes"] == 1
+    assert found["layout"]["bytes_moved"] == found["layout"]["lower_bound"] == 602112
+
+
 WRONG = '''
 """A pass with a fault, for a test."""
 from dataclasses import dataclass

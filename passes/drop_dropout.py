@@ -1,0 +1,70 @@
+"""Remove Dropout, which does nothing when a network is used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workbench.ir import Edit, Graph, Node
+from workbench.rewrite import Example, Found, NoMatch, Pass, Refusal, Rule
+
+
+def match_dropout(graph: Graph, node: Node, options: Pass) -> Found:
+    training = node.inputs[2] if len(node.inputs) > 2 else ""
+    mode = graph.constant(training) if training else None
+    if training and (mode is None or mode.numpy().any()):
+        raise NoMatch(f"{node} is told to drop values, or may be, by '{training}'")
+    mask = node.outputs[1] if len(node.outputs) > 1 else ""
+    if mask and (graph.users(mask) or graph.is_output(mask)):
+        raise NoMatch(f"the mask '{mask}' of {node} is read")
+    source, result = node.inputs[0], node.outputs[0]
+    if graph.is_output(result) and graph.producer(source) is None:
+        raise NoMatch(f"{node} is all that is between '{source}' and the output '{result}'")
+    if graph.is_output(result) and graph.is_output(source):
+        raise NoMatch(f"'{source}' and '{result}' of {node} are both outputs of the graph")
+    sentence = f"{node} passes '{source}' on as it is; removed"
+    return Found(Edit(remove=(node.name,), replace={result: source}), sentence, (node.name,))
+
+
+@dataclass(frozen=True)
+class DropDropout(Pass):
+    """A Dropout that is not told to train gives what it is given.
+
+    Must not act where training_mode is true or comes while the model runs, nor where the mask is read.
+
+    Source: ONNX's definition of Dropout; TVM's SimplifyInference.
+    """
+
+    title = "Remove dropout"
+    bit_equal = True
+
+    rules = (
+        Rule(
+            "dropout",
+            ("Dropout",),
+            match_dropout,
+            Example(
+                before="g (float[2] x) => (float[2] y) { a = Relu(x)  b = Dropout(a)  y = Neg(b) }",
+                after="g (float[2] x) => (float[2] y) { a = Relu(x)  y = Neg(a) }",
+                sentences=("Dropout 'Dropout_b' passes 'a' on as it is; removed",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[2] x) => (float[2] y) <float r = {0.5}, bool t = {1}>"
+                    " { a = Dropout(x, r, t)  y = Neg(a) }",
+                    "Dropout 'Dropout_a' is told to drop values, or may be, by 't'",
+                ),
+                Refusal(
+                    "g (float[2] x) => (float[2] y, bool[2] m) { a, m = Dropout(x)  y = Neg(a) }",
+                    "the mask 'm' of Dropout 'Dropout_a' is read",
+                ),
+                Refusal(
+                    "g (float[2] x) => (float[2] y) { y = Dropout(x) }",
+                    "Dropout 'Dropout_y' is all that is between 'x' and the output 'y'",
+                ),
+                Refusal(
+                    "g (float[2] x) => (float[2] a, float[2] y) { a = Relu(x)  y = Dropout(a) }",
+                    "'a' and 'y' of Dropout 'Dropout_y' are both outputs of the graph",
+                ),
+            ),
+        ),
+    )
