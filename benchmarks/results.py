@@ -24,6 +24,7 @@ Written by `python benchmarks/results.py`; every number here was measured by it,
 {machine}
 
 Other work on the machine moves times; compare within one table, not between tables or machines.
+Nothing here ran on a GPU: none was at hand. `python benchmarks/layouts.py --device cuda` makes the last tables on one.
 
 """
 
