@@ -2,7 +2,8 @@
 
 Each command runs as a process of its own, `--repeat` times; the median of wall
 time and the largest peak memory (resident set) are printed as a Markdown table.
-Without arguments: the samples and ResNet-50 with random weights.
+Beside models of 20 MB and more: the onnx package alone, which loads, checks,
+infers shapes and saves. Without arguments: the samples and ResNet-50 with random weights.
 """
 
 from __future__ import annotations
@@ -18,6 +19,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+
+COMPARED_FROM = 20_000_000  # bytes; below, a process is mostly its imports
+ONNX_ALONE = """
+import sys, onnx
+model = onnx.load(sys.argv[1])
+onnx.checker.check_model(model)
+onnx.save(onnx.shape_inference.infer_shapes(model), sys.argv[2])
+"""
 
 
 def measured(command: list[str]) -> tuple[float, int]:
@@ -52,7 +61,11 @@ def main() -> None:
         print(row("`passes`", 0, [*python, "passes"], chosen.repeat))
         for model in models:
             words = ["optimize", str(model), "-o", str(Path(folder) / "out.onnx"), "--layout", "greedy", "--no-verify"]
-            print(row(f"`optimize --no-verify`, {model.stem}", model.stat().st_size, [*python, *words], chosen.repeat))
+            size = model.stat().st_size
+            print(row(f"`optimize --no-verify`, {model.stem}", size, [*python, *words], chosen.repeat))
+            if size > COMPARED_FROM:
+                words = [sys.executable, "-c", ONNX_ALONE, str(model), str(Path(folder) / "onnx.onnx")]
+                print(row(f"onnx alone, {model.stem}", size, words, chosen.repeat))
 
 
 def default_models(folder: Path) -> list[Path]:

@@ -32,8 +32,9 @@ ENGINE = """## The engine
 
 Each command is a process of its own, started {repeat} times, from the shell's prompt to its end.
 Peak memory is the largest resident set; it holds Python, numpy, onnx and ONNX Runtime (about 65 MB) and,
-of a model, the pages of the file that were read. So a file of 20 MB cannot stay under three times its size, and
-`unet_sd15_raw`, 44 MB in 4,545 nodes, does not; the models of 100 MB and more do.
+of a model, the pages of the file that were read. So a small file cannot stay under three times its size, nor does
+`unet_sd15_raw`, 44 MB in 4,545 nodes; beside each model of 20 MB and more stands what the onnx package alone takes to
+load, check, infer shapes and save.
 
 """
 
