@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from workbench.ir import Edit, Graph, Node
 from workbench.ir.permutation import is_identity, then
-from workbench.layout.cost import elements, moved_by_node, perm_of
+from workbench.layout.convert import reads_alone
+from workbench.layout.cost import no_longer_moved, perm_of
 from workbench.rewrite import Example, Found, NoMatch, Pass, Refusal, Rule
 
 
@@ -19,14 +20,7 @@ def _perm(graph: Graph, node: Node) -> tuple[int, ...]:
 
 def _gone_with(graph: Graph, first: Node, second: Node) -> tuple[Node, ...]:
     """The first transpose goes too where only the second read it."""
-    alone = graph.users(first.outputs[0]) == (second,) and not graph.is_output(first.outputs[0])
-    return (first, second) if alone else (second,)
-
-
-def _saved(graph: Graph, nodes: tuple[Node, ...]) -> str:
-    costs = [moved_by_node(graph, node) for node in nodes]
-    known = [c for c in costs if c is not None]
-    return f"{elements(sum(known) if len(known) == len(costs) else None)} no longer moved"
+    return (first, second) if reads_alone(graph, second, first.outputs[0]) else (second,)
 
 
 def _pair(graph: Graph, node: Node) -> tuple[Node, tuple[int, ...], tuple[int, ...]]:
@@ -49,7 +43,7 @@ def match_inverse_pair(graph: Graph, node: Node, options: Pass) -> Found:
     if not is_identity(then(before, after)):
         raise NoMatch(f"perm {list(before)} then {list(after)} is not the identity")
     gone = _gone_with(graph, first, node)
-    sentence = f"perm {list(before)} then {list(after)} is the identity; {_saved(graph, gone)}"
+    sentence = f"perm {list(before)} then {list(after)} is the identity; {no_longer_moved(graph, *gone)}"
     edit = Edit(remove=tuple(n.name for n in gone), replace={node.outputs[0]: first.inputs[0]})
     return Found(edit, sentence, (first.name, node.name))
 
@@ -60,7 +54,7 @@ def match_merge(graph: Graph, node: Node, options: Pass) -> Found:
         raise NoMatch(f"{first} has another reader; merging would leave as many transposes")
     both = then(before, after)
     merged = node.replace(inputs=first.inputs, attributes={**node.attributes, "perm": both})
-    sentence = f"perm {list(before)} then {list(after)} is {list(both)}; {_saved(graph, (first,))}"
+    sentence = f"perm {list(before)} then {list(after)} is {list(both)}; {no_longer_moved(graph, first)}"
     return Found(Edit(remove=(first.name, node.name), insert=(merged,)), sentence, (first.name, node.name))
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from workbench.ir import Graph, Node
 from workbench.layout.convert import convert, pending
-from workbench.layout.cost import elements
 from workbench.layout.infer import infer_layouts
 from workbench.layout.npu_strategy import reshapes, wanted
 from workbench.layout.profile import Profile
@@ -118,7 +117,5 @@ def _visit(graph: Graph, node: Node, layouts: dict[str, str], profile: Profile) 
     except CannotCarry:
         return
     kind = HEAVILY if named else AGNOSTIC if layout_of(node).kind == "agnostic" else LIGHTLY
-    moved = ", ".join(f"'{v}' is transposed, {elements(number)}" for v, number in conversion.moved.items())
     verb = f"gets {layout}" if named else f"takes {layout} as it comes"
-    weight = f"; {conversion.weight}" if conversion.weight else ""
-    yield Found(conversion.edit, f"{kind}: {node} {verb}; {moved or 'nothing moved'}{weight}", (node.name,), kind)
+    yield Found(conversion.edit, f"{kind}: {node} {verb}; {conversion.said()}", (node.name,), kind)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from workbench.ir import Edit, Graph, Node
 from workbench.ir.permutation import Permutation, is_identity, then
-from workbench.layout.convert import RESTORES, Conversion, convert, pending
-from workbench.layout.cost import elements, moved_by, moved_by_node, perm_of
+from workbench.layout.convert import RESTORES, Conversion, convert, pending, reads_alone
+from workbench.layout.cost import elements, known_sum, moved_by, no_longer_moved, perm_of
 from workbench.layout.infer import CNN_TO_CNN, case_of, infer_layouts, is_cnn
 from workbench.layout.npu_strategy import reshapes, restored_operands, restored_outputs, said, wanted
 from workbench.layout.profile import Profile
@@ -179,7 +179,7 @@ def _visit(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) -
                 sentence = f"{case}: {said(node, conversion, layout, layouts, demanded)}"
                 yield Found(conversion.edit, sentence, (node.name,), case)
                 return
-            why = f"{case}: {node} would have to bring {elements(sum_of(conversion.moved))} to {layout}"
+            why = f"{case}: {node} would have to bring {elements(known_sum(conversion.moved.values()))} to {layout}"
     for edit, sentence, nodes in restored_operands(graph, node, layouts, target, why):
         yield Found(edit, sentence, nodes, case)
 
@@ -192,25 +192,20 @@ def _existing_transpose(graph: Graph, node: Node, layouts: dict[str, str]) -> It
     if maker is None or own is None or before is None:
         return
     both = then(before, own)
-    dead = _dead_with(graph, maker, node)
+    dead = (maker.name,) if reads_alone(graph, node, maker.outputs[0]) else ()
     result, source = node.outputs[0], maker.inputs[0]
     if is_identity(both):
         layout = layouts.get(result, "its layout")
         layouts.setdefault(source, layout)
-        sentence = f"existing {node} gives {layout}, which is at hand; {_no_longer(graph, node)}"
+        sentence = f"existing {node} gives {layout}, which is at hand; {no_longer_moved(graph, node)}"
         edit = Edit(remove=(node.name, *dead), replace={result: source})
         yield Found(edit, sentence, (maker.name, node.name), "existing transpose")
     elif dead:
         merged = node.replace(inputs=(source,), attributes={**node.attributes, "perm": both})
-        sentence = f"existing {node} takes over from {maker}, perm {list(both)}; {_no_longer(graph, maker)}"
+        sentence = f"existing {node} takes over from {maker}, perm {list(both)}; {no_longer_moved(graph, maker)}"
         yield Found(
             Edit(remove=(node.name, *dead), insert=(merged,)), sentence, (maker.name, node.name), "existing transpose"
         )
-
-
-def sum_of(moved: dict[str, int | None]) -> int | None:
-    known = [number for number in moved.values() if number is not None]
-    return sum(known) if len(known) == len(moved) else None
 
 
 def _arrived(graph: Graph, node: Node, perm: Permutation, target: Profile) -> bool:
@@ -237,16 +232,6 @@ def _can_go(graph: Graph, value: str, perm: Permutation, target: Profile) -> boo
 
 def _dearer(graph: Graph, conversion: Conversion, perm: Permutation) -> bool:
     """Would bringing the other operands here move more than restoring those that came?"""
-    coming = sum_of(conversion.moved)
+    coming = known_sum(conversion.moved.values())
     back = [moved_by(graph, value, perm) for value in conversion.at_hand]
     return coming is not None and None not in back and coming > sum(b for b in back if b is not None)
-
-
-def _dead_with(graph: Graph, maker: Node, node: Node) -> tuple[str, ...]:
-    value = maker.outputs[0]
-    alone = graph.users(value) == (node,) and not graph.is_output(value)
-    return (maker.name,) if alone else ()
-
-
-def _no_longer(graph: Graph, node: Node) -> str:
-    return f"{elements(moved_by_node(graph, node))} no longer moved"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from workbench.ir import Graph, Node
 from workbench.layout.convert import convert
-from workbench.layout.cost import elements, moved_by
+from workbench.layout.cost import elements
 from workbench.layout.infer import infer_layouts
 from workbench.layout.npu_strategy import reshapes, wanted
 from workbench.layout.profile import Profile
@@ -77,8 +77,7 @@ def _insert(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) 
     except CannotCarry:
         return
     moved = " and ".join(
-        f"'{value}' transposed in front of it, {elements(moved_by(graph, value, perm))}" for value in conversion.moved
+        f"'{value}' transposed in front of it, {elements(number)}" for value, number in conversion.moved.items()
     )
-    weight = f"; {conversion.weight}" if conversion.weight else ""
-    sentence = f"inserted: {node} in {layout}, {moved}, and its result behind it{weight}"
+    sentence = f"inserted: {node} in {layout}, {moved}, and its result behind it{conversion.weight_said()}"
     yield Found(conversion.edit, sentence, (node.name,), "inserted")

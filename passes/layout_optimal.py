@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench.ir import Graph, Node
 from workbench.layout.convert import Conversion, convert
-from workbench.layout.cost import count, elements
+from workbench.layout.cost import count
 from workbench.layout.cut import solve
 from workbench.layout.infer import case_of, infer_layouts
 from workbench.layout.problem import BYTES, COUNT, in_unit, layout_problem, side_of, way_between
@@ -96,6 +96,4 @@ class LayoutOptimal(Pass):
 
 def _said(node: Node, conversion: Conversion, layout: str, target: Profile) -> str:
     why = f"is demanded in {layout}" if node.op in target.demands else f"runs in {layout}, which costs least"
-    moved = [f"'{value}' is transposed, {elements(number)}" for value, number in conversion.moved.items()]
-    weight = f"; {conversion.weight}" if conversion.weight else ""
-    return f"{node} {why}; {', '.join(moved) or 'nothing moved'}{weight}"
+    return f"{node} {why}; {conversion.said()}"

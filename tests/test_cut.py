@@ -1,10 +1,11 @@
 """The minimum cut against every assignment tried, and what it proves."""
 
+import itertools
 import random
 
 import pytest
 
-from workbench.layout.cut import FIRST, LAST, Choice, Problem, SharedValue, brute_force, solve
+from workbench.layout.cut import FIRST, LAST, Choice, Problem, SharedValue, Solution, solve
 
 
 def random_problem(seed: int) -> Problem:
@@ -18,6 +19,13 @@ def random_problem(seed: int) -> Problem:
         readers = tuple(draw.randrange(producer + 1, size) for _ in range(draw.randint(0, 3)))
         values.append(SharedValue(producer, readers, draw.randint(0, 9)))
     return Problem(choices, tuple(values))
+
+
+def brute_force(problem: Problem) -> Solution:
+    """The minimum by trying every assignment."""
+    tried = itertools.product((FIRST, LAST), repeat=len(problem.choices))
+    cost, sides = min((cost, sides) for sides in tried if (cost := problem.cost(sides)) is not None)
+    return Solution(sides, cost, cost)
 
 
 @pytest.mark.parametrize("start", range(0, 1000, 100))

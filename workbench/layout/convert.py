@@ -16,7 +16,7 @@ import numpy as np
 
 from workbench.ir import Constant, Edit, Graph, Node, constant_shape, lazy_constant
 from workbench.ir.permutation import Permutation, inverse, permuted
-from workbench.layout.cost import moved_by, perm_of
+from workbench.layout.cost import elements, moved_by, perm_of
 from workbench.layout.profile import Profile
 from workbench.ops import CannotCarry, layout_of
 from workbench.ops.channels_last import WEIGHT_AXES, channels_last_op, weight_permutation
@@ -33,6 +33,19 @@ class Conversion:
     moved: dict[str, int | None] = field(default_factory=dict)
     at_hand: tuple[str, ...] = ()
     weight: str = ""
+
+    def said(self) -> str:
+        """What moves, and what became of the weight."""
+        moved = ", ".join(f"'{value}' is transposed, {elements(number)}" for value, number in self.moved.items())
+        return f"{moved or 'nothing moved'}{self.weight_said()}"
+
+    def weight_said(self) -> str:
+        return f"; {self.weight}" if self.weight else ""
+
+
+def reads_alone(graph: Graph, node: Node, value: str) -> bool:
+    """Is the node the only reader of `value`, which is no output either?"""
+    return graph.users(value) == (node,) and not graph.is_output(value)
 
 
 def at_hand(graph: Graph, value: str, perm: Permutation) -> str | None:
@@ -115,7 +128,7 @@ def _orphaned(graph: Graph, node: Node, values: Iterable[str], perm: Permutation
     dead: dict[str, None] = {}
     for value in values:
         maker = pending(graph, value, perm)
-        if maker is not None and not graph.is_output(value) and graph.users(value) == (node,):
+        if maker is not None and reads_alone(graph, node, value):
             dead[maker.name] = None
     return tuple(dead)
 

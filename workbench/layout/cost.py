@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from workbench.ir import DataType, Graph, Node, TensorType
@@ -90,6 +91,21 @@ def count(graph: Graph) -> Counts:
         transposes, moved, unknown = transposes + 1, moved + (cost or 0), unknown + (cost is None)
         size += (cost or 0) * element_bytes(graph, node.inputs[0])
     return Counts(nodes, transposes, moved, size, unknown)
+
+
+def known_sum(numbers: Iterable[int | None]) -> int | None:
+    """The sum, None where one of the numbers is not known."""
+    total = 0
+    for number in numbers:
+        if number is None:
+            return None
+        total += number
+    return total
+
+
+def no_longer_moved(graph: Graph, *transposes: Node) -> str:
+    """What it saves that these go, as the sentences say it."""
+    return f"{elements(known_sum(moved_by_node(graph, node) for node in transposes))} no longer moved"
 
 
 def elements(number: int | None) -> str:

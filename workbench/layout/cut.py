@@ -12,7 +12,6 @@ partitions of hypergraphs", 1973; Goldberg and Tarjan 1988 for the flow
 
 from __future__ import annotations
 
-import itertools
 from collections import defaultdict
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
@@ -145,11 +144,3 @@ def _add(
         return
     known = edges[tail, head]
     edges[tail, head] = None if weight is None or known is None else known + weight
-
-
-def brute_force(problem: Problem) -> Solution:
-    """The minimum by trying every assignment: for tests and for seeing that the cut is right."""
-    tried = itertools.product((FIRST, LAST), repeat=len(problem.choices))
-    costs = ((cost, sides) for sides in tried if (cost := problem.cost(sides)) is not None)
-    cost, sides = min(costs)
-    return Solution(sides, cost, cost)

@@ -73,7 +73,7 @@ def said(node: Node, conversion: Conversion, layout: str, layouts: Mapping[str, 
         for value, number in conversion.moved.items()
     )
     here = " and ".join(f"'{value}'" for value in conversion.at_hand)
-    weight = f"; {conversion.weight}" if conversion.weight else ""
+    weight = conversion.weight_said()
     if not moved and demanded:
         return f"{node} demands {layout}, {here} is at hand as {layout}; nothing moved{weight}"
     if not moved:

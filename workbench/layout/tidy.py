@@ -11,7 +11,8 @@ import numpy as np
 
 from workbench.ir import Edit, Graph, Node, constant
 from workbench.ir.permutation import is_identity, moves_data, permuted, then
-from workbench.layout.cost import elements, moved_by_node, perm_of
+from workbench.layout.convert import reads_alone
+from workbench.layout.cost import no_longer_moved, perm_of
 
 Tidied = tuple[Edit, str, tuple[str, ...]]
 
@@ -49,7 +50,7 @@ def _unread(graph: Graph, node: Node) -> Tidied | None:
     value = node.outputs[0]
     if graph.users(value) or graph.is_output(value):
         return None
-    return Edit(remove=(node.name,)), f"nothing reads {node} any more; {_saved(graph, node)}", (node.name,)
+    return Edit(remove=(node.name,)), f"nothing reads {node} any more; {no_longer_moved(graph, node)}", (node.name,)
 
 
 def _undone(graph: Graph, node: Node) -> Tidied | None:
@@ -60,16 +61,17 @@ def _undone(graph: Graph, node: Node) -> Tidied | None:
     if maker is None or own is None or before is None:
         return None
     both = then(before, own)
-    alone = graph.users(maker.outputs[0]) == (node,) and not graph.is_output(maker.outputs[0])
+    alone = reads_alone(graph, node, maker.outputs[0])
     names = (maker.name, node.name)
     words = f"perm {list(before)} then {list(own)}"
     if is_identity(both):
-        edit = Edit(remove=names if alone else names[1:], replace={node.outputs[0]: maker.inputs[0]})
-        return edit, f"{words} is the identity; {_saved(graph, *((maker, node) if alone else (node,)))}", names
+        gone = (maker, node) if alone else (node,)
+        edit = Edit(remove=tuple(n.name for n in gone), replace={node.outputs[0]: maker.inputs[0]})
+        return edit, f"{words} is the identity; {no_longer_moved(graph, *gone)}", names
     if not alone:
         return None
     merged = node.replace(inputs=maker.inputs, attributes={**node.attributes, "perm": both})
-    return Edit(remove=names, insert=(merged,)), f"{words} is {list(both)}; {_saved(graph, maker)}", names
+    return Edit(remove=names, insert=(merged,)), f"{words} is {list(both)}; {no_longer_moved(graph, maker)}", names
 
 
 def _repeated(graph: Graph, node: Node) -> Tidied | None:
@@ -81,7 +83,7 @@ def _repeated(graph: Graph, node: Node) -> Tidied | None:
     if gone is None:
         return None
     edit = Edit(remove=(gone.name,), replace={gone.outputs[0]: kept.outputs[0]})
-    return edit, f"{gone} gives what {kept} gives; {_saved(graph, gone)}", (gone.name, kept.name)
+    return edit, f"{gone} gives what {kept} gives; {no_longer_moved(graph, gone)}", (gone.name, kept.name)
 
 
 def _as_reshape(graph: Graph, node: Node) -> Tidied | None:
@@ -104,9 +106,3 @@ def _reshape_to(shape: tuple) -> np.ndarray | None:
     if len(free) > 1 or (free and 0 in shape):
         return None
     return np.array([dim if isinstance(dim, int) else -1 for dim in shape], np.int64)
-
-
-def _saved(graph: Graph, *nodes: Node) -> str:
-    moved = [moved_by_node(graph, node) for node in nodes]
-    known = [number for number in moved if number is not None]
-    return f"{elements(sum(known) if len(known) == len(moved) else None)} no longer moved"

@@ -13,15 +13,13 @@ import streamlit as st
 from workbench.api import DEFAULT_TARGET, export
 from workbench.errors import UserError
 from workbench.rewrite import History
-from workbench.ui.parts import command_of, header, plain, python_of, show_error
-from workbench.ui.session import Opened, Spec, current
+from workbench.ui.parts import command_of, header, opened_here, plain, python_of, show_error
+from workbench.ui.session import Opened, Spec
 
 
 def export_page() -> None:
-    try:
-        opened = current()
-    except UserError as error:
-        show_error(error)
+    opened = opened_here()
+    if opened is None:
         return
     header(opened)
     history, spec = opened.history, opened.spec

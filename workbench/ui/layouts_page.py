@@ -12,8 +12,8 @@ from workbench.cli import verdict_word
 from workbench.errors import UserError
 from workbench.layout.infer import infer_layouts
 from workbench.layout.profile import load_profile, profile_names
-from workbench.ui.parts import header, legend, picture, plain, show_error
-from workbench.ui.session import Opened, current, layouts_of, worker
+from workbench.ui.parts import header, legend, opened_here, picture, plain, show_error
+from workbench.ui.session import Opened, layouts_of, worker
 from workbench.ui.work import forget_cancel, run_with_progress
 from workbench.view.diff import diff
 from workbench.view.picture import draw
@@ -31,10 +31,8 @@ _COLUMNS = {
 
 
 def layouts_page() -> None:
-    try:
-        opened = current()
-    except UserError as error:
-        show_error(error)
+    opened = opened_here()
+    if opened is None:
         return
     header(opened)
     choose, start = st.columns([5, 2], vertical_alignment="bottom")

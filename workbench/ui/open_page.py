@@ -13,8 +13,8 @@ from workbench.layout.profile import load_profile
 from workbench.loading.samples import samples
 from workbench.summary import Summary
 from workbench.ui.moments import moment_of_loaded
-from workbench.ui.parts import header, legend, pane, picture, plain, show_error, warnings
-from workbench.ui.session import Opened, current, open_model, open_uploads, use_inputs
+from workbench.ui.parts import header, legend, opened_here, pane, picture, plain, show_error, warnings
+from workbench.ui.session import Opened, open_model, open_uploads, use_inputs
 from workbench.view.picture import draw
 from workbench.view.scopes import MAIN, inner_graphs
 
@@ -25,10 +25,8 @@ def open_page() -> None:
     left, right = st.columns([2, 3], gap="medium")
     with left:
         _choose()
-    try:
-        opened = current()
-    except UserError as error:
-        show_error(error)
+    opened = opened_here()
+    if opened is None:
         return
     with right:
         _describe(opened)

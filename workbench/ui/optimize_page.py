@@ -10,17 +10,15 @@ from workbench.rewrite import History
 from workbench.ui.controls import controls
 from workbench.ui.moments import moment_of
 from workbench.ui.panes import GRAPH, VIEWS, show_graphs, show_rewrites, show_texts
-from workbench.ui.parts import command_of, header, legend, plain, show_error
-from workbench.ui.session import Opened, Spec, current, history_of, worker
+from workbench.ui.parts import command_of, header, legend, opened_here, plain, show_error
+from workbench.ui.session import Opened, Spec, history_of, worker
 from workbench.ui.steps import choose_moment, choose_node, choose_step, go_to, step_table
 from workbench.ui.work import Report, forget_cancel, run_with_progress, was_cancelled
 
 
 def optimize_page() -> None:
-    try:
-        opened = current()
-    except UserError as error:
-        show_error(error)
+    opened = opened_here()
+    if opened is None:
         return
     spec = controls()
     top, command = st.columns([5, 1], vertical_alignment="center")

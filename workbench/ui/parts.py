@@ -9,8 +9,9 @@ from typing import Any
 
 import streamlit as st
 
+from workbench.errors import UserError
 from workbench.layout.profile import Profile
-from workbench.ui.session import Opened, Spec
+from workbench.ui.session import Opened, Spec, current
 from workbench.view.picture import LOOKS, MARKS, OWN, PLAIN, TARGET, Picture
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|~$:^=&])")
@@ -50,6 +51,15 @@ def style() -> None:
 
 def show_error(error: Exception | str) -> None:
     st.error(plain(str(error)), icon=":material/error:")
+
+
+def opened_here() -> Opened | None:
+    """The open model, the first sample before any; where that fails, the reason is on the page."""
+    try:
+        return current()
+    except UserError as error:
+        show_error(error)
+        return None
 
 
 def header(opened: Opened) -> None:

@@ -10,8 +10,8 @@ import streamlit as st
 from workbench.errors import UserError
 from workbench.rewrite import History
 from workbench.run.measure import BACKENDS, DTYPES, measure_models
-from workbench.ui.parts import header, plain, show_error
-from workbench.ui.session import Opened, current, worker
+from workbench.ui.parts import header, opened_here, plain, show_error
+from workbench.ui.session import Opened, worker
 from workbench.ui.work import Report, forget_cancel, run_with_progress, was_cancelled
 from workbench.view.charts import latency_chart, memory_chart
 
@@ -20,10 +20,8 @@ _SHOWN_REASONS = 5  # why nodes were left to ONNX Runtime
 
 
 def run_page() -> None:
-    try:
-        opened = current()
-    except UserError as error:
-        show_error(error)
+    opened = opened_here()
+    if opened is None:
         return
     header(opened)
     try:
