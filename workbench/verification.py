@@ -20,7 +20,7 @@ from workbench.errors import UserError
 from workbench.ir import Graph
 from workbench.run.client import RUN_LIMIT_S, CancelledError, RunError, Worker
 from workbench.run.compare import Comparison, Tolerance, compare, tolerance_for
-from workbench.run.inputs import Tensors, bound_dims, dims_of, seed_inputs
+from workbench.run.inputs import Tensors, bound_dims, dims_of, fed, seed_inputs
 from workbench.run.memory import DoesNotFitError, estimate_bytes, refuse_unless_fits
 from workbench.run.settle import settle_dims
 
@@ -88,7 +88,7 @@ class Verifier:
         self._given = given
         self._failure: UserError | None = None
         self._own_worker = worker is None
-        self._worker = worker or Worker()
+        self.worker = worker or Worker()  # where it runs what it compares
 
     def __enter__(self) -> Verifier:
         return self
@@ -99,14 +99,14 @@ class Verifier:
     def close(self) -> None:
         """End the worker, if it is the verifier's own."""
         if self._own_worker:
-            self._worker.close()
+            self.worker.close()
 
     @cached_property
     def reference_file(self) -> Path:
         """The file as the user gave it; the export of the original where there is none."""
         if self.original.source is not None:
             return Path(self.original.source)
-        return _exported(self.original, Path(tempfile.mkdtemp(dir=self._worker.folder, prefix="reference-")))
+        return _exported(self.original, Path(tempfile.mkdtemp(dir=self.worker.folder, prefix="reference-")))
 
     @cached_property
     def inputs(self) -> Tensors:
@@ -164,7 +164,7 @@ class Verifier:
     def _outputs(self, file: Path, inputs: Tensors, dims: Mapping[str, int], limit_s: float = RUN_LIMIT_S) -> Tensors:
         need = self._need_bytes(sum(tensor.size for tensor in inputs.values()), dims)
         refuse_unless_fits(need, f"'{self.original.name}'")
-        return self._worker.outputs(file, inputs, need_bytes=need, timeout_s=limit_s).tensors
+        return self.worker.outputs(file, inputs, need_bytes=need, timeout_s=limit_s).tensors
 
     def _need_bytes(self, elements: int, dims: Mapping[str, int]) -> int:
         """What a run on so many input elements needs; estimated anew only where they are more than before."""
@@ -173,14 +173,14 @@ class Verifier:
 
     def check(self, graph: Graph) -> Verdict:
         """Export the graph, run it on the same inputs, compare."""
-        with tempfile.TemporaryDirectory(dir=self._worker.folder, prefix="candidate-") as folder:
-            return self._judged(lambda: _exported(graph, Path(folder)))
+        with tempfile.TemporaryDirectory(dir=self.worker.folder, prefix="candidate-") as folder:
+            return self._judged(graph, lambda: _exported(graph, Path(folder)))
 
-    def check_file(self, file: Path) -> Verdict:
-        """The same for a file that any program has made."""
-        return self._judged(lambda: file)
+    def check_file(self, graph: Graph, file: Path) -> Verdict:
+        """The same for the file, which any program may have made, that `graph` was loaded from."""
+        return self._judged(graph, lambda: file)
 
-    def _judged(self, candidate: Callable[[], Path]) -> Verdict:
+    def _judged(self, graph: Graph, candidate: Callable[[], Path]) -> Verdict:
         start = time.monotonic()
         try:
             reference, inputs = self.reference, self.inputs
@@ -190,7 +190,8 @@ class Verifier:
             sentence = f"It can not be verified, because the original does not run: {error}"
             return Verdict(None, None, None, False, self.tolerance, sentence, time.monotonic() - start)
         try:
-            found = compare(reference, self._outputs(candidate(), inputs, self.dims), self.tolerance)
+            outputs = self._outputs(candidate(), fed(inputs, self.original, graph), self.dims)
+            found = compare(reference, outputs, self.tolerance)
         except CancelledError:
             raise
         except UserError as error:
@@ -264,7 +265,7 @@ def verify_files(
     _check_same("input", a, b, a.inputs, b.inputs)
     _check_same("output", a, b, a.outputs, b.outputs)
     with Verifier(a, inputs, seed, given=given) as verifier:
-        return verifier.check(b) if b.source is None else verifier.check_file(Path(b.source))
+        return verifier.check(b) if b.source is None else verifier.check_file(b, Path(b.source))
 
 
 def _check_same(what: str, a: Graph, b: Graph, ours: tuple[str, ...], theirs: tuple[str, ...]) -> None:

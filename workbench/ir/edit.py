@@ -31,6 +31,7 @@ class Edit:
                more goes by itself.
     types:     types of new values (None: forgotten). A vanished value's type
                goes by itself.
+    metadata:  what is written beside the graph (None: no longer).
     """
 
     remove: tuple[str, ...] = ()
@@ -38,9 +39,24 @@ class Edit:
     replace: Mapping[str, str] = field(default_factory=dict)
     constants: Mapping[str, Constant | None] = field(default_factory=dict)
     types: Mapping[str, ValueType | None] = field(default_factory=dict)
+    metadata: Mapping[str, str | None] = field(default_factory=dict)
     # Filled in by `apply` for the inverse only: places of the nodes that come back.
     ranks: Mapping[str, float] = field(default_factory=dict, repr=False)
 
     @property
     def is_empty(self) -> bool:
-        return not (self.remove or self.insert or self.replace or self.constants or self.types)
+        return not (self.remove or self.insert or self.replace or self.constants or self.types or self.metadata)
+
+    @property
+    def followed(self) -> dict[str, str]:
+        """`replace` with chains resolved: a -> b with b -> c is a -> c. Raises EditError for a circle."""
+        resolved = {}
+        for old in self.replace:
+            new, seen = self.replace[old], {old}
+            while new in self.replace:
+                if new in seen:
+                    raise EditError(f"value '{old}' is replaced in a circle")
+                seen.add(new)
+                new = self.replace[new]
+            resolved[old] = new
+        return resolved

@@ -196,6 +196,7 @@ class Graph:
         touched |= {*edit.constants, *edit.types}
         constants_before = {v: self._constants.get(v) for v in touched}
         types_before = {v: self._types.get(v) for v in touched}
+        metadata_before = {key: self.metadata.get(key) for key in edit.metadata}
         ranks_before = {name: self._rank[name] for name in gone}
 
         for node in gone.values():
@@ -209,12 +210,14 @@ class Graph:
             raise EditError(f"the edit would make a cycle through {next(iter(come.values()))}")
         _update(self._constants, edit.constants)
         _update(self._types, edit.types)
+        _update(self.metadata, edit.metadata)
         self._drop_unused(touched)
         return Edit(
             remove=tuple(come),
             insert=tuple(gone.values()),
             constants=_restoring(constants_before, self._constants),
             types=_restoring(types_before, self._types),
+            metadata=_restoring(metadata_before, self.metadata),
             ranks={**moved, **ranks_before},
         )
 
@@ -232,7 +235,7 @@ class Graph:
                 raise EditError(f"there is a node '{node.name}' already")
             come[node.name] = node
         renamed: dict[str, str] = {}
-        for old, new in _followed(edit.replace).items():
+        for old, new in edit.followed.items():
             renamed[new] = self._replace_value(old, renamed.get(new, new), gone, come)
         return gone, come
 
@@ -373,20 +376,6 @@ class Graph:
                 self._constants.pop(value, None)
             if value not in self._producer and value not in self.inputs:
                 self._types.pop(value, None)
-
-
-def _followed(replace: Mapping[str, str]) -> dict[str, str]:
-    """Chains resolved: a -> b with b -> c is a -> c."""
-    resolved = {}
-    for old in replace:
-        new, seen = replace[old], {old}
-        while new in replace:
-            if new in seen:
-                raise EditError(f"value '{old}' is replaced in a circle")
-            seen.add(new)
-            new = replace[new]
-        resolved[old] = new
-    return resolved
 
 
 def _update(table: dict, changes: Mapping) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from workbench.errors import UserError
 from workbench.ir import DataType, Graph, TensorType
+from workbench.layout.feed import order_between
 from workbench.run.memory import available_bytes, in_gigabytes
 from workbench.run.use import Use, use_of
 
@@ -89,6 +90,15 @@ def input_shape(graph: Graph, value: str, bound: Mapping[str, int]) -> tuple[int
             raise InputError(f"Dimension '{name}' of input '{value}' is bound to {size}; give a number from 0 up.")
         shape.append(size)
     return tuple(shape)
+
+
+def fed(tensors: Mapping[str, np.ndarray], first: Graph, second: Graph) -> Tensors:
+    """The inputs of `first` as `second` takes them, which may want other orders of their axes."""
+    orders = {value: order_between(first, second, value) for value in tensors}
+    return {
+        value: tensor if (order := orders[value]) is None else np.ascontiguousarray(tensor.transpose(order))
+        for value, tensor in tensors.items()
+    }
 
 
 # ---- seeded ------------------------------------------------------------------------

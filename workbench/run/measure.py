@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -19,9 +20,10 @@ import numpy as np
 
 from workbench.errors import UserError
 from workbench.ir import Graph
+from workbench.layout.feed import order_between
 from workbench.run.client import RUN_LIMIT_S, Progress, Worker
 from workbench.run.compare import BFLOAT16, FLOAT16, FLOAT32, Tolerance, tolerance_for
-from workbench.run.inputs import dims_of
+from workbench.run.inputs import dims_of, fed
 from workbench.run.memory import estimate_bytes, refuse_unless_fits
 from workbench.run.tensors import save_tensors
 
@@ -78,8 +80,10 @@ def measure_models(
     try:
         raw = worker.request(
             "measure",
-            models=[[label, str(_exported(graph, folder))] for label, graph in graphs.items()],
-            inputs=_saved(folder / "inputs.npz", inputs),
+            models=[
+                [label, str(_exported(graph, folder)), _saved_for(graph, first, inputs, folder)]
+                for label, graph in graphs.items()
+            ],
             reference=None if reference is None else _saved(folder / "reference.npz", reference),
             tolerance=asdict(tolerance or max(DTYPES[dtype], tolerance_for(first), key=lambda t: t.relative)),
             device=device,
@@ -126,6 +130,13 @@ def _exported(graph: Graph, folder: Path) -> Path:
     own = Path(tempfile.mkdtemp(dir=folder, prefix="model-"))
     export_onnx(graph, own / "model.onnx", check=False)
     return own / "model.onnx"
+
+
+def _saved_for(graph: Graph, first: Graph, inputs: Mapping[str, np.ndarray], folder: Path) -> str:
+    """The file of the inputs as `graph` takes them, one for all graphs that take them alike."""
+    orders = "".join(str(order_between(first, graph, value)) for value in inputs)
+    path = folder / f"inputs-{zlib.crc32(orders.encode()):08x}.npz"
+    return str(path) if path.exists() else _saved(path, fed(inputs, first, graph))
 
 
 def _saved(path: Path, tensors: Mapping[str, np.ndarray]) -> str:

@@ -56,12 +56,11 @@ class Variant(Protocol):
 
 
 def measure(request: Mapping[str, Any], report: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    """Times, memory, errors of every variant in `models` ([label, file] each), which take turns.
+    """Times, memory, errors of every variant in `models` ([label, file, inputs] each), which take turns.
 
     Progress: {"done", "total", "stage"} after every run.
     """
     check_device(request["device"])
-    inputs = load_tensors(request["inputs"])
     models, warmup, repeat = request["models"], request["warmup"], request["repeat"]
     total = len(models) * (warmup + repeat + 3)
     done = 0
@@ -73,8 +72,9 @@ def measure(request: Mapping[str, Any], report: Callable[[dict[str, Any]], None]
 
     variants: dict[str, Variant] = {}
     errors: dict[str, dict[str, Any]] = {}
-    for label, model in models:
-        variants[label] = _opened(request, model, inputs)
+    inputs = {file: load_tensors(file) for file in {file for _, _, file in models}}
+    for label, model, file in models:
+        variants[label] = _opened(request, model, inputs[file])
         step(f"opened {label}")
     reference = load_tensors(request["reference"]) if request["reference"] else None
     tolerance = Tolerance(**request["tolerance"])
