@@ -62,6 +62,11 @@ def strategies() -> Mapping[str, type[Pass]]:
     return {n.removeprefix(LAYOUT_PREFIX).replace("_", "-"): c for n, c in named if n.startswith(LAYOUT_PREFIX)}
 
 
+def compared_strategies() -> Mapping[str, type[Pass]]:
+    """The strategies that are compared with each other: all but demonstrations, which are wrong on purpose."""
+    return {name: cls for name, cls in strategies().items() if not cls.demonstration}
+
+
 def find_pass(name: str) -> type[Pass]:
     """The pass of that name. Raises PassError, with the names that there are."""
     if name in broken():

@@ -6,23 +6,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from workbench.ir import Graph, Node
+from workbench.layout.classes import class_of
 from workbench.layout.convert import convert, pending
 from workbench.layout.infer import infer_layouts
 from workbench.layout.npu_strategy import reshapes, wanted
-from workbench.layout.profile import Profile
+from workbench.layout.profile import WEIGHTS, Profile, check_profile
 from workbench.layout.tidy import tidy_transposes
-from workbench.ops import CannotCarry, layout_of
+from workbench.ops import CannotCarry
 from workbench.rewrite import Example, Found, Pass, option
 
 FROM_TARGET = "target"
-AGNOSTIC, LIGHTLY, HEAVILY = "layout-agnostic", "lightly layout-sensitive", "heavily layout-sensitive"
 
 
 @dataclass(frozen=True)
 class LayoutConvertLayout(Pass):
     """One walk from inputs to outputs, in either direction (to NHWC or back to NCHW):
 
-    - a heavily layout-sensitive operator (a convolution) that is named gets the target's layout;
+    - a heavily layout-sensitive operator (a convolution) that is named gets the layout named for
+      it, or the target's;
     - a lightly sensitive one (its axes are in attributes: Concat, Pad, pools) and an agnostic
       one (Relu, Add) take the layout in which an operand arrives, and bring the others to it;
     - all others keep theirs: a Transpose in front of them restores it.
@@ -38,12 +39,14 @@ class LayoutConvertLayout(Pass):
     title = "Layout: convert by class"
 
     operators: str = option(
-        "", "Operators that get the layout, separated by spaces; none: those that the target demands."
+        "",
+        "Operators that get a layout, separated by spaces, with one of their own as in Conv=NHWC MaxPool=NCHW, "
+        "or the target's; none: what the target demands.",
     )
     weights: str = option(
         FROM_TARGET,
         "Order of a convolution's weights.",
-        choices=(FROM_TARGET, "OIHW", "OHWI", "HWIO", "HWOI"),
+        choices=(FROM_TARGET, *WEIGHTS),
     )
 
     own_examples = (
@@ -95,13 +98,24 @@ class LayoutConvertLayout(Pass):
 
     def rewrites(self, graph: Graph, target: Profile) -> Iterator[Found]:
         layouts = infer_layouts(graph)
-        named = frozenset(self.operators.split()) or target.demands
-        weights = target.weights if self.weights == FROM_TARGET else self.weights
-        profile = replace(target, demands=named, weights=weights)
+        profile = self.aim(target)
         for name in [node.name for node in graph.nodes if node.op != "Transpose"]:
             yield from _visit(graph, graph.node(name), layouts, profile)
         for edit, sentence, nodes in tidy_transposes(graph):
             yield Found(edit, sentence, nodes, "tidied")
+
+    def aim(self, target: Profile) -> Profile:
+        """The target with what the options change of it. Raises ProfileError for names that mean nothing."""
+        weights = target.weights if self.weights == FROM_TARGET else self.weights
+        words = [word.partition("=") for word in self.operators.split()]
+        if not words:
+            return replace(target, weights=weights)
+        demands = {operator: layout or target.layout for operator, _, layout in words}
+        only = set(demands.values())
+        layout = only.pop() if len(only) == 1 else target.layout  # what is not named follows what is
+        aimed = replace(target, layout=layout, demands=demands, weights=weights)
+        check_profile(aimed, f"option {self.name}.operators")
+        return aimed
 
 
 def _visit(graph: Graph, node: Node, layouts: dict[str, str], profile: Profile) -> Iterator[Found]:
@@ -116,6 +130,6 @@ def _visit(graph: Graph, node: Node, layouts: dict[str, str], profile: Profile) 
         conversion = convert(graph, node, perm, layout, profile)
     except CannotCarry:
         return
-    kind = HEAVILY if named else AGNOSTIC if layout_of(node).kind == "agnostic" else LIGHTLY
+    kind = class_of(node, profile)
     verb = f"gets {layout}" if named else f"takes {layout} as it comes"
     yield Found(conversion.edit, f"{kind}: {node} {verb}; {conversion.said()}", (node.name,), kind)

@@ -10,7 +10,7 @@ from workbench.ir.permutation import Permutation, is_identity, then
 from workbench.layout.convert import RESTORES, Conversion, convert, pending, reads_alone
 from workbench.layout.cost import elements, known_sum, moved_by, no_longer_moved, perm_of
 from workbench.layout.infer import CNN_TO_CNN, case_of, infer_layouts, is_cnn
-from workbench.layout.npu_strategy import reshapes, restored_operands, restored_outputs, said, wanted
+from workbench.layout.npu_strategy import reshapes, restored_operands, restored_outputs, said, wanted, why_kept
 from workbench.layout.profile import Profile
 from workbench.ops import CannotCarry, layout_of
 from workbench.rewrite import Example, Found, Pass
@@ -141,7 +141,7 @@ class LayoutGreedy(Pass):
                 yield from _existing_transpose(graph, node, layouts)
                 continue
             yield from _visit(graph, node, layouts, target)
-        for edit, sentence, nodes in restored_outputs(graph, layouts, target):
+        for edit, sentence, nodes in restored_outputs(graph, layouts):
             yield Found(edit, sentence, nodes, "output")
 
 
@@ -165,6 +165,8 @@ def _visit(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) -
     case = case_of(node, layouts)
     way = wanted(node, layouts, target)
     if way is None:
+        for edit, sentence, nodes in restored_operands(graph, node, layouts, why_kept(node, case, target)):
+            yield Found(edit, sentence, nodes, case)
         return
     layout, perm = way
     demanded = node.op in target.demands
@@ -180,7 +182,7 @@ def _visit(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) -
                 yield Found(conversion.edit, sentence, (node.name,), case)
                 return
             why = f"{case}: {node} would have to bring {elements(known_sum(conversion.moved.values()))} to {layout}"
-    for edit, sentence, nodes in restored_operands(graph, node, layouts, target, why):
+    for edit, sentence, nodes in restored_operands(graph, node, layouts, why):
         yield Found(edit, sentence, nodes, case)
 
 

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.ir import Graph, Node
-from workbench.layout.convert import Conversion, convert
+from workbench.layout.convert import convert
 from workbench.layout.cost import count
-from workbench.layout.cut import solve
+from workbench.layout.cut import Solution, solve
 from workbench.layout.infer import case_of, infer_layouts
-from workbench.layout.problem import BYTES, COUNT, in_unit, layout_problem, side_of, way_between
+from workbench.layout.prices import BYTES, COUNT, TIME, in_unit, tie_break
+from workbench.layout.problem import LayoutProblem, layout_problem, side_of, timed_problem, way_between
 from workbench.layout.profile import Profile
 from workbench.layout.tidy import tidy_transposes
+from workbench.layout.times import AUTO, DEVICES, OperatorTimes
 from workbench.rewrite import Example, Found, Pass, option
 
 
@@ -27,6 +29,8 @@ class LayoutOptimal(Pass):
     - Transposes that were there before may stay or go like new ones.
     - A Transpose that moves only axes of size 1 is a Reshape and costs nothing.
     - Of what costs the same, the fewest operators change.
+    - Where time is weighed, every operator and transpose is timed on the device in both layouts,
+      and the least sum of all times is chosen; what the target demands is only a wish then.
 
     The bound that comes with the result is the maximum flow: no choice of two layouts moves
     less. Where the result moves exactly that, it is certified. Transposes of Tensors, and to
@@ -38,8 +42,11 @@ class LayoutOptimal(Pass):
     title = "Layout: proven minimum"
 
     weigh: str = option(
-        BYTES, "What is to be the least: bytes moved, or the count of transposes.", choices=(BYTES, COUNT)
+        BYTES,
+        "What is to be the least: bytes moved, the count of transposes, or the time measured.",
+        choices=(BYTES, COUNT, TIME),
     )
+    device: str = option(AUTO, "Where operators are timed; auto: a CUDA device where there is one.", choices=DEVICES)
 
     own_examples = (
         Example(
@@ -75,25 +82,42 @@ class LayoutOptimal(Pass):
         for edit, sentence, nodes in tidy_transposes(graph, reshape=False):
             yield Found(edit, sentence, nodes, "tidied")
         layouts = infer_layouts(graph, through_reshapes=True)
-        problem = layout_problem(graph, layouts, target, self.weigh)
+        times = OperatorTimes(graph, target)
+        if self.weigh == TIME:
+            problem = timed_problem(graph, layouts, target, times, self.device)
+        else:
+            problem = layout_problem(graph, layouts, target, self.weigh)
         solution = solve(problem.problem)
         chosen = zip(problem.nodes, problem.own, solution.sides, strict=True)
-        for name in [name for name, own, side in chosen if name is not None and own != side]:
+        converted = [name for name, own, side in chosen if name is not None and own != side]
+        for name in converted:
             node = graph.node(name)
             case = case_of(node, layouts)
             image = next(v for v in (*node.inputs, *node.outputs) if v and side_of(layouts.get(v)) is not None)
             layout, perm = way_between(layouts[image])
             conversion = convert(graph, node, perm, layout, target)
-            yield Found(conversion.edit, f"{case}: {_said(node, conversion, layout, target)}", (name,), case)
+            why = _why(node, layout, target, times)
+            yield Found(conversion.edit, f"{case}: {node} {why}; {conversion.said()}", (name,), case)
         for edit, sentence, nodes in tidy_transposes(graph):
             yield Found(edit, sentence, nodes, "tidied")
-        after = count(graph)
+        return {**self._proof(graph, problem, solution), **times.facts(converted)}
+
+    def _proof(self, graph: Graph, problem: LayoutProblem, solution: Solution) -> dict[str, Any]:
+        """The bound, and whether the graph as it is now reaches it."""
+        after, cost = count(graph), solution.cost + problem.always
+        promised = in_unit(cost) if self.weigh == BYTES else tie_break(cost)
+        kept = after.transposes == in_unit(cost) if self.weigh == COUNT else after.bytes_moved == promised
         least = in_unit(solution.lower_bound + problem.always)
-        reached = after.bytes_moved if self.weigh == BYTES else after.transposes
-        certified = problem.exact and reached == least
-        return {"weigh": self.weigh, "lower_bound": least if problem.exact else None, "certified": certified}
+        return {
+            "weigh": self.weigh,
+            "lower_bound": least if problem.exact else None,
+            "certified": problem.exact and kept and in_unit(cost) == least,
+        }
 
 
-def _said(node: Node, conversion: Conversion, layout: str, target: Profile) -> str:
-    why = f"is demanded in {layout}" if node.op in target.demands else f"runs in {layout}, which costs least"
-    return f"{node} {why}; {conversion.said()}"
+def _why(node: Node, layout: str, target: Profile, times: OperatorTimes) -> str:
+    timed = times.operator(node.name)
+    if timed is not None:
+        own, other = (f"{time / 1e3:,.1f} us" for time in timed)
+        return f"runs in {layout}, where it takes {other} instead of {own}"
+    return f"is demanded in {layout}" if node.op in target.demands else f"runs in {layout}, which costs least"

@@ -9,7 +9,15 @@ from workbench.ir import Graph, Node
 from workbench.layout.convert import convert, insert_pair, pending
 from workbench.layout.cost import elements, moved_by
 from workbench.layout.infer import CNN_TO_CNN, TENSOR_TO_CNN, case_of, infer_layouts
-from workbench.layout.npu_strategy import reshapes, restored_operands, restored_outputs, said, wanted, way_to_target
+from workbench.layout.npu_strategy import (
+    reshapes,
+    restored_operands,
+    restored_outputs,
+    said,
+    wanted,
+    way_to_target,
+    why_kept,
+)
 from workbench.layout.profile import Profile
 from workbench.ops import CannotCarry
 from workbench.rewrite import Example, Found, Pass
@@ -88,7 +96,7 @@ class LayoutRecordThenInsert(Pass):
             yield _inserted(graph, value, why, layouts, target)
         for name in names:
             yield from _visit(graph, graph.node(name), layouts, target)
-        for edit, sentence, nodes in restored_outputs(graph, layouts, target):
+        for edit, sentence, nodes in restored_outputs(graph, layouts):
             yield Found(edit, sentence, nodes, "output")
 
 
@@ -121,6 +129,8 @@ def _visit(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) -
     case = case_of(node, layouts)
     way = wanted(node, layouts, target)
     if way is None:
+        for edit, sentence, nodes in restored_operands(graph, node, layouts, why_kept(node, case, target)):
+            yield Found(edit, sentence, nodes, case)
         return
     layout, perm = way
     demanded = node.op in target.demands
@@ -140,7 +150,7 @@ def _visit(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) -
             sentence = f"{case}: {said(node, conversion, layout, layouts, demanded)}"
             yield Found(conversion.edit, sentence, (node.name,), case)
             return
-    for edit, sentence, nodes in restored_operands(graph, node, layouts, target, why):
+    for edit, sentence, nodes in restored_operands(graph, node, layouts, why):
         yield Found(edit, sentence, nodes, case)
     if node.op == "Transpose" or case != CNN_TO_CNN:
         return

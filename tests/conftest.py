@@ -1,5 +1,7 @@
 """Paths and fixtures that many tests share."""
 
+import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ pytest.register_assert_rewrite("tests.loading", "tests.pages")
 
 ROOT = Path(__file__).resolve().parents[1]
 CORPUS = ROOT.parent / "shared" / "corpus"
+os.environ["WORKBENCH_PROFILES"] = str(ROOT / "tests" / "no_own_profiles")  # whoever tests may have profiles
+os.environ.setdefault("WORKBENCH_CACHE", tempfile.mkdtemp(prefix="workbench-times-"))  # and times
 
 
 def pytest_addoption(parser):

@@ -19,7 +19,7 @@ ROOMS = {
     "layout": {"ir", "ops", "layout"},
     "loading": {"ir", "ops", "loading"},
     "rewrite": {"ir", "ops", "layout", "rewrite"},
-    "run": {"ir", "ops", "loading", "run", "exporting"},
+    "run": {"ir", "ops", "layout", "loading", "run", "exporting"},
     "view": {"ir", "ops", "layout", "rewrite", "view"},
     "pipeline": {"ir", "layout", "rewrite", "pipeline"},
     "exporting": {"ir", "ops", "loading", "exporting"},

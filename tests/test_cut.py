@@ -8,8 +8,11 @@ import pytest
 from workbench.layout.cut import FIRST, LAST, Choice, Problem, SharedValue, Solution, solve
 
 
-def random_problem(seed: int) -> Problem:
-    """Up to 12 operators in order, each value read by some later ones; some operators have no choice."""
+def random_problem(seed: int, directed: bool = False) -> Problem:
+    """Up to 12 operators in order, each value read by some later ones; some operators have no choice.
+
+    directed: the way back from the second layout costs something else.
+    """
     draw = random.Random(seed)
     size = draw.randint(1, 12)
     kinds = [(None, 0), (0, None), (0, 0), (0, 0), (0, 0), (draw.randint(0, 5), draw.randint(0, 5))]
@@ -17,7 +20,7 @@ def random_problem(seed: int) -> Problem:
     values = []
     for producer in range(size - 1):
         readers = tuple(draw.randrange(producer + 1, size) for _ in range(draw.randint(0, 3)))
-        values.append(SharedValue(producer, readers, draw.randint(0, 9)))
+        values.append(SharedValue(producer, readers, draw.randint(0, 9), draw.randint(0, 9) if directed else None))
     return Problem(choices, tuple(values))
 
 
@@ -28,10 +31,11 @@ def brute_force(problem: Problem) -> Solution:
     return Solution(sides, cost, cost)
 
 
+@pytest.mark.parametrize("directed", [False, True])
 @pytest.mark.parametrize("start", range(0, 1000, 100))
-def test_the_cut_is_what_brute_force_finds(start):
+def test_the_cut_is_what_brute_force_finds(start, directed):
     for seed in range(start, start + 100):
-        problem = random_problem(seed)
+        problem = random_problem(seed, directed)
         solution = solve(problem)
         assert solution.cost == solution.lower_bound == brute_force(problem).cost, seed
         assert problem.cost(solution.sides) == solution.cost

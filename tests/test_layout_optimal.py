@@ -117,7 +117,7 @@ def test_a_tensorflow_export_comes_back_to_channels_first():
     assert found["strategy"] == "optimal" and found["certified"] is True
     assert found["transposes"] == 2
     assert found["bytes_moved"] == found["lower_bound"]
-    assert sum(found["by_case"].values()) == len(history[4].rewrites)
+    assert sum(found["by_case"].values()) == len(history.layout_step.rewrites)
     same(graph, history.graph)
 
 
@@ -126,7 +126,7 @@ def test_a_tensorflow_export_comes_back_to_channels_first():
     "name", ["ppocrv4_rec", "unet_sd15_raw", "magika_v3_3", "basic_pitch_nmp", "ddddocr_det_yolox"]
 )
 def test_real_models_are_certified(name):
-    step = optimize(load_model(CORPUS / f"{name}.onnx"), layout="optimal")[4]
+    step = optimize(load_model(CORPUS / f"{name}.onnx"), layout="optimal").layout_step
     assert step.facts["certified"] and step.after.bytes_moved == step.facts["lower_bound"]
 
 

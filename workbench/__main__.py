@@ -109,6 +109,7 @@ def _parser() -> argparse.ArgumentParser:
     which.add_argument("--preset", metavar="NAME", help="a list of passes by name (default: default)")
     command.add_argument("--target", default="cuda", metavar="NAME", help="target profile (default: cuda)")
     command.add_argument("--layout", metavar="STRATEGY", help="layout strategy, such as greedy or record-then-insert")
+    command.add_argument("--feed-inputs", action="store_true", help="take inputs in the layout that is used")
     command.add_argument("--option", action="append", default=[], metavar="pass.field=value", help="a pass's option")
     command.add_argument("--fix-dims", action="store_true", help="write the bound dims into the file as numbers")
     _input_arguments(command)
@@ -267,6 +268,7 @@ def _optimize(chosen: argparse.Namespace) -> int:
         preset=chosen.preset or "default",
         target=chosen.target,
         layout=chosen.layout,
+        feed_inputs=chosen.feed_inputs,
         options=_options(chosen.option),
         fix_dims=chosen.fix_dims,
         inputs=chosen.inputs,

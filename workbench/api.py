@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import inspect as _inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import passes as library
 from workbench.ir import Graph
-from workbench.layout.profile import load_profile
+from workbench.layout.profile import Profile, load_profile
 from workbench.pipeline import OnProgress, run_pipeline
 from workbench.rewrite import History, OptionError, Pass, with_options
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     import numpy as np
 
     from workbench.exporting import ExportReport
+    from workbench.layout.probe import Probe, Times
+    from workbench.run.client import Worker
+    from workbench.run.stopwatch import OnShare
     from workbench.summary import Summary
     from workbench.verification import Verdict, Verifier
 
@@ -94,7 +97,29 @@ def optimize(
     """
     after_step = None if verifier is None else verified_by(verifier)
     chosen = choose(passes, preset=preset, layout=layout, options=options)
-    return run_pipeline(graph, chosen, load_profile(target), after_step=after_step, on_progress=on_progress)
+    profile = timed_target(target, None if verifier is None else verifier.worker)
+    return run_pipeline(graph, chosen, profile, after_step=after_step, on_progress=on_progress)
+
+
+def timed_target(name: str, worker: Worker | None = None, on_share: OnShare | None = None) -> Profile:
+    """The target of that name, able to time operators for the strategies that ask: in `worker`, or in one of its own.
+
+    on_share: hears how far the timing is, in words and as a share from 0 to 1; may raise to stop.
+    """
+    return replace(load_profile(name), stopwatch=_Late(worker, on_share))
+
+
+@dataclass(frozen=True)
+class _Late:
+    """A stopwatch whose modules are imported when it is first asked."""
+
+    worker: Worker | None
+    on_share: OnShare | None
+
+    def times(self, probes: Sequence[Probe], device: str) -> Times:
+        from workbench.run.stopwatch import DeviceStopwatch
+
+        return DeviceStopwatch(self.worker, self.on_share).times(probes, device)
 
 
 def verified_by(verifier: Verifier) -> Callable[[History], None]:
@@ -118,7 +143,7 @@ def layouts(
     on_strategy: hears which comes next and how much is done, from 0 to 1; may raise to stop.
     """
     found: dict[str, LaidOut] = {}
-    names = (None, *library.strategies())
+    names = (None, *library.compared_strategies())
     for index, name in enumerate(names):
         if on_strategy is not None:
             on_strategy(name or "none", index / len(names))

@@ -15,6 +15,8 @@ from workbench.pipeline import Progress
 from workbench.rewrite import History, Step
 
 DONE, FAILED, UNVERIFIED = 0, 1, 3
+MOST_TIMES = 20  # rows of operators' times that are printed
+FEED = ("feed_inputs",)  # the pass that --feed-inputs puts last
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class OptimizeRequest:
     preset: str
     target: str
     layout: str | None
+    feed_inputs: bool
     options: Mapping[str, str]
     fix_dims: bool
     inputs: str | None
@@ -62,13 +65,12 @@ def inspect_command(graph: Graph, *, as_json: bool) -> int:
 
 
 def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
+    from passes import chosen as chosen_names
     from workbench.api import export, optimize, verified_by
 
     words: dict[str, Any] = {
-        "passes": request.passes,
-        "preset": request.preset,
+        "passes": [*chosen_names(request.passes, request.preset, request.layout), *FEED * request.feed_inputs],
         "target": request.target,
-        "layout": request.layout,
         "options": request.options,
         "on_progress": _progress(),
     }
@@ -237,6 +239,7 @@ def _print_steps(history: History) -> None:
     _print_table(rows, left=(1, 7))
     told = ""
     for step in history.steps:
+        _print_times(step)
         if step.proof:
             _say(f"{step.pass_name}: {step.proof}")
         if step.verdict is not None and step.verdict.ok is not True and step.verdict.sentence != told:
@@ -245,6 +248,24 @@ def _print_steps(history: History) -> None:
         if step.broken_by is not None:
             which = f"rewrite {step.broken_by + 1} of {len(step.rewrites)}"
             _say(f"{step.pass_name}: {which} broke it: {step.rewrites[step.broken_by].sentence}")
+
+
+def _print_times(step: Step) -> None:
+    """What operators took, where a layout strategy had them timed: those that take longest in all."""
+    times = step.facts.get("times")
+    if not times:
+        return
+    most = "" if len(times) <= MOST_TIMES else f", the {MOST_TIMES} of {len(times):,} that take longest"
+    _say(f"{step.pass_name}: timed on {step.facts['device']}{most}; all with --report")
+    header = ("operator", "operands", "nodes", "us as written", "us in the other layout", "converted")
+    _print_table([header, *(_time_row(row) for row in times[:MOST_TIMES])], left=(0, 1))
+
+
+def _time_row(row: Mapping[str, Any]) -> tuple[str, ...]:
+    operands = row["operands"] if len(row["operands"]) <= 60 else f"{row['operands'][:57]}..."
+    other = "-" if row["other_us"] is None else f"{row['other_us']:,.1f}"
+    converted = "-" if row["converted"] is None else f"{row['converted']:,}"
+    return row["operator"], operands, f"{row['nodes']:,}", f"{row['us']:,.1f}", other, converted
 
 
 def _print_table(rows: Sequence[tuple[str, ...]], left: tuple[int, ...]) -> None:

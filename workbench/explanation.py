@@ -31,6 +31,7 @@ def _example(title: str, example: Example) -> str:
     return "\n".join(
         [
             title or "Example",
+            *([f"  times: {_times(example)}"] if example.times_us else []),
             "  before:",
             shown(example.before),
             "  after:",
@@ -38,6 +39,10 @@ def _example(title: str, example: Example) -> str:
             *(f"  - {sentence}" for sentence in example.sentences),
         ]
     )
+
+
+def _times(example: Example) -> str:
+    return ", ".join(f"{operator} {time:g} us" for operator, time in example.times_us.items())
 
 
 def shown(text: str) -> str:

@@ -38,11 +38,17 @@ class SharedValue:
     """A value: `weight` is paid once if any reader has another layout than the producer.
 
     producer, readers: indices of choices.
+    back: what is paid where the producer has the second layout; None: as much.
     """
 
     producer: int
     readers: tuple[int, ...]
     weight: int
+    back: int | None = None
+
+    def paid(self, side: int) -> int:
+        """The weight where the producer has the layout `side`."""
+        return self.weight if side == FIRST or self.back is None else self.back
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,7 @@ class Problem:
         known = [cost for cost in own if cost is not None]
         if len(known) < len(own):
             return None
-        cut = (v.weight for v in self.values if any(sides[r] != sides[v.producer] for r in v.readers))
+        cut = (v.paid(sides[v.producer]) for v in self.values if any(sides[r] != sides[v.producer] for r in v.readers))
         return sum(known) + sum(cut)
 
 
@@ -123,15 +129,15 @@ def _cut_by(
 ) -> Iterator[tuple[Hashable, Hashable, int | None]]:
     producer = vertices[value.producer]
     readers = sorted({vertices[r] for r in value.readers} - {producer}, key=str)
-    if not readers or not value.weight:
+    if not readers or not (value.paid(FIRST) or value.paid(LAST)):
         return
     if len(readers) == 1:
-        yield producer, readers[0], value.weight
-        yield readers[0], producer, value.weight
+        yield producer, readers[0], value.paid(FIRST)
+        yield readers[0], producer, value.paid(LAST)
         return
     to_last, to_first = ("to last", number), ("to first", number)
-    yield producer, to_last, value.weight
-    yield to_first, producer, value.weight
+    yield producer, to_last, value.paid(FIRST)
+    yield to_first, producer, value.paid(LAST)
     for reader in readers:
         yield to_last, reader, None
         yield reader, to_first, None
@@ -140,7 +146,7 @@ def _cut_by(
 def _add(
     edges: dict[tuple[Hashable, Hashable], int | None], tail: Hashable, head: Hashable, weight: int | None
 ) -> None:
-    if tail in (head, _SINK) or head == _SOURCE:  # never paid
+    if weight == 0 or tail in (head, _SINK) or head == _SOURCE:  # never paid
         return
     known = edges[tail, head]
     edges[tail, head] = None if weight is None or known is None else known + weight

@@ -6,26 +6,29 @@ from collections.abc import Iterator, Mapping
 
 from workbench.ir import Edit, Graph, Node
 from workbench.ir.permutation import Permutation
-from workbench.layout.convert import Conversion, is_ours, mark_restored, pending
+from workbench.layout.convert import Conversion, is_ours, mark_restored
 from workbench.layout.cost import elements, moved_by_node
 from workbench.layout.infer import between, is_cnn
 from workbench.layout.profile import Profile
 from workbench.ops import layout_of
 
 
-def way_to_target(own: str, target: Profile) -> tuple[str, Permutation] | None:
-    """The target's order of axes for a CNN value and the permutation there; None where it has it, or is Tensor."""
+def way_to_target(own: str, target: Profile, op: str | None = None) -> tuple[str, Permutation] | None:
+    """The order of axes that the target wants of a CNN value, or `op` of its operand, and the permutation there.
+
+    None where it has it, or is Tensor.
+    """
     if not is_cnn(own):
         return None
-    layout = target.layout_for(len(own))
+    layout = target.layout_for(len(own), op)
     if layout is None or layout == own or sorted(layout) != sorted(own):
         return None
     return layout, between(own, layout)
 
 
 def wanted(node: Node, layouts: Mapping[str, str], target: Profile) -> tuple[str, Permutation] | None:
-    """The way to the target's layout for the node's CNN operands; None where they have it already."""
-    ways = (way_to_target(layouts.get(value, ""), target) for value in node.inputs if value)
+    """The way to the layout wanted of the node's CNN operands; None where they have it already."""
+    ways = (way_to_target(layouts.get(value, ""), target, node.op) for value in node.inputs if value)
     return next((way for way in ways if way is not None), None)
 
 
@@ -35,11 +38,11 @@ def reshapes(node: Node) -> bool:
 
 
 def restored_operands(
-    graph: Graph, node: Node, layouts: Mapping[str, str], target: Profile, why: str
+    graph: Graph, node: Node, layouts: Mapping[str, str], why: str
 ) -> Iterator[tuple[Edit, str, tuple[str, ...]]]:
     """The restoring transposes that this node needs, each marked once with the reason: (edit, sentence, nodes)."""
     for value in node.uses:
-        maker = _restoring(graph, value, layouts, target)
+        maker = _restoring(graph, value)
         if maker is None:
             continue
         said_why = why.replace("{layout}", layouts[value])
@@ -47,12 +50,10 @@ def restored_operands(
         yield mark_restored(graph, maker, sentence), sentence, (node.name, maker.name)
 
 
-def restored_outputs(
-    graph: Graph, layouts: Mapping[str, str], target: Profile
-) -> Iterator[tuple[Edit, str, tuple[str, ...]]]:
+def restored_outputs(graph: Graph, layouts: Mapping[str, str]) -> Iterator[tuple[Edit, str, tuple[str, ...]]]:
     """The restoring transposes in front of the graph's outputs, which keep their layout."""
     for value in graph.outputs:
-        maker = _restoring(graph, value, layouts, target)
+        maker = _restoring(graph, value)
         if maker is None:
             continue
         moved = elements(moved_by_node(graph, maker))
@@ -60,9 +61,13 @@ def restored_outputs(
         yield mark_restored(graph, maker, sentence), sentence, (maker.name,)
 
 
-def _restoring(graph: Graph, value: str, layouts: Mapping[str, str], target: Profile) -> Node | None:
-    way = way_to_target(layouts.get(value, ""), target)
-    maker = None if way is None else pending(graph, value, way[1])
+def why_kept(node: Node, case: str, target: Profile) -> str:
+    """Why a node that could go with its operands keeps the layout that they had: the target says so."""
+    return f"{case}: {node} {'demands' if node.op in target.demands else 'is wanted in'} {{layout}}"
+
+
+def _restoring(graph: Graph, value: str) -> Node | None:
+    maker = graph.producer(value)
     return maker if maker is not None and is_ours(maker) else None
 
 

@@ -4,26 +4,25 @@ Values that differ by Transposes from channels first to channels last, or back,
 are one value: the strategy may keep any of those transposes or none. Operators
 that the contract cannot carry to the other layout, inputs, outputs and Tensor
 operands keep what they have; an operator that the target demands has no choice
-either. Every other operator may run in either layout.
+either. Every other operator may run in either layout. Where measured time is
+weighed, what the target demands is only a wish: the times decide.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from workbench.ir import Graph, Node
-from workbench.ir.permutation import Permutation, inverse, moves_data, permuted, then
-from workbench.layout.cost import bound_shape, element_bytes, moved_by, moved_by_node, perm_of
+from workbench.ir.permutation import Permutation, inverse, then
+from workbench.layout.cost import perm_of
 from workbench.layout.cut import FIRST, LAST, Choice, Problem, SharedValue
 from workbench.layout.infer import PAIRS, between
+from workbench.layout.prices import BYTES, TIME, Prices
 from workbench.layout.profile import Profile
+from workbench.layout.times import OperatorTimes
 from workbench.ops import CannotCarry, layout_of
 from workbench.ops.layouts import Carried
-
-BYTES, COUNT = "bytes", "count"
-_DECIDES, _BREAKS_TIES = 2**96, 2**32  # more than any sum of what stands below; lowest: operators changed
 
 
 @dataclass(frozen=True)
@@ -66,24 +65,31 @@ def is_between(graph: Graph, node: Node, layouts: dict[str, str]) -> bool:
     return None not in sides and sides[0] != sides[1]
 
 
-def in_unit(cost: int) -> int:
-    """Of a cost, the part that decides: bytes or transposes."""
-    return cost // _DECIDES
-
-
 def layout_problem(graph: Graph, layouts: dict[str, str], target: Profile, weigh: str = BYTES) -> LayoutProblem:
     """The choices of `graph`; `weigh` is what is to be the least: BYTES moved or the COUNT of transposes."""
-    return _Builder(graph, layouts, target, weigh).build()
+    return _Builder(graph, layouts, target, Prices(graph, weigh)).build()
+
+
+def timed_problem(
+    graph: Graph, layouts: dict[str, str], target: Profile, times: OperatorTimes, device: str
+) -> LayoutProblem:
+    """The choices of `graph`, weighed by what operators and transposes take on `device`; `times` is filled.
+
+    Raises UserError where nothing can be timed there.
+    """
+    _Builder(graph, layouts, target, Prices(graph, TIME, times, noting=True)).build()
+    times.take(device)
+    return _Builder(graph, layouts, target, Prices(graph, TIME, times)).build()
 
 
 class _Builder:
     """Collects choices and values; names of nodes and values become indices."""
 
-    def __init__(self, graph: Graph, layouts: dict[str, str], target: Profile, weigh: str) -> None:
+    def __init__(self, graph: Graph, layouts: dict[str, str], target: Profile, prices: Prices) -> None:
         self.graph = graph
         self.layouts = layouts
         self.target = target
-        self.weigh = weigh
+        self.prices = prices
         self.choices: list[Choice] = []
         self.nodes: list[str | None] = []
         self.own: list[int] = []
@@ -107,7 +113,8 @@ class _Builder:
             readers.setdefault(self._root(value), []).extend(self._readers(value))
         values = tuple(self._shared(root, tuple(found)) for root, found in readers.items())
         problem = Problem(tuple(self.choices), values)
-        return LayoutProblem(problem, tuple(self.nodes), tuple(self.own), always, self.exact)
+        exact = self.exact and self.prices.complete
+        return LayoutProblem(problem, tuple(self.nodes), tuple(self.own), always, exact)
 
     def _enter(self, name: str | None, own: int, choice: Choice) -> int:
         self.choices.append(choice)
@@ -146,14 +153,16 @@ class _Builder:
         return self._side(result) is not None and perm == way_between(self.layouts[result])[1]
 
     def _choice(self, node: Node, own: int, image: str, perm: Permutation, carried: Carried) -> Choice:
-        here, there = 0, 1  # of what costs the same, the fewest operators change
+        moves = node.op == "Transpose"
+        here, there = (0, 0) if moves else self.prices.operator(node, perm, way_between(self.layouts[image])[0])
+        there += 1  # of what costs the same, the fewest operators change
         for result, out in zip(node.outputs, carried.outputs, strict=False):
             if result and out is not None and not self._follows(result, out):  # an axis less: must be restored
-                there += self._weight(result, moved_by(self.graph, result, out))
+                there += self.prices.transpose(result, inverse(out), out)
                 self.exact &= not any(user.op == "Transpose" for user in self.graph.users(result))  # they would merge
-        if node.op == "Transpose":
-            here = self._weight(image, moved_by_node(self.graph, node))
-            there += self._weight(image, self._moved(image, perm, (carried.attributes or {})["perm"]))
+        if moves:
+            here = self.prices.as_written(node)
+            there = 1 + self.prices.transpose(image, (carried.attributes or {})["perm"], perm)
         demanded = self._demanded(node)
         if demanded is None:
             return Choice((here, there) if own == FIRST else (there, here))
@@ -163,33 +172,29 @@ class _Builder:
         """A Transpose to some other order may as well give the other layout. Its cost, where no choice has it."""
         value, result = node.inputs[0], node.outputs[0]
         own, perm = self._side(result), perm_of(self.graph, node)
-        written = self._weight(value, moved_by_node(self.graph, node))
+        written = self.prices.as_written(node)
         if own is None or perm is None:
             return 0 if chooses else written
         _, way = way_between(self.layouts[result])
-        other = self._weight(value, moved_by(self.graph, value, then(perm, way)))
+        other = self.prices.transpose(value, then(perm, way))
         if not chooses:
             costs = (written, other) if own == FIRST else (other, written)
             self.choice_of[node.name, result] = self._enter(None, own, Choice(costs))
             return 0
         _, back = way_between(self.layouts[value])
-        from_other = {self._moved(value, back, then(inverse(back), p)) for p in (perm, then(perm, way))}
-        if len({written, other, *(self._weight(value, moved) for moved in from_other)}) == 1:
+        from_other = {self.prices.transpose(value, then(inverse(back), p), back) for p in (perm, then(perm, way))}
+        if len({written, other, *from_other}) == 1:
             self.choice_of[node.name, result] = self._enter(None, own, Choice())
         else:  # four costs that differ are not always those of a cut
             self.exact = False
         return 0
 
-    def _moved(self, value: str, way: Permutation, perm: Permutation) -> int | None:
-        """Elements that a Transpose by `perm` moves of `value` after it was transposed by `way`."""
-        shape = bound_shape(self.graph, value)
-        if shape is None:
-            return None
-        return math.prod(shape) if moves_data(perm, permuted(shape, way)) else 0
-
     def _demanded(self, node: Node) -> int | None:
-        """The side that the target's layout is, where the target demands it of this operator."""
-        return None if node.op not in self.target.demands else LAST if self.target.layout.endswith("C") else FIRST
+        """The side of the layout that the target demands of this operator, where it demands one."""
+        layout = self.target.demands.get(node.op)
+        if self.prices.weigh == TIME or layout is None:
+            return None
+        return LAST if layout.endswith("C") else FIRST
 
     def _root(self, value: str) -> str:
         """The value from which the Transposes between the two layouts start."""
@@ -217,16 +222,9 @@ class _Builder:
         maker = self.graph.producer(root)
         producer = None if maker is None else self.choice_of.get((maker.name, root))
         _, perm = way_between(self.layouts[root])
-        weight = self._weight(root, moved_by(self.graph, root, perm))
-        return SharedValue(self.as_written[side] if producer is None else producer, readers, weight)
-
-    def _weight(self, value: str, moved: int | None) -> int:
-        """What a Transpose costs that moves so many elements of `value`; one that moves none is a Reshape."""
-        if moved == 0:
-            return 0
-        size = (moved or 0) * element_bytes(self.graph, value)
-        decides, breaks_ties = (size, 1) if self.weigh == BYTES else (1, size)
-        return decides * _DECIDES + breaks_ties * _BREAKS_TIES
+        there, back = self.prices.both_ways(root, perm)
+        weights = (there, back) if side == FIRST else (back, there)
+        return SharedValue(self.as_written[side] if producer is None else producer, readers, *weights)
 
 
 def _only(side: int, cost: int) -> Choice:

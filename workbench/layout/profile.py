@@ -1,52 +1,215 @@
-"""Target profiles: what the hardware wants of layouts. One TOML file each, in `profiles/`."""
+"""Target profiles: what the hardware wants of layouts. One TOML file each.
+
+Those in `profiles/` come with the program; the user's own lie in a folder of
+the user (`own_folder`), and have other names.
+"""
 
 from __future__ import annotations
 
+import difflib
+import json
+import os
+import re
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from workbench.errors import UserError
+from workbench.ops import contracts
+
+if TYPE_CHECKING:
+    from workbench.layout.probe import Stopwatch
 
 FOLDER = Path(__file__).parent / "profiles"
+FOLDER_VARIABLE = "WORKBENCH_PROFILES"
+LAYOUTS = ("NCHW", "NHWC")
+WEIGHTS = ("OIHW", "OHWI", "HWIO", "HWOI")
+SUFFIX = ".toml"
+_KEYS = ("title", "layout", "weights", "demands")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
+_LONGEST_TITLE = 100  # characters
 
 
 class ProfileError(UserError):
-    """There is no such profile, or its file does not say what it must."""
+    """There is no such profile, its file does not say what it must, or it cannot be written."""
 
 
 @dataclass(frozen=True)
 class Profile:
-    """layout: order of a CNN value's axes ("NHWC"); weights: of a convolution's weight ("HWOI");
-    demands: operators whose CNN operands must be in that layout."""
+    """What one kind of hardware wants.
+
+    name:      what `load_profile` takes: "npu", or the path of a file.
+    layout:    order of the axes ("NHWC") that a CNN value takes where an operator brings it and nothing is against it.
+    weights:   order of a convolution's weight ("HWOI").
+    demands:   operators whose CNN operands must be in one layout, each with that layout.
+    stopwatch: times operators on the device.
+    """
 
     name: str
     title: str
     layout: str
     weights: str
-    demands: frozenset[str]
+    demands: Mapping[str, str] = field(hash=False)
+    stopwatch: Stopwatch | None = field(default=None, compare=False, repr=False)
 
-    def layout_for(self, rank: int) -> str | None:
-        """The wanted layout of a CNN value of that rank: NWC, NHWC, NDHWC, or channels first."""
+    def layout_for(self, rank: int, op: str | None = None) -> str | None:
+        """The layout wanted of a CNN value of that rank, of `op` the one that it demands: NWC, NHWC, NCDHW, ..."""
         spatial = {3: "W", 4: "HW", 5: "DHW"}.get(rank)
         if spatial is None:
             return None
-        return f"N{spatial}C" if self.layout.endswith("C") else f"NC{spatial}"
+        layout = self.demands.get(op or "", self.layout)
+        return f"N{spatial}C" if layout.endswith("C") else f"NC{spatial}"
+
+    def toml(self) -> str:
+        """The profile as its file says it."""
+        lines = [f"{key} = {_quoted(getattr(self, key))}" for key in ("title", "layout", "weights")]
+        if set(self.demands.values()) <= {self.layout}:
+            lines += ["demands = [", *(f"    {_quoted(op)}," for op in self.demands), "]"]
+        else:
+            lines += ["", "[demands]", *(f"{_quoted(op)} = {_quoted(layout)}" for op, layout in self.demands.items())]
+        return "\n".join(lines) + "\n"
+
+
+def own_folder() -> Path:
+    """Where the user's own profiles lie: $WORKBENCH_PROFILES, or graph-workbench/profiles of the user's settings."""
+    chosen = os.environ.get(FOLDER_VARIABLE)
+    if chosen:
+        return Path(chosen).expanduser()
+    settings = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(settings) if settings else Path.home() / ".config") / "graph-workbench" / "profiles"
+
+
+@cache
+def demandable_operators() -> tuple[str, ...]:
+    """Operators of which a profile may demand a layout, those first that have a layout of their own."""
+    kinds = ("sensitive", "remapped", "agnostic")
+    found = [(kinds.index(c.layout.kind), op) for op, c in contracts().items() if c.layout.kind in kinds]
+    return tuple(op for _, op in sorted(found) if op != "Transpose")
+
+
+def built_in_names() -> tuple[str, ...]:
+    return _names_in(FOLDER)
 
 
 def profile_names() -> tuple[str, ...]:
-    return tuple(sorted(path.stem for path in FOLDER.glob("*.toml")))
+    """The built-in profiles, then the user's own."""
+    own = _names_in(own_folder())
+    return (*built_in_names(), *(name for name in own if name not in built_in_names()))
+
+
+def profiles() -> tuple[dict[str, Profile], dict[str, str]]:
+    """Every profile that can be used by name, and for every file that cannot the sentence that says why."""
+    found, faults = {}, {}
+    for name in profile_names():
+        try:
+            found[name] = load_profile(name)
+        except ProfileError as error:
+            faults[name] = str(error)
+    for name in set(_names_in(own_folder())) & set(built_in_names()):
+        place = own_folder() / f"{name}{SUFFIX}"
+        faults[name] = f"'{place}' is not used, for '{name}' is a built-in profile; give the file another name"
+    return found, faults
 
 
 def load_profile(name: str) -> Profile:
-    """The profile of that name.
+    """The profile of that name, built-in or the user's own, or of the file whose path ends in ".toml".
 
-    Raises ProfileError with the names that there are.
+    Raises ProfileError with one sentence.
     """
+    if name.endswith(SUFFIX):
+        return _read(name, Path(name))
     if name not in profile_names():
         raise ProfileError(f"there is no target profile '{name}'; there are: {', '.join(profile_names())}")
-    table = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
-    missing = [key for key in ("title", "layout", "weights", "demands") if key not in table]
+    folder = FOLDER if name in built_in_names() else own_folder()
+    return _read(name, folder / f"{name}{SUFFIX}")
+
+
+def save_profile(profile: Profile) -> Path:
+    """Write one of the user's own, replacing what it was; where it lies.
+
+    Raises ProfileError, and writes nothing, for a name or a value that does not fit.
+    """
+    place = _own_place(profile.name)
+    check_profile(profile, f"profile '{profile.name}'")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(profile.toml(), encoding="utf-8")
+    except OSError as error:
+        why = f"profile '{profile.name}' cannot be written to '{place}': {error.strerror or error}"
+        raise ProfileError(f"{why}; set {FOLDER_VARIABLE} to another folder") from None
+    return place
+
+
+def delete_profile(name: str) -> None:
+    """Remove one of the user's own. Raises ProfileError with one sentence."""
+    place = _own_place(name)
+    try:
+        place.unlink()
+    except OSError as error:
+        raise ProfileError(f"profile '{name}' cannot be deleted at '{place}': {error.strerror or error}") from None
+
+
+def _own_place(name: str) -> Path:
+    if name in built_in_names():
+        raise ProfileError(f"'{name}' is a built-in profile, which stays as it is; give yours another name")
+    if not _NAME.fullmatch(name):
+        allowed = "up to 40 letters, digits, '-' and '_', a letter or digit first"
+        raise ProfileError(f"'{name}' cannot be the name of a profile; use {allowed}")
+    return own_folder() / f"{name}{SUFFIX}"
+
+
+# ---- reading ----------------------------------------------------------------------------
+
+
+def _names_in(folder: Path) -> tuple[str, ...]:
+    return tuple(sorted(path.stem for path in folder.glob(f"*{SUFFIX}"))) if folder.is_dir() else ()
+
+
+def _read(name: str, place: Path) -> Profile:
+    try:
+        table = tomllib.loads(place.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ProfileError(f"profile '{place}' cannot be read: {error.strerror or error}; name another") from None
+    except (ValueError, RecursionError) as error:  # not TOML, or not UTF-8, or without end
+        raise ProfileError(f"profile '{place}' is not TOML: {error}; mend the file or delete it") from None
+    missing = [key for key in _KEYS if key not in table]
     if missing:
-        raise ProfileError(f"profile '{name}' does not say: {', '.join(missing)}; add it to {FOLDER / name}.toml")
-    return Profile(name, table["title"], table["layout"], table["weights"], frozenset(table["demands"]))
+        raise ProfileError(f"profile '{place}' does not say: {', '.join(missing)}; add it to the file")
+    unknown = [key for key in table if key not in _KEYS]
+    if unknown:
+        raise ProfileError(f"profile '{place}' says '{unknown[0]}', which means nothing; it says {', '.join(_KEYS)}")
+    demands = table["demands"]
+    if isinstance(demands, list):
+        demands = dict.fromkeys(map(str, demands), table["layout"])
+    profile = Profile(name, table["title"], table["layout"], table["weights"], demands)
+    check_profile(profile, f"profile '{place}'")
+    return profile
+
+
+def check_profile(profile: Profile, what: str) -> None:
+    """Raises ProfileError for the first value that does not fit; `what` begins the sentence."""
+    title = profile.title
+    if not isinstance(title, str) or not title.isprintable() or not 0 < len(title) <= _LONGEST_TITLE:
+        raise ProfileError(f"{what} needs a title: one line of at most {_LONGEST_TITLE} characters")
+    _check_one_of(what, "layout", profile.layout, LAYOUTS)
+    _check_one_of(what, "weights", profile.weights, WEIGHTS)
+    if not isinstance(profile.demands, Mapping):
+        raise ProfileError(f'{what}: demands must be a list of operators, or a table such as Conv = "NHWC"')
+    for op, layout in profile.demands.items():
+        if op not in demandable_operators():
+            near = difflib.get_close_matches(op, demandable_operators(), 1)
+            advice = f"did you mean '{near[0]}'?" if near else "name operators such as Conv, Concat, workbench.BPA"
+            raise ProfileError(f"{what} demands a layout of '{op}', which is no operator that has one; {advice}")
+        _check_one_of(what, f"the layout of {op}", layout, LAYOUTS)
+
+
+def _check_one_of(what: str, key: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ProfileError(f"{what}: {key} must be one of {', '.join(allowed)}, not '{value}'")
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)

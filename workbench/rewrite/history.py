@@ -59,6 +59,12 @@ class Step:
         if least is None:
             return ""
         reached = "exactly that" if self.facts["certified"] else "more"
+        if self.facts["weigh"] == "time":
+            where = f"as operators were timed on {self.facts['device']}"
+            return (
+                f"no choice between the two layouts takes less than {least / 1e6:,.3f} ms, {where}, "
+                f"and this takes {reached}"
+            )
         if self.facts["weigh"] == "bytes":
             return f"no choice between the two layouts moves less than {least:,} bytes, and this moves {reached}"
         return f"no choice between the two layouts leaves fewer than {least:,} transposes, and this leaves {reached}"
@@ -150,6 +156,7 @@ def _layout_report(step: Step) -> dict[str, Any]:
         "lower_bound": step.facts.get("lower_bound"),
         "weigh": step.facts.get("weigh"),
         "certified": step.facts.get("certified"),
+        "times": step.facts.get("times"),
         "by_case": dict(sorted(cases.items())),
     }
 

@@ -37,10 +37,16 @@ def option(default: Any, help: str, **metadata: Any) -> Any:
 
 @dataclass(frozen=True)
 class Pass:
-    """Base of all passes. `title` is one line; `bit_equal`: results are equal to the last bit."""
+    """Base of all passes.
+
+    title:         one line.
+    bit_equal:     results are equal to the last bit.
+    demonstration: it is wrong on purpose, to be seen failing; compared with no other, and in no preset.
+    """
 
     title: ClassVar[str] = ""
     bit_equal: ClassVar[bool] = False
+    demonstration: ClassVar[bool] = False
     rules: ClassVar[tuple[Rule, ...]] = ()
     own_examples: ClassVar[tuple[Example, ...]] = ()
 

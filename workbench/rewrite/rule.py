@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.ir import Edit, Graph, Node
+from workbench.layout.probe import GivenTimes
+from workbench.layout.profile import Profile, load_profile
 
 
 class NoMatch(Exception):
@@ -33,6 +36,7 @@ class Example:
     """A small graph before and after: documentation, card in the app, output of `explain`, and test.
 
     sentences: what the user reads, one for each rewrite, in order.
+    times_us:  where time is weighed, what an operator takes, in microseconds.
     """
 
     before: str
@@ -41,6 +45,12 @@ class Example:
     options: Mapping[str, Any] = field(default_factory=dict)
     target: str = "npu"
     title: str = ""
+    times_us: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def profile(self) -> Profile:
+        """The target, with a stopwatch that tells `times_us`."""
+        return dataclasses.replace(load_profile(self.target), stopwatch=GivenTimes(self.times_us))
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from workbench.run.failures import TaskError
+from workbench.run.operator_times import operator_times
 from workbench.run.runners import check_device, devices, open_executor, run_session, session_of, versions
 from workbench.run.tensors import load_tensors, save_tensors
 from workbench.run.timing import measure
@@ -42,5 +43,6 @@ def _devices(request: Mapping[str, Any], report: Report) -> dict[str, Any]:
 TASKS: Mapping[str, Callable[[Mapping[str, Any], Report], dict[str, Any]]] = {
     "outputs": _outputs,
     "measure": measure,
+    "operator_times": operator_times,
     "devices": _devices,
 }

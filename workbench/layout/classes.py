@@ -1,0 +1,34 @@
+"""TVM's three classes of operators: how much the layout of its operands means to one."""
+
+from __future__ import annotations
+
+from workbench.ir import Node
+from workbench.layout.profile import Profile
+from workbench.ops import contracts
+from workbench.ops.channels_last import DOMAIN, OWN_BODIES, parse_channels_last
+
+AGNOSTIC, LIGHTLY, HEAVILY = "layout-agnostic", "lightly layout-sensitive", "heavily layout-sensitive"
+
+
+def class_of(node: Node, target: Profile) -> str:
+    """The class of the node's operator; "" for one that can never change its layout, and so is in none.
+
+    Heavily: a convolution, or what the target demands a layout of; lightly: one whose axes stand in its
+    attributes (Concat, Pad, pools); agnostic: any order of the axes serves (Relu, Add).
+    """
+    op = _channels_first(node)
+    contract = contracts().get(op)
+    kind = "barrier" if contract is None else contract.layout.kind
+    if op in target.demands or (contract is not None and contract.category == "convolution"):
+        return HEAVILY
+    if kind == "agnostic":
+        return AGNOSTIC
+    return LIGHTLY if kind in ("remapped", "sensitive") else ""
+
+
+def _channels_first(node: Node) -> str:
+    """The operator of which the node's is the channels-last form, or the node's own."""
+    parts = parse_channels_last(node.domain, node.op_type)
+    if parts is None:
+        return node.op
+    return f"{DOMAIN}.{parts.op_type}" if parts.op_type in OWN_BODIES else parts.op_type
