@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+import passes as library
 from tests.conftest import ROOT
 from tests.running import outputs, random_inputs, typed
 from workbench import api, pipeline
@@ -27,13 +28,7 @@ def history():
 def test_step_zero_is_the_graph_as_loaded(history):
     assert history[0].pass_name == "as loaded"
     assert graph_text(history.at(0)) == graph_text(load_model(SAMPLE))
-    assert [s.pass_name for s in history.steps[1:]] == [
-        "fold_constants",
-        "fold_batchnorm",
-        "cancel_transposes",
-        "layout_greedy",
-        "dead_nodes",
-    ]
+    assert [s.pass_name for s in history.steps[1:]] == library.chosen(None, "default", "greedy")
 
 
 def test_the_last_moment_is_the_result(history):
@@ -43,7 +38,7 @@ def test_the_last_moment_is_the_result(history):
 def test_every_moment_computes_the_same(history):
     inputs = random_inputs(history.initial)
     expected = outputs(history.initial, inputs)
-    for step in (2, 4):
+    for step in (s for s in range(len(history)) if history[s].pass_name in ("fold_batchnorm", "layout_greedy")):
         count = len(history[step].rewrites)
         assert count > 50
         for done in (1, count // 3, count // 2, count):

@@ -137,7 +137,7 @@ def _parser() -> argparse.ArgumentParser:
     _input_arguments(command)
     command.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     command.add_argument("--backend", choices=("torch", "onnxruntime"), default="torch")
-    command.add_argument("--dtype", choices=("float32", "float16", "bfloat16"), default="float32")
+    command.add_argument("--dtype", choices=("float32", "mixed", "float16", "bfloat16"), default="float32")
     command.add_argument("--repeat", type=int, default=20, metavar="N", help="repetitions of each model (default: 20)")
     command.add_argument("--json", metavar="R.json", help="write every number")
     return parser

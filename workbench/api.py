@@ -14,13 +14,14 @@ from __future__ import annotations
 import inspect as _inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import passes as library
 from workbench.ir import Graph
 from workbench.layout.profile import Profile, load_profile
-from workbench.pipeline import OnProgress, run_pipeline
+from workbench.pipeline import OnProgress, branch, extend, run_pipeline
 from workbench.rewrite import History, OptionError, Pass, with_options
 
 if TYPE_CHECKING:
@@ -144,10 +145,15 @@ def layouts(
     """
     found: dict[str, LaidOut] = {}
     names = (None, *library.compared_strategies())
+    profile = timed_target(target, None if verifier is None else verifier.worker)
+    before = list(takewhile(lambda pass_: not pass_.is_layout, choose(preset=preset, layout=names[-1])))
+    normalized = run_pipeline(graph, before, profile)
     for index, name in enumerate(names):
         if on_strategy is not None:
             on_strategy(name or "none", index / len(names))
-        history = optimize(graph, preset=preset, layout=name, target=target)
+        history = branch(normalized)
+        for pass_ in choose(preset=preset, layout=name)[len(before) :]:
+            extend(history, pass_, profile)
         found[name or "none"] = LaidOut(history, None if verifier is None else verifier.check(history.graph))
     return found
 

@@ -59,6 +59,11 @@ def start(graph: Graph, target: Profile) -> History:
     return History(graph.copy(), graph.copy(), target.name, [first])
 
 
+def branch(history: History) -> History:
+    """Another history with the same steps, which goes on by itself."""
+    return History(history.initial, history.graph.copy(), history.target, list(history.steps))
+
+
 def extend(
     history: History,
     pass_: Pass,

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 from workbench.errors import UserError
 from workbench.ir import Graph, Node
 from workbench.layout.profile import Profile
+from workbench.rewrite.history import LAYOUT_PREFIX
 from workbench.rewrite.rule import Example, Found, NoMatch, Refusal, Rule
 
 _MOST_REWRITES_A_NODE = 20  # a pass that exceeds this has two rules that undo each other
@@ -54,6 +55,11 @@ class Pass:
     def name(self) -> str:
         """The name of the file that holds the pass."""
         return type(self).__module__.rpartition(".")[2]
+
+    @property
+    def is_layout(self) -> bool:
+        """Is it a layout strategy?"""
+        return self.name.startswith(LAYOUT_PREFIX)
 
     @classmethod
     def examples(cls) -> tuple[Example, ...]:

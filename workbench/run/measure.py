@@ -32,7 +32,7 @@ BUSY = 0.15  # interquartile range over median, above which something else was r
 RESAMPLES = 2000
 CONFIDENCE = 95  # percent
 BACKENDS = ("torch", "onnxruntime")
-DTYPES = {"float32": FLOAT32, "float16": FLOAT16, "bfloat16": BFLOAT16}
+DTYPES = {"float32": FLOAT32, "mixed": BFLOAT16, "float16": FLOAT16, "bfloat16": BFLOAT16}  # with their tolerance
 
 
 class MeasureError(UserError):

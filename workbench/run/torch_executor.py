@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["OperatorError", "TorchExecutor"]
 
-_DTYPES = ("float32", "float16", "bfloat16")
+MIXED = "mixed"
+_DTYPES = ("float32", "float16", "bfloat16", MIXED)
 Observer = Callable[[Node, "tuple[torch.Tensor, ...]"], None]
 
 
@@ -27,7 +29,9 @@ class TorchExecutor:
 
     device: "cpu", "cuda" or "cuda:N"; weights are put there once.
     dtype:  "float16" or "bfloat16" computes what the graph computes in
-            float32 in that type; None and "float32" leave it as it is.
+            float32 in that type; "mixed" as torch.autocast decides operator by
+            operator (convolutions and products in float16, on a CPU bfloat16);
+            None and "float32" leave it as it is.
     fallbacks: operator -> why torch does not run it. ONNX Runtime does, on the
             CPU; known at once for unknown operators, for others from the first run.
     Raises UserError for what cannot be prepared.
@@ -39,7 +43,8 @@ class TorchExecutor:
         self.graph = graph
         self.device = late_torch.device(device)
         self.fallbacks: dict[str, str] = {}
-        narrow = None if dtype in (None, "float32") else getattr(late_torch, dtype)
+        self._mixed = dtype == MIXED
+        narrow = None if dtype in (None, "float32", MIXED) else getattr(late_torch, dtype)
         self._setting = Setting(self.device, narrow, graph.functions, graph.opset_imports, self.fallbacks)
         with late_torch.inference_mode():
             self._program = Program(graph, self._setting)
@@ -65,7 +70,7 @@ class TorchExecutor:
         missing = [name for name in self.graph.inputs if name not in inputs]
         if missing:
             raise UserError(f"Input '{missing[0]}' of graph '{self.graph.name}' is missing; give a tensor for it.")
-        with late_torch.inference_mode():
+        with late_torch.inference_mode(), self._precision():
             results = self._program.execute([inputs[name] for name in self.graph.inputs], (), observe)
         return dict(zip(self.graph.outputs, results, strict=True))
 
@@ -77,6 +82,12 @@ class TorchExecutor:
     def weights(self) -> list[torch.Tensor]:
         """The main graph's constants as they were loaded: what lives from run to run."""
         return [value for value in self._program.resident if isinstance(value, late_torch.Tensor)]
+
+    def _precision(self) -> Any:
+        if not self._mixed:
+            return nullcontext()
+        narrow = late_torch.float16 if self.device.type == "cuda" else late_torch.bfloat16
+        return late_torch.autocast(self.device.type, narrow)
 
     def _uploaded(self, name: str, value: Any) -> Any:
         if value is None:  # an optional that holds nothing

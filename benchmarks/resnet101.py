@@ -1,0 +1,91 @@
+"""ResNet-101 by every layout strategy, mixed precision: OneFlow's table, on this machine.
+
+    python benchmarks/resnet101.py --device cuda                              batch 16, 32 and 64
+    python benchmarks/resnet101.py --batches 1 --side 64 --stages 1,1,1,1     a small one
+
+All variants of a batch run by turns. Prints Markdown. Weights are random; the
+graph is ResNet-101's. `time` and `measured` are the strategies that weigh what
+operators take on the device.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+ONEFLOW = {16: (14, 13), 32: (24, 22), 64: (44, 38)}  # seconds on a V100, NCHW and auto NHWC
+
+
+def main() -> None:
+    import onnx
+
+    import workbench as wb
+    from sample_models.resnet import RESNET_101, resnet
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--dtype", default="mixed")
+    parser.add_argument("--batches", default="16,32,64")
+    parser.add_argument("--side", type=int, default=224, help="height and width of the images")
+    parser.add_argument("--stages", default=",".join(map(str, RESNET_101)), help="blocks of each stage")
+    parser.add_argument("--repeat", type=int, default=20)
+    chosen = parser.parse_args()
+    stages = tuple(int(blocks) for blocks in chosen.stages.split(","))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "resnet.onnx"
+        onnx.save(resnet(stages, chosen.side), path)
+        for number, batch in enumerate(int(size) for size in chosen.batches.split(",")):
+            graph = wb.load(path, dims={"N": batch})
+            found = wb.measure(
+                _variants(graph, chosen.device), device=chosen.device, dtype=chosen.dtype, repeat=chosen.repeat
+            )
+            if number == 0:
+                _print_head(found)
+            _print(found, batch)
+
+
+def _variants(graph, device: str) -> dict:
+    """The network with batch norms folded, and what each strategy makes of that."""
+    import passes
+    import workbench as wb
+
+    variants = {"NCHW": wb.optimize(graph).graph}
+    for name, cls in passes.compared_strategies().items():
+        field = f"{cls().name}.device"
+        options = {field: device} if "device" in cls().options() else {}
+        variants[name] = wb.optimize(graph, layout=name, options=options).graph
+    by_time = {"layout_optimal.weigh": "time", "layout_optimal.device": device}
+    variants["optimal, time weighed"] = wb.optimize(graph, layout="optimal", options=by_time).graph
+    return variants
+
+
+def _print_head(found: dict) -> None:
+    machine = found["machine"]
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    print(f"{machine['device_name']}, {machine['threads']} threads; {versions}; {found['dtype']}\n")
+    print("| batch | variant | transposes | median ms | p90 ms | ratio | 95 % between | peak MB | error | OneFlow |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+
+
+def _print(found: dict, batch: int) -> None:
+    first, second = ONEFLOW.get(batch, (None, None))
+    oneflow = {"NCHW": f"{first} s"} | {"insert-and-cancel": f"{second} s, ratio {second / first:.2f}"} if first else {}
+    for label, v in found["variants"].items():
+        moves = sum(operator["op"] == "Transpose" for operator in v["operators"])
+        interval = f"{v['ratio_low']:.2f} and {v['ratio_high']:.2f}"
+        error = v["error"]["max_rel_error"] if v["error"] else float("nan")
+        print(
+            f"| {batch} | {label} | {moves} | {v['median_ms']:.1f} | {v['p90_ms']:.1f} | {v['ratio']:.2f} | {interval} "
+            f"| {v['memory']['peak_bytes'] / 1e6:,.0f} | {error:.1e} | {oneflow.get(label, '-')} |"
+        )
+    for note in found["notes"]:
+        print(f"\n{note}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""The benchmark that needs a GPU to say much runs on the CPU at a small size; mixed precision is what autocast does."""
+
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import pytest
+
+import passes
+from sample_models.resnet import RESNET_101, resnet
+from tests.conftest import ROOT
+from tests.running import outputs, random_inputs, typed
+from workbench.run.torch_executor import TorchExecutor
+
+
+@pytest.mark.slow
+def test_resnet101_small():
+    words = ("--batches", "1", "--side", "32", "--stages", "1,1,1,1", "--repeat", "1")
+    done = subprocess.run(
+        [sys.executable, "benchmarks/resnet101.py", *words], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    rows = [line.split(" | ") for line in done.stdout.splitlines() if line.startswith("| 1 ")]
+    assert [row[1] for row in rows] == ["NCHW", *passes.compared_strategies(), "optimal, time weighed"]
+    assert all(float(row[3]) > 0 and float(row[8]) < 0.1 for row in rows)
+
+
+def test_resnet101_is_resnet101():
+    """44.55 million weights, as torchvision's has (its batch norms' running statistics not counted)."""
+    model = resnet(RESNET_101)
+    onnx.checker.check_model(model)
+    statistics = sum(int(np.prod(t.dims)) for t in model.graph.initializer if t.name.endswith((".m", ".v")))
+    numbers = sum(int(np.prod(t.dims)) for t in model.graph.initializer)
+    assert numbers - statistics == 44_549_160
+    assert sum(node.op_type == "Conv" for node in model.graph.node) == 104
+
+
+def test_mixed_precision_is_narrow_where_autocast_says():
+    graph = typed("""g (float[1,3,8,8] x) => (float[1,3,8,8] y, float[1,3,8,8] z)
+        <float[3,3,1,1] w = {0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9}> {
+        y = Conv(x, w)
+        z = Softmax<axis=1>(x)
+    }""")
+    inputs = random_inputs(graph)
+    found, exact = TorchExecutor(graph, dtype="mixed").run(inputs), outputs(graph, inputs)
+    narrow = np.abs(found["y"] - exact["y"]).max()
+    assert 1e-5 < narrow < 0.05  # bfloat16 has 8 bits
+    np.testing.assert_allclose(found["z"], exact["z"], rtol=1e-6)
