@@ -24,7 +24,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models", nargs="*", type=Path)
     chosen = parser.parse_args()
-    strategies = sorted(passes.strategies())
+    strategies = sorted(passes.compared_strategies())
     print(f"| model | profile | as loaded | {' | '.join(strategies)} |")
     print(f"|---|---|---|{'---|' * len(strategies)}")
     with tempfile.TemporaryDirectory() as folder:

@@ -48,6 +48,8 @@ def main() -> None:
         click(link("Layouts"))
         click(page.get_by_role("button", name="Compare all strategies"))
         page.get_by_text("against", exact=True).wait_for()
+        click(page.get_by_role("button", name="Measure latency"))
+        page.get_by_text("Measured on").wait_for()
         shot("layouts")
         click(link("Run"))
         page.get_by_label("Repetitions").fill("100")

@@ -14,7 +14,7 @@ from workbench.ui.session import Opened
 from workbench.verification import Verifier
 
 LIMIT_S = 180
-STRATEGIES = tuple(library.strategies())
+STRATEGIES = tuple(library.compared_strategies())
 
 
 def page(name: str, opened: Opened | None = None) -> AppTest:

@@ -25,7 +25,7 @@ from tests.pages import (
     verdicts,
     words,
 )
-from workbench.layout.profile import profile_names
+from workbench.layout.profile import load_profile, profile_names
 from workbench.loading.samples import samples
 from workbench.run.client import Worker
 from workbench.ui import session
@@ -256,12 +256,12 @@ def test_a_cancelled_pipeline_waits_for_a_word():
 def test_only_the_passes_from_the_changed_one_on_run_again():
     opened = opened_sample("conv_relu_conv_relu")
     names = ["fold_constants", "fold_batchnorm", "cancel_transposes", "dead_nodes"]
-    spec = Spec(tuple((name, ()) for name in names), "cuda")
+    spec = Spec(tuple((name, ()) for name in names), load_profile("cuda"))
     heard: list[str] = []
     first = history_of(opened, spec, lambda text, share: heard.append(text)).steps
     assert [name for name in names if any(h.startswith(name) for h in heard)] == names
     heard.clear()
-    changed = Spec((*spec.passes[:2], ("dead_nodes", ()), spec.passes[2]), "cuda")
+    changed = Spec((*spec.passes[:2], ("dead_nodes", ()), spec.passes[2]), spec.profile)
     second = history_of(opened, changed, lambda text, share: heard.append(text)).steps
     assert all(a is b for a, b in zip(first[:3], second[:3], strict=True))
     assert not any(h.startswith(("fold_constants", "fold_batchnorm")) for h in heard)

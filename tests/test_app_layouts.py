@@ -1,23 +1,30 @@
 """The page that compares the layout strategies, without a browser."""
 
+import re
+
 import pytest
 
 import passes as library
 from tests.pages import fine, opened_sample, page, words
+from workbench.layout.infer import infer_layouts
+from workbench.layout.profile import load_profile
+from workbench.run.client import RunError
+from workbench.ui import layouts_page, moments
+from workbench.ui.parts import plain
 from workbench.ui.session import layouts_of, use_inputs
 
 
 def compared(stem: str, target: str = "cuda"):
     at = fine(page("layouts", opened_sample(stem)).run())
     fine(at.selectbox(key="target").set_value(target).run())
-    return fine(at.button[0].click().run())
+    return fine(at.button(key="compare").click().run())
 
 
 @pytest.mark.parametrize("target", ["cuda", "npu", "cpu", "nchw"])
 def test_every_strategy_is_a_row_and_equal(target):
     at = compared("tvm_two_convs_nhwc", target)
     rows = at.dataframe[0].value.to_dict("records")
-    assert [row["strategy"] for row in rows] == ["leave as it is", *library.strategies()]
+    assert [row["strategy"] for row in rows] == ["leave as it is", *library.compared_strategies()]
     assert {row["verdict"] for row in rows} == {"equal"}
     least = next(row for row in rows if row["strategy"] == "optimal")
     assert least["bound"] == f"{least['bytes']:,}, reached"
@@ -38,8 +45,46 @@ def test_nothing_runs_before_it_is_asked_for():
 
 
 def test_results_are_kept_until_the_inputs_change():
-    opened = opened_sample("npu_path")
-    found = layouts_of(opened, "npu", lambda name, share: None)
-    assert layouts_of(opened, "npu", lambda name, share: None) is found
+    opened, npu = opened_sample("npu_path"), load_profile("npu")
+    found = layouts_of(opened, npu, lambda name, share: None)
+    assert layouts_of(opened, npu, lambda name, share: None) is found
     use_inputs(opened, None, 3)
-    assert layouts_of(opened, "npu", lambda name, share: None) is not found
+    assert layouts_of(opened, npu, lambda name, share: None) is not found
+
+
+def test_every_result_is_measured_by_turns_when_asked_and_kept_by_device():
+    at = compared("conv_relu_conv_relu")
+    assert "latency" not in at.dataframe[0].value
+    fine(at.button(key="measure_layouts").click().run())
+    rows = at.dataframe[0].value.to_dict("records")
+    assert all(row["latency"] > 0 for row in rows)
+    assert rows[0]["ratio"] == "1.00 (1.00 and 1.00)"
+    assert all(re.fullmatch(r"\d+\.\d\d \(\d+\.\d\d and \d+\.\d\d\)", row["ratio"]) for row in rows)
+    assert "Measured on " in words(at)
+    kept = at.session_state["opened"].laid_out["cuda"].measured
+    assert list(kept) == [at.selectbox(key="layouts_device").value]
+    fine(at.selectbox(key="target").set_value("npu").run())
+    fine(at.button(key="compare").click().run())
+    assert "latency" not in at.dataframe[0].value
+    fine(at.selectbox(key="target").set_value("cuda").run())
+    assert at.dataframe[0].value.to_dict("records") == rows
+
+
+def test_a_measurement_that_breaks_off_is_a_sentence(monkeypatch):
+    def broken(*_, **__):
+        raise RunError("The run was killed.", "process")
+
+    at = compared("npu_path")
+    monkeypatch.setattr(layouts_page, "measure_models", broken)
+    at.button(key="measure_layouts").click().run()
+    assert not at.exception
+    assert [error.value for error in at.error] == [plain("The run was killed.")]
+    assert at.dataframe
+
+
+def test_pictures_are_made_once(monkeypatch):
+    at = compared("conv_relu_conv_relu")
+    asked = []
+    monkeypatch.setattr(moments, "infer_layouts", lambda graph: asked.append(graph) or infer_layouts(graph))
+    fine(at.run())
+    assert not asked

@@ -34,9 +34,11 @@ def browser():
 
 
 @pytest.fixture(scope="module")
-def app():
-    with running_app() as (address, pid):
-        yield address, pid
+def app(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WORKBENCH_PROFILES", str(tmp_path_factory.mktemp("profiles")))
+        with running_app() as (address, pid):
+            yield address, pid
 
 
 @pytest.fixture
@@ -124,6 +126,47 @@ def test_what_was_chosen_is_still_there_after_a_look_at_another_page(page):
     go(page, "Run")
     go(page, "Optimize")
     assert page.locator(".st-key-strategy").get_by_role("radio", name="greedy").is_checked()
+
+
+def test_a_pass_that_was_off_is_off_after_a_look_at_another_page(page):
+    go(page, "Optimize")
+    page.locator(".st-key-on_fold_constants label").first.click()
+    settle(page)
+    boxes = page.locator("[class*=st-key-on_] input")
+    before = [box.is_checked() for box in boxes.all()]
+    assert not all(before)
+    go(page, "Run")
+    go(page, "Optimize")
+    assert [box.is_checked() for box in boxes.all()] == before
+
+
+def test_a_profile_is_made_and_every_strategy_compared_and_measured_with_it(page):
+    open_sample(page, "npu_path")
+    go(page, "Layouts")
+    page.get_by_role("button", name="Edit profiles").click()
+    page.get_by_label("Name", exact=True).fill("browser-made")
+    page.get_by_label("Title", exact=True).fill("Made in a browser")
+    page.get_by_role("button", name="Save", exact=True).click()
+    page.get_by_role("dialog").wait_for(state="hidden")
+    settle(page)
+    assert page.locator(".st-key-target input").input_value() == "browser-made: Made in a browser"
+    page.get_by_role("button", name="Compare all strategies").click()
+    page.get_by_role("button", name="Measure latency").wait_for()
+    settle(page)
+    page.get_by_role("button", name="Measure latency").click()
+    page.get_by_text("Measured on").wait_for()
+    settle(page)
+    assert page.get_by_role("alert").count() == 0
+
+
+def test_the_panes_end_on_the_screen_whatever_stands_above_them(page):
+    open_sample(page, "npu_reshape_add")
+    go(page, "Optimize")
+    for strategy in ("greedy", "optimal", "wrong-on-purpose (demonstration)"):
+        page.locator(".st-key-strategy").get_by_text(strategy, exact=True).click()
+        settle(page)
+        pane = page.locator(".st-key-after").bounding_box()
+        assert pane["y"] + pane["height"] <= SCREEN["height"] + 20, strategy
 
 
 def test_a_hostile_name_is_shown_as_text(page, tmp_path):

@@ -9,10 +9,10 @@ from typing import Any, cast
 import streamlit as st
 
 import passes as library
-from workbench.api import DEFAULT_PRESET, DEFAULT_TARGET
-from workbench.layout.profile import load_profile, profile_names
+from workbench.api import DEFAULT_PRESET
 from workbench.rewrite import Pass
 from workbench.ui.parts import plain, show_error
+from workbench.ui.profiles import choose_profile
 from workbench.ui.session import Spec
 
 _ORDER, _OFF, _NONE = "pass_order", "passes_off", "none"
@@ -21,21 +21,14 @@ _ORDER, _OFF, _NONE = "pass_order", "passes_off", "none"
 def controls() -> Spec:
     """Draw the controls; what they say now."""
     with st.sidebar:
-        names = profile_names()
-        target = st.selectbox(
-            "Profile",
-            names,
-            help="The hardware: which layouts it wants, and of which operators.",
-            index=names.index(DEFAULT_TARGET),
-            key="target",
-            persist_state="session",
-        )
-        st.caption(plain(load_profile(target).title))
+        select, edit = st.container(), st.container()
+        profile = choose_profile(select, edit, lambda profile: profile.name)
+        select.caption(plain(profile.title))
         strategy = st.radio(
             "Layout",
             [_NONE, *library.strategies()],
             key="strategy",
-            format_func=lambda name: "leave as it is" if name == _NONE else name,
+            format_func=_strategy_words,
             persist_state="session",
             help="Which values are stored channels-last, and where transposes go; its place in the order is below.",
         )
@@ -52,7 +45,13 @@ def controls() -> Spec:
         for name, fault in library.broken().items():
             show_error(f"Pass '{name}' cannot be used: {fault}")
     chosen = [name for name in _resolved(order, strategy) if st.session_state.get(f"on_{name}", True)]
-    return Spec(tuple((name, tuple(sorted(options[name].items()))) for name in chosen), target)
+    return Spec(tuple((name, tuple(sorted(options[name].items()))) for name in chosen), profile)
+
+
+def _strategy_words(name: str) -> str:
+    if name == _NONE:
+        return "leave as it is"
+    return f"{name} (demonstration)" if library.strategies()[name].demonstration else name
 
 
 def _order() -> list[str]:
@@ -76,7 +75,8 @@ def _pass_row(index: int, name: str, order: list[str], strategy: str) -> None:
         key = f"on_{name}"
         if key not in st.session_state:
             st.session_state[key] = True
-        toggle.checkbox(cls.title, key=key, help=plain((cls.__doc__ or "").partition("\n\n")[0]))
+        about = plain((cls.__doc__ or "").partition("\n\n")[0])
+        toggle.checkbox(cls.title, key=key, help=about, persist_state="session")
     last = index == len(order) - 1
     _mover(up, f"up_{name}", ":material/arrow_upward:", "Earlier", index == 0, (order, index, index - 1))
     _mover(down, f"down_{name}", ":material/arrow_downward:", "Later", last, (order, index, index + 1))

@@ -12,6 +12,7 @@ import streamlit as st
 
 from workbench.api import DEFAULT_TARGET, export
 from workbench.errors import UserError
+from workbench.layout.profile import load_profile
 from workbench.rewrite import History
 from workbench.ui.parts import command_of, header, opened_here, plain, python_of, show_error
 from workbench.ui.session import Opened, Spec
@@ -35,7 +36,7 @@ def export_page() -> None:
             _prepare(opened, history, fix_dims)
         _download(opened, history, fix_dims)
     with right:
-        used = spec or Spec((), DEFAULT_TARGET)
+        used = spec or Spec((), load_profile(DEFAULT_TARGET))
         output = _file_name(opened)
         st.caption("The same as a command")
         st.code(command_of(opened, used, output, fix_dims), language="bash", wrap_lines=True)

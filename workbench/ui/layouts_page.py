@@ -7,17 +7,22 @@ from typing import Any
 
 import streamlit as st
 
-from workbench.api import DEFAULT_TARGET, LaidOut
+from workbench.api import LaidOut
 from workbench.cli import verdict_word
 from workbench.errors import UserError
-from workbench.layout.infer import infer_layouts
-from workbench.layout.profile import load_profile, profile_names
+from workbench.layout.profile import Profile
+from workbench.run.measure import measure_models
+from workbench.ui.moments import moment_of_pair
 from workbench.ui.parts import header, legend, opened_here, picture, plain, show_error
-from workbench.ui.session import Opened, layouts_of, worker
-from workbench.ui.work import forget_cancel, run_with_progress
-from workbench.view.diff import diff
+from workbench.ui.profiles import choose_profile
+from workbench.ui.run_page import devices
+from workbench.ui.session import Compared, Opened, compared_before, layouts_of, worker
+from workbench.ui.work import Report, forget_cancel, run_with_progress, was_cancelled
 from workbench.view.picture import draw
 
+REPEAT = 20  # runs of each result
+_ROW = 24  # pixels
+_PANES = 420  # pixels of height for the table's rows and the panes
 _AS_IT_IS = "leave as it is"
 _COLUMNS = {
     "transposes": st.column_config.NumberColumn(format="localized"),
@@ -27,6 +32,12 @@ _COLUMNS = {
     "seconds": st.column_config.TextColumn("time (s)", alignment="right", help="What the strategy took."),
     "error": st.column_config.TextColumn("max relative error", help="Against ONNX Runtime on the original file."),
     "verdict": st.column_config.TextColumn(help="Does the result still compute what the original computes?"),
+    "latency": st.column_config.NumberColumn(
+        "latency (ms)", format="%.3f", help=f"Median of {REPEAT} runs of each result, by turns."
+    ),
+    "ratio": st.column_config.TextColumn(
+        "ratio (95 % between)", help=f"Of that latency to '{_AS_IT_IS}'; below 1 is faster."
+    ),
 }
 
 
@@ -35,40 +46,72 @@ def layouts_page() -> None:
     if opened is None:
         return
     header(opened)
-    choose, start = st.columns([5, 2], vertical_alignment="bottom")
-    names = profile_names()
-    target = choose.selectbox(
-        "Profile",
-        names,
-        index=names.index(DEFAULT_TARGET),
-        key="target",
-        format_func=lambda name: f"{name}: {load_profile(name).title}",
-        persist_state="session",
-    )
-    wanted = start.button("Compare all strategies", type="primary", width="stretch")
-    found = opened.laid_out.get(target)
-    if found is None and not wanted:
+    choose, edit, *start = st.columns([6, 2, 2, 2], vertical_alignment="bottom")
+    profile = choose_profile(choose, edit, lambda profile: f"{profile.name}: {profile.title}")
+    compared = compared_before(opened, profile)
+    if compared is None:
+        if start[1].button("Compare all strategies", type="primary", width="stretch", key="compare"):
+            _compare(opened, profile)
         st.caption("Every strategy runs on the default list of passes; each result is compared with the original.")
         return
-    if found is None:
-        found = _compared(opened, target)
-    if found is not None:
-        _table(opened, found)
-        _two(opened, target, found)
+    device = _measure(opened, compared, *start)
+    _table(opened, compared, device)
+    _two(opened, compared)
 
 
-def _compared(opened: Opened, target: str) -> Mapping[str, LaidOut] | None:
+def _compare(opened: Opened, profile: Profile) -> None:
     forget_cancel("layouts")
     try:
-        return run_with_progress("Layouts", lambda report: layouts_of(opened, target, report), worker(), "layouts")
+        devices()  # asked for below the table; it takes seconds once, and here one waits anyway
+        run_with_progress("Layouts", lambda report: layouts_of(opened, profile, report), worker(), "layouts")
     except UserError as error:
         show_error(error)
-        return None
+        return
+    st.rerun()
 
 
-def _table(opened: Opened, found: Mapping[str, LaidOut]) -> None:
+def _measure(opened: Opened, compared: Compared, where: Any, start: Any) -> str:
+    """The field for the device and the button that measures every result there; the device."""
+    try:
+        names = [device["device"] for device in devices()]
+    except UserError as error:
+        show_error(error)
+        return ""
+    gpu = next((index for index, name in enumerate(names) if name.startswith("cuda")), 0)
+    device = where.selectbox("Device", names, gpu, key="layouts_device", persist_state="session")
+    if start.button("Measure latency", type="primary", width="stretch", key="measure_layouts"):
+        forget_cancel("latencies")
+        try:
+            found = run_with_progress(
+                "Measuring", lambda r: _latencies(opened, compared, device, r), worker(), "latencies"
+            )
+            compared.measured[device] = found
+        except UserError as error:
+            show_error(error)
+    elif was_cancelled("latencies"):
+        st.info("The measurement was cancelled; what was measured before stays.", icon=":material/block:")
+        forget_cancel("latencies")
+    return device
+
+
+def _latencies(opened: Opened, compared: Compared, device: str, report: Report) -> Mapping[str, Any]:
+    report("computing the reference in ONNX Runtime", 0.0)
+    verifier = opened.verifier
+    inputs, reference = verifier.inputs, verifier.reference
+    return measure_models(
+        {name: laid_out.history.graph for name, laid_out in compared.found.items()},
+        inputs=inputs,
+        reference=reference,
+        device=device,
+        repeat=REPEAT,
+        worker=worker(),
+        on_progress=lambda event: report(event["stage"], event["done"] / max(event["total"], 1)),
+    )
+
+
+def _table(opened: Opened, compared: Compared, device: str) -> None:
     """A row a strategy; a click chooses it for Optimize."""
-    names = list(found)
+    names = list(compared.found)
     key = f"layouts_{opened.number}"
 
     def clicked() -> None:
@@ -76,17 +119,30 @@ def _table(opened: Opened, found: Mapping[str, LaidOut]) -> None:
         if cells:
             st.session_state["strategy"] = names[cells[0][0]]
 
+    measured = compared.measured.get(device)
+    rows = [_row(name, laid_out) for name, laid_out in compared.found.items()]
+    if measured is not None:
+        rows = [{**row, **_latency(measured["variants"][name])} for name, row in zip(names, rows, strict=True)]
     st.dataframe(
-        [_row(name, laid_out) for name, laid_out in found.items()],
+        rows,
         hide_index=True,
-        row_height=24,
+        row_height=_ROW,
         column_config=_COLUMNS,
         key=key,
         on_select=clicked,
         selection_mode="single-cell",
     )
     chosen = st.session_state.get("strategy", "none")
-    st.caption(plain(f"Click a strategy to see its steps on the page Optimize; chosen there now: {_word(chosen)}."))
+    words = f"Click a strategy to see its steps on the page Optimize; chosen there now: {_word(chosen)}."
+    if measured is not None:
+        words += f" Measured on {measured['machine']['device_name']}."
+        words += " The machine was busy with something else too; measure again." if measured["notes"] else ""
+    st.caption(plain(words))
+
+
+def _latency(variant: Mapping[str, Any]) -> dict[str, Any]:
+    between = f"{variant['ratio_low']:.2f} and {variant['ratio_high']:.2f}"
+    return {"latency": variant["median_ms"], "ratio": f"{variant['ratio']:.2f} ({between})"}
 
 
 def _row(name: str, laid_out: LaidOut) -> dict[str, Any]:
@@ -104,23 +160,23 @@ def _row(name: str, laid_out: LaidOut) -> dict[str, Any]:
     }
 
 
-def _two(opened: Opened, target: str, found: Mapping[str, LaidOut]) -> None:
+def _two(opened: Opened, compared: Compared) -> None:
     """Two results side by side, what differs marked."""
-    names = list(found)
+    names = list(compared.found)
     sides = st.columns(2, gap="small")
     keys = (f"layouts_left_{opened.number}", f"layouts_right_{opened.number}")
     left, right = (
         side.selectbox(words, names, index=start, key=key, format_func=_word)
         for side, words, start, key in zip(sides, ("This", "against"), (0, names.index("optimal")), keys, strict=True)
     )
-    first, second = found[left].history.graph, found[right].history.graph
-    marks = diff(first, second)
-    profile = load_profile(target)
-    legend(profile)
-    shown = zip(st.columns(2, gap="small"), ("before", "after"), (left, right), (first, second), strict=True)
-    for place, key, name, graph in shown:
+    moment = moment_of_pair(opened, compared, left, right)
+    legend(compared.profile)
+    graphs = (moment.before, moment.after)
+    shown = zip(st.columns(2, gap="small"), ("before", "after"), (left, right), graphs, moment.layouts, strict=True)
+    for place, key, name, graph, layouts in shown:
         with place:
-            picture(key, _word(name), draw(graph, infer_layouts(graph), profile, marks=marks), 250)
+            drawn = draw(graph, layouts, compared.profile, marks=moment.changes)
+            picture(key, _word(name), drawn, _PANES - _ROW * len(names))
 
 
 def _word(name: str) -> str:

@@ -9,7 +9,7 @@ from functools import cached_property
 from workbench.ir import Graph, graph_text
 from workbench.layout.infer import infer_layouts
 from workbench.rewrite import History
-from workbench.ui.session import MOST_MOMENTS, Opened
+from workbench.ui.session import MOST_MOMENTS, Compared, Opened
 from workbench.view.diff import Diff, diff
 from workbench.view.text import Line, a_line_each, side_by_side
 
@@ -53,7 +53,13 @@ def moment_of_loaded(opened: Opened) -> Moment:
     return _kept(opened, LOADED, lambda: Moment(opened.graph, opened.graph))
 
 
-def _kept(opened: Opened, key: tuple[int, int], make: Callable[[], Moment]) -> Moment:
+def moment_of_pair(opened: Opened, compared: Compared, first: str, second: str) -> Moment:
+    """The results of two strategies, as if one were the graph before and the other the graph after."""
+    graphs = compared.found[first].history.graph, compared.found[second].history.graph
+    return _kept(opened, (compared.profile.name, first, second), lambda: Moment(*graphs))
+
+
+def _kept(opened: Opened, key: tuple[int | str, ...], make: Callable[[], Moment]) -> Moment:
     if key not in opened.moments:
         opened.moments[key] = make()
         while len(opened.moments) > MOST_MOMENTS:

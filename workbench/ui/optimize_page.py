@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
+from passes.layout_convert_layout import LayoutConvertLayout
 from workbench.errors import UserError
-from workbench.layout.profile import load_profile
-from workbench.rewrite import History
+from workbench.layout.profile import Profile
+from workbench.rewrite import History, Step
 from workbench.ui.controls import controls
 from workbench.ui.moments import moment_of
 from workbench.ui.panes import GRAPH, VIEWS, show_graphs, show_rewrites, show_texts
@@ -14,6 +15,9 @@ from workbench.ui.parts import command_of, header, legend, opened_here, plain, s
 from workbench.ui.session import Opened, Spec, history_of, worker
 from workbench.ui.steps import choose_moment, choose_node, choose_step, go_to, step_table
 from workbench.ui.work import Report, forget_cancel, run_with_progress, was_cancelled
+
+# Pixels of height: a caption, an alert of three lines, and what a pane needs at the least.
+_LINE, _ALERT, _LEAST = 26, 98, 180
 
 
 def optimize_page() -> None:
@@ -29,9 +33,9 @@ def optimize_page() -> None:
     history = _history(opened, spec)
     if history is None:
         return
-    _notes(opened, history)
+    taken = _notes(opened, history)
     step_table(opened, history)
-    _views(opened, history)
+    _views(opened, history, spec.profile, taken)
 
 
 def _history(opened: Opened, spec: Spec) -> History | None:
@@ -54,12 +58,16 @@ def _history(opened: Opened, spec: Spec) -> History | None:
         return None
 
 
-def _notes(opened: Opened, history: History) -> None:
+def _notes(opened: Opened, history: History) -> int:
+    """What must be said of the history above its table; about how many pixels that takes."""
+    taken = 0
     if opened.verifier.settled:
+        taken += _LINE
         settled = ", ".join(f"{name} = {size}" for name, size in opened.verifier.settled.items())
         st.caption(plain(f"The model does not run with the dims as bound; it was run with {settled}, found by trying."))
     for index, step in enumerate(history.steps):
         if step.proof:
+            taken += _LINE
             st.caption(plain(f"Step {index}, {step.title}: {step.proof}."))
     failed = history.failed
     if failed is not None:
@@ -67,16 +75,22 @@ def _notes(opened: Opened, history: History) -> None:
         sentence = "" if failed.verdict is None else failed.verdict.sentence
         culprit = "" if broken is None else f" Rewrite {broken + 1:,} of {len(failed.rewrites):,} broke it: "
         culprit += "" if broken is None else failed.rewrites[broken].sentence
-        show_error(f"Step {index}, {failed.title}: NOT EQUAL to the original. {sentence}{culprit}")
+        words, button = st.columns([6, 1], vertical_alignment="center")
+        with words:
+            show_error(f"Step {index}, {failed.title}: NOT EQUAL to the original. {sentence}{culprit}")
         if broken is not None:
-            st.button("Show that rewrite", key="show_broken", on_click=go_to, args=(opened, index, broken + 1))
+            button.button(
+                "Show it", key="show_broken", on_click=go_to, args=(opened, index, broken + 1), width="stretch"
+            )
+        taken += _ALERT
     elif history.unverified is not None and history.unverified.verdict is not None:
         st.warning(plain(history.unverified.verdict.sentence))
+        taken += _ALERT
+    return taken
 
 
-def _views(opened: Opened, history: History) -> None:
-    """The chosen step: which moment of it, and one of its three views."""
-    target = load_profile(history.target)
+def _views(opened: Opened, history: History, target: Profile, taken: int) -> None:
+    """The chosen step: which moment of it, and one of its three views; `taken`: pixels of what stands above."""
     which, done, where = st.columns([4, 4, 3], vertical_alignment="bottom")
     with which:
         index = choose_step(opened, history)
@@ -87,7 +101,7 @@ def _views(opened: Opened, history: History) -> None:
     about = step.rewrites[rewrites - 1].nodes if 0 < rewrites < len(step.rewrites) else ()
     with where:
         focus = choose_node(opened, moment, about)
-    choice, key = st.columns([2, 5], vertical_alignment="center")
+    choice, boxes, key = st.columns([4, 2, 9], vertical_alignment="center")
     with choice:
         view = st.segmented_control(
             "View",
@@ -103,10 +117,32 @@ def _views(opened: Opened, history: History) -> None:
         legend(target)
     if about:
         st.caption(plain(f"Rewrite {rewrites:,}: {step.rewrites[rewrites - 1].sentence}"))
-    height = 496 - 24 * min(len(history), 9) - (20 if about else 0)
+    height = max(496 - 24 * min(len(history), 9) - (20 if about else 0) - taken, _LEAST)
     if view == GRAPH:
-        show_graphs(moment, target, focus, height)
+        with boxes:
+            classes = _classes_wanted(step)
+        show_graphs(moment, _aimed(step, target), focus, classes, height)
     elif view == "Rewrites":
         show_rewrites(opened, index, step, height)
     else:
         show_texts(moment, height)
+
+
+def _classes_wanted(step: Step) -> bool:
+    """Are the boxes to say the class of the operator? At first only in the step that works by class."""
+    by_class = step.pass_name == LayoutConvertLayout().name
+    return st.toggle(
+        "Classes",
+        by_class,
+        key="classes_of_convert_layout" if by_class else "classes",
+        persist_state="session",
+        help="Boxes say the layout of their result, or how much the layout means to the operator, as TVM tells them "
+        "apart: layout-agnostic, lightly or heavily layout-sensitive.",
+    )
+
+
+def _aimed(step: Step, target: Profile) -> Profile:
+    """The target as the step's options change it."""
+    if step.pass_name != LayoutConvertLayout().name:
+        return target
+    return LayoutConvertLayout(**step.options).aim(target)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable
+from typing import Any
 
 import streamlit as st
 
@@ -23,14 +24,16 @@ _SHOWN_LINES = 1_500
 _WIDTHS = "<colgroup><col style='width:1.6rem'><col><col style='width:1.6rem'><col></colgroup>"
 
 
-def show_graphs(moment: Moment, target: Profile, focus: Iterable[str], height: int) -> None:
+def show_graphs(moment: Moment, target: Profile, focus: Iterable[str], classes: bool, height: int) -> None:
+    """Both graphs; with `classes` the boxes say the class of the operator, not the layout."""
     left, right = st.columns(2, gap="small")
     before, after = moment.layouts
+    words: Any = {"marks": moment.changes, "focus": focus, "classes": classes}
     with left:
-        picture("before", "Before", draw(moment.before, before, target, marks=moment.changes, focus=focus), height)
+        picture("before", "Before", draw(moment.before, before, target, **words), height)
     with right:
-        words = "After, nothing changed" if moment.changes.is_empty else "After"
-        picture("after", words, draw(moment.after, after, target, marks=moment.changes, focus=focus), height)
+        title = "After, nothing changed" if moment.changes.is_empty else "After"
+        picture("after", title, draw(moment.after, after, target, **words), height)
 
 
 def show_rewrites(opened: Opened, index: int, step: Step, height: int) -> None:

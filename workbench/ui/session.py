@@ -18,9 +18,9 @@ from typing import Any
 import streamlit as st
 
 from workbench import pipeline
-from workbench.api import LaidOut, choose, layouts, verified_by
+from workbench.api import LaidOut, choose, layouts, timed_target, verified_by
 from workbench.ir import Graph
-from workbench.layout.profile import load_profile
+from workbench.layout.profile import Profile
 from workbench.loading import load_model
 from workbench.loading.samples import samples
 from workbench.rewrite import History, Rewrite
@@ -33,19 +33,32 @@ _KEY = "opened"
 MOST_MOMENTS = 6  # of a history that are kept ready to draw
 _NUMBERS = itertools.count()
 
-Moments = OrderedDict[tuple[int, int], Any]
+Moments = OrderedDict[tuple[int | str, ...], Any]
 
 
 @dataclass(frozen=True)
 class Spec:
-    """What the pipeline is to do: passes in order with their options, and the target."""
+    """What the pipeline is to do: passes in order with their options, and for which target."""
 
     passes: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
-    target: str
+    profile: Profile
+
+    @property
+    def target(self) -> str:
+        return self.profile.name
 
     @property
     def options(self) -> dict[str, Any]:
         return {f"{name}.{key}": value for name, options in self.passes for key, value in options}
+
+
+@dataclass
+class Compared:
+    """What every layout strategy made of the model for one profile, and what was measured of it, by device."""
+
+    profile: Profile
+    found: Mapping[str, LaidOut]
+    measured: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass
@@ -56,7 +69,7 @@ class Opened:
     title:   what the user calls it.
     number:  tells apart all that were ever opened; it stands in the keys of fields that belong to one model.
     inputs:  name of the user's own .npz, "" where inputs are seeded by `seed`.
-    laid_out: what every layout strategy made of it, by target.
+    laid_out: see `compared_before`, by target.
     moments: see `workbench.ui.moments`.
     """
 
@@ -68,7 +81,7 @@ class Opened:
     spec: Spec | None = None
     measured: dict[str, Any] = field(default_factory=dict)
     measured_spec: Spec | None = None
-    laid_out: dict[str, Mapping[str, LaidOut]] = field(default_factory=dict)
+    laid_out: dict[str, Compared] = field(default_factory=dict)
     folder: tempfile.TemporaryDirectory[str] | None = None
     given: tuple[str, ...] = ()
     inputs: str = ""
@@ -156,7 +169,7 @@ def history_of(opened: Opened, spec: Spec, report: Callable[[str, float], None])
     if opened.history is not None and opened.spec == spec:
         return opened.history
     passes = choose([name for name, _ in spec.passes], options=spec.options)
-    target = load_profile(spec.target)
+    target = timed_target(spec.target, opened.verifier.worker, report)
     history = _shared(opened, spec)
     verify = verified_by(opened.verifier)
     for index in range(len(history) - 1, len(passes)):
@@ -170,11 +183,20 @@ def history_of(opened: Opened, spec: Spec, report: Callable[[str, float], None])
     return history
 
 
-def layouts_of(opened: Opened, target: str, report: Callable[[str, float], None]) -> Mapping[str, LaidOut]:
-    """What every strategy makes of the model for that target, each compared with the original; kept by target."""
-    if target not in opened.laid_out:
-        opened.laid_out[target] = layouts(opened.graph, target=target, verifier=opened.verifier, on_strategy=report)
-    return opened.laid_out[target]
+def compared_before(opened: Opened, profile: Profile) -> Compared | None:
+    """What was found for that profile as it is now; a profile of that name that said something else does not count."""
+    kept = opened.laid_out.get(profile.name)
+    return kept if kept is not None and kept.profile == profile else None
+
+
+def layouts_of(opened: Opened, profile: Profile, report: Callable[[str, float], None]) -> Compared:
+    """What every strategy makes of the model for that profile, each compared with the original; kept by target."""
+    kept = compared_before(opened, profile)
+    if kept is None:
+        found = layouts(opened.graph, target=profile.name, verifier=opened.verifier, on_strategy=report)
+        kept = opened.laid_out[profile.name] = Compared(profile, found)
+        opened.moments.clear()
+    return kept
 
 
 def _counting(report: Callable[[str, float], None], name: str, share: float) -> Callable[[Rewrite], None]:
@@ -185,8 +207,8 @@ def _counting(report: Callable[[str, float], None], name: str, share: float) -> 
 def _shared(opened: Opened, spec: Spec) -> History:
     """A history of the first steps that the new list has in common with the last."""
     last, old = opened.history, opened.spec
-    if last is None or old is None or old.target != spec.target:
-        return pipeline.start(opened.graph, load_profile(spec.target))
+    if last is None or old is None or old.profile != spec.profile:
+        return pipeline.start(opened.graph, spec.profile)
     same = 0
     while same < min(len(old.passes), len(spec.passes)) and old.passes[same] == spec.passes[same]:
         same += 1

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import graphviz
 
 from workbench.ir import Graph, Node
+from workbench.layout.classes import class_of
 from workbench.layout.cost import bound_shape, count
 from workbench.layout.infer import TENSOR, is_cnn
 from workbench.layout.profile import Profile
@@ -73,9 +74,11 @@ def draw(
     marks: Diff | None = None,
     focus: Iterable[str] = (),
     limit: int = MOST_BOXES,
+    classes: bool = False,
 ) -> Picture:
     """The graph as Graphviz source, at most `limit` boxes, from the first of `focus` on; edges say the shape.
 
+    Boxes say the layout, or with `classes` which of TVM's three classes the operator is in.
     Names are text: whatever stands in them is shown as it is, cut to a length.
     """
     start = first_box(graph, focus, limit)
@@ -92,7 +95,10 @@ def draw(
             sources[value] = f"i{i}"
             _ellipse(dot, sources[value], value, layouts, target)
     for node in shown:
-        _box(dot, ids[node.name], node, layouts, target, "" if marks is None else marks.mark(node.name))
+        layout = layouts.get(node.outputs[0], TENSOR) if node.outputs else TENSOR
+        detail = _class(node, target) if classes and node.op != "Transpose" else _detail(node, layout, layouts)
+        look = LOOKS[kind_of(layout, target)]
+        _box(dot, ids[node.name], node, detail, look, "" if marks is None else marks.mark(node.name))
     for node in shown:
         for value in dict.fromkeys(node.uses):
             maker = graph.producer(value)
@@ -119,13 +125,11 @@ def first_box(graph: Graph, focus: Iterable[str], limit: int) -> int:
     return max(0, first - _CONTEXT)
 
 
-def _box(dot: graphviz.Digraph, id_: str, node: Node, layouts: Mapping[str, str], target: Profile, mark: str) -> None:
-    layout = layouts.get(node.outputs[0], TENSOR) if node.outputs else TENSOR
-    look = LOOKS[kind_of(layout, target)]
+def _box(dot: graphviz.Digraph, id_: str, node: Node, detail: str, look: Look, mark: str) -> None:
     colour, _ = MARKS.get(mark, (_GREY, ""))
     op = node.op.removeprefix("workbench.")
     name = "" if node.op == node.name else _short(node.name)
-    lines = [f"{mark} {op}  {name}".strip(), _detail(node, layout, layouts)]
+    lines = [f"{mark} {op}  {name}".strip(), detail]
     style = {"-": "filled,dashed", "+": "filled,bold", "~": "filled,bold"}.get(mark, f"filled,{look.border}")
     dot.node(
         id_,
@@ -136,6 +140,10 @@ def _box(dot: graphviz.Digraph, id_: str, node: Node, layouts: Mapping[str, str]
         penwidth="2.5" if mark else "1",
         tooltip=_text(f"{node.op} {node.name}"),
     )
+
+
+def _class(node: Node, target: Profile) -> str:
+    return class_of(node, target) or "keeps its order of axes"
 
 
 def _detail(node: Node, layout: str, layouts: Mapping[str, str]) -> str:
