@@ -136,7 +136,7 @@ def layouts(
     preset: str = DEFAULT_PRESET,
     target: str = DEFAULT_TARGET,
     verifier: Verifier | None = None,
-    on_strategy: Callable[[str, float], None] | None = None,
+    on_strategy: OnShare | None = None,
 ) -> dict[str, LaidOut]:
     """What every layout strategy makes of a copy of `graph`, by its name; first, as "none", the preset alone.
 
@@ -145,17 +145,27 @@ def layouts(
     """
     found: dict[str, LaidOut] = {}
     names = (None, *library.compared_strategies())
-    profile = timed_target(target, None if verifier is None else verifier.worker)
+    worker = None if verifier is None else verifier.worker
     before = list(takewhile(lambda pass_: not pass_.is_layout, choose(preset=preset, layout=names[-1])))
-    normalized = run_pipeline(graph, before, profile)
+    normalized = run_pipeline(graph, before, load_profile(target))
     for index, name in enumerate(names):
-        if on_strategy is not None:
-            on_strategy(name or "none", index / len(names))
-        history = branch(normalized)
+        report = _reporter(on_strategy, name or "none", index / len(names))
+        report("", 0)
+        profile, history = timed_target(target, worker, report), branch(normalized)
         for pass_ in choose(preset=preset, layout=name)[len(before) :]:
             extend(history, pass_, profile)
         found[name or "none"] = LaidOut(history, None if verifier is None else verifier.check(history.graph))
     return found
+
+
+def _reporter(on_strategy: OnShare | None, name: str, share: float) -> OnShare:
+    """Hears how far one strategy is, and tells how far all are."""
+
+    def report(words: str, _: float) -> None:
+        if on_strategy is not None:
+            on_strategy(f"{name}, {words}" if words else name, share)
+
+    return report
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from workbench.layout.profile import Profile
 from workbench.rewrite import History, Step
 from workbench.ui.controls import controls
 from workbench.ui.moments import moment_of
-from workbench.ui.panes import GRAPH, VIEWS, show_graphs, show_rewrites, show_texts
+from workbench.ui.panes import GRAPH, TIMES, show_graphs, show_rewrites, show_texts, show_times, views_of
 from workbench.ui.parts import command_of, header, legend, opened_here, plain, show_error
 from workbench.ui.session import Opened, Spec, history_of, worker
 from workbench.ui.steps import choose_moment, choose_node, choose_step, go_to, step_table
@@ -102,10 +102,13 @@ def _views(opened: Opened, history: History, target: Profile, taken: int) -> Non
     with where:
         focus = choose_node(opened, moment, about)
     choice, boxes, key = st.columns([4, 2, 9], vertical_alignment="center")
+    views = views_of(step)
+    if st.session_state.get("view") not in (None, *views):
+        st.session_state["view"] = GRAPH
     with choice:
         view = st.segmented_control(
             "View",
-            VIEWS,
+            views,
             default=GRAPH,
             required=True,
             key="view",
@@ -117,11 +120,13 @@ def _views(opened: Opened, history: History, target: Profile, taken: int) -> Non
         legend(target)
     if about:
         st.caption(plain(f"Rewrite {rewrites:,}: {step.rewrites[rewrites - 1].sentence}"))
-    height = max(496 - 24 * min(len(history), 9) - (20 if about else 0) - taken, _LEAST)
+    height = max(496 - 24 * min(len(history), 7) - (20 if about else 0) - taken, _LEAST)
     if view == GRAPH:
         with boxes:
             classes = _classes_wanted(step)
         show_graphs(moment, _aimed(step, target), focus, classes, height)
+    elif view == TIMES:
+        show_times(step, height)
     elif view == "Rewrites":
         show_rewrites(opened, index, step, height)
     else:

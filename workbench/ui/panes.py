@@ -11,13 +11,14 @@ import streamlit as st
 from workbench.layout.profile import Profile
 from workbench.rewrite import Step
 from workbench.ui.moments import Moment
-from workbench.ui.parts import pane, picture, shown_mark
+from workbench.ui.parts import pane, picture, plain, shown_mark
 from workbench.ui.session import Opened
 from workbench.ui.steps import go_to
 from workbench.view.picture import MARKS, draw
 from workbench.view.text import Line
 
 GRAPH = "Graph"
+TIMES = "Times"
 VIEWS = (GRAPH, "Rewrites", "Text")
 _SHOWN_CHARACTERS = 100_000  # of a text form; the whole of it can be downloaded
 _SHOWN_LINES = 1_500
@@ -69,6 +70,39 @@ def show_rewrites(opened: Opened, index: int, step: Step, height: int) -> None:
         on_select=clicked,
         selection_mode="single-cell",
     )
+
+
+def views_of(step: Step) -> tuple[str, ...]:
+    """The views that there are of a step: that of times where it had operators timed."""
+    return (*VIEWS, TIMES) if step.facts.get("times") else VIEWS
+
+
+def show_times(step: Step, height: int) -> None:
+    """What every operator took in both layouts, what takes longest in all first."""
+    device = plain(step.facts["device"])
+    st.caption(f"Timed one by one on {device}, the quickest of several runs; remembered for the next time.")
+    rows = [
+        {
+            "operator": row["operator"],
+            "operands": row["operands"],
+            "nodes": row["nodes"],
+            "written": row["us"],
+            "other": row["other_us"],
+            "converted": row["converted"],
+            "spread": row["spread_us"],
+        }
+        for row in step.facts["times"]
+    ]
+    us = st.column_config.NumberColumn
+    columns = {
+        "operands": st.column_config.TextColumn(width=420),
+        "nodes": us(width=60, format="localized", help="Nodes of this operator and shape, or values weighed."),
+        "written": us("as written (us)", format="%.1f"),
+        "other": us("other layout (us)", format="%.1f"),
+        "converted": us(width=80, format="localized", help="How many of the nodes run in the other layout now."),
+        "spread": us("spread (us)", format="%.1f", help="From the quickest run to the lower quartile of all runs."),
+    }
+    st.dataframe(rows, hide_index=True, row_height=24, height=height, column_config=columns)
 
 
 def show_texts(moment: Moment, height: int) -> None:

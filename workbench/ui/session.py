@@ -169,12 +169,12 @@ def history_of(opened: Opened, spec: Spec, report: Callable[[str, float], None])
     if opened.history is not None and opened.spec == spec:
         return opened.history
     passes = choose([name for name, _ in spec.passes], options=spec.options)
-    target = timed_target(spec.target, opened.verifier.worker, report)
     history = _shared(opened, spec)
     verify = verified_by(opened.verifier)
     for index in range(len(history) - 1, len(passes)):
         share, name = index / len(passes), passes[index].name
         report(name, share)
+        target = timed_target(spec.target, opened.verifier.worker, _within(report, share))
         pipeline.extend(history, passes[index], target, _counting(report, name, share))
         report(f"{name}, comparing with the original", share)
         verify(history)
@@ -197,6 +197,11 @@ def layouts_of(opened: Opened, profile: Profile, report: Callable[[str, float], 
         kept = opened.laid_out[profile.name] = Compared(profile, found)
         opened.moments.clear()
     return kept
+
+
+def _within(report: Callable[[str, float], None], share: float) -> Callable[[str, float], None]:
+    """Reports the words of a part of the work at the place of the whole."""
+    return lambda words, _: report(words, share)
 
 
 def _counting(report: Callable[[str, float], None], name: str, share: float) -> Callable[[Rewrite], None]:

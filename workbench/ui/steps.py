@@ -14,7 +14,7 @@ from workbench.ui.session import Opened
 from workbench.view.picture import SMALL
 
 STEP = "step"  # the chosen step's number, in the session
-_ROW, _HEAD, _MOST_ROWS = 24, 34, 9  # pixels; a longer table scrolls
+_ROW, _HEAD, _MOST_ROWS = 24, 34, 7  # pixels; a longer table scrolls
 
 _COLUMNS = {
     "#": st.column_config.TextColumn(width=40),
