@@ -29,7 +29,7 @@ ROOMS = {
     "passes": {"ir", "ops", "layout", "rewrite"},
 }
 ANYTHING = {"ui", "api", "cli", "__main__", "__init__", "errors"}
-LATE = {"torch", "onnxruntime", "plotly", "pandas", "streamlit"}
+LATE = {"torch", "onnxruntime", "plotly", "pandas", "streamlit", "highspy"}
 MAY_USE_STREAMLIT = {"ui"}
 MAY_USE_PLOTLY = {"workbench/view/charts.py"}
 

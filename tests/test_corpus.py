@@ -23,6 +23,7 @@ WAYS = {
     "default": [],
     "greedy on cuda": ["--layout", "greedy", "--target", "cuda"],
     "optimal on cuda": ["--layout", "optimal", "--target", "cuda"],
+    "any order on cuda": ["--layout", "optimal-any-order", "--target", "cuda"],
     "record-then-insert on npu": ["--layout", "record-then-insert", "--target", "npu"],
 }
 PATHS = sorted(CORPUS.glob("*.onnx"))

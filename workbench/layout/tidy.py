@@ -91,7 +91,7 @@ def _as_reshape(graph: Graph, node: Node) -> Tidied | None:
     perm, type_ = perm_of(graph, node), graph.tensor_type(node.inputs[0])
     if perm is None or type_ is None or type_.shape is None or moves_data(perm, type_.shape):
         return None
-    target = _reshape_to(permuted(type_.shape, perm))
+    target = reshape_to(permuted(type_.shape, perm))
     if target is None:
         return None
     name = graph.fresh(f"{node.outputs[0]}_shape")
@@ -100,8 +100,8 @@ def _as_reshape(graph: Graph, node: Node) -> Tidied | None:
     return Edit(remove=(node.name,), insert=(reshape,), constants={name: constant(target)}), sentence, (node.name,)
 
 
-def _reshape_to(shape: tuple) -> np.ndarray | None:
-    """The shape for a Reshape; at most one dim may be left to it."""
+def reshape_to(shape: tuple) -> np.ndarray | None:
+    """The shape for a Reshape to that shape, None where there is none: at most one dim may be left to it."""
     free = [axis for axis, dim in enumerate(shape) if not isinstance(dim, int)]
     if len(free) > 1 or (free and 0 in shape):
         return None
