@@ -59,9 +59,10 @@ def _in_nhwc(graph: Graph, node: Node, images: set[str], constants: dict[str, Co
         else:
             inputs = list(node.inputs)
             for index, tensor in carried.constants.items():
+                inputs += [""] * (index + 1 - len(inputs))
                 inputs[index] = f"{node.name}_{index}_nhwc"
                 constants[inputs[index]] = tensor
-            if all(perm in (None, TO_LAST) for perm in carried.outputs):
+            if carried.op_type is None and all(perm in (None, TO_LAST) for perm in carried.outputs):
                 attributes = node.attributes if carried.attributes is None else carried.attributes
                 return (node.replace(inputs=tuple(inputs), attributes=attributes),)
     first = {value: f"{value}_nchw_{node.name}" for value in own}

@@ -149,7 +149,9 @@ def channels_last_forms():
             yield op
 
 
-FORMS = sorted(channels_last_forms())
+# Integers, and several images: test_layout_contracts.py runs these on what they are made for.
+ELSEWHERE = ("ConvInteger", "QLinearConv", "MaxUnpool", "MaxPoolWithIndices", "GridSample")
+FORMS = sorted(op for op in channels_last_forms() if not any(name in op for name in ELSEWHERE))
 ATTRIBUTES = {
     "Conv": "group = 2, pads = [{pads}], strides = [{twos}]",
     "ConvTranspose": "group = 2, pads = [{pads}], strides = [{twos}]",

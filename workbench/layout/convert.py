@@ -48,13 +48,13 @@ def reads_alone(graph: Graph, node: Node, value: str) -> bool:
     return graph.users(value) == (node,) and not graph.is_output(value)
 
 
-def at_hand(graph: Graph, value: str, perm: Permutation) -> str | None:
-    """A value that already is `value` transposed by `perm`, if there is one."""
+def at_hand(graph: Graph, value: str, perm: Permutation, reader: Node | None) -> str | None:
+    """A value that already is `value` transposed by `perm`, if there is one that `reader` does not make."""
     maker = graph.producer(value)
     if maker is not None and maker.op == "Transpose" and perm_of(graph, maker) == inverse(perm):
         return maker.inputs[0]
     for user in graph.users(value):
-        if user.op == "Transpose" and perm_of(graph, user) == perm:
+        if user.op == "Transpose" and user != reader and perm_of(graph, user) == perm:
             return user.outputs[0]
     return None
 
@@ -79,17 +79,19 @@ def convert(
     other = next((node.inputs[i] for i in carried.inputs if graph.rank_of(node.inputs[i]) != len(perm)), None)
     if other is not None:  # its CNN operand only gives a type or a bound, as CastLike's second does
         raise CannotCarry(f"operand '{other}' of {node} has other axes")
-    work = _Work(graph, layout, reuse)
+    work = _Work(graph, layout, node, reuse)
     inputs = list(node.inputs)
     for index in carried.inputs:
         inputs[index] = work.permuted_operand(node.inputs[index], perm)
-    for index, tensor in carried.constants.items():
-        inputs[index] = work.constant(node.inputs[index], tensor)
     domain, op_type = carried.domain or node.domain, carried.op_type or node.op_type
+    constants = dict(carried.constants)
     weight = ""
-    if node.op == "Conv" and target.weights != WEIGHT_AXES:
+    if node.op == "Conv" and carried.op_type is not None and target.weights != WEIGHT_AXES:  # its channels-last form
         domain, op_type = channels_last_op("Conv", len(perm), target.weights)
-        inputs[1], weight = work.weight(node.inputs[1], target.weights)
+        inputs[1], weight = work.weight(node.inputs[1], target.weights, constants.pop(1, None))
+    for index, tensor in constants.items():
+        inputs += [""] * (index + 1 - len(inputs))
+        inputs[index] = work.constant(inputs[index] or f"{node.outputs[0]}_{index}", tensor)
 
     outputs, restoring = [], []
     for value, out_perm in zip(node.outputs, carried.outputs, strict=False):
@@ -163,8 +165,9 @@ def insert_pair(graph: Graph, value: str, perm: Permutation, layout: str) -> Edi
 class _Work:
     """Collects what a conversion adds; names stay unique among themselves."""
 
-    def __init__(self, graph: Graph, layout: str, reuse: bool = True) -> None:
+    def __init__(self, graph: Graph, layout: str, node: Node | None = None, reuse: bool = True) -> None:
         self.graph = graph
+        self.node = node
         self.layout = layout
         self.reuse = reuse
         self.transposes: list[Node] = []
@@ -189,7 +192,7 @@ class _Work:
     def permuted_operand(self, value: str, perm: Permutation) -> str:
         if value in self._permuted:
             return self._permuted[value]
-        found = at_hand(self.graph, value, perm) if self.reuse else None
+        found = at_hand(self.graph, value, perm, self.node) if self.reuse else None
         tensor = self.graph.constant(value)
         if tensor is not None:
             found = self.constant(value, _permuted_constant(tensor, perm))
@@ -210,11 +213,14 @@ class _Work:
         self.constants[name] = tensor
         return name
 
-    def weight(self, value: str, layout: str) -> tuple[str, str]:
-        """The weight in the layout wanted: a constant is rewritten here, a computed one by a Transpose."""
+    def weight(self, value: str, layout: str, turned: Constant | None) -> tuple[str, str]:
+        """The weight in the layout wanted: a constant is rewritten here, a computed one by a Transpose.
+
+        turned: the constant with its spatial axes in another order, where they change places.
+        """
         rank = self.graph.rank_of(value) or 4
         perm = weight_permutation(layout, rank)
-        tensor = self.graph.constant(value)
+        tensor = self.graph.constant(value) if turned is None else turned
         if tensor is None:
             result = self.name(f"{value}_{layout.lower()}")
             self.transposes.append(self.transpose(value, result, perm, f"to_{layout.lower()}_{value}"))

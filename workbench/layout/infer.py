@@ -14,7 +14,8 @@ from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation, inverse, permuted
 from workbench.layout.cost import perm_of
 from workbench.ops import layout_of
-from workbench.ops.channels_last import LAYOUT_NAMES, OWN_BODIES, parse_channels_last
+from workbench.ops.channels_last import IMAGES, LAYOUT_NAMES, OWN_BODIES, parse_channels_last
+from workbench.ops.layouts import ALL, FIRST
 from workbench.ops.reshaping import groups_of
 
 TENSOR = "Tensor"
@@ -59,8 +60,8 @@ def _seed(graph: Graph, node: Node, layouts: dict[str, str]) -> Iterator[str]:
     if last is None and layout_of(node).kind != "sensitive":
         return
     body = OWN_BODIES.get(op_type)
-    images = (0,) if body is None else body.images
-    results = node.outputs[:1] if body is None or body.gives_image else ()
+    images = IMAGES.get(op_type, (0,)) if body is None else body.images
+    results = node.outputs if body is None or body.gives_image else ()
     for value in (*(node.inputs[i] for i in images if i < len(node.inputs)), *results):
         rank = graph.rank_of(value)
         names = LAYOUT_NAMES.get(rank or 0)
@@ -129,7 +130,9 @@ def _same_axes(graph: Graph, node: Node) -> tuple[str, ...]:
     rank = graph.rank_of(node.outputs[0])
     if rank is None or rank != max((graph.rank_of(v) or 0 for v in node.inputs if v), default=0):
         return ()
-    operands = node.inputs if layout_of(node).kind == "agnostic" or node.op == "Concat" else node.inputs[:1]
+    operands = {ALL: node.inputs, FIRST: node.inputs[:1]}.get(layout_of(node).shares)
+    if operands is None:
+        return ()
     values = (*operands, *node.outputs)
     return tuple(v for v in values if v and v not in graph.constants and graph.rank_of(v) == rank)
 

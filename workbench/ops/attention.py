@@ -7,6 +7,7 @@ from typing import Any
 
 from workbench.ops.contract import Call, operator, per_output
 from workbench.ops.dtypes import torch_dtype
+from workbench.ops.layouts import BARRIER
 from workbench.ops.lazy import F, torch
 
 
@@ -24,7 +25,7 @@ def _attention_flops(node, inputs, outputs):
     return 2 * math.prod(query) * length + 2 * math.prod(query[:-1]) * heads * length * value_size
 
 
-@operator("Attention", category="matmul", flops=_attention_flops)
+@operator("Attention", category="matmul", layout=BARRIER, flops=_attention_flops)
 def attention(call, query, key, value, mask=None, past_key=None, past_value=None):
     """Of [batch, heads, length, size] or [batch, length, heads * size] operands."""
     packed = query.dim() == 3
@@ -86,7 +87,7 @@ def _attend(
     return weights @ value, steps[call.attr("qk_matmul_output_mode", 0)]
 
 
-@operator("RotaryEmbedding", category="elementwise", flops=per_output(3))
+@operator("RotaryEmbedding", category="elementwise", layout=BARRIER, flops=per_output(3))
 def rotary_embedding(call, x, cos, sin, positions=None):
     """Pairs of elements of each head turned by the angles of their position."""
     packed = x.dim() == 3

@@ -22,6 +22,11 @@ DOMAIN = "workbench"
 LAYOUT_NAMES = {3: ("NCW", "NWC"), 4: ("NCHW", "NHWC"), 5: ("NCDHW", "NDHWC")}
 _RANKS = {last: rank for rank, (_, last) in LAYOUT_NAMES.items()}
 WEIGHT_AXES = "OIHW"  # ONNX's own order; 3 and 5 dims have OIW and OIDHW
+# Operators whose images are not the first operand alone: MaxUnpool's indices count as ONNX counts, but stand last.
+IMAGES = {"MaxUnpool": (0, 1)}
+# With a second image as a result the form has a name of its own, since a function has a fixed number of results.
+WITH_SECOND = {"MaxPool": "MaxPoolWithIndices"}
+PLAIN = {form: plain for plain, form in WITH_SECOND.items()}
 
 
 @dataclass(frozen=True)
@@ -73,12 +78,14 @@ class OwnBody:
     attributes:  name -> ONNX's AttributeType.
     images:      the inputs that are CNN values; a channels-last form has them last.
     gives_image: is its result a CNN value?
+    results:     how many results it has, all of the same axes.
     """
 
     inputs: tuple[str, ...]
     attributes: Mapping[str, int]
     images: tuple[int, ...] = (0,)
     gives_image: bool = True
+    results: int = 1
 
 
 # Filled by npu.py.
@@ -105,13 +112,15 @@ def channels_last_function(op_type: str, opset: int) -> Function:
     if weight_perm is not None and not is_identity(weight_perm):
         operands[1] = f"{own.inputs[1]}_onnx"
         nodes.append(Node("Transpose", (own.inputs[1],), (operands[1],), {"perm": weight_perm}, name="weights"))
-    result = "result_first" if own.gives_image else "result"
+    results = ("result", "second")[: own.results]
+    given = tuple(f"{result}_first" for result in results) if own.gives_image else results
     references = {name: AttrRef(name, kind) for name, kind in own.attributes.items()}
-    nodes.append(Node(parts.op_type, tuple(operands), (result,), references, name=parts.op_type.lower(), domain=domain))
-    if own.gives_image:
-        nodes.append(Node("Transpose", (result,), ("result",), to_last, name="to_channels_last"))
+    plain = PLAIN.get(parts.op_type, parts.op_type)
+    nodes.append(Node(plain, tuple(operands), given, references, name=plain.lower(), domain=domain))
+    for first, result in zip(given, results, strict=True) if own.gives_image else ():
+        nodes.append(Node("Transpose", (first,), (result,), to_last, name=f"{result}_to_channels_last"))
     imports = {"": opset, **({DOMAIN: 1} if domain else {})}
-    graph = Graph(name=op_type, inputs=own.inputs, outputs=("result",), nodes=nodes, opset_imports=imports)
+    graph = Graph(name=op_type, inputs=own.inputs, outputs=results, nodes=nodes, opset_imports=imports)
     return Function(op_type, DOMAIN, graph, dict.fromkeys(own.attributes))
 
 
@@ -121,6 +130,7 @@ def _form(op_type: str, opset: int) -> OwnBody:
 
     if op_type in npu.OWN_BODIES:
         return npu.OWN_BODIES[op_type]
-    schema = onnx.defs.get_schema(op_type, opset, "")
+    schema = onnx.defs.get_schema(PLAIN.get(op_type, op_type), opset, "")
     attributes = {name: int(a.type) for name, a in sorted(schema.attributes.items())}  # type: ignore[call-overload]
-    return OwnBody(tuple(i.name for i in schema.inputs), attributes)
+    inputs = tuple(i.name for i in schema.inputs)
+    return OwnBody(inputs, attributes, IMAGES.get(op_type, (0,)), results=2 if op_type in PLAIN else 1)

@@ -58,7 +58,7 @@ class Contract:
     op: str
     category: str
     run: Callable[..., Any]
-    layout: Layout = BARRIER
+    layout: Layout
     flops: Figure | None = None
     host_inputs: tuple[int, ...] = ()
 
@@ -79,7 +79,7 @@ def operator(
     op: str,
     *,
     category: str,
-    layout: Layout = BARRIER,
+    layout: Layout,
     flops: Figure | None = None,
     host_inputs: tuple[int, ...] = (),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import itertools
 
 from workbench.ops.contract import operator
+from workbench.ops.layouts import BARRIER
 from workbench.ops.lazy import torch
 
 
-@operator("If", category="control", host_inputs=(0,))
+@operator("If", category="control", layout=BARRIER, host_inputs=(0,))
 def if_(call, condition):
     return tuple(call.run_body(call.attr("then_branch" if bool(condition) else "else_branch"), ()))
 
 
-@operator("Loop", category="control", host_inputs=(0, 1))
+@operator("Loop", category="control", layout=BARRIER, host_inputs=(0, 1))
 def loop(call, trips, condition=None, *carried):
     """The carried values at the end, then each iteration's other results stacked."""
     body = call.attr("body")
@@ -33,7 +34,7 @@ def loop(call, trips, condition=None, *carried):
     return *carried, *stacked
 
 
-@operator("Scan", category="control")
+@operator("Scan", category="control", layout=BARRIER)
 def scan(call, *operands):
     """The states at the end, then each step's other results stacked along their axes."""
     body, scanned = call.attr("body"), call.attr("num_scan_inputs")

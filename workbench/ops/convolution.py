@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from workbench.ops.contract import Call, operator
 from workbench.ops.dtypes import CannotRun
+from workbench.ops.layouts import BARRIER
 from workbench.ops.lazy import F, torch
 from workbench.ops.sensitive import CONV_WEIGHTS, sensitive
 from workbench.ops.windows import Window, torch_pads
@@ -42,9 +43,8 @@ def convolved(call: Call, x: torch.Tensor, weight: torch.Tensor, bias: torch.Ten
     if window.begins != window.ends:
         x = F.pad(x, torch_pads(window.begins, window.ends))
         padding = (0,) * len(spatial)
-    return torch.convolution(
-        x, weight, bias, window.strides, padding, window.dilations, False, (0,) * len(spatial), call.attr("group", 1)
-    )
+    convolve = (F.conv1d, F.conv2d, F.conv3d)[len(spatial) - 1]  # torch.convolution is not known to autocast
+    return convolve(x, weight, bias, window.strides, padding, window.dilations, call.attr("group", 1))
 
 
 @sensitive("Conv", category="convolution", flops=conv_flops, weights=CONV_WEIGHTS)
@@ -64,9 +64,10 @@ def conv_transpose(call, x, weight, bias=None):
     group = call.attr("group", 1)
     none = (0,) * rank
     fits = all(e < max(s, d) for e, s, d in zip(extra, window.strides, window.dilations, strict=True))
+    convolve = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[rank - 1]
     if begins == ends and fits:
-        return torch.convolution(x, weight, bias, window.strides, begins, window.dilations, True, extra, group)
-    full = torch.convolution(x, weight, None, window.strides, none, window.dilations, True, none, group)
+        return convolve(x, weight, bias, window.strides, begins, extra, group, window.dilations)
+    full = convolve(x, weight, None, window.strides, none, none, group, window.dilations)
     cut = F.pad(full, torch_pads([-b for b in begins], [e - p for e, p in zip(extra, ends, strict=True)]))
     return cut if bias is None else cut + bias.reshape(-1, *(1,) * rank)
 
@@ -90,7 +91,7 @@ def _transposed_pads(
     return tuple(begins), tuple(ends)
 
 
-@operator("ConvInteger", category="convolution", flops=conv_flops)
+@sensitive("ConvInteger", category="convolution", flops=conv_flops)
 def conv_integer(call, x, weight, x_zero=None, weight_zero=None):
     return integer_convolution(call, x, weight, x_zero, weight_zero)
 
@@ -117,7 +118,7 @@ def _col2im_flops(node, inputs, outputs):
     return None if inputs[0] is None else inputs[0].elements
 
 
-@operator("Col2Im", category="movement", flops=_col2im_flops, host_inputs=(1, 2))
+@operator("Col2Im", category="movement", layout=BARRIER, flops=_col2im_flops, host_inputs=(1, 2))
 def col2im(call, x, image, block):
     if image.numel() != 2:
         raise CannotRun("torch folds images of two axes")

@@ -10,7 +10,7 @@ import numpy as np
 
 from workbench.ops.contract import Call, operator, per_output
 from workbench.ops.dtypes import CannotRun, DataType, torch_dtype
-from workbench.ops.layouts import AGNOSTIC, AGNOSTIC_FIRST
+from workbench.ops.layouts import AGNOSTIC, AGNOSTIC_FIRST, DROPOUT
 from workbench.ops.lazy import torch
 
 Run = Callable[..., Any]
@@ -252,7 +252,7 @@ def _wrapped(x: torch.Tensor, element_type: DataType) -> torch.Tensor:
     return (low ^ half) - half
 
 
-@operator("Dropout", category="elementwise", layout=AGNOSTIC_FIRST, host_inputs=(1, 2))
+@operator("Dropout", category="elementwise", layout=DROPOUT, host_inputs=(1, 2))
 def dropout(call, x, ratio=None, training=None):
     """The identity, except in training."""
     share = 0.5 if ratio is None else float(ratio)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 
 from workbench.ops.contract import operator
+from workbench.ops.indexed import GATHER, GATHER_ND
+from workbench.ops.layouts import BARRIER
 from workbench.ops.lazy import torch
+from workbench.ops.remapped import ALONG_ELEMENTS, COMPRESS, ONE_HOT
 
 _REDUCE = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
 
@@ -16,14 +19,14 @@ def _from_front(indices: torch.Tensor, length: int) -> torch.Tensor:
     return torch.where(indices < 0, indices + length, indices)
 
 
-@operator("Gather", category="movement")
+@operator("Gather", category="movement", layout=GATHER)
 def gather(call, x, indices):
     axis = call.attr("axis", 0) % x.dim()
     picked = x.index_select(axis, _from_front(indices, x.shape[axis]).reshape(-1))
     return picked.reshape([*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]])
 
 
-@operator("GatherElements", category="movement")
+@operator("GatherElements", category="movement", layout=ALONG_ELEMENTS)
 def gather_elements(call, x, indices):
     axis = call.attr("axis", 0)
     return x.gather(axis, _from_front(indices, x.shape[axis]))
@@ -37,7 +40,7 @@ def _flat_places(indices: torch.Tensor, shape: torch.Size) -> torch.Tensor:
     return place
 
 
-@operator("GatherND", category="movement")
+@operator("GatherND", category="movement", layout=GATHER_ND)
 def gather_nd(call, x, indices):
     batch, depth = call.attr("batch_dims", 0), indices.shape[-1]
     indexed, rest = x.shape[batch : batch + depth], x.shape[batch + depth :]
@@ -48,7 +51,7 @@ def gather_nd(call, x, indices):
     return picked.reshape([*indices.shape[:-1], *rest])
 
 
-@operator("ScatterElements", category="movement")
+@operator("ScatterElements", category="movement", layout=ALONG_ELEMENTS)
 def scatter_elements(call, x, indices, updates):
     axis, reduction = call.attr("axis", 0), call.attr("reduction", "none")
     places = _from_front(indices, x.shape[axis])
@@ -57,7 +60,7 @@ def scatter_elements(call, x, indices, updates):
     return x.scatter_reduce(axis, places, updates, _REDUCE[reduction], include_self=True)
 
 
-@operator("ScatterND", category="movement")
+@operator("ScatterND", category="movement", layout=BARRIER)
 def scatter_nd(call, x, indices, updates):
     depth, reduction = indices.shape[-1], call.attr("reduction", "none")
     rows = _flat_places(indices, x.shape[:depth]).reshape(-1)
@@ -69,7 +72,7 @@ def scatter_nd(call, x, indices, updates):
     return flat.scatter_reduce(0, places, new, _REDUCE[reduction], include_self=True).reshape(x.shape)
 
 
-@operator("TensorScatter", category="movement")
+@operator("TensorScatter", category="movement", layout=BARRIER)
 def tensor_scatter(call, past, update, starts=None):
     """A cache whose entries from `starts` on, along the axis, are the update's."""
     axis, length = call.attr("axis", -2) % past.dim(), update.shape[call.attr("axis", -2)]
@@ -83,7 +86,7 @@ def tensor_scatter(call, past, update, starts=None):
     return past.scatter(axis, places.reshape(view).expand(update.shape), update)
 
 
-@operator("OneHot", category="movement", host_inputs=(1,))
+@operator("OneHot", category="movement", layout=ONE_HOT, host_inputs=(1,))
 def one_hot(call, indices, depth, values):
     count = int(depth.reshape(()))
     axis = call.attr("axis", -1) % (indices.dim() + 1)
@@ -94,12 +97,12 @@ def one_hot(call, indices, depth, values):
     return torch.where(hot, values[1], values[0])
 
 
-@operator("NonZero", category="movement")
+@operator("NonZero", category="movement", layout=BARRIER)
 def non_zero(call, x):
     return torch.nonzero(x).t().contiguous() if x.dim() else torch.nonzero(x.reshape(1)).t()[:0]
 
 
-@operator("Compress", category="movement")
+@operator("Compress", category="movement", layout=COMPRESS)
 def compress(call, x, condition):
     axis = call.attr("axis")
     if axis is None:

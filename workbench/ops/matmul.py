@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from workbench.ops.contract import operator
+from workbench.ops.layouts import BARRIER
 from workbench.ops.lazy import torch
+from workbench.ops.products import EINSUM, GEMM, MATMUL, MATMUL_INTEGER
 
 
 def matmul_flops(node, inputs, outputs):
@@ -24,14 +26,14 @@ def _gemm_flops(node, inputs, outputs):
     return 2 * elements * shape[0 if node.attr("transA", 0) else 1] + bias
 
 
-@operator("MatMul", category="matmul", flops=matmul_flops)
+@operator("MatMul", category="matmul", layout=MATMUL, flops=matmul_flops)
 def matmul(call, a, b):
     if a.dtype.is_floating_point:
         return torch.matmul(a, b)
     return integer_matmul(a, b).to(a.dtype)
 
 
-@operator("Gemm", category="matmul", flops=_gemm_flops)
+@operator("Gemm", category="matmul", layout=GEMM, flops=_gemm_flops)
 def gemm(call, a, b, c=None):
     a = a.t() if call.attr("transA", 0) else a
     b = b.t() if call.attr("transB", 0) else b
@@ -45,7 +47,7 @@ def gemm(call, a, b, c=None):
     return torch.addmm(c, a, b, beta=beta, alpha=alpha)
 
 
-@operator("Einsum", category="matmul")
+@operator("Einsum", category="matmul", layout=EINSUM)
 def einsum(call, *operands):
     return torch.einsum(call.attr("equation"), *operands)
 
@@ -57,7 +59,7 @@ def integer_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return a.to(torch.int64) @ b.to(torch.int64)
 
 
-@operator("MatMulInteger", category="matmul", flops=matmul_flops)
+@operator("MatMulInteger", category="matmul", layout=MATMUL_INTEGER, flops=matmul_flops)
 def matmul_integer(call, a, b, a_zero=None, b_zero=None):
     return less_zero_points(a, b, a_zero, b_zero)
 
@@ -74,6 +76,6 @@ def less_zero_points(
     return (wide_a @ wide_b).to(torch.int32)
 
 
-@operator("Det", category="matmul")
+@operator("Det", category="matmul", layout=BARRIER)
 def det(call, x):
     return torch.linalg.det(x)

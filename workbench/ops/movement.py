@@ -6,9 +6,22 @@ import itertools
 
 from workbench.ir.permutation import moves_data
 from workbench.ops.contract import operator
-from workbench.ops.layouts import CONCAT, EXPAND, PAD, RESHAPE_LIKE, SLICE, SPLIT, SQUEEZE, TILE, TRANSPOSE
+from workbench.ops.layouts import BARRIER
 from workbench.ops.lazy import F, torch
-from workbench.ops.reshaping import RESHAPE
+from workbench.ops.remapped import (
+    CONCAT,
+    CROP,
+    EXPAND,
+    PAD,
+    SLICE,
+    SPLIT,
+    SQUEEZE,
+    TILE,
+    TRANSPOSE,
+    TRIANGLE,
+    UNSQUEEZE,
+)
+from workbench.ops.reshaping import FLATTEN, RESHAPE
 from workbench.ops.sensitive import sensitive
 
 
@@ -20,7 +33,7 @@ def reshape(call, x, shape):
     return x.reshape(target)
 
 
-@operator("Flatten", category="movement", layout=RESHAPE_LIKE)
+@operator("Flatten", category="movement", layout=FLATTEN)
 def flatten(call, x):
     axis = call.attr("axis", 1)
     axis = axis + x.dim() if axis < 0 else axis
@@ -41,7 +54,7 @@ def squeeze(call, x, axes=None):
     return x.squeeze() if axes is None else x.squeeze(tuple(axes.reshape(-1).tolist()))
 
 
-@operator("Unsqueeze", category="movement", host_inputs=(1,))
+@operator("Unsqueeze", category="movement", layout=UNSQUEEZE, host_inputs=(1,))
 def unsqueeze(call, x, axes):
     rank = x.dim() + axes.numel()
     for axis in sorted(a % rank for a in axes.reshape(-1).tolist()):
@@ -142,13 +155,13 @@ def space_to_depth(call, x):
     return blocks.reshape(batch, channels * size * size, height // size, width // size)
 
 
-@operator("Trilu", category="movement", host_inputs=(1,))
+@operator("Trilu", category="movement", layout=TRIANGLE, host_inputs=(1,))
 def trilu(call, x, diagonal=None):
     k = 0 if diagonal is None else int(diagonal)
     return x.triu(k) if call.attr("upper", 1) else x.tril(k)
 
 
-@operator("CenterCropPad", category="movement", host_inputs=(1,))
+@operator("CenterCropPad", category="movement", layout=CROP, host_inputs=(1,))
 def center_crop_pad(call, x, shape):
     axes = call.attr("axes") or range(x.dim())
     for axis, wanted in zip(axes, shape.tolist(), strict=True):
@@ -164,7 +177,7 @@ def center_crop_pad(call, x, shape):
     return x
 
 
-@operator("ReverseSequence", category="movement")
+@operator("ReverseSequence", category="movement", layout=BARRIER)
 def reverse_sequence(call, x, lengths):
     """Along the time axis the first `length` elements of each batch entry come in reverse."""
     time_axis, batch_axis = call.attr("time_axis", 0), call.attr("batch_axis", 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from workbench.ops.contract import operator, per_output
 from workbench.ops.dtypes import torch_dtype
 from workbench.ops.lazy import F, torch
+from workbench.ops.remapped import LP_NORM, MEAN_VARIANCE, TRAILING_NORM
 from workbench.ops.sensitive import sensitive
 
 
@@ -40,7 +41,7 @@ def lrn(call, x):
     return x / (call.attr("bias", 1.0) + call.attr("alpha", 1e-4) / size * total) ** call.attr("beta", 0.75)
 
 
-@operator("LayerNormalization", category="normalization", flops=per_output(7))
+@operator("LayerNormalization", category="normalization", layout=TRAILING_NORM, flops=per_output(7))
 def layer_normalization(call, x, scale, bias=None):
     axis, eps = call.attr("axis", -1) % x.dim(), call.attr("epsilon", 1e-5)
     shape = x.shape[axis:]
@@ -56,7 +57,7 @@ def layer_normalization(call, x, scale, bias=None):
     return y if bias is None else y + bias, mean, inverse
 
 
-@operator("RMSNormalization", category="normalization", flops=per_output(4))
+@operator("RMSNormalization", category="normalization", layout=TRAILING_NORM, flops=per_output(4))
 def rms_normalization(call, x, scale):
     axes = list(range(call.attr("axis", -1) % x.dim(), x.dim()))
     wide = x.to(_stash(call, x))
@@ -69,14 +70,14 @@ def _stash(call, x: torch.Tensor) -> torch.dtype:
     return torch.promote_types(x.dtype, torch_dtype(call.attr("stash_type", 1)))
 
 
-@operator("LpNormalization", category="normalization", flops=per_output(3))
+@operator("LpNormalization", category="normalization", layout=LP_NORM, flops=per_output(3))
 def lp_normalization(call, x):
     p = call.attr("p", 2)
     length = torch.linalg.vector_norm(x, p, call.attr("axis", -1), keepdim=True)
     return torch.where(length == 0, torch.zeros_like(x), x / length)
 
 
-@operator("MeanVarianceNormalization", category="normalization", flops=per_output(6))
+@operator("MeanVarianceNormalization", category="normalization", layout=MEAN_VARIANCE, flops=per_output(6))
 def mean_variance_normalization(call, x):
     axes = list(call.attr("axes", (0, 2, 3)))
     mean = x.mean(axes, keepdim=True)

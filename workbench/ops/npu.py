@@ -16,13 +16,21 @@ import onnx_ir
 from onnx import parser
 
 from workbench.ir import Function, Graph, Node
-from workbench.ir.permutation import Permutation, channels_first, channels_last
+from workbench.ir.permutation import channels_first, channels_last
 from workbench.ir.proto import from_model
 from workbench.ir.text import OPSET
-from workbench.ops.channels_last import DOMAIN, OWN_BODIES, OwnBody, channels_last_function, parse_channels_last
+from workbench.ops.channels_last import (
+    DOMAIN,
+    OWN_BODIES,
+    PLAIN,
+    OwnBody,
+    channels_last_function,
+    parse_channels_last,
+)
 from workbench.ops.contract import operator, per_output
 from workbench.ops.convolution import conv_transpose
-from workbench.ops.layouts import CannotCarry, Carried, Layout
+from workbench.ops.images import OWN_SENSITIVE
+from workbench.ops.layouts import BARRIER
 from workbench.ops.lazy import F, torch
 from workbench.ops.sensitive import sensitive
 from workbench.ops.windows import Window, torch_pads
@@ -143,7 +151,7 @@ def is_own(op_type: str) -> bool:
     parts = parse_channels_last(DOMAIN, op_type)
     if parts is None:
         return op_type in OWN_BODIES
-    known = parts.op_type in OWN_BODIES or onnx.defs.has(parts.op_type)
+    known = parts.op_type in OWN_BODIES or onnx.defs.has(PLAIN.get(parts.op_type, parts.op_type))
     return known and parts.weights in (None, "OHWI", "HWIO", "HWOI")
 
 
@@ -198,17 +206,6 @@ def _every_node(graph: Graph, functions: Mapping[tuple[str, str, str], Function]
 # ---- contracts --------------------------------------------------------------------------
 
 
-def _carry_images(graph: Graph, node: Node, perm: Permutation) -> Carried:
-    """As for the sensitive operators, for those with two images or a result that is none."""
-    if perm != channels_last(4):
-        raise CannotCarry(f"{node} knows NCHW and NHWC, not axes {list(perm)}")
-    own = OWN_BODIES[node.op_type]
-    return Carried(own.images, (perm if own.gives_image else None,), op_type=f"{node.op_type}_NHWC", domain=DOMAIN)
-
-
-_IMAGES = Layout("sensitive", _carry_images)
-
-
 def _images(name: str, category: str, flops=None):
     """Enter the function as `workbench.<name>` and as its channels-last form, by what its OwnBody says."""
 
@@ -220,8 +217,8 @@ def _images(name: str, category: str, flops=None):
             result = run(call, *first)
             return result.permute(channels_last(4)).contiguous() if own.gives_image else result
 
-        operator(f"{DOMAIN}.{name}", category=category, layout=_IMAGES, flops=flops)(run)
-        operator(f"{DOMAIN}.{name}_NHWC", category=category, flops=flops)(native)
+        operator(f"{DOMAIN}.{name}", category=category, layout=OWN_SENSITIVE, flops=flops)(run)
+        operator(f"{DOMAIN}.{name}_NHWC", category=category, layout=BARRIER, flops=flops)(native)
         return run
 
     return enter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from workbench.ops.contract import Call, operator, per_input
+from workbench.ops.contract import Call, per_input
 from workbench.ops.lazy import F, torch
 from workbench.ops.sensitive import sensitive
 from workbench.ops.windows import Window, torch_pads
@@ -120,7 +120,7 @@ def global_lp_pool(call, x):
     return torch.linalg.vector_norm(x, call.attr("p", 2), _spatial_axes(x), keepdim=True)
 
 
-@operator("MaxUnpool", category="pooling", host_inputs=(2,))
+@sensitive("MaxUnpool", category="pooling", host_inputs=(2,))
 def max_unpool(call, x, indices, output_shape=None):
     """Indices count in the flattened result of the shape that the attributes imply, then moved into `output_shape`."""
     rank = x.dim() - 2

@@ -5,9 +5,12 @@ from __future__ import annotations
 from workbench.ops.contract import Call, operator, per_output
 from workbench.ops.convolution import conv_flops, integer_convolution
 from workbench.ops.dtypes import DataType, torch_dtype
-from workbench.ops.layouts import QUANTIZE
+from workbench.ops.layouts import AGNOSTIC_WITH_SCALARS
 from workbench.ops.lazy import torch
 from workbench.ops.matmul import less_zero_points, matmul_flops
+from workbench.ops.products import QLINEAR_MATMUL
+from workbench.ops.remapped import QUANTIZE
+from workbench.ops.sensitive import sensitive
 
 
 def _spread(call: Call, parameter: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
@@ -65,7 +68,7 @@ def dequantize_linear(call, x, scale, zero=None):
     return (x.to(scale.dtype) * _spread(call, scale, x)).to(torch_dtype(wanted) if wanted else scale.dtype)
 
 
-@operator("DynamicQuantizeLinear", category="quantization", flops=per_output(4))
+@operator("DynamicQuantizeLinear", category="quantization", layout=AGNOSTIC_WITH_SCALARS, flops=per_output(4))
 def dynamic_quantize_linear(call, x):
     low, high = x.amin().clamp(max=0), x.amax().clamp(min=0)
     scale = (high - low) / 255
@@ -74,7 +77,7 @@ def dynamic_quantize_linear(call, x):
     return saturated((x / scale).round() + zero, torch.uint8), scale, zero.to(torch.uint8)
 
 
-@operator("QLinearMatMul", category="quantization", flops=matmul_flops)
+@operator("QLinearMatMul", category="quantization", layout=QLINEAR_MATMUL, flops=matmul_flops)
 def qlinear_matmul(call, a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero):
     product = less_zero_points(a, b, a_zero, b_zero).to(torch.float32)
     row_scale = a_scale.unsqueeze(-1) if a_scale.dim() == 1 and a.dim() > 1 else a_scale
@@ -85,7 +88,7 @@ def _qlinear_conv_flops(node, inputs, outputs):
     return conv_flops(node, [inputs[0], inputs[3], inputs[8] if len(inputs) > 8 else None], outputs)
 
 
-@operator("QLinearConv", category="quantization", flops=_qlinear_conv_flops)
+@sensitive("QLinearConv", category="quantization", flops=_qlinear_conv_flops)
 def qlinear_conv(call, x, x_scale, x_zero, weight, weight_scale, weight_zero, y_scale, y_zero, bias=None):
     total = integer_convolution(call, x, weight, x_zero, weight_zero)
     view = (-1, *(1,) * (x.dim() - 2))

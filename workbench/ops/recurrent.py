@@ -7,6 +7,7 @@ from typing import Any
 
 from workbench.ops.contract import Call, Figure, operator
 from workbench.ops.dtypes import CannotRun
+from workbench.ops.layouts import BARRIER
 from workbench.ops.lazy import F, torch
 
 Cell = Callable[..., Any]  # (input of one time, states) -> the next states, the output first
@@ -140,7 +141,7 @@ def _from_torch(y: torch.Tensor, directions: int) -> torch.Tensor:
     return y.unflatten(2, (directions, -1)).transpose(1, 2)
 
 
-@operator("LSTM", category="recurrent", flops=_recurrent_flops(4))
+@operator("LSTM", category="recurrent", layout=BARRIER, flops=_recurrent_flops(4))
 def lstm(call, x, w, r, b=None, lengths=None, h=None, c=None, peepholes=None):
     x = x.transpose(0, 1) if _batch_first(call) else x
     directions, hidden = r.shape[0], r.shape[2]
@@ -169,7 +170,7 @@ def lstm(call, x, w, r, b=None, lengths=None, h=None, c=None, peepholes=None):
     return _finish(call, y, states)
 
 
-@operator("GRU", category="recurrent", flops=_recurrent_flops(3))
+@operator("GRU", category="recurrent", layout=BARRIER, flops=_recurrent_flops(3))
 def gru(call, x, w, r, b=None, lengths=None, h=None):
     x = x.transpose(0, 1) if _batch_first(call) else x
     directions, hidden = r.shape[0], r.shape[2]
@@ -202,7 +203,7 @@ def gru(call, x, w, r, b=None, lengths=None, h=None):
     return _finish(call, y, states)
 
 
-@operator("RNN", category="recurrent", flops=_recurrent_flops(1))
+@operator("RNN", category="recurrent", layout=BARRIER, flops=_recurrent_flops(1))
 def rnn(call, x, w, r, b=None, lengths=None, h=None):
     x = x.transpose(0, 1) if _batch_first(call) else x
     directions, hidden = r.shape[0], r.shape[2]

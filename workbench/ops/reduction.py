@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 
 from workbench.ops.contract import Call, operator, per_input
-from workbench.ops.layouts import ARG, REDUCE
 from workbench.ops.lazy import torch
+from workbench.ops.remapped import ARG, REDUCE, RUNNING, TOP_K
 
 
 def _reduction(op: str, flops: int = 1):
@@ -123,14 +123,14 @@ def _running(op: str, accumulate: Callable[..., torch.Tensor], neutral: int):
             total = torch.cat([first, total.narrow(axis, 0, total.shape[axis] - 1)], axis)
         return total.flip(axis) if backwards else total
 
-    operator(op, category="reduction", flops=per_input(1), host_inputs=(1,))(run)
+    operator(op, category="reduction", layout=RUNNING, flops=per_input(1), host_inputs=(1,))(run)
 
 
 _running("CumSum", lambda x, axis: x.cumsum(axis, dtype=x.dtype), 0)
 _running("CumProd", lambda x, axis: x.cumprod(axis, dtype=x.dtype), 1)
 
 
-@operator("TopK", category="reduction", flops=per_input(1), host_inputs=(1,))
+@operator("TopK", category="reduction", layout=TOP_K, flops=per_input(1), host_inputs=(1,))
 def top_k(call, x, count):
     """Sorted; of equal elements the one of the lower index first, which torch.topk does not promise."""
     axis = call.attr("axis", -1)

@@ -1,4 +1,4 @@
-"""Reshape on permuted operands: it passes where its dims factor.
+"""Reshape and Flatten on permuted operands: they pass where the dims factor.
 
 The axes of operand and result fall into groups of equal product: an axis kept,
 one split into several, several merged into one. A permutation that keeps each
@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from workbench.ir import Constant, Graph, Node, constant
-from workbench.ir.permutation import Permutation, is_identity, permuted
-from workbench.ops.layouts import CannotCarry, Carried, Layout
+from workbench.ir.permutation import Permutation, moves_data, permuted
+from workbench.ops.layouts import NONE, CannotCarry, Carried, Layout, check_rank, or_none
 
 Dims = Sequence[int | str]
 
@@ -78,6 +78,7 @@ class _Product:
 
 
 def _carry_reshape(graph: Graph, node: Node, perm: Permutation) -> Carried:
+    check_rank(graph, node, perm)
     operand = _known(graph, node, node.inputs[0])
     result = _known(graph, node, node.outputs[0], operand)
     groups = axis_groups(operand, result)
@@ -92,7 +93,7 @@ def _carry_reshape(graph: Graph, node: Node, perm: Permutation) -> Carried:
     out = tuple(axis for group in order for axis in group.result)
     shape = _shape(node, permuted(operand, perm), permuted(result, out))
     attributes = {key: value for key, value in node.attributes.items() if key != "allowzero"}
-    return Carried((0,), (None if is_identity(out) else out,), attributes, {1: shape})
+    return Carried((0,), (or_none(out),), attributes, {1: shape})
 
 
 def _first_place(group: AxisGroup, place: dict[int, int], perm: Permutation) -> tuple[int, int]:
@@ -141,4 +142,18 @@ def _shape(node: Node, operand: Dims, result: Dims) -> Constant:
     return constant(np.array(numbers, np.int64))
 
 
-RESHAPE = Layout("reshape-like", _carry_reshape)
+def _carry_flatten(graph: Graph, node: Node, perm: Permutation) -> Carried:
+    """It stays where it flattens the same axes in the same order; else it is the Reshape that it stands for."""
+    check_rank(graph, node, perm)
+    shape = graph.shape(node.inputs[0]) or ()
+    axis = node.attr("axis", 1)
+    split = axis + len(shape) if axis < 0 else axis
+    crosses = any(shape[own] != 1 and (own < split) != (place < split) for place, own in enumerate(perm))
+    if not crosses and not moves_data(perm, shape):
+        return Carried((0,), (None,), {**node.attributes, "axis": split})
+    reshaped = _carry_reshape(graph, node, perm)
+    return replace(reshaped, attributes={}, op_type="Reshape")
+
+
+RESHAPE = Layout("reshape-like", _carry_reshape, NONE)
+FLATTEN = Layout("reshape-like", _carry_flatten, NONE)

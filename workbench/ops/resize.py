@@ -6,8 +6,10 @@ import math
 from dataclasses import dataclass
 
 from workbench.ops.contract import Call, operator, per_output
-from workbench.ops.layouts import RESIZE
+from workbench.ops.images import RESIZE
+from workbench.ops.layouts import BARRIER
 from workbench.ops.lazy import F, torch
+from workbench.ops.sensitive import sensitive
 
 
 @dataclass(frozen=True)
@@ -158,13 +160,13 @@ def _cubic(distance: torch.Tensor, a: float) -> torch.Tensor:
     return torch.where(d <= 1, near, torch.where(d < 2, far, torch.zeros(())))
 
 
-@operator("GridSample", category="movement", flops=per_output(8))
+@sensitive("GridSample", category="movement", flops=per_output(8), ranks=(4, 5))
 def grid_sample(call, x, grid):
     mode = {"linear": "bilinear", "cubic": "bicubic"}.get(call.attr("mode", "linear"), "nearest")
     padding = call.attr("padding_mode", "zeros")
     return F.grid_sample(x, grid, mode, padding, bool(call.attr("align_corners", 0)))
 
 
-@operator("AffineGrid", category="movement", flops=per_output(4), host_inputs=(1,))
+@operator("AffineGrid", category="movement", layout=BARRIER, flops=per_output(4), host_inputs=(1,))
 def affine_grid(call, theta, size):
     return F.affine_grid(theta, size.tolist(), bool(call.attr("align_corners", 0)))

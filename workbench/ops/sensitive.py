@@ -7,14 +7,16 @@ which torch computes and gives its result; permuted back it is contiguous again.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench.ir import Node, TensorType
 from workbench.ir.permutation import Permutation, channels_first, channels_last, inverse
-from workbench.ops.channels_last import LAYOUT_NAMES, channels_last_op, weight_permutation
+from workbench.ops.channels_last import IMAGES, LAYOUT_NAMES, WITH_SECOND, channels_last_op, weight_permutation
 from workbench.ops.contract import Call, Figure, Types, operator
-from workbench.ops.layouts import SENSITIVE
+from workbench.ops.images import sensitive_layout
+from workbench.ops.layouts import BARRIER
 
 CONV_WEIGHTS = (None, "OHWI", "HWIO", "HWOI")
 
@@ -31,29 +33,37 @@ def sensitive(
     """Enter the decorated channels-first function as `op` and as `workbench.<op>_NHWC`, one form a rank."""
 
     def enter(run: Callable[..., Any]) -> Callable[..., Any]:
-        operator(op, category=category, layout=SENSITIVE, flops=flops, host_inputs=host_inputs)(run)
-        for rank in ranks:
-            for order in weights:
-                domain, op_type = channels_last_op(op.removeprefix("workbench."), rank, order)
-                weight_perm = None if order is None else inverse(weight_permutation(order, rank))
-                operator(
-                    f"{domain}.{op_type}",
-                    category=category,
-                    flops=None if flops is None else _channels_last_figure(flops, rank, weight_perm),
-                    host_inputs=host_inputs,
-                )(_channels_last_run(run, rank, weight_perm))
+        operator(op, category=category, layout=sensitive_layout(tuple(ranks)), flops=flops, host_inputs=host_inputs)(
+            run
+        )
+        name = op.removeprefix("workbench.")
+        forms = (name, WITH_SECOND[name]) if name in WITH_SECOND else (name,)
+        for form, rank, order in itertools.product(forms, ranks, weights):
+            domain, op_type = channels_last_op(form, rank, order)
+            weight_perm = None if order is None else inverse(weight_permutation(order, rank))
+            operator(
+                f"{domain}.{op_type}",
+                category=category,
+                layout=BARRIER,
+                flops=None if flops is None else _channels_last_figure(flops, rank, weight_perm),
+                host_inputs=host_inputs,
+            )(_channels_last_run(run, rank, weight_perm, IMAGES.get(name, (0,))))
         return run
 
     return enter
 
 
-def _channels_last_run(run: Callable[..., Any], rank: int, weight_perm: Permutation | None) -> Callable[..., Any]:
+def _channels_last_run(
+    run: Callable[..., Any], rank: int, weight_perm: Permutation | None, images: tuple[int, ...]
+) -> Callable[..., Any]:
     to_first, to_last = channels_first(rank), channels_last(rank)
+    moved = dict.fromkeys(images, to_first) | ({} if weight_perm is None else {1: weight_perm})
 
-    def native(call: Call, x: Any, *rest: Any) -> Any:
-        if weight_perm is not None:
-            rest = (rest[0].permute(weight_perm), *rest[1:])
-        return run(call, x.permute(to_first), *rest).permute(to_last).contiguous()
+    def native(call: Call, *operands: Any) -> Any:
+        results = run(call, *(x.permute(moved[i]) if i in moved else x for i, x in enumerate(operands)))
+        if isinstance(results, tuple):
+            return tuple(result.permute(to_last).contiguous() for result in results)
+        return results.permute(to_last).contiguous()
 
     return native
 

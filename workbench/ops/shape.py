@@ -7,21 +7,23 @@ from typing import Any
 
 from workbench.ops.contract import Call, operator, per_output
 from workbench.ops.dtypes import DataType, constant_tensor, torch_dtype
+from workbench.ops.layouts import BARRIER, SIZE
 from workbench.ops.lazy import torch
+from workbench.ops.remapped import EYE, SHAPE
 
 
-@operator("Shape", category="shape")
+@operator("Shape", category="shape", layout=SHAPE)
 def shape(call, x):
     dims = slice(call.attr("start", 0), call.attr("end"))
     return torch.tensor(x.shape[dims], dtype=torch.int64, device=call.device)
 
 
-@operator("Size", category="shape")
+@operator("Size", category="shape", layout=SIZE)
 def size(call, x):
     return torch.tensor(x.numel(), dtype=torch.int64, device=call.device)
 
 
-@operator("Constant", category="shape")
+@operator("Constant", category="shape", layout=BARRIER)
 def constant(call):
     """Only where the value refers to a function's attribute: loading makes constants of all others."""
     kinds: dict[str, Any] = {
@@ -37,7 +39,7 @@ def constant(call):
     return value.to(call.device)
 
 
-@operator("ConstantOfShape", category="shape", host_inputs=(0,))
+@operator("ConstantOfShape", category="shape", layout=BARRIER, host_inputs=(0,))
 def constant_of_shape(call, dims):
     value = call.attr("value")
     if value is None:
@@ -46,7 +48,7 @@ def constant_of_shape(call, dims):
     return torch.full(dims.tolist(), filling.item(), dtype=filling.dtype, device=call.device)
 
 
-@operator("Range", category="shape", host_inputs=(0, 1, 2))
+@operator("Range", category="shape", layout=BARRIER, host_inputs=(0, 1, 2))
 def range_(call, start, limit, delta):
     first, step = start.item(), delta.item()
     count = max(math.ceil((limit.item() - first) / step), 0)
@@ -54,7 +56,7 @@ def range_(call, start, limit, delta):
     return (steps * step + first).to(start.dtype)
 
 
-@operator("EyeLike", category="shape")
+@operator("EyeLike", category="shape", layout=EYE)
 def eye_like(call, x):
     dtype = x.dtype if call.attr("dtype") is None else torch_dtype(call.attr("dtype"))
     rows, columns = (torch.arange(n, device=x.device) for n in x.shape)
@@ -85,27 +87,27 @@ def _dtype_like(call: Call, x: torch.Tensor) -> torch.dtype:
     return x.dtype if call.attr("dtype") is None else torch_dtype(call.attr("dtype"))
 
 
-@operator("RandomNormal", category="other", flops=per_output(1))
+@operator("RandomNormal", category="other", layout=BARRIER, flops=per_output(1))
 def random_normal(call):
     return _normal(call, call.attr("shape"), torch_dtype(call.attr("dtype", DataType.FLOAT)))
 
 
-@operator("RandomNormalLike", category="other", flops=per_output(1))
+@operator("RandomNormalLike", category="other", layout=BARRIER, flops=per_output(1))
 def random_normal_like(call, x):
     return _normal(call, x.shape, _dtype_like(call, x))
 
 
-@operator("RandomUniform", category="other", flops=per_output(1))
+@operator("RandomUniform", category="other", layout=BARRIER, flops=per_output(1))
 def random_uniform(call):
     return _uniform(call, call.attr("shape"), torch_dtype(call.attr("dtype", DataType.FLOAT)))
 
 
-@operator("RandomUniformLike", category="other", flops=per_output(1))
+@operator("RandomUniformLike", category="other", layout=BARRIER, flops=per_output(1))
 def random_uniform_like(call, x):
     return _uniform(call, x.shape, _dtype_like(call, x))
 
 
-@operator("Bernoulli", category="other", flops=per_output(1))
+@operator("Bernoulli", category="other", layout=BARRIER, flops=per_output(1))
 def bernoulli(call, x):
     drawn = torch.rand(x.shape, generator=_generator(call), device=x.device) < x
     return drawn.to(_dtype_like(call, x))
