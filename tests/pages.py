@@ -7,8 +7,10 @@ from pathlib import Path
 from streamlit.testing.v1 import AppTest
 
 import passes as library
+from workbench.cli import verdict_word
 from workbench.loading import load_model
 from workbench.loading.samples import samples
+from workbench.rewrite import History
 from workbench.ui import session
 from workbench.ui.session import Opened
 from workbench.verification import Verifier
@@ -46,12 +48,17 @@ def fine(at: AppTest) -> AppTest:
 
 
 def steps(at: AppTest) -> list[dict]:
-    """The table of steps, a dict a row."""
+    """The first table of the page, a dict a row: on Optimize the steps that changed something."""
     return at.dataframe[0].value.to_dict("records")
 
 
+def history(at: AppTest) -> History:
+    """The history of the model that is open."""
+    return at.session_state["opened"].history
+
+
 def verdicts(at: AppTest) -> set[str]:
-    return {row["verdict"] for row in steps(at)[1:]}
+    return {verdict_word(step.verdict.ok) for step in history(at).steps[1:]}
 
 
 def words(at: AppTest) -> str:

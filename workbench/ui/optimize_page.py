@@ -13,7 +13,7 @@ from workbench.ui.moments import moment_of
 from workbench.ui.panes import GRAPH, TIMES, show_graphs, show_rewrites, show_texts, show_times, views_of
 from workbench.ui.parts import command_of, header, legend, opened_here, plain, show_error
 from workbench.ui.session import Opened, Spec, history_of, worker
-from workbench.ui.steps import choose_moment, choose_node, choose_step, go_to, step_table
+from workbench.ui.steps import choose_moment, choose_node, choose_step, go_to, shown_steps, step_table, table_height
 from workbench.ui.work import Report, forget_cancel, run_with_progress, was_cancelled
 
 # Pixels of height: a caption, an alert of three lines, and what a pane needs at the least.
@@ -120,7 +120,8 @@ def _views(opened: Opened, history: History, target: Profile, taken: int) -> Non
         legend(target)
     if about:
         st.caption(plain(f"Rewrite {rewrites:,}: {step.rewrites[rewrites - 1].sentence}"))
-    height = max(496 - 24 * min(len(history), 7) - (20 if about else 0) - taken, _LEAST)
+    table = table_height(len(shown_steps(history, index)))
+    height = max(530 - table - (20 if about else 0) - taken, _LEAST)
     if view == GRAPH:
         with boxes:
             classes = _classes_wanted(step)

@@ -34,28 +34,42 @@ _COLUMNS = {
 
 
 def step_table(opened: Opened, history: History) -> None:
-    """Every step with its counts and verdict; a click chooses one, of a new list the last that changed something."""
+    """The steps with their counts and verdicts; a click chooses one, of a new list the last that changed something.
+
+    One that changed nothing has no row, unless it is chosen or is not equal; below, all can be chosen.
+    """
     if st.session_state.get("steps_of") != (opened.number, opened.spec) or st.session_state.get(STEP) is None:
         st.session_state["steps_of"] = (opened.number, opened.spec)
         st.session_state[STEP] = max(i for i, step in enumerate(history.steps) if step.changed or not i)
-    rows = [_row(index, step, index == st.session_state[STEP]) for index, step in enumerate(history.steps)]
+    shown = shown_steps(history, st.session_state[STEP])
     key = f"steps_{opened.number}"
     st.dataframe(
-        rows,
+        [_row(index, history[index], index == st.session_state[STEP]) for index in shown],
         hide_index=True,
         row_height=_ROW,
-        height=_ROW * min(len(rows), _MOST_ROWS) + _HEAD,
+        height=table_height(len(shown)),
         column_config=_COLUMNS,
         key=key,
-        on_select=lambda: _clicked(key),
+        on_select=lambda: _clicked(key, shown),
         selection_mode="single-cell",
     )
 
 
-def _clicked(key: str) -> None:
+def shown_steps(history: History, chosen: int) -> list[int]:
+    """Numbers of the steps that have a row."""
+    told = {0, chosen, *(i for i, step in enumerate(history.steps) if step.changed or step is history.failed)}
+    return sorted(told)
+
+
+def table_height(rows: int) -> int:
+    """Pixels of a table of so many rows; a longer one scrolls."""
+    return _ROW * min(rows, _MOST_ROWS) + _HEAD
+
+
+def _clicked(key: str, shown: Sequence[int]) -> None:
     cells = st.session_state[key]["selection"]["cells"]
     if cells:
-        st.session_state[STEP] = cells[0][0]
+        st.session_state[STEP] = shown[cells[0][0]]
 
 
 def _row(index: int, step: Step, chosen: bool) -> dict[str, Any]:
