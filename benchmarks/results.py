@@ -72,8 +72,8 @@ RESNET_101 = """## ResNet-101 by every strategy
 
 OneFlow's table (V100, mixed precision, its automatic NHWC): batch 16, 14 s against 13 s; 32, 24 against 22; 64, 44
 against 38. **It has not been run here, for want of a GPU**: `python benchmarks/resnet101.py --device cuda` makes it,
-NCHW against each strategy by turns, batch 16, 32 and 64, mixed precision. Below, the same command on this machine's CPU,
-float32, batch 1, random weights.
+NCHW against each strategy by turns, batch 16, 32 and 64, mixed precision. Below, the same command on this machine's
+CPU, float32, batch 1, random weights.
 
 """
 

@@ -74,3 +74,8 @@ def test_the_library_gives_the_histories():
     assert found["greedy"].history.report()["layout"]["strategy"] == "greedy"
     assert found["greedy"].verdict is None
     assert graph.find("Conv_NHWC") is None
+
+
+def test_a_device_that_is_not_here(refused):
+    said = refused("layouts", NPU, "--no-verify", "--measure", "--device", "cuda")
+    assert "Device 'cuda' can not be used" in said and said.count("\n") <= 1

@@ -121,7 +121,8 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--target", default="cuda", metavar="NAME", help="target profile (default: cuda)")
     _input_arguments(command)
     command.add_argument("--no-verify", action="store_true", help="do not compare with the original")
-    command.add_argument("--measure", action="store_true", help="measure the latency of each result on the CPU too")
+    command.add_argument("--measure", action="store_true", help="measure the latency of each result too")
+    command.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where to measure (default: cpu)")
     command.add_argument("--json", action="store_true", help="print JSON")
 
     command = _command(commands, "verify", "compare two models on the same inputs", _verify)
@@ -294,6 +295,7 @@ def _layouts(chosen: argparse.Namespace) -> int:
         given=_dims(chosen.dims),
         verify=not chosen.no_verify,
         measure=chosen.measure,
+        device=chosen.device,
         as_json=chosen.json,
     )
     graph = _load(chosen)

@@ -107,6 +107,7 @@ class LayoutsRequest:
     given: Collection[str]
     verify: bool
     measure: bool
+    device: str
     as_json: bool
 
 
@@ -119,7 +120,9 @@ def layouts_command(graph: Graph, request: LayoutsRequest) -> int:
         rows = {name: laid_out.row() for name, laid_out in found.items()}
         if request.measure:
             graphs = {name: laid_out.history.graph for name, laid_out in found.items()}
-            measured = measure_models(graphs, inputs=verifier.inputs, reference=verifier.reference)
+            measured = measure_models(
+                graphs, inputs=verifier.inputs, reference=verifier.reference, device=request.device
+            )
             for name, variant in measured["variants"].items():
                 rows[name].update(median_ms=variant["median_ms"], ratio=variant["ratio"])
     if request.as_json:
