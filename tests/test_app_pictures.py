@@ -81,6 +81,14 @@ def test_the_page_shows_the_classes_of_a_step_by_class_and_elsewhere_when_asked(
     assert "heavily layout-sensitive" in boxes(at)
 
 
+def test_a_new_list_is_shown_with_all_its_rewrites_done():
+    at = through_optimize("resnet50_narrow", ("strategy", "record-then-insert"))
+    at.slider[0].set_value(1).run()
+    at.radio(key="strategy").set_value("optimal").run()
+    assert not at.exception
+    assert at.slider[0].value == at.slider[0].max > 1
+
+
 def test_the_classes_are_those_of_the_steps_options():
     at = through_optimize("resnet50_narrow", ("strategy", "convert-layout"))
     assert "MaxPool  n3\nlightly" in boxes(at)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -20,11 +21,17 @@ from workbench.layout.profile import (
     profiles,
     save_profile,
 )
+from workbench.ops.blocked import BLOCKED_LAYOUTS, block_of
+from workbench.ops.blocking import may_be_blocked
 from workbench.ui.parts import plain, show_error
 
 _CHOSEN = "target"  # the chosen profile's name, in the session
 _NEXT = "next_target"  # a name that is to be chosen when the page runs again
-_ORDERS = {"NCHW": "NCHW, channels first", "NHWC": "NHWC, channels last"}
+_ORDERS = {
+    "NCHW": "NCHW, channels first",
+    "NHWC": "NHWC, channels last",
+    **{layout: f"{layout}, blocks of {block_of(layout)} channels" for layout in BLOCKED_LAYOUTS},
+}
 
 
 def choose_profile(place: Any, edit: Any, words: Callable[[Profile], str]) -> Profile:
@@ -67,7 +74,7 @@ def _editor(chosen: str) -> None:
             if name != start and name in (*found, *faults) and name not in built_in_names():
                 raise ProfileError(f"there is a profile '{name}'; start from it to change it, or give another name")
             if twice:
-                raise ProfileError(f"'{min(twice)}' stands in both lists of operators; take it out of one")
+                raise ProfileError(f"'{min(twice)}' stands in two lists of operators; take it out of one")
             save_profile(profile)
         if deleted:
             delete_profile(start)
@@ -84,7 +91,7 @@ def _origin(name: str) -> str:
 
 
 def _fields(start: Profile, name: str) -> tuple[Profile, set[str]]:
-    """The form's fields, filled with `start`; what they say now, and the operators that are in both lists."""
+    """The form's fields, filled with `start`; what they say now, and the operators that are in two lists."""
     key = f"profile_{{}}_{start.name}".format
     title = st.text_input("Title", start.title, key=key("title"))
     left, right = st.columns(2)
@@ -98,10 +105,12 @@ def _fields(start: Profile, name: str) -> tuple[Profile, set[str]]:
     )
     weights = right.selectbox("Weights of convolutions", WEIGHTS, WEIGHTS.index(start.weights), key=key("weights"))
     lists = {}
-    for order in reversed(LAYOUTS):
+    for order in ("NHWC", "NCHW", *BLOCKED_LAYOUTS):
+        able = [op for op in demandable_operators() if order not in BLOCKED_LAYOUTS or may_be_blocked(op)]
         before = [op for op, wanted in start.demands.items() if wanted == order]
         lists[order] = st.multiselect(
-            f"Operators that demand {order}", demandable_operators(), before, key=key(order), select_all=False
+            f"Operators that demand {order}", able, before, key=key(order), select_all=False
         )
     demands = {op: order for order, chosen in lists.items() for op in chosen}
-    return Profile(name, title.strip(), layout, weights, demands), set.intersection(*map(set, lists.values()))
+    stated = Counter(op for chosen in lists.values() for op in chosen)
+    return Profile(name, title.strip(), layout, weights, demands), {op for op, count in stated.items() if count > 1}

@@ -14,6 +14,7 @@ from workbench.ui.session import Opened
 from workbench.view.picture import SMALL
 
 STEP = "step"  # the chosen step's number, in the session
+_MOMENT = "moment_"  # of the keys of sliders
 _ROW, _HEAD, _MOST_ROWS = 24, 34, 7  # pixels; a longer table scrolls
 
 _COLUMNS = {
@@ -41,6 +42,8 @@ def step_table(opened: Opened, history: History) -> None:
     if st.session_state.get("steps_of") != (opened.number, opened.spec) or st.session_state.get(STEP) is None:
         st.session_state["steps_of"] = (opened.number, opened.spec)
         st.session_state[STEP] = max(i for i, step in enumerate(history.steps) if step.changed or not i)
+        for key in [key for key in st.session_state if str(key).startswith(_MOMENT)]:
+            del st.session_state[key]  # a new list is shown with all its rewrites done
     shown = shown_steps(history, st.session_state[STEP])
     key = f"steps_{opened.number}"
     st.dataframe(
@@ -103,7 +106,7 @@ def choose_moment(opened: Opened, index: int, total: int) -> int:
 
 
 def _moment_key(opened: Opened, index: int) -> str:
-    return f"moment_{opened.number}_{index}"
+    return f"{_MOMENT}{opened.number}_{index}"
 
 
 def go_to(opened: Opened, index: int, rewrites: int) -> None:
