@@ -14,7 +14,7 @@ run: $(VENV)/.installed
 	$(BIN)/streamlit run app.py --server.port $(PORT)
 
 test: $(VENV)/.installed-dev check
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
