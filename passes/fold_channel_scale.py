@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.ir import Constant, DataType, Edit, Graph, Node, constant, constant_shape
+from workbench.ir import Constant, Edit, Graph, Node, constant, constant_shape
 from workbench.rewrite import Example, Found, NoMatch, Pass, Refusal, Rule
 
 SCALE, SHIFT = 1, 2  # operands of BatchNormalization
@@ -28,10 +28,10 @@ def _normalization_before(graph: Graph, node: Node) -> tuple[Node, Constant]:
 
 def _by_channel(graph: Graph, node: Node, factor: Constant, norm: Node) -> np.ndarray:
     """A number a channel, in double precision."""
-    rank, shape = graph.rank_of(node.outputs[0]), constant_shape(factor)
+    rank, shape = graph.rank_of(norm.outputs[0]), constant_shape(factor)
     channels = constant_shape(graph.constants[norm.inputs[SCALE]])[0]
     full = (1,) * ((rank or 0) - len(shape)) + shape
-    if rank is None or rank < 2 or len(full) != rank or full not in (_channel_shape(rank, n) for n in (1, channels)):
+    if rank is None or rank < 2 or full not in (_channel_shape(rank, n) for n in (1, channels)):
         raise NoMatch(f"the constant of {node} is not one number a channel: its shape is {list(shape)}")
     return np.broadcast_to(factor.numpy().astype(np.float64).reshape(-1), (channels,))
 
@@ -56,8 +56,8 @@ def _folded(
     with np.errstate(over="ignore", invalid="ignore"):
         new = change(old[0].numpy().astype(np.float64), old[1].numpy().astype(np.float64), numbers)
         stored = [array.astype(tensor.dtype.numpy()) for array, tensor in zip(new, old, strict=True)]
-    if old[0].dtype == DataType.FLOAT16 and not all(np.isfinite(array).all() for array in stored):
-        raise NoMatch(f"the numbers of {norm} and {node} together exceed what float16 holds")
+    if not all(np.isfinite(array).all() for array in stored):
+        raise NoMatch(f"the numbers of {norm} and {node} together exceed what {old[0].dtype.name.lower()} holds")
     names = [graph.fresh(f"{norm.inputs[SCALE]}_scaled")]
     names.append(graph.fresh(f"{norm.inputs[SHIFT]}_shifted", names))
     inputs = (norm.inputs[0], *names, *norm.inputs[SHIFT + 1 :])
@@ -90,7 +90,7 @@ class FoldChannelScale(Pass):
     the normalization's own. A convolution in front can then take the normalization whole.
 
     Must not act in training mode, on numbers that are computed while the model runs, where anything
-    else reads the normalization's result, nor where float16 does not hold a folded number.
+    else reads the normalization's result, nor where its element type does not hold a folded number.
 
     Source: exports of Caffe models, whose BatchNorm layer is followed by a Scale layer.
     """

@@ -10,7 +10,7 @@ from workbench.layout.classes import class_of
 from workbench.layout.convert import convert, pending
 from workbench.layout.infer import infer_layouts
 from workbench.layout.npu_strategy import reshapes, wanted
-from workbench.layout.profile import WEIGHTS, Profile, check_profile
+from workbench.layout.profile import WEIGHTS, Profile, ProfileError, check_profile
 from workbench.layout.tidy import tidy_transposes
 from workbench.ops import CannotCarry
 from workbench.rewrite import Example, Found, Pass, option
@@ -110,6 +110,10 @@ class LayoutConvertLayout(Pass):
         words = [word.partition("=") for word in self.operators.split()]
         if not words:
             return replace(target, weights=weights)
+        named = [operator for operator, _, _ in words]
+        twice = next((operator for operator in named if named.count(operator) > 1), None)
+        if twice is not None:
+            raise ProfileError(f"option {self.name}.operators names {twice} twice; give each operator one layout")
         demands = {operator: layout or target.layout for operator, _, layout in words}
         only = set(demands.values())
         layout = only.pop() if len(only) == 1 else target.layout  # what is not named follows what is

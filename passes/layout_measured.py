@@ -169,10 +169,15 @@ def _converted(graph: Graph, node: Node, way: Way | None, ledger: _Ledger, targe
         return None
     case = PAYS if gained > 0 else FOLLOWS
     sentence = (
-        f"{case}: {node} takes {_us(own)} as written and {_us(other)} in {layout}, its transposes {_us(paid)}; "
+        f"{case}: {node} takes {_us(own)} as written and {_us(other)} in {layout}, its transposes {_less(paid)}; "
         f"{_us(gained)} gained; {conversion.said()}"
     )
     return Found(conversion.edit, sentence, (node.name,), case)
+
+
+def _less(paid: int) -> str:
+    """The transposes that come less those that go: more may go than come."""
+    return _us(paid) if paid >= 0 else f"{_us(-paid)} less than before"
 
 
 def _us(nanoseconds: int) -> str:

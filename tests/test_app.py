@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 import passes as library
 from tests.conftest import CORPUS
-from tests.making import HOSTILE, hostile_model
+from tests.making import HOSTILE, hostile_model, model, node, saved, value
 from tests.pages import (
     LIMIT_S,
     STRATEGIES,
@@ -61,6 +61,21 @@ def test_a_hostile_name_is_text(tmp_path):
         assert "<img" not in shown.replace("\\<img", ""), "every < is escaped for Markdown"
         html = "".join(element.proto.body for element in at.main if element.type == "html")
         assert "<img" not in html
+
+
+def test_a_long_name_leaves_room_for_the_page(tmp_path):
+    long = "n" * 10_000
+    relu = node("Relu", long, "y")
+    made = model([relu], inputs=[value(long, [1, 4])], outputs=[value("y", [1, 4])])
+    opened = opened_file(Path(saved(tmp_path, made)))
+    at = fine(page("optimize", opened).run())
+    assert max(len(markdown.value) for markdown in at.markdown) < 1000
+
+
+def test_a_strategy_that_proves_that_nothing_is_to_be_done_says_so():
+    at = through_optimize("npu_reshape_add", ("strategy", "optimal"), ("target", "nchw"))
+    assert not history(at).layout_step.changed
+    assert history(at).layout_step.proof.split(",")[0] in words(at).replace("\\", "")
 
 
 # ---- Open ------------------------------------------------------------------------------

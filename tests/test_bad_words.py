@@ -73,12 +73,12 @@ def test_a_huge_dim(run, refused, unverified, symbolic):
         (["optimize", "MODEL", "-o", "OUT", "--preset", "none", "--passes", "dead_nodes"], "not allowed with"),
         (
             ["optimize", "MODEL", "-o", "OUT", "--target", "nope"],
-            "no target profile 'nope'; there are: cpu, cuda, nchw, npu",
+            "no target profile 'nope'; there are: blocked, cpu, cuda, nchw, npu",
         ),
         (["optimize", "MODEL", "-o", "OUT", "--target", "../profiles/npu"], "no target profile"),
         (
             ["optimize", "MODEL", "-o", "OUT", "--layout", "nope"],
-            "no layout strategy 'nope'; there are: convert-layout, greedy",
+            "no layout strategy 'nope'; there are: blocked, convert-layout, greedy",
         ),
         (["optimize", "MODEL", "-o", "OUT", "--option", "nope"], "pass.field=value"),
         (["optimize", "MODEL", "-o", "OUT", "--option", "nope.a=1"], "is for no pass that runs"),

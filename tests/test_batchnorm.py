@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from passes.fold_batchnorm import FoldBatchNorm, match_after_convolution
-from tests.running import outputs
+from passes.fold_channel_scale import FoldChannelScale, match_scale
+from tests.running import outputs, typed
 from workbench.ir import DataType, Edit, Graph, Node, TensorType, constant
 from workbench.layout.profile import load_profile
 from workbench.rewrite import NoMatch, run_pass
@@ -83,3 +84,21 @@ def test_weights_that_float16_would_not_hold_are_not_folded():
     graph.apply(Edit(constants={"scale": constant(np.full(3, 60000, np.float16))}))
     with pytest.raises(NoMatch, match=r"weights of Conv 'conv' times the factors of .* exceed what float16 holds"):
         match_after_convolution(graph, graph.node("norm"), FoldBatchNorm())
+
+
+@pytest.mark.parametrize(
+    ("scale", "by", "why"),
+    [
+        ("0", "float[1,1,1] by = {inf}", "exceed what float holds"),
+        ("1e30", "float[1,1,1] by = {1e10}", "exceed what float holds"),
+        ("2", "float[1,1,1,1,1] by = {3}", "is not one number a channel: its shape is \\[1, 1, 1, 1, 1\\]"),
+    ],
+)
+def test_a_scale_that_the_normalization_cannot_take_stays(scale, by, why):
+    """0 times infinity; a product that float32 does not hold; one that gives the result another axis."""
+    graph = typed(f"""g (float[1,1,2,2] x) => (y) <float[1] s = {{{scale}}}, float[1] v = {{1e38}}, {by}> {{
+        n = BatchNormalization(x, s, s, s, v)
+        y = Mul(n, by)
+    }}""")
+    with pytest.raises(NoMatch, match=why):
+        match_scale(graph, graph.node("Mul_y"), FoldChannelScale())

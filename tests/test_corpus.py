@@ -24,6 +24,7 @@ WAYS = {
     "greedy on cuda": ["--layout", "greedy", "--target", "cuda"],
     "optimal on cuda": ["--layout", "optimal", "--target", "cuda"],
     "any order on cuda": ["--layout", "optimal-any-order", "--target", "cuda"],
+    "blocked": ["--layout", "blocked", "--target", "blocked"],
     "record-then-insert on npu": ["--layout", "record-then-insert", "--target", "npu"],
 }
 PATHS = sorted(CORPUS.glob("*.onnx"))

@@ -119,3 +119,12 @@ def test_a_note_of_another_program_is_not_followed():
     other = graph.copy()
     other.metadata[f"{FED}x"] = "1,0"
     assert order_between(graph, other, "x") is None
+
+
+@pytest.mark.parametrize("note", ["hello", "", "0,0,0,9", "0,2,3", "0,-1,2,3"])
+def test_a_note_that_is_no_permutation_says_nothing(note):
+    graph = typed("g (float[1,2,4,4] x) => (float[1,4,4,2] y) { a = Transpose<perm=[0,2,3,1]>(x)  y = Relu(a) }")
+    graph.metadata[f"{FED}x"] = note
+    history = optimize(graph, ["feed_inputs"])
+    assert fed_order(graph, "x") is None
+    assert fed_order(history.graph, "x") == (0, 2, 3, 1)

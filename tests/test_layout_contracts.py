@@ -18,6 +18,7 @@ from tests.layout_kinds import CHOSEN, NEWER, ONNX_RUNTIME, REAL_MODELS
 from tests.running import outputs
 from workbench.ir.permutation import Permutation, channels_last
 from workbench.ops import CannotCarry, contracts, layout_of
+from workbench.ops.blocked import parse_blocked
 from workbench.ops.channels_last import parse_channels_last
 from workbench.run.torch_executor import TorchExecutor
 
@@ -91,8 +92,8 @@ def test_the_executor_runs_the_channels_last_form(op):
 
 
 def test_every_contract_has_the_layout_that_was_chosen():
-    """A new contract is entered here too. A channels-last form is not carried on: its plain operator is."""
-    found = {c.op: c.layout.kind for c in contracts().values() if parse_channels_last(*_domain_and_type(c.op)) is None}
+    """A new contract is entered here too. A channels-last or blocked form is not carried on: its plain operator is."""
+    found = {c.op: c.layout.kind for c in contracts().values() if not _is_form(*_domain_and_type(c.op))}
     assert found == CHOSEN
 
 
@@ -107,6 +108,10 @@ def test_an_operator_of_others_has_a_layout(operators):
 
 def test_what_onnx_runtime_moves_a_transpose_through_is_no_barrier():
     assert not [op for op in ONNX_RUNTIME.split() if CHOSEN[op] == "barrier"]
+
+
+def _is_form(domain: str, op_type: str) -> bool:
+    return parse_channels_last(domain, op_type) is not None or parse_blocked(domain, op_type) is not None
 
 
 def _domain_and_type(op: str) -> tuple[str, str]:

@@ -4,6 +4,7 @@ The counts are those of a minimum cut with another operator table, published
 tools leave more; see docs/results.md.
 """
 
+import dataclasses
 from functools import cache
 
 import numpy as np
@@ -15,7 +16,9 @@ from sample_models.variants import mixed_layouts, nhwc_dataflow, residual_chain
 from tests.conftest import CORPUS
 from tests.running import outputs, random_inputs, typed
 from workbench.api import optimize
-from workbench.ir import Graph
+from workbench.exporting import to_bytes
+from workbench.ir import Graph, from_text
+from workbench.layout.probe import GivenTimes
 from workbench.layout.profile import load_profile
 from workbench.loading import load_model
 from workbench.rewrite import Step, run_pass, with_options
@@ -152,3 +155,21 @@ def test_two_matmuls_in_a_row_share_their_layout():
     assert step.facts["certified"]
     assert (step.before.transposes, step.after.transposes) == (40, 20)
     same(before, graph)
+
+
+@pytest.mark.parametrize("weigh", ["bytes", "count", "time"])
+def test_transposes_of_bodies_are_in_the_bound(weigh, tmp_path):
+    written = from_text("""g (float[1,2,4,4] x, bool c) => (float[1,2,4,4] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
+        a = Conv(x, w)
+        y = If(c)<then_branch = t () => (t1) {
+            q = Transpose<perm=[0,2,3,1]>(a)
+            t1 = Transpose<perm=[0,3,1,2]>(q)
+        }, else_branch = e () => (e1) { e1 = Neg(a) }>
+    }""")
+    (tmp_path / "if.onnx").write_bytes(to_bytes(written))
+    graph = load_model(tmp_path / "if.onnx")  # which finds the types of the body's values too
+    times = GivenTimes({"Conv": 9, "workbench.Conv_NHWC": 1, "Transpose": 1})
+    target = dataclasses.replace(load_profile("cuda"), stopwatch=times)
+    step = run_pass(with_options(LayoutOptimal, {"weigh": weigh}), graph, target)
+    assert step.facts["certified"]
+    assert step.facts["lower_bound"] == {"bytes": 4 * 128, "count": 4, "time": 3000}[weigh]

@@ -318,3 +318,29 @@ def test_an_operand_that_only_gives_its_type_has_no_layout(strategy):
         strategy,
     )
     assert "CastLike" in [n.op for n in graph.nodes]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda cls: cls.name)
+@pytest.mark.parametrize("shape", ["2,1,0,0", "1,1,1,0", "2,1,2,0"])
+def test_an_empty_value_is_transposed_and_not_reshaped(strategy, shape):
+    """A Reshape takes a dim of 0 for "as it was", and axes of size 1 that change their place make it another."""
+    graph = typed(f"g (float[{shape}] x) => (float[a,b,c,d] y) {{ u = Relu(x)  y = Transpose<perm=[0,2,3,1]>(u) }}")
+    inputs = random_inputs(graph)
+    expected = outputs(graph, inputs)
+    timed = dataclasses.replace(load_profile("cuda"), stopwatch=GivenTimes({"Transpose": 1}))
+    run_pass(strategy(), graph, timed, check_each=True)
+    assert outputs(graph, inputs)["y"].shape == expected["y"].shape
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_an_operator_of_which_onnx_infers_nothing(strategy):
+    graph = kept_by_strategy(
+        """g (float[1,2,4,4] x) => (float[1,2,4,4] y) <float[2] c = {1, 2}, float[2,2,1,1] w = {1, 2, 3, 4}> {
+            a = GroupNormalization<num_groups=2>(x, c, c)
+            b = Relu(a)
+            y = Conv(b, w)
+        }""",
+        "cuda",
+        strategy,
+    )
+    assert graph.shape("a") in ((1, 2, 4, 4), None)

@@ -93,6 +93,16 @@ def test_a_follower_goes_back_where_it_loses():
     assert step.after.transposes == 2
 
 
+def test_transposes_that_go_are_not_said_to_take_less_than_nothing():
+    graph = typed("""g (float[1,2,8,8] x) => (float[1,2,1,1] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
+        a = Conv(x, w)
+        y = GlobalAveragePool(a)
+    }""")
+    times = TIMES | {"workbench.Conv_NHWC": 100, "GlobalAveragePool": 10, "workbench.GlobalAveragePool_NHWC": 10}
+    step = run_pass(LayoutMeasured(), graph, given(times), check_each=True)
+    assert "its transposes 60.0 us less than before; 60.0 us gained" in step.rewrites[1].sentence
+
+
 def test_a_difference_within_the_noise_is_none():
     assert told_apart(Time(100, 10), Time(105, 3)) == (100, 100)
     assert told_apart(Time(100, 1), Time(105, 3)) == (100, 105)
@@ -172,6 +182,25 @@ def test_a_file_of_times_that_is_none_is_one_sentence(own_cache, worker):
     own_cache.write_bytes(b"not a database" * 100)
     with pytest.raises(CacheError, match="delete it, or set WORKBENCH_CACHE"):
         DeviceStopwatch(worker).times(probes_of(typed(CHAIN)), "cpu")
+
+
+def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path, monkeypatch, worker):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("WORKBENCH_CACHE", str(tmp_path / "file"))
+    with pytest.raises(
+        CacheError, match=r"file for operator times cannot be made \(File exists\); set WORKBENCH_CACHE"
+    ):
+        DeviceStopwatch(worker).times(probes_of(typed(CHAIN)), "cpu")
+
+
+@pytest.mark.parametrize("number", ["NULL", "'abc'", "-5", "1e300"])
+def test_what_is_no_time_in_the_file_is_timed_anew(own_cache, worker, number):
+    probes = probes_of(typed(CHAIN))
+    DeviceStopwatch(worker).times(probes, "cpu")
+    with sqlite3.connect(own_cache) as cache:
+        cache.execute(f"UPDATE operator_times SET best_ns = {number}")
+    again = DeviceStopwatch(worker).times(probes, "cpu")
+    assert all(isinstance(time.best, int) and time.best > 0 for time in again.by_probe.values())
 
 
 def test_a_device_that_is_not_here_is_one_sentence(own_cache, worker):

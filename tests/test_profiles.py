@@ -1,6 +1,7 @@
 """Target profiles: the user's own beside the built-in ones, a layout for each operator, and files that mean nothing."""
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -102,15 +103,18 @@ BAD = {
     "a key too many": (TEXT + "\nlayuot = 3", "says 'layuot', which means nothing; it says title, layout"),
     "no title": (TEXT.replace("Written by hand", ""), "needs a title"),
     "a title of two lines": (TEXT.replace("by", "\\n"), "needs a title: one line"),
-    "another layout": (TEXT.replace("NHWC", "NHCW"), "layout must be one of NCHW, NHWC, not 'NHCW'"),
+    "too much": ("#" * 1_000_001, "is no file of at most 1,000,000 bytes"),
+    "a list of lists": (TEXT.replace('"Conv"', '["Conv"]'), "demands must be a list of operators' names"),
+    "a long key": ("k" * 1_000 + " = 1\n" + TEXT, "says 'kkk"),
+    "another layout": (TEXT.replace("NHWC", "NHCW"), "layout must be one of NCHW, NHWC, NCHW8c, NCHW16c, not 'NHCW'"),
     "other weights": (TEXT.replace('"OHWI"', "4"), "weights must be one of OIHW, OHWI, HWIO, HWOI, not '4'"),
     "demands that are a number": (TEXT.replace('["Conv", "workbench.BPA"]', "7"), "demands must be a list"),
     "another operator": (TEXT.replace('"Conv"', '"conv"'), "of 'conv', .* did you mean 'Conv'"),
-    "a number as operator": (TEXT.replace('"Conv"', "1"), "of '1', which is no operator that has one; name operators"),
+    "a number as operator": (TEXT.replace('"Conv"', "1"), "demands must be a list of operators' names"),
     "an operator without a layout": (TEXT.replace('"Conv"', '"Loop"'), "of 'Loop', which is no operator"),
     "another layout of one": (
         TEXT.replace('["Conv", "workbench.BPA"]', '{ Conv = "NCWH" }'),
-        "the layout of Conv must be one of NCHW, NHWC, not 'NCWH'",
+        "the layout of Conv must be one of NCHW, NHWC, NCHW8c, NCHW16c, not 'NCWH'",
     ),
 }
 
@@ -124,6 +128,15 @@ def test_a_bad_file_is_one_sentence_and_the_others_can_be_used(folder, refused, 
     assert tuple(found) == built_in_names()
     assert list(faults) == ["mine"] and str(file) in faults["mine"]
     assert str(file) in refused("optimize", NPU, "-o", tmp_path / "out.onnx", "--target", "mine")
+
+
+def test_a_pipe_is_no_profile(folder):
+    """Reading it would never end."""
+    folder.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(folder / "pipe.toml")
+    with pytest.raises(ProfileError, match="is no file of at most"):
+        load_profile("pipe")
+    assert "cuda" in profile_names()
 
 
 def test_a_file_of_a_built_in_name_is_not_used(folder):
@@ -221,7 +234,12 @@ def test_convert_layout_takes_layouts_by_operator_in_either_direction():
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
-    [("conv", "did you mean 'Conv'"), ("Conv=NCWH", "one of NCHW, NHWC, not 'NCWH'"), ("=NHWC", "of '', which is no")],
+    [
+        ("conv", "did you mean 'Conv'"),
+        ("Conv=NCWH", "one of NCHW, NHWC, NCHW8c, NCHW16c, not 'NCWH'"),
+        ("=NHWC", "of '', which is no"),
+        ("Conv=NHWC Conv=NCHW", "operators names Conv twice; give each operator one layout"),
+    ],
 )
 def test_operators_that_mean_nothing(refused, tmp_path, words, sentence):
     option = f"layout_convert_layout.operators={words}"

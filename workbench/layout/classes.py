@@ -5,6 +5,7 @@ from __future__ import annotations
 from workbench.ir import Node
 from workbench.layout.profile import Profile
 from workbench.ops import contracts
+from workbench.ops.blocked import parse_blocked
 from workbench.ops.channels_last import DOMAIN, OWN_BODIES, parse_channels_last
 
 AGNOSTIC, LIGHTLY, HEAVILY = "layout-agnostic", "lightly layout-sensitive", "heavily layout-sensitive"
@@ -27,7 +28,10 @@ def class_of(node: Node, target: Profile) -> str:
 
 
 def _channels_first(node: Node) -> str:
-    """The operator of which the node's is the channels-last form, or the node's own."""
+    """The operator of which the node's is the channels-last or blocked form, or the node's own."""
+    blocked = parse_blocked(node.domain, node.op_type)
+    if blocked is not None:
+        return blocked.op_type
     parts = parse_channels_last(node.domain, node.op_type)
     if parts is None:
         return node.op

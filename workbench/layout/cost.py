@@ -24,8 +24,29 @@ class Counts:
 
 def bound_shape(graph: Graph, value: str) -> tuple[int, ...] | None:
     """The value's shape with the symbolic dims bound; for costs only, a rule never relies on it."""
+    found = _known_shape(graph, value)
+    return found if found is not None else _shape_by_reshape(graph, value)
+
+
+def _known_shape(graph: Graph, value: str) -> tuple[int, ...] | None:
     found = _bound(graph.tensor_type(value), graph)
     return found if found is not None else _bound(graph.bound_types.get(value), graph)
+
+
+def _shape_by_reshape(graph: Graph, value: str) -> tuple[int, ...] | None:
+    """Of a value that a Reshape makes or reads: the symbols that it shares with the other side, which is known."""
+    maker = graph.producer(value)
+    beside = [maker.inputs[0]] if maker is not None and maker.op == "Reshape" else []
+    beside += [user.outputs[0] for user in graph.users(value) if user.op == "Reshape"]
+    for other in beside:
+        known = _known_shape(graph, other)
+        if known is None:
+            continue
+        lengths = dict(zip(graph.shape(other) or (), known, strict=False))
+        dims = [lengths.get(dim) if isinstance(dim, str) else dim for dim in graph.shape(value) or (None,)]
+        if None not in dims:
+            return tuple(dim for dim in dims if isinstance(dim, int))
+    return None
 
 
 def _bound(type_: TensorType | None, graph: Graph) -> tuple[int, ...] | None:

@@ -13,9 +13,13 @@ FED = "workbench.fed."  # key of the note, before the input's name; the value: "
 
 
 def fed_order(graph: Graph, value: str) -> Permutation | None:
-    """The permutation from the input as the model had it first to what it takes now; None where it is the same."""
-    note = graph.metadata.get(FED + value)
-    return None if note is None else tuple(int(axis) for axis in note.split(","))
+    """The permutation from the input as the model had it first to what it takes now; None where it is the same.
+
+    A note that is no permutation of the input's axes was written by somebody else, and says nothing.
+    """
+    words = graph.metadata.get(FED + value, "").split(",")
+    axes = sorted(str(axis) for axis in range(graph.rank_of(value) or 0))
+    return tuple(map(int, words)) if axes and sorted(words) == axes else None
 
 
 def note_of(perm: Permutation) -> str:
@@ -29,7 +33,7 @@ def order_between(first: Graph, second: Graph, value: str) -> Permutation | None
         return None
     identity = tuple(range(rank))
     own, other = fed_order(first, value) or identity, fed_order(second, value) or identity
-    if len(own) != rank or len(other) != rank:
-        return None  # a note that somebody else wrote
+    if len(own) != len(other):
+        return None  # the two take values of other ranks
     way = then(inverse(own), other)
     return None if is_identity(way) else way

@@ -14,6 +14,7 @@ from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation, inverse, permuted
 from workbench.layout.cost import perm_of
 from workbench.ops import layout_of
+from workbench.ops.blocked import Blocked, parse_blocked
 from workbench.ops.channels_last import IMAGES, LAYOUT_NAMES, OWN_BODIES, parse_channels_last
 from workbench.ops.layouts import ALL, FIRST
 from workbench.ops.reshaping import groups_of
@@ -33,10 +34,11 @@ _AFTER_RESHAPE = {  # axes of one group, and how many it becomes -> their names
     ("HW", 1): "W",
 }
 _WEIGHTED = {"Conv": "OI", "ConvTranspose": "IO"}
+_BLOCKED = "NCHWc"  # a letter an axis; outside it is named with the length of the last, "NCHW8c"
 
 
 def infer_layouts(graph: Graph, *, through_reshapes: bool = False) -> dict[str, str]:
-    """Layout by value: "NCHW", "NHWC", "OIHW", ... or "Tensor".
+    """Layout by value: "NCHW", "NHWC", "NCHW8c", "OIHW", ... or "Tensor".
 
     through_reshapes: where a Reshape splits the channels into groups or merges the spatial axes,
     the result is a CNN value still: "NGCHW", "NCW". (In the NPU document it is a Tensor.)
@@ -48,13 +50,26 @@ def infer_layouts(graph: Graph, *, through_reshapes: bool = False) -> dict[str, 
         neighbours = [*graph.users(value), *filter(None, [graph.producer(value)])]
         for node in neighbours:
             waiting.extend(_pass_on(graph, node, layouts))
+            if node.op == "Reshape":
+                waiting.extend(_through_blocking(graph, node, layouts))
             if through_reshapes and node.op == "Reshape":
                 waiting.extend(_through_reshape(graph, node, layouts))
-    return {value: layouts.get(value, TENSOR) for value in graph.values()}
+    return {value: _with_block(graph, value, layouts.get(value, TENSOR)) for value in graph.values()}
+
+
+def _with_block(graph: Graph, value: str, layout: str) -> str:
+    """ "NCHW8c" for "NCHWc"."""
+    shape = graph.shape(value)
+    block = shape[layout.index("c")] if shape is not None and "c" in layout else None
+    return layout.replace("c", f"{block}c") if isinstance(block, int) else layout
 
 
 def _seed(graph: Graph, node: Node, layouts: dict[str, str]) -> Iterator[str]:
     """What a layout-sensitive operator says of its own operands and results."""
+    blocked = parse_blocked(node.domain, node.op_type)
+    if blocked is not None:
+        yield from _seed_blocked(graph, node, blocked, layouts)
+        return
     last = parse_channels_last(node.domain, node.op_type)
     op_type = node.op_type if last is None else last.op_type
     if last is None and layout_of(node).kind != "sensitive":
@@ -75,6 +90,17 @@ def _seed(graph: Graph, node: Node, layouts: dict[str, str]) -> Iterator[str]:
             own = _WEIGHTED[op_type] + spatial
             stored = own if last is None or last.weights is None else last.weights.replace("HW", spatial)
             layouts.setdefault(node.inputs[1], stored)
+
+
+def _seed_blocked(graph: Graph, node: Node, parts: Blocked, layouts: dict[str, str]) -> Iterator[str]:
+    source = "NCHW" if parts.from_plain else _BLOCKED
+    said = [*((value, source) for value in node.inputs[:1]), *((value, _BLOCKED) for value in node.outputs[:1])]
+    for value, layout in said:
+        if value not in layouts and graph.rank_of(value) == len(layout):
+            layouts[value] = layout
+            yield value
+    if parts.op_type == "Conv" and len(node.inputs) > 1:
+        layouts.setdefault(node.inputs[1], "OIHW")
 
 
 def _pass_on(graph: Graph, node: Node, layouts: dict[str, str]) -> Iterator[str]:
@@ -108,6 +134,21 @@ def _through_reshape(graph: Graph, node: Node, layouts: dict[str, str]) -> Itera
     if any(layout in pair for pair in PAIRS):
         layouts[result] = layout
         yield result
+
+
+def _through_blocking(graph: Graph, node: Node, layouts: dict[str, str]) -> Iterator[str]:
+    """Between an image of five axes and one of four: the layout of whole channels that has the same order in memory."""
+    for known, other in ((node.inputs[0], node.outputs[0]), (node.outputs[0], node.inputs[0])):
+        shape, cut = graph.shape(known), layouts.get(known, "")
+        if "c" not in cut or other in layouts or graph.rank_of(other) != 4 or shape is None:
+            continue
+        ones = {letter for letter, dim in zip(cut, shape, strict=True) if dim == 1}
+        order = [letter for letter in cut if letter not in ones]
+        for whole in LAYOUT_NAMES[4]:
+            if [letter for letter in whole.replace("C", "Cc") if letter not in ones] == order:
+                layouts[other] = whole
+                yield other
+                break
 
 
 def _through_dropped_axes(graph: Graph, node: Node, layouts: dict[str, str]) -> Iterator[str]:

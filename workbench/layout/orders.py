@@ -79,7 +79,7 @@ class _Orders:
         self.layouts = layouts
         self.target = target
         self.origins = origins(graph)
-        self.fixed = _follow_from_constants(graph)
+        self.fixed = follow_from_constants(graph)
         self.members: dict[str, dict[str, Permutation]] = {}
         for value, origin in self.origins.items():
             self.members.setdefault(origin.root, {})[value] = origin.order
@@ -163,6 +163,8 @@ class _Orders:
         return True
 
     def _has_room(self, root: str, order: Permutation) -> bool:
+        if len(self.origins[root].order) != len(order):  # its rank is not known
+            return False
         known = self.orders[root]
         return in_memory(order, self.shapes[root]) in known or len(known) < self.most[root]
 
@@ -198,7 +200,7 @@ class _Orders:
         return identity(len(own)) if has_it else way_between(own)[1]
 
 
-def _follow_from_constants(graph: Graph) -> set[str]:
+def follow_from_constants(graph: Graph) -> set[str]:
     """Values that follow from constants alone: their transposes do not count."""
     fixed = set(graph.constants)
     for node in graph.nodes:
@@ -246,7 +248,7 @@ def _problem(graph: Graph, found: _Orders, weigh: str) -> OrderProblem:
         perms.append(tuple(perm for _, perm in different.values()))
     weights = tuple(_weight(graph, root, found.members[root], weigh) for root in roots)
     problem = Problem(tuple(choices), weights)
-    return OrderProblem(problem, tuple(nodes), tuple(perms), _always(graph, found.fixed, weigh), found.complete)
+    return OrderProblem(problem, tuple(nodes), tuple(perms), always_paid(graph, found.fixed, weigh), found.complete)
 
 
 def _weight(graph: Graph, root: str, members: Mapping[str, Permutation], weigh: str) -> Cost:
@@ -255,7 +257,7 @@ def _weight(graph: Graph, root: str, members: Mapping[str, Permutation], weigh: 
     return (size, 1, 0) if weigh == BYTES else (1, size, 0)
 
 
-def _always(graph: Graph, fixed: set[str], weigh: str) -> int:
+def always_paid(graph: Graph, fixed: set[str], weigh: str) -> int:
     """What the transposes cost that stay as they are: those of bodies, and of values of unknown rank."""
     total = 0
     for node in graph.nodes:

@@ -10,7 +10,7 @@ import math
 
 from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation, inverse, moves_data, permuted
-from workbench.layout.cost import bound_shape, element_bytes, moved_by_node, perm_of
+from workbench.layout.cost import bound_shape, count, element_bytes, moved_by_node, perm_of
 from workbench.layout.times import OperatorTimes
 
 BYTES, COUNT, TIME = "bytes", "count", "time"
@@ -52,6 +52,15 @@ class Prices:
         """The Transpose `node` as it stands."""
         perm = perm_of(self.graph, node)
         return 0 if perm is None else self._cost(node.inputs[0], perm, None, moved_by_node(self.graph, node))
+
+    def in_bodies(self, node: Node) -> int:
+        """The transposes of the node's bodies, which stay; where time is weighed, only as far as they break ties."""
+        counts = [count(body) for body in node.bodies.values()]
+        size, transposes = sum(c.bytes_moved for c in counts), sum(c.transposes for c in counts)
+        if self.weigh == TIME:
+            return size * _BREAKS_TIES
+        decides, breaks_ties = (size, transposes) if self.weigh == BYTES else (transposes, size)
+        return decides * _DECIDES + breaks_ties * _BREAKS_TIES
 
     def operator(self, node: Node, perm: Permutation, layout: str) -> tuple[int, int]:
         """The node as it is written and on operands transposed by `perm`; nothing where time is not weighed."""

@@ -101,6 +101,7 @@ class _Builder:
     def build(self) -> LayoutProblem:
         always = 0
         for node in self.graph.nodes:
+            always += self.prices.in_bodies(node)
             if is_between(self.graph, node, self.layouts):
                 continue
             chooses = self._choose(node)

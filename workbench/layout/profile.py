@@ -19,18 +19,22 @@ from typing import TYPE_CHECKING
 
 from workbench.errors import UserError
 from workbench.ops import contracts
+from workbench.ops.blocked import BLOCKED_LAYOUTS, block_of
+from workbench.ops.blocking import may_be_blocked
 
 if TYPE_CHECKING:
     from workbench.layout.probe import Stopwatch
 
 FOLDER = Path(__file__).parent / "profiles"
 FOLDER_VARIABLE = "WORKBENCH_PROFILES"
-LAYOUTS = ("NCHW", "NHWC")
+LAYOUTS = ("NCHW", "NHWC", *BLOCKED_LAYOUTS)
 WEIGHTS = ("OIHW", "OHWI", "HWIO", "HWOI")
 SUFFIX = ".toml"
 _KEYS = ("title", "layout", "weights", "demands")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 _LONGEST_TITLE = 100  # characters
+_LARGEST = 1_000_000  # bytes of a file
+_SHOWN = 60  # characters of a faulty word
 
 
 class ProfileError(UserError):
@@ -46,6 +50,8 @@ class Profile:
     weights:   order of a convolution's weight ("HWOI").
     demands:   operators whose CNN operands must be in one layout, each with that layout.
     stopwatch: times operators on the device.
+
+    A blocked layout ("NCHW8c") is one of the strategy `blocked`; all others take it for NCHW.
     """
 
     name: str
@@ -62,6 +68,11 @@ class Profile:
             return None
         layout = self.demands.get(op or "", self.layout)
         return f"N{spatial}C" if layout.endswith("C") else f"NC{spatial}"
+
+    @property
+    def block(self) -> int | None:
+        """The channels of a block, where a blocked layout is wanted or demanded."""
+        return next((size for size in map(block_of, (self.layout, *self.demands.values())) if size is not None), None)
 
     def toml(self) -> str:
         """The profile as its file says it."""
@@ -170,6 +181,8 @@ def _names_in(folder: Path) -> tuple[str, ...]:
 
 def _read(name: str, place: Path) -> Profile:
     try:
+        if place.exists() and not (place.is_file() and place.stat().st_size <= _LARGEST):  # a pipe would never end
+            raise ProfileError(f"profile '{place}' is no file of at most {_LARGEST:,} bytes; name another")
         table = tomllib.loads(place.read_text(encoding="utf-8"))
     except OSError as error:
         raise ProfileError(f"profile '{place}' cannot be read: {error.strerror or error}; name another") from None
@@ -180,10 +193,13 @@ def _read(name: str, place: Path) -> Profile:
         raise ProfileError(f"profile '{place}' does not say: {', '.join(missing)}; add it to the file")
     unknown = [key for key in table if key not in _KEYS]
     if unknown:
-        raise ProfileError(f"profile '{place}' says '{unknown[0]}', which means nothing; it says {', '.join(_KEYS)}")
+        said = unknown[0] if len(unknown[0]) <= _SHOWN else f"{unknown[0][:_SHOWN]}..."
+        raise ProfileError(f"profile '{place}' says '{said}', which means nothing; it says {', '.join(_KEYS)}")
     demands = table["demands"]
     if isinstance(demands, list):
-        demands = dict.fromkeys(map(str, demands), table["layout"])
+        if not all(isinstance(op, str) for op in demands):
+            raise ProfileError(f"profile '{place}': demands must be a list of operators' names, such as [\"Conv\"]")
+        demands = dict.fromkeys(demands, table["layout"])
     profile = Profile(name, table["title"], table["layout"], table["weights"], demands)
     check_profile(profile, f"profile '{place}'")
     return profile
@@ -204,11 +220,16 @@ def check_profile(profile: Profile, what: str) -> None:
             advice = f"did you mean '{near[0]}'?" if near else "name operators such as Conv, Concat, workbench.BPA"
             raise ProfileError(f"{what} demands a layout of '{op}', which is no operator that has one; {advice}")
         _check_one_of(what, f"the layout of {op}", layout, LAYOUTS)
+        if block_of(layout) is not None and not may_be_blocked(op):
+            raise ProfileError(f"{what} demands {layout} of '{op}', which has no such form; demand NCHW or NHWC of it")
+    blocked = sorted({name for name in (profile.layout, *profile.demands.values()) if block_of(name) is not None})
+    if len(blocked) > 1:
+        raise ProfileError(f"{what} names {' and '.join(blocked)}; a profile has blocks of one size")
 
 
 def _check_one_of(what: str, key: str, value: object, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
-        raise ProfileError(f"{what}: {key} must be one of {', '.join(allowed)}, not '{value}'")
+        raise ProfileError(f"{what}: {key} must be one of {', '.join(allowed)}, not '{str(value)[:_SHOWN]}'; change it")
 
 
 def _quoted(text: str) -> str:

@@ -100,7 +100,7 @@ def channels_last_function(op_type: str, opset: int) -> Function:
     parts = parse_channels_last(DOMAIN, op_type)
     if parts is None:
         raise ValueError(f"{DOMAIN}.{op_type} is not a channels-last operator")
-    own = _form(parts.op_type, opset)
+    own = form_of(parts.op_type, opset)
     domain = DOMAIN if parts.op_type in OWN_BODIES else ""
     to_first, to_last = {"perm": channels_first(parts.rank)}, {"perm": channels_last(parts.rank)}
     operands, nodes = list(own.inputs), []
@@ -124,7 +124,7 @@ def channels_last_function(op_type: str, opset: int) -> Function:
     return Function(op_type, DOMAIN, graph, dict.fromkeys(own.attributes))
 
 
-def _form(op_type: str, opset: int) -> OwnBody:
+def form_of(op_type: str, opset: int) -> OwnBody:
     """Inputs and attributes of the channels-first operator, ONNX's or ours."""
     from workbench.ops import npu  # it enters our operators into the table
 

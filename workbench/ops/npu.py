@@ -19,6 +19,7 @@ from workbench.ir import Function, Graph, Node
 from workbench.ir.permutation import channels_first, channels_last
 from workbench.ir.proto import from_model
 from workbench.ir.text import OPSET
+from workbench.ops.blocked import blocked_function, parse_blocked
 from workbench.ops.channels_last import (
     DOMAIN,
     OWN_BODIES,
@@ -148,6 +149,8 @@ OWN_BODIES.update(
 
 def is_own(op_type: str) -> bool:
     """Is `workbench.<op_type>` an operator of ours?"""
+    if parse_blocked(DOMAIN, op_type) is not None:
+        return True
     parts = parse_channels_last(DOMAIN, op_type)
     if parts is None:
         return op_type in OWN_BODIES
@@ -164,6 +167,8 @@ def own_function(op_type: str, opset: int = OPSET) -> Function:
         raise KeyError(op_type)
     if op_type in OWN_BODIES:
         return _channels_first_functions(opset)[op_type]
+    if parse_blocked(DOMAIN, op_type) is not None:
+        return blocked_function(op_type, opset)
     return channels_last_function(op_type, opset)
 
 

@@ -10,7 +10,7 @@ from workbench.ops.sensitive import sensitive
 from workbench.ops.windows import Window, torch_pads
 
 
-def _pool_flops(node, inputs, outputs):
+def pool_flops(node, inputs, outputs):
     elements = outputs[0].elements if outputs[0] is not None else None
     return None if elements is None else elements * math.prod(node.attr("kernel_shape"))
 
@@ -19,7 +19,7 @@ def _lowest(dtype: torch.dtype) -> float:
     return -math.inf if dtype.is_floating_point else torch.iinfo(dtype).min
 
 
-@sensitive("MaxPool", category="pooling", flops=_pool_flops)
+@sensitive("MaxPool", category="pooling", flops=pool_flops)
 def max_pool(call, x):
     spatial = x.shape[2:]
     window = Window.of(call, call.attr("kernel_shape"), spatial)
@@ -71,7 +71,7 @@ def _max_pool_indices(
     return largest.to(x.dtype), index + planes * math.prod(spatial)
 
 
-@sensitive("AveragePool", category="pooling", flops=_pool_flops)
+@sensitive("AveragePool", category="pooling", flops=pool_flops)
 def average_pool(call, x):
     spatial = x.shape[2:]
     window = Window.of(call, call.attr("kernel_shape"), spatial)
@@ -91,7 +91,7 @@ def average_pool(call, x):
     return window.slide(F.pad(F.pad(x, pads), beyond), counts).sum(kernel_axes) / share
 
 
-@sensitive("LpPool", category="pooling", flops=_pool_flops)
+@sensitive("LpPool", category="pooling", flops=pool_flops)
 def lp_pool(call, x):
     spatial, p = x.shape[2:], call.attr("p", 2)
     window = Window.of(call, call.attr("kernel_shape"), spatial)

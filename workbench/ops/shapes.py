@@ -31,6 +31,7 @@ _COMPUTED = frozenset(
     "Transpose Flatten Tile ScatterND".split()
 )
 
+_AS_OPERAND = ("GroupNormalization",)  # ONNX infers nothing of it; its result has its first operand's type
 _FLOATS_TOO = ("Range", "Cast", "CastLike")  # a Range of floats has a length too
 
 
@@ -90,6 +91,9 @@ def _merged(found: TensorType, known: TensorType | None) -> TensorType:
 def infer_model(model: ModelProto) -> ModelProto:
     """The model with the types of its values, as far as they follow. Its weights may be left out."""
     model = _copy(model)
+    for node in model.graph.node:
+        if node.op_type in _AS_OPERAND and node.domain in ("", "ai.onnx"):
+            node.CopyFrom(helper.make_node("Identity", node.input[:1], node.output, node.name))
     typed = onnx.shape_inference.infer_shapes(model, data_prop=True)
     for _ in range(ROUNDS):
         if not _compute_numbers(model, typed):

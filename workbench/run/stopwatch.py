@@ -89,7 +89,8 @@ def _place(worker: Worker, device: str) -> tuple[str, str, str]:
     gpu = next((name for name in known if name.startswith("cuda")), None)
     place = (gpu or "cpu") if device == AUTO or (device == "cuda" and gpu is not None) else device
     if place not in known:
-        raise RunError(f"Operators can not be timed on '{device}': this machine has {', '.join(known)}.", "load")
+        have = f"this machine has {', '.join(known)}; choose one of them, or auto."
+        raise RunError(f"Operators can not be timed on '{device}': {have}", "load")
     entry = known[place]
     threads = f", {entry['threads']} threads" if "threads" in entry else ""
     return place, f"{entry['name']}{threads}", json.dumps(found["versions"], sort_keys=True)
@@ -169,12 +170,19 @@ def _cache(path: Path) -> Iterator[sqlite3.Connection]:
     """The file of times, opened. Raises CacheError for whatever goes wrong with it while it is used."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CacheError(
+            f"the folder {path.parent} for operator times cannot be made ({error.strerror or error}); "
+            "set WORKBENCH_CACHE to one that can be written"
+        ) from None
+    try:
         with closing(sqlite3.connect(path, timeout=30)) as cache:
             cache.execute(_TABLE)
             yield cache
-    except (OSError, sqlite3.Error) as error:
+    except sqlite3.Error as error:
         raise CacheError(
-            f"the file of operator times {path} cannot be used ({error}); delete it, or set WORKBENCH_CACHE to a folder"
+            f"the file of operator times {path} cannot be used ({error}); delete it, or set WORKBENCH_CACHE to a "
+            "folder that can be written"
         ) from None
 
 
@@ -185,11 +193,16 @@ def _remembered(
         "SELECT operator, signature, best_ns, spread_ns FROM operator_times WHERE device = ? AND versions = ?",
         (device, versions),
     )
-    known = {(operator, signature): Time(best, spread) for operator, signature, best, spread in rows}
+    known = {(operator, signature): Time(*times) for operator, signature, *times in rows if all(map(_is_time, times))}
     for probe in probes:
         found = known.get((probe.operator, probe.signature))
         if found is not None:
             yield probe, found
+
+
+def _is_time(number: object) -> bool:
+    """Whatever else stands in the file was not written here, and is timed anew."""
+    return isinstance(number, int) and number >= 0
 
 
 def _remember(cache: sqlite3.Connection, taken: Mapping[Probe, Time], device: str, versions: str) -> None:

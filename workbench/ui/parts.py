@@ -22,6 +22,7 @@ def plain(text: str) -> str:
     return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
 
 
+_LONGEST_NAME = 60  # characters of an input's name in the header
 _SCREEN = 768  # pixels of height for which the pages are laid out; on a higher screen panes grow
 
 _STYLE = """<style>
@@ -65,12 +66,16 @@ def opened_here() -> Opened | None:
 def header(opened: Opened) -> None:
     """One line that says what is open."""
     summary = opened.summary
-    inputs = ", ".join(f"{v.name} {v.bound}" for v in summary.inputs[:3])
+    inputs = ", ".join(f"{_in_a_line(v.name)} {v.bound}" for v in summary.inputs[:3])
     more = f" and {len(summary.inputs) - 3} more" if len(summary.inputs) > 3 else ""
     st.markdown(
         f"**{plain(opened.title)}**&ensp;·&ensp;{summary.nodes:,} nodes&ensp;·&ensp;"
         f"{summary.parameters / 1e6:,.2f} M parameters&ensp;·&ensp;{plain(inputs + more)}"
     )
+
+
+def _in_a_line(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
 
 
 def legend(target: Profile, marks: bool = True) -> None:

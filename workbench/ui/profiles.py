@@ -108,9 +108,7 @@ def _fields(start: Profile, name: str) -> tuple[Profile, set[str]]:
     for order in ("NHWC", "NCHW", *BLOCKED_LAYOUTS):
         able = [op for op in demandable_operators() if order not in BLOCKED_LAYOUTS or may_be_blocked(op)]
         before = [op for op, wanted in start.demands.items() if wanted == order]
-        lists[order] = st.multiselect(
-            f"Operators that demand {order}", able, before, key=key(order), select_all=False
-        )
+        lists[order] = st.multiselect(f"Operators that demand {order}", able, before, key=key(order), select_all=False)
     demands = {op: order for order, chosen in lists.items() for op in chosen}
     stated = Counter(op for chosen in lists.values() for op in chosen)
     return Profile(name, title.strip(), layout, weights, demands), {op for op, count in stated.items() if count > 1}

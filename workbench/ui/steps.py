@@ -35,13 +35,13 @@ _COLUMNS = {
 
 
 def step_table(opened: Opened, history: History) -> None:
-    """The steps with their counts and verdicts; a click chooses one, of a new list the last that changed something.
+    """The steps with their counts and verdicts; a click chooses one, of a new list the last that has something to tell.
 
-    One that changed nothing has no row, unless it is chosen or is not equal; below, all can be chosen.
+    One that has nothing to tell has no row, unless it is chosen or is not equal; below, all can be chosen.
     """
     if st.session_state.get("steps_of") != (opened.number, opened.spec) or st.session_state.get(STEP) is None:
         st.session_state["steps_of"] = (opened.number, opened.spec)
-        st.session_state[STEP] = max(i for i, step in enumerate(history.steps) if step.changed or not i)
+        st.session_state[STEP] = max(i for i, step in enumerate(history.steps) if _tells(step) or not i)
         for key in [key for key in st.session_state if str(key).startswith(_MOMENT)]:
             del st.session_state[key]  # a new list is shown with all its rewrites done
     shown = shown_steps(history, st.session_state[STEP])
@@ -60,8 +60,13 @@ def step_table(opened: Opened, history: History) -> None:
 
 def shown_steps(history: History, chosen: int) -> list[int]:
     """Numbers of the steps that have a row."""
-    told = {0, chosen, *(i for i, step in enumerate(history.steps) if step.changed or step is history.failed)}
+    told = {0, chosen, *(i for i, step in enumerate(history.steps) if _tells(step) or step is history.failed)}
     return sorted(told)
+
+
+def _tells(step: Step) -> bool:
+    """Did it change something, or find out why nothing is to be changed (a proof, operators' times)?"""
+    return step.changed or bool(step.facts)
 
 
 def table_height(rows: int) -> int:

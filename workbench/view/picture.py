@@ -15,6 +15,7 @@ from workbench.layout.classes import class_of
 from workbench.layout.cost import bound_shape, count
 from workbench.layout.infer import TENSOR, is_cnn
 from workbench.layout.profile import Profile
+from workbench.ops.blocked import block_of
 from workbench.view.diff import Diff
 
 MOST_BOXES = 60  # more than this is neither quick to place nor legible in a static picture
@@ -63,7 +64,8 @@ def kind_of(layout: str, target: Profile) -> str:
     """ "own", "target" or "tensor"."""
     if not is_cnn(layout):
         return PLAIN
-    return TARGET if layout == target.layout_for(len(layout)) else OWN
+    wanted = target.layout if block_of(target.layout) else target.layout_for(len(layout))
+    return TARGET if layout == wanted else OWN
 
 
 def draw(
