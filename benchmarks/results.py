@@ -42,7 +42,7 @@ load, check, infer shapes and save.
 STRATEGIES = """## Transposes that each layout strategy leaves
 
 Transposes of activations at run time, in brackets the elements that they move; the default preset, weights not counted.
-A strategy can leave more than it found: only `optimal` and `optimal-any-order` look at what everything costs together.
+A strategy can leave more than it found: only `optimal`, `optimal-any-order` and `blocked` weigh everything together.
 `measured` goes by times taken on this machine, so its row is another elsewhere.
 
 """
