@@ -8,18 +8,19 @@ from typing import Any
 
 from workbench.ir import Edit, Graph, Node
 from workbench.layout.block_convert import convert_to_blocks, one_conversion_a_layout
-from workbench.layout.blocks import BLOCK, Way, block_problem, layout_of_images
-from workbench.layout.convert import REASON, convert
+from workbench.layout.blocks import BLOCK, Way, block_problem
+from workbench.layout.convert import REASON, convert, why_there
 from workbench.layout.cost import count
 from workbench.layout.ilp import solve
 from workbench.layout.infer import case_of, infer_layouts
+from workbench.layout.orders import proof
 from workbench.layout.origins import one_transpose_an_order
 from workbench.layout.prices import BYTES, COUNT
-from workbench.layout.problem import way_between
+from workbench.layout.problem import layout_of_images, way_between
 from workbench.layout.profile import Profile
 from workbench.layout.tidy import tidy_transposes
 from workbench.ops.blocked import BLOCKS
-from workbench.rewrite import Example, Found, Pass, option
+from workbench.rewrite import Example, Found, Pass, found_each, option
 
 AUTO = "auto"
 
@@ -138,8 +139,7 @@ class LayoutBlocked(Pass):
 
     def rewrites(self, graph: Graph, target: Profile) -> Generator[Found, None, dict[str, Any]]:
         block = (target.block or BLOCKS[0]) if self.block == AUTO else int(self.block)
-        for edit, sentence, nodes in tidy_transposes(graph, reshape=False):
-            yield Found(edit, sentence, nodes, "tidied")
+        yield from found_each(tidy_transposes(graph, reshape=False), "tidied")
         layouts = infer_layouts(graph, through_reshapes=True)
         problem = block_problem(graph, layouts, target, block, self.weigh)
         solution = solve(problem.problem, self.seconds)
@@ -147,26 +147,14 @@ class LayoutBlocked(Pass):
         for name, ways, form in zip(problem.nodes, problem.ways, solution.forms, strict=True):
             if name is not None and ways[form] is not None:
                 yield _converted(graph, graph.node(name), ways[form], layouts, target, block, blocked)
-        for edit, sentence, nodes in tidy_transposes(graph, reshape=False):
-            yield Found(edit, sentence, nodes, "tidied")
+        yield from found_each(tidy_transposes(graph, reshape=False), "tidied")
         made = infer_layouts(graph) | dict.fromkeys(blocked.values(), f"NCHW{block}c")
-        for edit, sentence, nodes in one_conversion_a_layout(graph, made, block, self.weigh):
-            yield Found(edit, sentence, nodes, "tidied")
-        for edit, sentence, nodes in one_transpose_an_order(graph, self.weigh):
-            yield Found(edit, sentence, nodes, "tidied")
-        for edit, sentence, nodes in tidy_transposes(graph):
-            yield Found(edit, sentence, nodes, "tidied")
+        yield from found_each(one_conversion_a_layout(graph, made, block, self.weigh), "tidied")
+        yield from found_each(one_transpose_an_order(graph, self.weigh), "tidied")
+        yield from found_each(tidy_transposes(graph), "tidied")
         yield from _refused(graph, problem.refused, block, layouts)
         after = count(graph)
-        least = solution.lower_bound + problem.always
-        reached = after.bytes_moved if self.weigh == BYTES else after.transposes
-        known = reached >= least and (self.weigh == COUNT or not after.unknown)  # less: some shape is not known
-        return {
-            "weigh": self.weigh,
-            "lower_bound": least if known else None,
-            "certified": known and solution.gap == 0 and reached == least,
-            "gap": solution.gap,
-        }
+        return proof(after, self.weigh, solution, problem.always, self.weigh == COUNT or not after.unknown)
 
 
 def _converted(
@@ -182,7 +170,7 @@ def _converted(
     else:
         layout, perm = way_between(own)
         conversion = convert(graph, node, perm, layout, target)
-    why = f"is demanded in {layout}" if node.op in target.demands else f"runs in {layout}, which costs least"
+    why = why_there(node, f"in {layout}", target)
     said = f"{note}; {conversion.said()}" if note else conversion.said()
     return Found(conversion.edit, f"{case}: {node} {why}; {said}", (node.name,), case)
 

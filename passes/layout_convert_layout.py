@@ -13,7 +13,7 @@ from workbench.layout.npu_strategy import reshapes, wanted
 from workbench.layout.profile import WEIGHTS, Profile, ProfileError, check_profile
 from workbench.layout.tidy import tidy_transposes
 from workbench.ops import CannotCarry
-from workbench.rewrite import Example, Found, Pass, option
+from workbench.rewrite import Example, Found, Pass, found_each, option
 
 FROM_TARGET = "target"
 
@@ -101,8 +101,7 @@ class LayoutConvertLayout(Pass):
         profile = self.aim(target)
         for name in [node.name for node in graph.nodes if node.op != "Transpose"]:
             yield from _visit(graph, graph.node(name), layouts, profile)
-        for edit, sentence, nodes in tidy_transposes(graph):
-            yield Found(edit, sentence, nodes, "tidied")
+        yield from found_each(tidy_transposes(graph), "tidied")
 
     def aim(self, target: Profile) -> Profile:
         """The target with what the options change of it. Raises ProfileError for names that mean nothing."""

@@ -13,7 +13,7 @@ from workbench.layout.infer import CNN_TO_CNN, case_of, infer_layouts, is_cnn
 from workbench.layout.npu_strategy import reshapes, restored_operands, restored_outputs, said, wanted, why_kept
 from workbench.layout.profile import Profile
 from workbench.ops import CannotCarry, layout_of
-from workbench.rewrite import Example, Found, Pass
+from workbench.rewrite import Example, Found, Pass, found_each
 
 
 @dataclass(frozen=True)
@@ -141,8 +141,7 @@ class LayoutGreedy(Pass):
                 yield from _existing_transpose(graph, node, layouts)
                 continue
             yield from _visit(graph, node, layouts, target)
-        for edit, sentence, nodes in restored_outputs(graph, layouts):
-            yield Found(edit, sentence, nodes, "output")
+        yield from found_each(restored_outputs(graph, layouts), "output")
 
 
 def _reached_by_demand(graph: Graph, layouts: dict[str, str], target: Profile) -> set[str]:
@@ -165,8 +164,7 @@ def _visit(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) -
     case = case_of(node, layouts)
     way = wanted(node, layouts, target)
     if way is None:
-        for edit, sentence, nodes in restored_operands(graph, node, layouts, why_kept(node, case, target)):
-            yield Found(edit, sentence, nodes, case)
+        yield from found_each(restored_operands(graph, node, layouts, why_kept(node, case, target)), case)
         return
     layout, perm = way
     demanded = node.op in target.demands
@@ -182,8 +180,7 @@ def _visit(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) -
                 yield Found(conversion.edit, sentence, (node.name,), case)
                 return
             why = f"{case}: {node} would have to bring {elements(known_sum(conversion.moved.values()))} to {layout}"
-    for edit, sentence, nodes in restored_operands(graph, node, layouts, why):
-        yield Found(edit, sentence, nodes, case)
+    yield from found_each(restored_operands(graph, node, layouts, why), case)
 
 
 def _existing_transpose(graph: Graph, node: Node, layouts: dict[str, str]) -> Iterator[Found]:

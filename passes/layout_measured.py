@@ -15,7 +15,7 @@ from workbench.layout.profile import Profile
 from workbench.layout.tidy import tidy_transposes
 from workbench.layout.times import AUTO, DEVICES, OperatorTimes
 from workbench.ops import CannotCarry
-from workbench.rewrite import Example, Found, Pass, option
+from workbench.rewrite import Example, Found, Pass, found_each, option
 
 PAYS, FOLLOWS, STAYS = "it pays", "it follows", "it does not pay"
 
@@ -93,12 +93,9 @@ class LayoutMeasured(Pass):
                 yield found
                 continue
             why = f"{STAYS}: {graph.node(name)} keeps {{layout}}"
-            for edit, sentence, nodes in restored_operands(graph, graph.node(name), layouts, why):
-                yield Found(edit, sentence, nodes, STAYS)
-        for edit, sentence, nodes in restored_outputs(graph, layouts):
-            yield Found(edit, sentence, nodes, STAYS)
-        for edit, sentence, nodes in tidy_transposes(graph):
-            yield Found(edit, sentence, nodes, "tidied")
+            yield from found_each(restored_operands(graph, graph.node(name), layouts, why), STAYS)
+        yield from found_each(restored_outputs(graph, layouts), STAYS)
+        yield from found_each(tidy_transposes(graph), "tidied")
         return ledger.times.facts(converted)
 
 

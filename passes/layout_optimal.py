@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.ir import Graph, Node
-from workbench.layout.convert import convert
+from workbench.layout.convert import convert, why_there
 from workbench.layout.cost import count
 from workbench.layout.cut import Solution, solve
 from workbench.layout.infer import case_of, infer_layouts
 from workbench.layout.prices import BYTES, COUNT, TIME, in_unit, tie_break
-from workbench.layout.problem import LayoutProblem, layout_problem, side_of, timed_problem, way_between
+from workbench.layout.problem import LayoutProblem, layout_of_images, layout_problem, timed_problem, way_between
 from workbench.layout.profile import Profile
 from workbench.layout.tidy import tidy_transposes
 from workbench.layout.times import AUTO, DEVICES, OperatorTimes
-from workbench.rewrite import Example, Found, Pass, option
+from workbench.rewrite import Example, Found, Pass, found_each, option
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,7 @@ class LayoutOptimal(Pass):
     )
 
     def rewrites(self, graph: Graph, target: Profile) -> Generator[Found, None, dict[str, Any]]:
-        for edit, sentence, nodes in tidy_transposes(graph, reshape=False):
-            yield Found(edit, sentence, nodes, "tidied")
+        yield from found_each(tidy_transposes(graph, reshape=False), "tidied")
         layouts = infer_layouts(graph, through_reshapes=True)
         times = OperatorTimes(graph, target)
         if self.weigh == TIME:
@@ -93,13 +92,13 @@ class LayoutOptimal(Pass):
         for name in converted:
             node = graph.node(name)
             case = case_of(node, layouts)
-            image = next(v for v in (*node.inputs, *node.outputs) if v and side_of(layouts.get(v)) is not None)
-            layout, perm = way_between(layouts[image])
+            own = layout_of_images(node, layouts)
+            assert own is not None  # or it were no choice
+            layout, perm = way_between(own)
             conversion = convert(graph, node, perm, layout, target)
             why = _why(node, layout, target, times)
             yield Found(conversion.edit, f"{case}: {node} {why}; {conversion.said()}", (name,), case)
-        for edit, sentence, nodes in tidy_transposes(graph):
-            yield Found(edit, sentence, nodes, "tidied")
+        yield from found_each(tidy_transposes(graph), "tidied")
         return {**self._proof(graph, problem, solution), **times.facts(converted)}
 
     def _proof(self, graph: Graph, problem: LayoutProblem, solution: Solution) -> dict[str, Any]:
@@ -120,4 +119,4 @@ def _why(node: Node, layout: str, target: Profile, times: OperatorTimes) -> str:
     if timed is not None:
         own, other = (f"{time / 1e3:,.1f} us" for time in timed)
         return f"runs in {layout}, where it takes {other} instead of {own}"
-    return f"is demanded in {layout}" if node.op in target.demands else f"runs in {layout}, which costs least"
+    return why_there(node, f"in {layout}", target)

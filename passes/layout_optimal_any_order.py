@@ -8,16 +8,16 @@ from typing import Any
 
 from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation, permuted
-from workbench.layout.convert import convert
+from workbench.layout.convert import convert, why_there
 from workbench.layout.cost import count
 from workbench.layout.ilp import solve
 from workbench.layout.infer import TENSOR, case_of, infer_layouts, is_cnn
-from workbench.layout.orders import order_problem
+from workbench.layout.orders import order_problem, proof
 from workbench.layout.origins import one_transpose_an_order
 from workbench.layout.prices import BYTES, COUNT
 from workbench.layout.profile import Profile
 from workbench.layout.tidy import tidy_transposes
-from workbench.rewrite import Example, Found, Pass, option
+from workbench.rewrite import Example, Found, Pass, found_each, option
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,7 @@ class LayoutOptimalAnyOrder(Pass):
     )
 
     def rewrites(self, graph: Graph, target: Profile) -> Generator[Found, None, dict[str, Any]]:
-        for edit, sentence, nodes in tidy_transposes(graph, reshape=False):
-            yield Found(edit, sentence, nodes, "tidied")
+        yield from found_each(tidy_transposes(graph, reshape=False), "tidied")
         layouts = infer_layouts(graph, through_reshapes=True)
         problem = order_problem(graph, layouts, target, self.weigh)
         solution = solve(problem.problem, self.seconds)
@@ -104,25 +103,12 @@ class LayoutOptimalAnyOrder(Pass):
             layout = _named(node, perm, layouts)
             conversion = convert(graph, node, perm, layout or "".join(map(str, perm)), target)
             where = f"on axes {list(perm)}" if layout is None else f"in {layout}"
-            why = f"is demanded {where}" if node.op in target.demands else f"runs {where}, which costs least"
+            why = why_there(node, where, target)
             yield Found(conversion.edit, f"{case}: {node} {why}; {conversion.said()}", (name,), case)
-        for edit, sentence, nodes in tidy_transposes(graph, reshape=False):
-            yield Found(edit, sentence, nodes, "tidied")
-        for edit, sentence, nodes in one_transpose_an_order(graph, self.weigh):
-            yield Found(edit, sentence, nodes, "tidied")
-        for edit, sentence, nodes in tidy_transposes(graph):
-            yield Found(edit, sentence, nodes, "tidied")
-        after = count(graph)
-        least = solution.lower_bound + problem.always
-        reached = after.bytes_moved if self.weigh == BYTES else after.transposes
-        known = problem.complete and reached >= least  # less: the shape of some value that was made is not known
-        certified = known and solution.gap == 0 and reached == least
-        return {
-            "weigh": self.weigh,
-            "lower_bound": least if known else None,
-            "certified": certified,
-            "gap": solution.gap,
-        }
+        yield from found_each(tidy_transposes(graph, reshape=False), "tidied")
+        yield from found_each(one_transpose_an_order(graph, self.weigh), "tidied")
+        yield from found_each(tidy_transposes(graph), "tidied")
+        return proof(count(graph), self.weigh, solution, problem.always, problem.complete)
 
 
 def _named(node: Node, perm: Permutation, layouts: dict[str, str]) -> str | None:

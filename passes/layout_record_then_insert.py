@@ -20,7 +20,7 @@ from workbench.layout.npu_strategy import (
 )
 from workbench.layout.profile import Profile
 from workbench.ops import CannotCarry
-from workbench.rewrite import Example, Found, Pass
+from workbench.rewrite import Example, Found, Pass, found_each
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,7 @@ class LayoutRecordThenInsert(Pass):
             yield _inserted(graph, value, why, layouts, target)
         for name in names:
             yield from _visit(graph, graph.node(name), layouts, target)
-        for edit, sentence, nodes in restored_outputs(graph, layouts):
-            yield Found(edit, sentence, nodes, "output")
+        yield from found_each(restored_outputs(graph, layouts), "output")
 
 
 def _recorded(graph: Graph, layouts: dict[str, str], target: Profile) -> list[tuple[str, str]]:
@@ -129,8 +128,7 @@ def _visit(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) -
     case = case_of(node, layouts)
     way = wanted(node, layouts, target)
     if way is None:
-        for edit, sentence, nodes in restored_operands(graph, node, layouts, why_kept(node, case, target)):
-            yield Found(edit, sentence, nodes, case)
+        yield from found_each(restored_operands(graph, node, layouts, why_kept(node, case, target)), case)
         return
     layout, perm = way
     demanded = node.op in target.demands
@@ -150,8 +148,7 @@ def _visit(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) -
             sentence = f"{case}: {said(node, conversion, layout, layouts, demanded)}"
             yield Found(conversion.edit, sentence, (node.name,), case)
             return
-    for edit, sentence, nodes in restored_operands(graph, node, layouts, why):
-        yield Found(edit, sentence, nodes, case)
+    yield from found_each(restored_operands(graph, node, layouts, why), case)
     if node.op == "Transpose" or case != CNN_TO_CNN:
         return
     for value in node.outputs:  # an operator that keeps its order: what it gives is recorded late

@@ -87,6 +87,12 @@ def test_only_the_app_uses_streamlit():
         assert not uses or room_of(path) == "ui", f"{path} imports streamlit"
 
 
+def test_only_faces_of_the_engine_import_the_passes():
+    for path in FILES:
+        uses = any(module.split(".")[0] == "passes" for module in imports(path, top_level_only=False))
+        assert not uses or room_of(path) in ("ui", "api", "__main__", "passes"), f"{path} imports the passes"
+
+
 def test_listing_passes_needs_no_heavy_library():
     code = (
         "import sys, workbench.__main__ as m; m.main(['passes', '--json']); "

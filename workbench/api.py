@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from workbench.exporting import ExportReport
-    from workbench.layout.probe import Probe, Times
     from workbench.run.client import Worker
     from workbench.run.stopwatch import OnShare
     from workbench.summary import Summary
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
 
 DEFAULT_TARGET = "cuda"
 DEFAULT_PRESET = "default"
+FEED = "feed_inputs"  # the pass by which inputs are taken in the layout that is used
 
 
 def load(source: str | Path, dims: Mapping[str, int] | None = None) -> Graph:
@@ -60,13 +60,17 @@ def choose(
     *,
     preset: str = DEFAULT_PRESET,
     layout: str | None = None,
+    feed_inputs: bool = False,
     options: Mapping[str, Any] | None = None,
 ) -> list[Pass]:
     """The passes to run, with their options; `options` maps "pass.field" to a value.
 
+    feed_inputs: the pass of that name comes last.
+
     Raises PassError or OptionError with one sentence.
     """
     names = library.chosen(None if passes is None else list(passes), preset, layout)
+    names += [FEED] * feed_inputs
     by_pass: dict[str, dict[str, Any]] = {name: {} for name in names}
     for key, value in (options or {}).items():
         name, dot, field = key.partition(".")
@@ -85,6 +89,7 @@ def optimize(
     preset: str = DEFAULT_PRESET,
     target: str = DEFAULT_TARGET,
     layout: str | None = None,
+    feed_inputs: bool = False,
     options: Mapping[str, Any] | None = None,
     verifier: Verifier | None = None,
     on_progress: OnProgress | None = None,
@@ -93,11 +98,12 @@ def optimize(
 
     passes:   names in order, or None for those of `preset`.
     layout:   a strategy ("greedy", "record-then-insert") beside them.
+    feed_inputs: inputs are taken in the layout that is used.
     verifier: each step is then compared with the original, and a step that
               fails is bisected to the rewrite that broke it.
     """
     after_step = None if verifier is None else verified_by(verifier)
-    chosen = choose(passes, preset=preset, layout=layout, options=options)
+    chosen = choose(passes, preset=preset, layout=layout, feed_inputs=feed_inputs, options=options)
     profile = timed_target(target, None if verifier is None else verifier.worker)
     return run_pipeline(graph, chosen, profile, after_step=after_step, on_progress=on_progress)
 
@@ -107,20 +113,9 @@ def timed_target(name: str, worker: Worker | None = None, on_share: OnShare | No
 
     on_share: hears how far the timing is, in words and as a share from 0 to 1; may raise to stop.
     """
-    return replace(load_profile(name), stopwatch=_Late(worker, on_share))
+    from workbench.run.stopwatch import DeviceStopwatch
 
-
-@dataclass(frozen=True)
-class _Late:
-    """A stopwatch whose modules are imported when it is first asked."""
-
-    worker: Worker | None
-    on_share: OnShare | None
-
-    def times(self, probes: Sequence[Probe], device: str) -> Times:
-        from workbench.run.stopwatch import DeviceStopwatch
-
-        return DeviceStopwatch(self.worker, self.on_share).times(probes, device)
+    return replace(load_profile(name), stopwatch=DeviceStopwatch(worker, on_share))
 
 
 def verified_by(verifier: Verifier) -> Callable[[History], None]:

@@ -16,7 +16,6 @@ from workbench.rewrite import History, Step
 
 DONE, FAILED, UNVERIFIED = 0, 1, 3
 MOST_TIMES = 20  # rows of operators' times that are printed
-FEED = ("feed_inputs",)  # the pass that --feed-inputs puts last
 
 
 @dataclass(frozen=True)
@@ -65,12 +64,14 @@ def inspect_command(graph: Graph, *, as_json: bool) -> int:
 
 
 def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
-    from passes import chosen as chosen_names
     from workbench.api import export, optimize, verified_by
 
     words: dict[str, Any] = {
-        "passes": [*chosen_names(request.passes, request.preset, request.layout), *FEED * request.feed_inputs],
+        "passes": request.passes,
+        "preset": request.preset,
         "target": request.target,
+        "layout": request.layout,
+        "feed_inputs": request.feed_inputs,
         "options": request.options,
         "on_progress": _progress(),
     }

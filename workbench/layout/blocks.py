@@ -11,18 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import prod
 from typing import Literal
 
 from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation, identity, permuted
-from workbench.layout.cost import bound_shape, element_bytes
-from workbench.layout.cut import FIRST, LAST
-from workbench.layout.ilp import Cost, Form, Problem, Use
-from workbench.layout.orders import always_paid, follow_from_constants
+from workbench.layout.ilp import Form, Problem, Use
+from workbench.layout.orders import CHANGED, FREE, always_paid, follow_from_constants, weight_of
 from workbench.layout.places import BLOCKED, Axes, in_memory, is_conversion, lengths, members_of, places
-from workbench.layout.prices import BYTES
-from workbench.layout.problem import side_of, way_between
+from workbench.layout.problem import demanded_side, layout_of_images, side_of, way_between
 from workbench.layout.profile import Profile
 from workbench.ops import CannotCarry, layout_of
 from workbench.ops.blocked import block_of
@@ -31,8 +27,6 @@ from workbench.ops.channels_last import weight_permutation
 
 BLOCK: Literal["blocked"] = "blocked"
 Way = Permutation | Literal["blocked"] | None  # how the operands are permuted; None: as the graph is written
-_FREE: Cost = (0, 0, 0)  # bytes and transposes, in the order in which they decide; operators changed
-_CHANGED: Cost = (0, 0, 1)
 _Placed = tuple[str, Axes]  # a root, and the axes in which it is given or needed
 
 
@@ -58,12 +52,6 @@ def block_problem(graph: Graph, layouts: dict[str, str], target: Profile, block:
     return _Builder(graph, layouts, target, block, weigh).build()
 
 
-def layout_of_images(node: Node, layouts: dict[str, str]) -> str | None:
-    """The layout of the first operand or result that is channels first or last; None where there is none."""
-    own = (layouts.get(value, "") for value in (*node.inputs, *node.outputs))
-    return next((layout for layout in own if side_of(layout) is not None), None)
-
-
 def _different(forms: dict[Way, Form]) -> dict[Way, Form]:
     """The first of those that need and give the same."""
     ways: dict[tuple, Way] = {}
@@ -86,12 +74,12 @@ class _Builder:
         members = {root: own for root, own in members_of(self.places).items() if root not in self.fixed}
         self.index = {root: number for number, root in enumerate(members)}
         self.lengths = {root: lengths(graph, root, own, block, weigh) for root, own in members.items()}
-        self.weights = tuple(self._weight(root, own) for root, own in members.items())
+        self.weights = tuple(weight_of(graph, root, own, weigh) for root, own in members.items())
         self.refused: dict[str, str] = {}
 
     def build(self) -> BlockProblem:
-        inputs = Form(_FREE, gives=self._used(self._as_written(self.graph.inputs)))
-        outputs = Form(_FREE, needs=self._used(self._as_written(self.graph.outputs)))
+        inputs = Form(FREE, gives=self._used(self._as_written(self.graph.inputs)))
+        outputs = Form(FREE, needs=self._used(self._as_written(self.graph.outputs)))
         choices: list[tuple[Form, ...]] = [(inputs,), (outputs,)]
         nodes: list[str | None] = [None, None]
         ways: list[tuple[Way, ...]] = [(None,), (None,)]
@@ -120,12 +108,11 @@ class _Builder:
             found = self._blocked(node, own)
             if found:
                 return found
-        wanted = LAST if demanded.endswith("C") else FIRST
-        return written if side_of(own) == wanted else turned or written
+        return written if side_of(own) == demanded_side(self.target, node.op) else turned or written
 
     def _written(self, node: Node) -> Form:
         gives = self._as_written(value for value in node.outputs if value)
-        return Form(_FREE, self._used(gives), self._used(self._as_written(node.uses)))
+        return Form(FREE, self._used(gives), self._used(self._as_written(node.uses)))
 
     def _turned(self, node: Node, own: str) -> dict[Way, Form]:
         """The form in the other order of channels, if there is one."""
@@ -172,7 +159,7 @@ class _Builder:
         ]
         needs += self._as_written(value for value in node.uses if value not in node.inputs)
         gives = [(value, axes) for value, axes in zip(node.outputs, results, strict=False) if value]
-        return Form(_CHANGED, self._used(gives), self._used(needs))
+        return Form(CHANGED, self._used(gives), self._used(needs))
 
     # ---- values ------------------------------------------------------------------------
 
@@ -188,9 +175,3 @@ class _Builder:
         """As the integer program names them, without what costs nothing."""
         counted = [(root, axes) for root, axes in uses if root in self.index]
         return tuple((self.index[root], in_memory(axes, self.lengths[root])) for root, axes in counted)
-
-    def _weight(self, root: str, members: dict[str, Axes]) -> Cost:
-        bound = (bound_shape(self.graph, value) for value in members)  # a Transpose has as many elements
-        shape = next((found for found in bound if found is not None), None)
-        size = 0 if shape is None else prod(shape) * element_bytes(self.graph, root)
-        return (size, 1, 0) if self.weigh == BYTES else (1, size, 0)

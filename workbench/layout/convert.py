@@ -43,6 +43,11 @@ class Conversion:
         return f"; {self.weight}" if self.weight else ""
 
 
+def why_there(node: Node, where: str, target: Profile) -> str:
+    """Why a strategy that weighs everything runs the node `where`: "in NHWC"."""
+    return f"is demanded {where}" if node.op in target.demands else f"runs {where}, which costs least"
+
+
 def reads_alone(graph: Graph, node: Node, value: str) -> bool:
     """Is the node the only reader of `value`, which is no output either?"""
     return graph.users(value) == (node,) and not graph.is_output(value)

@@ -11,18 +11,18 @@ choice; constants, and what follows from them alone, cost nothing.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation, channels_last, identity, inverse, is_identity, then
-from workbench.layout.cost import count, element_bytes, moved_by_node
-from workbench.layout.cut import FIRST, LAST
-from workbench.layout.ilp import Cost, Form, Problem, Use
-from workbench.layout.origins import in_memory, is_relation, origins, shape_of_root, shape_that_counts
+from workbench.layout.cost import Counts, bound_shape, count, element_bytes, moved_by_node
+from workbench.layout.ilp import Cost, Form, Problem, Solution, Use
+from workbench.layout.origins import in_memory, is_relation, origins, shape_that_counts
 from workbench.layout.prices import BYTES
-from workbench.layout.problem import side_of, way_between
+from workbench.layout.problem import demanded_side, layout_of_images, side_of, way_between
 from workbench.layout.profile import Profile
 from workbench.ops import CannotCarry, layout_of
 from workbench.ops.channels_last import weight_permutation
@@ -30,8 +30,8 @@ from workbench.ops.layouts import Carried
 from workbench.ops.reshaping import AxisGroup, groups_of
 
 MOST_ORDERS = 6  # of one value, beside those in which the graph already has it
-_FREE: Cost = (0, 0, 0)  # bytes and transposes, in the order in which they decide; operators changed
-_CHANGED: Cost = (0, 0, 1)
+FREE: Cost = (0, 0, 0)  # bytes and transposes, in the order in which they decide; operators changed
+CHANGED: Cost = (0, 0, 1)
 _Ordered = tuple[str, Permutation]  # a root, and an order of its axes
 
 
@@ -191,13 +191,10 @@ class _Orders:
 
     def _demanded(self, node: Node) -> Permutation | None:
         """The permutation to the layout that the target demands of an operator on images; None where there is none."""
-        demanded = self.target.demands.get(node.op)
-        layouts = (self.layouts.get(value, "") for value in (*node.inputs, *node.outputs))
-        own = next((layout for layout in layouts if side_of(layout) is not None), None)
+        demanded, own = demanded_side(self.target, node.op), layout_of_images(node, self.layouts)
         if demanded is None or own is None:
             return None
-        has_it = side_of(own) == (LAST if demanded.endswith("C") else FIRST)
-        return identity(len(own)) if has_it else way_between(own)[1]
+        return identity(len(own)) if side_of(own) == demanded else way_between(own)[1]
 
 
 def follow_from_constants(graph: Graph) -> set[str]:
@@ -233,26 +230,28 @@ def _problem(graph: Graph, found: _Orders, weigh: str) -> OrderProblem:
     def used(uses: list[_Ordered]) -> tuple[Use, ...]:
         return tuple((roots[root], in_memory(order, found.shapes[root])) for root, order in uses)
 
-    inputs = Form(_FREE, gives=used([(value, found.origins[value].order) for value in graph.inputs]))
+    inputs = Form(FREE, gives=used([(value, found.origins[value].order) for value in graph.inputs]))
     needs = [(o.root, o.order) for v in graph.outputs if (o := found.origins.get(v)) and o.root in roots]
-    choices: list[tuple[Form, ...]] = [(inputs,), (Form(_FREE, needs=used(needs)),)]
+    choices: list[tuple[Form, ...]] = [(inputs,), (Form(FREE, needs=used(needs)),)]
     nodes: list[str | None] = [None, None]
     perms: list[tuple[Permutation | None, ...]] = [(None,), (None,)]
     for name, forms in found.forms.items():
         different: dict[tuple, tuple[Form, Permutation | None]] = {}
         for perm, uses in forms.items():
-            form = Form(_FREE if perm is None else _CHANGED, used(uses.gives), used(uses.needs))
+            form = Form(FREE if perm is None else CHANGED, used(uses.gives), used(uses.needs))
             different.setdefault((form.gives, form.needs), (form, perm))
         choices.append(tuple(form for form, _ in different.values()))
         nodes.append(name)
         perms.append(tuple(perm for _, perm in different.values()))
-    weights = tuple(_weight(graph, root, found.members[root], weigh) for root in roots)
+    weights = tuple(weight_of(graph, root, found.members[root], weigh) for root in roots)
     problem = Problem(tuple(choices), weights)
     return OrderProblem(problem, tuple(nodes), tuple(perms), always_paid(graph, found.fixed, weigh), found.complete)
 
 
-def _weight(graph: Graph, root: str, members: Mapping[str, Permutation], weigh: str) -> Cost:
-    shape = shape_of_root(graph, root, members)
+def weight_of(graph: Graph, root: str, members: Iterable[str], weigh: str) -> Cost:
+    """What a Transpose of a value costs; `members`: the values that differ from it by Transposes alone."""
+    bound = (bound_shape(graph, value) for value in (root, *members))  # each has as many elements
+    shape = next((found for found in bound if found is not None), None)
     size = 0 if shape is None else prod(shape) * element_bytes(graph, root)
     return (size, 1, 0) if weigh == BYTES else (1, size, 0)
 
@@ -267,3 +266,19 @@ def always_paid(graph: Graph, fixed: set[str], weigh: str) -> int:
             size = (moved_by_node(graph, node) or 0) * element_bytes(graph, node.inputs[0])
             total += size if weigh == BYTES else 1
     return total
+
+
+def proof(after: Counts, weigh: str, solution: Solution, always: int, complete: bool) -> dict[str, Any]:
+    """The facts of a search: the bound, whether the graph as it is now reaches it, and the gap.
+
+    complete: does the problem hold all that may be chosen, and is every cost known? Else there is no bound.
+    """
+    least = solution.lower_bound + always
+    reached = after.bytes_moved if weigh == BYTES else after.transposes
+    known = complete and reached >= least  # less: the shape of some value that was made is not known
+    return {
+        "weigh": weigh,
+        "lower_bound": least if known else None,
+        "certified": known and solution.gap == 0 and reached == least,
+        "gap": solution.gap,
+    }

@@ -10,7 +10,7 @@ weighed, what the target demands is only a wish: the times decide.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from workbench.ir import Graph, Node
@@ -55,6 +55,18 @@ def way_between(layout: str) -> tuple[str, Permutation]:
     first, last = next(pair for pair in PAIRS if layout in pair)
     other = last if layout == first else first
     return other, between(layout, other)
+
+
+def layout_of_images(node: Node, layouts: Mapping[str, str]) -> str | None:
+    """The layout of the first operand or result that is channels first or last; None where there is none."""
+    own = (layouts.get(value, "") for value in (*node.inputs, *node.outputs))
+    return next((layout for layout in own if side_of(layout) is not None), None)
+
+
+def demanded_side(target: Profile, op: str) -> int | None:
+    """The side that the target demands of an operator, None where it demands none; blocks are channels first."""
+    layout = target.demands.get(op)
+    return None if layout is None else LAST if layout.endswith("C") else FIRST
 
 
 def is_between(graph: Graph, node: Node, layouts: dict[str, str]) -> bool:
@@ -191,11 +203,8 @@ class _Builder:
         return 0
 
     def _demanded(self, node: Node) -> int | None:
-        """The side of the layout that the target demands of this operator, where it demands one."""
-        layout = self.target.demands.get(node.op)
-        if self.prices.weigh == TIME or layout is None:
-            return None
-        return LAST if layout.endswith("C") else FIRST
+        """The side that the operator must have."""
+        return None if self.prices.weigh == TIME else demanded_side(self.target, node.op)
 
     def _root(self, value: str) -> str:
         """The value from which the Transposes between the two layouts start."""

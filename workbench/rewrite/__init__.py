@@ -3,7 +3,7 @@
 from workbench.rewrite.driver import run_pass
 from workbench.rewrite.history import History, Step
 from workbench.rewrite.passes import OptionError, Pass, option, with_options
-from workbench.rewrite.rule import Example, Found, NoMatch, Refusal, Rewrite, Rule
+from workbench.rewrite.rule import Example, Found, NoMatch, Refusal, Rewrite, Rule, found_each
 
 __all__ = [
     "Example",
@@ -16,6 +16,7 @@ __all__ = [
     "Rewrite",
     "Rule",
     "Step",
+    "found_each",
     "option",
     "run_pass",
     "with_options",

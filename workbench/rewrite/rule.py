@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +29,12 @@ class Found:
     sentence: str
     nodes: tuple[str, ...]
     case: str = ""
+
+
+def found_each(rewrites: Iterable[tuple[Edit, str, tuple[str, ...]]], case: str) -> Iterator[Found]:
+    """What the helpers of `layout` propose as (edit, sentence, nodes), each under this case."""
+    for edit, sentence, nodes in rewrites:
+        yield Found(edit, sentence, nodes, case)
 
 
 @dataclass(frozen=True)
