@@ -4,7 +4,7 @@ from workbench.ir.check import IllFormedError, breaches, check
 from workbench.ir.edit import Edit, EditError
 from workbench.ir.graph import Graph
 from workbench.ir.node import AttrRef, Function, Node
-from workbench.ir.text import TextError, from_text, graph_text, to_text
+from workbench.ir.text import TextError, from_text, graph_text, node_line, to_text
 from workbench.ir.types import (
     Constant,
     DataType,
@@ -39,5 +39,6 @@ __all__ = [
     "from_text",
     "graph_text",
     "lazy_constant",
+    "node_line",
     "to_text",
 ]

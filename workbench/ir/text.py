@@ -102,3 +102,22 @@ def _elided(name: str, tensor: Constant) -> Constant:
 def _drop_types(graph: onnx.GraphProto) -> None:
     """Types of inner values follow from the operators; leaving them out keeps the text readable."""
     del graph.value_info[:]
+
+
+def node_line(node: Node) -> str:
+    """The node on one line, as the printer writes it; tensors and bodies among its attributes are only named."""
+    attributes = ", ".join(f"{key} = {_in_short(value)}" for key, value in node.attributes.items())
+    given = f" <{attributes}>" if attributes else ""
+    return f"[{node.name}] {', '.join(node.outputs)} = {node.op}{given} ({', '.join(node.inputs)})"
+
+
+def _in_short(value: Any) -> str:
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, int | float):
+        return f"{value:g}" if isinstance(value, float) else str(value)
+    if isinstance(value, Graph):
+        return f"{{{len(value):,} nodes}}"
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_in_short, value))}]"
+    return f"({type(value).__name__})"

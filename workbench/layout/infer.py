@@ -8,7 +8,7 @@ Source: the NPU document's CNN and Tensor types; TVM's InferCorrectLayout.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation, inverse, permuted
@@ -57,11 +57,31 @@ def infer_layouts(graph: Graph, *, through_reshapes: bool = False) -> dict[str, 
     return {value: _with_block(graph, value, layouts.get(value, TENSOR)) for value in graph.values()}
 
 
+def infer_near(graph: Graph, nodes: Iterable[Node], known: Mapping[str, str]) -> dict[str, str]:
+    """Layouts of what a few nodes read and make, from the layouts known of other values; it looks no further.
+
+    For the moments within a step, where a look at the whole graph for each rewrite would cost too much.
+    """
+    nodes = list(nodes)
+    seen = {value: known[value] for node in nodes for value in node.uses if is_cnn(known.get(value, TENSOR))}
+    layouts = {value: _without_block(layout) for value, layout in seen.items()}
+    for node in (*nodes, *nodes):  # twice, for one may stand before what it reads
+        for spread in (_seed, _pass_on):
+            for _ in spread(graph, node, layouts):
+                pass
+    return {v: _with_block(graph, v, layouts.get(v, TENSOR)) for node in nodes for v in (*node.uses, *node.outputs)}
+
+
 def _with_block(graph: Graph, value: str, layout: str) -> str:
     """ "NCHW8c" for "NCHWc"."""
     shape = graph.shape(value)
     block = shape[layout.index("c")] if shape is not None and "c" in layout else None
     return layout.replace("c", f"{block}c") if isinstance(block, int) else layout
+
+
+def _without_block(layout: str) -> str:
+    """ "NCHWc" for "NCHW8c"."""
+    return "".join(letter for letter in layout if not letter.isdigit())
 
 
 def _seed(graph: Graph, node: Node, layouts: dict[str, str]) -> Iterator[str]:

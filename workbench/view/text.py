@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+MARKS: Mapping[str, tuple[str, str]] = {  # colour and word of each
+    "-": ("#C62828", "removed"),
+    "+": ("#2E7D32", "added"),
+    "~": ("#B26A00", "changed"),
+}
 _CONTEXT = 3  # equal lines shown round a change
 _NODE = re.compile(r"\s*\[([^\]]+)\]")
 _NEXT_CONSTANT = re.compile(r"(?<=[\]}]), (?=[a-z0-9]+(?:\[| ))")

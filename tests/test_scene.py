@@ -1,0 +1,230 @@
+"""The scene that the browser gets: whole, small, the same at every asking, and still while one plays it."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+
+import pytest
+
+from tests.conftest import CORPUS
+from tests.making import HOSTILE, hostile_model
+from tests.viewing import history_of, large_graph, sample_history, view_of
+from workbench.ir import from_text
+from workbench.loading import load_model
+from workbench.view.looks import OWN, TARGET
+from workbench.view.placement import MOST_ROUTED
+from workbench.view.scene import Costs, View, packed
+
+GREEDY = ("resnet50_narrow", "sum_to_add", "fold_batchnorm", "layout_greedy")
+
+
+@pytest.fixture(scope="module")
+def scene():
+    return view_of(sample_history(*GREEDY)).scene()
+
+
+def at(scene: dict, moment: int) -> dict[str, dict]:
+    """What each box that is there says."""
+    looks = scene["looks"]
+    return {
+        box["id"]: looks[look]
+        for box in scene["boxes"]
+        for born, dies, look in box["v"]
+        if born <= moment < dies and look >= 0
+    }
+
+
+def test_every_box_of_a_small_model_is_a_node_at_every_moment(scene):
+    history = sample_history(*GREEDY)
+    for moment, graph in ((0, history.initial), (scene["T"], history.graph)):
+        nodes = {i: look for i, look in at(scene, moment).items() if not i.startswith(("in:", "out:"))}
+        assert set(nodes) == {node.name for node in graph.nodes}
+        assert all(nodes[node.name]["op"] == node.op.removeprefix("workbench.") for node in graph.nodes)
+
+
+def test_numbers_point_at_what_there_is(scene):
+    boxes = len(scene["boxes"])
+    for edge in scene["edges"]:
+        assert 0 <= edge["a"] < boxes and 0 <= edge["b"] < boxes and edge["a"] != edge["b"]
+        assert all(-1 <= word < len(scene["words"]) for _, _, word, _ in edge["v"])
+    for box in scene["boxes"]:
+        assert -1 <= box["up"] < boxes
+        assert all(look < len(scene["looks"]) for _, _, look in box["v"])
+    for look in scene["looks"]:
+        assert look["k"] < len(scene["categories"]) and look["c"] < len(scene["classes"])
+    for rewrite in scene["rewrites"]:
+        assert rewrite["b"] and all(0 <= number < boxes for number in rewrite["b"])
+
+
+def test_all_boxes_lie_in_the_picture_and_short_lived_ones_on_edges(scene):
+    short = [box for box in scene["boxes"] if box.get("chip")]
+    assert len(short) > 100
+    for box in scene["boxes"]:
+        assert 0 <= box["x"] <= scene["width"] and 0 <= box["y"] <= scene["height"]
+    standing = [b for b in scene["boxes"] if b["kind"] == "node" and not b.get("chip")]
+    hidden = sum(
+        any(abs(c["x"] - b["x"]) * 2 < b["w"] and abs(c["y"] - b["y"]) * 2 < b["h"] for b in standing) for c in short
+    )
+    assert hidden < len(short) / 20, "they stand between the boxes, not on them"
+
+
+def test_a_transpose_shows_its_permutation_and_the_bytes_that_it_moves(scene):
+    details = {look["d"] for look in at(scene, scene["T"]).values() if look["op"] == "Transpose"}
+    assert details == {"NCHW to NHWC [0,2,3,1] 0.60 MB", "NHWC to NCHW [0,3,1,2] 0 B"}
+
+
+def test_edges_carry_shape_and_layout(scene):
+    words = {
+        scene["words"][word] for e in scene["edges"] for b, d, word, _ in e["v"] if b <= scene["T"] < d and word >= 0
+    }
+    assert {"1x3x224x224 NCHW", "1x112x112x8 NHWC", "1x250"} <= words
+
+
+def test_weights_have_a_layout_and_a_colour():
+    looks = at(view_of(sample_history("npu_path", "layout_greedy", target="npu"), "npu").scene(), 2)
+    conv = next(look for look in looks.values() if look["op"].startswith("Conv"))
+    assert conv["w"] == TARGET and "weights HWOI" in conv["d"]
+    before = at(view_of(sample_history("npu_path", target="npu"), "npu").scene(), 0)
+    assert next(look for look in before.values() if look["op"] == "Conv")["w"] == OWN
+
+
+def test_a_rewrite_has_its_sentence_its_case_and_its_text(scene):
+    last = scene["rewrites"][-1]
+    assert last["s"].startswith("case 2, CNN to Tensor: Reshape 'n173'") and last["c"] == "case 2, CNN to Tensor"
+    fold = next(r for r in scene["rewrites"] if "BatchNormalization" in r["g"])
+    assert "Conv" in fold["g"] and "BatchNormalization" not in fold["a"] and "Conv" in fold["a"]
+
+
+def test_the_same_view_is_the_same_payload_and_another_is_not():
+    view = view_of(sample_history(*GREEDY))
+    first, again = packed(view.scene()), packed(view_of(sample_history(*GREEDY)).scene())
+    assert first == again
+    view.constants = True
+    assert packed(view.scene())[1] != first[1]
+    assert json.loads(gzip.decompress(base64.b64decode(first[0])))["T"] == view.timeline.last
+
+
+def test_constants_stand_left_of_the_node_that_reads_them():
+    view = view_of(sample_history("npu_path"))
+    plain = {box["id"] for box in view.scene()["boxes"]}
+    view.constants = True
+    scene = view.scene()
+    boxes = {box["id"]: box for box in scene["boxes"]}
+    added = [boxes[i] for i in boxes.keys() - plain]
+    assert added and all(box["kind"] == "constant" for box in added)
+    for edge in scene["edges"]:
+        source, target = scene["boxes"][edge["a"]], scene["boxes"][edge["b"]]
+        if source["kind"] == "constant":
+            assert source["x"] + source["w"] / 2 < target["x"] - target["w"] / 2
+            assert abs(source["y"] - target["y"]) < 60
+
+
+def test_opening_closing_and_revealing_boxes():
+    view = view_of(history_of(large_graph(3000, scopes=True), []))
+    view.opened = set()
+    before = view.scene()
+    group = next(box for box in before["boxes"] if box["kind"] == "group")
+    view.toggle(group["id"], deep=False)
+    opened = view.scene()
+    assert next(box for box in opened["boxes"] if box["id"] == group["id"])["open"]
+    assert len(opened["boxes"]) > len(before["boxes"])
+    view.toggle(group["id"], deep=False)
+    assert packed(view.scene()) == packed(before)
+    view.toggle(group["id"], deep=True)
+    inside = view.members(group["id"])
+    shown = {box["id"] for box in view.scene()["boxes"]}
+    assert inside and set(inside) <= shown
+    view.toggle(group["id"], deep=True)
+    assert packed(view.scene()) == packed(before)
+    view.reveal("no such node")
+    view.toggle("group:no such group", deep=True)
+    assert packed(view.scene()) == packed(before)
+    last = list(view.timeline.versions)[-1]
+    view.reveal(last)
+    assert last in view.numbers()
+
+
+def test_what_was_opened_by_hand_is_open_in_the_next_view_of_the_model():
+    view = view_of(history_of(large_graph(3000, scopes=True), []))
+    closed = next(group.id for group in view.root.below() if group.id not in view.opened)
+    view.toggle(closed, deep=False)
+    again = View(view.timeline, view.title, view.target, dict(view.chosen))
+    assert closed in again.opened
+
+
+def test_everything_open_is_flat_and_has_every_node():
+    view = view_of(history_of(large_graph(3000, scopes=True), []))
+    view.is_flat = True
+    scene = view.scene()
+    assert sum(box["kind"] == "node" for box in scene["boxes"]) == 3000 > MOST_ROUTED
+    assert not any(box["kind"] == "group" for box in scene["boxes"])
+
+
+def test_a_value_that_many_read_is_a_tick_at_each_of_them():
+    view = view_of(history_of(large_graph(600), []))
+    view.is_flat = True
+    scene = view.scene()
+    mask = next(i for i, box in enumerate(scene["boxes"]) if box["id"] == "in:mask")
+    ticks = [edge for edge in scene["edges"] if edge["a"] == mask]
+    assert len(ticks) == 15 and all(edge.get("tick") == 1 for edge in ticks)
+    assert not any(edge.get("tick") for edge in scene["edges"] if edge["a"] != mask)
+
+
+def test_a_closed_group_tells_what_comes_and_goes_in_it():
+    history = sample_history(*GREEDY)
+    view = view_of(history)
+    view.opened = set()
+    scene = view.scene()
+    groups = [box for box in scene["boxes"] if box["kind"] == "group"]
+    assert groups
+    for box in groups:
+        members = view.members(box["id"])
+        for moment, graph in ((0, history.initial), (scene["T"], history.graph)):
+            inside = box["n"] + sum(born <= moment < dies for born, dies, _, _ in box["inner"])
+            assert inside == sum(name in graph for name in members)
+
+
+def test_many_inputs_of_one_beginning_are_one_box():
+    names = [f"past_key_values.{i}.key" for i in range(24)]
+    inputs = ", ".join(f"float[2] {name.replace('.', '_')}" for name in names)
+    body = " ".join(f"y{i} = Relu({name.replace('.', '_')})" for i, name in enumerate(names))
+    outputs = ", ".join(f"float[2] y{i}" for i in range(24))
+    scene = view_of(history_of(from_text(f"g ({inputs}) => ({outputs}) {{ {body} }}"), [])).scene()
+    assert [box["id"] for box in scene["boxes"] if box["kind"] == "input"] == ["in:past_key_values_*"]
+    assert [box["id"] for box in scene["boxes"] if box["kind"] == "output"] == ["out:y*"]
+
+
+def test_measured_times_stand_on_the_boxes_and_their_sum_on_closed_ones():
+    history = sample_history(*GREEDY)
+    costs = {node.name: Costs(2.0, 0.5) for node in history.graph.nodes}
+    profile = view_of(history)
+    view = View(profile.timeline, "model", "NHWC", costs=({}, costs))
+    scene = view.scene()
+    assert scene["measured"] == {"us": [2.0, 2.0], "mb": [0.5, 0.5]}
+    assert all(look["us"] == 2.0 for i, look in at(scene, scene["T"]).items() if not i.startswith(("in:", "out:")))
+    view.opened = set()
+    closed = [box for box in view.scene()["boxes"] if box["kind"] == "group"]
+    assert closed and all(box["us"] == 2.0 * len([m for m in view.members(box["id"]) if m in costs]) for box in closed)
+    assert profile.scene()["measured"] is None
+
+
+def test_hostile_names_are_text(tmp_path):
+    scene = view_of(history_of(load_model(hostile_model(tmp_path)), [])).scene()
+    assert any(HOSTILE in box["id"] for box in scene["boxes"])
+    assert all(len(look["name"]) <= 40 for look in scene["looks"])
+
+
+@pytest.mark.skipif(not CORPUS.exists(), reason="the corpus of real models is not on this machine")
+def test_the_payload_of_a_collapsed_unet_is_small():
+    passes = ["fold_constants", "fold_batchnorm", "layout_record_then_insert"]
+    view = view_of(history_of(load_model(CORPUS / "unet_sd15_raw.onnx"), passes))
+    assert view.timeline.last > 1500
+    payload, _ = packed(view.scene())
+    assert len(payload) < 150_000
+
+
+def test_the_payload_of_ten_thousand_collapsed_nodes_is_small():
+    payload, _ = packed(view_of(history_of(large_graph(10_000, scopes=True), [])).scene())
+    assert len(payload) < 150_000

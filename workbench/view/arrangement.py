@@ -1,0 +1,145 @@
+"""A place for every box of a picture: what has a place of its own, what stands on a line, what stands beside.
+
+Short-lived nodes stand on the line that they cut, so that nothing makes room for
+them; constants stand in a column left of the first node that reads them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from workbench.view.boxes import CONSTANT, Boxes
+from workbench.view.links import Links
+from workbench.view.placement import Item, Place, Placement, Route, place
+
+Point = tuple[int, int]
+_BESIDE, _ROW = 12, 4  # pixels between a node and its column of constants, and between two of them
+
+
+def arrange(boxes: Boxes, links: Links) -> tuple[Placement, list[Place]]:
+    """The placement of what has a place of its own, routes in the order of `links.routed`; a place for every box."""
+    columns = _columns(boxes, links)
+    aside = {number for column in columns.values() for number in column}
+    standing = [i for i, box in enumerate(boxes.boxes) if not box.is_chip and i not in aside]
+    number = {i: n for n, i in enumerate(standing)}
+    items = [_item(boxes, i, columns.get(i, []), number) for i in standing]
+    placed = place(items, [(number[a], number[b]) for a, b in links.routed])
+    places = {i: placed.places[n] for i, n in number.items()}
+    for i, column in columns.items():
+        places |= _beside(boxes, places[i], i, column)
+    if columns:
+        pairs = zip(links.routed, placed.routes, strict=True)
+        placed = replace(placed, routes=tuple(_to_boxes(route, places[a], places[b]) for (a, b), route in pairs))
+    on_edges = _on_edges(boxes, links, places, dict(zip(links.routed, placed.routes, strict=True)))
+    return placed, [places[i] if i in places else on_edges[i] for i in range(len(boxes.boxes))]
+
+
+def _to_boxes(route: Route, a: Place, b: Place) -> Route:
+    """The route from the lower border of one box to the upper border of the other, though their rooms are larger."""
+    if len(route) < 2:
+        return route
+    start, end = _within(a, route[0][0]), _within(b, route[-1][0])
+    low, high = (start, a.y + a.height // 2), (end, b.y - b.height // 2)
+    return (low, (start, route[0][1]), *route[1:-1], (end, route[-1][1]), high)
+
+
+def _within(place: Place, x: int) -> int:
+    """The nearest place to `x` on a box's upper or lower border."""
+    half = max(place.width // 2 - _ROW, 0)
+    return min(max(x, place.x - half), place.x + half)
+
+
+def _columns(boxes: Boxes, links: Links) -> dict[int, list[int]]:
+    """Constants' boxes by the box of the first node that reads them."""
+    columns: dict[int, list[int]] = {}
+    done: set[int] = set()
+    for link in links.links:
+        if boxes.boxes[link.source].kind == CONSTANT and link.source not in done:
+            done.add(link.source)
+            columns.setdefault(link.target, []).append(link.source)
+    return columns
+
+
+def _item(boxes: Boxes, i: int, column: Sequence[int], number: Mapping[int, int]) -> Item:
+    """The room that a box takes, with its column of constants at the left and as much at the right."""
+    own = boxes.boxes[i].item
+    sizes = [boxes.boxes[c].item for c in column]
+    width = own.width + 2 * (max(size.width for size in sizes) + _BESIDE) if sizes else own.width
+    height = max(own.height, sum(size.height + _ROW for size in sizes))
+    frame = own.frame if own.frame < 0 else number[own.frame]
+    return Item(width, height, frame, own.is_frame)
+
+
+def _beside(boxes: Boxes, room: Place, i: int, column: Sequence[int]) -> dict[int, Place]:
+    """The box in the middle of its room, its constants in a column at the left."""
+    own = boxes.boxes[i].item
+    sizes = [boxes.boxes[c].item for c in column]
+    found = {i: Place(room.x, room.y, own.width, own.height)}
+    top = room.y - sum(size.height + _ROW for size in sizes) // 2
+    right = room.x - own.width // 2 - _BESIDE
+    for constant, size in zip(column, sizes, strict=True):
+        found[constant] = Place(right - size.width // 2, top + size.height // 2, size.width, size.height)
+        top += size.height + _ROW
+    return found
+
+
+def _on_edges(
+    boxes: Boxes, links: Links, places: Mapping[int, Place], routes: Mapping[tuple[int, int], Route]
+) -> dict[int, Place]:
+    """A place for every node on an edge, by number of its box; several one behind the other share the line."""
+    before: dict[int, int] = {}
+    behind: dict[int, int] = {}
+    for link in links.links:
+        if boxes.boxes[link.target].is_chip:
+            before.setdefault(link.target, link.source)
+        if boxes.boxes[link.source].is_chip:
+            behind.setdefault(link.source, link.target)
+    chips = [i for i, box in enumerate(boxes.boxes) if box.is_chip]
+    found: dict[int, Place] = {}
+    for chip in chips:
+        start, above = _follow(chip, before, places)
+        end, below = _follow(chip, behind, places)
+        line = _line(start, end, places, routes)
+        x, y = along(line, (above + 1) / (above + below + 2)) if line else (0, 0)
+        found[chip] = Place(x, y, *boxes.boxes[chip].chip_size)
+    return found
+
+
+def _follow(chip: int, step: Mapping[int, int], places: Mapping[int, Place]) -> tuple[int | None, int]:
+    """The box with a place of its own that is met first, and how many others lie between."""
+    number, between, seen = step.get(chip), 0, {chip}
+    while number is not None and number not in places and number not in seen:
+        seen.add(number)
+        number, between = step.get(number), between + 1
+    return (number if number in places else None), between
+
+
+def _line(
+    start: int | None, end: int | None, places: Mapping[int, Place], routes: Mapping[tuple[int, int], Route]
+) -> Sequence[Point]:
+    if start is None and end is None:
+        return ()
+    if start is None or end is None:  # nothing reads it, or it reads nothing that is shown: it hangs on the one box
+        only, side = (places[start], 1) if start is not None else (places[end or 0], -1)
+        edge = only.y + side * only.height // 2
+        return (only.x, edge), (only.x, edge + side * 40)
+    route = routes.get((start, end), ())
+    if len(route) > 1:
+        return route
+    a, b = places[start], places[end]
+    return (a.x, a.y + a.height // 2), (b.x, b.y - b.height // 2)
+
+
+def along(line: Sequence[Point], share: float) -> Point:
+    """The point of the line at `share` of its length, from 0 to 1."""
+    lengths = [math.dist(a, b) for a, b in itertools.pairwise(line)]
+    left = share * sum(lengths)
+    for (a, b), length in zip(itertools.pairwise(line), lengths, strict=True):
+        if left <= length and length:
+            part = left / length
+            return round(a[0] + (b[0] - a[0]) * part), round(a[1] + (b[1] - a[1]) * part)
+        left -= length
+    return line[-1]

@@ -1,0 +1,186 @@
+"""Which boxes a picture has: nodes, closed groups, frames of open ones, inputs and outputs, constants on request."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from workbench.view.groups import Group
+from workbench.view.looks import NO_KIND, PLAIN, Look, shortened
+from workbench.view.placement import Item
+from workbench.view.timeline import FOREVER, Timeline, Version
+
+NODE, GROUP, INPUT, OUTPUT, CONSTANT = "node", "group", "input", "output", "constant"
+_LETTER, _SIDES = 6, 22  # pixels of a letter, and of a box beside its letters
+_NARROWEST, _WIDEST = 84, 236
+_HEIGHT, _LOW, _CHIP = 38, 24, 16  # of a box, of one of a single line, of a node on an edge
+_MANY = 6  # inputs of one beginning, as a language model's past_key_values.*, become one box
+_DIGITS = re.compile(r"\d")
+
+Alive = tuple[int, int, Look]
+
+
+@dataclass
+class Box:
+    """A box of the picture, and when it is there.
+
+    frame:   number of the open group's box round it, or -1.
+    group:   of a group, which; members: of a closed one, the nodes in it.
+    is_chip: a short-lived node, which stands on an edge and has no place of its own.
+    """
+
+    id: str
+    kind: str
+    alive: list[Alive]
+    frame: int = -1
+    group: Group | None = None
+    is_open: bool = False
+    members: tuple[str, ...] = ()
+    is_chip: bool = False
+
+    @property
+    def item(self) -> Item:
+        """Its size, for placing it."""
+        if self.is_open:
+            return Item(0, 0, self.frame, is_frame=True)
+        width = max([self._letters(look) for *_, look in self.alive], default=0) * _LETTER + _SIDES
+        if self.group is not None:
+            width = max(width, 190)
+        low = all(not look.detail for *_, look in self.alive)
+        return Item(min(max(width, _NARROWEST), _WIDEST), _LOW if low else self._height, self.frame)
+
+    @property
+    def _height(self) -> int:
+        return 50 if self.group is not None else _HEIGHT
+
+    @staticmethod
+    def _letters(look: Look) -> int:
+        swatch = 2 if look.weights != NO_KIND else 0
+        return max(len(look.op) + len(look.name) + 1 + swatch, len(look.detail))
+
+    @property
+    def chip_size(self) -> tuple[int, int]:
+        letters = max(len(f"{look.op} {look.detail}") for *_, look in self.alive)
+        return min(letters * _LETTER + 10, _WIDEST), _CHIP
+
+
+@dataclass
+class Boxes:
+    """The boxes of a picture; `number` tells in which one a node, or an end of an edge, is to be seen."""
+
+    boxes: list[Box] = field(default_factory=list)
+    number: dict[str, int] = field(default_factory=dict)
+
+    def add(self, box: Box, stands_for: Iterable[str]) -> int:
+        self.boxes.append(box)
+        for name in stands_for:
+            self.number[name] = len(self.boxes) - 1
+        return len(self.boxes) - 1
+
+
+def boxes_of(timeline: Timeline, root: Group, opened: set[str], constants: bool = False) -> Boxes:
+    """The boxes that are to be seen where the groups with ids in `opened` are open."""
+    found = Boxes()
+    _public(found, timeline, "in:", INPUT, timeline.inputs)
+    _inside(found, timeline, root, opened, -1)
+    _public(found, timeline, "out:", OUTPUT, timeline.outputs)
+    _short_lived(found, timeline)
+    if constants:
+        _constants(found, timeline)
+    return found
+
+
+def _inside(found: Boxes, timeline: Timeline, group: Group, opened: set[str], frame: int) -> None:
+    for child in group.children:
+        if isinstance(child, str):
+            found.add(Box(child, NODE, _alive(timeline.versions[child]), frame), [child])
+            continue
+        if child.id in opened:
+            number = found.add(Box(child.id, GROUP, [], frame, child, is_open=True), [])
+            _inside(found, timeline, child, opened, number)
+            continue
+        members = tuple(child.members())
+        found.add(_closed(timeline, child, members, frame), members)
+
+
+def _closed(timeline: Timeline, group: Group, members: tuple[str, ...], frame: int) -> Box:
+    ops = Counter(timeline.versions[name][0].look.op for name in members)
+    words = ", ".join(f"{count} {op}" for op, count in ops.most_common(3))
+    detail = shortened(words if len(ops) <= 3 else f"{words} ...")
+    look = Look(shortened(group.title), f"{len(members):,} nodes", detail, PLAIN, NO_KIND, GROUP, "")
+    return Box(group.id, GROUP, [(0, FOREVER, look)], frame, group, members=members)
+
+
+def _alive(versions: list[Version]) -> list[Alive]:
+    return [(version.born, version.dies, version.look) for version in versions]
+
+
+def _public(found: Boxes, timeline: Timeline, prefix: str, kind: str, values: Iterable[str]) -> None:
+    """Boxes of inputs or outputs; many of one beginning have one box."""
+    beginnings: dict[str, list[str]] = {}
+    for value in values:
+        beginnings.setdefault(_DIGITS.split(value, maxsplit=1)[0], []).append(value)
+    for beginning, named in beginnings.items():
+        if len(named) >= _MANY:
+            look = Look(f"{len(named)} {kind}s", f"{beginning}*", "", PLAIN, NO_KIND, kind, "")
+            box = Box(f"{prefix}{beginning}*", kind, [(0, FOREVER, look)])
+            found.add(box, [f"{prefix}{value}" for value in named])
+            continue
+        for value in named:
+            id_ = f"{prefix}{value}"
+            found.add(Box(id_, kind, [(0, FOREVER, timeline.looks_of_values[id_])]), [id_])
+
+
+def _short_lived(found: Boxes, timeline: Timeline) -> None:
+    """Nodes that no end of a step has: in a closed group where all their neighbours are in it, else on an edge."""
+    names = [name for name in timeline.versions if timeline.is_short_lived(name)]
+    waiting = set(names)
+    beside: dict[str, list[str]] = {name: [] for name in names}
+    for edge in timeline.edges:
+        for name, other in ((edge.source, edge.target), (edge.target, edge.source)):
+            if name in waiting:
+                beside[name].append(other)
+    for name in names:
+        homes = {found.number[other] for other in beside[name] if other in found.number}
+        home = found.boxes[next(iter(homes))] if len(homes) == 1 else None
+        if home is not None and home.members:
+            home.members += (name,)
+            found.number[name] = next(iter(homes))
+            continue
+        frame = min((found.boxes[number].frame for number in homes), default=-1)
+        found.add(Box(name, NODE, _alive(timeline.versions[name]), frame, is_chip=True), [name])
+
+
+def _constants(found: Boxes, timeline: Timeline) -> None:
+    """A box for every constant that a node to be seen reads."""
+    for value, users in constants_read(timeline, found):
+        look = timeline.constant_looks[value]
+        spans = [(v.born, v.dies, look) for name in users for v in timeline.versions[name] if value in v.node.uses]
+        box = Box(f"const:{value}", CONSTANT, _joined(spans), found.boxes[found.number[users[0]]].frame)
+        found.add(box, [f"const:{value}"])
+
+
+def constants_read(timeline: Timeline, found: Boxes) -> Iterator[tuple[str, list[str]]]:
+    """Constants, each with the nodes to be seen that ever read it."""
+    users: dict[str, list[str]] = {}
+    for name, versions in timeline.versions.items():
+        box = found.boxes[found.number[name]]
+        if box.members or box.is_chip:
+            continue
+        for value in dict.fromkeys(value for version in versions for value in version.node.uses):
+            if value in timeline.constant_looks:
+                users.setdefault(value, []).append(name)
+    yield from users.items()
+
+
+def _joined(spans: list[Alive]) -> list[Alive]:
+    """Spans of one look that touch or overlap are one."""
+    joined: list[Alive] = []
+    for born, dies, look in sorted(spans, key=lambda span: span[0]):
+        if joined and born <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], dies), look)
+        else:
+            joined.append((born, dies, look))
+    return joined

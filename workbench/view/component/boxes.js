@@ -1,0 +1,288 @@
+// Painting boxes: frames of open groups, nodes, closed groups, and the marks on them.
+
+import { ADDED, CHANGED, REMOVED, SAME, SIGNS } from "./comparison.js";
+import { cutText, duration, thousands, widthOf } from "./lettering.js";
+import { TEXT_ZOOM } from "./pane.js";
+import { HEADER } from "./scene.js";
+import { inkOn } from "./theme.js";
+
+const LINE = 14; // px from one line of text to the next
+const PADDING = 6;
+const DIM = 0.14; // opacity of what is out of focus
+const BORDERS = [{ width: 1, dash: [] }, { width: 2.6, dash: [] }, { width: 1.4, dash: [1.5, 2.5] }];
+
+/** The frame of an open group, with its title in a strip on top. */
+export function paintFrame(ctx, pane, index) {
+  const { scene, theme, zoom } = pane;
+  const box = scene.boxes[index];
+  const depth = scene.scopes(index).length;
+  ctx.globalAlpha = pane.isGhost(index) ? 0.3 : 1;
+  ctx.fillStyle = theme.panel;
+  ctx.globalAlpha *= depth % 2 ? 0.35 : 0.6;
+  ctx.fillRect(box.left, box.top, box.w, box.h);
+  ctx.globalAlpha = 1;
+  ctx.strokeStyle = theme.neutralBorder;
+  ctx.lineWidth = Math.max(1, 0.8 / zoom);
+  ctx.setLineDash([]);
+  ctx.strokeRect(box.left, box.top, box.w, box.h);
+  if (zoom < TEXT_ZOOM) return;
+  const words = [box.title || box.id, box.same].filter(Boolean).join("   ");
+  const font = `600 11px ${theme.font}`;
+  ctx.font = font;
+  ctx.textAlign = "left";
+  ctx.textBaseline = "middle";
+  ctx.fillStyle = theme.ink;
+  const { left, top } = pane.headerOf(box);
+  ctx.fillText(cutText(words, font, box.left + box.w - left - 2 * PADDING).text, left + PADDING, top + HEADER / 2);
+}
+
+/** From afar: rectangles by colour, marks as coloured borders. */
+export function paintPlain(ctx, pane, indices) {
+  // Rectangles on whole pixels are painted many times faster than those between pixels.
+  const { a: scale, e: dx, f: dy } = ctx.getTransform();
+  const batches = new Map();
+  const outlines = new Map();
+  const pixels = new Set(); // taken by boxes smaller than a pixel: one of them is enough
+  for (const index of indices) {
+    if (!pane.shows(index)) continue;
+    const box = pane.scene.boxes[index];
+    const [x, y] = [Math.round(box.left * scale + dx), Math.round(box.top * scale + dy)];
+    const rectangle = [x, y, Math.max(1, Math.round(box.w * scale)), Math.max(1, Math.round(box.h * scale))];
+    const mark = pane.comparison.marks[index];
+    const pixel = x * 1e5 + y;
+    if (mark > SAME) (outlines.get(mark) ?? outlines.set(mark, []).get(mark)).push(rectangle);
+    else if (box.h * scale < 1 && pixels.has(pixel)) continue;
+    pixels.add(pixel);
+    const fill = plainFill(pane, index);
+    const key = pane.isDim(index) ? `~${fill}` : fill;
+    (batches.get(key) ?? batches.set(key, []).get(key)).push(rectangle);
+  }
+  ctx.save();
+  ctx.setTransform(1, 0, 0, 1, 0, 0);
+  for (const [key, batch] of batches) {
+    ctx.globalAlpha = key[0] === "~" ? DIM : 1;
+    ctx.fillStyle = key[0] === "~" ? key.slice(1) : key;
+    for (const [x, y, w, h] of batch) ctx.fillRect(x, y, w, h);
+  }
+  ctx.globalAlpha = 1;
+  ctx.setLineDash([]);
+  ctx.lineWidth = (1.3 * scale) / pane.zoom;
+  for (const [mark, batch] of outlines) {
+    ctx.strokeStyle = pane.theme.marks[mark];
+    for (const [x, y, w, h] of batch) ctx.strokeRect(x, y, w, h);
+  }
+  ctx.restore();
+}
+
+function plainFill(pane, index) {
+  const box = pane.scene.boxes[index];
+  if (box.kind !== "group") return fillOf(pane, pane.scene.lookOf(pane.boxVersion(index)));
+  if (pane.colouring !== "layout") return groupFill(pane, box);
+  const { mix } = pane.inside(index);
+  return pane.theme.borders[mix.indexOf(Math.max(...mix))];
+}
+
+function fillOf(pane, look) {
+  return look ? pane.fill(look) : pane.theme.neutral;
+}
+
+/** Where colours do not stand for layouts a closed group has one only for its measured time. */
+function groupFill(pane, box) {
+  return pane.colouring === "us" && box.us != null ? pane.fill(box) : pane.theme.neutral;
+}
+
+/** A box from near: fill, border, text, marks. */
+export function paintBox(ctx, pane, index) {
+  const box = pane.scene.boxes[index];
+  if (pane.isGhost(index)) {
+    paintGhost(ctx, pane, box);
+    return;
+  }
+  if (!pane.shows(index)) return;
+  ctx.globalAlpha = pane.isDim(index) ? DIM : 1;
+  const look = pane.scene.lookOf(pane.boxVersion(index));
+  if (box.kind === "group") paintGroup(ctx, pane, index, box, look);
+  else paintNode(ctx, pane, box, look);
+  paintMark(ctx, pane, box, pane.comparison.marks[index]);
+  ctx.globalAlpha = 1;
+}
+
+/** Only in the other pane: the eye finds the hole. */
+function paintGhost(ctx, pane, box) {
+  ctx.globalAlpha = 0.45;
+  ctx.strokeStyle = pane.theme.muted;
+  ctx.lineWidth = 1;
+  ctx.setLineDash([1.5, 4]);
+  shapePath(ctx, box, 0);
+  ctx.stroke();
+  ctx.setLineDash([]);
+  ctx.globalAlpha = 1;
+}
+
+/** The outline of a box, so much outside of it; inputs and outputs have round ends. */
+function shapePath(ctx, box, outside) {
+  const radius = (box.kind === "input" || box.kind === "output" ? box.h / 2 : box.chip ? 5 : 3) + outside;
+  ctx.beginPath();
+  ctx.roundRect(box.left - outside, box.top - outside, box.w + 2 * outside, box.h + 2 * outside, Math.min(radius, box.h / 2 + outside));
+}
+
+function paintNode(ctx, pane, box, look) {
+  const { theme, zoom } = pane;
+  const fill = fillOf(pane, look);
+  const layout = look?.l ?? 2;
+  ctx.fillStyle = fill;
+  shapePath(ctx, box, 0);
+  ctx.fill();
+  ctx.lineWidth = BORDERS[layout].width;
+  ctx.setLineDash(BORDERS[layout].dash);
+  ctx.strokeStyle = theme.borders[layout];
+  ctx.stroke();
+  ctx.setLineDash([]);
+  if (zoom < TEXT_ZOOM || !look) return;
+  paintLines(ctx, box, nodeLines(box, look, inkOn(fill), theme.font));
+  if (look.w >= 0) paintSwatch(ctx, theme, box, look.w);
+}
+
+/** As many lines as the box has room for: operator and name, then the details. */
+function nodeLines(box, look, ink, family) {
+  const room = Math.floor((box.h - 4) / LINE);
+  const op = { text: look.op, font: `600 ${box.chip ? 10 : 12}px ${family}`, ink };
+  const name = { text: look.name, font: `${box.chip ? 10 : 11}px ${family}`, ink };
+  const details = { text: look.d, font: `10px ${family}`, ink };
+  if (box.chip) return [[op, details]];
+  if (room >= 3) return [[op], [name], [details]];
+  return room === 2 ? [[op, name], [look.d ? details : { ...details, text: look.f }]] : [[op, name]];
+}
+
+/** The layout of a node's weights: a small square on its lower right corner. */
+function paintSwatch(ctx, theme, box, layout) {
+  const side = 9;
+  const [x, y] = [box.left + box.w - side + 3, box.top + box.h - side + 3];
+  ctx.fillStyle = theme.fills[layout];
+  ctx.fillRect(x, y, side, side);
+  ctx.strokeStyle = theme.borders[layout];
+  ctx.lineWidth = Math.min(2, BORDERS[layout].width);
+  ctx.setLineDash(BORDERS[layout].dash);
+  ctx.strokeRect(x, y, side, side);
+  ctx.setLineDash([]);
+}
+
+function paintGroup(ctx, pane, index, box, look) {
+  const { theme, zoom } = pane;
+  const inside = pane.inside(index);
+  // A second sheet behind says that there is more inside.
+  ctx.strokeStyle = theme.neutralBorder;
+  ctx.lineWidth = 1;
+  ctx.fillStyle = theme.panel;
+  ctx.fillRect(box.left + 3, box.top + 3, box.w, box.h);
+  ctx.strokeRect(box.left + 3, box.top + 3, box.w, box.h);
+  const fill = paintStripes(ctx, pane, box, inside.mix);
+  ctx.strokeRect(box.left, box.top, box.w, box.h);
+  if (zoom >= TEXT_ZOOM) paintLines(ctx, box, groupLines(pane, box, inside, inkOn(fill), look));
+}
+
+/** The layouts of a closed group, in proportion; for other colourings one fill. Returns a fill that text lies on. */
+function paintStripes(ctx, pane, box, mix) {
+  const { theme } = pane;
+  const all = mix[0] + mix[1] + mix[2];
+  const plain = pane.colouring !== "layout" || all === 0;
+  const single = groupFill(pane, box);
+  ctx.fillStyle = single;
+  if (plain) ctx.fillRect(box.left, box.top, box.w, box.h);
+  if (plain) return single;
+  let left = box.left;
+  mix.forEach((count, layout) => {
+    ctx.fillStyle = theme.fills[layout];
+    ctx.fillRect(left, box.top, (box.w * count) / all, box.h);
+    left += (box.w * count) / all;
+  });
+  return theme.fills[mix.indexOf(Math.max(...mix))];
+}
+
+function groupLines(pane, box, inside, ink, look) {
+  const { theme } = pane;
+  const small = `10px ${theme.font}`;
+  const badges = [{ text: `${thousands(inside.nodes)} ${inside.nodes === 1 ? "node" : "nodes"}`, font: small, ink }];
+  if (box.same) badges.push({ text: box.same, font: `600 10px ${theme.font}`, ink });
+  if (box.us != null) badges.push({ text: duration(box.us), font: small, ink });
+  const marks = [REMOVED, ADDED, CHANGED]
+    .filter((mark) => inside.counts[mark] > 0)
+    .map((mark) => ({ text: `${sign(mark)}${inside.counts[mark]}`, font: `700 10px ${theme.font}`, ink: inkOn(theme.marks[mark]), pill: theme.marks[mark] }));
+  const title = { text: box.title || box.id, font: `600 12px ${theme.font}`, ink };
+  const room = Math.floor((box.h - 4) / LINE);
+  if (room < 2) return [[title, ...marks, ...badges]];
+  if (room < 3) return [[title, ...marks], badges];
+  return [[title, ...marks], badges, [{ text: box.d ?? look?.d, font: small, ink }]];
+}
+
+function sign(mark) {
+  return mark === REMOVED ? "\u2212" : SIGNS[mark];
+}
+
+/** Lines of words in the middle of a box; every line is cut to the box. */
+function paintLines(ctx, box, lines) {
+  const filled = lines.map((line) => line.filter((piece) => piece.text)).filter((line) => line.length);
+  const gap = 5;
+  ctx.textAlign = "left";
+  ctx.textBaseline = "middle";
+  let y = box.y - ((filled.length - 1) * LINE) / 2;
+  for (const line of filled) {
+    let room = box.w - 2 * PADDING;
+    const cuts = [];
+    for (const piece of line) {
+      const extra = piece.pill ? 6 : 0;
+      const cut = cutText(piece.text, piece.font, Math.max(0, room - extra));
+      if (!cut.text) break;
+      cuts.push({ ...piece, text: cut.text, width: cut.width + extra });
+      room -= cut.width + extra + gap;
+    }
+    const used = cuts.reduce((sum, cut) => sum + cut.width + gap, -gap);
+    let x = box.x - used / 2;
+    for (const cut of cuts) {
+      if (cut.pill) {
+        ctx.fillStyle = cut.pill;
+        ctx.beginPath();
+        ctx.roundRect(x, y - 6.5, cut.width, 13, 6);
+        ctx.fill();
+      }
+      ctx.font = cut.font;
+      ctx.fillStyle = cut.ink;
+      ctx.fillText(cut.text, x + (cut.pill ? 3 : 0), y + 0.5);
+      x += cut.width + gap;
+    }
+    y += LINE;
+  }
+}
+
+/** Removed, added, changed: by line, colour and sign. */
+function paintMark(ctx, pane, box, mark) {
+  if (mark <= SAME) return;
+  const { theme, zoom } = pane;
+  ctx.strokeStyle = theme.marks[mark];
+  ctx.lineWidth = Math.max(2.2, 1.6 / zoom);
+  ctx.setLineDash(mark === REMOVED ? [6, 3.5] : []);
+  shapePath(ctx, box, 3);
+  ctx.stroke();
+  ctx.setLineDash([]);
+  if (zoom < TEXT_ZOOM) return;
+  const [x, y, radius] = [box.left + box.w, box.top, 7];
+  ctx.fillStyle = theme.marks[mark];
+  ctx.beginPath();
+  ctx.arc(x, y, radius, 0, 2 * Math.PI);
+  ctx.fill();
+  const font = `700 12px ${theme.font}`;
+  ctx.font = font;
+  ctx.textAlign = "left";
+  ctx.textBaseline = "middle";
+  ctx.fillStyle = inkOn(theme.marks[mark]);
+  ctx.fillText(sign(mark), x - widthOf(sign(mark), font) / 2, y + 0.5);
+}
+
+/** The outline round a selected box or round those that a rewrite matched. */
+export function paintOutline(ctx, pane, index, outside, width, colour) {
+  ctx.strokeStyle = colour;
+  ctx.lineWidth = Math.max(width, width / pane.zoom / 1.5);
+  ctx.setLineDash([]);
+  shapePath(ctx, pane.scene.boxes[index], outside);
+  ctx.stroke();
+}

@@ -1,0 +1,45 @@
+// The line that says where one is: the scopes round the selected box, or the model.
+
+import { make } from "./dom.js";
+import { printable, thousands } from "./lettering.js";
+
+export class Breadcrumb {
+  constructor(view) {
+    this.view = view;
+    this.element = make("nav", { class: "gw-breadcrumb", "aria-label": "Scopes of the selected box" });
+    this.shown = "";
+  }
+
+  update() {
+    const { view } = this;
+    const { scene } = view;
+    if (!scene) return;
+    const scopes = view.selectedBox >= 0 ? scene.scopes(view.selectedBox) : [];
+    const words = [scene.id, view.selected, scopes.join()].join("\n");
+    if (words === this.shown) return;
+    this.shown = words;
+    const model = make("button", {
+      type: "button",
+      class: "gw-crumb",
+      text: `${printable(scene.title)}, ${thousands(scene.nodes)} ${scene.nodes === 1 ? "node" : "nodes"}`,
+      title: "Show the whole graph",
+      click: () => view.fit(),
+    });
+    const groups = scopes.map((index) => this.#crumb(scene.boxes[index].id, scene.boxes[index].title));
+    this.element.replaceChildren(model, ...groups, ...this.#self());
+  }
+
+  #crumb(id, title) {
+    return make("button", { type: "button", class: "gw-crumb", dir: "auto", text: printable(title), click: () => this.view.select(id, { centre: true }) });
+  }
+
+  #self() {
+    const { view } = this;
+    if (!view.selected) return [];
+    if (view.selectedBox >= 0) return [make("span", { class: "gw-crumb gw-here", dir: "auto", text: printable(view.scene.nameOf(view.selectedBox)) })];
+    return [
+      make("span", { class: "gw-crumb gw-here", dir: "auto", text: printable(view.selected) }),
+      make("button", { type: "button", class: "gw-crumb", text: "not in this picture: show it", click: () => view.outside.reveal(view.selected) }),
+    ];
+  }
+}

@@ -1,0 +1,93 @@
+// One camera for both panes: the scene's point at a pane's upper left corner, and the zoom.
+
+export const READING_ZOOM = 0.8; // names are legible from here on
+const LARGEST = 4;
+const MARGIN = 24; // px left free round what is fitted
+
+export class Camera {
+  constructor() {
+    this.x = 0;
+    this.y = 0;
+    this.zoom = 1;
+    this.width = 1; // of one pane, in px
+    this.height = 1;
+    this.smallest = 0.05;
+  }
+
+  screenX(x) {
+    return (x - this.x) * this.zoom;
+  }
+
+  screenY(y) {
+    return (y - this.y) * this.zoom;
+  }
+
+  sceneX(x) {
+    return x / this.zoom + this.x;
+  }
+
+  sceneY(y) {
+    return y / this.zoom + this.y;
+  }
+
+  pan(dx, dy) {
+    this.x -= dx / this.zoom;
+    this.y -= dy / this.zoom;
+  }
+
+  /** Zoom by a factor; what is under that point of the pane stays there. */
+  zoomAt(x, y, factor) {
+    const zoom = Math.min(LARGEST, Math.max(this.smallest, this.zoom * factor));
+    this.x += x / this.zoom - x / zoom;
+    this.y += y / this.zoom - y / zoom;
+    this.zoom = zoom;
+  }
+
+  centre(x, y) {
+    this.x = x - this.width / this.zoom / 2;
+    this.y = y - this.height / this.zoom / 2;
+  }
+
+  /** The zoom at which all of the scene can be seen. */
+  fittingZoom(scene) {
+    const across = (this.width - 2 * MARGIN) / Math.max(1, scene.width);
+    const down = (this.height - 2 * MARGIN) / Math.max(1, scene.height);
+    return Math.max(1e-4, Math.min(across, down, 1.5));
+  }
+
+  fit(scene) {
+    this.zoom = this.fittingZoom(scene);
+    this.centre(scene.width / 2, scene.height / 2);
+  }
+
+  /** How far out one may zoom: always far enough to see everything. */
+  allow(scene) {
+    this.smallest = Math.min(0.1, this.fittingZoom(scene));
+  }
+
+  /** Does a box lie, at least with its middle, inside a pane? */
+  sees(box) {
+    const x = this.screenX(box.x);
+    const y = this.screenY(box.y);
+    return x > 10 && y > 10 && x < this.width - 10 && y < this.height - 10;
+  }
+
+  seesAll(scene) {
+    return this.screenX(0) >= -1 && this.screenY(0) >= -1
+      && this.screenX(scene.width) <= this.width + 1 && this.screenY(scene.height) <= this.height + 1;
+  }
+
+  /** Moves, with the same zoom, so that a box comes to the middle; of one larger than the pane, its upper left. */
+  show(box) {
+    this.centre(box.x, box.y);
+    if (box.w * this.zoom > this.width - 2 * MARGIN) this.x = box.left - MARGIN / this.zoom;
+    if (box.h * this.zoom > this.height - 2 * MARGIN) this.y = box.top - MARGIN / this.zoom;
+  }
+
+  /** Never loses the scene: some of it stays in the pane. */
+  keepInSight(scene) {
+    const rest = 60 / this.zoom;
+    this.x = Math.min(Math.max(this.x, rest - this.width / this.zoom), scene.width - rest);
+    this.y = Math.min(Math.max(this.y, rest - this.height / this.zoom), scene.height - rest);
+  }
+}

@@ -1,0 +1,53 @@
+// The few helpers that build DOM. Whatever comes from a model goes in as text, never as markup.
+
+/** An element with attributes; `text` becomes its text, functions become listeners ("click", "input", ...). */
+export function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (typeof value === "function") element.addEventListener(name, value);
+    else if (name === "text") element.textContent = value;
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children);
+  return element;
+}
+
+/** A button of the toolbar: `label` is what it shows, and its name unless it is a sign only; `title` says what it does. */
+export function makeButton(label, title, click, attributes = {}) {
+  const name = /\p{L}/u.test(label) ? null : title;
+  return make("button", { type: "button", class: "gw-button", text: label, title, "aria-label": name, click, ...attributes });
+}
+
+/** A button that is on or off. */
+export function makeToggle(label, title, click) {
+  return makeButton(label, title, click, { "aria-pressed": "false" });
+}
+
+/** A select; `change` gets the value chosen. Its options are set by `setOptions`. */
+export function makeSelect(title, change, classes = "") {
+  return make("select", { class: `gw-select ${classes}`, title, "aria-label": title, change: (event) => change(event.target.value) });
+}
+
+export function setPressed(button, on) {
+  button.setAttribute("aria-pressed", String(Boolean(on)));
+}
+
+export function setShown(element, shown) {
+  element.hidden = !shown;
+}
+
+/** Sets the text only where it differs, so that an unchanged live region stays silent. */
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/** A select from [value, words] pairs; rebuilt only when the pairs differ. */
+export function setOptions(select, pairs, chosen) {
+  const wanted = JSON.stringify(pairs);
+  if (select.dataset.pairs !== wanted) {
+    select.dataset.pairs = wanted;
+    select.replaceChildren(...pairs.map(([value, words]) => make("option", { value, text: words })));
+  }
+  select.value = String(chosen);
+}

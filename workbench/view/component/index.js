@@ -1,0 +1,59 @@
+// The component as Streamlit mounts it (Components v2): the same function for the first call and for every rerun.
+
+import { putHook, removeHook } from "./hook.js";
+import { remember } from "./memory.js";
+import { View } from "./view.js";
+
+const views = new WeakMap(); // by the element that Streamlit keeps over reruns
+const memories = new Map(); // by key: of views that were taken down
+
+export default function (component) {
+  const { data, parentElement } = component;
+  const key = keyOf(component);
+  let mounted = views.get(parentElement);
+  if (!mounted) {
+    mounted = { component };
+    mounted.view = new View(parentElement, streamlit(mounted), memories.get(key));
+    views.set(parentElement, mounted);
+    putHook(key, mounted.view);
+  }
+  mounted.component = component; // its functions belong to this rerun
+  mounted.view.update(data);
+  return () => {
+    memories.set(key, remember(mounted.view));
+    mounted.view.destroy();
+    views.delete(parentElement);
+    removeHook(key);
+  };
+}
+
+/** The key that the page gave it; Streamlit hands in one of its own, new with each mount, but names a class after it. */
+function keyOf({ key, parentElement }) {
+  const classes = parentElement.host?.closest('[class*="st-key-"]')?.classList ?? [];
+  const named = [...classes].find((name) => name.startsWith("st-key-"));
+  return named ? named.slice("st-key-".length) : key;
+}
+
+/** What the view asks of Python. */
+function streamlit(mounted) {
+  const trigger = (name, value) => mounted.component.setTriggerValue(name, value);
+  return {
+    seen: (place) => mounted.component.setStateValue("seen", place),
+    toggle: (id, all) => trigger("toggle", { id, all }),
+    find: (query) => trigger("find", { query }),
+    reveal: (id) => trigger("reveal", { id }),
+    constants: (on) => trigger("constants", { on }),
+    flat: (on) => trigger("flat", { on }),
+    address: writeQuery,
+  };
+}
+
+/** The state of the view in the page's address, without a rerun; other keys of the query stay. */
+function writeQuery(state) {
+  const url = new URL(window.location.href);
+  for (const [name, value] of Object.entries(state)) {
+    if (value === "") url.searchParams.delete(name);
+    else url.searchParams.set(name, value);
+  }
+  if (url.href !== window.location.href) window.history.replaceState(window.history.state, "", url);
+}

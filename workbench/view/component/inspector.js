@@ -1,0 +1,95 @@
+// All about the selected box: what Python (or the report's table) knows, section by section.
+
+import { make, makeButton, setShown } from "./dom.js";
+import { printable, thousands } from "./lettering.js";
+import { tipLines } from "./tip.js";
+
+const ROOMY = 900; // px; in a narrower view the panel waits for a selection
+
+export class Inspector {
+  constructor(view) {
+    this.view = view;
+    this.title = make("h2", { class: "gw-title", dir: "auto" });
+    this.body = make("div", { class: "gw-sections" });
+    this.element = make("aside", { class: "gw-inspector", "aria-label": "Inspector" },
+      make("div", { class: "gw-inspector-head" }, this.title, makeButton("\u00d7", "Close the inspector (i)", () => view.toggleInspector())),
+      this.body);
+    this.shown = null;
+    this.folded = new Map(); // title of a section: open or not, as the user left it
+  }
+
+  update() {
+    const { view } = this;
+    const roomy = view.root.clientWidth >= ROOMY;
+    setShown(this.element, view.inspectorOpen && (roomy || view.selected !== ""));
+    const known = view.data.inspector?.id === view.selected ? view.data.inspector : null;
+    // Without an answer so far: what the picture itself knows.
+    const wanted = known ?? `${view.selected}\n${view.scene?.id}`;
+    if (wanted === this.shown) return;
+    this.shown = wanted;
+    if (known) this.#show(known);
+    else this.#showOwn();
+  }
+
+  #showOwn() {
+    const { view } = this;
+    const name = view.selectedBox >= 0 ? view.scene.nameOf(view.selectedBox) : view.selected;
+    this.title.textContent = name ? printable(name) : "Nothing selected";
+    const lines = view.selectedBox >= 0 ? tipLines(view, view.selectedBox) : [];
+    const words = view.selected ? lines : ["Click a box, or press n."];
+    this.body.replaceChildren(...words.map((text) => make("p", { text, dir: "auto" })));
+  }
+
+  #show(known) {
+    this.title.textContent = known.title ?? known.id;
+    const about = known.about ? [make("p", { text: known.about, dir: "auto" })] : [];
+    this.body.replaceChildren(...about, ...(known.sections ?? []).map((section) => this.#section(section)));
+    this.body.scrollTop = 0;
+    performance.mark("graph-workbench:inspector");
+  }
+
+  #section(section) {
+    const open = this.folded.get(section.title) ?? section.open ?? false;
+    const details = make("details", { class: "gw-section", open, toggle: () => this.folded.set(section.title, details.open) },
+      make("summary", { text: section.title }));
+    if (section.rows?.length) details.append(tableOf(section));
+    if (section.histogram) details.append(histogramOf(section.histogram));
+    if (section.moments?.length) details.append(this.#moments(section.moments));
+    if (section.text) details.append(make("p", { class: "gw-text", text: section.text, dir: "auto" }));
+    return details;
+  }
+
+  /** Where the node came from: each moment is a button that goes there. */
+  #moments(moments) {
+    const { view } = this;
+    const goTo = (t) => view.tick((clock) => clock.goToRewrite(clock.stepOf(t), t - clock.steps[clock.stepOf(t)].first));
+    return make("ol", { class: "gw-moments" }, ...moments.map(({ t, words, what }) => make("li", {},
+      make("button", { type: "button", class: `gw-moment gw-${what ?? ""}`, text: words, dir: "auto", click: () => goTo(t) }))));
+  }
+}
+
+function tableOf({ head, rows }) {
+  const cells = (tag, row) => row.map((cell) => make(tag, { text: cell, dir: "auto" }));
+  const table = make("table", {});
+  if (head) table.append(make("thead", {}, make("tr", {}, ...cells("th", head))));
+  table.append(make("tbody", {}, ...rows.map((row) => make("tr", {}, ...cells("td", row)))));
+  return make("div", { class: "gw-table" }, table);
+}
+
+function histogramOf({ low, high, counts, words }) {
+  const most = Math.max(1, ...counts);
+  const bars = counts.map((count) => {
+    const bar = make("i", { title: thousands(count) });
+    bar.style.height = `${Math.max(count ? 3 : 0, (100 * count) / most)}%`;
+    return bar;
+  });
+  const ends = make("div", { class: "gw-ends" }, make("span", { text: short(low) }), make("span", { text: short(high) }));
+  return make("figure", { class: "gw-histogram" },
+    make("div", { class: "gw-bars", role: "img", "aria-label": `Histogram of ${words ?? "the values"}` }, ...bars),
+    ends,
+    make("figcaption", { text: words ?? "", dir: "auto" }));
+}
+
+function short(number) {
+  return typeof number === "number" ? String(Number(number.toPrecision(3))) : String(number);
+}

@@ -1,0 +1,66 @@
+// What is on screen, in words: fills, lines and signs.
+
+import { legendOf } from "./colouring.js";
+import { make } from "./dom.js";
+
+export class Legend {
+  constructor(view) {
+    this.view = view;
+    this.element = make("div", { class: "gw-legend", role: "note", "aria-label": "Legend" });
+    this.shown = [];
+  }
+
+  update() {
+    const { scene, theme, colouring, panes, clock } = this.view;
+    if (!scene) return;
+    const wanted = [scene, theme, colouring, panes, clock.compare];
+    if (wanted.every((value, index) => value === this.shown[index])) return;
+    this.shown = wanted;
+    this.element.replaceChildren(...legendOf(colouring, scene, theme).map(fillEntry), ...this.#marks(), ...this.#others());
+  }
+
+  #marks() {
+    const { marks } = this.view.theme;
+    return [
+      markEntry("\u2212", marks[2], "dashed", "removed"),
+      markEntry("+", marks[3], "solid", "added"),
+      markEntry("~", marks[4], "solid", "changed"),
+    ];
+  }
+
+  /** The signs that only some scenes have. */
+  #others() {
+    const { scene, theme, panes, clock } = this.view;
+    const found = [];
+    if (clock.compare === "rewrite") found.push(outlineEntry(`2.5px solid ${theme.frame}`, "matched by this rewrite"));
+    if (panes === 2) found.push(outlineEntry(`1px dotted ${theme.muted}`, "only in the other pane"));
+    if (scene.closed.length) found.push(make("span", { class: "gw-key" }, make("i", { class: "gw-swatch gw-stacked" }), "closed group"));
+    if (scene.looks.some((look) => look.w >= 0)) found.push(make("span", { class: "gw-key" }, make("i", { class: "gw-swatch gw-small" }), "layout of the weights"));
+    if (scene.ticks.some(Boolean)) found.push(make("span", { class: "gw-key" }, make("i", { class: "gw-stub" }), "value with many uses"));
+    return found;
+  }
+}
+
+function fillEntry({ fill, line, border, words, scale, low, high }) {
+  const swatch = make("i", { class: scale ? "gw-scale" : "gw-swatch" });
+  if (scale) {
+    swatch.style.background = `linear-gradient(to right, ${scale[0]}, ${scale[1]})`;
+    return make("span", { class: "gw-key" }, `${words}: ${low}`, swatch, high);
+  }
+  swatch.style.background = fill;
+  swatch.style.border = `${border === "thick" ? 2.5 : 1}px ${border === "dotted" ? "dotted" : "solid"} ${line ?? "transparent"}`;
+  return make("span", { class: "gw-key" }, swatch, words);
+}
+
+function markEntry(sign, colour, line, words) {
+  const swatch = make("i", { class: "gw-swatch gw-sign", text: sign });
+  swatch.style.border = `1.5px ${line} ${colour}`;
+  swatch.style.color = colour;
+  return make("span", { class: "gw-key" }, swatch, words);
+}
+
+function outlineEntry(border, words) {
+  const swatch = make("i", { class: "gw-swatch" });
+  swatch.style.border = border;
+  return make("span", { class: "gw-key" }, swatch, words);
+}

@@ -1,0 +1,72 @@
+// Text on the canvas: names come from files, so they may be endless, hostile, or full of control characters.
+
+const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+const LONGEST = 400; // characters that are looked at; more never fits
+const MOST_CUTS = 20000; // entries of the cache before it starts anew
+
+const cutTexts = new Map();
+const measuring = { context: null };
+
+/** The text without what would not print or would turn its surroundings round. */
+export function printable(text) {
+  const short = String(text ?? "").slice(0, LONGEST).replace(UNPRINTABLE, "\u00b7");
+  return short.toWellFormed ? short.toWellFormed() : short;
+}
+
+/** Width in px of the text in that font. */
+export function widthOf(text, font) {
+  measuring.context ??= document.createElement("canvas").getContext("2d");
+  if (measuring.context.font !== font) measuring.context.font = font;
+  return measuring.context.measureText(text).width;
+}
+
+/** The text cut to the width with an ellipsis, and the width it then has. */
+export function cutText(text, font, width) {
+  const key = `${font}|${Math.round(width)}|${text}`;
+  let cut = cutTexts.get(key);
+  if (cut === undefined) {
+    if (cutTexts.size > MOST_CUTS) cutTexts.clear();
+    cut = findCut(printable(text), font, width);
+    cutTexts.set(key, cut);
+  }
+  return cut;
+}
+
+/** To be called when another font has arrived. */
+export function forgetCuts() {
+  cutTexts.clear();
+}
+
+function findCut(text, font, width) {
+  const whole = widthOf(text, font);
+  if (whole <= width) return { text, width: whole };
+  let low = 0;
+  let high = text.length - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (widthOf(text.slice(0, middle) + "\u2026", font) <= width) low = middle;
+    else high = middle - 1;
+  }
+  const kept = text.slice(0, low).replace(/[\ud800-\udbff]$/, "");
+  if (!kept) return { text: "", width: 0 };
+  return { text: `${kept}\u2026`, width: widthOf(`${kept}\u2026`, font) };
+}
+
+/** A count with its thousands separated. */
+export function thousands(count) {
+  return Number(count).toLocaleString("en-US");
+}
+
+/** Microseconds in the unit that reads best. */
+export function duration(us) {
+  if (us >= 1e6) return `${(us / 1e6).toPrecision(3)} s`;
+  if (us >= 1e3) return `${(us / 1e3).toPrecision(3)} ms`;
+  return `${Number(us.toPrecision(3))} \u00b5s`;
+}
+
+/** Megabytes in the unit that reads best. */
+export function megabytes(mb) {
+  if (mb >= 1000) return `${(mb / 1000).toPrecision(3)} GB`;
+  if (mb > 0 && mb < 0.1) return `${Number((mb * 1000).toPrecision(3))} kB`;
+  return `${Number(mb.toPrecision(3))} MB`;
+}

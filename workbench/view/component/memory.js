@@ -1,0 +1,28 @@
+// What of a view outlives it: a page that takes the component down and puts it up again finds it as it was.
+
+const KEPT = ["colouring", "panes", "selected", "hops", "wheelZooms", "inspectorOpen"];
+
+/** The state of a view, to be given to `restore` of another. */
+export function remember(view) {
+  if (!view.scene || !view.begun) return null;
+  const { x, y, zoom } = view.stage.camera;
+  const { step, t, compare, chosen, hideUnchanged } = view.clock;
+  return {
+    title: view.scene.title,
+    seen: view.seen,
+    camera: { x, y, zoom },
+    clock: { step, t, compare, chosen, hideUnchanged },
+    kept: Object.fromEntries(KEPT.map((name) => [name, view[name]])),
+  };
+}
+
+/** To be called before the view's first scene is taken in; a memory of another model is of no use. */
+export function restore(view, memory, title) {
+  if (!memory || memory.title !== title) return;
+  view.seen = memory.seen;
+  view.begun = true;
+  Object.assign(view, memory.kept);
+  Object.assign(view.stage.camera, memory.camera);
+  Object.assign(view.clock, memory.clock);
+  view.stage.resize(true);
+}

@@ -1,0 +1,81 @@
+// What one pane shows of a comparison: the moment before, the moment after, or both in one.
+
+import { ABSENT, ADDED, REMOVED } from "./comparison.js";
+import { HEADER } from "./scene.js";
+
+export const BEFORE = "before";
+export const AFTER = "after";
+export const BOTH = "both";
+
+export const TEXT_ZOOM = 0.4; // no text below
+export const PLAIN_ZOOM = 0.3; // plain rectangles below
+export const WORDS_ZOOM = 0.6; // edges have words from here on
+
+/**
+ * A pane as the painters take it: `view` lends scene, comparison, theme and what is selected, framed or dimmed;
+ * `region` is what is seen, in px of the scene.
+ */
+export class Pane {
+  constructor(view, side, region, zoom) {
+    this.scene = view.scene;
+    this.comparison = view.comparison;
+    this.theme = view.theme;
+    this.fill = view.fill;
+    this.colouring = view.colouring;
+    this.selected = view.selectedBox;
+    this.framed = view.framed;
+    this.near = view.near; // boxes that are not dimmed, or null for all
+    this.side = side;
+    this.region = region;
+    this.zoom = zoom;
+  }
+
+  /** The version of a box that this pane shows, or null where it only exists in the other pane. */
+  boxVersion(index) {
+    return this.#version(this.comparison.before[index], this.comparison.after[index]);
+  }
+
+  edgeVersion(index) {
+    return this.#version(this.comparison.edgesBefore[index], this.comparison.edgesAfter[index]);
+  }
+
+  #version(before, after) {
+    if (this.side === BEFORE) return before;
+    if (this.side === AFTER) return after;
+    return after ?? before;
+  }
+
+  /** Does the box exist only in the other pane? */
+  isGhost(index) {
+    const mark = this.comparison.marks[index];
+    return (mark === ADDED && this.side === BEFORE) || (mark === REMOVED && this.side === AFTER);
+  }
+
+  shows(index) {
+    return this.comparison.marks[index] !== ABSENT && this.boxVersion(index) !== null;
+  }
+
+  isDim(index) {
+    return this.near !== null && !this.near.has(index);
+  }
+
+  /** Nodes and layouts inside a closed group, at this pane's moment. */
+  inside(index) {
+    const group = this.comparison.groups.get(index);
+    if (!group) return { nodes: 0, mix: [0, 0, 0], counts: [0, 0, 0, 0, 0] };
+    const before = this.side === BEFORE;
+    return { nodes: before ? group.nodesBefore : group.nodesAfter, mix: before ? group.mixBefore : group.mixAfter, counts: group.counts };
+  }
+
+  seesBox(box) {
+    const { left, right, top, bottom } = this.region;
+    return box.left < right && box.left + box.w > left && box.top < bottom && box.top + box.h > top;
+  }
+
+  /** Where the title strip of an open group stands: in sight even where the group begins above the pane. */
+  headerOf(box) {
+    const top = Math.min(Math.max(box.top, this.region.top + 1), box.top + box.h - HEADER);
+    const left = Math.min(Math.max(box.left, this.region.left), box.left + Math.max(0, box.w - 120));
+    return { left, top };
+  }
+}

@@ -1,0 +1,117 @@
+// The same view in one HTML file without a server: tables in the file answer what Python answers in the app.
+
+import { putHook } from "./hook.js";
+import { unpack, Scene } from "./scene.js";
+import { View } from "./view.js";
+
+const MOST_HITS = 200;
+
+class Report {
+  constructor(tables, parent) {
+    this.scenes = tables.scenes;
+    this.inspectors = {}; // by node; packed as the scenes are, since it is long
+    const here = new URLSearchParams(window.location.hash.slice(1));
+    this.shown = here.get("picture") in this.scenes ? here.get("picture") : "collapsed";
+    this.asked = 0; // numbers the requests, as Python does
+    this.searched = null; // the scene that has most boxes, once something is searched
+    const step = here.get("step");
+    const rewrite = here.get("rewrite");
+    this.at = step === null ? null : { step: Number(step), rewrite: rewrite === null ? null : Number(rewrite), n: 1 };
+    this.show = here.get("node") ? { id: here.get("node"), n: 1 } : null;
+    this.found = null;
+    this.selected = here.get("node") ?? "";
+    this.view = new View(parent, this.#answers());
+    this.view.root.style.padding = "6px";
+    this.update();
+    if (tables.inspectors) this.#takeTexts(tables.inspectors);
+  }
+
+  async #takeTexts(packed) {
+    this.inspectors = await unpack(packed);
+    this.update();
+  }
+
+  update() {
+    const scene = this.scenes[this.shown];
+    this.view.update({
+      ...scene,
+      scene_id: scene.scene_id ?? this.shown,
+      at: this.at,
+      found: this.found,
+      show: this.show,
+      inspector: this.#inspector(),
+      height: "100vh",
+      constants: this.shown === "constants",
+      flat: this.shown === "flat",
+      fixed: true,
+      offers: { constants: "constants" in this.scenes, flat: "flat" in this.scenes },
+    });
+  }
+
+  #inspector() {
+    const known = this.inspectors[this.selected];
+    return known ? { ...known, id: this.selected } : null;
+  }
+
+  #answers() {
+    return {
+      seen: ({ id }) => {
+        this.selected = id;
+        this.update();
+      },
+      toggle: (id) => this.#swap("flat", id),
+      find: (query) => this.#find(query),
+      reveal: (id) => this.#swap("flat", id),
+      constants: (on) => this.#swap(on ? "constants" : "collapsed"),
+      flat: (on) => this.#swap(on ? "flat" : "collapsed"),
+      address: (state) => writeHash({ picture: this.shown === "collapsed" ? "" : this.shown, ...state }),
+    };
+  }
+
+  /** To another scene, or back from it; `id` is then centred on. */
+  #swap(wanted, id) {
+    const to = wanted === "flat" && this.shown === "flat" ? "collapsed" : wanted;
+    if (!(to in this.scenes)) {
+      this.view.root.classList.remove("gw-busy");
+      this.view.say("This file holds only the collapsed picture");
+      return;
+    }
+    this.shown = to;
+    if (id && to === "flat") this.show = { id, n: ++this.asked + 1 };
+    this.update();
+  }
+
+  async #find(query) {
+    this.searched ??= new Scene(await unpack((this.scenes.flat ?? this.scenes.constants ?? this.scenes.collapsed).scene));
+    const wanted = query.toLowerCase();
+    const hits = [];
+    let total = 0;
+    this.searched.boxes.forEach((box, index) => {
+      const words = wordsFor(this.searched, index);
+      if (!`${box.id} ${words}`.toLowerCase().includes(wanted)) return;
+      total++;
+      if (hits.length < MOST_HITS) hits.push([box.id, words, -1]);
+    });
+    this.found = { query, hits, total, n: ++this.asked };
+    this.update();
+  }
+}
+
+/** Operator, name and details of a box, with the shapes and layouts on its outgoing edges. */
+function wordsFor(scene, index) {
+  const box = scene.boxes[index];
+  if (box.kind === "group") return `${box.title} ${box.d ?? ""}`;
+  const looks = box.v.map((version) => scene.lookOf(version)).filter(Boolean);
+  const values = scene.from[index].flatMap((edge) => scene.edges[edge].v.map((version) => scene.words[version[2]] ?? ""));
+  return [...new Set([...looks.flatMap((look) => [look.op, look.name, look.d]), ...values])].filter(Boolean).join(" ");
+}
+
+function writeHash(state) {
+  const given = Object.entries(state).filter(([, value]) => value !== "");
+  const hash = `#${new URLSearchParams(given)}`;
+  if (hash !== window.location.hash) window.history.replaceState(null, "", hash);
+}
+
+const tables = JSON.parse(document.getElementById("graph-workbench-data").textContent);
+const report = new Report(tables, document.getElementById("graph-workbench") ?? document.body);
+putHook("report", report.view);

@@ -1,0 +1,36 @@
+// An index by y: which things lie between two heights, without looking at all of them.
+
+const ROW = 400; // px of the scene in one row
+
+export class Rows {
+  constructor(height) {
+    this.rows = Array.from({ length: Math.max(1, Math.ceil(height / ROW) + 1) }, () => []);
+    this.last = [];  // the query in which a thing was found last: long things stand in many rows
+    this.query = 0;
+  }
+
+  add(index, top, bottom) {
+    const end = this.#row(bottom);
+    for (let row = this.#row(top); row <= end; row++) this.rows[row].push(index);
+    this.last[index] = 0;
+  }
+
+  /** Indices of the things in the rows between two heights, each once. */
+  between(top, bottom) {
+    this.query++;
+    const found = [];
+    const end = this.#row(bottom);
+    for (let row = this.#row(top); row <= end; row++) {
+      for (const index of this.rows[row]) {
+        if (this.last[index] === this.query) continue;
+        this.last[index] = this.query;
+        found.push(index);
+      }
+    }
+    return found;
+  }
+
+  #row(y) {
+    return Math.min(this.rows.length - 1, Math.max(0, Math.floor(y / ROW)));
+  }
+}

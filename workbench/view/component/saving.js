@@ -1,0 +1,51 @@
+// The picture as a file, made in the browser.
+
+import { paintPane } from "./painter.js";
+import { Pane } from "./pane.js";
+import { SvgContext } from "./svg.js";
+
+const MARGIN_PX = 16;
+const PNG_SCALE = 2;
+
+/** The whole graph, both panes side by side, as SVG text. */
+function svgOf(view) {
+  const { scene, stage, theme } = view;
+  const [width, height] = [scene.width + 2 * MARGIN_PX, scene.height + 2 * MARGIN_PX];
+  const sides = stage.sides;
+  const ctx = new SvgContext(width * sides.length, height);
+  ctx.fillStyle = theme.background;
+  ctx.fillRect(0, 0, width * sides.length, height);
+  const everything = { left: 0, top: 0, right: scene.width, bottom: scene.height };
+  sides.forEach((side, place) => {
+    ctx.group(place * width + MARGIN_PX, MARGIN_PX);
+    paintPane(ctx, new Pane(view, side, everything, 1));
+  });
+  return new XMLSerializer().serializeToString(ctx.svg);
+}
+
+export function saveSvg(view) {
+  download(new Blob([svgOf(view)], { type: "image/svg+xml" }), `${fileName(view)}.svg`);
+}
+
+/** What is seen, at twice the resolution. */
+export function savePng(view) {
+  const { stage } = view;
+  const canvas = document.createElement("canvas");
+  canvas.width = stage.width * PNG_SCALE;
+  canvas.height = stage.height * PNG_SCALE;
+  stage.paint(canvas.getContext("2d"), PNG_SCALE);
+  canvas.toBlob((blob) => download(blob, `${fileName(view)}.png`));
+}
+
+function fileName(view) {
+  const title = view.scene.title.replace(/[^\w.-]+/g, "_").slice(0, 60) || "graph";
+  return `${title}-step${view.clock.step}`;
+}
+
+function download(blob, name) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}

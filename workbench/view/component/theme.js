@@ -1,0 +1,78 @@
+// Colours. The page's own come from its theme; those that carry meaning are fixed, one set for light, one for dark.
+
+const LIGHT = {
+  fills: ["#EEE8AA", "#FFDAB9", "#D3D3D3"], // own layout, target's layout, tensor
+  borders: ["#8C8440", "#B06F3A", "#6E6E6E"],
+  lines: ["#9C9246", "#C17E49", "#8A8A8A"], // edges, by the layout that they carry
+  marks: ["", "", "#C62828", "#2E7D32", "#B26A00"], // by mark: removed, added, changed
+  neutral: "#EFF1F4",
+  neutralBorder: "#8B93A0",
+  fused: "#C3CDF0",
+  frame: "#1565C0", // round what a rewrite is about: unlike any mark, in any theme
+  heat: ["#F1EEF7", "#52247F"],
+  many: ["#C6DCF4", "#D8CCF0", "#B9E2E4", "#F4CCE2", "#DCD0C2", "#C3CCD6", "#AEC2F2", "#E6CCF4", "#D5E9F7", "#BFB1A3", "#F3DCEA", "#A6C3CE"],
+};
+
+const DARK = {
+  fills: ["#6A6328", "#80502F", "#4B4D50"],
+  borders: ["#B5AB58", "#CF905F", "#9A9DA1"],
+  lines: ["#A39A4E", "#C48A5C", "#85898F"],
+  marks: ["", "", "#FF7B72", "#6BCB77", "#F0A93B"],
+  neutral: "#262B34",
+  neutralBorder: "#727B89",
+  fused: "#3B4A86",
+  frame: "#6FB1FF",
+  heat: ["#2A2533", "#C9A4F2"],
+  many: ["#2F5078", "#4D4079", "#20595C", "#70395A", "#5C4E3D", "#434D59", "#38509A", "#5E3B75", "#2C6280", "#6F604E", "#664457", "#3B5D6B"],
+};
+
+/** The theme at an element: CSS gives the page's colours (with fallbacks), their lightness decides for light or dark. */
+export function readTheme(element) {
+  const style = getComputedStyle(element);
+  const read = (name) => style.getPropertyValue(name).trim();
+  const background = read("--gw-background");
+  const dark = lightness(background) < 0.5;
+  return {
+    dark,
+    background,
+    ink: read("--gw-ink"),
+    muted: read("--gw-muted"),
+    primary: read("--gw-primary"),
+    panel: read("--gw-panel"),
+    font: style.fontFamily || "sans-serif",
+    ...(dark ? DARK : LIGHT),
+  };
+}
+
+/** The colour between two others, share 0 to 1. */
+export function mixColours(one, other, share) {
+  const [from, to] = [channels(one), channels(other)];
+  const mixed = from.map((value, place) => Math.round(value + (to[place] - value) * share));
+  return `rgb(${mixed.join(", ")})`;
+}
+
+/** Dark or light letters, whichever can be read on that fill. */
+export function inkOn(fill) {
+  return lightness(fill) > 0.42 ? "#1B1B1B" : "#F6F6F6";
+}
+
+const knownChannels = new Map();
+
+/** Red, green, blue of any CSS colour. */
+function channels(colour) {
+  let found = knownChannels.get(colour);
+  if (!found) {
+    const context = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+    context.fillStyle = colour || "#fff";
+    context.fillRect(0, 0, 1, 1);
+    found = [...context.getImageData(0, 0, 1, 1).data.slice(0, 3)];
+    knownChannels.set(colour, found);
+  }
+  return found;
+}
+
+/** 0 black to 1 white, as the eye weighs the channels. */
+function lightness(colour) {
+  const [red, green, blue] = channels(colour);
+  return (0.299 * red + 0.587 * green + 0.114 * blue) / 255;
+}

@@ -1,0 +1,44 @@
+// What the pointer learns about a box, in lines of text.
+
+import { wordsOf } from "./colouring.js";
+import { make } from "./dom.js";
+import { printable, thousands } from "./lettering.js";
+import { AFTER, Pane } from "./pane.js";
+
+const MARK_WORDS = ["", "", "removed", "added", "changed"];
+const NOWHERE = { left: 0, right: 0, top: 0, bottom: 0 };
+
+/** Shows the tip for a box beside a point of the stage; hides it for -1. */
+export function showTip(view, index, at) {
+  const { tip, canvas, width, height } = view.stage;
+  tip.hidden = index < 0;
+  canvas.classList.toggle("gw-over", index >= 0);
+  if (index < 0) return;
+  tip.replaceChildren(...tipLines(view, index).map((words) => make("div", { text: words, dir: "auto" })));
+  const nearRight = at.x > width - 300;
+  tip.style.left = nearRight ? "" : `${at.x + 14}px`;
+  tip.style.right = nearRight ? `${width - at.x + 10}px` : "";
+  tip.style.top = `${Math.max(0, Math.min(at.y + 16, height - tip.offsetHeight - 4))}px`;
+}
+
+export function tipLines(view, index) {
+  const { scene, comparison } = view;
+  const box = scene.boxes[index];
+  const mark = MARK_WORDS[comparison.marks[index]];
+  if (box.kind === "group") {
+    const { nodes, counts } = new Pane(view, AFTER, NOWHERE, 1).inside(index);
+    const changes = counts.slice(2).some(Boolean) ? `${counts[2]} removed, ${counts[3]} added, ${counts[4]} changed` : "";
+    const title = [...scene.scopes(index), index].map((scope) => scene.boxes[scope].title).join(" / ");
+    const operators = box.d ?? scene.lookOf(box.v[box.v.length - 1])?.d;
+    const size = box.open ? "" : `${thousands(nodes)} nodes`;
+    return lines([title, size, operators, box.same, changes, box.open ? "double-click closes" : "double-click opens"]);
+  }
+  const look = scene.lookOf(comparison.after[index] ?? comparison.before[index]);
+  const name = box.id.replace(/^(in|out|const):/, "");
+  const what = look?.op === name ? name : `${look?.op ?? ""}  ${name}`;
+  return lines([what, look?.d, look?.f, look ? wordsOf(view.colouring, look, scene) : "", mark]);
+}
+
+function lines(words) {
+  return words.filter(Boolean).map(printable);
+}

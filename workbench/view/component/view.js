@@ -1,0 +1,419 @@
+// The graph view: what is shown, selected and compared. Its parts draw it and call its methods; whatever needs Python
+// (or, in a report, the tables of the file) goes through `outside`.
+
+import { Breadcrumb } from "./breadcrumb.js";
+import { Clock } from "./clock.js";
+import { colouringsOf, fillBy } from "./colouring.js";
+import { Comparison } from "./comparison.js";
+import { make, setText } from "./dom.js";
+import { Help } from "./help.js";
+import { Inspector } from "./inspector.js";
+import { KEYS, listenToKeys } from "./keys.js";
+import { Legend } from "./legend.js";
+import { forgetCuts } from "./lettering.js";
+import { restore } from "./memory.js";
+import { Playbar } from "./playbar.js";
+import { listenToPointer } from "./pointer.js";
+import { unpack, Scene } from "./scene.js";
+import { Search } from "./search.js";
+import { Stage } from "./stage.js";
+import { readTheme } from "./theme.js";
+import { showTip } from "./tip.js";
+import { Toolbar } from "./toolbar.js";
+import { within } from "./walking.js";
+
+const SAID_FOR = 4000; // ms that a message stays
+const LONGEST_MESSAGE = 160;
+const LATE = 200; // ms before a selection made by walking is reported: only where it stops matters
+const SETTLED = 700; // ms at one moment, before anybody outside hears of it
+
+export class View {
+  constructor(parent, outside, memory = null) {
+    this.outside = outside;
+    this.memory = memory;
+    this.data = {};
+    this.scene = null;
+    this.wantedScene = null; // ids of the scene that came last, and of the one that is shown
+    this.shownScene = null;
+    this.clock = new Clock();
+    this.comparison = null;
+    this.colouring = "layout";
+    this.panes = 2;
+    this.selected = ""; // id; it may be of a box that this scene does not show
+    this.selectedBox = -1;
+    this.framed = [];
+    this.near = null;
+    this.hops = 0;
+    this.wheelZooms = false;
+    this.inspectorOpen = true;
+    this.seen = { at: undefined, show: undefined }; // what Python asked for last
+    this.begun = false; // the camera has its first place
+    this.changePlace = -1;
+    this.anchor = null; // what must not move when the next scene comes
+    this.stepStarted = 0;
+    this.lastStepMs = 0;
+    this.build(parent);
+  }
+
+  build(parent) {
+    this.stage = new Stage(this);
+    this.search = new Search(this);
+    this.toolbar = new Toolbar(this);
+    this.breadcrumb = new Breadcrumb(this);
+    this.inspector = new Inspector(this);
+    this.playbar = new Playbar(this);
+    this.legend = new Legend(this);
+    this.help = new Help(KEYS, () => this.stage.focus());
+    this.message = make("div", { class: "gw-message", hidden: true });
+    this.live = make("div", { class: "gw-hidden", "aria-live": "polite", role: "status" });
+    this.stage.element.append(this.message, this.search.list, this.help.element);
+    this.root = make("div", { class: "graph-workbench", role: "region", "aria-label": "Graph, before and after" },
+      this.toolbar.element,
+      make("div", { class: "gw-where" }, this.breadcrumb.element, this.toolbar.second),
+      make("div", { class: "gw-middle" }, this.stage.element, this.inspector.element),
+      this.playbar.element,
+      this.legend.element,
+      this.live);
+    parent.append(this.root);
+    this.theme = readTheme(this.root);
+    listenToPointer(this);
+    listenToKeys(this);
+    this.lightOrDark = window.matchMedia("(prefers-color-scheme: dark)");
+    this.takeTheme = () => this.readTheme();
+    this.lightOrDark.addEventListener("change", this.takeTheme);
+    document.fonts?.ready.then(() => {
+      forgetCuts();
+      this.stage.request();
+    });
+  }
+
+  destroy() {
+    this.lightOrDark.removeEventListener("change", this.takeTheme);
+    this.playbar.pause();
+    clearTimeout(this.reporting);
+    this.wantedScene = null; // what is still on its way is not taken in
+    this.stage.destroy();
+    this.root.remove();
+  }
+
+  // ---- from outside
+
+  update(data) {
+    this.data = data ?? {};
+    if (this.data.height) this.root.style.height = this.data.height;
+    this.readTheme();
+    const { scene, scene_id: id } = this.data;
+    if (scene && id !== this.wantedScene) this.receive(scene, id);
+    else if (this.scene && this.shownScene === this.wantedScene) {
+      this.root.classList.remove("gw-busy");
+      this.follow();
+    }
+    this.refresh();
+  }
+
+  async receive(packed, id) {
+    this.wantedScene = id;
+    let raw = null;
+    try {
+      raw = await unpack(packed);
+    } catch {
+      if (this.wantedScene === id) this.say("This graph cannot be shown: its data is damaged");
+      return;
+    }
+    if (this.wantedScene !== id) return; // another one was asked for meanwhile
+    if (!this.scene) restore(this, this.memory, raw.title);
+    this.swap(new Scene(raw));
+    this.shownScene = id;
+    this.follow();
+    this.refresh();
+    this.arrived = true;
+  }
+
+  /** Another scene takes the place of the present one; time, zoom, selection and colouring stay. */
+  swap(scene) {
+    const anchor = this.scene ? this.findAnchor(scene) : null;
+    const isFirst = this.scene === null;
+    this.scene = scene;
+    this.clock.take(scene.steps);
+    // Nothing of the old scene is in the new one: another model, seen from its beginning.
+    if (!isFirst && !anchor) this.begun = false;
+    if (!this.begun) this.clock.goToLastChange();
+    this.root.classList.toggle("gw-still", scene.T === 0);
+    if (isFirst && scene.T === 0) this.panes = 1;
+    if (!colouringsOf(scene).some(([key]) => key === this.colouring)) this.colouring = "layout";
+    this.fill = fillBy(this.colouring, scene, this.theme);
+    this.selectedBox = scene.byId.get(this.selected) ?? -1;
+    this.compare();
+    if (isFirst) this.stage.resize(true);
+    this.stage.camera.allow(scene);
+    if (anchor) {
+      const { camera } = this.stage;
+      const box = scene.boxes[scene.byId.get(anchor.id)];
+      camera.x = box.left - anchor.x / camera.zoom;
+      camera.y = box.top - anchor.y / camera.zoom;
+    }
+    this.anchor = null;
+    this.hover(-1);
+    this.root.classList.remove("gw-busy");
+    this.stage.request();
+  }
+
+  /** A box that stands in both scenes, and where on the screen it must stay. */
+  findAnchor(scene) {
+    if (this.anchor && scene.byId.has(this.anchor.id)) return this.anchor;
+    const { camera } = this.stage;
+    const [x, y] = [camera.sceneX(camera.width / 2), camera.sceneY(camera.height / 2)];
+    const far = (box) => (box.id === this.selected && camera.sees(box) ? -1 : Math.hypot(box.x - x, box.y - y));
+    let best = null;
+    for (const box of this.scene.boxes) {
+      if (scene.byId.has(box.id) && (!best || far(box) < far(best))) best = box;
+    }
+    return best && { id: best.id, x: camera.screenX(best.left), y: camera.screenY(best.top) };
+  }
+
+  /** Does what Python asks for, once. */
+  follow() {
+    const { at, show } = this.data;
+    if (at && at.n !== this.seen.at) {
+      this.seen.at = at.n;
+      if (at.rewrite === null || at.rewrite === undefined) this.clock.goToStep(at.step);
+      else this.clock.goToRewrite(at.step, at.rewrite);
+      this.compare();
+      if (this.begun) this.bringIntoView();
+    }
+    this.resized();
+    if (show && show.n !== this.seen.show) {
+      this.seen.show = show.n;
+      if (this.scene.byId.has(show.id)) {
+        const known = this.data.inspector?.id === show.id;
+        this.select(show.id, { centre: true, report: !known });
+      } else this.say(`${show.id} is not in this picture`);
+    }
+    this.search.take(this.data.found);
+    this.stage.request();
+  }
+
+  /** The stage has a size: the camera takes its first place, when it has none. */
+  resized() {
+    if (this.begun || !this.scene || !this.stage.ready) return;
+    this.begun = true;
+    const first = this.framed.length ? this.framed[0] : this.comparison.changed()[0];
+    this.stage.begin(first ?? -1);
+  }
+
+  readTheme() {
+    const theme = readTheme(this.root);
+    if (JSON.stringify(theme) === JSON.stringify(this.theme) && this.root.dataset.theme) return;
+    this.theme = theme;
+    this.root.dataset.theme = theme.dark ? "dark" : "light";
+    ["removed", "added", "changed"].forEach((name, index) => this.root.style.setProperty(`--gw-${name}`, theme.marks[index + 2]));
+    forgetCuts();
+    if (this.scene) this.fill = fillBy(this.colouring, this.scene, theme);
+    this.stage.request();
+    this.legend.update();
+  }
+
+  // ---- time
+
+  /** Compares the clock's two moments anew. */
+  compare() {
+    if (!this.scene) return;
+    const [a, b] = this.clock.moments;
+    if (this.comparison?.a !== a || this.comparison?.b !== b || this.comparison.boxes !== this.scene.boxes) {
+      this.comparison = new Comparison(this.scene, a, b);
+      this.changePlace = -1;
+    }
+    const whole = this.clock.compare === "step" && this.clock.t === this.clock.last;
+    const rewrite = whole ? undefined : this.scene.rewrites[this.clock.rewrite];
+    this.framed = (rewrite?.b ?? []).filter((index) => this.scene.boxes[index]);
+    this.focus();
+  }
+
+  /** Changes the time by that function of the clock, and shows it. */
+  tick(change) {
+    if (!this.scene) return false;
+    this.stepStarted = performance.now();
+    const moved = change(this.clock);
+    if (moved === false) {
+      this.stepStarted = 0;
+      return false;
+    }
+    this.compare();
+    this.bringIntoView();
+    this.hover(-1);
+    this.stage.request();
+    this.refresh();
+    this.reportLate(SETTLED); // once this moment is stayed at, the inspector and the page follow
+    return true;
+  }
+
+  /** When nothing of what this moment is about can be seen, the camera goes there. */
+  bringIntoView() {
+    const { camera } = this.stage;
+    const about = this.framed.length ? this.framed : this.comparison.changed();
+    const boxes = about.map((index) => this.scene.boxes[index]);
+    if (boxes.length && !boxes.some((box) => camera.sees(box))) camera.show(boxes[0]);
+  }
+
+  nextChange(direction) {
+    const changed = this.comparison?.changed() ?? [];
+    if (!changed.length) {
+      this.say("Nothing differs between these two moments");
+      return;
+    }
+    this.changePlace = this.changePlace < 0 && direction < 0
+      ? changed.length - 1
+      : (this.changePlace + direction + changed.length) % changed.length;
+    this.select(this.scene.boxes[changed[this.changePlace]].id, { centre: true });
+    this.say(`change ${this.changePlace + 1} of ${changed.length}`);
+  }
+
+  setCompare(compare) {
+    this.tick((clock) => clock.choose(compare));
+  }
+
+  // ---- what is looked at
+
+  select(id, { centre = false, report = true, late = false } = {}) {
+    if (!this.scene) return;
+    const differs = id !== this.selected;
+    this.selected = id;
+    this.selectedBox = this.scene.byId.get(id) ?? -1;
+    this.focus();
+    if (this.selectedBox >= 0) {
+      const box = this.scene.boxes[this.selectedBox];
+      if (centre || (late && !this.stage.camera.sees(box))) this.stage.camera.show(box);
+    }
+    this.hover(-1);
+    if (report && differs) {
+      clearTimeout(this.reporting);
+      if (late) this.reportLate(LATE);
+      else this.report();
+    }
+    this.stage.request();
+    this.refresh();
+  }
+
+  reportLate(ms) {
+    clearTimeout(this.reporting);
+    this.reporting = setTimeout(() => this.report(), ms);
+  }
+
+  /** Tells what is looked at, for the inspector. */
+  report() {
+    const { step, rewrite, node } = this.place;
+    this.outside.seen({ id: node, step, rewrite: rewrite === "" ? null : rewrite });
+  }
+
+  /** What is looked at, as the page's address says it. */
+  get place() {
+    const { clock } = this;
+    const part = clock.compare === "rewrite" || clock.t !== clock.last;
+    return { step: clock.step, rewrite: part ? clock.t - clock.first : "", node: this.selected };
+  }
+
+  /** Dims what is further than so many hops from the selected box. */
+  focus() {
+    this.near = this.hops && this.selectedBox >= 0 ? within(this, this.selectedBox, this.hops) : null;
+  }
+
+  setHops(hops) {
+    this.hops = hops;
+    this.focus();
+    if (hops && this.selectedBox < 0) this.say("Select a box: the focus lies on what is near it");
+    this.stage.request();
+    this.refresh();
+  }
+
+  /** Opens or closes a group; its upper left corner stays where it is on the screen. */
+  toggleGroup(index, all) {
+    const box = this.scene?.boxes[index];
+    if (box?.kind !== "group") return;
+    const { camera } = this.stage;
+    let [x, y] = [camera.screenX(box.left), camera.screenY(box.top)];
+    // A frame that begins outside of the pane: what it closes to comes in sight.
+    if (box.open) [x, y] = [Math.max(x, 8), Math.max(y, 8)];
+    this.anchor = { id: box.id, x, y };
+    this.root.classList.add("gw-busy");
+    this.outside.toggle(box.id, all);
+  }
+
+  centreOn({ x, y }) {
+    this.stage.camera.centre(x, y);
+    this.stage.request();
+  }
+
+  fit() {
+    if (!this.scene) return;
+    this.stage.camera.fit(this.scene);
+    this.stage.request();
+  }
+
+  zoomBy(factor) {
+    const { camera } = this.stage;
+    camera.zoomAt(camera.width / 2, camera.height / 2, factor);
+    this.stage.request();
+  }
+
+  setPanes(panes) {
+    this.panes = panes;
+    this.stage.resize();
+    this.refresh();
+  }
+
+  setColouring(colouring) {
+    this.colouring = colouring;
+    if (this.scene) this.fill = fillBy(colouring, this.scene, this.theme);
+    this.stage.request();
+    this.refresh();
+  }
+
+  setWheelZooms(on) {
+    this.wheelZooms = on;
+    this.refresh();
+  }
+
+  toggleInspector() {
+    this.inspectorOpen = !this.inspectorOpen;
+    this.refresh();
+  }
+
+  fullScreen() {
+    if (document.fullscreenElement) document.exitFullscreen();
+    else this.root.requestFullscreen?.().catch(() => this.say("This browser does not allow full screen here"));
+  }
+
+  hover(index, at) {
+    showTip(this, index, at);
+  }
+
+  // ---- what is said
+
+  say(words) {
+    this.message.textContent = words.slice(0, LONGEST_MESSAGE);
+    this.message.hidden = !words;
+    setText(this.live, words);
+    clearTimeout(this.saying);
+    this.saying = setTimeout(() => (this.message.hidden = true), SAID_FOR);
+  }
+
+  refresh() {
+    for (const part of [this.toolbar, this.breadcrumb, this.inspector, this.playbar, this.legend, this.search]) part.update();
+    if (!this.scene) return;
+    this.outside.address(this.place);
+  }
+
+  /** After each picture. */
+  drawn() {
+    if (!this.painted) {
+      this.painted = true;
+      performance.mark("graph-workbench:first-picture");
+    }
+    if (this.arrived) performance.mark("graph-workbench:scene");
+    this.arrived = false;
+    if (!this.stepStarted) return;
+    this.lastStepMs = performance.now() - this.stepStarted;
+    this.stepStarted = 0;
+    performance.mark("graph-workbench:step");
+  }
+}

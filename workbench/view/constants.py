@@ -1,0 +1,171 @@
+"""A constant in numbers: what its values are like, and a small histogram."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from workbench.ir import Constant, DataType, constant_shape, constant_type
+
+BINS = 24
+MOST_READ = 50_000_000  # elements; of a larger constant a sample is read
+_SAMPLE = 5_000_000
+_SHOWN = 8  # values written out
+_LONGEST_TEXT = 60  # characters of a string that are shown
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Of a constant's elements; of a complex constant's magnitudes.
+
+    low, high, mean, deviation: of the finite elements, None where there are none; `deviation` is that
+    of the whole population. zeros, nans, infinite: how many of the `read` elements. counts: of the
+    histogram's equal bins from low to high, empty where low, high are not finite numbers apart.
+    """
+
+    elements: int
+    read: int
+    low: float | int | None
+    high: float | int | None
+    mean: float | None
+    deviation: float | None
+    zeros: int
+    nans: int
+    infinite: int
+    counts: tuple[int, ...]
+
+
+def statistics_of(array: np.ndarray) -> Statistics:
+    """Of numbers of any element type of ONNX, not of strings."""
+    array = array.reshape(-1)
+    elements = array.size
+    if elements > MOST_READ:
+        array = array[:: math.ceil(elements / _SAMPLE)]
+    numbers = _as_numbers(array)
+    floats = numbers.dtype.kind == "f"
+    finite = numbers[np.isfinite(numbers)] if floats else numbers
+    nans = int(np.isnan(numbers).sum()) if floats else 0
+    mean, deviation = _moments(finite)
+    low, high = (finite.min().item(), finite.max().item()) if finite.size else (None, None)
+    return Statistics(
+        elements=elements,
+        read=array.size,
+        low=low,
+        high=high,
+        mean=mean,
+        deviation=deviation,
+        zeros=int((numbers == 0).sum()),
+        nans=nans,
+        infinite=numbers.size - finite.size - nans,
+        counts=_histogram(finite, low, high),
+    )
+
+
+def constant_section(value: str, tensor: Constant, layout: str) -> dict[str, Any]:
+    """The constant as a section of the inspector: type, layout, bytes, statistics, histogram."""
+    type_ = constant_type(tensor)
+    rows = [["type", str(type_)], ["layout", layout], ["shape", _shape_words(constant_shape(tensor))]]
+    section: dict[str, Any] = {"title": f"Constant {value}", "open": True, "rows": rows}
+    try:
+        rows.append(["bytes", f"{tensor.nbytes:,}"])
+        array = np.asarray(tensor.numpy()).reshape(-1)
+        if tensor.dtype == DataType.STRING:
+            rows += _string_rows(array)
+            return section
+        found = statistics_of(array)
+        rows += _rows(found, array)
+    except Exception as error:  # a weights file that is gone, a computed constant that fails: told, not raised
+        section["text"] = f"It cannot be read: {type(error).__name__}: {error}"
+        return section
+    if found.counts:
+        words = f"{found.read:,} values of {value}"
+        section["histogram"] = {"low": found.low, "high": found.high, "counts": list(found.counts), "words": words}
+    if found.read < found.elements:
+        section["text"] = f"Of {found.elements:,} elements {found.read:,} were read, evenly spaced."
+    return section
+
+
+def first_values(tensor: Constant) -> str:
+    """The first elements as text; a sentence where they cannot be read."""
+    try:
+        array = np.asarray(tensor.numpy()).reshape(-1)
+    except Exception as error:  # as above
+        return f"it cannot be read: {type(error).__name__}: {error}"
+    return _first(array)
+
+
+def _number(value: float | int | None) -> str:
+    """A number as the inspector writes it, "-" for none."""
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
+
+
+def _as_numbers(array: np.ndarray) -> np.ndarray:
+    """Numbers that NumPy can compute with: the small types of ONNX widened, magnitudes of complex ones."""
+    if array.dtype.kind == "c":
+        return np.abs(array)
+    if array.dtype.kind == "b":
+        return array.view(np.uint8)
+    if array.dtype in (np.float32, np.float64) or (array.dtype.kind in "iu" and array.dtype.isbuiltin == 1):
+        return array
+    return array.astype(np.float32)  # float16, bfloat16, float8, int4 and their like: every value fits
+
+
+def _moments(finite: np.ndarray) -> tuple[float | None, float | None]:
+    """Mean and standard deviation, computed in parts of the largest magnitude, so that no square overflows."""
+    if not finite.size:
+        return None, None
+    scale = max(abs(float(finite.min())), abs(float(finite.max())), np.finfo(np.float64).tiny)
+    parts = finite.astype(np.float64) / scale
+    return float(parts.mean() * scale), float(parts.std() * scale)
+
+
+def _histogram(finite: np.ndarray, low: float | int | None, high: float | int | None) -> tuple[int, ...]:
+    if low is None or high is None or low == high:
+        return ()
+    half = float(high) / 2 - float(low) / 2  # the whole range may exceed float64
+    if not half:
+        return ()
+    places = (finite.astype(np.float64) / 2 - float(low) / 2) / half * BINS
+    counts = np.bincount(np.clip(places.astype(np.int64), 0, BINS - 1), minlength=BINS)
+    return tuple(int(count) for count in counts)
+
+
+def _rows(found: Statistics, array: np.ndarray) -> list[list[str]]:
+    if not found.elements:
+        return [["elements", "none"]]
+    if found.elements == 1:
+        return [["value", str(array[0])]]
+    what = " of magnitudes" if array.dtype.kind == "c" else ""
+    return [
+        [f"minimum{what}", _number(found.low)],
+        [f"maximum{what}", _number(found.high)],
+        [f"mean{what}", _number(found.mean)],
+        [f"standard deviation{what}", _number(found.deviation)],
+        ["zeros", f"{found.zeros / found.read:.2%}"],
+        ["NaN", f"{found.nans:,}"],
+        ["infinite", f"{found.infinite:,}"],
+        ["first values", _first(array)],
+    ]
+
+
+def _string_rows(array: np.ndarray) -> list[list[str]]:
+    texts = [_text(t) for t in array]
+    return [["elements", f"{len(texts):,}"], ["different", f"{len(set(texts)):,}"], ["first values", _first(array)]]
+
+
+def _first(array: np.ndarray) -> str:
+    shown = [repr(_text(v)[:_LONGEST_TEXT]) if array.dtype.kind in "OSU" else str(v) for v in array[:_SHOWN]]
+    return ", ".join(shown) + (", ..." if array.size > _SHOWN else "")
+
+
+def _text(value: Any) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+def _shape_words(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape)) or "scalar"

@@ -1,0 +1,114 @@
+"""What is known of one operator call: its contract, its cost, and why rules leave it alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from workbench.ir import Constant, Graph, Node, TensorType, constant_shape
+from workbench.layout.classes import class_of
+from workbench.layout.cost import bound_shape, element_bytes, elements, known_sum, moved_by_node, perm_of
+from workbench.layout.profile import Profile
+from workbench.ops import contract_of
+from workbench.rewrite import NoMatch, Pass, Rule
+
+_KINDS = {
+    "agnostic": "agnostic: any order of axes serves",
+    "remapped": "remapped: attributes and small operands follow the order of axes",
+    "sensitive": "sensitive: it is written for one order of axes, and may have a channels-last form",
+    "reshape-like": "reshape-like: an order of axes passes where the dims factor",
+    "barrier": "barrier: no other order of axes passes",
+}
+NOT_KNOWN = "not known"
+
+
+def contract_rows(graph: Graph, node: Node, target: Profile | None) -> list[list[str]]:
+    """Category, what layout means to it, its class for the target, and what runs it."""
+    contract = contract_of(node)
+    if contract is not None:
+        rows = [["category", contract.category], ["layout", _KINDS[contract.layout.kind]]]
+        runs = "the torch executor, natively"
+    elif (node.domain, node.op_type, node.overload) in graph.functions:
+        rows = [["layout", "barrier: a function of the model keeps its order of axes"]]
+        runs = "the torch executor, by the function's body"
+    else:
+        rows = [["layout", "barrier: the operator table does not know it"]]
+        runs = "ONNX Runtime, for the torch executor does not know it"
+    if target is not None:
+        rows.append([f"class for {target.name}", class_of(node, target) or "keeps its order of axes"])
+    return [*rows, ["run by", runs]]
+
+
+def cost_rows(graph: Graph, node: Node) -> list[list[str]]:
+    """FLOPs, bytes read and written, FLOP per byte; of a Transpose what it moves. Symbolic dims are bound."""
+    flops = flops_of(graph, node)
+    read = known_sum(bytes_of(graph, value) for value in node.uses)
+    written = known_sum(bytes_of(graph, value) for value in node.outputs if value)
+    rows = [
+        ["FLOPs", words(flops)],
+        ["bytes read", words(read)],
+        ["bytes written", words(written)],
+    ]
+    if flops is not None and read is not None and written is not None and read + written:
+        rows.append(["arithmetic intensity", f"{flops / (read + written):.3g} FLOP/byte"])
+    if node.op == "Transpose":
+        moved = moved_by_node(graph, node)
+        rows.append(["moves", elements(moved)])
+        if moved is not None:
+            rows.append(["bytes moved", f"{moved * element_bytes(graph, node.inputs[0]):,}"])
+        perm = perm_of(graph, node)
+        rows.append(["permutation", NOT_KNOWN if perm is None else str(list(perm))])
+    return rows
+
+
+def refusal_rows(graph: Graph, node: Node, passes: Sequence[Pass]) -> list[list[str]]:
+    """Pass, rule, and why the rule does not act on the node, for each rule that looks at its operator."""
+    return [
+        [pass_.title, rule.name, _refusal(graph, node, pass_, rule)]
+        for pass_ in passes
+        for rule in pass_.rules
+        if node.op in rule.operators or "*" in rule.operators
+    ]
+
+
+def _refusal(graph: Graph, node: Node, pass_: Pass, rule: Rule) -> str:
+    try:
+        found = rule.match(graph, node, pass_)
+    except NoMatch as no:
+        return str(no)
+    except Exception as error:  # a fault of the rule: told beside the others, which still say theirs
+        return f"the rule failed with {type(error).__name__}: {error}"
+    return f"would act here: {found.sentence}"
+
+
+def flops_of(graph: Graph, node: Node) -> int | None:
+    """FLOPs of the call with symbolic dims bound; None where a shape or the operator is not known."""
+    contract = contract_of(node)
+    if contract is None:
+        return None
+    return contract.count_flops(node, _types(graph, node.inputs), _types(graph, node.outputs))
+
+
+def bytes_of(graph: Graph, value: str) -> int | None:
+    """The value's size with symbolic dims bound, None where it is not known."""
+    type_ = bound_type(graph, value)
+    return None if type_ is None else type_.bytes
+
+
+def bound_type(graph: Graph, value: str) -> TensorType | None:
+    """The value's type with symbolic dims bound as far as they are known."""
+    type_ = graph.tensor_type(value)
+    shape = bound_shape(graph, value)
+    return type_ if type_ is None or shape is None else type_.with_shape(shape)
+
+
+def numbers_in(constants: Iterable[Constant]) -> int:
+    return sum(math.prod(constant_shape(tensor)) for tensor in constants)
+
+
+def words(number: int | None) -> str:
+    return NOT_KNOWN if number is None else f"{number:,}"
+
+
+def _types(graph: Graph, values: Sequence[str]) -> list[TensorType | None]:
+    return [bound_type(graph, value) if value else None for value in values]

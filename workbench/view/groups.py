@@ -1,0 +1,313 @@
+"""Nodes in groups: by the scopes that exporters write, by repeated blocks, and where neither helps by stretches.
+
+A stretch of nodes in topological order is convex (no path leaves it and comes
+back), so a graph of closed stretches has no cycle; VIEW.md's "chain merging
+alone only halves a graph" does not hold it up either.
+"""
+
+from __future__ import annotations
+
+import ast
+import heapq
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from workbench.ir import Node
+from workbench.view.timeline import Timeline
+
+BUDGET = 200  # boxes of a picture that is opened by itself
+_FEWEST_NODES = 3  # of a group
+_MOST_CHILDREN = 40  # entries of a group; longer lists are split
+_LONGEST_PERIOD = 400  # nodes of a block whose repetition is looked for
+_FEWEST_REPEATS = 3
+_SMALLEST_BLOCK = 4  # nodes of a block that repeats: two in a row, as Conv and Relu, are no structure
+_SCOPES = "pkg.torch.onnx.name_scopes"  # written by torch's dynamo exporter, a list as Python prints it
+
+
+@dataclass
+class Group:
+    """A group of the tree: `children` are groups and names of nodes, in the order of the graph.
+
+    path: titles from the root on; same: "x12 identical", "1 of 12 identical" or "".
+    """
+
+    path: tuple[str, ...]
+    children: list[Group | str] = field(default_factory=list)
+    same: str = ""
+
+    @property
+    def id(self) -> str:
+        return "group:" + "/".join(part.replace("/", "\\/") for part in self.path)
+
+    @property
+    def title(self) -> str:
+        """The last part of its path, without what the scope above says already: "layer1.0" in "layer1" is "0"."""
+        *above, last = self.path or ("",)
+        return last.removeprefix(f"{above[-1]}.") if above else last
+
+    def groups(self) -> Iterator[Group]:
+        """The groups directly inside."""
+        return (child for child in self.children if isinstance(child, Group))
+
+    def members(self) -> Iterator[str]:
+        """All nodes inside, at any depth."""
+        for child in self.children:
+            if isinstance(child, Group):
+                yield from child.members()
+            else:
+                yield child
+
+    def below(self) -> Iterator[Group]:
+        """All groups inside, at any depth."""
+        for group in self.groups():
+            yield group
+            yield from group.below()
+
+
+def group_nodes(timeline: Timeline) -> Group:
+    """The tree of all nodes that the timeline ever had, short-lived ones apart; its root is the model."""
+    order = _order(timeline)
+    names = [name for name in sorted(order, key=order.__getitem__) if not timeline.is_short_lived(name)]
+    scopes = _all_scopes(timeline, names)
+    root = Group(())
+    for name in names:
+        _place(root, scopes[name], name)
+    _simplify(root)
+    numbers = {name: _signature(timeline.versions[name][0].node, timeline.shapes[name]) for name in names}
+    _numbered(root, numbers)
+    for group in [root, *root.below()]:
+        _fold_repeats(group, numbers)
+    if len(names) > BUDGET:
+        _split_long(root, [(edge.source, edge.target) for edge in timeline.edges])
+    return root
+
+
+def opened_at_first(root: Group, timeline: Timeline, budget: int = BUDGET) -> set[str]:
+    """Ids of the groups that are open: those in which most changes first, then the large ones, within the budget."""
+    changing = {group.id: sum(map(timeline.changes, group.members())) for group in root.below()}
+    size = {group.id: sum(1 for _ in group.members()) for group in root.below()}
+    waiting = [(-changing[g.id], -size[g.id], i, g) for i, g in enumerate(root.groups())]
+    heapq.heapify(waiting)
+    shown, opened = len(root.children), set[str]()
+    number = len(waiting)
+    while waiting:
+        *_, group = heapq.heappop(waiting)
+        if shown + len(group.children) > budget:
+            continue
+        shown += len(group.children)
+        opened.add(group.id)
+        for inner in group.groups():
+            number += 1
+            heapq.heappush(waiting, (-changing[inner.id], -size[inner.id], number, inner))
+    return opened
+
+
+def flat(root: Group) -> Group:
+    """The same nodes in no group at all."""
+    return Group((), list(root.members()))
+
+
+def way_to(root: Group, name: str) -> list[Group]:
+    """The groups round the node, the outermost first; empty where it stands in none."""
+    for group in root.groups():
+        if any(member == name for member in group.members()):
+            return [group, *way_to(group, name)]
+    return []
+
+
+# ---- scopes ---------------------------------------------------------------------
+
+
+def scope_of(node: Node) -> tuple[str, ...]:
+    """The scopes that the exporter wrote: into metadata, or into the name, "/layer1/conv1/Conv"."""
+    written = node.metadata.get(_SCOPES)
+    if written:
+        return _from_metadata(written)
+    *scopes, _ = node.name.split("/")
+    return tuple(filter(None, scopes))
+
+
+def _from_metadata(written: str) -> tuple[str, ...]:
+    try:
+        scopes = ast.literal_eval(written)
+    except (ValueError, SyntaxError):
+        return ()  # someone else's metadata of that name
+    if not isinstance(scopes, list) or not all(isinstance(scope, str) for scope in scopes):
+        return ()
+    return tuple(filter(None, scopes[:-1]))
+
+
+def _all_scopes(timeline: Timeline, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Scopes by node; a node that a pass put in stands in the scope that its neighbours share."""
+    beside: dict[str, set[str]] = {}
+    for edge in timeline.edges:
+        beside.setdefault(edge.source, set()).add(edge.target)
+        beside.setdefault(edge.target, set()).add(edge.source)
+    first = {name for name in names if timeline.versions[name][0].born == 0}
+    scopes = {name: scope_of(timeline.versions[name][0].node) for name in first}
+    for name in names:
+        if name not in scopes:
+            near = [scopes[other] for other in beside.get(name, ()) if other in scopes]
+            scopes[name] = _shared(near)
+    return scopes
+
+
+def _shared(scopes: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """The longest beginning that all have."""
+    shared = []
+    for parts in zip(*scopes, strict=False):
+        if len(set(parts)) > 1:
+            break
+        shared.append(parts[0])
+    return tuple(shared)
+
+
+def _order(timeline: Timeline) -> dict[str, float]:
+    """A place in the order for every node: the first graph's, what came later just behind what it reads."""
+    order: dict[str, float] = {}
+    sources: dict[str, list[str]] = {}
+    for edge in timeline.edges:
+        sources.setdefault(edge.target, []).append(edge.source)
+    for number, (name, versions) in enumerate(timeline.versions.items()):
+        if versions[0].born == 0:
+            order[name] = float(number)
+            continue
+        behind = max((order[source] for source in sources.get(name, ()) if source in order), default=-1.0)
+        order[name] = behind + (number + 1) / (2.0 * len(timeline.versions) + 2)
+    return order
+
+
+# ---- the tree -------------------------------------------------------------------
+
+
+def _place(root: Group, scope: tuple[str, ...], name: str) -> None:
+    group = root
+    for depth in range(len(scope)):
+        path = scope[: depth + 1]
+        inner = next((g for g in reversed(group.children) if isinstance(g, Group) and g.path == path), None)
+        if inner is None:
+            inner = Group(path)
+            group.children.append(inner)
+        group = inner
+    group.children.append(name)
+
+
+def _simplify(group: Group) -> None:
+    """One group alone in another takes its place, and two nodes are no group: closed they would hide more than help."""
+    for inner in group.groups():
+        _simplify(inner)
+    group.children = [kept for child in group.children for kept in _kept(child)]
+
+
+def _kept(child: Group | str) -> list[Group | str]:
+    if isinstance(child, str):
+        return [child]
+    few = len(child.children) == 1 or (len(child.children) < _FEWEST_NODES and not list(child.groups()))
+    return child.children if few else [child]
+
+
+def _numbered(group: Group, numbers: dict[str, int]) -> int:
+    """Give every group inside a number that identical ones share: same operators, attributes, shapes, order."""
+    for inner in group.groups():
+        numbers[inner.id] = _numbered(inner, numbers)
+    return hash(tuple(numbers[_key(child)] for child in group.children))
+
+
+def _key(child: Group | str) -> str:
+    return child if isinstance(child, str) else child.id
+
+
+def _signature(node: Node, shape: str) -> int:
+    """A number that nodes of the same operator, attributes and result share."""
+    plain = tuple((k, v) for k, v in sorted(node.attributes.items()) if isinstance(v, int | float | str | tuple))
+    return hash((node.op, shape, repr(plain), len(node.inputs)))
+
+
+def _fold_repeats(group: Group, numbers: dict[str, int]) -> None:
+    """Blocks that follow each other and are identical become a group of groups, "x12 identical"."""
+    row = np.array([numbers[_key(child)] for child in group.children])
+    children: list[Group | str] = []
+    done = 0
+    for start, period, times in _repeats(row):
+        if sum(1 for child in group.children[start : start + period] for _ in _names(child)) < _SMALLEST_BLOCK:
+            continue
+        children += group.children[done:start]
+        blocks = [group.children[start + period * i : start + period * (i + 1)] for i in range(times)]
+        children.append(_folded(group, blocks, len(children)))
+        done = start + period * times
+    group.children = [*children, *group.children[done:]]
+
+
+def _folded(group: Group, blocks: list[list[Group | str]], place: int) -> Group:
+    inner = []
+    for number, block in enumerate(blocks, 1):
+        alone = block[0] if len(block) == 1 else None
+        one = alone if isinstance(alone, Group) else Group((*group.path, f"block {place + 1}.{number}"), block)
+        one.same = f"{number} of {len(blocks)} identical"
+        inner.append(one)
+    title = f"{inner[0].title} to {inner[-1].title}"
+    return Group((*group.path, title), list(inner), f"x{len(blocks)} identical")
+
+
+def _repeats(row: np.ndarray) -> list[tuple[int, int, int]]:
+    """Stretches of the row that repeat, in order: (start, period, times); the longest are chosen first."""
+    found = []
+    for period in range(1, min(_LONGEST_PERIOD, len(row) // _FEWEST_REPEATS) + 1):
+        same = np.concatenate(([False], row[:-period] == row[period:], [False]))
+        turns = np.flatnonzero(same[1:] != same[:-1])
+        for start, end in zip(turns[::2], turns[1::2], strict=True):
+            times = int(end - start) // period + 1
+            if times >= _FEWEST_REPEATS:
+                found.append((times * period, -period, int(start), times))
+    taken = np.zeros(len(row), dtype=bool)
+    chosen = []
+    for _, negative, start, times in sorted(found, reverse=True):
+        stretch = slice(start, start - negative * times)
+        if not taken[stretch].any():
+            taken[stretch] = True
+            chosen.append((start, -negative, times))
+    return sorted(chosen)
+
+
+def _split_long(group: Group, edges: Sequence[tuple[str, str]]) -> None:
+    """A long list of children becomes stretches, cut where the fewest values cross."""
+    for inner in group.groups():
+        _split_long(inner, edges)
+    count = len(group.children)
+    if count <= _MOST_CHILDREN:
+        return
+    parts = min(_MOST_CHILDREN // 2, -(-count // (_MOST_CHILDREN // 2)))
+    cuts = [0, *_cuts(group, edges, parts), count]
+    stretches = [group.children[a:b] for a, b in itertools.pairwise(cuts) if a < b]
+    group.children = [
+        Group((*group.path, f"part {number} of {len(stretches)}"), stretch)
+        for number, stretch in enumerate(stretches, 1)
+    ]
+    for inner in group.groups():
+        _split_long(inner, edges)
+
+
+def _cuts(group: Group, edges: Sequence[tuple[str, str]], parts: int) -> list[int]:
+    """Where to cut the list of children: near even places, where the fewest values cross."""
+    place = {name: i for i, child in enumerate(group.children) for name in _names(child)}
+    steps = np.zeros(len(group.children) + 1, dtype=int)
+    for source, target in edges:
+        if source in place and target in place:
+            low, high = sorted((place[source], place[target]))
+            steps[low + 1] += 1
+            steps[high + 1 if high + 1 < len(steps) else high] -= 1
+    crossing = np.cumsum(steps)
+    size = len(group.children) / parts
+    cuts = []
+    for number in range(1, parts):
+        middle = round(number * size)
+        near = range(max(1, middle - int(size / 3)), min(len(group.children), middle + int(size / 3)) + 1)
+        cuts.append(min(near, key=lambda i: (crossing[i], abs(i - middle))))
+    return cuts
+
+
+def _names(child: Group | str) -> Iterator[str]:
+    return iter((child,)) if isinstance(child, str) else child.members()

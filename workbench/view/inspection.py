@@ -1,0 +1,230 @@
+"""What the inspector shows of one thing: a node, a value, a group, at a moment of the history.
+
+The result is the JSON that the browser component reads: a title, a line, and sections of rows, text,
+moments and histograms. Every string is text, never markup.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import onnx_ir
+
+from workbench.errors import printable
+from workbench.ir import AttrRef, Graph, Node, constant_type
+from workbench.layout.infer import TENSOR, infer_layouts
+from workbench.layout.profile import Profile
+from workbench.rewrite import History, Pass
+from workbench.view.constants import constant_section, first_values
+from workbench.view.documents import document_section
+from workbench.view.facts import bound_type, bytes_of, contract_rows, cost_rows, flops_of, numbers_in, refusal_rows
+from workbench.view.lineage import ancestry, constant_events, lives, node_events, sources
+
+INPUT, OUTPUT, CONSTANT, GROUP = "in:", "out:", "const:", "group:"
+_WORDS = {INPUT: "Input", OUTPUT: "Output", CONSTANT: "Constant"}
+_LONGEST = 160  # characters of a name or an attribute that are shown
+_MOST_CONSTANTS = 8  # constants of one node that are read; the others stand among its inputs
+_MOST_READERS = 20
+_STACK = "stack_trace"
+
+Section = dict[str, Any]
+
+
+def inspect(
+    history: History,
+    step: int,
+    rewrites: int | None,
+    id: str,
+    passes: Sequence[Pass] = (),
+    *,
+    graph: Graph | None = None,
+    layouts: Mapping[str, str] | None = None,
+    target: Profile | None = None,
+    members: Iterable[str] = (),
+) -> dict[str, Any]:
+    """What the inspector shows of `id` after `rewrites` rewrites of `step` (None: after all).
+
+    id:      a node's name, or "in:<value>", "out:<value>", "const:<value>", "group:<path>".
+    passes:  those whose rules are asked why they do not act on the node.
+    graph, layouts: of that moment, where the caller has them; else they are found, which takes long on a large model.
+    target:  whose class the operator is told; members: the nodes of the group.
+    What does not exist at that moment is told with when it does.
+    """
+    graph = graph if graph is not None else history.at(step, rewrites)
+    layouts = layouts if layouts is not None else infer_layouts(graph)
+    if id.startswith(GROUP) and id not in graph:
+        return inspect_group(graph, id.removeprefix(GROUP), members)
+    for prefix in (INPUT, OUTPUT, CONSTANT):
+        if id.startswith(prefix) and id not in graph:
+            return inspect_value(history, graph, layouts, prefix, id.removeprefix(prefix))
+    return inspect_node(history, step, rewrites, id, passes, graph=graph, layouts=layouts, target=target)
+
+
+def inspect_node(
+    history: History,
+    step: int,
+    rewrites: int | None,
+    name: str,
+    passes: Sequence[Pass] = (),
+    *,
+    graph: Graph | None = None,
+    layouts: Mapping[str, str] | None = None,
+    target: Profile | None = None,
+) -> dict[str, Any]:
+    """The node of that name, as `inspect` says it."""
+    graph = graph if graph is not None else history.at(step, rewrites)
+    node = graph.find(name)
+    if node is None:
+        events = node_events(history, name)
+        about = f"It is not in the graph here; it {lives(name in history.initial, events)}."
+        moments = [moment.said(what) for moment, what in events]
+        return _shown(name, _short(name), about, [_moments("Where it was", moments)])
+    layouts = layouts if layouts is not None else infer_layouts(graph)
+    captured = [value for value in node.uses if value not in node.inputs]
+    constants = [value for value in node.uses if value in graph.constants]
+    sections = [
+        _rows("Attributes", [[key, _attribute(value)] for key, value in node.attributes.items()]),
+        _values("Inputs", graph, layouts, (*node.inputs, *captured)),
+        _values("Outputs", graph, layouts, node.outputs),
+        *(_constant(graph, layouts, value) for value in constants[:_MOST_CONSTANTS]),
+        _rows("Contract", contract_rows(graph, node, target)),
+        _rows("Cost", cost_rows(graph, node)),
+        _origin(history, name),
+        _rows("Why not here?", refusal_rows(graph, node, passes), ["pass", "rule", "what it says"]),
+        *_exporter(node),
+        document_section(graph, node),
+    ]
+    return _shown(name, f"{node.op}  {_short(name)}", f"{node.op_type} of {_domain(graph, node)}", sections)
+
+
+def inspect_value(
+    history: History, graph: Graph, layouts: Mapping[str, str], prefix: str, value: str
+) -> dict[str, Any]:
+    """An input, output or constant of the graph; `prefix` says which."""
+    what, id_ = _WORDS[prefix], prefix + value
+    title = f"{what}  {_short(value)}"
+    tensor = graph.constant(value)
+    events = constant_events(history, value) if prefix == CONSTANT else []
+    moments = _moments("Where it came from", [moment.said(kind) for moment, kind in events])
+    there = {INPUT: value in graph.inputs, OUTPUT: graph.is_output(value), CONSTANT: tensor is not None}[prefix]
+    if not there:
+        life = lives(prefix == CONSTANT and value in history.initial.constants, events)
+        about = f"There is no {what.lower()} of that name in the graph here; it {life}."
+        return _shown(id_, title, about, [moments])
+    producer, readers = graph.producer(value), graph.users(value)
+    ends = [["made by", f"{producer.op} {_short(producer.name)}"]] if producer is not None else []
+    ends += [["read by", f"{reader.op} {_short(reader.name)}"] for reader in readers[:_MOST_READERS]]
+    if len(readers) > _MOST_READERS:
+        ends.append(["read by", f"{len(readers) - _MOST_READERS:,} more nodes"])
+    sections = [_values("Value", graph, layouts, (value,)), _rows("Ends", ends), moments]
+    if tensor is not None:
+        sections.insert(1, _constant(graph, layouts, value))
+    return _shown(id_, title, f"{what} of the graph, of type {graph.type(value) or 'unknown'}", sections)
+
+
+def inspect_group(graph: Graph, path: str, members: Iterable[str]) -> dict[str, Any]:
+    """The nodes of a group: how many of which operator, what they compute and hold."""
+    nodes = [node for name in members if (node := graph.find(name)) is not None]
+    id_, title = GROUP + path, _short(path.rpartition("/")[2] or path)
+    if not nodes:
+        return _shown(id_, title, "None of its nodes is in the graph here.", [])
+    flops = [flops_of(graph, node) for node in nodes]
+    written = [bytes_of(graph, value) for node in nodes for value in node.outputs if value]
+    read = dict.fromkeys(value for node in nodes for value in node.uses)
+    constants = [graph.constants[value] for value in read if value in graph.constants]
+    inside = [
+        ["nodes", f"{len(nodes):,}"],
+        ["FLOPs", _sum(flops, "nodes")],
+        ["bytes of results", _sum(written, "values")],
+        ["parameters", f"{numbers_in(constants):,}"],
+        ["bytes of parameters", f"{sum(tensor.nbytes for tensor in constants):,}"],
+    ]
+    counts = Counter(node.op for node in nodes)
+    operators = [[op, f"{count:,}"] for op, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
+    about = "One node at this moment" if len(nodes) == 1 else f"{len(nodes):,} nodes at this moment"
+    return _shown(id_, title, about, [_rows("Inside", inside), _rows("Operators", operators)])
+
+
+# ---- sections; an empty one is left out ------------------------------------------------
+
+
+def _shown(id_: str, title: str, about: str, sections: Sequence[Section]) -> dict[str, Any]:
+    return {"id": id_, "title": title, "about": about, "sections": [s for s in sections if s]}
+
+
+def _rows(title: str, rows: list[list[str]], head: list[str] | None = None) -> Section:
+    if not rows:
+        return {}
+    return {"title": title, "open": True, **({"head": head} if head else {}), "rows": rows}
+
+
+def _moments(title: str, moments: list[dict[str, Any]]) -> Section:
+    return {"title": title, "open": True, "moments": moments} if moments else {}
+
+
+def _values(title: str, graph: Graph, layouts: Mapping[str, str], values: Sequence[str]) -> Section:
+    """Name, type, layout of each; where symbolic dims are bound, the bound type behind the declared one."""
+    rows = []
+    for value in values:
+        if not value:
+            rows.append(["left out", "", ""])
+            continue
+        declared, bound = str(graph.type(value) or "unknown"), bound_type(graph, value)
+        type_ = declared if bound is None or str(bound) == declared else f"{declared}, here {bound}"
+        rows.append([_short(value), type_, layouts.get(value, TENSOR)])
+    return _rows(title, rows, ["name", "type", "layout"])
+
+
+def _constant(graph: Graph, layouts: Mapping[str, str], value: str) -> Section:
+    return constant_section(_short(value), graph.constants[value], layouts.get(value, TENSOR))
+
+
+def _origin(history: History, name: str) -> Section:
+    made_of = sources(history, name)
+    first = "It was in the model as loaded." if name in history.initial else "A rewrite made it."
+    text = f"{first} Into it went {', '.join(made_of)}." if made_of else first
+    moments = ancestry(history, name)
+    return {"title": "Where it came from", "open": True, "text": text, **({"moments": moments} if moments else {})}
+
+
+def _exporter(node: Node) -> list[Section]:
+    """What the exporter wrote beside the node; the stack trace as text, folded."""
+    traces = [key for key in node.metadata if key.endswith(_STACK)]
+    rows = [[key, _short(value, 1000)] for key, value in node.metadata.items() if key not in traces]
+    folded = [{"title": "Stack trace", "open": False, "text": node.metadata[key]} for key in traces]
+    return [{**_rows("Exporter", rows), "open": False} if rows else {}, *folded]
+
+
+# ---- words -----------------------------------------------------------------------------
+
+
+def _domain(graph: Graph, node: Node) -> str:
+    version = graph.opset_imports.get(node.domain)
+    return f"{node.domain or 'ONNX'}{f', version {version}' if version else ''}"
+
+
+def _attribute(value: Any) -> str:
+    """The value in a line: a tensor by its type and first elements, a body by its size."""
+    if isinstance(value, Graph):
+        return f"a body of {len(value):,} node{'' if len(value) == 1 else 's'}"
+    if isinstance(value, AttrRef):
+        return f"the function's attribute {value.name}"
+    if isinstance(value, tuple):
+        return _short(f"[{', '.join(map(_attribute, value))}]")
+    if isinstance(value, onnx_ir.TensorProtocol):
+        return _short(f"{constant_type(value)}: {first_values(value)}")
+    return _short(str(value))
+
+
+def _sum(numbers: list[int | None], what: str) -> str:
+    missing = numbers.count(None)
+    total = f"{sum(filter(None, numbers)):,}"
+    return f"{total}, and those of {missing:,} {what} that are not known" if missing else total
+
+
+def _short(text: str, most: int = _LONGEST) -> str:
+    """The text in one line without control characters, its middle left out where it is long."""
+    line = printable(text if len(text) <= 10 * most else text[: 5 * most] + text[-5 * most :])
+    return line if len(line) <= most else f"{line[: most // 2 - 2]}...{line[-(most // 2 - 1) :]}"

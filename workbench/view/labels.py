@@ -1,0 +1,121 @@
+"""What is said of a node without its name: the labels by which nodes of two graphs are compared."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Hashable, Iterator
+from typing import Any
+
+import onnx_ir
+
+from workbench.ir import AttrRef, Constant, DataType, Graph, Node, constant_shape
+from workbench.ops.blocked import parse_blocked
+from workbench.ops.channels_last import PLAIN, parse_channels_last
+
+EXACT = "exact"  # operator, attributes, contents of constant operands
+SHAPES = "shapes"  # operator, attributes, types of constant operands
+BARE = "bare"  # operator; a channels-last or blocked form counts as what it is a form of
+COLOUR = "colour"  # EXACT, and that of the neighbours three edges round
+_ROUNDS = 3
+_WEIGHTS = 16  # elements; a constant of more tells its node from others
+
+
+class Labels:
+    """The labels of a graph's nodes; those of two graphs are equal where they say the same."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._labels: dict[tuple[str, str], int] = {}
+        self._contents: dict[str, Hashable] = {}
+        self._colours: dict[str, int] | None = None
+
+    def label(self, node: Node, kind: str) -> int:
+        """The label of that kind, hashed to a number."""
+        if kind == COLOUR:
+            return self._coloured()[node.name]
+        key = (node.name, kind)
+        if key not in self._labels:
+            self._labels[key] = hash(self._said(node, kind))
+        return self._labels[key]
+
+    def content(self, value: str) -> Hashable:
+        """Of a constant: equal where type and bytes are."""
+        if value not in self._contents:
+            self._contents[value] = content_key(self.graph.constants[value])
+        return self._contents[value]
+
+    def _said(self, node: Node, kind: str) -> Hashable:
+        if kind == BARE:
+            return _family(node)
+        operands = [(i, v) for i, v in enumerate(node.inputs) if v in self.graph.constants]
+        if kind == EXACT:
+            constants: tuple[Hashable, ...] = tuple((i, self.content(v)) for i, v in operands)
+        else:
+            constants = tuple((i, _type_key(self.graph.constants[v])) for i, v in operands)
+        return node.op, len(node.outputs), attributes_key(node), constants
+
+    def _coloured(self) -> dict[str, int]:
+        if self._colours is None:
+            places = {value: place + 1 for place, value in enumerate(self.graph.inputs)}
+            colours = {node.name: self.label(node, EXACT) for node in self.graph.nodes}
+            for _ in range(_ROUNDS):
+                colours = {node.name: self._with_neighbours(node, colours, places) for node in self.graph.nodes}
+            self._colours = colours
+        return self._colours
+
+    def _with_neighbours(self, node: Node, colours: dict[str, int], places: dict[str, int]) -> int:
+        above = []
+        for value in node.inputs:
+            producer = self.graph.producer(value)
+            above.append(places.get(value, 0) if producer is None else colours[producer.name])
+        below = [colours[reader.name] for value in node.outputs if value for reader in self.graph.users(value)]
+        ends = tuple(self.graph.is_output(value) for value in node.outputs)
+        return hash((colours[node.name], tuple(above), tuple(sorted(below)), ends))
+
+
+def has_weights(graph: Graph, node: Node) -> bool:
+    """Does it read a constant of more than 16 elements?"""
+    constants = (graph.constant(value) for value in node.inputs)
+    return any(t is not None and math.prod(constant_shape(t)) > _WEIGHTS for t in constants)
+
+
+def _family(node: Node) -> str:
+    form = parse_blocked(node.domain, node.op_type) or parse_channels_last(node.domain, node.op_type)
+    return node.op if form is None else PLAIN.get(form.op_type, form.op_type)
+
+
+def attributes_key(node: Node) -> Hashable:
+    """Equal where the attributes are; of bodies their operators count, in order, and no names."""
+    return tuple(sorted((name, _plain(value)) for name, value in node.attributes.items()))
+
+
+def content_key(tensor: Constant) -> Hashable:
+    """Equal where element type, shape and bytes of two tensors are."""
+    is_text = tensor.dtype == DataType.STRING
+    content = repr(tensor.numpy().tolist()).encode() if is_text else tensor.tobytes()
+    return (*_type_key(tensor), hashlib.blake2b(content, digest_size=16).hexdigest())
+
+
+def _type_key(tensor: Constant) -> tuple[str, tuple[int, ...]]:
+    return tensor.dtype.name, constant_shape(tensor)
+
+
+def _plain(value: Any) -> str:
+    """An attribute's value as text that says all of it."""
+    if isinstance(value, int | float | str):
+        return repr(value)
+    if isinstance(value, Graph):
+        return f"body {list(_body(value))}"
+    if isinstance(value, AttrRef):
+        return f"reference {value.name}"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_plain, value))})"
+    if isinstance(value, onnx_ir.TensorProtocol):
+        return f"tensor {content_key(value)}"
+    return repr(value)
+
+
+def _body(graph: Graph) -> Iterator[Hashable]:
+    for node in graph.nodes:
+        yield node.op, attributes_key(node)

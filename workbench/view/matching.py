@@ -1,0 +1,354 @@
+"""Which node of one graph is which of another: two files, whose names need not agree.
+
+What is surely the same comes first: same name and operator, same name of the result, same operator
+on the same weights. From there the correspondence spreads along the edges, the strictest label
+first, in time that grows with the edges.
+
+Sources: Falleri et al., "Fine-grained and Accurate Source Code Differencing" (GumTree), ASE 2014:
+identical and unique parts first, then what hangs together with them; Shervashidze et al.,
+"Weisfeiler-Lehman Graph Kernels", JMLR 12, 2011: a node is told by its label and its neighbours'.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from workbench.ir import Graph, Node
+from workbench.view.labels import BARE, COLOUR, EXACT, SHAPES, Labels, attributes_key, has_weights
+
+NAME, OUTPUT, STRUCTURE = "name", "output", "structure"
+_WORDS = {NAME: "by name", OUTPUT: "by the name of the result", STRUCTURE: "by structure"}
+_BELIEF = 0.9  # names are believed while what they say agrees with the edges nearly as well as structure alone does
+_HOPS = (2, 4, 8)  # edges from a pair to the next one, where nodes between them have no counterpart
+_MOST_BETWEEN = 100  # nodes looked at on that way
+_WIDE = 50  # readers of a value, operands of a node; where there are more, a pair found beside it tells little
+
+
+@dataclass(frozen=True)
+class Correspondence:
+    """The nodes of two graphs a and b that are the same.
+
+    pairs:  name in b -> name in a; nothing twice.
+    how:    name in b -> "name", "output" (same name of a result) or "structure".
+    only_a, only_b: names without a counterpart, in topological order.
+    """
+
+    pairs: Mapping[str, str]
+    how: Mapping[str, str]
+    only_a: tuple[str, ...]
+    only_b: tuple[str, ...]
+
+    @property
+    def sentence(self) -> str:
+        """ "312 nodes by name, 20 by structure; 5 only in the first, 3 only in the second"."""
+        counts = Counter(self.how.values())
+        found = [(counts[how], words) for how, words in _WORDS.items() if counts[how]]
+        if not found:
+            return f"no node corresponds; {self._alone}"
+        first, *others = found
+        nodes = f"{first[0]:,} node{'' if first[0] == 1 else 's'} {first[1]}"
+        return f"{', '.join([nodes, *(f'{number:,} {words}' for number, words in others)])}; {self._alone}"
+
+    @property
+    def _alone(self) -> str:
+        ends = [(len(self.only_a), "first"), (len(self.only_b), "second")]
+        return ", ".join(f"{number:,} only in the {which}" for number, which in ends if number) or "none is left over"
+
+
+def match_graphs(a: Graph, b: Graph) -> Correspondence:
+    """The nodes of `b` that are nodes of `a`.
+
+    A name counts where the operator is the same too, unless structure alone explains the edges and
+    weights clearly better: such names lie. A name with another operator counts only where nothing
+    better is found. Constants are read and hashed.
+    """
+    sides = Labels(a), Labels(b)
+    believing, doubting = _Matcher(*sides), _Matcher(*sides)
+    believing.by_names()
+    believing.by_structure()
+    doubting.by_structure()
+    doubting.by_names()
+    lie = _BELIEF * doubting.agreement() > believing.agreement()
+    best = doubting if lie else believing
+    if not lie:
+        best.by_what_is_left()
+    how = {y: _how(a.node(x), b.node(y)) for y, x in best.pairs.items()}
+    return Correspondence(best.pairs, how, tuple(best.free_a), tuple(best.free_b))
+
+
+def _how(x: Node, y: Node) -> str:
+    if x.name == y.name:
+        return NAME
+    return OUTPUT if set(filter(None, x.outputs)).intersection(y.outputs) else STRUCTURE
+
+
+def renamed(b: Graph, pairs: Mapping[str, str], a: Graph) -> Graph:
+    """`b` with the names of `a` where they correspond, to be looked at beside it.
+
+    Nodes of `pairs`, their results, the graph's inputs, and constants of equal contents take the
+    name that they have in `a`, and attributes that say the same become the same; every other name
+    that `a` has as well becomes a fresh one.
+    """
+    nodes = _names(b, {node.name for node in b.nodes}, pairs, {node.name for node in a.nodes})
+    inner = {value for node in b.nodes for value in node.inner_values}
+    wanted = {v: u for v, u in _values_by_pairs(a, b, pairs).items() if u not in inner}
+    values = _names(b, set(b.values()), wanted, set(a.values()))
+
+    def moved(node: Node) -> Node:
+        twin = a.find(pairs.get(node.name, ""))
+        same = twin is not None and attributes_key(twin) == attributes_key(node) and not node.bodies
+        node = node.with_values_renamed(values)
+        outputs = tuple(values.get(v, v) for v in node.outputs)
+        attributes = twin.attributes if twin is not None and same else node.attributes
+        return node.replace(name=nodes.get(node.name, node.name), outputs=outputs, attributes=attributes)
+
+    def keyed(table: Mapping) -> dict:
+        return {values.get(value, value): entry for value, entry in table.items()}
+
+    return Graph(
+        name=b.name,
+        inputs=[values.get(v, v) for v in b.inputs],
+        outputs=[values.get(v, v) for v in b.outputs],
+        nodes=[moved(node) for node in b.nodes],
+        constants=keyed(b.constants),
+        types=keyed(b.types),
+        opset_imports=b.opset_imports,
+        functions=b.functions,
+        metadata=b.metadata,
+        source=b.source,
+        dims=b.dims,
+        bound_types=keyed(b.bound_types),
+        warnings=b.warnings,
+    )
+
+
+def _names(b: Graph, own: set[str], wanted: Mapping[str, str], of_a: set[str]) -> dict[str, str]:
+    """Old name -> new: those wanted, and for every other that `a` has too a fresh one."""
+    names = dict(wanted)
+    taken = of_a | set(names.values())
+    for name in own - names.keys():
+        if name in taken:
+            names[name] = b.fresh(name, taken)
+            taken.add(names[name])
+    return names
+
+
+def _values_by_pairs(a: Graph, b: Graph, pairs: Mapping[str, str]) -> dict[str, str]:
+    """Value of b -> value of a, one to one: inputs, results of pairs, constants of equal contents beside them."""
+    found = {v: u for u, v in ends(a.inputs, b.inputs)}
+    of_a, of_b = Labels(a), Labels(b)
+    for y, x in pairs.items():
+        one, other = a.node(x), b.node(y)
+        found.update((v, u) for u, v in zip(one.outputs, other.outputs, strict=False) if u and v)
+    taken = set(found.values())
+    for y, x in pairs.items():
+        for u, v in zip(a.node(x).inputs, b.node(y).inputs, strict=False):
+            if v in found or u in taken or u not in a.constants or v not in b.constants:
+                continue
+            if of_a.content(u) == of_b.content(v):
+                found[v] = u
+                taken.add(u)
+    return found
+
+
+def ends(a: tuple[str, ...], b: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Inputs (or outputs) of two graphs that correspond: by name, the others by place where as many are left."""
+    left_a, left_b = [v for v in a if v not in b], [v for v in b if v not in a]
+    yield from ((v, v) for v in a if v in b)
+    if len(left_a) == len(left_b):
+        yield from zip(left_a, left_b, strict=True)
+
+
+@dataclass(frozen=True)
+class _Level:
+    """How sure a step along an edge must be.
+
+    label:    what must be equal of two nodes, and theirs alone on that edge.
+    hops:     how many edges away they may be, nodes without a counterpart between.
+    in_order: where several are alike, the first goes with the first.
+    """
+
+    label: str
+    hops: int = 1
+    in_order: bool = False
+
+
+_LEVELS = (
+    _Level(EXACT),
+    _Level(EXACT),  # again, for edges beside which something was paired since
+    _Level(COLOUR),
+    _Level(SHAPES),
+    _Level(BARE),
+    *(_Level(label, hops) for hops in _HOPS for label in (EXACT, SHAPES, BARE)),
+    _Level(EXACT, in_order=True),
+    _Level(SHAPES, in_order=True),
+)
+_AGAIN = 1  # the level to which an edge returns
+
+
+@dataclass(frozen=True)
+class _Edge:
+    """Values of a and of b that correspond: their readers may (`down`), or their producers."""
+
+    of_a: tuple[str, ...]
+    of_b: tuple[str, ...]
+    down: bool
+
+
+@dataclass
+class _Matcher:
+    """The pairs found so far, and the edges along which more may be found, by level."""
+
+    a: Labels
+    b: Labels
+    pairs: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.free_a = dict.fromkeys(node.name for node in self.a.graph.nodes)
+        self.free_b = dict.fromkeys(node.name for node in self.b.graph.nodes)
+        self._value_in_a: dict[str, str] = {}
+        self._waiting: tuple[deque[_Edge], ...] = tuple(deque() for _ in _LEVELS)
+        self._level_of: dict[_Edge, int] = {}
+        self._upward: dict[str, list[_Edge]] = {}  # by value of b: edges at which its producer may be found
+        self._downward: dict[str, list[_Edge]] = {}  # and those at which its readers may be
+        for u, v in ends(self.a.graph.inputs, self.b.graph.inputs):
+            self._values_agree(u, v)
+        for u, v in ends(self.a.graph.outputs, self.b.graph.outputs):
+            self._add(_Edge((u,), (v,), down=False))
+
+    # ---- by names ----------------------------------------------------------------------
+
+    def by_names(self) -> None:
+        """Same name and operator; then same name of a result and same operator."""
+        self._pair_by_names(lambda x, y: self.a.label(x, BARE) == self.b.label(y, BARE))
+
+    def by_what_is_left(self) -> None:
+        """Names that agree, whatever the operator: nothing better was found."""
+        self._pair_by_names(lambda x, y: True)
+
+    def _pair_by_names(self, agree: Callable[[Node, Node], bool]) -> None:
+        for same_name in (self.a.graph.find, self._result_of_a):
+            for name in list(self.free_b):
+                y = self.b.graph.node(name)
+                x = same_name(name)
+                if x is not None and x.name in self.free_a and agree(x, y):
+                    self._pair(x, y)
+
+    def _result_of_a(self, name: str) -> Node | None:
+        """What gives in a the value that the node of b gives."""
+        producers = map(self.a.graph.producer, filter(None, self.b.graph.node(name).outputs))
+        return next(filter(None, producers), None)
+
+    def agreement(self) -> int:
+        """How well the pairs hang together: operands of b that correspond, or are equal constants, in a."""
+        pairs = ((self.a.graph.node(x), self.b.graph.node(y)) for y, x in self.pairs.items())
+        return sum(self._agree(u, v) for x, y in pairs for u, v in zip(x.inputs, y.inputs, strict=False))
+
+    def _agree(self, u: str, v: str) -> bool:
+        if u in self.a.graph.constants and v in self.b.graph.constants:
+            return self.a.content(u) == self.b.content(v)
+        return bool(v) and self._value_in_a.get(v) == u
+
+    def _alone_alike(self, label: str, weights_only: bool = False) -> Iterator[tuple[str, str]]:
+        """(name in b, name in a) of the nodes whose label no other node of their graph has."""
+        of_a, of_b = (_unique(side, label, weights_only) for side in (self.a, self.b))
+        yield from ((name, of_a[key]) for key, name in of_b.items() if key in of_a)
+
+    # ---- along the edges ---------------------------------------------------------------
+
+    def by_structure(self) -> None:
+        """Pair what is alike and alone, then what hangs together with pairs, the surest first."""
+        for seed, weights_only in ((COLOUR, False), (EXACT, True)):
+            for y, x in self._alone_alike(seed, weights_only):
+                if x in self.free_a and y in self.free_b:
+                    self._pair(self.a.graph.node(x), self.b.graph.node(y))
+        while (level := next((i for i, edges in enumerate(self._waiting) if edges), None)) is not None:
+            edge = self._waiting[level].popleft()
+            if self._level_of.get(edge) != level:  # it returned to an earlier level meanwhile
+                continue
+            del self._level_of[edge]
+            if self._along(edge, _LEVELS[level]) and level + 1 < len(_LEVELS):
+                self._wait(edge, level + 1)
+
+    def _along(self, edge: _Edge, level: _Level) -> bool:
+        """Pair nodes at the two ends; is anything left at both?"""
+        of_b = self._near(self.b, self.free_b, edge.of_b, edge.down, level)
+        of_a = self._near(self.a, self.free_a, edge.of_a, edge.down, level) if of_b else {}
+        for key, ys in of_b.items():
+            xs = of_a.get(key, [])
+            if not xs or (not level.in_order and len(xs) + len(ys) > 2):
+                continue
+            if level.in_order and level.label != EXACT and len(xs) != len(ys):
+                continue
+            for x, y in zip(xs, ys, strict=False):
+                if x.name in self.free_a and y.name in self.free_b:
+                    self._pair(x, y)
+        return bool(of_a and of_b)
+
+    def _near(
+        self, side: Labels, free: Mapping[str, None], values: tuple[str, ...], down: bool, level: _Level
+    ) -> dict[tuple, list[Node]]:
+        """Nodes without counterpart at the edge, by label (and place, next to it); the nearest of each label."""
+        found: dict[tuple, list[Node]] = {}
+        seen: set[str] = set()
+        for _ in range(level.hops):
+            layer: dict[tuple, list[Node]] = {}
+            beyond: list[str] = []
+            for place, node in _beside(side.graph, values, down):
+                if node.name not in free or (level.hops > 1 and node.name in seen):
+                    continue
+                seen.add(node.name)
+                key = (side.label(node, level.label), place if level.hops == 1 else ())
+                layer.setdefault(key, []).append(node)
+                beyond += node.outputs if down else node.inputs
+            found = {**layer, **found}
+            values = tuple(dict.fromkeys(beyond))
+            if not values or len(seen) > _MOST_BETWEEN:
+                break
+        return found
+
+    def _pair(self, x: Node, y: Node) -> None:
+        del self.free_a[x.name], self.free_b[y.name]
+        self.pairs[y.name] = x.name
+        for table, values in ((self._downward, y.inputs), (self._upward, y.outputs)):
+            for edge in (edge for value in values for edge in table.get(value, ())):
+                self._wait(edge, _AGAIN)
+        for u, v in zip(x.outputs, y.outputs, strict=False):
+            if u and v:
+                self._values_agree(u, v)
+        self._add(_Edge(x.inputs, y.inputs, down=False))
+
+    def _values_agree(self, u: str, v: str) -> None:
+        self._value_in_a[v] = u
+        self._add(_Edge((u,), (v,), down=True))
+
+    def _add(self, edge: _Edge) -> None:
+        width = len(self.b.graph.users(edge.of_b[0])) if edge.down else len(edge.of_b)
+        table = self._downward if edge.down else self._upward
+        for value in dict.fromkeys(edge.of_b) if width <= _WIDE else ():
+            table.setdefault(value, []).append(edge)
+        self._wait(edge, 0)
+
+    def _wait(self, edge: _Edge, level: int) -> None:
+        if self._level_of.get(edge, len(_LEVELS)) > level:
+            self._level_of[edge] = level
+            self._waiting[level].append(edge)
+
+
+def _unique(side: Labels, label: str, weights_only: bool) -> dict[int, str]:
+    """Name by label, of the labels that one node has."""
+    nodes = [node for node in side.graph.nodes if not weights_only or has_weights(side.graph, node)]
+    counts = Counter(side.label(node, label) for node in nodes)
+    return {key: node.name for node in nodes if counts[key := side.label(node, label)] == 1}
+
+
+def _beside(graph: Graph, values: Iterable[str], down: bool) -> Iterator[tuple[tuple[int, ...], Node]]:
+    """The readers of the values, or their producers, each with its places of operand and result there."""
+    for place, value in enumerate(values):
+        if down:
+            for reader in graph.users(value):
+                yield tuple(i for i, operand in enumerate(reader.inputs) if operand == value), reader
+        elif value and (producer := graph.producer(value)) is not None:
+            yield (place, producer.outputs.index(value)), producer

@@ -1,0 +1,202 @@
+"""Where boxes stand and how edges run. Everything that is placed goes through `place`.
+
+graphlay (layered, orthogonal routes, groups as frames) for pictures that are
+read; fast-sugiyama for large flat ones, whose edges are drawn straight;
+Graphviz where either fails.
+"""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import graphviz
+
+MOST_ROUTED = 900  # boxes; more are placed by the quicker engine, without routes
+_NODE_GAP, _LAYER_GAP, _PADDING, _HEADER = 24, 40, 10, 22  # pixels
+_PIXELS_PER_INCH = 72
+_LIMIT_S = 60  # of Graphviz
+
+
+Route = tuple[tuple[int, int], ...]
+Pairs = Sequence[tuple[int, int]]
+
+
+class PlacementError(RuntimeError):
+    """An engine did not place the graph."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """What is to be placed: its size in pixels (of a frame none), and the number of the frame that it is in, or -1."""
+
+    width: int
+    height: int
+    frame: int = -1
+    is_frame: bool = False
+
+
+@dataclass(frozen=True)
+class Place:
+    """Centre and size in pixels, y downwards."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+
+
+Found = tuple[list[Place], list[Route]]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A place for each item, and for each edge the corners of its line (none: it is straight). From 0 on."""
+
+    places: tuple[Place, ...]
+    routes: tuple[Route, ...]
+    width: int
+    height: int
+    engine: str
+
+
+def place(items: Sequence[Item], edges: Pairs) -> Placement:
+    """Place `items`, from the top to the bottom along `edges` (pairs of numbers of items). Raises PlacementError."""
+    if not items:
+        return Placement((), (), 0, 0, "none")
+    engines = [_graphlay, _sugiyama, _graphviz] if len(items) <= MOST_ROUTED else [_sugiyama, _graphlay, _graphviz]
+    failures = []
+    for engine in engines:
+        try:
+            places, routes = engine(items, edges)
+        except PlacementError as error:
+            failures.append(str(error))
+            continue
+        return _at_origin(places, routes, engine.__name__.lstrip("_"))
+    raise PlacementError(f"no engine placed the graph: {'; '.join(failures)}")
+
+
+def _at_origin(places: list[Place], routes: list[Route], engine: str) -> Placement:
+    margin = 10
+    points = [point for route in routes for point in route]
+    left = min([p.x - p.width // 2 for p in places] + [x for x, _ in points]) - margin
+    top = min([p.y - p.height // 2 for p in places] + [y for _, y in points]) - margin
+    moved = [Place(p.x - left, p.y - top, p.width, p.height) for p in places]
+    lines = [tuple((x - left, y - top) for x, y in route) for route in routes]
+    width = max([p.x + p.width // 2 for p in moved] + [x for route in lines for x, _ in route]) + margin
+    height = max([p.y + p.height // 2 for p in moved] + [y for route in lines for _, y in route]) + margin
+    return Placement(tuple(moved), tuple(lines), width, height, engine)
+
+
+def _graphlay(items: Sequence[Item], edges: Pairs) -> Found:
+    import graphlay
+
+    graph = graphlay.Graph()
+    for item in items:
+        inside: dict[str, Any] = {} if item.frame < 0 else {"parent": item.frame}
+        graph.node(width=float(item.width or 1), height=float(item.height or 1), **inside)  # frames grow
+    for source, target in edges:
+        graph.edge(source, target)
+    spacing = {
+        "layer_gap": _LAYER_GAP,
+        "node_gap": _NODE_GAP,
+        "dummy_gap": 12.0,
+        "port_gap": 10.0,
+        "stub": 8.0,
+        "compound_padding": _PADDING,
+        "compound_header": _HEADER,
+    }
+    options = {"direction": "topbottom", "spacing": spacing}
+    try:
+        found = graphlay.layout(graph, options=options)
+    except graphlay.GraphlayError as error:
+        raise PlacementError(f"graphlay: {error}") from error
+    places = [
+        Place(round(n["center"]["x"]), round(n["center"]["y"]), round(n["size"]["width"]), round(n["size"]["height"]))
+        for n in found.nodes
+    ]
+    routes = [tuple((round(p["x"]), round(p["y"])) for p in edge["points"]) for edge in found.edges]
+    return places, routes
+
+
+def _sugiyama(items: Sequence[Item], edges: Pairs) -> Found:
+    """Layers of one width: every item as wide as the widest; frames are drawn round what they hold."""
+    import fast_sugiyama
+
+    leaves = [i for i, item in enumerate(items) if not item.is_frame]
+    across = max(items[i].width for i in leaves) + _NODE_GAP
+    down = max(items[i].height for i in leaves) + _LAYER_GAP
+    pairs = sorted({(str(a), str(b)) for a, b in edges if a != b and not items[a].is_frame and not items[b].is_frame})
+    if not pairs:
+        raise PlacementError("fast-sugiyama: there are no edges")
+    found = fast_sugiyama.from_edges(pairs, vertex_spacing=1, dummy_vertices=True, dummy_size=0.2, check_layout=False)
+    centres: dict[int, tuple[int, int]] = {}
+    left = 0.0
+    for positions, *_ in found:  # one for each connected part: side by side, from the same height
+        low, high = min(x for _, (x, _) in positions), max(y for _, (_, y) in positions)
+        real = [(int(i), x, y) for i, (x, y) in positions if isinstance(i, str)]  # numbers are the bends of edges
+        centres |= {i: (round((left + x - low) * across), round((high - y) * down)) for i, x, y in real}
+        left += max(x for _, x, _ in real) - low + 1
+    beside = iter(range(len(leaves)))  # what has no edge stands in a row above
+    top = min(y for _, y in centres.values()) - down
+    for i in leaves:
+        if i not in centres:
+            centres[i] = (next(beside) * across, top)
+    places = {i: Place(*centres[i], items[i].width, items[i].height) for i in leaves}
+    return _framed(items, places), [() for _ in edges]
+
+
+def _graphviz(items: Sequence[Item], edges: Pairs) -> Found:
+    """Graphviz's dot, found on the PATH or brought by the package graphviz-pure."""
+    program = _dot_program()
+    if program is None:
+        raise PlacementError("Graphviz: there is no dot on the PATH")
+    dot = graphviz.Digraph(graph_attr={"splines": "false", "nslimit": "2", "ranksep": "0.5", "nodesep": "0.3"})
+    for i, item in enumerate(items):
+        if not item.is_frame:
+            size = {"width": f"{item.width / _PIXELS_PER_INCH}", "height": f"{item.height / _PIXELS_PER_INCH}"}
+            dot.node(str(i), label="", shape="box", fixedsize="true", **size)
+    for a, b in edges:
+        if not items[a].is_frame and not items[b].is_frame:
+            dot.edge(str(a), str(b))
+    done = subprocess.run([program, "-Tplain"], input=dot.source, capture_output=True, text=True, timeout=_LIMIT_S)
+    if done.returncode:
+        raise PlacementError(f"Graphviz ended with code {done.returncode}")
+    places = {}
+    for line in done.stdout.splitlines():
+        kind, *words = line.split()
+        if kind == "node":
+            i, x, y = int(words[0]), float(words[1]), float(words[2])
+            centre = round(x * _PIXELS_PER_INCH), round(-y * _PIXELS_PER_INCH)
+            places[i] = Place(*centre, items[i].width, items[i].height)
+    return _framed(items, places), [() for _ in edges]
+
+
+@functools.cache
+def _dot_program() -> str | None:
+    beside = Path(sys.executable).with_name("graphviz-pure")
+    return shutil.which("dot") or (str(beside) if beside.exists() else None)
+
+
+def _framed(items: Sequence[Item], places: Mapping[int, Place]) -> list[Place]:
+    """All places, frames drawn round what they hold; an empty frame is a point at the origin."""
+    boxes = dict(places)
+    for i in reversed(range(len(items))):  # a frame stands before what it holds
+        if not items[i].is_frame:
+            continue
+        inside = [boxes[j] for j, item in enumerate(items) if item.frame == i and j in boxes]
+        if not inside:
+            boxes[i] = Place(0, 0, 0, 0)
+            continue
+        left = min(p.x - p.width // 2 for p in inside) - _PADDING
+        right = max(p.x + p.width // 2 for p in inside) + _PADDING
+        top = min(p.y - p.height // 2 for p in inside) - _PADDING - _HEADER
+        bottom = max(p.y + p.height // 2 for p in inside) + _PADDING
+        boxes[i] = Place((left + right) // 2, (top + bottom) // 2, right - left, bottom - top)
+    return [boxes[i] for i in range(len(items))]

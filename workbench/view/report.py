@@ -1,0 +1,115 @@
+"""The whole history as one HTML file: the same component, its scenes and the inspector's texts, no network."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import html
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from workbench.layout.infer import infer_layouts
+from workbench.rewrite import History, Pass
+from workbench.view.inspection import inspect
+from workbench.view.scene import View, packed
+
+COMPONENT = Path(__file__).parent / "component"
+MOST_OPEN = 2_500  # nodes up to which the report has every box open too
+MOST_INSPECTED = 2_500  # nodes up to which it has the inspector's text of each
+_IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w]+\.js)";\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?:default )?(?=function|async|const|class)", re.MULTILINE)
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'unsafe-inline'; \
+style-src 'unsafe-inline'; img-src data: blob:">
+<title>{title}</title>
+<style>{css}</style>
+</head>
+<body>
+<script type="application/json" id="graph-workbench-data">{data}</script>
+<script type="module">
+{script}
+</script>
+</body>
+</html>
+"""
+
+
+def report_html(view: View, texts: Mapping[str, Any]) -> str:
+    """The file's text. `texts`: what the inspector says, by id."""
+    timeline = view.timeline
+    scenes = {"collapsed": _scene(view)}
+    if len(timeline.versions) <= MOST_OPEN:
+        scenes |= {"constants": _scene(view, constants=True), "flat": _scene(view, is_flat=True)}
+    data = json.dumps({"scenes": scenes, "inspectors": _packed(texts)}, ensure_ascii=True)
+    return _PAGE.format(
+        title=html.escape(f"{view.title} - Graph Workbench"),
+        css=(COMPONENT / "style.css").read_text(encoding="utf-8").replace("</", "<\\/"),
+        data=data.replace("<", "\\u003c"),
+        script=bundle("report.js"),
+    )
+
+
+def inspected(history: History, view: View, passes: Sequence[Pass] = ()) -> dict[str, Any]:
+    """The inspector's text of every node that the end of a step has, as it is at the last such end.
+
+    Nothing where the model is too large for it; short-lived nodes have none.
+    """
+    texts: dict[str, Any] = {}
+    if len(view.timeline.versions) > MOST_INSPECTED:
+        return texts
+    for step in reversed(range(len(history))):
+        if step and not history[step].changed:
+            continue
+        graph = history.at(step)
+        layouts = infer_layouts(graph)
+        done = len(history[step].rewrites)
+        for name in (node.name for node in graph.nodes if node.name not in texts):
+            texts[name] = inspect(history, step, done, name, passes=passes, graph=graph, layouts=layouts)
+    return texts
+
+
+def _scene(view: View, **seen: bool) -> dict[str, str]:
+    """One more scene of the view; the view itself stays as it is."""
+    before = {key: getattr(view, key) for key in seen}
+    for key, value in seen.items():
+        setattr(view, key, value)
+    try:
+        scene, number = packed(view.scene())
+    finally:
+        for key, value in before.items():
+            setattr(view, key, value)
+    return {"scene": scene, "scene_id": number}
+
+
+def _packed(table: Mapping[str, Any]) -> str:
+    raw = json.dumps(table, ensure_ascii=False, separators=(",", ":")).encode()
+    return base64.b64encode(gzip.compress(raw, 6, mtime=0)).decode()
+
+
+def bundle(entry: str) -> str:
+    """The component's modules as one script, each before those that import it.
+
+    They are written for it: imports and exports on one line each, every top-level name once.
+    """
+    return "\n".join(_EXPORT.sub("", _IMPORT.sub("", _source(name))) for name in _in_order(entry, set()))
+
+
+def _in_order(name: str, seen: set[str]) -> Iterator[str]:
+    if name in seen:
+        return
+    seen.add(name)
+    for other in _IMPORT.findall(_source(name)):
+        yield from _in_order(other, seen)
+    yield name
+
+
+def _source(name: str) -> str:
+    return (COMPONENT / name).read_text(encoding="utf-8")

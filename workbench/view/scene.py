@@ -1,0 +1,234 @@
+"""The scene: everything that the browser needs to draw a history at any moment, as JSON.
+
+The format is told in docs/view.md. Boxes are placed here, once for all moments;
+the browser places nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from workbench.ir import node_line
+from workbench.view.arrangement import arrange
+from workbench.view.boxes import Box, Boxes, boxes_of
+from workbench.view.groups import Group, flat, group_nodes, opened_at_first, way_to
+from workbench.view.links import Links, links_of
+from workbench.view.looks import CLASSES, Look
+from workbench.view.placement import Place, Placement
+from workbench.view.timeline import Event, Timeline
+
+_MOST_TEXTS = 1500  # rewrites whose texts are sent along; of more, only the sentences
+_LONGEST_LINE = 400  # characters of a node's text
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What was measured of a node: microseconds of one run, and megabytes that its results take."""
+
+    us: float | None = None
+    mb: float | None = None
+
+
+@dataclass
+class View:
+    """What a person made of the picture: which groups are open, and what else is to be seen.
+
+    costs: by name of node, of the graph at the first and at the last moment.
+    """
+
+    timeline: Timeline
+    title: str
+    target: str
+    chosen: dict[str, bool] = field(default_factory=dict)  # groups that were opened (True) or closed by hand
+    constants: bool = False
+    is_flat: bool = False
+    costs: tuple[Mapping[str, Costs], Mapping[str, Costs]] = field(default_factory=lambda: ({}, {}))
+    root: Group = field(init=False)
+    opened: set[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.root = group_nodes(self.timeline)
+        self.opened = opened_at_first(self.root, self.timeline)
+        self._choose(self.chosen)
+
+    def toggle(self, id_: str, deep: bool) -> None:
+        """Open a closed group or close an open one, with `deep` all below it too; an unknown id changes nothing."""
+        group = next((g for g in self.root.below() if g.id == id_), None)
+        if group is None:
+            return
+        ids = {id_, *(inner.id for inner in group.below())} if deep else {id_}
+        self._choose(dict.fromkeys(ids, id_ not in self.opened))
+
+    def reveal(self, name: str) -> None:
+        """Open whatever hides the node."""
+        self._choose({group.id: True for group in way_to(self.root, name)})
+
+    def _choose(self, chosen: Mapping[str, bool]) -> None:
+        self.chosen.update(chosen)
+        self.opened = self.opened - {i for i, on in chosen.items() if not on} | {i for i, on in chosen.items() if on}
+
+    def members(self, id_: str) -> tuple[str, ...]:
+        """The nodes in the group of that id, at any depth; none where it is no group's."""
+        group = next((g for g in self.root.below() if g.id == id_), None)
+        return () if group is None else tuple(group.members())
+
+    def boxes(self) -> Boxes:
+        """The boxes to be seen now."""
+        return boxes_of(self.timeline, flat(self.root) if self.is_flat else self.root, self.opened, self.constants)
+
+    def numbers(self) -> dict[str, int]:
+        """The number of each node's own box; of one in a closed group, none."""
+        return {box.id: number for number, box in enumerate(self.boxes().boxes)}
+
+    def scene(self) -> dict[str, Any]:
+        """The scene as it is to be seen now."""
+        boxes = self.boxes()
+        return _Writer(self, boxes, links_of(self.timeline, boxes)).write()
+
+
+def packed(scene: Mapping[str, Any]) -> tuple[str, str]:
+    """The scene as base64 of gzip of JSON, and an id that says whether it is another one."""
+    raw = json.dumps(scene, ensure_ascii=False, separators=(",", ":")).encode()
+    return base64.b64encode(gzip.compress(raw, 6, mtime=0)).decode(), hashlib.sha256(raw).hexdigest()[:16]
+
+
+class _Writer:
+    """Writes a scene; looks, words and categories are sent once each, and told by number."""
+
+    def __init__(self, view: View, boxes: Boxes, links: Links) -> None:
+        self.view, self.boxes, self.links = view, boxes, links
+        self.end = view.timeline.last + 1
+        self.looks: dict[tuple[Look, Costs], int] = {}
+        self.words: dict[str, int] = {}
+        self.categories: list[str] = []
+
+    def write(self) -> dict[str, Any]:
+        placed, places = arrange(self.boxes, self.links)
+        timeline = self.view.timeline
+        boxes = [self._box(box, where) for box, where in zip(self.boxes.boxes, places, strict=True)]
+        edges = self._edges(placed)
+        looks = [self._look(look, costs) for look, costs in self.looks]
+        return {
+            "title": self.view.title,
+            "T": timeline.last,
+            "nodes": sum(1 for versions in timeline.versions.values() if versions[0].born == 0),
+            "steps": [self._step(i) for i in range(len(timeline.chapters))],
+            "rewrites": [self._rewrite(event) for event in timeline.events],
+            "categories": self.categories,
+            "classes": list(CLASSES),
+            "target": self.view.target,
+            "looks": looks,
+            "boxes": boxes,
+            "edges": edges,
+            "words": list(self.words),
+            "measured": self._measured(),
+            "width": placed.width,
+            "height": placed.height,
+        }
+
+    def _step(self, number: int) -> dict[str, Any]:
+        chapter = self.view.timeline.chapters[number]
+        return {
+            "title": chapter.title,
+            "pass": chapter.pass_name,
+            "first": chapter.first,
+            "rewrites": chapter.rewrites,
+            "verdict": chapter.verdict,
+            "ok": chapter.ok,
+            "facts": chapter.facts,
+        }
+
+    def _rewrite(self, event: Event) -> dict[str, Any]:
+        names = dict.fromkeys((*event.nodes, *(node.name for node in event.come)))
+        numbers = dict.fromkeys(self.boxes.number[name] for name in names if name in self.boxes.number)
+        told = {"s": event.sentence, "c": event.case, "b": list(numbers)}
+        if self.view.timeline.last <= _MOST_TEXTS:
+            told["g"], told["a"] = _text(event.gone), _text(event.come)
+        return told
+
+    def _box(self, box: Box, where: Place) -> dict[str, Any]:
+        told: dict[str, Any] = {
+            "id": box.id,
+            "kind": box.kind,
+            "x": where.x,
+            "y": where.y,
+            "w": where.width,
+            "h": where.height,
+            "up": box.frame,
+            "v": [[born, min(dies, self.end), self._number(box, look, born, dies)] for born, dies, look in box.alive],
+        }
+        if box.is_chip:
+            told["chip"] = 1
+        if box.group is not None:
+            told |= self._group(box, box.group)
+        return told
+
+    def _group(self, box: Box, group: Group) -> dict[str, Any]:
+        told = {"open": box.is_open, "title": group.title, "path": list(group.path), "same": group.same}
+        if box.is_open:
+            told["v"] = [[0, self.end, -1]]
+            return told
+        timeline = self.view.timeline
+        mix, inner, us, known = [0, 0, 0], [], 0.0, False
+        for member, name in enumerate(box.members):
+            versions = timeline.versions[name]
+            costs = self._costs(name, versions[-1].born, versions[-1].dies)
+            known, us = known or costs.us is not None, us + (costs.us or 0.0)
+            if not timeline.changes(name):
+                mix[versions[0].look.layout] += 1
+                continue
+            inner += [[v.born, min(v.dies, self.end), member, v.look.layout] for v in versions]
+        return told | {"n": sum(mix), "mix": mix, "inner": inner, "us": round(us, 1) if known else None}
+
+    def _number(self, box: Box, look: Look, born: int, dies: int) -> int:
+        costs = self._costs(box.id, born, dies) if box.kind == "node" else Costs()
+        return self.looks.setdefault((look, costs), len(self.looks))
+
+    def _costs(self, name: str, born: int, dies: int) -> Costs:
+        before, after = self.view.costs
+        if dies > self.view.timeline.last:
+            return after.get(name, Costs())
+        return before.get(name, Costs()) if born == 0 else Costs()
+
+    def _look(self, look: Look, costs: Costs) -> dict[str, Any]:
+        return {**look.report(self.categories), "us": costs.us, "mb": costs.mb}
+
+    def _measured(self) -> dict[str, Any] | None:
+        known = [costs for _, costs in self.looks if costs.us is not None]
+        if not known:
+            return None
+        us, mb = [c.us for c in known if c.us is not None], [c.mb for c in known if c.mb is not None]
+        return {"us": [min(us), max(us)], "mb": [min(mb, default=0), max(mb, default=0)]}
+
+    def _edges(self, placed: Placement) -> list[dict[str, Any]]:
+        routes = dict(zip(self.links.routed, placed.routes, strict=True))
+        told = []
+        for link in self.links.links:
+            entry: dict[str, Any] = {
+                "a": link.source,
+                "b": link.target,
+                "v": [[born, min(dies, self.end), self._word(words), kind] for born, dies, words, kind in link.said],
+            }
+            if link.values > 1:
+                entry["n"] = link.values
+            route = () if link.is_tick else routes.get((link.source, link.target), ())
+            if link.is_tick:
+                entry["tick"] = 1
+            elif len(route) > 1:
+                entry["p"] = [number for point in route for number in point]
+            told.append(entry)
+        return told
+
+    def _word(self, words: str) -> int:
+        return self.words.setdefault(words, len(self.words)) if words else -1
+
+
+def _text(nodes: tuple[Any, ...]) -> str:
+    lines = [node_line(node) for node in nodes]
+    return "\n".join(line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}..." for line in lines)

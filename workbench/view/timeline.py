@@ -1,0 +1,322 @@
+"""Every node and edge that a history ever had, and from when to when: the union that the picture places once.
+
+One clock runs through the whole history: moment t is the graph after t rewrites,
+those of all steps counted on. A node is known by its name; each form that it
+takes is a version. Since all that ever exists has one place, nothing that stays
+moves, whatever moment is shown.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from workbench.ir import Graph, Node
+from workbench.layout.infer import infer_layouts, infer_near
+from workbench.layout.profile import Profile
+from workbench.rewrite import History, Rewrite
+from workbench.view.diff import diff
+from workbench.view.looks import PLAIN, Look, constant_look, kind_of, look_of, shape_words, value_words
+
+FOREVER = 1_000_000_000  # a moment that never comes: what dies then is there at the end
+
+
+@dataclass(frozen=True)
+class Version:
+    """A node as it was from moment `born` on, until moment `dies`."""
+
+    born: int
+    dies: int
+    node: Node
+    look: Look
+
+    def lives_at(self, moment: int) -> bool:
+        return self.born <= moment < self.dies
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """The time for which a value went along an edge, what the edge says meanwhile, and its kind of layout."""
+
+    born: int
+    dies: int
+    words: str
+    kind: int
+
+
+@dataclass(frozen=True)
+class Edge:
+    """From a box to a box. Both are names of nodes, or "in:" and "out:" with the name of a public value."""
+
+    source: str
+    target: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """A step on the clock: `first` is the moment before it, and it takes `rewrites` moments."""
+
+    title: str
+    pass_name: str
+    first: int
+    rewrites: int
+    verdict: str = ""
+    ok: bool | None = None
+    facts: str = ""
+
+
+@dataclass(frozen=True)
+class Event:
+    """A rewrite, or what leads from one graph to another: its words, the nodes it is about, what went and came."""
+
+    sentence: str
+    case: str
+    nodes: tuple[str, ...]
+    gone: tuple[Node, ...]
+    come: tuple[Node, ...]
+
+
+@dataclass
+class Timeline:
+    """The union of a history. Nodes stand in an order that is topological at the first moment; new ones follow
+    what they were put behind."""
+
+    first: Graph
+    versions: dict[str, list[Version]] = field(default_factory=dict)
+    edges: dict[Edge, list[Stretch]] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    chapters: list[Chapter] = field(default_factory=list)
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    looks_of_values: dict[str, Look] = field(default_factory=dict)  # by "in:..." and "out:..."
+    shapes: dict[str, str] = field(default_factory=dict)  # of the first result, by node
+    constant_looks: dict[str, Look] = field(default_factory=dict)  # of constants that a node reads, by value
+
+    @property
+    def last(self) -> int:
+        """The last moment."""
+        return len(self.events)
+
+    def is_short_lived(self, name: str) -> bool:
+        """Is it there at no end of any step? Then it needs no place of its own."""
+        ends = [0, *(chapter.first + chapter.rewrites for chapter in self.chapters)]
+        return not any(version.lives_at(end) for version in self.versions[name] for end in ends)
+
+    def changes(self, name: str) -> bool:
+        """Does it ever come, go, or change?"""
+        versions = self.versions[name]
+        return len(versions) > 1 or versions[0].born > 0 or versions[0].dies < FOREVER
+
+
+Layouts = Callable[[Graph], Mapping[str, str]]
+
+
+def timeline_of(history: History, target: Profile, layouts: Layouts = infer_layouts) -> Timeline:
+    """The union of all moments of `history`."""
+    graph = history.initial.copy()
+    record = _Record(graph, target, layouts(graph))
+    for number, step in enumerate(history.steps):
+        first = record.now
+        for rewrite in step.rewrites:
+            _apply(record, graph, rewrite, number)
+        if step.rewrites:
+            record.settle(graph, layouts(graph))
+        verdict = step.verdict
+        record.chapters.append(
+            Chapter(
+                step.title,
+                step.pass_name,
+                first,
+                len(step.rewrites),
+                "" if verdict is None else verdict.sentence,
+                None if verdict is None else verdict.ok,
+                f"{step.before.nodes:,} to {step.after.nodes:,} nodes, "
+                f"{step.before.transposes:,} to {step.after.transposes:,} transposes",
+            )
+        )
+    return record.timeline(graph)
+
+
+def timeline_of_pair(first: Graph, second: Graph, titles: tuple[str, str], sentence: str, target: Profile) -> Timeline:
+    """Two graphs as a history of one change; their nodes correspond by name."""
+    record = _Record(first, target, infer_layouts(first))
+    changes = diff(first, second)
+    gone = tuple(node for node in first.nodes if node.name in changes.removed | changes.changed)
+    come = [node for node in second.nodes if node.name in changes.added | changes.changed]
+    record.chapters.append(Chapter(titles[0], "", 0, 0))
+    record.event(Event(sentence, "", (), gone, tuple(come)))
+    everywhere = [node.name for node in (*first.nodes, *second.nodes)]
+    record.change(second, gone, come, everywhere, infer_layouts(second), 1)
+    record.settle(second, infer_layouts(second))
+    record.chapters.append(Chapter(titles[1], "", 0, 1, facts=f"{len(first):,} and {len(second):,} nodes"))
+    return record.timeline(second)
+
+
+def _apply(record: _Record, graph: Graph, rewrite: Rewrite, step: int) -> None:
+    gone = rewrite.inverse.insert
+    graph.apply(rewrite.edit)
+    come = tuple(graph.node(name) for name in rewrite.inverse.remove)
+    record.event(Event(rewrite.sentence, rewrite.case, rewrite.nodes, gone, come))
+    values = {v for node in (*gone, *come) for v in node.outputs if v}
+    touched = {node.name for node in (*gone, *come)} | {user.name for v in values for user in graph.users(v)}
+    record.change(graph, gone, come, touched, None, step)
+
+
+@dataclass
+class _Open:
+    """A version, or a stretch of an edge, that has not ended yet."""
+
+    born: int
+    node: Node
+    step: int
+    fused: str
+    look: Look | None = None
+
+
+class _Record:
+    """Takes note of what comes and goes, in the order of the clock."""
+
+    def __init__(self, graph: Graph, target: Profile, layouts: Mapping[str, str]) -> None:
+        self.now = 0
+        self.chapters: list[Chapter] = []
+        self._first = graph.copy()
+        self._target = target
+        self._layouts = dict(layouts)
+        self._versions: dict[str, list[Version]] = {}
+        self._open: dict[str, _Open] = {}
+        self._edges: dict[Edge, list[Stretch]] = {}
+        self._open_edges: dict[str, dict[Edge, tuple[int, str, int]]] = {}
+        self._events: list[Event] = []
+        self._shapes: dict[str, str] = {}
+        self._constants: dict[str, Look] = {}
+        self._fresh: set[str] = set()  # nodes whose look waits for the end of the step
+        for node in graph.nodes:
+            self._begin(graph, node, 0, "")
+        self._connect(graph, [node.name for node in graph.nodes])
+        self._connect_outputs(graph)
+        self.settle(graph, layouts)
+
+    def event(self, event: Event) -> None:
+        self.now += 1
+        self._events.append(event)
+
+    def change(
+        self,
+        graph: Graph,
+        gone: Iterable[Node],
+        come: Iterable[Node],
+        touched: Iterable[str],
+        layouts: Mapping[str, str] | None,
+        step: int,
+    ) -> None:
+        """From now on `graph` is so: these nodes went, these came, and edges to the `touched` ones are other ones."""
+        gone, come = tuple(gone), tuple(come)
+        for node in gone:
+            self._end(node.name)
+        self._layouts.update(infer_near(graph, come, self._layouts) if layouts is None else layouts)
+        fused = _made_of(gone, come)
+        for node in come:
+            self._begin(graph, node, step, fused if len(come) == 1 else "")
+        self._connect(graph, touched)
+        self._connect_outputs(graph)
+
+    def settle(self, graph: Graph, layouts: Mapping[str, str]) -> None:
+        """The step is at its end: what it made and what is still there looks as the layouts say now."""
+        self._layouts = dict(layouts)
+        for name in self._fresh & self._open.keys():
+            opened = self._open[name]
+            opened.look = look_of(graph, opened.node, layouts, self._target, opened.step, opened.fused)
+        self._fresh.clear()
+
+    def timeline(self, graph: Graph) -> Timeline:
+        values = {f"in:{value}": self._look_of_value(self._first, value, "input") for value in self._first.inputs}
+        values |= {f"out:{value}": self._look_of_value(graph, value, "output") for value in graph.outputs}
+        for name in list(self._open):
+            self._end(name, FOREVER)
+        for target in list(self._open_edges):
+            self._disconnect(target, list(self._open_edges[target]), FOREVER)
+        return Timeline(
+            self._first,
+            self._versions,
+            self._edges,
+            self._events,
+            self.chapters,
+            self._first.inputs,
+            graph.outputs,
+            values,
+            self._shapes,
+            self._constants,
+        )
+
+    def _look_of_value(self, graph: Graph, value: str, what: str) -> Look:
+        layout = self._layouts.get(value, "")
+        words = value_words(graph, value, self._layouts)
+        kind = kind_of(layout, self._target) if layout else PLAIN
+        return Look(what, value, words, kind, -1, what, "")
+
+    def _begin(self, graph: Graph, node: Node, step: int, fused: str) -> None:
+        opened = self._open[node.name] = _Open(self.now, node, step, fused)
+        if self.now:  # at first all are settled at once
+            opened.look = look_of(graph, node, self._layouts, self._target, step, fused)
+        self._fresh.add(node.name)
+        if node.name not in self._versions:
+            self._versions[node.name] = []
+            self._shapes[node.name] = shape_words(graph, node.outputs[0]) if node.outputs else ""
+
+        for value in node.uses:
+            if graph.constant(value) is not None and value not in self._constants:
+                self._constants[value] = constant_look(graph, value, self._layouts, self._target)
+
+    def _end(self, name: str, moment: int | None = None) -> None:
+        opened = self._open.pop(name)
+        assert opened.look is not None
+        dies = self.now if moment is None else moment
+        self._versions[name].append(Version(opened.born, dies, opened.node, opened.look))
+
+    def _connect(self, graph: Graph, targets: Iterable[str]) -> None:
+        """Edges into `targets` as they are in `graph` now."""
+        for name in targets:
+            node = graph.find(name)
+            reads = () if node is None else node.uses
+            self._reconnect(graph, name, reads)
+
+    def _connect_outputs(self, graph: Graph) -> None:
+        for value in graph.outputs:
+            self._reconnect(graph, f"out:{value}", (value,))
+
+    def _reconnect(self, graph: Graph, target: str, reads: Iterable[str]) -> None:
+        now = {edge: (value, *self._words(graph, value)) for value in reads for edge in _edges(graph, value, target)}
+        before = self._open_edges.setdefault(target, {})
+        ended = [edge for edge, (_, words, kind) in before.items() if edge not in now or now[edge][1:] != (words, kind)]
+        self._disconnect(target, ended, self.now)
+        for edge, (_, words, kind) in now.items():
+            before.setdefault(edge, (self.now, words, kind))
+
+    def _disconnect(self, target: str, ended: Iterable[Edge], moment: int) -> None:
+        for edge in ended:
+            born, words, kind = self._open_edges[target].pop(edge)
+            if born < moment:
+                self._edges.setdefault(edge, []).append(Stretch(born, moment, words, kind))
+
+    def _words(self, graph: Graph, value: str) -> tuple[str, int]:
+        layout = self._layouts.get(value, "")
+        return value_words(graph, value, self._layouts), kind_of(layout, self._target) if layout else PLAIN
+
+
+def _edges(graph: Graph, value: str, target: str) -> Iterable[Edge]:
+    """The edge on which `value` comes to `target`; none where it is a constant."""
+    maker = graph.producer(value)
+    if maker is not None:
+        return (Edge(maker.name, target, value),)
+    return (Edge(f"in:{value}", target, value),) if value in graph.inputs else ()
+
+
+def _made_of(gone: tuple[Node, ...], come: tuple[Node, ...]) -> str:
+    """ "made of Conv and BatchNormalization", where several nodes became fewer."""
+    if len(gone) < 2 or not come or len(come) >= len(gone):
+        return ""
+    ops = [node.op.removeprefix("workbench.") for node in gone]
+    counted = [f"{len(list(same))} {op}" if ops.count(op) > 1 else op for op, same in itertools.groupby(sorted(ops))]
+    return f"made of {', '.join(counted[:-1])} and {counted[-1]}"
