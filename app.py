@@ -4,6 +4,7 @@ from pathlib import Path
 
 import streamlit as st
 
+from workbench.ui.compare_page import compare_page
 from workbench.ui.export_page import export_page
 from workbench.ui.layouts_page import layouts_page
 from workbench.ui.open_page import open_page
@@ -21,6 +22,7 @@ st.navigation(
         st.Page(open_page, title="Open", url_path="open", default=True),
         st.Page(optimize_page, title="Optimize", url_path="optimize"),
         st.Page(layouts_page, title="Layouts", url_path="layouts"),
+        st.Page(compare_page, title="Compare", url_path="compare"),
         st.Page(run_page, title="Run", url_path="run"),
         st.Page(export_page, title="Export", url_path="export"),
     ],

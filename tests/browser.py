@@ -13,6 +13,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import Browser, Page, Playwright, sync_playwright
 
@@ -98,3 +99,88 @@ def settle(page: Page, limit_s: float = 120) -> None:
         timeout=limit_s * 1000,
     )
     page.wait_for_timeout(300)
+
+
+def go(page, name: str) -> None:
+    page.get_by_role("link", name=name, exact=True).click()
+    settle(page)
+
+
+def open_sample(page, stem: str) -> None:
+    page.locator(f".st-key-sample_{stem} button").click()
+    settle(page)
+
+
+def upload(page, *files: Path) -> None:
+    page.get_by_role("tab", name="Upload").click()
+    page.locator("input[type=file]").first.set_input_files([str(file) for file in files])
+    page.get_by_text(files[0].name).first.wait_for()
+    settle(page)
+    page.get_by_role("button", name="Open upload").click()
+    settle(page)
+
+
+class GraphView:
+    """The graph view of the page, through the hook that it leaves on the window for tests."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.wait("hook => hook.boxes().length > 0")
+
+    def ask(self, words: str) -> Any:
+        """What a JavaScript function of the hook returns."""
+        return self.page.evaluate(f"() => ({words})(Object.values(window.graphWorkbench).at(-1))")
+
+    def wait(self, words: str, limit_s: float = 60) -> None:
+        """Until a JavaScript function of the hook is true."""
+        self.page.wait_for_function(
+            f"() => window.graphWorkbench && Object.keys(window.graphWorkbench).length"
+            f" && ({words})(Object.values(window.graphWorkbench).at(-1))",
+            timeout=limit_s * 1000,
+        )
+
+    @property
+    def state(self) -> dict[str, Any]:
+        return self.ask("hook => hook.state()")
+
+    @property
+    def boxes(self) -> list[str]:
+        return self.ask("hook => hook.boxes()")
+
+    def box(self, id_: str) -> dict[str, Any] | None:
+        """Where a box is on the screen, in the last pane, and its mark."""
+        return self.page.evaluate("id => Object.values(window.graphWorkbench).at(-1).box(id)", id_)
+
+    def places(self) -> dict[str, tuple[float, float, str]]:
+        """Where all boxes are, and their marks."""
+        words = "hook => hook.boxes().map(id => { const b = hook.box(id); return [id, b.x, b.y, b.mark]; })"
+        return {id_: (x, y, mark) for id_, x, y, mark in self.ask(words)}
+
+    def press(self, *keys: str) -> None:
+        """Keys on the canvas."""
+        self.canvas.focus()
+        for key in keys:
+            self.page.keyboard.press(key)
+
+    @property
+    def canvas(self) -> Any:
+        return self.page.locator("canvas.gw-canvas")
+
+    def click(self, id_: str, double: bool = False, **words: Any) -> None:
+        """On a box: on its title, if it is a frame."""
+        box = self.box(id_)
+        assert box is not None and box["visible"], f"{id_} is not to be seen: {box}"
+        x, y = box["x"] + min(box["w"] / 2, 60), box["y"] + min(box["h"] / 2, 8)
+        for modifier in words.get("modifiers", ()):
+            self.page.keyboard.down(modifier)
+        self.page.mouse.dblclick(x, y) if double else self.page.mouse.click(x, y)
+        for modifier in words.get("modifiers", ()):
+            self.page.keyboard.up(modifier)
+
+    def goto_node(self, query: str) -> None:
+        """Find it, and go to the first hit."""
+        field = self.page.locator("input.gw-search")
+        field.fill(query)
+        field.press("Enter")
+        self.wait("hook => hook.state().selected !== ''")
+        settle(self.page)

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+import warnings
 from pathlib import Path
 
 import pytest
@@ -79,3 +80,48 @@ def unverified(run, tmp_path):
         return next(line for line in said.splitlines() if "It can not be verified" in line)
 
     return unverified
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A Chromium; without one the tests are skipped, and say so loudly."""
+    from tests.browser import FOUND_ON_PATH, chromium
+
+    with chromium() as found:
+        if found is None:
+            reason = (
+                f"no browser: Playwright has no Chromium (`playwright install chromium`), PATH none of {FOUND_ON_PATH}"
+            )
+            warnings.warn(f"THE BROWSER TESTS DID NOT RUN: {reason}", stacklevel=1)
+            pytest.skip(reason)
+        yield found
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory):
+    """The app as a process: its address, and its process id."""
+    from tests.browser import running_app
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WORKBENCH_PROFILES", str(tmp_path_factory.mktemp("profiles")))
+        with running_app() as (address, pid):
+            yield address, pid
+
+
+@pytest.fixture
+def page(browser, app):
+    """A session of its own; whatever the page asks of another site, and each dialog it opens, is a failure."""
+    from tests.browser import SCREEN, settle
+
+    address, _ = app
+    context = browser.new_context(viewport=SCREEN, accept_downloads=True)
+    opened = context.new_page()
+    strangers, dialogs = [], []
+    opened.on("request", lambda r: None if r.url.startswith((address, "data:", "blob:")) else strangers.append(r.url))
+    opened.on("dialog", lambda d: (dialogs.append(d.message), d.dismiss()))
+    opened.goto(address)
+    settle(opened)
+    yield opened
+    context.close()
+    assert not strangers
+    assert not dialogs

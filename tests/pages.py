@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
@@ -65,6 +68,18 @@ def words(at: AppTest) -> str:
     """Everything that stands in text on the page."""
     places = (*at.markdown, *at.caption, *at.error, *at.warning, *at.info, *at.success)
     return "\n".join(element.value for element in places)
+
+
+def drawn(at: AppTest) -> dict:
+    """What the page's graph view was given, its scene unpacked."""
+    (component,) = at.get("bidi_component")
+    data = json.loads(component.proto.json)
+    return {**data, "scene": json.loads(gzip.decompress(base64.b64decode(data["scene"])))}
+
+
+def looks(at: AppTest) -> list[dict]:
+    """What the boxes of the page's graph view look like, at any moment."""
+    return drawn(at)["scene"]["looks"]
 
 
 def through_optimize(stem: str, *settings: tuple[str, str]) -> AppTest:

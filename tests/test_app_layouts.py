@@ -5,7 +5,7 @@ import re
 import pytest
 
 import passes as library
-from tests.pages import fine, opened_sample, page, words
+from tests.pages import drawn, fine, opened_sample, page, words
 from workbench.layout.infer import infer_layouts
 from workbench.layout.profile import load_profile
 from workbench.run.client import RunError
@@ -34,8 +34,11 @@ def test_two_strategies_stand_against_each_other():
     at = compared("conv_relu_conv_relu")
     left = next(box for box in at.selectbox if box.label == "This")
     fine(left.set_value("greedy").run())
-    assert "greedy: " in words(at) and "optimal: " in words(at)
+    found = drawn(at)["scene"]
+    assert [step["title"] for step in found["steps"]] == ["greedy", "optimal"]
+    assert "nodes of 'greedy' are not in 'optimal'" in found["rewrites"][0]["s"]
     fine(left.set_value("optimal").run())
+    assert "0 nodes" in drawn(at)["scene"]["rewrites"][0]["s"]
 
 
 def test_nothing_runs_before_it_is_asked_for():

@@ -1,37 +1,24 @@
-"""What the app draws and writes of a graph: bounded pictures, texts side by side."""
+"""What the app draws and writes of a graph: boxes and their classes, texts side by side."""
 
 from __future__ import annotations
 
 from passes.layout_convert_layout import LayoutConvertLayout
-from tests.making import HOSTILE, hostile_model
-from tests.pages import fine, opened_sample, through_optimize
+from tests.pages import drawn, fine, history, looks, opened_sample, page, through_optimize
 from tests.running import typed
+from tests.viewing import history_of, view_of
 from workbench.ir import from_text, graph_text
 from workbench.layout.classes import AGNOSTIC, HEAVILY, LIGHTLY, class_of
-from workbench.layout.infer import infer_layouts
 from workbench.layout.profile import load_profile
-from workbench.loading import load_model
 from workbench.rewrite import run_pass
 from workbench.view.diff import diff
-from workbench.view.picture import MOST_BOXES, draw
 from workbench.view.text import side_by_side
 
 
-def test_a_picture_is_bounded_and_starts_at_the_focus():
-    graph = opened_sample("resnet50_narrow").graph
-    layouts, target = infer_layouts(graph), load_profile("cuda")
-    whole = draw(graph, layouts, target)
-    assert (whole.start, whole.drawn, whole.nodes) == (0, MOST_BOXES, len(graph))
-    late = graph.nodes[150]
-    part = draw(graph, layouts, target, focus=[late.name])
-    assert part.start < 150 < part.start + part.drawn
-    assert f"{late.op}  {late.name}" in part.dot
-
-
-def test_a_picture_says_what_a_box_holds():
-    graph = opened_sample("silero_vad").graph
-    inside = opened_sample("silero_vad").summary.nodes - len(graph)
-    assert f"with {inside:,} nodes inside" in draw(graph, {}, load_profile("cuda")).dot
+def test_a_box_says_how_many_nodes_are_inside_it():
+    opened = opened_sample("silero_vad")
+    inside = opened.summary.nodes - len(opened.graph)
+    at = fine(page("open", opened).run())
+    assert any(f"{inside:,} nodes inside" in look["d"] for look in looks(at))
 
 
 CLASSES = """g (float[1,2,6,6] x) => (float[1,72] y) <float[2,2,1,1] w = {1, 2, 3, 4}, int64[2] s = {1, -1}> {
@@ -56,56 +43,40 @@ def test_each_operator_is_in_one_of_tvms_classes_before_and_after():
         assert rewrite.case == classes[rewrite.nodes[0]] and rewrite.sentence.startswith(f"{rewrite.case}: ")
 
 
-def test_boxes_say_the_class_where_it_is_asked():
-    graph, target = typed(CLASSES), load_profile("cuda")
-    layouts = infer_layouts(graph)
-    said = draw(graph, layouts, target, classes=True).dot
-    for words in (
-        "Conv_a\nheavily layout-sensitive",
-        "Relu_b\nlayout-agnostic",
-        "MaxPool_c\nlightly layout-sensitive",
-    ):
-        assert words in said
-    assert "Reshape_y\nkeeps its order of axes" in said
-    assert "sensitive" not in draw(graph, layouts, target).dot
+def test_boxes_know_the_class_of_their_operator():
+    graph = typed(CLASSES)
+    scene = view_of(history_of(graph, [])).scene()
+    named = {box["id"]: scene["looks"][box["v"][0][2]]["c"] for box in scene["boxes"] if box["kind"] == "node"}
+    words = {name: scene["classes"][c] if c >= 0 else "" for name, c in named.items()}
+    assert [words[name] for name in NAMES] == [HEAVILY, AGNOSTIC, LIGHTLY, LIGHTLY, ""]
 
 
-def test_the_page_shows_the_classes_of_a_step_by_class_and_elsewhere_when_asked():
-    at = through_optimize("conv_relu_conv_relu", ("strategy", "convert-layout"))
-    assert at.toggle[0].value and "heavily layout-sensitive" in boxes(at)
-    fine(at.toggle[0].set_value(False).run())
-    assert "sensitive" not in boxes(at)
-    fine(at.radio(key="strategy").set_value("greedy").run())
-    assert not at.toggle[0].value and "sensitive" not in boxes(at)
-    fine(at.toggle[0].set_value(True).run())
-    assert "heavily layout-sensitive" in boxes(at)
+def test_the_classes_are_those_of_the_steps_options():
+    def class_of_pool(at):
+        found = drawn(at)["scene"]
+        return {found["classes"][look["c"]] for look in found["looks"] if look["op"].startswith("MaxPool")}
+
+    at = through_optimize("resnet50_narrow", ("strategy", "convert-layout"))
+    assert class_of_pool(at) == {LIGHTLY}
+    fine(at.text_input(key="option_layout_convert_layout.operators").set_value("Conv MaxPool").run())
+    assert class_of_pool(at) == {HEAVILY}
 
 
 def test_a_new_list_is_shown_with_all_its_rewrites_done():
     at = through_optimize("resnet50_narrow", ("strategy", "record-then-insert"))
+    first = drawn(at)["at"]
+    at.session_state["view"] = "Text"
+    at.run()
     at.slider[0].set_value(1).run()
+    at.session_state["view"] = "Graph"
+    fine(at.run())
+    moved = drawn(at)["at"]
+    assert (moved["rewrite"], moved["step"]) == (1, first["step"]) and moved["n"] > first["n"]
     at.radio(key="strategy").set_value("optimal").run()
     assert not at.exception
-    assert at.slider[0].value == at.slider[0].max > 1
-
-
-def test_the_classes_are_those_of_the_steps_options():
-    at = through_optimize("resnet50_narrow", ("strategy", "convert-layout"))
-    assert "MaxPool  n3\nlightly" in boxes(at)
-    fine(at.text_input(key="option_layout_convert_layout.operators").set_value("Conv MaxPool").run())
-    assert "MaxPool  n3\nheavily" in boxes(at)
-
-
-def boxes(at):
-    """The Graphviz source of the page's pictures."""
-    return "".join(chart.proto.spec for chart in at.get("graphviz_chart"))
-
-
-def test_a_picture_writes_names_as_text(tmp_path):
-    graph = load_model(hostile_model(tmp_path))
-    dot = draw(graph, {}, load_profile("npu")).dot
-    assert HOSTILE in dot
-    assert "label=<" not in dot, "no HTML-like label"
+    last = drawn(at)["at"]
+    assert last["rewrite"] is None, "as a whole, all its rewrites done"
+    assert history(at)[last["step"]].pass_name == "layout_optimal"
 
 
 def test_texts_side_by_side_mark_what_changed():

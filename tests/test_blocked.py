@@ -22,7 +22,7 @@ from workbench.loading import load_model
 from workbench.ops import CannotCarry
 from workbench.ops.blocking import blocked_form
 from workbench.rewrite import run_pass
-from workbench.view.picture import OWN, TARGET, kind_of
+from workbench.view.looks import OWN, TARGET, kind_of
 
 # ---- graphs of one idea each --------------------------------------------------------------
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import re
-import warnings
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -12,69 +11,13 @@ import onnxruntime
 import psutil
 import pytest
 
-from tests.browser import FOUND_ON_PATH, SCREEN, chromium, running_app, settle
+from tests.browser import SCREEN, GraphView, go, open_sample, settle, upload
 from tests.making import HOSTILE, hostile_model
 from workbench.loading.samples import FOLDER
 
 pytestmark = pytest.mark.browser
 ONE = FOLDER / "conv_relu_conv_relu.onnx"
 LONG = "10000"  # repetitions that take longer than a test
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as found:
-        if found is None:
-            reason = (
-                f"no browser: Playwright has no Chromium (`playwright install chromium`), PATH none of {FOUND_ON_PATH}"
-            )
-            warnings.warn(f"THE BROWSER TESTS DID NOT RUN: {reason}", stacklevel=1)
-            pytest.skip(reason)
-        yield found
-
-
-@pytest.fixture(scope="module")
-def app(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("WORKBENCH_PROFILES", str(tmp_path_factory.mktemp("profiles")))
-        with running_app() as (address, pid):
-            yield address, pid
-
-
-@pytest.fixture
-def page(browser, app):
-    """A session of its own; whatever the page asks of another site, and each dialog it opens, is a failure."""
-    address, _ = app
-    context = browser.new_context(viewport=SCREEN, accept_downloads=True)
-    opened = context.new_page()
-    strangers, dialogs = [], []
-    opened.on("request", lambda r: None if r.url.startswith((address, "data:", "blob:")) else strangers.append(r.url))
-    opened.on("dialog", lambda d: (dialogs.append(d.message), d.dismiss()))
-    opened.goto(address)
-    settle(opened)
-    yield opened
-    context.close()
-    assert not strangers
-    assert not dialogs
-
-
-def go(page, name: str) -> None:
-    page.get_by_role("link", name=name, exact=True).click()
-    settle(page)
-
-
-def open_sample(page, stem: str) -> None:
-    page.locator(f".st-key-sample_{stem} button").click()
-    settle(page)
-
-
-def upload(page, *files: Path) -> None:
-    page.get_by_role("tab", name="Upload").click()
-    page.locator("input[type=file]").first.set_input_files([str(file) for file in files])
-    page.get_by_text(files[0].name).first.wait_for()
-    settle(page)
-    page.get_by_role("button", name="Open upload").click()
-    settle(page)
 
 
 def start_measuring(page, repetitions: str) -> None:
@@ -93,7 +36,7 @@ def test_from_a_sample_to_the_downloaded_file(page, tmp_path):
     go(page, "Optimize")
     page.locator(".st-key-strategy").get_by_text("greedy", exact=True).click()
     settle(page)
-    page.locator(".st-key-after svg").get_by_text(re.compile("Transpose")).first.wait_for()
+    GraphView(page).wait("hook => hook.boxes().some(id => id.startsWith('to_nhwc'))")
     page.locator(".st-key-view").get_by_text("Rewrites").click()
     settle(page)
     page.locator(".st-key-view").get_by_text("Text").click()
@@ -165,17 +108,17 @@ def test_the_panes_end_on_the_screen_whatever_stands_above_them(page):
     for strategy in ("greedy", "optimal", "wrong-on-purpose (demonstration)"):
         page.locator(".st-key-strategy").get_by_text(strategy, exact=True).click()
         settle(page)
-        pane = page.locator(".st-key-after").bounding_box()
+        pane = page.locator(".graph-workbench").bounding_box()
         assert pane["y"] + pane["height"] <= SCREEN["height"] + 20, strategy
 
 
 def test_a_hostile_name_is_shown_as_text(page, tmp_path):
     upload(page, hostile_model(tmp_path))
-    page.locator(".st-key-loaded svg").get_by_text(HOSTILE).wait_for()
+    GraphView(page).wait(f"hook => hook.boxes().some(id => id.includes({json.dumps(HOSTILE)}))")
     for name in ("Optimize", "Run", "Export"):
         go(page, name)
     go(page, "Optimize")
-    page.locator(".st-key-before svg").get_by_text(HOSTILE).wait_for()
+    GraphView(page).wait(f"hook => hook.boxes().some(id => id.includes({json.dumps(HOSTILE)}))")
     assert page.locator("img[src=x]").count() == 0
 
 
@@ -226,7 +169,7 @@ def test_two_sessions_do_not_disturb_each_other(page, browser, app):
     page.get_by_role("button", name="Cancel").click()
     page.get_by_text("The measurement was cancelled").wait_for()
     settle(other)
-    other.locator(".st-key-after svg .node").first.wait_for()
+    GraphView(other)
     assert "ResNet-50" in page.locator("[data-testid=stMainBlockContainer]").inner_text()
     assert "NPU: one CNN path" in other.locator("[data-testid=stMainBlockContainer]").inner_text()
     context.close()

@@ -43,6 +43,7 @@ _import_without("onnx_ir", unused="sympy")  # which takes half of the time of li
 
 from workbench.errors import UserError, printable  # noqa: E402
 from workbench.ir import EditError, IllFormedError, TextError  # noqa: E402
+from workbench.loading.dims import parse_dims  # noqa: E402
 
 DONE, FAILED, BAD_INPUT, UNVERIFIED = 0, 1, 2, 3
 
@@ -104,17 +105,15 @@ def _parser() -> argparse.ArgumentParser:
     command = _command(commands, "optimize", "run passes over a model and write the result", _optimize)
     _model_arguments(command)
     command.add_argument("-o", "--output", required=True, metavar="OUT.onnx", help="the file to write")
-    which = command.add_mutually_exclusive_group()
-    which.add_argument("--passes", metavar="a,b,c", help="passes in order")
-    which.add_argument("--preset", metavar="NAME", help="a list of passes by name (default: default)")
-    command.add_argument("--target", default="cuda", metavar="NAME", help="target profile (default: cuda)")
-    command.add_argument("--layout", metavar="STRATEGY", help="layout strategy, such as greedy or record-then-insert")
-    command.add_argument("--feed-inputs", action="store_true", help="take inputs in the layout that is used")
-    command.add_argument("--option", action="append", default=[], metavar="pass.field=value", help="a pass's option")
+    _pipeline_arguments(command)
     command.add_argument("--fix-dims", action="store_true", help="write the bound dims into the file as numbers")
-    _input_arguments(command)
-    command.add_argument("--no-verify", action="store_true", help="do not compare with the original")
     command.add_argument("--report", metavar="R.json", help="write what each step did")
+
+    command = _command(commands, "report", "write the graph before and after every rewrite as one HTML file", _report)
+    _model_arguments(command)
+    command.add_argument("-o", "--output", required=True, metavar="R.html", help="the file to write")
+    _pipeline_arguments(command)
+    command.add_argument("--against", metavar="OTHER.onnx", help="show what differs in another file; runs no pass")
 
     command = _command(commands, "layouts", "run every layout strategy and compare them", _layouts)
     _model_arguments(command)
@@ -150,6 +149,18 @@ def _command(commands: Any, name: str, help: str, run: Any) -> argparse.Argument
     return command
 
 
+def _pipeline_arguments(command: argparse.ArgumentParser) -> None:
+    which = command.add_mutually_exclusive_group()
+    which.add_argument("--passes", metavar="a,b,c", help="passes in order")
+    which.add_argument("--preset", metavar="NAME", help="a list of passes by name (default: default)")
+    command.add_argument("--target", default="cuda", metavar="NAME", help="target profile (default: cuda)")
+    command.add_argument("--layout", metavar="STRATEGY", help="layout strategy, such as greedy or record-then-insert")
+    command.add_argument("--feed-inputs", action="store_true", help="take inputs in the layout that is used")
+    command.add_argument("--option", action="append", default=[], metavar="pass.field=value", help="a pass's option")
+    _input_arguments(command)
+    command.add_argument("--no-verify", action="store_true", help="do not compare with the original")
+
+
 def _model_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("model", nargs="?", metavar="MODEL", help=".onnx, .pt2 or ONNX text")
     command.add_argument("--torch", metavar="package.module:factory", help="a torch program instead of a file")
@@ -169,19 +180,6 @@ def _seed(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"must be a whole number from 0 up, not '{text}'")
     return int(text)
-
-
-def _dims(text: str) -> dict[str, int]:
-    dims = {}
-    for part in filter(None, (p.strip() for p in text.split(","))):
-        name, equals, value = part.partition("=")
-        if not equals or not name:
-            raise UserError(f"--dims takes name=number pairs such as N=1,H=320, not '{part}'")
-        try:
-            dims[name.strip()] = int(value)
-        except ValueError:
-            raise UserError(f"dim '{name}' must be a whole number, not '{value}'") from None
-    return dims
 
 
 def _options(pairs: Sequence[str]) -> dict[str, str]:
@@ -213,7 +211,7 @@ def _load(chosen: argparse.Namespace) -> Any:
 
     if (chosen.model is None) == (chosen.torch is None):
         raise UserError("give either a model file or --torch package.module:factory")
-    dims = _dims(chosen.dims)
+    dims = parse_dims(chosen.dims)
     return load_torch(chosen.torch, dims) if chosen.torch else load_model(chosen.model, dims)
 
 
@@ -263,26 +261,42 @@ def _inspect(chosen: argparse.Namespace) -> int:
 def _optimize(chosen: argparse.Namespace) -> int:
     from workbench.cli import OptimizeRequest, optimize_command
 
-    request = OptimizeRequest(
-        output=chosen.output,
-        passes=None if chosen.passes is None else [name.strip() for name in chosen.passes.split(",") if name.strip()],
-        preset=chosen.preset or "default",
-        target=chosen.target,
-        layout=chosen.layout,
-        feed_inputs=chosen.feed_inputs,
-        options=_options(chosen.option),
-        fix_dims=chosen.fix_dims,
-        inputs=chosen.inputs,
-        seed=chosen.seed,
-        given=_dims(chosen.dims),
-        verify=not chosen.no_verify,
-        report=chosen.report,
-    )
+    request = OptimizeRequest(**_pipeline(chosen), output=chosen.output, fix_dims=chosen.fix_dims, report=chosen.report)
     _check_outputs([request.output, request.report], [chosen.model, chosen.inputs])
     graph = _load(chosen)
     code = optimize_command(graph, request)
     _warn(graph.warnings)
     return code
+
+
+def _report(chosen: argparse.Namespace) -> int:
+    from workbench.cli import PipelineRequest, against_command, report_command
+    from workbench.loading import load_model
+
+    _check_outputs([chosen.output], [chosen.model, chosen.inputs, chosen.against])
+    request = PipelineRequest(**_pipeline(chosen))
+    graph = _load(chosen)
+    if chosen.against is not None:
+        return against_command(graph, load_model(chosen.against), request.target, chosen.output)
+    code = report_command(graph, request, chosen.output)
+    _warn(graph.warnings)
+    return code
+
+
+def _pipeline(chosen: argparse.Namespace) -> dict[str, Any]:
+    """The words of `_pipeline_arguments` as a `PipelineRequest` takes them."""
+    return {
+        "passes": None if chosen.passes is None else [p.strip() for p in chosen.passes.split(",") if p.strip()],
+        "preset": chosen.preset or "default",
+        "target": chosen.target,
+        "layout": chosen.layout,
+        "feed_inputs": chosen.feed_inputs,
+        "options": _options(chosen.option),
+        "inputs": chosen.inputs,
+        "seed": chosen.seed,
+        "given": parse_dims(chosen.dims),
+        "verify": not chosen.no_verify,
+    }
 
 
 def _layouts(chosen: argparse.Namespace) -> int:
@@ -292,7 +306,7 @@ def _layouts(chosen: argparse.Namespace) -> int:
         target=chosen.target,
         inputs=chosen.inputs,
         seed=chosen.seed,
-        given=_dims(chosen.dims),
+        given=parse_dims(chosen.dims),
         verify=not chosen.no_verify,
         measure=chosen.measure,
         device=chosen.device,
@@ -308,7 +322,7 @@ def _verify(chosen: argparse.Namespace) -> int:
     from workbench.cli import verify_command
     from workbench.loading import load_model
 
-    dims = _dims(chosen.dims)
+    dims = parse_dims(chosen.dims)
     first, second = load_model(chosen.a, dims), load_model(chosen.b)
     return verify_command(first, second, inputs=chosen.inputs, seed=chosen.seed, given=dims, as_json=chosen.json)
 
@@ -317,7 +331,7 @@ def _bench(chosen: argparse.Namespace) -> int:
     from workbench.cli import BenchRequest, bench_command
     from workbench.loading import load_model
 
-    dims = _dims(chosen.dims)
+    dims = parse_dims(chosen.dims)
     _check_outputs([chosen.json], [*chosen.models, chosen.inputs])
     models = {path: load_model(path, {} if index else dims) for index, path in enumerate(chosen.models)}
     request = BenchRequest(

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import passes as library
 from workbench.ir import Graph
 from workbench.layout.profile import Profile, load_profile
-from workbench.pipeline import OnProgress, branch, extend, run_pipeline
+from workbench.pipeline import OnProgress, branch, extend, run_pipeline, start
 from workbench.rewrite import History, OptionError, Pass, with_options
 
 if TYPE_CHECKING:
@@ -229,6 +229,44 @@ def export(graph: Graph, path: str | Path, *, fix_dims: bool = False) -> ExportR
     from workbench.exporting import export_onnx
 
     return export_onnx(graph, path, fix_dims=fix_dims)
+
+
+def report(
+    history: History, path: str | Path, *, target: str = DEFAULT_TARGET, passes: Sequence[Pass] = (), title: str = ""
+) -> int:
+    """Write the history as one HTML file that needs no network: every moment, its reasons, the inspector.
+
+    passes: those of which it is told why they did not act at a node. Returns the file's bytes.
+    """
+    from workbench.view.report import inspected, report_html
+    from workbench.view.scene import View
+    from workbench.view.timeline import timeline_of
+
+    profile = load_profile(target)
+    view = View(timeline_of(history, profile), title or history.initial.name, profile.layout)
+    return _written(path, report_html(view, inspected(history, view, passes)))
+
+
+def report_pair(first: Graph, second: Graph, path: str | Path, *, target: str = DEFAULT_TARGET) -> tuple[str, int]:
+    """Write what differs in two models as one HTML file; how their nodes correspond, in words, and the file's bytes."""
+    from workbench.view.matching import match_graphs, renamed
+    from workbench.view.report import inspected, report_html
+    from workbench.view.scene import View
+    from workbench.view.timeline import timeline_of_pair
+
+    profile = load_profile(target)
+    found = match_graphs(first, second)
+    other = renamed(second, found.pairs, first)
+    timeline = timeline_of_pair(first, other, (first.name, second.name), found.sentence, profile)
+    view = View(timeline, f"{first.name} and {second.name}", profile.layout)
+    texts = inspected(start(first, profile), view) | inspected(start(other, profile), view)
+    return found.sentence, _written(path, report_html(view, texts))
+
+
+def _written(path: str | Path, text: str) -> int:
+    data = text.encode()
+    Path(path).write_bytes(data)
+    return len(data)
 
 
 def pass_table() -> list[dict[str, Any]]:

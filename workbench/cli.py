@@ -19,21 +19,32 @@ MOST_TIMES = 20  # rows of operators' times that are printed
 
 
 @dataclass(frozen=True)
-class OptimizeRequest:
-    """The words of `optimize`, as the command line gives them; `given`: dims that the user bound."""
+class PipelineRequest:
+    """What is to be done to a model, as the command line says it; `given`: dims that the user bound."""
 
-    output: str
     passes: list[str] | None
     preset: str
     target: str
     layout: str | None
     feed_inputs: bool
     options: Mapping[str, str]
-    fix_dims: bool
     inputs: str | None
     seed: int
     given: Collection[str]
     verify: bool
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """The words of `api.choose`."""
+        return {name: getattr(self, name) for name in ("passes", "preset", "layout", "feed_inputs", "options")}
+
+
+@dataclass(frozen=True)
+class OptimizeRequest(PipelineRequest):
+    """The words of `optimize`."""
+
+    output: str
+    fix_dims: bool
     report: str | None
 
 
@@ -64,17 +75,44 @@ def inspect_command(graph: Graph, *, as_json: bool) -> int:
 
 
 def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
-    from workbench.api import export, optimize, verified_by
+    from workbench.api import export
 
-    words: dict[str, Any] = {
-        "passes": request.passes,
-        "preset": request.preset,
-        "target": request.target,
-        "layout": request.layout,
-        "feed_inputs": request.feed_inputs,
-        "options": request.options,
-        "on_progress": _progress(),
-    }
+    history = _run(graph, request)
+    if history.failed is None:
+        written = export(history.graph, request.output, fix_dims=request.fix_dims)
+        _say(f"wrote {request.output}, {megabytes(written.bytes)}; checked: {', '.join(written.checks)}")
+    else:
+        why = "it would not compute what the model computes; leave the failing pass out"
+        _say(f"'{request.output}' was not written, for {why}", sys.stderr)
+    if request.report:
+        _write_json(request.report, {"model": graph.name, "output": request.output, **history.report()})
+    return _exit_code(history)
+
+
+def report_command(graph: Graph, request: PipelineRequest, output: str) -> int:
+    """A pipeline that fails is reported too: its history is what one wants to see."""
+    from workbench.api import choose, report
+
+    history = _run(graph, request)
+    written = report(history, output, target=request.target, passes=choose(**request.chosen))
+    _say(f"wrote {output}, {megabytes(written)}; open it in a browser")
+    return _exit_code(history)
+
+
+def against_command(graph: Graph, other: Graph, target: str, output: str) -> int:
+    from workbench.api import report_pair
+
+    sentence, written = report_pair(graph, other, output, target=target)
+    _say(sentence)
+    _say(f"wrote {output}, {megabytes(written)}; open it in a browser")
+    return DONE
+
+
+def _run(graph: Graph, request: PipelineRequest) -> History:
+    """The history of the pipeline, its steps printed."""
+    from workbench.api import optimize, verified_by
+
+    words: dict[str, Any] = {**request.chosen, "target": request.target, "on_progress": _progress()}
     if request.verify:
         with _verifier(graph, request.inputs, request.seed, request.given) as verifier:
             history = optimize(graph, verifier=verifier, **words)
@@ -87,15 +125,7 @@ def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
         history = optimize(graph, **words)
     _clear_progress()
     _print_steps(history)
-    if history.failed is None:
-        written = export(history.graph, request.output, fix_dims=request.fix_dims)
-        _say(f"wrote {request.output}, {megabytes(written.bytes)}; checked: {', '.join(written.checks)}")
-    else:
-        why = "it would not compute what the model computes; leave the failing pass out"
-        _say(f"'{request.output}' was not written, for {why}", sys.stderr)
-    if request.report:
-        _write_json(request.report, {"model": graph.name, "output": request.output, **history.report()})
-    return _exit_code(history)
+    return history
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,20 @@ def symbols(graph: Graph) -> tuple[str, ...]:
     return tuple(found)
 
 
+def parse_dims(text: str) -> dict[str, int]:
+    """Dims as a command or a link writes them, "N=1,H=320". Raises LoadError with the part that is none."""
+    dims = {}
+    for part in filter(None, (p.strip() for p in text.split(","))):
+        name, equals, value = part.partition("=")
+        if not equals or not name:
+            raise LoadError(f"--dims takes name=number pairs such as N=1,H=320, not '{part}'")
+        try:
+            dims[name.strip()] = int(value)
+        except ValueError:
+            raise LoadError(f"dim '{name}' must be a whole number, not '{value}'") from None
+    return dims
+
+
 def bind_dims(graph: Graph, dims: Mapping[str, int] | None = None) -> dict[str, int]:
     """A value for every symbol of the inputs: the user's, else a sensible one.
 

@@ -10,16 +10,19 @@ import streamlit as st
 
 import passes as library
 from workbench.api import DEFAULT_PRESET
-from workbench.rewrite import Pass
+from workbench.rewrite import Pass, with_options
+from workbench.ui.address import pipeline_in_address
 from workbench.ui.parts import plain, show_error
 from workbench.ui.profiles import choose_profile
 from workbench.ui.session import Spec
 
-_ORDER, _OFF, _NONE = "pass_order", "passes_off", "none"
+_ORDER, _NONE = "pass_order", "none"
+_STARTED = "pipeline_of_link_taken"
 
 
 def controls() -> Spec:
     """Draw the controls; what they say now."""
+    _take_over_link()
     with st.sidebar:
         select, edit = st.container(), st.container()
         profile = choose_profile(select, edit, lambda profile: profile.name)
@@ -46,6 +49,28 @@ def controls() -> Spec:
             show_error(f"Pass '{name}' cannot be used: {fault}")
     chosen = [name for name in _resolved(order, strategy) if st.session_state.get(f"on_{name}", True)]
     return Spec(tuple((name, tuple(sorted(options[name].items()))) for name in chosen), profile)
+
+
+def _take_over_link() -> None:
+    """A new session starts with the passes, options and target that its link names; what is not known is left out."""
+    wished = None if st.session_state.get(_STARTED) else pipeline_in_address()
+    st.session_state[_STARTED] = True
+    if wished is None:
+        return
+    known = [name for name in wished.passes if name in library.all_passes()]
+    layouts = {cls().name: strategy for strategy, cls in library.strategies().items()}
+    st.session_state["strategy"] = next((layouts[name] for name in known if name in layouts), _NONE)
+    order = [library.PLACE_OF_LAYOUT if name in layouts else name for name in known]
+    rest = [name for name in _order() if name not in order]
+    st.session_state[_ORDER] = list(dict.fromkeys(order)) + rest
+    for name in library.all_passes():
+        st.session_state[f"on_{name}"] = name in known
+    st.session_state["target"] = wished.target
+    for pair in wished.options:
+        name, _, words = pair.partition("=")
+        pass_name, _, key = name.partition(".")
+        if pass_name in known:
+            st.session_state[f"option_{name}"] = with_options(library.find_pass(pass_name), {key: words}).options()[key]
 
 
 def _strategy_words(name: str) -> str:

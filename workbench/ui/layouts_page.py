@@ -12,17 +12,18 @@ from workbench.cli import verdict_word
 from workbench.errors import UserError
 from workbench.layout.profile import Profile
 from workbench.run.measure import measure_models
+from workbench.ui.graph_view import graph_view
 from workbench.ui.moments import moment_of_pair
-from workbench.ui.parts import header, legend, opened_here, picture, plain, show_error
+from workbench.ui.parts import header, opened_here, plain, show_error
 from workbench.ui.profiles import choose_profile
 from workbench.ui.run_page import devices
 from workbench.ui.session import Compared, Opened, compared_before, layouts_of, worker
+from workbench.ui.shown import shown_pair
 from workbench.ui.work import Report, forget_cancel, run_with_progress, was_cancelled
-from workbench.view.picture import draw
 
 REPEAT = 20  # runs of each result
 _ROW = 24  # pixels
-_PANES = 420  # pixels of height for the table's rows and the panes
+_PANES = 560  # pixels of height for the table's rows and the panes
 _AS_IT_IS = "leave as it is"
 _COLUMNS = {
     "transposes": st.column_config.NumberColumn(format="localized"),
@@ -170,13 +171,14 @@ def _two(opened: Opened, compared: Compared) -> None:
         for side, words, start, key in zip(sides, ("This", "against"), (0, names.index("optimal")), keys, strict=True)
     )
     moment = moment_of_pair(opened, compared, left, right)
-    legend(compared.profile)
-    graphs = (moment.before, moment.after)
-    shown = zip(st.columns(2, gap="small"), ("before", "after"), (left, right), graphs, moment.layouts, strict=True)
-    for place, key, name, graph, layouts in shown:
-        with place:
-            drawn = draw(graph, layouts, compared.profile, marks=moment.changes)
-            picture(key, _word(name), drawn, _PANES - _ROW * len(names))
+    titles = (_word(left), _word(right))
+    changes = moment.changes
+    sentence = (
+        f"{len(changes.removed):,} nodes of '{titles[0]}' are not in '{titles[1]}', {len(changes.added):,} of "
+        f"'{titles[1]}' not in '{titles[0]}', and {len(changes.changed):,} differ"
+    )
+    shown = shown_pair(opened, (left, right, compared.profile), moment, titles, sentence, compared.profile)
+    graph_view(f"pair_{opened.number}", shown, _PANES - _ROW * len(names))
 
 
 def _word(name: str) -> str:

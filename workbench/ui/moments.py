@@ -9,11 +9,9 @@ from functools import cached_property
 from workbench.ir import Graph, graph_text
 from workbench.layout.infer import infer_layouts
 from workbench.rewrite import History
-from workbench.ui.session import MOST_MOMENTS, Compared, Opened
+from workbench.ui.session import MOST_MOMENTS, Compared, Opened, Other
 from workbench.view.diff import Diff, diff
 from workbench.view.text import Line, a_line_each, side_by_side
-
-LOADED = (-1, 0)
 
 
 @dataclass
@@ -48,15 +46,15 @@ def moment_of(opened: Opened, history: History, step: int, rewrites: int) -> Mom
     return _kept(opened, key, lambda: Moment(history.before(step), history.at(step, rewrites)))
 
 
-def moment_of_loaded(opened: Opened) -> Moment:
-    """The model as it was opened."""
-    return _kept(opened, LOADED, lambda: Moment(opened.graph, opened.graph))
-
-
 def moment_of_pair(opened: Opened, compared: Compared, first: str, second: str) -> Moment:
     """The results of two strategies, as if one were the graph before and the other the graph after."""
     graphs = compared.found[first].history.graph, compared.found[second].history.graph
     return _kept(opened, (compared.profile.name, first, second), lambda: Moment(*graphs))
+
+
+def moment_of_files(opened: Opened, other: Other) -> Moment:
+    """The open model, and the other one under its names."""
+    return _kept(opened, ("files", other.number), lambda: Moment(opened.graph, other.named))
 
 
 def _kept(opened: Opened, key: tuple[int | str, ...], make: Callable[[], Moment]) -> Moment:

@@ -7,15 +7,16 @@ from functools import partial
 
 import streamlit as st
 
+from workbench.api import DEFAULT_TARGET
 from workbench.errors import UserError
-from workbench.layout.infer import infer_layouts
 from workbench.layout.profile import load_profile
 from workbench.loading.samples import samples
 from workbench.summary import Summary
-from workbench.ui.moments import moment_of_loaded
-from workbench.ui.parts import header, legend, opened_here, pane, picture, plain, show_error, warnings
+from workbench.ui.address import write_model
+from workbench.ui.graph_view import graph_view
+from workbench.ui.parts import header, opened_here, pane, plain, show_error, warnings
 from workbench.ui.session import Opened, open_model, open_uploads, use_inputs
-from workbench.view.picture import draw
+from workbench.ui.shown import shown_graph
 from workbench.view.scopes import MAIN, inner_graphs
 
 _UPLOADS = "uploads_done"  # how many uploads were opened: the field starts anew, and its files are let go
@@ -28,6 +29,7 @@ def open_page() -> None:
     opened = opened_here()
     if opened is None:
         return
+    write_model(opened.path, opened.dims_given, opened.uploaded)
     with right:
         _describe(opened)
 
@@ -83,17 +85,14 @@ def _describe(opened: Opened) -> None:
     tabs = ["Graph", f"Operators ({len(summary.operators):,})", "Inputs and outputs"]
     about, operators, values = st.tabs(tabs)
     with about:
-        target = load_profile("cuda")
-        legend(target, marks=False)
-        loaded = moment_of_loaded(opened)
+        target = load_profile(DEFAULT_TARGET)
         inner = inner_graphs(opened.graph)
         where = st.selectbox("Shown", list(inner), key=f"inner_{opened.number}") if len(inner) > 1 else MAIN
         graph = inner[where]
-        layouts = loaded.layouts[0] if where == MAIN else infer_layouts(graph)
         height = (
-            520 - (70 if len(inner) > 1 else 0) - (120 if opened.graph.dims else 0) - 60 * len(opened.graph.warnings)
+            560 - (70 if len(inner) > 1 else 0) - (120 if opened.graph.dims else 0) - 60 * len(opened.graph.warnings)
         )
-        picture("loaded", opened.title, draw(graph, layouts, target), max(height, 240))
+        graph_view(f"loaded_{opened.number}", shown_graph(opened, where, graph, target), max(height, 300))
     with operators:
         if summary.not_native:
             st.caption(plain(f"The torch executor leaves to ONNX Runtime: {', '.join(summary.not_native)}."))

@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import streamlit as st
 
-from passes.layout_convert_layout import LayoutConvertLayout
 from workbench.errors import UserError
-from workbench.layout.profile import Profile
-from workbench.rewrite import History, Step
+from workbench.rewrite import History
+from workbench.ui.address import node_in_address, write_model, write_pipeline, write_seen
 from workbench.ui.controls import controls
+from workbench.ui.graph_view import graph_view, seen_in
 from workbench.ui.moments import moment_of
-from workbench.ui.panes import GRAPH, TIMES, show_graphs, show_rewrites, show_texts, show_times, views_of
-from workbench.ui.parts import command_of, header, legend, opened_here, plain, show_error
+from workbench.ui.panes import GRAPH, TIMES, show_rewrites, show_texts, show_times, views_of
+from workbench.ui.parts import changed_options, command_of, header, opened_here, plain, show_error
 from workbench.ui.session import Opened, Spec, history_of, worker
-from workbench.ui.steps import choose_moment, choose_node, choose_step, go_to, shown_steps, step_table, table_height
+from workbench.ui.shown import shown_history
+from workbench.ui.steps import (
+    STEP,
+    choose_moment,
+    choose_step,
+    chosen_moment,
+    follow,
+    go_to,
+    shown_steps,
+    step_table,
+    stepped_to,
+    table_height,
+)
 from workbench.ui.work import Report, forget_cancel, run_with_progress, was_cancelled
 
 # Pixels of height: a caption, an alert of three lines, and what a pane needs at the least.
 _LINE, _ALERT, _LEAST = 26, 98, 180
+_CHOICE = 66  # pixels that the choice of a step takes, where the view itself has none
 
 
 def optimize_page() -> None:
@@ -34,8 +47,17 @@ def optimize_page() -> None:
     if history is None:
         return
     taken = _notes(opened, history)
+    seen = seen_in(_view_key(opened))
+    stepped_to(opened, history, seen)
     step_table(opened, history)
-    _views(opened, history, spec.profile, taken)
+    _views(opened, history, spec, taken)
+    write_seen(chosen_moment(opened, history), node_in_address() if seen.moment is None else seen.id)
+    write_model(opened.path, opened.dims_given, opened.uploaded)
+    write_pipeline([name for name, _ in spec.passes], changed_options(spec), spec.target)
+
+
+def _view_key(opened: Opened) -> str:
+    return f"graph_{opened.number}"
 
 
 def _history(opened: Opened, spec: Spec) -> History | None:
@@ -89,20 +111,11 @@ def _notes(opened: Opened, history: History) -> int:
     return taken
 
 
-def _views(opened: Opened, history: History, target: Profile, taken: int) -> None:
-    """The chosen step: which moment of it, and one of its three views; `taken`: pixels of what stands above."""
-    which, done, where = st.columns([4, 4, 3], vertical_alignment="bottom")
-    with which:
-        index = choose_step(opened, history)
-    step = history[index]
-    with done:
-        rewrites = choose_moment(opened, index, len(step.rewrites))
-    moment = moment_of(opened, history, index, rewrites)
-    about = step.rewrites[rewrites - 1].nodes if 0 < rewrites < len(step.rewrites) else ()
-    with where:
-        focus = choose_node(opened, moment, about)
-    choice, boxes, key = st.columns([4, 2, 9], vertical_alignment="center")
-    views = views_of(step)
+def _views(opened: Opened, history: History, spec: Spec, taken: int) -> None:
+    """One of the views of the chosen step; `taken`: pixels of what stands above."""
+    choice, which, done = st.columns([4, 4, 4], vertical_alignment="center")
+    index = st.session_state[STEP]
+    views = views_of(history[index])
     if st.session_state.get("view") not in (None, *views):
         st.session_state["view"] = GRAPH
     with choice:
@@ -113,42 +126,25 @@ def _views(opened: Opened, history: History, target: Profile, taken: int) -> Non
             required=True,
             key="view",
             label_visibility="collapsed",
-            format_func=lambda name: name if name != "Rewrites" else f"Rewrites ({len(step.rewrites):,})",
+            format_func=lambda name: name if name != "Rewrites" else f"Rewrites ({len(history[index].rewrites):,})",
             persist_state="session",
         )
-    with key:
-        legend(target)
-    if about:
-        st.caption(plain(f"Rewrite {rewrites:,}: {step.rewrites[rewrites - 1].sentence}"))
     table = table_height(len(shown_steps(history, index)))
-    height = max(530 - table - (20 if about else 0) - taken, _LEAST)
+    height = max(620 - table - taken, _LEAST)
     if view == GRAPH:
-        with boxes:
-            classes = _classes_wanted(step)
-        show_graphs(moment, _aimed(step, target), focus, classes, height)
-    elif view == TIMES:
+        shown = shown_history(opened, history, spec)
+        follow(opened, history, shown)
+        graph_view(_view_key(opened), shown, height)
+        return
+    height -= _CHOICE
+    with which:
+        index = choose_step(opened, history)
+    step = history[index]
+    if view == TIMES:
         show_times(step, height)
     elif view == "Rewrites":
         show_rewrites(opened, index, step, height)
     else:
-        show_texts(moment, height)
-
-
-def _classes_wanted(step: Step) -> bool:
-    """Are the boxes to say the class of the operator? At first only in the step that works by class."""
-    by_class = step.pass_name == LayoutConvertLayout().name
-    return st.toggle(
-        "Classes",
-        by_class,
-        key="classes_of_convert_layout" if by_class else "classes",
-        persist_state="session",
-        help="Boxes say the layout of their result, or how much the layout means to the operator, as TVM tells them "
-        "apart: layout-agnostic, lightly or heavily layout-sensitive.",
-    )
-
-
-def _aimed(step: Step, target: Profile) -> Profile:
-    """The target as the step's options change it."""
-    if step.pass_name != LayoutConvertLayout().name:
-        return target
-    return LayoutConvertLayout(**step.options).aim(target)
+        with done:
+            rewrites = choose_moment(opened, index, len(step.rewrites))
+        show_texts(moment_of(opened, history, index, rewrites), height)

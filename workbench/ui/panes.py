@@ -1,21 +1,17 @@
-"""The three views of a step: its graphs before and after, its rewrites, its texts."""
+"""The views of a step beside its graph: its rewrites, its texts, the times of its operators."""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable
-from typing import Any
 
 import streamlit as st
 
-from workbench.layout.profile import Profile
 from workbench.rewrite import Step
 from workbench.ui.moments import Moment
-from workbench.ui.parts import pane, picture, plain, shown_mark
+from workbench.ui.parts import pane, plain, shown_mark
 from workbench.ui.session import Opened
 from workbench.ui.steps import go_to
-from workbench.view.picture import MARKS, draw
-from workbench.view.text import Line
+from workbench.view.text import MARKS, Line
 
 GRAPH = "Graph"
 TIMES = "Times"
@@ -23,18 +19,6 @@ VIEWS = (GRAPH, "Rewrites", "Text")
 _SHOWN_CHARACTERS = 100_000  # of a text form; the whole of it can be downloaded
 _SHOWN_LINES = 1_500
 _WIDTHS = "<colgroup><col style='width:1.6rem'><col><col style='width:1.6rem'><col></colgroup>"
-
-
-def show_graphs(moment: Moment, target: Profile, focus: Iterable[str], classes: bool, height: int) -> None:
-    """Both graphs; with `classes` the boxes say the class of the operator, not the layout."""
-    left, right = st.columns(2, gap="small")
-    before, after = moment.layouts
-    words: Any = {"marks": moment.changes, "focus": focus, "classes": classes}
-    with left:
-        picture("before", "Before", draw(moment.before, before, target, **words), height)
-    with right:
-        title = "After, nothing changed" if moment.changes.is_empty else "After"
-        picture("after", title, draw(moment.after, after, target, **words), height)
 
 
 def show_rewrites(opened: Opened, index: int, step: Step, height: int) -> None:

@@ -10,9 +10,7 @@ from typing import Any
 import streamlit as st
 
 from workbench.errors import UserError
-from workbench.layout.profile import Profile
 from workbench.ui.session import Opened, Spec, current
-from workbench.view.picture import LOOKS, MARKS, OWN, PLAIN, TARGET, Picture
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|~$:^=&])")
 
@@ -55,12 +53,12 @@ def show_error(error: Exception | str) -> None:
 
 
 def opened_here() -> Opened | None:
-    """The open model, the first sample before any; where that fails, the reason is on the page."""
+    """The open model, the link's or the first sample before any; where that fails, the reason is on the page."""
     try:
         return current()
     except UserError as error:
         show_error(error)
-        return None
+        return st.session_state.get("opened")
 
 
 def header(opened: Opened) -> None:
@@ -78,43 +76,9 @@ def _in_a_line(name: str) -> str:
     return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
 
 
-def legend(target: Profile, marks: bool = True) -> None:
-    """The three layout colours, each with its border and words, and with `marks` the three of a change."""
-    chips = []
-    borders = {OWN: "1px solid #555", TARGET: "2.5px solid #555", PLAIN: "1.5px dotted #555"}
-    for kind in (OWN, TARGET, PLAIN):
-        look = LOOKS[kind]
-        words = f"{look.words} ({target.layout})" if kind == TARGET else look.words
-        chips.append(_chip(words, f"background:{look.fill};border:{borders[kind]};color:#222"))
-    for mark, (colour, words) in MARKS.items() if marks else ():
-        border = "dashed" if mark == "-" else "solid"
-        chips.append(_chip(f"{shown_mark(mark)} {words}", f"border:2px {border} {colour}"))
-    st.html(
-        '<div style="font-size:0.75rem;display:flex;flex-wrap:wrap;gap:4px 8px" role="note" aria-label="Legend">'
-        + "".join(chips)
-        + "</div>"
-    )
-
-
-def _chip(words: str, css: str) -> str:
-    return f'<span style="{css};padding:0 6px;border-radius:3px;white-space:nowrap">{words}</span>'
-
-
 def shown_mark(mark: str) -> str:
     """A minus sign is easier to see than a hyphen."""
     return "\u2212" if mark == "-" else mark
-
-
-def picture(key: str, title: str, drawn: Picture, height: int) -> None:
-    """One pane with a graph; it scrolls. `height` in pixels on a screen of 768, more on a higher one."""
-    last = drawn.start + drawn.drawn
-    note = "" if drawn.drawn == drawn.nodes else f", drawn: {drawn.start + 1:,} to {last:,}"
-    st.caption(f"{plain(title)}: {drawn.nodes:,} nodes{note}")
-    with pane(key, height):
-        if drawn.nodes:
-            st.graphviz_chart(drawn.dot, width="content", alt=f"{title}: graph of {drawn.drawn:,} nodes")
-        else:
-            st.caption("No nodes are left: the outputs are inputs or constants.")
 
 
 def pane(key: str, height: int, border: bool = True) -> Any:

@@ -19,6 +19,7 @@ import streamlit as st
 
 from workbench import pipeline
 from workbench.api import LaidOut, choose, layouts, timed_target, verified_by
+from workbench.errors import UserError
 from workbench.ir import Graph
 from workbench.layout.profile import Profile
 from workbench.loading import load_model
@@ -27,10 +28,13 @@ from workbench.rewrite import History, Rewrite
 from workbench.run.client import Worker
 from workbench.run.inputs import read_inputs
 from workbench.summary import Summary, summarize
+from workbench.ui.address import model_in_address
 from workbench.verification import Verifier
+from workbench.view.matching import Correspondence, match_graphs, renamed
 
 _KEY = "opened"
 MOST_MOMENTS = 6  # of a history that are kept ready to draw
+MOST_VIEWS = 4  # placed graphs that are kept
 _NUMBERS = itertools.count()
 
 Moments = OrderedDict[tuple[int | str, ...], Any]
@@ -62,6 +66,22 @@ class Compared:
 
 
 @dataclass
+class Other:
+    """A model beside the open one.
+
+    named:  the graph with nodes under the names of those of the open model that they correspond to.
+    folder: where its upload lies, None for a file of the user's own.
+    """
+
+    title: str
+    graph: Graph
+    named: Graph
+    found: Correspondence
+    folder: tempfile.TemporaryDirectory[str] | None = None
+    number: int = field(default_factory=lambda: next(_NUMBERS))
+
+
+@dataclass
 class Opened:
     """A model in the session.
 
@@ -70,7 +90,8 @@ class Opened:
     number:  tells apart all that were ever opened; it stands in the keys of fields that belong to one model.
     inputs:  name of the user's own .npz, "" where inputs are seeded by `seed`.
     laid_out: see `compared_before`, by target.
-    moments: see `workbench.ui.moments`.
+    moments: see `workbench.ui.moments`; views: see `workbench.ui.shown`.
+    toggled: groups of the graph that were opened (True) or closed by hand.
     """
 
     title: str
@@ -88,6 +109,19 @@ class Opened:
     seed: int = 0
     number: int = field(default_factory=lambda: next(_NUMBERS))
     moments: Moments = field(default_factory=OrderedDict)
+    views: OrderedDict[tuple[Any, ...], Any] = field(default_factory=OrderedDict)
+    toggled: dict[str, bool] = field(default_factory=dict)
+    other: Other | None = None
+
+    @property
+    def uploaded(self) -> bool:
+        """Is it a file that only this session has?"""
+        return self.folder is not None
+
+    @property
+    def dims_given(self) -> dict[str, int]:
+        """The symbolic dims that the user bound."""
+        return {name: self.graph.dims[name] for name in self.given}
 
     @cached_property
     def summary(self) -> Summary:
@@ -101,11 +135,24 @@ def worker() -> Worker:
 
 
 def current() -> Opened:
-    """The opened model; a new session starts with the first sample."""
+    """The opened model; a new session starts with the one that its link names, or with the first sample."""
     if _KEY not in st.session_state:
-        first = samples()[0]
-        open_model(str(first.file), first.title, first.dims)
+        _open_first()
     return st.session_state[_KEY]
+
+
+def _open_first() -> None:
+    """Raises UserError where the link's model does not open; the first sample is open then."""
+    first = samples()[0]
+    try:
+        named = model_in_address()
+        if named is not None:
+            open_model(named.path, named.title, named.dims)
+            return
+    except UserError:
+        open_model(str(first.file), first.title, first.dims)
+        raise
+    open_model(str(first.file), first.title, first.dims)
 
 
 def open_model(
@@ -152,13 +199,25 @@ def _from_here(path: str) -> str:
 
 def open_uploads(files: Sequence[Any]) -> None:
     """Open an uploaded model; other files beside it are its external data."""
+    folder, model = save_uploads(files)
+    open_model(str(model), model.name, folder=folder, shown_path=model.name)
+
+
+def save_uploads(files: Sequence[Any]) -> tuple[tempfile.TemporaryDirectory[str], Path]:
+    """The files in a folder of their own, and which of them is the model."""
     folder = tempfile.TemporaryDirectory(prefix="workbench-upload-")
     saved = []
     for file in files:
         saved.append(Path(folder.name) / Path(file.name).name)
         saved[-1].write_bytes(file.getbuffer())
-    model = next((p for p in saved if p.suffix in (".onnx", ".pt2", ".txt", ".onnxtxt")), saved[0])
-    open_model(str(model), model.name, folder=folder, shown_path=model.name)
+    return folder, next((p for p in saved if p.suffix in (".onnx", ".pt2", ".txt", ".onnxtxt")), saved[0])
+
+
+def open_other(opened: Opened, path: str, folder: tempfile.TemporaryDirectory[str] | None = None) -> None:
+    """Put another model beside the open one. On an error (UserError) what stood there stays."""
+    graph = load_model(path)
+    found = match_graphs(opened.graph, graph)
+    opened.other = Other(Path(path).name, graph, renamed(graph, found.pairs, opened.graph), found, folder)
 
 
 def history_of(opened: Opened, spec: Spec, report: Callable[[str, float], None]) -> History:

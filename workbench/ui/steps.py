@@ -9,12 +9,14 @@ import streamlit as st
 
 from workbench.cli import error_text, verdict_word
 from workbench.rewrite import History, Step
-from workbench.ui.moments import Moment
+from workbench.ui.address import Moment as At
+from workbench.ui.address import moment_in_address
+from workbench.ui.graph_view import Seen, Shown
 from workbench.ui.session import Opened
-from workbench.view.picture import SMALL
 
 STEP = "step"  # the chosen step's number, in the session
 _MOMENT = "moment_"  # of the keys of sliders
+_TOLD = "moment_told"  # the moment that the browser shows, as far as is known here
 _ROW, _HEAD, _MOST_ROWS = 24, 34, 7  # pixels; a longer table scrolls
 
 _COLUMNS = {
@@ -95,6 +97,39 @@ def _row(index: int, step: Step, chosen: bool) -> dict[str, Any]:
     }
 
 
+def stepped_to(opened: Opened, history: History, seen: Seen) -> None:
+    """Take over the moment that the browser came to by itself, and at first the one that the link names."""
+    told = st.session_state.get(_TOLD)
+    moment = moment_in_address() if told is None else seen.moment
+    if moment is None or moment == told or (told is not None and told != chosen_moment(opened, history)):
+        return  # nothing new from there, or something newer was chosen on the page
+    index, rewrites = min(moment[0], len(history) - 1), moment[1]
+    if told is None:  # a link: its list of passes is not a new one
+        st.session_state["steps_of"] = (opened.number, opened.spec)
+    total = len(history[index].rewrites)
+    _set(opened, index, total if rewrites is None else min(rewrites, total))
+    st.session_state[_TOLD] = chosen_moment(opened, history)
+
+
+def follow(opened: Opened, history: History, shown: Shown) -> None:
+    """Let the browser show the chosen moment, unless it does already."""
+    moment = chosen_moment(opened, history)
+    if moment is None or (st.session_state.get(_TOLD) == moment and shown.at):
+        return
+    st.session_state[_TOLD] = moment
+    shown.go_to(*moment)
+
+
+def chosen_moment(opened: Opened, history: History) -> At | None:
+    """The moment that is chosen on the page."""
+    at = st.session_state.get(STEP)
+    if at is None or at >= len(history):
+        return None
+    total = len(history[at].rewrites)
+    done = min(st.session_state.get(_moment_key(opened, at), total), total)
+    return at, None if done == total else done
+
+
 def choose_step(opened: Opened, history: History) -> int:
     words: Any = {"key": STEP, "required": True, "wrap": False, "persist_state": "session"}
     return int(st.segmented_control("Step shown", range(len(history)), **words))
@@ -116,24 +151,10 @@ def _moment_key(opened: Opened, index: int) -> str:
 
 def go_to(opened: Opened, index: int, rewrites: int) -> None:
     """Show the graph after so many rewrites of a step."""
-    st.session_state[STEP] = index
-    st.session_state[_moment_key(opened, index)] = rewrites
+    _set(opened, index, rewrites)
     st.session_state["view"] = "Graph"
 
 
-def choose_node(opened: Opened, moment: Moment, about: Sequence[str]) -> set[str]:
-    """What the picture starts at: a node of the user's choice, the chosen rewrite, or the first change."""
-    changes = moment.changes
-    focus = set(about) or set(changes.removed | changes.added | changes.changed)
-    if max(len(moment.before), len(moment.after)) <= SMALL:
-        return focus
-    names = dict.fromkeys(node.name for node in (*moment.after.nodes, *moment.before.nodes))
-    first = "the rewrite" if about else "the input" if changes.is_empty else "the first change"
-    chosen = st.selectbox(
-        "Draw from",
-        sorted(names, key=lambda name: not changes.mark(name)),
-        index=None,
-        placeholder=f"{first}, or choose a node",
-        key=f"draw_from_{opened.number}",
-    )
-    return {chosen} if chosen else focus
+def _set(opened: Opened, index: int, rewrites: int) -> None:
+    st.session_state[STEP] = index
+    st.session_state[_moment_key(opened, index)] = rewrites

@@ -1,0 +1,440 @@
+"""The graph view in a real browser: opened, played, searched, inspected, saved, by mouse and by keyboard."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.browser import SCREEN, GraphView, go, open_sample, settle, upload
+from tests.making import HOSTILE, hostile_model
+from tests.viewing import large_graph
+from workbench.exporting import export_onnx
+from workbench.loading.samples import FOLDER
+
+pytestmark = pytest.mark.browser
+GREEDY = "fold_batchnorm,layout_greedy"
+NARROW = "sample_models/resnet50_narrow.onnx"
+
+
+def opened(page, app, model: str, passes: str = GREEDY, target: str = "cuda", **more) -> GraphView:
+    """The page Optimize by a link that names model and passes."""
+    words = "&".join(f"{key}={value}" for key, value in more.items())
+    page.goto(f"{app[0]}/optimize?model={model}&passes={passes}&target={target}&{words}")
+    settle(page)
+    return GraphView(page)
+
+
+@pytest.fixture
+def narrow(page, app) -> GraphView:
+    return opened(page, app, NARROW)
+
+
+@pytest.fixture
+def scoped(page, app, tmp_path) -> GraphView:
+    """A model of 600 nodes in scopes, most of them in closed groups."""
+    file = tmp_path / "scoped.onnx"
+    export_onnx(large_graph(600, scopes=True), file)
+    page.goto(f"{app[0]}/?model={file}")
+    settle(page)
+    return GraphView(page)
+
+
+def sent_frames(page) -> list:
+    """What the page sends to Python from now on."""
+    sent: list = []
+    page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
+    return sent
+
+
+# ---- before and after ------------------------------------------------------------------------
+
+
+def test_before_and_after_stand_side_by_side_with_marks(narrow):
+    state = narrow.state
+    assert (state["panes"], state["step"], state["compare"]) == (2, 2, "step")
+    marks = {mark for *_, mark in narrow.places().values()}
+    assert {"+", "~", ""} <= marks
+    narrow.press("ArrowUp")
+    assert narrow.state["step"] == 1
+    assert "-" in {mark for *_, mark in narrow.places().values()}, "batch norms are removed"
+
+
+def test_one_pane_or_two(narrow):
+    narrow.page.get_by_role("button", name="One pane").click()
+    assert narrow.state["panes"] == 1
+    narrow.press("2")
+    assert narrow.state["panes"] == 2
+
+
+def test_the_legend_names_every_colour_and_mark(narrow):
+    said = narrow.ask("hook => hook.legend()")
+    for words in ("the model's layout", "the target's layout (NHWC)", "Tensor", "removed", "added", "changed"):
+        assert words in said
+
+
+@pytest.mark.parametrize("colouring", ["Operator category", "Contract class", "Changed by pass", "Fused groups"])
+def test_other_colourings_have_a_legend_of_their_own(narrow, colouring):
+    before = narrow.ask("hook => hook.legend()")
+    narrow.page.get_by_label("Colour by").select_option(label=colouring)
+    assert narrow.ask("hook => hook.legend()") != before
+    assert "the model's layout" not in narrow.ask("hook => hook.legend()")
+
+
+def test_measured_latency_is_a_colouring_with_a_scale(page):
+    open_sample(page, "conv_relu_conv_relu")
+    go(page, "Optimize")
+    assert page.get_by_label("Colour by").locator("option").all_inner_texts() == [
+        "Layout",
+        "Operator category",
+        "Contract class",
+        "Changed by pass",
+        "Fused groups",
+    ]
+    go(page, "Run")
+    page.get_by_label("Repetitions").fill("3")
+    page.get_by_role("button", name="Measure").click()
+    settle(page)
+    page.get_by_text("Latency: every repetition").wait_for()
+    go(page, "Optimize")
+    view = GraphView(page)
+    page.get_by_label("Colour by").select_option(label="Latency")
+    assert re.search(r"\d µs", view.ask("hook => hook.legend()"))
+    page.get_by_label("Colour by").select_option(label="Memory")
+    assert re.search(r"\d [kM]B", view.ask("hook => hook.legend()"))
+
+
+# ---- playback ----------------------------------------------------------------------------------
+
+
+def test_a_hundred_steps_move_nothing_that_stays_and_ask_python_nothing(page, app):
+    sent = sent_frames(page)
+    view = opened(page, app, NARROW, step=2, rewrite=1)
+    sent.clear()
+    view.press("Space")  # the whole graph is in sight: the camera has no reason to move
+    before = view.places()
+    for _ in range(100):
+        view.press("ArrowRight")
+    assert view.state["rewrite"] == 101
+    after = view.places()
+    moved = [id_ for id_ in before if before[id_][:2] != after[id_][:2]]
+    assert moved == []
+    assert len(sent) <= 1, "a step is the browser's own; where one stays is told once"
+    assert view.state["last_step_ms"] < 1000
+
+
+def test_left_and_right_go_through_rewrites_up_and_down_through_passes(narrow):
+    rewrites = narrow.state["rewrite"]
+    narrow.press("ArrowLeft", "ArrowLeft")
+    assert narrow.state["rewrite"] == rewrites - 2
+    assert narrow.state["compare"] == "rewrite"
+    narrow.press("Home")
+    assert narrow.state["rewrite"] == 0
+    narrow.press("ArrowLeft")
+    assert narrow.state["step"] == 1, "back over the beginning of the step"
+    narrow.press("ArrowUp", "ArrowDown", "ArrowDown")
+    assert (narrow.state["step"], narrow.state["rewrite"]) == (2, rewrites)
+
+
+def test_each_rewrite_has_its_sentence_and_its_text(narrow):
+    narrow.press("Home", "ArrowRight")
+    said = narrow.page.locator(".gw-sentence").inner_text()
+    assert re.search(r"\d", said) and "Conv" in said
+    narrow.press("t")
+    went, came = (narrow.page.locator(f".gw-{which}").inner_text() for which in ("went", "came"))
+    assert "= Conv <" in went and "workbench.Conv_NHWC" in came and "Transpose" in came
+
+
+def test_it_plays_by_itself_and_stops(narrow):
+    narrow.press("Home")
+    narrow.page.get_by_role("button", name="Play", exact=True).click()
+    narrow.wait("hook => hook.state().rewrite >= 3")
+    narrow.page.get_by_role("button", name="Pause").click()
+    stopped = narrow.state["rewrite"]
+    narrow.page.wait_for_timeout(1200)
+    assert narrow.state["rewrite"] == stopped
+
+
+def test_the_slider_shows_where_the_selected_box_comes_and_goes(narrow):
+    narrow.goto_node("restore_r172")
+    ticks = narrow.page.locator(".gw-tick")
+    assert [tick.inner_text() for tick in ticks.all()] == ["+", "~"]
+    ticks.last.click()
+    assert narrow.state["rewrite"] > 0
+
+
+# ---- the address ----------------------------------------------------------------------------------
+
+
+def test_a_link_shows_the_same(page, app, browser):
+    view = opened(page, app, NARROW)
+    view.goto_node("n172")
+    view.press("Home", "ArrowRight", "ArrowRight", "ArrowRight")
+    page.wait_for_timeout(500)
+    link = page.url
+    for words in ("model=", "passes=", "target=cuda", "step=2", "rewrite=3", "node="):
+        assert words in link, link
+    context = browser.new_context(viewport=SCREEN)
+    other = context.new_page()
+    other.goto(link)
+    settle(other)
+    again = GraphView(other)
+    again.wait("hook => hook.state().rewrite === 3")
+    assert (again.state["step"], again.state["selected"]) == (2, view.state["selected"])
+    checked = [box.is_checked() for box in other.locator("[class*=st-key-on_] input").all()]
+    assert sum(checked) == 1, "the passes that the link names are on, the others off"
+    context.close()
+
+
+def test_a_link_to_what_there_is_not_is_one_sentence(page, app):
+    page.goto(f"{app[0]}/optimize?model=/no/such/model.onnx")
+    settle(page)
+    assert "model.onnx: there is no such file" in page.get_by_role("alert").first.inner_text()
+    GraphView(page)
+    page.goto(f"{app[0]}/?model=upload:mine.onnx")
+    settle(page)
+    assert "mine.onnx" in page.get_by_role("alert").first.inner_text()
+
+
+def test_what_the_table_of_steps_chooses_the_view_shows_and_back(narrow):
+    page = narrow.page
+    narrow.press("ArrowUp")
+    assert narrow.state["step"] == 1
+    page.wait_for_timeout(1500)
+    page.locator(".st-key-view").get_by_text("Rewrites").click()
+    settle(page)
+    page.get_by_text("Rewrites (53)").wait_for()
+    page.locator(".st-key-view").get_by_text("Graph", exact=True).click()
+    settle(page)
+    again = GraphView(page)
+    again.wait("hook => hook.state().step === 1")
+
+
+# ---- large graphs ------------------------------------------------------------------------------------
+
+
+def test_a_box_opens_and_closes_and_stays_under_the_pointer(scoped):
+    scoped.page.get_by_role("button", name="Fit").click()
+    group = closed_group(scoped)
+    before = scoped.box(group)
+    scoped.click(group, double=True)
+    scoped.wait(f"hook => hook.box({json.dumps(group)})?.open === true")
+    settle(scoped.page)
+    after = scoped.box(group)
+    assert abs(after["x"] - before["x"]) < 2 and abs(after["y"] - before["y"]) < 2
+    scoped.press("Enter")
+    scoped.wait(f"hook => hook.box({json.dumps(group)})?.open === false")
+
+
+def test_alt_and_a_double_click_open_all_below(scoped):
+    scoped.page.get_by_role("button", name="Fit").click()
+    group = closed_group(scoped)
+    before = len(scoped.boxes)
+    scoped.click(group, double=True, modifiers=["Alt"])
+    scoped.wait(f"hook => hook.boxes().length > {before + 15}")
+    inside = [id_ for id_ in scoped.boxes if id_.startswith(f"{group}/")]
+    assert all(scoped.box(id_)["open"] for id_ in inside)
+
+
+def test_everything_open_and_back(scoped):
+    before = len(scoped.boxes)
+    scoped.page.get_by_role("button", name="Open all").click()
+    scoped.wait("hook => hook.boxes().length >= 600")
+    settle(scoped.page)
+    scoped.page.get_by_role("button", name="Open all").click()
+    scoped.wait(f"hook => hook.boxes().length === {before}")
+
+
+def test_constants_are_hidden_until_they_are_asked_for(narrow):
+    assert not any(id_.startswith("const:") for id_ in narrow.boxes)
+    narrow.page.get_by_role("button", name="Constants", exact=True).click()
+    narrow.wait("hook => hook.boxes().some(id => id.startsWith('const:'))")
+
+
+def closed_group(view: GraphView) -> str:
+    """A closed group that is to be seen."""
+    words = "hook => hook.boxes().filter(id => id.startsWith('group:') && !hook.box(id).open)"
+    for id_ in view.ask(words):
+        box = view.box(id_)
+        stage = view.canvas.bounding_box()
+        if box["visible"] and stage["y"] < box["y"] < stage["y"] + stage["height"] - 60:
+            return id_
+    raise AssertionError("no closed group is to be seen")
+
+
+# ---- finding -----------------------------------------------------------------------------------------
+
+
+def test_search_goes_over_the_whole_model_and_opens_what_hides_a_hit(scoped):
+    scoped.press("/")
+    scoped.page.keyboard.type("mul")
+    scoped.page.keyboard.press("Enter")
+    scoped.wait("hook => hook.state().selected.includes('Mul_')")
+    first = scoped.state["selected"]
+    settle(scoped.page)
+    scoped.wait(f"hook => hook.box({json.dumps(first)})?.visible")
+    scoped.page.keyboard.press("Enter")
+    scoped.wait(f"hook => hook.state().selected !== {json.dumps(first)}")
+    assert "of 15" in scoped.page.locator(".gw-find").inner_text()
+
+
+def test_search_finds_by_shape_and_layout_and_says_where_nothing_is(narrow):
+    narrow.goto_node("Conv_NHWC NHWC 1x8x112x112")
+    assert narrow.state["selected"] == "n0"
+    field = narrow.page.locator("input.gw-search")
+    field.fill("no such node")
+    field.press("Enter")
+    narrow.page.get_by_text("Nothing is called").first.wait_for()
+
+
+def test_next_change_goes_through_what_differs(narrow):
+    narrow.press("c")
+    first = narrow.state["selected"]
+    narrow.press("c")
+    assert first and narrow.state["selected"] not in ("", first)
+    assert narrow.box(first)["mark"] in "-+~"
+
+
+def test_focus_on_what_is_near(narrow):
+    narrow.goto_node("n172")
+    narrow.press("k")
+    assert narrow.state["hops"] == 1
+    narrow.press("k", "k", "k")
+    assert narrow.state["hops"] == 0
+
+
+def test_the_breadcrumb_says_where_the_selected_box_stands(scoped):
+    scoped.goto_node("mul_451")
+    assert "block4" in scoped.page.locator(".gw-where").inner_text()
+
+
+# ---- the inspector ---------------------------------------------------------------------------------
+
+
+def test_a_click_tells_all_about_a_node(narrow):
+    narrow.goto_node("batchnormalization n1 8")
+    panel = narrow.page.locator(".gw-inspector")
+    panel.get_by_text("It is not in the graph here").wait_for()
+    narrow.press("ArrowUp", "ArrowUp")
+    panel.get_by_text("Why not here?").wait_for()
+    said = panel.inner_text()
+    for words in ("Attributes", "Inputs", "Outputs", "Constant gpu_0", "Contract", "Cost", "Where it came from"):
+        assert words in said, words
+    assert "would act here: BatchNormalization 'n1'" in said
+    assert panel.locator(".gw-histogram").count() >= 1
+    panel.get_by_text("Documentation of BatchNormalization").click()
+    panel.get_by_text("1502.03167").wait_for()
+    panel.get_by_role("button", name="step 1, rewrite 1 of 53").click()
+    assert (narrow.state["step"], narrow.state["rewrite"]) == (1, 1)
+
+
+def test_a_group_and_an_input_are_inspected_too(scoped):
+    scoped.page.get_by_role("button", name="Fit").click()
+    group = closed_group(scoped)
+    scoped.click(group)
+    scoped.page.locator(".gw-inspector").get_by_text("FLOPs").first.wait_for()
+    scoped.goto_node("abs_0")
+    scoped.press("Alt+ArrowUp")
+    scoped.wait("hook => hook.state().selected === 'in:x'")
+    scoped.page.locator(".gw-inspector").get_by_text("float[1,8,16,16]").first.wait_for()
+
+
+# ---- out of the app -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["svg", "png"])
+def test_the_picture_is_saved(narrow, tmp_path, kind):
+    with narrow.page.expect_download() as coming:
+        narrow.page.get_by_label("Save the picture").select_option(kind)
+    file = tmp_path / f"picture.{kind}"
+    coming.value.save_as(file)
+    assert coming.value.suggested_filename.endswith(kind)
+    if kind == "png":
+        assert file.read_bytes().startswith(b"\x89PNG")
+        return
+    text = file.read_text(encoding="utf-8")
+    assert text.startswith(("<svg", "<?xml"))
+    assert "AveragePool_NHWC" in text and "restore_r172" in text
+
+
+# ---- for everybody --------------------------------------------------------------------------------------
+
+
+def test_the_keyboard_alone_is_enough(narrow):
+    page = narrow.page
+    narrow.canvas.focus()
+    for key in ("n", "n", "Alt+ArrowDown", "Alt+ArrowUp"):
+        page.keyboard.press(key)
+    assert narrow.state["selected"]
+    page.keyboard.press("Escape")
+    assert narrow.state["selected"] == ""
+    zoom = narrow.state["zoom"]
+    page.keyboard.press("+")
+    assert narrow.state["zoom"] > zoom
+    page.keyboard.press("?")
+    page.get_by_text("next step (pass)").wait_for()
+    page.keyboard.press("Escape")
+    reached = set()
+    for _ in range(40):
+        page.keyboard.press("Shift+Tab")
+        reached.add(page.evaluate("() => document.activeElement.shadowRoot?.activeElement?.textContent ?? ''"))
+    assert {"Two panes", "Next change", "Constants"} & reached
+
+
+def test_zoom_and_moment_are_kept_when_a_box_opens(scoped):
+    scoped.press("+", "+")
+    zoom = scoped.state["zoom"]
+    scoped.page.get_by_role("button", name="Constants").click()
+    settle(scoped.page)
+    assert scoped.state["zoom"] == zoom
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_light_and_dark(browser, app, scheme):
+    context = browser.new_context(viewport=SCREEN, color_scheme=scheme)
+    page = context.new_page()
+    view = opened(page, app, "sample_models/npu_path.onnx", "layout_greedy")
+    assert page.locator(".graph-workbench").get_attribute("data-theme") == scheme
+    words = """hook => { const c = [...document.querySelectorAll('*')].map(e => e.shadowRoot).filter(Boolean)
+        .map(r => r.querySelector('canvas.gw-canvas')).find(Boolean);
+        return [...c.getContext('2d').getImageData(3, 3, 1, 1).data].slice(0, 3); }"""
+    corner = sum(view.ask(words))
+    assert corner > 600 if scheme == "light" else corner < 200
+    context.close()
+
+
+def test_hostile_and_enormous_names_break_nothing(page, tmp_path):
+    upload(page, hostile_model(tmp_path))
+    view = GraphView(page)
+    id_ = next(id_ for id_ in view.boxes if HOSTILE in id_ and not id_.startswith(("in:", "out:")))
+    view.click(id_)
+    settle(page)
+    page.locator(".gw-inspector").get_by_text(HOSTILE).first.wait_for()
+    assert page.locator("img[src=x]").count() == 0
+    go(page, "Optimize")
+    GraphView(page)
+
+
+def test_two_files_are_compared(page, tmp_path):
+    open_sample(page, "resnet50_narrow")
+    go(page, "Compare")
+    page.get_by_role("button", name="Path of another").click()
+    page.get_by_label("Path of another model on this machine").fill(str(other_tools_output(tmp_path)))
+    page.get_by_role("button", name="Compare", exact=True).last.click()
+    settle(page)
+    page.get_by_text("only in the first").first.wait_for()
+    view = GraphView(page)
+    assert {"-"} <= {mark for *_, mark in view.places().values()} or view.state["compare"] == "step"
+
+
+def other_tools_output(folder: Path) -> Path:
+    """What ONNX Runtime's basic level makes of the sample."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.optimized_model_filepath = str(folder / "other.onnx")
+    onnxruntime.InferenceSession(str(FOLDER / "resnet50_narrow.onnx"), options)
+    return folder / "other.onnx"

@@ -1,0 +1,86 @@
+"""Compare: another file beside the open one, another tool's output for instance, and what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import streamlit as st
+
+from workbench.api import DEFAULT_TARGET
+from workbench.errors import UserError
+from workbench.layout.cost import count
+from workbench.layout.profile import load_profile
+from workbench.ui.address import write_model
+from workbench.ui.graph_view import graph_view
+from workbench.ui.moments import moment_of_files
+from workbench.ui.parts import header, opened_here, plain, show_error, warnings
+from workbench.ui.session import Opened, Other, open_other, save_uploads
+from workbench.ui.shown import shown_pair
+
+_COLUMNS = {
+    "file": st.column_config.TextColumn(width=420),
+    **{
+        name: st.column_config.NumberColumn(format="localized")
+        for name in ("nodes", "corresponding", "only here", "transposes", "elements moved")
+    },
+}
+
+
+def compare_page() -> None:
+    opened = opened_here()
+    if opened is None:
+        return
+    write_model(opened.path, opened.dims_given, opened.uploaded)
+    top, upload, path = st.columns([6, 2, 2], vertical_alignment="center")
+    with top:
+        header(opened)
+    with upload.popover("Upload another", width="stretch"), st.form("other_upload", border=False):
+        files = st.file_uploader(
+            "The other model, with its external data files if it has any",
+            accept_multiple_files=True,
+            key=f"other_{opened.number}",
+        )
+        if st.form_submit_button("Compare") and files:
+            folder, model = save_uploads(files)
+            _opening(partial(open_other, opened, str(model), folder))
+    with path.popover("Path of another", width="stretch"), st.form("other_path", border=False):
+        entered = st.text_input("Path of another model on this machine").strip()
+        if st.form_submit_button("Compare") and entered:
+            _opening(partial(open_other, opened, entered))
+    if opened.other is None:
+        st.caption("Upload another model, or name its path: what differs from the open one is shown here.")
+        return
+    _compared(opened, opened.other)
+
+
+def _opening(action: Callable[[], None]) -> None:
+    try:
+        with st.spinner("Comparing"):
+            action()
+    except UserError as error:
+        show_error(error)
+
+
+def _compared(opened: Opened, other: Other) -> None:
+    warnings(other.graph.warnings)
+    st.caption(plain(f"{other.found.sentence}."))
+    rows = [
+        {
+            "file": title,
+            "nodes": len(graph),
+            "corresponding": len(other.found.pairs),
+            "only here": len(only),
+            "transposes": count(graph).transposes,
+            "elements moved": count(graph).elements_moved,
+        }
+        for title, graph, only in (
+            (opened.title, opened.graph, other.found.only_a),
+            (other.title, other.graph, other.found.only_b),
+        )
+    ]
+    st.dataframe(rows, hide_index=True, row_height=24, column_config=_COLUMNS)
+    titles = (opened.title, other.title)
+    moment = moment_of_files(opened, other)
+    shown = shown_pair(opened, (other.number,), moment, titles, other.found.sentence, load_profile(DEFAULT_TARGET))
+    graph_view(f"files_{other.number}", shown, 500)
