@@ -48,7 +48,7 @@ def test_numbers_point_at_what_there_is(scene):
     boxes = len(scene["boxes"])
     for edge in scene["edges"]:
         assert 0 <= edge["a"] < boxes and 0 <= edge["b"] < boxes and edge["a"] != edge["b"]
-        assert all(-1 <= word < len(scene["words"]) for _, _, word, _ in edge["v"])
+        assert all(-1 <= said[2] < len(scene["words"]) for said in edge["v"])
     for box in scene["boxes"]:
         assert -1 <= box["up"] < boxes
         assert all(look < len(scene["looks"]) for _, _, look in box["v"])
@@ -64,10 +64,40 @@ def test_all_boxes_lie_in_the_picture_and_short_lived_ones_on_edges(scene):
     for box in scene["boxes"]:
         assert 0 <= box["x"] <= scene["width"] and 0 <= box["y"] <= scene["height"]
     standing = [b for b in scene["boxes"] if b["kind"] == "node" and not b.get("chip")]
-    hidden = sum(
-        any(abs(c["x"] - b["x"]) * 2 < b["w"] and abs(c["y"] - b["y"]) * 2 < b["h"] for b in standing) for c in short
-    )
+    hidden = sum(any(meet(chip, box) and overlap(chip, box) for box in standing) for chip in short)
     assert hidden < len(short) / 20, "they stand between the boxes, not on them"
+
+
+def meet(a: dict, b: dict) -> bool:
+    """Are both there at some moment?"""
+    return any(s[0] < t[1] and t[0] < s[1] for s in a["v"] for t in b["v"])
+
+
+def overlap(a: dict, b: dict) -> bool:
+    return abs(a["x"] - b["x"]) * 2 < a["w"] + b["w"] and abs(a["y"] - b["y"]) * 2 < a["h"] + b["h"]
+
+
+def test_an_edge_runs_straight_where_what_it_was_routed_round_is_gone(scene):
+    boxes = {box["id"]: number for number, box in enumerate(scene["boxes"])}
+    edge = next(e for e in scene["edges"] if (e["a"], e["b"]) == (boxes["n0"], boxes["n2"]))
+    conv, relu, norm = (scene["boxes"][boxes[name]] for name in ("n0", "n2", "n1"))
+    assert len(edge["p"]) > 4, "placed for all moments: round the batch norm"
+    assert norm["v"][0][1] <= edge["v"][0][0], "which is gone when the edge comes"
+    for *_, x in edge["v"]:
+        assert all(abs(x - box["x"]) < box["w"] / 2 for box in (conv, relu))
+    standing = [b for b in scene["boxes"] if b["kind"] == "node" and not b.get("chip")]
+    for edge in scene["edges"]:
+        a, b = scene["boxes"][edge["a"]], scene["boxes"][edge["b"]]
+        for said in edge["v"]:
+            if len(said) == 5:
+                line = {
+                    "x": said[4],
+                    "w": 0,
+                    "y": (a["y"] + b["y"]) / 2,
+                    "h": abs(a["y"] - b["y"]) - a["h"],
+                    "v": [said],
+                }
+                assert not any(overlap(line, c) and meet(line, c) for c in standing if c is not a and c is not b)
 
 
 def test_a_transpose_shows_its_permutation_and_the_bytes_that_it_moves(scene):
@@ -76,9 +106,8 @@ def test_a_transpose_shows_its_permutation_and_the_bytes_that_it_moves(scene):
 
 
 def test_edges_carry_shape_and_layout(scene):
-    words = {
-        scene["words"][word] for e in scene["edges"] for b, d, word, _ in e["v"] if b <= scene["T"] < d and word >= 0
-    }
+    now = [said for edge in scene["edges"] for said in edge["v"] if said[0] <= scene["T"] < said[1]]
+    words = {scene["words"][said[2]] for said in now if said[2] >= 0}
     assert {"1x3x224x224 NCHW", "1x112x112x8 NHWC", "1x250"} <= words
 
 

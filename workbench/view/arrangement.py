@@ -11,9 +11,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from workbench.view.boxes import CONSTANT, Boxes
+from workbench.view.boxes import CONSTANT, Box, Boxes
 from workbench.view.links import Links
 from workbench.view.placement import Item, Place, Placement, Route, place
+from workbench.view.straight import Gaps
 
 Point = tuple[int, int]
 _BESIDE, _ROW = 12, 4  # pixels between a node and its column of constants, and between two of them
@@ -97,12 +98,13 @@ def _on_edges(
             before.setdefault(link.target, link.source)
         if boxes.boxes[link.source].is_chip:
             behind.setdefault(link.source, link.target)
-    chips = [i for i, box in enumerate(boxes.boxes) if box.is_chip]
+    nowhere = Place(0, 0, 0, 0)
+    gaps = Gaps(boxes.boxes, [places.get(i, nowhere) for i in range(len(boxes.boxes))])
     found: dict[int, Place] = {}
-    for chip in chips:
+    for chip in [i for i, box in enumerate(boxes.boxes) if box.is_chip]:
         start, above = _follow(chip, before, places)
         end, below = _follow(chip, behind, places)
-        line = _line(start, end, places, routes)
+        line = _straight(gaps, start, end, boxes.boxes[chip], places) or _line(start, end, places, routes)
         x, y = along(line, (above + 1) / (above + below + 2)) if line else (0, 0)
         found[chip] = Place(x, y, *boxes.boxes[chip].chip_size)
     return found
@@ -115,6 +117,17 @@ def _follow(chip: int, step: Mapping[int, int], places: Mapping[int, Place]) -> 
         seen.add(number)
         number, between = step.get(number), between + 1
     return (number if number in places else None), between
+
+
+def _straight(
+    gaps: Gaps, start: int | None, end: int | None, chip: Box, places: Mapping[int, Place]
+) -> Sequence[Point]:
+    """The line straight down that is free while the node is there."""
+    if start is None or end is None:
+        return ()
+    x = gaps.straight(start, end, chip.alive[0][0], chip.alive[-1][1])
+    a, b = places[start], places[end]
+    return () if x is None else ((x, a.y + a.height // 2), (x, b.y - b.height // 2))
 
 
 def _line(

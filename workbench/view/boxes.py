@@ -13,7 +13,7 @@ from workbench.view.placement import Item
 from workbench.view.timeline import FOREVER, Timeline, Version
 
 NODE, GROUP, INPUT, OUTPUT, CONSTANT = "node", "group", "input", "output", "constant"
-_LETTER, _SIDES = 6, 22  # pixels of a letter, and of a box beside its letters
+_LETTER, _SIDES = 6.5, 22  # pixels of a letter, and of a box beside its letters
 _NARROWEST, _WIDEST = 84, 236
 _HEIGHT, _LOW, _CHIP = 38, 24, 16  # of a box, of one of a single line, of a node on an edge
 _MANY = 6  # inputs of one beginning, as a language model's past_key_values.*, become one box
@@ -49,7 +49,7 @@ class Box:
         if self.group is not None:
             width = max(width, 190)
         low = all(not look.detail for *_, look in self.alive)
-        return Item(min(max(width, _NARROWEST), _WIDEST), _LOW if low else self._height, self.frame)
+        return Item(min(max(round(width), _NARROWEST), _WIDEST), _LOW if low else self._height, self.frame)
 
     @property
     def _height(self) -> int:
@@ -63,7 +63,7 @@ class Box:
     @property
     def chip_size(self) -> tuple[int, int]:
         letters = max(len(f"{look.op} {look.detail}") for *_, look in self.alive)
-        return min(letters * _LETTER + 10, _WIDEST), _CHIP
+        return min(round(letters * _LETTER) + 10, _WIDEST), _CHIP
 
 
 @dataclass

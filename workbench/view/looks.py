@@ -122,7 +122,7 @@ def shown_op(node: Node) -> str:
 def _without_scopes(name: str) -> str:
     """The last part of "/layer1/conv1/Conv": the frame round the box says the rest."""
     last = name.rpartition("/")[2]
-    return last if last.strip() else name
+    return last if name.startswith("/") and last.strip() else name
 
 
 def shortened(name: str) -> str:

@@ -21,6 +21,7 @@ from workbench.view.groups import Group, flat, group_nodes, opened_at_first, way
 from workbench.view.links import Links, links_of
 from workbench.view.looks import CLASSES, Look
 from workbench.view.placement import Place, Placement
+from workbench.view.straight import Gaps
 from workbench.view.timeline import Event, Timeline
 
 _MOST_TEXTS = 1500  # rewrites whose texts are sent along; of more, only the sentences
@@ -112,7 +113,7 @@ class _Writer:
         placed, places = arrange(self.boxes, self.links)
         timeline = self.view.timeline
         boxes = [self._box(box, where) for box, where in zip(self.boxes.boxes, places, strict=True)]
-        edges = self._edges(placed)
+        edges = self._edges(placed, Gaps(self.boxes.boxes, places))
         looks = [self._look(look, costs) for look, costs in self.looks]
         return {
             "title": self.view.title,
@@ -206,7 +207,7 @@ class _Writer:
         us, mb = [c.us for c in known if c.us is not None], [c.mb for c in known if c.mb is not None]
         return {"us": [min(us), max(us)], "mb": [min(mb, default=0), max(mb, default=0)]}
 
-    def _edges(self, placed: Placement) -> list[dict[str, Any]]:
+    def _edges(self, placed: Placement, gaps: Gaps) -> list[dict[str, Any]]:
         routes = dict(zip(self.links.routed, placed.routes, strict=True))
         told = []
         for link in self.links.links:
@@ -222,6 +223,10 @@ class _Writer:
                 entry["tick"] = 1
             elif len(route) > 1:
                 entry["p"] = [number for point in route for number in point]
+            if len(route) > 2:
+                for said in entry["v"]:
+                    x = gaps.straight(link.source, link.target, said[0], said[1])
+                    said += [] if x is None else [x]
             told.append(entry)
         return told
 

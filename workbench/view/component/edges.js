@@ -25,13 +25,22 @@ export function paintEdges(ctx, pane) {
     const key = (version[3] ?? 2) + 3 * mark + 15 * (dim ? 1 : 0);
     let batch = batches.get(key);
     if (!batch) batches.set(key, (batch = []));
-    batch.push(edge);
-    if (!dim && version[2] >= 0) lettered.push([edge, version]);
+    const points = pointsOf(scene, edge, version);
+    batch.push(points);
+    if (!dim && version[2] >= 0) lettered.push([points, version]);
   }
   for (const [key, batch] of [...batches].sort(([one], [other]) => (one % 15) - (other % 15))) paintBatch(ctx, pane, key, batch);
   ctx.setLineDash([]);
   ctx.globalAlpha = 1;
   if (pane.zoom >= WORDS_ZOOM) paintWords(ctx, pane, lettered);
+}
+
+/** The line of an edge: where nothing stands in its way at the time, straight down at x = version[4]. */
+function pointsOf(scene, edge, version) {
+  const x = version[4];
+  if (x === undefined) return edge.p;
+  const [a, b] = [scene.boxes[edge.a], scene.boxes[edge.b]];
+  return [x, a.top + a.h, x, b.top];
 }
 
 function shownMark(pane, index) {
@@ -54,7 +63,7 @@ function paintBatch(ctx, pane, key, batch) {
   // Dashes are slow without a graphics card, and cannot be seen from afar.
   ctx.setLineDash(!reading ? [] : mark === REMOVED ? [6, 4] : kind === 2 ? [2, 3] : []);
   ctx.beginPath();
-  for (const { p } of batch) {
+  for (const p of batch) {
     ctx.moveTo(p[0], p[1]);
     for (let place = 2; place < p.length; place += 2) ctx.lineTo(p[place], p[place + 1]);
   }
@@ -64,7 +73,7 @@ function paintBatch(ctx, pane, key, batch) {
 
 function paintArrows(ctx, batch) {
   ctx.beginPath();
-  for (const { p } of batch) {
+  for (const p of batch) {
     const [x, y] = [p[p.length - 2], p[p.length - 1]];
     const [dx, dy] = [x - p[p.length - 4], y - p[p.length - 3]];
     const length = Math.hypot(dx, dy) || 1;
@@ -90,8 +99,8 @@ function paintWords(ctx, pane, lettered) {
   ctx.font = font;
   ctx.textAlign = "left";
   ctx.textBaseline = "middle";
-  for (const [edge, version] of lettered) {
-    const place = longestStretch(edge.p);
+  for (const [points, version] of lettered) {
+    const place = longestStretch(points);
     if (place.length < LEAST_STRETCH) continue;
     const words = scene.words[version[2]];
     const cut = cutText(words, font, WORDS_WIDTH);

@@ -66,7 +66,8 @@ export class Scene {
         return;
       }
       if (!edge.p || edge.p.length < 4) edge.p = straightLine(this.boxes[edge.a], this.boxes[edge.b]);
-      edge.extent = extentOf(edge.p);
+      const straight = edge.v.flatMap((version) => (version[4] === undefined ? [] : [version[4], edge.p[1]]));
+      edge.extent = extentOf([...edge.p, ...straight]);
       this.edgeRows.add(index, edge.extent.top, edge.extent.bottom);
     });
   }

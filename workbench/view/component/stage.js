@@ -88,8 +88,10 @@ export class Stage {
       return;
     }
     camera.zoom = READING_ZOOM;
-    if (first >= 0) camera.show(scene.boxes[first]);
-    else {
+    if (first >= 0) {
+      camera.show(scene.boxes[first]);
+      camera.y = Math.max(camera.y, -20); // nothing stands above the graph
+    } else {
       camera.centre(scene.width / 2, 0);
       camera.y = -20;
     }
