@@ -231,9 +231,7 @@ def export(graph: Graph, path: str | Path, *, fix_dims: bool = False) -> ExportR
     return export_onnx(graph, path, fix_dims=fix_dims)
 
 
-def report(
-    history: History, path: str | Path, *, target: str = DEFAULT_TARGET, passes: Sequence[Pass] = (), title: str = ""
-) -> int:
+def report(history: History, path: str | Path, *, target: str = DEFAULT_TARGET, passes: Sequence[Pass] = ()) -> int:
     """Write the history as one HTML file that needs no network: every moment, its reasons, the inspector.
 
     passes: those of which it is told why they did not act at a node. Returns the file's bytes.
@@ -243,7 +241,7 @@ def report(
     from workbench.view.timeline import timeline_of
 
     profile = load_profile(target)
-    view = View(timeline_of(history, profile), title or history.initial.name, profile.layout)
+    view = View(timeline_of(history, profile), _file_name(history.initial), profile.layout)
     return _written(path, report_html(view, inspected(history, view, passes)))
 
 
@@ -257,10 +255,15 @@ def report_pair(first: Graph, second: Graph, path: str | Path, *, target: str = 
     profile = load_profile(target)
     found = match_graphs(first, second)
     other = renamed(second, found.pairs, first)
-    timeline = timeline_of_pair(first, other, (first.name, second.name), found.sentence, profile)
-    view = View(timeline, f"{first.name} and {second.name}", profile.layout)
+    titles = (_file_name(first), _file_name(second))
+    timeline = timeline_of_pair(first, other, titles, found.sentence, profile)
+    view = View(timeline, " and ".join(titles), profile.layout)
     texts = inspected(start(first, profile), view) | inspected(start(other, profile), view)
     return found.sentence, _written(path, report_html(view, texts))
+
+
+def _file_name(graph: Graph) -> str:
+    return graph.name if graph.source is None else Path(graph.source).name
 
 
 def _written(path: str | Path, text: str) -> int:

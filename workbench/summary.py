@@ -56,7 +56,7 @@ class Summary:
 def summarize(graph: Graph) -> Summary:
     """The summary of the graph, its bodies counted in."""
     counts = count(graph)
-    bound = infer_types(graph, graph.dims)
+    bound = infer_types(graph, graph.dims) if graph.dims else {}  # without symbols the graph's own types say all
     layouts = infer_layouts(graph)
     computed = [v for v in layouts if v not in graph.constants]
     flops, unknown = _flops(graph, bound)

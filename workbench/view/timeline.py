@@ -150,7 +150,7 @@ def timeline_of_pair(first: Graph, second: Graph, titles: tuple[str, str], sente
     everywhere = [node.name for node in (*first.nodes, *second.nodes)]
     record.change(second, gone, come, everywhere, infer_layouts(second), 1)
     record.settle(second, infer_layouts(second))
-    record.chapters.append(Chapter(titles[1], "", 0, 1, facts=f"{len(first):,} and {len(second):,} nodes"))
+    record.chapters.append(Chapter(titles[1], "", 0, 1, facts=f"{len(first):,} and {len(second):,} nodes: {sentence}"))
     return record.timeline(second)
 
 

@@ -9,6 +9,8 @@ export function putHook(key, view) {
     box: (id) => boxOf(view, id),
     boxes: () => (view.scene ? view.scene.boxes.map((box) => box.id) : []),
     go: (t) => view.tick((clock) => clock.goToRewrite(clock.stepOf(t), t - clock.steps[clock.stepOf(t)].first)),
+    select: (id) => view.select(id, { centre: true }),
+    centre: (id) => view.centreOn(view.scene.boxes[view.scene.byId.get(id)]),
     legend: () => view.legend.element.textContent,
   };
 }

@@ -19,13 +19,12 @@ import { Search } from "./search.js";
 import { Stage } from "./stage.js";
 import { readTheme } from "./theme.js";
 import { showTip } from "./tip.js";
+import { SETTLED, Telling, WALKED } from "./telling.js";
 import { Toolbar } from "./toolbar.js";
 import { within } from "./walking.js";
 
 const SAID_FOR = 4000; // ms that a message stays
 const LONGEST_MESSAGE = 160;
-const LATE = 200; // ms before a selection made by walking is reported: only where it stops matters
-const SETTLED = 700; // ms at one moment, before anybody outside hears of it
 
 export class View {
   constructor(parent, outside, memory = null) {
@@ -36,6 +35,7 @@ export class View {
     this.wantedScene = null; // ids of the scene that came last, and of the one that is shown
     this.shownScene = null;
     this.clock = new Clock();
+    this.told = new Telling(this);
     this.comparison = null;
     this.colouring = "layout";
     this.panes = 2;
@@ -90,7 +90,7 @@ export class View {
   destroy() {
     this.lightOrDark.removeEventListener("change", this.takeTheme);
     this.playbar.pause();
-    clearTimeout(this.reporting);
+    this.told.stop();
     this.wantedScene = null; // what is still on its way is not taken in
     this.stage.destroy();
     this.root.remove();
@@ -243,7 +243,7 @@ export class View {
     this.hover(-1);
     this.stage.request();
     this.refresh();
-    this.reportLate(SETTLED); // once this moment is stayed at, the inspector and the page follow
+    this.told.late(SETTLED); // once this moment is stayed at, the inspector and the page follow
     return true;
   }
 
@@ -286,30 +286,11 @@ export class View {
     }
     this.hover(-1);
     if (report && differs) {
-      clearTimeout(this.reporting);
-      if (late) this.reportLate(LATE);
-      else this.report();
+      if (late) this.told.late(WALKED);
+      else this.told.now();
     }
     this.stage.request();
     this.refresh();
-  }
-
-  reportLate(ms) {
-    clearTimeout(this.reporting);
-    this.reporting = setTimeout(() => this.report(), ms);
-  }
-
-  /** Tells what is looked at, for the inspector. */
-  report() {
-    const { step, rewrite, node } = this.place;
-    this.outside.seen({ id: node, step, rewrite: rewrite === "" ? null : rewrite });
-  }
-
-  /** What is looked at, as the page's address says it. */
-  get place() {
-    const { clock } = this;
-    const part = clock.compare === "rewrite" || clock.t !== clock.last;
-    return { step: clock.step, rewrite: part ? clock.t - clock.first : "", node: this.selected };
   }
 
   /** Dims what is further than so many hops from the selected box. */
@@ -400,7 +381,7 @@ export class View {
   refresh() {
     for (const part of [this.toolbar, this.breadcrumb, this.inspector, this.playbar, this.legend, this.search]) part.update();
     if (!this.scene) return;
-    this.outside.address(this.place);
+    this.outside.address(this.told.place);
   }
 
   /** After each picture. */

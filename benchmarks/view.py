@@ -1,0 +1,196 @@
+"""The graph view in a Chromium, as a user meets it: `python benchmarks/view.py [UNET.onnx]` (3 minutes).
+
+first picture: from the navigation to a link until the first picture is painted. That is Streamlit's
+               page, loading the model, its summary, placing and drawing, in a new session each time.
+open, close:   from the double-click on a box until the other scene is painted.
+inspector:     from the click on a box until its text is there.
+step:          from the key until the other moment is painted; the browser's own measure.
+pan:           frames a second while the mouse drags for 2 seconds.
+payload:       what the scene takes on the wire (base64 of gzip); an unchanged rerun: what the socket receives then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import onnx
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+from playwright.sync_api import Browser, Page  # noqa: E402
+
+from sample_models.resnet import resnet  # noqa: E402
+from tests.browser import SCREEN, GraphView, chromium, running_app, settle  # noqa: E402
+from tests.viewing import large_graph  # noqa: E402
+from workbench.exporting import export_onnx  # noqa: E402
+
+PASSES = "fold_constants,fold_batchnorm,layout_greedy"
+_MARKS = "name => performance.getEntriesByName(`graph-workbench:${name}`).map(entry => entry.startTime)"
+_FRAMES = """() => new Promise(done => { const at = []; const end = performance.now() + 2000;
+    const tick = now => { at.push(now); now < end ? requestAnimationFrame(tick) : done(at); };
+    requestAnimationFrame(tick); })"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("unet", nargs="?", type=Path, help="a real model of thousands of nodes")
+    parser.add_argument("--repeat", type=int, default=5)
+    chosen = parser.parse_args()
+    print("| measured | model | asked | median | 95th percentile, or worst |\n|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder, running_app() as (address, _), chromium() as browser:
+        if browser is None:
+            sys.exit("There is no Chromium here: install one, or run `playwright install chromium`.")
+        models = _models(Path(folder))
+        for name, path in models.items():
+            asked = "2.5 s" if "101" in name else "3 s"
+            _row("first picture", name, asked, [_first(browser, address, path) for _ in range(chosen.repeat)], "s")
+        large = models["10,000 nodes, scopes"]
+        _large(browser, address, large, chosen.repeat)
+        _history(browser, address, models["ResNet-101's shape"], "ResNet-101's shape")
+        if chosen.unet is not None:
+            _history(browser, address, chosen.unet.resolve(), chosen.unet.stem)
+
+
+def _models(folder: Path) -> dict[str, Path]:
+    small, large, plain = folder / "resnet101.onnx", folder / "scopes.onnx", folder / "plain.onnx"
+    onnx.save(resnet(width=8, side=64, classes=10), str(small))
+    export_onnx(large_graph(10_000, scopes=True), large)
+    export_onnx(large_graph(10_000), plain)
+    return {"ResNet-101's shape": small, "10,000 nodes, scopes": large, "10,000 nodes, no scopes": plain}
+
+
+def _row(what: str, model: str, asked: str, values: list[float], unit: str) -> None:
+    ordered = sorted(values)
+    high = ordered[min(len(ordered) - 1, round(0.95 * (len(ordered) - 1)))]
+    print(f"| {what} | {model} | {asked} | {_number(statistics.median(values))} {unit} | {_number(high)} {unit} |")
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _first(browser: Browser, address: str, path: Path) -> float:
+    with browser.new_context(viewport=SCREEN) as context:
+        page = context.new_page()
+        page.goto(f"{address}/?model={path}")
+        GraphView(page)
+        page.wait_for_function(f"() => ({_MARKS})('first-picture').length > 0", timeout=60_000)
+        return page.evaluate(_MARKS, "first-picture")[0] / 1000
+
+
+def _since(page: Page, mark: str, act) -> float:
+    """Seconds from the act until the next mark of that name."""
+    before = len(page.evaluate(_MARKS, mark))
+    start = page.evaluate("() => performance.now()")
+    act()
+    page.wait_for_function(f"n => ({_MARKS})('{mark}').length > n", arg=before, timeout=60_000)
+    return (page.evaluate(_MARKS, mark)[before] - start) / 1000
+
+
+def _large(browser: Browser, address: str, path: Path, repeat: int) -> None:
+    name = "10,000 nodes, scopes"
+    received: list[int] = []
+    with browser.new_context(viewport=SCREEN) as context:
+        page = context.new_page()
+        page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: received.append(len(frame))))
+        page.goto(f"{address}/?model={path}")
+        settle(page)
+        view = GraphView(page)
+        _row("payload, collapsed: the largest message", name, "150 kB", [max(received) / 1e3], "kB")
+        groups = [id_ for id_ in view.boxes if id_.startswith("group:") and not view.box(id_)["open"]][:10]
+        toggles = []
+        for id_ in groups:
+            view.press("Escape")
+            page.evaluate("id => Object.values(window.graphWorkbench).at(-1).select(id)", id_)
+            settle(page)
+            toggles += [_since(page, "scene", lambda: view.press("Enter")) for _ in range(2)]
+            settle(page)
+        _row("open or close a box", name, "0.5 s", toggles, "s")
+        closed = [id_ for id_ in view.boxes if not view.box(id_)["open"]][:20]
+        _row("click to inspector", name, "0.3 s", _clicks(page, view, closed), "s")
+        opened = [_since(page, "scene", lambda: page.get_by_role("button", name="Open all").click())]
+        settle(page)
+        _row("everything open (flat)", name, "5 s", opened, "s")
+        _row("payload, everything open", name, "-", [max(received) / 1e3], "kB")
+        for words, key in (("at reading zoom", None), ("everything in sight", "Space")):
+            if key:
+                view.press(key)
+            _row(f"pan, {words}", f"{name}, flat", "30 / s", _pan(page, view), "frames / s")
+
+
+def _clicks(page: Page, view: GraphView, ids: list[str]) -> list[float]:
+    found = []
+    for id_ in ids:
+        page.evaluate("id => Object.values(window.graphWorkbench).at(-1).centre(id)", id_)
+        page.wait_for_timeout(150)
+        found.append(_since(page, "inspector", lambda id_=id_: view.click(id_)))
+        settle(page)
+    return found
+
+
+def _pan(page: Page, view: GraphView) -> list[float]:
+    """Frames a second, and that of the slowest frame, while the mouse drags in circles."""
+    stage = view.canvas.bounding_box()
+    x, y = stage["x"] + stage["width"] / 3, stage["y"] + stage["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.evaluate(f"() => {{ window.panFrames = ({_FRAMES})(); }}")
+    end = time.monotonic() + 2
+    turn = 0
+    while time.monotonic() < end:
+        turn += 1
+        page.mouse.move(x + 90 * ((turn % 9) - 4) / 4, y + 60 * ((turn % 7) - 3) / 3)
+    at = page.evaluate("() => window.panFrames")
+    page.mouse.up()
+    gaps = [b - a for a, b in itertools.pairwise(at)]
+    return [1000 * len(gaps) / sum(gaps)]
+
+
+def _history(browser: Browser, address: str, path: Path, name: str) -> None:
+    received: list[int] = []
+    with browser.new_context(viewport=SCREEN) as context:
+        page = context.new_page()
+        page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: received.append(len(frame))))
+        page.goto(f"{address}/optimize?model={path}&passes={PASSES}&target=cuda&step=3&rewrite=1")
+        settle(page, limit_s=300)
+        view = GraphView(page)
+        page.wait_for_timeout(2000)
+        before = view.places()
+        view.press("Space")
+        before = view.places()
+        steps = []
+        for _ in range(100):
+            view.press("ArrowRight")
+            page.wait_for_timeout(30)
+            steps.append(view.state["last_step_ms"])
+        after = view.places()
+        _row("step", name, "100 ms", steps, "ms")
+        moved = sum(before[id_][:2] != after[id_][:2] for id_ in before)
+        print(f"| boxes that moved in 100 steps | {name} | 0 | {moved} of {len(before):,} | |")
+        settle(page)
+        page.wait_for_timeout(1500)
+        received.clear()
+        view.press("ArrowRight")
+        page.wait_for_timeout(1500)
+        settle(page)
+        print(f"| unchanged rerun, all messages | {name} | 2 kB | {sum(received) / 1e3:.3g} kB | |")
+        visible = [id_ for id_ in view.boxes if not id_.startswith(("group:", "in:", "out:"))]
+        _row(
+            "click to inspector", name, "0.3 s", _clicks(page, view, [i for i in visible if _there(view, i)][:20]), "s"
+        )
+
+
+def _there(view: GraphView, id_: str) -> bool:
+    box = view.box(id_)
+    return box is not None and box["visible"]
+
+
+if __name__ == "__main__":
+    main()
