@@ -12,6 +12,7 @@ from workbench.layout.infer import infer_layouts
 from workbench.layout.profile import load_profile
 from workbench.view.finding import find
 from workbench.view.looks import OWN, PLAIN, TARGET
+from workbench.view.scene import View
 from workbench.view.timeline import FOREVER, Edge, Timeline, timeline_of, timeline_of_pair
 
 HISTORIES = {
@@ -117,6 +118,25 @@ def test_two_graphs_are_a_history_of_one_change():
     assert (timeline.last, timeline.events[0].sentence) == (1, "they differ")
     assert [c.title for c in timeline.chapters] == ["one", "two"]
     assert timeline.edges[Edge("Relu_a", "Abs_y", "a")][0].born == 1
+
+
+def test_two_graphs_may_have_other_inputs_and_outputs():
+    first = from_text("g (float[2] x, float[2] u) => (float[2] y, float[2] z) { y = Relu(x) z = Neg(u) }")
+    second = from_text("g (float[2] v) => (float[2] w) { w = Relu(v) }")
+    timeline = timeline_of_pair(first, second, ("one", "two"), "they differ", load_profile("cuda"))
+    assert timeline.inputs == ("x", "u", "v") and timeline.outputs == ("y", "z", "w")
+    for moment, graph in ((0, first), (1, second)):
+        now = {e for e, stretches in timeline.edges.items() if any(s.born <= moment < s.dies for s in stretches)}
+        assert now == edges_of(graph)
+    view = View(timeline, "both", "NHWC")
+    assert {"in:x", "in:v", "out:z", "out:w"} <= {box["id"] for box in view.scene()["boxes"]}
+
+
+def test_search_looks_into_bodies_and_names_the_node_that_holds_them():
+    timeline = timeline_of(sample_history("silero_vad"), load_profile("cuda"))
+    hits, total = find(timeline, "conv")
+    assert total > 0 and all("inside" in words for _, words in hits)
+    assert {name for name, _ in hits} <= set(timeline.versions)
 
 
 def test_search_finds_by_name_operator_shape_and_layout_over_all_that_ever_was():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import streamlit as st
 
@@ -16,7 +17,7 @@ from workbench.loading.dims import parse_dims
 from workbench.loading.samples import samples
 
 MODEL, DIMS, TARGET, PASSES, OPTION = "model", "dims", "target", "passes", "option"
-STEP, REWRITE, NODE = "step", "rewrite", "node"
+STEP, REWRITE, NODE, OTHER = "step", "rewrite", "node", "other"
 UPLOADED = "upload:"  # before the name of a model that only its own session has
 
 Moment = tuple[int, int | None]  # a step, and how many of its rewrites are done; None: all, seen as one
@@ -40,7 +41,7 @@ def model_in_address() -> Named | None:
         name = path.removeprefix(UPLOADED)
         raise UserError(f"the link shows '{name}', an upload that only its own session has; upload the file here")
     name = path.rpartition("/")[2]
-    sample = next((s for s in samples() if s.file.name == name), None)
+    sample = next((s for s in samples() if s.file == Path(path).resolve()), None)
     return Named(path, name if sample is None else sample.title, parse_dims(st.query_params.get(DIMS, "")))
 
 
@@ -73,6 +74,16 @@ def moment_in_address() -> Moment | None:
 def node_in_address() -> str:
     """The selected node of the link, "" for none."""
     return st.query_params.get(NODE, "")
+
+
+def other_in_address() -> str:
+    """The path of the other file of the link, on Compare; "" for none."""
+    return st.query_params.get(OTHER, "")
+
+
+def write_other(path: str) -> None:
+    """Let the address say which other file is compared; an upload has none."""
+    _write(OTHER, path)
 
 
 def write_model(path: str, dims: Mapping[str, int], uploaded: bool) -> None:

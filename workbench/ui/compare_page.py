@@ -11,7 +11,7 @@ from workbench.api import DEFAULT_TARGET
 from workbench.errors import UserError
 from workbench.layout.cost import count
 from workbench.layout.profile import load_profile
-from workbench.ui.address import write_model
+from workbench.ui.address import other_in_address, write_model, write_other
 from workbench.ui.graph_view import graph_view
 from workbench.ui.moments import moment_of_files
 from workbench.ui.parts import header, opened_here, plain, show_error, warnings
@@ -48,9 +48,12 @@ def compare_page() -> None:
         entered = st.text_input("Path of another model on this machine").strip()
         if st.form_submit_button("Compare") and entered:
             _opening(partial(open_other, opened, entered))
+    if opened.other is None and other_in_address():
+        _opening(partial(open_other, opened, other_in_address()))
     if opened.other is None:
         st.caption("Upload another model, or name its path: what differs from the open one is shown here.")
         return
+    write_other("" if opened.other.folder else opened.other.path)
     _compared(opened, opened.other)
 
 

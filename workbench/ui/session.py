@@ -74,6 +74,7 @@ class Other:
     """
 
     title: str
+    path: str
     graph: Graph
     named: Graph
     found: Correspondence
@@ -217,7 +218,7 @@ def open_other(opened: Opened, path: str, folder: tempfile.TemporaryDirectory[st
     """Put another model beside the open one. On an error (UserError) what stood there stays."""
     graph = load_model(path)
     found = match_graphs(opened.graph, graph)
-    opened.other = Other(Path(path).name, graph, renamed(graph, found.pairs, opened.graph), found, folder)
+    opened.other = Other(Path(path).name, path, graph, renamed(graph, found.pairs, opened.graph), found, folder)
 
 
 def history_of(opened: Opened, spec: Spec, report: Callable[[str, float], None]) -> History:

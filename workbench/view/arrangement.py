@@ -9,19 +9,29 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 
 from workbench.view.boxes import CONSTANT, Box, Boxes
 from workbench.view.links import Links
-from workbench.view.placement import Item, Place, Placement, Route, place
+from workbench.view.placement import Item, Place, Route, place
 from workbench.view.straight import Gaps
 
 Point = tuple[int, int]
 _BESIDE, _ROW = 12, 4  # pixels between a node and its column of constants, and between two of them
 
 
-def arrange(boxes: Boxes, links: Links) -> tuple[Placement, list[Place]]:
-    """The placement of what has a place of its own, routes in the order of `links.routed`; a place for every box."""
+@dataclass(frozen=True)
+class Arrangement:
+    """A place for every box by its number, and for pairs of boxes the corners of the line between them."""
+
+    places: tuple[Place, ...]
+    lines: Mapping[tuple[int, int], Route]
+    width: int
+    height: int
+
+
+def arrange(boxes: Boxes, links: Links) -> Arrangement:
+    """Place all boxes."""
     columns = _columns(boxes, links)
     aside = {number for column in columns.values() for number in column}
     standing = [i for i, box in enumerate(boxes.boxes) if not box.is_chip and i not in aside]
@@ -31,11 +41,13 @@ def arrange(boxes: Boxes, links: Links) -> tuple[Placement, list[Place]]:
     places = {i: placed.places[n] for i, n in number.items()}
     for i, column in columns.items():
         places |= _beside(boxes, places[i], i, column)
+    routes = dict(zip(links.routed, placed.routes, strict=True))
     if columns:
-        pairs = zip(links.routed, placed.routes, strict=True)
-        placed = replace(placed, routes=tuple(_to_boxes(route, places[a], places[b]) for (a, b), route in pairs))
-    on_edges = _on_edges(boxes, links, places, dict(zip(links.routed, placed.routes, strict=True)))
-    return placed, [places[i] if i in places else on_edges[i] for i in range(len(boxes.boxes))]
+        routes = {(a, b): _to_boxes(route, places[a], places[b]) for (a, b), route in routes.items()}
+    stands = _on_edges(boxes, links, places, routes)
+    places |= {chip: stand.place for chip, stand in stands.items()}
+    everywhere = tuple(places[i] for i in range(len(boxes.boxes)))
+    return Arrangement(everywhere, routes | _past(links, stands, routes), placed.width, placed.height)
 
 
 def _to_boxes(route: Route, a: Place, b: Place) -> Route:
@@ -87,9 +99,20 @@ def _beside(boxes: Boxes, room: Place, i: int, column: Sequence[int]) -> dict[in
     return found
 
 
+@dataclass(frozen=True)
+class _Stand:
+    """Where a node on an edge stands: at `share` of the line from box `start` to box `end`."""
+
+    place: Place
+    start: int | None
+    end: int | None
+    line: Route
+    share: float
+
+
 def _on_edges(
     boxes: Boxes, links: Links, places: Mapping[int, Place], routes: Mapping[tuple[int, int], Route]
-) -> dict[int, Place]:
+) -> dict[int, _Stand]:
     """A place for every node on an edge, by number of its box; several one behind the other share the line."""
     before: dict[int, int] = {}
     behind: dict[int, int] = {}
@@ -100,13 +123,31 @@ def _on_edges(
             behind.setdefault(link.source, link.target)
     nowhere = Place(0, 0, 0, 0)
     gaps = Gaps(boxes.boxes, [places.get(i, nowhere) for i in range(len(boxes.boxes))])
-    found: dict[int, Place] = {}
+    found: dict[int, _Stand] = {}
     for chip in [i for i, box in enumerate(boxes.boxes) if box.is_chip]:
         start, above = _follow(chip, before, places)
         end, below = _follow(chip, behind, places)
         line = _straight(gaps, start, end, boxes.boxes[chip], places) or _line(start, end, places, routes)
-        x, y = along(line, (above + 1) / (above + below + 2)) if line else (0, 0)
-        found[chip] = Place(x, y, *boxes.boxes[chip].chip_size)
+        share = (above + 1) / (above + below + 2)
+        x, y = along(line, share) if line else (0, 0)
+        found[chip] = _Stand(Place(x, y, *boxes.boxes[chip].chip_size), start, end, line, share)
+    return found
+
+
+def _past(links: Links, stands: Mapping[int, _Stand], routes: Mapping[tuple[int, int], Route]) -> dict:
+    """The lines to and from nodes on edges: parts of the line that they stand on; to further readers, the whole of
+    the line from where theirs begins, which passes behind them."""
+    found: dict[tuple[int, int], Route] = {}
+    for link in links.links:
+        a, b = stands.get(link.source), stands.get(link.target)
+        if a is not None and b is not None:
+            same = (a.start, a.end) == (b.start, b.end) and a.share < b.share
+            found[link.source, link.target] = cut(a.line, a.share, b.share) if same else ()
+        elif b is not None:
+            found[link.source, link.target] = cut(b.line, 0, b.share) if link.source == b.start else ()
+        elif a is not None:
+            onward = cut(a.line, a.share, 1) if link.target == a.end else routes.get((a.start or 0, link.target), ())
+            found[link.source, link.target] = onward
     return found
 
 
@@ -119,9 +160,7 @@ def _follow(chip: int, step: Mapping[int, int], places: Mapping[int, Place]) -> 
     return (number if number in places else None), between
 
 
-def _straight(
-    gaps: Gaps, start: int | None, end: int | None, chip: Box, places: Mapping[int, Place]
-) -> Sequence[Point]:
+def _straight(gaps: Gaps, start: int | None, end: int | None, chip: Box, places: Mapping[int, Place]) -> Route:
     """The line straight down that is free while the node is there."""
     if start is None or end is None:
         return ()
@@ -132,7 +171,7 @@ def _straight(
 
 def _line(
     start: int | None, end: int | None, places: Mapping[int, Place], routes: Mapping[tuple[int, int], Route]
-) -> Sequence[Point]:
+) -> Route:
     if start is None and end is None:
         return ()
     if start is None or end is None:  # nothing reads it, or it reads nothing that is shown: it hangs on the one box
@@ -146,13 +185,26 @@ def _line(
     return (a.x, a.y + a.height // 2), (b.x, b.y - b.height // 2)
 
 
-def along(line: Sequence[Point], share: float) -> Point:
+def along(line: Route, share: float) -> Point:
     """The point of the line at `share` of its length, from 0 to 1."""
+    return cut(line, 0, share)[-1]
+
+
+def cut(line: Route, start: float, end: float) -> Route:
+    """The part of the line between two shares of its length, from 0 to 1."""
+    if len(line) < 2:
+        return line
     lengths = [math.dist(a, b) for a, b in itertools.pairwise(line)]
-    left = share * sum(lengths)
+    low, high = start * sum(lengths), end * sum(lengths)
+    points: list[Point] = []
+    done = 0.0
     for (a, b), length in zip(itertools.pairwise(line), lengths, strict=True):
-        if left <= length and length:
-            part = left / length
-            return round(a[0] + (b[0] - a[0]) * part), round(a[1] + (b[1] - a[1]) * part)
-        left -= length
-    return line[-1]
+        if length and done + length >= low and done <= high:
+            first, last = max(low - done, 0) / length, min(high - done, length) / length
+            points += [_between(a, b, first), _between(a, b, last)]
+        done += length
+    return tuple(dict.fromkeys(points)) or line[:1]
+
+
+def _between(a: Point, b: Point, part: float) -> Point:
+    return round(a[0] + (b[0] - a[0]) * part), round(a[1] + (b[1] - a[1]) * part)

@@ -1,7 +1,10 @@
-"""Search over the whole model: name, operator, shape, layout; closed groups hide nothing from it."""
+"""Search over the whole model: name, operator, shape, layout; in closed groups and in bodies too."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from workbench.ir import Node
 from workbench.view.timeline import Timeline
 
 MOST_HITS = 500
@@ -10,20 +13,32 @@ MOST_HITS = 500
 def find(timeline: Timeline, query: str, limit: int = MOST_HITS) -> tuple[list[tuple[str, str]], int]:
     """Nodes in whose words every word of `query` stands, in the graph's order, each with what was found in it.
 
-    Returns at most `limit` of them, and how many there are. Upper and lower case are one.
+    A node of a body is told under the name of the If, Loop or Scan that holds it. Returns at most `limit` of them,
+    and how many there are. Upper and lower case are one.
     """
     wanted = query.casefold().split()
     hits: list[tuple[str, str]] = []
-    if not wanted:
-        return hits, 0
     total = 0
-    for name, versions in timeline.versions.items():
-        for version in versions:
-            look = version.look
-            words = f"{look.op} {name} {timeline.shapes[name]} {look.detail}"
-            if all(word in words.casefold() for word in wanted):
-                total += 1
-                if len(hits) < limit:
-                    hits.append((name, words))
-                break
+    for name, words in _all_words(timeline) if wanted else ():
+        if not all(word in words.casefold() for word in wanted):
+            continue
+        total += 1
+        if len(hits) < limit:
+            hits.append((name, words))
     return hits, total
+
+
+def _all_words(timeline: Timeline) -> Iterator[tuple[str, str]]:
+    """Every node with its words; of one that changes, all that it ever is."""
+    for name, versions in timeline.versions.items():
+        looks = dict.fromkeys(f"{version.look.op} {version.look.detail}" for version in versions)
+        yield name, f"{name} {timeline.shapes[name]} {', then '.join(looks)}"
+        for inner in _in_bodies(versions[-1].node):
+            yield name, f"{inner.op} {inner.name}, inside {name}"
+
+
+def _in_bodies(node: Node) -> Iterator[Node]:
+    for body in node.bodies.values():
+        for inner in body.nodes:
+            yield inner
+            yield from _in_bodies(inner)

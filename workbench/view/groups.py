@@ -48,6 +48,11 @@ class Group:
         *above, last = self.path or ("",)
         return last.removeprefix(f"{above[-1]}.") if above else last
 
+    @property
+    def is_folded(self) -> bool:
+        """Does it hold identical blocks in a row?"""
+        return self.same.startswith("x")
+
     def groups(self) -> Iterator[Group]:
         """The groups directly inside."""
         return (child for child in self.children if isinstance(child, Group))
@@ -95,7 +100,8 @@ def opened_at_first(root: Group, timeline: Timeline, budget: int = BUDGET) -> se
     number = len(waiting)
     while waiting:
         *_, group = heapq.heappop(waiting)
-        if shown + len(group.children) > budget:
+        folded = group.is_folded and not changing[group.id]  # says more closed: "x12 identical"
+        if folded or shown + len(group.children) > budget:
             continue
         shown += len(group.children)
         opened.add(group.id)

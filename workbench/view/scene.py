@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.ir import node_line
-from workbench.view.arrangement import arrange
+from workbench.view.arrangement import Arrangement, arrange
 from workbench.view.boxes import Box, Boxes, boxes_of
 from workbench.view.groups import Group, flat, group_nodes, opened_at_first, way_to
 from workbench.view.links import Links, links_of
 from workbench.view.looks import CLASSES, Look
-from workbench.view.placement import Place, Placement
+from workbench.view.placement import Place
 from workbench.view.straight import Gaps
 from workbench.view.timeline import Event, Timeline
 
@@ -110,7 +110,8 @@ class _Writer:
         self.categories: list[str] = []
 
     def write(self) -> dict[str, Any]:
-        placed, places = arrange(self.boxes, self.links)
+        placed = arrange(self.boxes, self.links)
+        places = placed.places
         timeline = self.view.timeline
         boxes = [self._box(box, where) for box, where in zip(self.boxes.boxes, places, strict=True)]
         edges = self._edges(placed, Gaps(self.boxes.boxes, places))
@@ -118,6 +119,7 @@ class _Writer:
         return {
             "title": self.view.title,
             "T": timeline.last,
+            "pair": int(timeline.is_pair),
             "nodes": sum(1 for versions in timeline.versions.values() if versions[0].born == 0),
             "steps": [self._step(i) for i in range(len(timeline.chapters))],
             "rewrites": [self._rewrite(event) for event in timeline.events],
@@ -207,9 +209,9 @@ class _Writer:
         us, mb = [c.us for c in known if c.us is not None], [c.mb for c in known if c.mb is not None]
         return {"us": [min(us), max(us)], "mb": [min(mb, default=0), max(mb, default=0)]}
 
-    def _edges(self, placed: Placement, gaps: Gaps) -> list[dict[str, Any]]:
-        routes = dict(zip(self.links.routed, placed.routes, strict=True))
+    def _edges(self, placed: Arrangement, gaps: Gaps) -> list[dict[str, Any]]:
         told = []
+        boxes = self.boxes.boxes
         for link in self.links.links:
             entry: dict[str, Any] = {
                 "a": link.source,
@@ -218,12 +220,12 @@ class _Writer:
             }
             if link.values > 1:
                 entry["n"] = link.values
-            route = () if link.is_tick else routes.get((link.source, link.target), ())
+            route = () if link.is_tick else placed.lines.get((link.source, link.target), ())
             if link.is_tick:
                 entry["tick"] = 1
             elif len(route) > 1:
                 entry["p"] = [number for point in route for number in point]
-            if len(route) > 2:
+            if len(route) > 2 and not (boxes[link.source].is_chip or boxes[link.target].is_chip):
                 for said in entry["v"]:
                     x = gaps.straight(link.source, link.target, said[0], said[1])
                     said += [] if x is None else [x]

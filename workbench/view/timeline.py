@@ -93,6 +93,7 @@ class Timeline:
     looks_of_values: dict[str, Look] = field(default_factory=dict)  # by "in:..." and "out:..."
     shapes: dict[str, str] = field(default_factory=dict)  # of the first result, by node
     constant_looks: dict[str, Look] = field(default_factory=dict)  # of constants that a node reads, by value
+    is_pair: bool = False  # two graphs and what differs, not a history
 
     @property
     def last(self) -> int:
@@ -151,7 +152,9 @@ def timeline_of_pair(first: Graph, second: Graph, titles: tuple[str, str], sente
     record.change(second, gone, come, everywhere, infer_layouts(second), 1)
     record.settle(second, infer_layouts(second))
     record.chapters.append(Chapter(titles[1], "", 0, 1, facts=f"{len(first):,} and {len(second):,} nodes: {sentence}"))
-    return record.timeline(second)
+    timeline = record.timeline(second)
+    timeline.is_pair = True
+    return timeline
 
 
 def _apply(record: _Record, graph: Graph, rewrite: Rewrite, step: int) -> None:
@@ -231,8 +234,11 @@ class _Record:
         self._fresh.clear()
 
     def timeline(self, graph: Graph) -> Timeline:
-        values = {f"in:{value}": self._look_of_value(self._first, value, "input") for value in self._first.inputs}
-        values |= {f"out:{value}": self._look_of_value(graph, value, "output") for value in graph.outputs}
+        ends = (graph, self._first)  # two files may have others at each end
+        inputs = tuple(dict.fromkeys((*self._first.inputs, *graph.inputs)))
+        outputs = tuple(dict.fromkeys((*self._first.outputs, *graph.outputs)))
+        values = {f"in:{v}": self._look_of_value(g, v, "input") for g in ends for v in g.inputs}
+        values |= {f"out:{v}": self._look_of_value(g, v, "output") for g in ends for v in g.outputs}
         for name in list(self._open):
             self._end(name, FOREVER)
         for target in list(self._open_edges):
@@ -243,8 +249,8 @@ class _Record:
             self._edges,
             self._events,
             self.chapters,
-            self._first.inputs,
-            graph.outputs,
+            inputs,
+            outputs,
             values,
             self._shapes,
             self._constants,
@@ -283,8 +289,8 @@ class _Record:
             self._reconnect(graph, name, reads)
 
     def _connect_outputs(self, graph: Graph) -> None:
-        for value in graph.outputs:
-            self._reconnect(graph, f"out:{value}", (value,))
+        for value in dict.fromkeys((*self._first.outputs, *graph.outputs)):
+            self._reconnect(graph, f"out:{value}", (value,) if value in graph.outputs else ())
 
     def _reconnect(self, graph: Graph, target: str, reads: Iterable[str]) -> None:
         now = {edge: (value, *self._words(graph, value)) for value in reads for edge in _edges(graph, value, target)}

@@ -21,7 +21,7 @@ export class Breadcrumb {
     const model = make("button", {
       type: "button",
       class: "gw-crumb",
-      text: `${printable(scene.title)}, ${thousands(scene.nodes)} ${scene.nodes === 1 ? "node" : "nodes"}`,
+      text: scene.pair ? printable(scene.title) : `${printable(scene.title)}, ${thousands(scene.nodes)} ${scene.nodes === 1 ? "node" : "nodes"}`,
       title: "Show the whole graph",
       click: () => view.fit(),
     });

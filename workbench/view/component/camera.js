@@ -4,6 +4,8 @@ export const READING_ZOOM = 0.8; // names are legible from here on
 const LARGEST = 4;
 const MARGIN = 24; // px left free round what is fitted
 
+const LEAST_READABLE = 0.45; // below, a box is a spot
+
 export class Camera {
   constructor() {
     this.x = 0;
@@ -75,6 +77,12 @@ export class Camera {
   seesAll(scene) {
     return this.screenX(0) >= -1 && this.screenY(0) >= -1
       && this.screenX(scene.width) <= this.width + 1 && this.screenY(scene.height) <= this.height + 1;
+  }
+
+  /** The same, so near that the box can be read: for a jump from afar. */
+  showReadably(box) {
+    if (this.zoom < LEAST_READABLE) this.zoom = READING_ZOOM;
+    this.show(box);
   }
 
   /** Moves, with the same zoom, so that a box comes to the middle; of one larger than the pane, its upper left. */

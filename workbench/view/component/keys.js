@@ -1,5 +1,6 @@
 // The keyboard: all keys in one table, which is also what the help shows.
 
+import { goToChange } from "./changes.js";
 import { setText } from "./dom.js";
 import { isFrame } from "./scene.js";
 import { alongEdge, inOrder, nearestToMiddle } from "./walking.js";
@@ -18,8 +19,8 @@ export const KEYS = [
   [["p"], "play, pause", (view) => view.playbar.togglePlaying()],
   [["t"], "text of this rewrite", (view) => view.playbar.toggleText()],
   [["w"], "compare: this rewrite, whole step", (view) => view.setCompare(view.clock.compare === "step" ? "rewrite" : "step")],
-  [["c"], "next change", (view) => view.nextChange(1)],
-  [["C"], "previous change", (view) => view.nextChange(-1)],
+  [["c"], "next change", (view) => goToChange(view, 1)],
+  [["C"], "previous change", (view) => goToChange(view, -1)],
   [["/", "Ctrl+f"], "find", (view) => view.search.focus()],
   [["Alt+ArrowDown"], "select the consumer", (view) => walk(view, (box) => alongEdge(view, box, 1))],
   [["Alt+ArrowUp"], "select the producer", (view) => walk(view, (box) => alongEdge(view, box, -1))],

@@ -126,7 +126,7 @@ export class Playbar {
   #updateLabels() {
     const { view } = this;
     const { clock, stage } = view;
-    const [a, b] = momentWords(clock);
+    const [a, b] = view.scene.pair ? clock.steps.map((step) => printable(step.title)) : momentWords(clock);
     const words = view.panes === 2 ? [a, b] : [a === b ? a : `${a} and ${b}`, ""];
     stage.labels.forEach((label, place) => {
       setText(label, words[place]);

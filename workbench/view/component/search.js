@@ -64,6 +64,7 @@ export class Search {
     const box = scene.boxes[scene.byId.get(name) ?? (scene.boxes[index]?.id.endsWith(`:${name}`) ? index : -1)];
     if (box) view.select(box.id, { centre: true });
     else view.outside.reveal(name);
+    if (!this.list.matches(":focus-within")) setShown(this.list, this.view.root.getRootNode().activeElement === this.field && this.hits.length > 1);
     this.update();
   }
 

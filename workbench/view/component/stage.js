@@ -52,7 +52,9 @@ export class Stage {
     }
     const panes = this.sides.length;
     const paneWidth = (width - GAP * (panes - 1)) / panes;
-    if (!first) camera.x -= (paneWidth - camera.width) / camera.zoom / 2;
+    // Another number of panes: what is in the middle stays there. Another width: what is under the pointer does.
+    if (!first && panes !== this.panes) camera.x -= (paneWidth - camera.width) / camera.zoom / 2;
+    this.panes = panes;
     camera.width = paneWidth;
     camera.height = height;
     this.view.resized();

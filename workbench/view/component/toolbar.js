@@ -1,5 +1,6 @@
 // The controls on top of the graph: what is shown, and (on the line of the breadcrumb) how.
 
+import { goToChange } from "./changes.js";
 import { THIS_REWRITE, WHOLE_STEP } from "./clock.js";
 import { colouringsOf } from "./colouring.js";
 import { make, makeButton, makeSelect, makeToggle, setOptions, setPressed, setShown } from "./dom.js";
@@ -28,8 +29,8 @@ export class Toolbar {
       view.search.element,
       this.colouring,
       make("span", { class: "gw-joined gw-of-history", role: "group", "aria-label": "Panes" }, this.two, this.one),
-      make("span", { class: "gw-joined gw-of-history", role: "group", "aria-label": "What is compared" }, this.thisRewrite, this.wholeStep),
-      makeButton("Next change", "Next change (c)", () => view.nextChange(1), { class: "gw-button gw-of-history" }),
+      make("span", { class: "gw-joined gw-of-history gw-compared", role: "group", "aria-label": "What is compared" }, this.thisRewrite, this.wholeStep),
+      makeButton("Next change", "Next change (c)", () => goToChange(view, 1), { class: "gw-button gw-of-history" }),
       this.constants,
       this.flat,
       this.hops);

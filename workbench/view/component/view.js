@@ -139,6 +139,7 @@ export class View {
     if (!isFirst && !anchor) this.begun = false;
     if (!this.begun) this.clock.goToLastChange();
     this.root.classList.toggle("gw-still", scene.T === 0);
+    this.root.classList.toggle("gw-pair", Boolean(scene.pair));
     if (isFirst && scene.T === 0) this.panes = 1;
     if (!colouringsOf(scene).some(([key]) => key === this.colouring)) this.colouring = "layout";
     this.fill = fillBy(this.colouring, scene, this.theme);
@@ -203,6 +204,8 @@ export class View {
 
   readTheme() {
     const theme = readTheme(this.root);
+    if (!theme.background && this.root.isConnected) requestAnimationFrame(() => this.readTheme());
+    if (!theme.background) return; // the style sheet is on its way
     if (JSON.stringify(theme) === JSON.stringify(this.theme) && this.root.dataset.theme) return;
     this.theme = theme;
     this.root.dataset.theme = theme.dark ? "dark" : "light";
@@ -255,19 +258,6 @@ export class View {
     if (boxes.length && !boxes.some((box) => camera.sees(box))) camera.show(boxes[0]);
   }
 
-  nextChange(direction) {
-    const changed = this.comparison?.changed() ?? [];
-    if (!changed.length) {
-      this.say("Nothing differs between these two moments");
-      return;
-    }
-    this.changePlace = this.changePlace < 0 && direction < 0
-      ? changed.length - 1
-      : (this.changePlace + direction + changed.length) % changed.length;
-    this.select(this.scene.boxes[changed[this.changePlace]].id, { centre: true });
-    this.say(`change ${this.changePlace + 1} of ${changed.length}`);
-  }
-
   setCompare(compare) {
     this.tick((clock) => clock.choose(compare));
   }
@@ -282,7 +272,8 @@ export class View {
     this.focus();
     if (this.selectedBox >= 0) {
       const box = this.scene.boxes[this.selectedBox];
-      if (centre || (late && !this.stage.camera.sees(box))) this.stage.camera.show(box);
+      if (centre) this.stage.camera.showReadably(box);
+      else if (late && !this.stage.camera.sees(box)) this.stage.camera.show(box);
     }
     this.hover(-1);
     if (report && differs) {
@@ -301,7 +292,10 @@ export class View {
   setHops(hops) {
     this.hops = hops;
     this.focus();
-    if (hops && this.selectedBox < 0) this.say("Select a box: the focus lies on what is near it");
+    if (hops && this.selectedBox < 0) {
+      this.hops = 0;
+      this.say("Select a box: the focus lies on what is near it");
+    }
     this.stage.request();
     this.refresh();
   }
