@@ -1,4 +1,4 @@
-"""The library's verbs: load, inspect, optimize, layouts, explain, verify, measure, export.
+"""The library's verbs: load, inspect, optimize, layouts, explain, verify, measure, export, report.
 
 import workbench as wb
 graph = wb.load("model.onnx", dims={"N": 1})
@@ -7,6 +7,7 @@ history[1].rewrites[0].sentence
 wb.verify(graph, history.graph)
 wb.measure({"before": graph, "after": history.graph}, device="cuda")
 wb.export(history.graph, "model.opt.onnx")
+wb.report(history, "report.html")
 """
 
 from __future__ import annotations

@@ -7,7 +7,10 @@ the fragment round the component, not the page.
 
 from __future__ import annotations
 
+import functools
 import itertools
+import shutil
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,15 +21,14 @@ from streamlit.components.v2 import component
 from streamlit.components.v2.get_bidi_component_manager import get_bidi_component_manager
 from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentManifest
 
-import workbench.view
 from workbench.ui.address import Moment, node_in_address
 from workbench.view.finding import find
+from workbench.view.report import COMPONENT, bundle
 from workbench.view.scene import View, packed
 
 _NAME = "graph_workbench.graph"
 _EVENTS = ("toggle", "find", "reveal", "constants", "flat")
 _NUMBERS = itertools.count(1)  # of what is asked of the browser: it does each once
-_ROOM = Path(workbench.view.__file__).parent
 
 
 @dataclass(frozen=True)
@@ -133,14 +135,26 @@ def seen_in(key: str) -> Seen:
 
 
 def _component() -> Any:
-    """The component, its files served from `workbench/view/component` as they are.
+    """The component, its modules joined: one request to a server that is busy making the page, and not 36.
 
-    Streamlit finds such folders in the manifests of installed packages. The workbench runs from where it lies,
-    without being installed, so it hands in its manifest itself.
+    Streamlit finds a component's files in the manifests of installed packages. The workbench runs from where it
+    lies, without being installed, so it hands in a manifest itself.
     """
     manager = get_bidi_component_manager()
     if manager.get_component_asset_root(_NAME) is None:
         package, _, name = _NAME.partition(".")
         config = ComponentConfig(name, "component")
-        manager.register_from_manifest(ComponentManifest(package, "1", [config]), _ROOM)
+        manager.register_from_manifest(ComponentManifest(package, "1", [config]), Path(_joined().name))
     return component(_NAME, js="index.js", css="style.css")
+
+
+@functools.cache
+def _joined() -> tempfile.TemporaryDirectory[str]:
+    """A folder with the component's modules as one; it goes with the process."""
+    folder = tempfile.TemporaryDirectory(prefix="workbench-component-")
+    place = Path(folder.name) / "component"
+    place.mkdir()
+    script = f"{bundle('index.js')}\nexport {{ mount as default }};\n"
+    (place / "index.js").write_text(script, encoding="utf-8")
+    shutil.copy(COMPONENT / "style.css", place)
+    return folder

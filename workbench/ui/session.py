@@ -6,6 +6,7 @@ shares with the last one and runs the rest.
 
 from __future__ import annotations
 
+import gc
 import itertools
 import tempfile
 from collections import OrderedDict
@@ -164,6 +165,7 @@ def open_model(
     shown_path: str | None = None,
 ) -> None:
     """Load a file and make it the session's model. On an error (UserError) what was open stays."""
+    gc.unfreeze()  # what was kept for views of the last model (see `shown`) may go
     graph = load_model(path, dims, name=title)
     verifier = Verifier(graph, worker=worker(), given=tuple(dims or ()))
     kept = folder

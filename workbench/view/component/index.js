@@ -7,7 +7,7 @@ import { View } from "./view.js";
 const views = new WeakMap(); // by the element that Streamlit keeps over reruns
 const memories = new Map(); // by key: of views that were taken down
 
-export default function (component) {
+export default function mount(component) {
   const { data, parentElement } = component;
   const key = keyOf(component);
   let mounted = views.get(parentElement);
