@@ -1,6 +1,6 @@
-"""Run every benchmark and write docs/results.md: `python benchmarks/results.py [FOLDER]` (15 minutes on two cores).
+"""Run every benchmark and write docs/results.md: `python benchmarks/results.py [FOLDER]` (20 minutes).
 
-FOLDER: real models (`*.onnx`) that are taken beside the samples.
+FOLDER: real models (`*.onnx`) that are taken beside the samples. It needs a Chromium.
 """
 
 from __future__ import annotations
@@ -68,6 +68,15 @@ The graph of the onnx package's `light_resnet50` with random weights; all varian
 """
 
 
+VIEW = """## The graph view
+
+In Debian's Chromium with software rendering, 1366 x 768, driven by `benchmarks/view.py`, whose head says how each
+figure is measured. "Asked" is what was set as a goal before it was built. "First picture" holds everything from the
+navigation on, so loading the file too (1.5 s of 10,000 nodes); below it stands the same for a model that was loaded
+before. One graph fills one pane; histories have two.
+
+"""
+
 RESNET_101 = """## ResNet-101 by every strategy
 
 OneFlow's table (V100, mixed precision, its automatic NHWC): batch 16, 14 s against 13 s; 32, 24 against 22; 64, 44
@@ -99,6 +108,8 @@ def main() -> None:
         parts += ["\n", LAYOUTS.format(batch=batch), _run("layouts.py", "--batch", str(batch)).lstrip("\n")]
     words = ("--batches", "1", "--dtype", "float32", "--repeat", "10")
     parts += ["\n", RESNET_101, _run("resnet101.py", *words)]
+    unet = [str(path) for path in found if path.stem == "unet_sd15_raw"]
+    parts += ["\n", VIEW, _run("view.py", *unet)]
     PAGE.write_text("".join(parts))
 
 

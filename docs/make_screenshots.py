@@ -1,6 +1,7 @@
 """Write docs/screenshots/*.png from the running app: `python docs/make_screenshots.py`. Needs a Chromium."""
 
 import sys
+import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -9,7 +10,7 @@ sys.path.insert(0, str(HERE.parent))
 
 def main() -> None:
     """The pages in the order of the data, on the first sample; then the NPU document's figure."""
-    from tests.browser import SCREEN, chromium, running_app, settle
+    from tests.browser import SCREEN, GraphView, chromium, running_app, settle
 
     folder = HERE / "screenshots"
     folder.mkdir(exist_ok=True)
@@ -40,6 +41,16 @@ def main() -> None:
         click(link("Optimize"))
         click(greedy)
         shot("optimize")
+        graph = GraphView(page)
+        graph.press("ArrowUp", "Home", "ArrowRight", "ArrowRight", "ArrowRight", "t")
+        graph.goto_node("conv n7")
+        graph.press("ArrowRight", "ArrowLeft")
+        shot("playback")
+        page.get_by_label("Colour by").select_option(label="Operator category")
+        page.get_by_role("button", name="Text", exact=True).click()
+        shot("by_operator")
+        page.get_by_label("Colour by").select_option(label="Layout")
+        graph.press("Escape")
         click(view("Rewrites"))
         shot("rewrites")
         click(view("Text"))
@@ -52,7 +63,7 @@ def main() -> None:
         page.get_by_text("Measured on").wait_for()
         shot("layouts")
         click(link("Run"))
-        page.get_by_label("Repetitions").fill("100")
+        page.get_by_label("Repetitions").fill("40")
         click(page.get_by_role("button", name="Measure"))
         page.locator(".js-plotly-plot").nth(1).wait_for()
         shot("run")
@@ -65,6 +76,27 @@ def main() -> None:
         page.locator(".st-key-target input").click()
         click(page.get_by_role("option", name="npu"))
         shot("npu_figure")
+        with tempfile.TemporaryDirectory() as scratch:
+            other = other_tools_output(Path(scratch))
+            page.goto(f"{address}/compare?model=sample_models/resnet50_narrow.onnx&other={other}")
+            settle(page)
+            shot("compare")
+        dark = browser.new_context(viewport=SCREEN, color_scheme="dark").new_page()
+        dark.goto(f"{address}/optimize?model=sample_models/npu_reshape_add.onnx&passes=layout_greedy&target=npu")
+        settle(dark)
+        dark.wait_for_timeout(1500)
+        dark.screenshot(path=folder / "dark.png")
+
+
+def other_tools_output(folder: Path) -> Path:
+    """What ONNX Runtime's basic level makes of the first sample."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.optimized_model_filepath = str(folder / "by_onnxruntime.onnx")
+    onnxruntime.InferenceSession(str(HERE.parent / "sample_models" / "resnet50_narrow.onnx"), options)
+    return folder / "by_onnxruntime.onnx"
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from workbench.layout.profile import load_profile
 from workbench.ui.address import other_in_address, write_model, write_other
 from workbench.ui.graph_view import graph_view
 from workbench.ui.moments import moment_of_files
-from workbench.ui.parts import header, opened_here, plain, show_error, warnings
+from workbench.ui.parts import against_command_of, header, opened_here, plain, show_error, warnings
 from workbench.ui.session import Opened, Other, open_other, save_uploads
 from workbench.ui.shown import shown_pair
 
@@ -32,9 +32,11 @@ def compare_page() -> None:
     if opened is None:
         return
     write_model(opened.path, opened.dims_given, opened.uploaded)
-    top, upload, path = st.columns([6, 2, 2], vertical_alignment="center")
+    top, upload, path, command = st.columns([5, 2, 2, 2], vertical_alignment="center")
     with top:
         header(opened)
+    with command.popover("Copy as command", width="stretch"):
+        st.code(against_command_of(opened), language="bash", wrap_lines=True)
     with upload.popover("Upload another", width="stretch"), st.form("other_upload", border=False):
         files = st.file_uploader(
             "The other model, with its external data files if it has any",
@@ -65,6 +67,21 @@ def _opening(action: Callable[[], None]) -> None:
         show_error(error)
 
 
+def _unmatched(opened: Opened, other: Other) -> None:
+    """The nodes without a counterpart, by name."""
+    rows = [
+        {"file": title, "operator": node.op, "node": node.name}
+        for title, graph, only in (
+            (opened.title, opened.graph, other.found.only_a),
+            (other.title, other.graph, other.found.only_b),
+        )
+        for node in map(graph.node, only)
+    ]
+    if rows:
+        with st.popover(f"Unmatched nodes ({len(rows):,})"):
+            st.dataframe(rows, hide_index=True, row_height=24, height=300)
+
+
 def _compared(opened: Opened, other: Other) -> None:
     warnings(other.graph.warnings)
     st.caption(plain(f"{other.found.sentence}."))
@@ -83,6 +100,7 @@ def _compared(opened: Opened, other: Other) -> None:
         )
     ]
     st.dataframe(rows, hide_index=True, row_height=24, column_config=_COLUMNS)
+    _unmatched(opened, other)
     titles = (opened.title, other.title)
     moment = moment_of_files(opened, other)
     shown = shown_pair(opened, (other.number,), moment, titles, other.found.sentence, load_profile(DEFAULT_TARGET))

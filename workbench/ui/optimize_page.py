@@ -43,6 +43,8 @@ def optimize_page() -> None:
         header(opened)
     with command, st.popover("Copy as command", width="stretch"):
         st.code(command_of(opened, spec), language="bash", wrap_lines=True)
+        st.caption("What is seen here, as one HTML file:")
+        st.code(command_of(opened, spec, "report.html", verb="report"), language="bash", wrap_lines=True)
     history = _history(opened, spec)
     if history is None:
         return

@@ -87,9 +87,11 @@ def pane(key: str, height: int, border: bool = True) -> Any:
     return st.container(height=height, border=border, key=key)
 
 
-def command_of(opened: Opened, spec: Spec, output: str = "optimized.onnx", fix_dims: bool = False) -> str:
-    """The same as a command."""
-    words = ["python", "-m", "workbench", "optimize", opened.path, "-o", output]
+def command_of(
+    opened: Opened, spec: Spec, output: str = "optimized.onnx", fix_dims: bool = False, verb: str = "optimize"
+) -> str:
+    """The same as a command: what is done and written, or with the verb "report" what is seen."""
+    words = ["python", "-m", "workbench", verb, opened.path, "-o", output]
     words += ["--passes", ",".join(name for name, _ in spec.passes) or "''", "--target", spec.target]
     for key, value in changed_options(spec).items():
         words += ["--option", f"{key}={value}"]
@@ -102,6 +104,13 @@ def command_of(opened: Opened, spec: Spec, output: str = "optimized.onnx", fix_d
     if fix_dims:
         words.append("--fix-dims")
     return " ".join(w if w == "''" else shlex.quote(w) for w in words)
+
+
+def against_command_of(opened: Opened) -> str:
+    """What Compare shows, as a command."""
+    other = "OTHER.onnx" if opened.other is None else opened.other.path
+    words = ["python", "-m", "workbench", "report", opened.path, "-o", "difference.html", "--against", other]
+    return " ".join(map(shlex.quote, words))
 
 
 def python_of(opened: Opened, spec: Spec, output: str = "optimized.onnx", fix_dims: bool = False) -> str:

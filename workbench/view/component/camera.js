@@ -79,10 +79,15 @@ export class Camera {
       && this.screenX(scene.width) <= this.width + 1 && this.screenY(scene.height) <= this.height + 1;
   }
 
-  /** The same, so near that the box can be read: for a jump from afar. */
-  showReadably(box) {
-    if (this.zoom < LEAST_READABLE) this.zoom = READING_ZOOM;
-    this.show(box);
+  /** Moves, where some of the boxes are out of sight: all come in, or if the pane is too small, one when none is. */
+  showAll(boxes) {
+    const seen = boxes.filter((box) => this.sees(box)).length;
+    if (seen === boxes.length) return;
+    const [left, right] = [Math.min(...boxes.map((box) => box.left)), Math.max(...boxes.map((box) => box.left + box.w))];
+    const [top, bottom] = [Math.min(...boxes.map((box) => box.top)), Math.max(...boxes.map((box) => box.top + box.h))];
+    const fits = (right - left) * this.zoom <= this.width - 2 * MARGIN && (bottom - top) * this.zoom <= this.height - 2 * MARGIN;
+    if (fits) this.centre((left + right) / 2, (top + bottom) / 2);
+    else if (!seen) this.show(boxes[0]);
   }
 
   /** Moves, with the same zoom, so that a box comes to the middle; of one larger than the pane, its upper left. */
@@ -90,6 +95,12 @@ export class Camera {
     this.centre(box.x, box.y);
     if (box.w * this.zoom > this.width - 2 * MARGIN) this.x = box.left - MARGIN / this.zoom;
     if (box.h * this.zoom > this.height - 2 * MARGIN) this.y = box.top - MARGIN / this.zoom;
+  }
+
+  /** Shows a box, so near that it can be read: for a jump from afar. */
+  showReadably(box) {
+    if (this.zoom < LEAST_READABLE) this.zoom = READING_ZOOM;
+    this.show(box);
   }
 
   /** Never loses the scene: some of it stays in the pane. */

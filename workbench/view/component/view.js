@@ -250,12 +250,10 @@ export class View {
     return true;
   }
 
-  /** When nothing of what this moment is about can be seen, the camera goes there. */
+  /** What this moment is about comes in sight: all of it where it fits into a pane, else a part. */
   bringIntoView() {
-    const { camera } = this.stage;
     const about = this.framed.length ? this.framed : this.comparison.changed();
-    const boxes = about.map((index) => this.scene.boxes[index]);
-    if (boxes.length && !boxes.some((box) => camera.sees(box))) camera.show(boxes[0]);
+    this.stage.camera.showAll(about.map((index) => this.scene.boxes[index]));
   }
 
   setCompare(compare) {

@@ -1,0 +1,44 @@
+"""The page Compare: another file beside the open one, what corresponds and what does not."""
+
+from __future__ import annotations
+
+from tests.pages import drawn, fine, opened_sample, page, words
+from workbench.loading.samples import FOLDER
+from workbench.ui.session import open_other
+
+
+def test_what_corresponds_is_counted_and_what_does_not_is_listed():
+    opened = opened_sample("conv_relu_conv_relu")
+    open_other(opened, str(FOLDER / "tvm_two_convs_nhwc.onnx"))
+    at = fine(page("compare", opened).run())
+    assert "only in the first" in words(at) or "only in the second" in words(at)
+    counts, unmatched = (table.value.to_dict("records") for table in at.dataframe)
+    assert [row["nodes"] for row in counts] == [len(opened.graph), len(opened.other.graph)]
+    assert len(unmatched) == sum(row["only here"] for row in counts) > 0
+    scene = drawn(at)["scene"]
+    assert scene["pair"] == 1 and [step["title"] for step in scene["steps"]] == [
+        opened.title,
+        "tvm_two_convs_nhwc.onnx",
+    ]
+    assert "--against" in at.code[0].value
+
+
+def test_a_file_against_itself_has_nothing_unmatched():
+    opened = opened_sample("npu_path")
+    open_other(opened, opened.path)
+    at = fine(page("compare", opened).run())
+    assert len(at.dataframe) == 1
+    scene = drawn(at)["scene"]
+    assert all(version[1] > 1 for box in scene["boxes"] for version in box["v"]), "nothing goes"
+
+
+def test_a_link_opens_the_other_file_and_says_what_is_wrong_with_it():
+    at = page("compare", opened_sample("npu_path"))
+    at.query_params["other"] = str(FOLDER / "conv_relu_conv_relu.onnx")
+    assert len(fine(at.run()).dataframe) >= 1
+    at = page("compare", opened_sample("npu_path"))
+    at.query_params["other"] = "/no/such/file.onnx"
+    at.run()
+    assert not at.exception
+    assert "there is no such file" in at.error[0].value
+    assert "Upload another model" in words(at)
