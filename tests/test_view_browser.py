@@ -280,6 +280,22 @@ def test_search_goes_over_the_whole_model_and_opens_what_hides_a_hit(scoped):
     assert "of 15" in scoped.page.locator(".gw-find").inner_text()
 
 
+def test_control_f_searches_the_model_and_not_the_page(narrow):
+    narrow.press("Control+f")
+    narrow.page.keyboard.type("softmax")
+    narrow.page.keyboard.press("Enter")
+    narrow.wait("hook => hook.state().selected === 'n175'")
+
+
+def test_the_minimap_moves_the_picture_and_selects_nothing(narrow):
+    before = narrow.box("n0")
+    stage = narrow.canvas.bounding_box()
+    narrow.page.mouse.click(stage["x"] + stage["width"] - 26, stage["y"] + stage["height"] - 30)
+    after = narrow.box("n0")
+    assert after["y"] < before["y"] - 1000, "to the end of the graph"
+    assert narrow.state["selected"] == "" and narrow.state["zoom"] == 0.8
+
+
 def test_search_finds_by_shape_and_layout_and_says_where_nothing_is(narrow):
     narrow.goto_node("Conv_NHWC NHWC 1x8x112x112")
     assert narrow.state["selected"] == "n0"

@@ -20,14 +20,6 @@ class Diff:
     def is_empty(self) -> bool:
         return not (self.removed or self.added or self.changed)
 
-    def mark(self, name: str) -> str:
-        """ "-", "+", "~" or ""."""
-        if name in self.removed:
-            return "-"
-        if name in self.added:
-            return "+"
-        return "~" if name in self.changed else ""
-
 
 def diff(before: Graph, after: Graph) -> Diff:
     """What the way from one graph to the other did."""

@@ -41,13 +41,6 @@ def moments(history: History) -> Iterator[Moment]:
             yield Moment(t, index, number, len(step.rewrites), rewrite)
 
 
-def moment_number(history: History, step: int, rewrites: int | None) -> int:
-    """t of the graph after `rewrites` rewrites of `step` (None: after all of them)."""
-    before = sum(len(earlier.rewrites) for earlier in history.steps[:step])
-    done = history.steps[step].rewrites[:rewrites]
-    return before + len(done)
-
-
 def node_events(history: History, name: str) -> list[tuple[Moment, str]]:
     """What each rewrite did to the node of that name. The inverse edits tell: they name readers that changed too."""
     return [(moment, what) for moment in moments(history) if (what := _to_node(moment.done, name))]

@@ -244,16 +244,16 @@ class _Record:
         for target in list(self._open_edges):
             self._disconnect(target, list(self._open_edges[target]), FOREVER)
         return Timeline(
-            self._first,
-            self._versions,
-            self._edges,
-            self._events,
-            self.chapters,
-            inputs,
-            outputs,
-            values,
-            self._shapes,
-            self._constants,
+            first=self._first,
+            versions=self._versions,
+            edges=self._edges,
+            events=self._events,
+            chapters=self.chapters,
+            inputs=inputs,
+            outputs=outputs,
+            looks_of_values=values,
+            shapes=self._shapes,
+            constant_looks=self._constants,
         )
 
     def _look_of_value(self, graph: Graph, value: str, what: str) -> Look:
