@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser import SCREEN, GraphView, go, open_sample, settle, upload
+from tests.browser import SCREEN, GraphView, go, open_sample, settle
 from tests.making import HOSTILE, hostile_model
 from tests.viewing import large_graph
 from workbench.exporting import export_onnx
@@ -421,8 +421,9 @@ def test_light_and_dark(browser, app, scheme):
     context.close()
 
 
-def test_hostile_and_enormous_names_break_nothing(page, tmp_path):
-    upload(page, hostile_model(tmp_path))
+def test_hostile_and_enormous_names_break_nothing(page, app, tmp_path):
+    page.goto(f"{app[0]}/?model={hostile_model(tmp_path)}")
+    settle(page)
     view = GraphView(page)
     id_ = next(id_ for id_ in view.boxes if HOSTILE in id_ and not id_.startswith(("in:", "out:")))
     view.click(id_)

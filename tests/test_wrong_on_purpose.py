@@ -8,7 +8,7 @@ import pytest
 import passes as library
 from passes.layout_wrong_on_purpose import LayoutWrongOnPurpose
 from tests.commands import NPU, RESHAPE, RESNET
-from tests.pages import opened_sample, page, steps, words
+from tests.pages import drawn, opened_sample, page, steps
 from tests.running import outputs, random_inputs, typed
 from workbench.layout.profile import load_profile
 from workbench.rewrite import run_pass
@@ -81,8 +81,12 @@ def test_the_app_shows_it_failing():
     assert "Rewrite 2 of 2 broke it" in at.error[0].value.replace("\\", "")
     at.button(key="show_broken").click().run()
     assert not at.exception
-    assert at.slider[0].value == 2
-    assert "was written for NCHW and reads NHWC" in words(at)
+    shown = drawn(at)
+    step = next(i for i, told in enumerate(shown["scene"]["steps"]) if told["ok"] is False)
+    assert (shown["at"]["step"], shown["at"]["rewrite"]) == (step, None), (
+        "as a whole: its last rewrite is the wrong one"
+    )
+    assert "was written for NCHW and reads NHWC" in shown["scene"]["rewrites"][-1]["s"]
 
 
 def test_the_page_of_all_strategies_leaves_it_out():
