@@ -85,7 +85,7 @@ def test_blocks_that_differ_in_a_shape_are_not_identical():
 def test_a_node_that_a_pass_puts_in_stands_in_the_scope_of_its_neighbours():
     history = sample_history("basic_pitch_nmp", "fold_constants", "layout_greedy")
     view = view_of(history)
-    added = [n for n, v in view.timeline.versions.items() if v[0].born > 0 and not view.timeline.is_short_lived(n)]
+    added = [n for n, v in view.timeline.versions.items() if v[0].born > 0 and n not in view.timeline.short_lived]
     inside = [name for name in added if way_to(view.root, name)]
     assert inside and all(name in {m for g in view.root.groups() for m in g.members()} for name in inside)
 

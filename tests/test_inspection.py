@@ -17,7 +17,7 @@ from workbench.pipeline import run_pipeline, start
 from workbench.rewrite import Example, Found, Pass, Rule, with_options
 from workbench.view.constants import BINS
 from workbench.view.documents import document, plain
-from workbench.view.inspection import inspect, inspect_node
+from workbench.view.inspection import inspect
 
 CUDA = load_profile("cuda")
 EVERY_PASS = [cls() for cls in passes.all_passes().values()]
@@ -325,7 +325,7 @@ def test_what_the_exporter_wrote():
     metadata = {"namespace": "m.layer1", "pkg.torch.onnx.stack_trace": 'File "a.py", line 1\n  x'}
     graph = Graph(inputs=("x",), outputs=("y",), nodes=[Node("Relu", ("x",), ("y",), name="r", metadata=metadata)])
     graph.apply(Edit(types={"x": TensorType(DataType.FLOAT, (1,))}))
-    found = inspect_node(start(graph, CUDA), 0, None, "r")
+    found = inspect(start(graph, CUDA), 0, None, "r")
     by_title = {section["title"]: section for section in found["sections"]}
     assert by_title["Exporter"]["rows"] == [["namespace", "m.layer1"]]
     assert by_title["Stack trace"]["text"] == metadata["pkg.torch.onnx.stack_trace"]

@@ -92,7 +92,7 @@ def test_what_is_there_at_the_end_looks_as_the_layouts_of_the_end_say():
 def test_between_the_ends_of_a_step_a_transpose_says_what_it_turns_and_moves():
     history = sample_history(*HISTORIES["greedy"])
     timeline = timeline_of(history, load_profile("cuda"))
-    short = [name for name in timeline.versions if timeline.is_short_lived(name)]
+    short = [name for name in timeline.versions if name in timeline.short_lived]
     assert len(short) > 100, "greedy carries transposes through the graph"
     details = {timeline.versions[name][0].look.detail for name in short}
     assert "NHWC to NCHW [0,3,1,2] 0.10 MB" in details

@@ -243,7 +243,7 @@ def report(history: History, path: str | Path, *, target: str = DEFAULT_TARGET, 
 
     profile = load_profile(target)
     view = View(timeline_of(history, profile), _file_name(history.initial), profile.layout)
-    return _written(path, report_html(view, inspected(history, view, passes)))
+    return _written(path, report_html(view, inspected(history, view, profile, passes)))
 
 
 def report_pair(first: Graph, second: Graph, path: str | Path, *, target: str = DEFAULT_TARGET) -> tuple[str, int]:
@@ -259,7 +259,7 @@ def report_pair(first: Graph, second: Graph, path: str | Path, *, target: str = 
     titles = (_file_name(first), _file_name(second))
     timeline = timeline_of_pair(first, other, titles, found.sentence, profile)
     view = View(timeline, " and ".join(titles), profile.layout)
-    texts = inspected(start(first, profile), view) | inspected(start(other, profile), view)
+    texts = inspected(start(first, profile), view, profile) | inspected(start(other, profile), view, profile)
     return found.sentence, _written(path, report_html(view, texts))
 
 

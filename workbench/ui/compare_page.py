@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import streamlit as st
 
 from workbench.api import DEFAULT_TARGET
-from workbench.errors import UserError
+from workbench.ir import Graph
 from workbench.layout.cost import count
 from workbench.layout.profile import load_profile
 from workbench.ui.address import other_in_address, write_model, write_other
 from workbench.ui.graph_view import graph_view
 from workbench.ui.moments import moment_of_files
-from workbench.ui.parts import against_command_of, header, opened_here, plain, show_error, warnings
+from workbench.ui.parts import against_command_of, header, opened_here, opening, plain, warnings
 from workbench.ui.session import Opened, Other, open_other, save_uploads
 from workbench.ui.shown import shown_pair
 
@@ -45,26 +46,18 @@ def compare_page() -> None:
         )
         if st.form_submit_button("Compare") and files:
             folder, model = save_uploads(files)
-            _opening(partial(open_other, opened, str(model), folder))
+            opening(partial(open_other, opened, str(model), folder), "Comparing")
     with path.popover("Path of another", width="stretch"), st.form("other_path", border=False):
         entered = st.text_input("Path of another model on this machine").strip()
         if st.form_submit_button("Compare") and entered:
-            _opening(partial(open_other, opened, entered))
+            opening(partial(open_other, opened, entered), "Comparing")
     if opened.other is None and other_in_address():
-        _opening(partial(open_other, opened, other_in_address()))
+        opening(partial(open_other, opened, other_in_address()), "Comparing")
     if opened.other is None:
         st.caption("Upload another model, or name its path: what differs from the open one is shown here.")
         return
     write_other("" if opened.other.folder else opened.other.path)
     _compared(opened, opened.other)
-
-
-def _opening(action: Callable[[], None]) -> None:
-    try:
-        with st.spinner("Comparing"):
-            action()
-    except UserError as error:
-        show_error(error)
 
 
 def _unmatched(opened: Opened, other: Other) -> None:
@@ -82,22 +75,24 @@ def _unmatched(opened: Opened, other: Other) -> None:
             st.dataframe(rows, hide_index=True, row_height=24, height=300)
 
 
+def _row(title: str, graph: Graph, other: Other, only: Sequence[str]) -> dict[str, Any]:
+    counts = count(graph)
+    return {
+        "file": title,
+        "nodes": len(graph),
+        "corresponding": len(other.found.pairs),
+        "only here": len(only),
+        "transposes": counts.transposes,
+        "elements moved": counts.elements_moved,
+    }
+
+
 def _compared(opened: Opened, other: Other) -> None:
     warnings(other.graph.warnings)
     st.caption(plain(f"{other.found.sentence}."))
     rows = [
-        {
-            "file": title,
-            "nodes": len(graph),
-            "corresponding": len(other.found.pairs),
-            "only here": len(only),
-            "transposes": count(graph).transposes,
-            "elements moved": count(graph).elements_moved,
-        }
-        for title, graph, only in (
-            (opened.title, opened.graph, other.found.only_a),
-            (other.title, other.graph, other.found.only_b),
-        )
+        _row(opened.title, opened.graph, other, other.found.only_a),
+        _row(other.title, other.graph, other, other.found.only_b),
     ]
     st.dataframe(rows, hide_index=True, row_height=24, column_config=_COLUMNS)
     _unmatched(opened, other)

@@ -22,6 +22,7 @@ from streamlit.components.v2.get_bidi_component_manager import get_bidi_componen
 from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentManifest
 
 from workbench.ui.address import Moment, node_in_address
+from workbench.ui.parts import growing
 from workbench.view.finding import find
 from workbench.view.report import COMPONENT, bundle
 from workbench.view.scene import View, packed
@@ -63,9 +64,7 @@ class Shown:
 
     def find(self, wish: Mapping[str, Any]) -> None:
         hits, total = find(self.view.timeline, str(wish["query"]))
-        numbers = self.view.numbers()
-        told = [[name, words, numbers.get(name, -1)] for name, words in hits]
-        self.found = {"query": wish["query"], "hits": told, "total": total, "n": next(_NUMBERS)}
+        self.found = {"query": wish["query"], "hits": hits, "total": total, "n": next(_NUMBERS)}
 
     def reveal(self, wish: Mapping[str, Any]) -> None:
         self.view.reveal(str(wish["id"]))
@@ -95,7 +94,6 @@ class Shown:
             "height": height,
             "constants": self.view.constants,
             "flat": self.view.is_flat,
-            "fixed": False,
         }
 
 
@@ -103,7 +101,6 @@ class Shown:
 def graph_view(key: str, shown: Shown, height: int) -> None:
     """The view; `height` in pixels on a screen of 768, more on a higher one."""
     mounted = _component()
-    told = f"max({height}px, calc(100vh - {768 - height}px))"
     seen = seen_in(key)
     if seen.moment is None and node_in_address() and shown.show is None:
         shown.reveal({"id": node_in_address()})
@@ -119,7 +116,7 @@ def graph_view(key: str, shown: Shown, height: int) -> None:
     callbacks: dict[str, Callable[[], None]] = {f"on_{event}_change": heard(event) for event in _EVENTS}
     mounted(
         key=key,
-        data=shown.data(seen, told),
+        data=shown.data(seen, growing(height)),
         on_seen_change=lambda: None,
         **callbacks,
     )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from workbench.ir import Graph, graph_text
 from workbench.layout.infer import infer_layouts
 from workbench.rewrite import History
-from workbench.ui.session import MOST_MOMENTS, Compared, Opened, Other
+from workbench.ui.session import Compared, Opened, Other
 from workbench.view.diff import Diff, diff
 from workbench.view.text import Line, a_line_each, side_by_side
 
@@ -43,24 +43,15 @@ class Moment:
 def moment_of(opened: Opened, history: History, step: int, rewrites: int) -> Moment:
     """The graph before `step` and after the first `rewrites` of it; the last few asked for are kept."""
     key = (step, rewrites)
-    return _kept(opened, key, lambda: Moment(history.before(step), history.at(step, rewrites)))
+    return opened.moments.get(key, lambda: Moment(history.before(step), history.at(step, rewrites)))
 
 
 def moment_of_pair(opened: Opened, compared: Compared, first: str, second: str) -> Moment:
     """The results of two strategies, as if one were the graph before and the other the graph after."""
     graphs = compared.found[first].history.graph, compared.found[second].history.graph
-    return _kept(opened, (compared.profile.name, first, second), lambda: Moment(*graphs))
+    return opened.moments.get((compared.profile.name, first, second), lambda: Moment(*graphs))
 
 
 def moment_of_files(opened: Opened, other: Other) -> Moment:
     """The open model, and the other one under its names."""
-    return _kept(opened, ("files", other.number), lambda: Moment(opened.graph, other.named))
-
-
-def _kept(opened: Opened, key: tuple[int | str, ...], make: Callable[[], Moment]) -> Moment:
-    if key not in opened.moments:
-        opened.moments[key] = make()
-        while len(opened.moments) > MOST_MOMENTS:
-            opened.moments.popitem(last=False)
-    opened.moments.move_to_end(key)
-    return opened.moments[key]
+    return opened.moments.get(("files", other.number), lambda: Moment(opened.graph, other.named))

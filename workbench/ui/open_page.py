@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 import streamlit as st
 
 from workbench.api import DEFAULT_TARGET
-from workbench.errors import UserError
 from workbench.layout.profile import load_profile
 from workbench.loading.samples import samples
 from workbench.summary import Summary
 from workbench.ui.address import write_model
 from workbench.ui.graph_view import graph_view
-from workbench.ui.parts import header, opened_here, pane, plain, show_error, warnings
+from workbench.ui.parts import header, opened_here, opening, pane, plain, warnings
 from workbench.ui.session import Opened, open_model, open_uploads, use_inputs
 from workbench.ui.shown import shown_graph
 from workbench.view.scopes import MAIN, inner_graphs
@@ -42,31 +40,20 @@ def _choose() -> None:
                 words, button = st.columns([6, 1], vertical_alignment="center")
                 words.markdown(f"**{plain(entry.title)}**  \n:small[{plain(entry.description)}]")
                 if button.button("Open", key=f"sample_{entry.file.stem}", width="stretch"):
-                    _opening(partial(open_model, str(entry.file), entry.title, entry.dims))
+                    opening(partial(open_model, str(entry.file), entry.title, entry.dims))
     with upload:
         files = st.file_uploader(
             "A model (.onnx, .pt2, ONNX text), with its external data files if it has any",
             accept_multiple_files=True,
             key=f"uploads_{st.session_state.setdefault(_UPLOADS, 0)}",
         )
-        if st.button("Open upload", disabled=not files) and _opening(lambda: open_uploads(files)):
+        if st.button("Open upload", disabled=not files) and opening(lambda: open_uploads(files)):
             st.session_state[_UPLOADS] += 1
             st.rerun()
     with path, st.form("path_form", border=False):
         entered = st.text_input("Path of a model on this machine", key="path")
         if st.form_submit_button("Open path"):
-            _opening(lambda: open_model(entered.strip(), entered.strip().rpartition("/")[2] or "(no path)"))
-
-
-def _opening(action: Callable[[], None]) -> bool:
-    """Open; a file that does not open is a sentence, and what was open stays."""
-    try:
-        with st.spinner("Opening"):
-            action()
-    except UserError as error:
-        show_error(error)
-        return False
-    return True
+            opening(lambda: open_model(entered.strip(), entered.strip().rpartition("/")[2] or "(no path)"))
 
 
 def _describe(opened: Opened) -> None:
@@ -116,7 +103,7 @@ def _inputs_form(opened: Opened) -> None:
         file = st.file_uploader("Your own, as .npz with one array an input", key=f"npz_{opened.number}")
         left, right = st.columns([3, 1], vertical_alignment="bottom")
         seed = left.number_input("Seed of those made here", 0, 2**31 - 1, opened.seed, key=f"seed_{opened.number}")
-        if right.form_submit_button("Use", width="stretch") and _opening(lambda: use_inputs(opened, file, int(seed))):
+        if right.form_submit_button("Use", width="stretch") and opening(lambda: use_inputs(opened, file, int(seed))):
             st.rerun()
 
 
@@ -140,5 +127,5 @@ def _dims_form(opened: Opened) -> None:
             values[name] = int(field)
         if press.form_submit_button("Bind") and values != dict(opened.graph.dims):
             source = opened.graph.source or opened.path
-            if _opening(lambda: open_model(source, opened.title, values, opened.folder, opened.path)):
+            if opening(lambda: open_model(source, opened.title, values, opened.folder, opened.path)):
                 st.rerun()

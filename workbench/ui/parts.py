@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import streamlit as st
@@ -61,6 +61,17 @@ def opened_here() -> Opened | None:
         return st.session_state.get("opened")
 
 
+def opening(action: Callable[[], None], words: str = "Opening") -> bool:
+    """Open; a file that does not open is a sentence, and what was open stays."""
+    try:
+        with st.spinner(words):
+            action()
+    except UserError as error:
+        show_error(error)
+        return False
+    return True
+
+
 def header(opened: Opened) -> None:
     """One line that says what is open."""
     summary = opened.summary
@@ -81,9 +92,14 @@ def shown_mark(mark: str) -> str:
     return "\u2212" if mark == "-" else mark
 
 
+def growing(height: int) -> str:
+    """A height in CSS: so many pixels where the screen has 768, more on a higher one."""
+    return f"max({height}px, calc(100vh - {_SCREEN - height}px))"
+
+
 def pane(key: str, height: int, border: bool = True) -> Any:
     """A place that scrolls and takes what the screen has."""
-    st.html(f"<style>.st-key-{key} {{height: max({height}px, calc(100vh - {_SCREEN - height}px)) !important;}}</style>")
+    st.html(f"<style>.st-key-{key} {{height: {growing(height)} !important;}}</style>")
     return st.container(height=height, border=border, key=key)
 
 

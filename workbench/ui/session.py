@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import itertools
 import tempfile
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,7 +19,6 @@ import streamlit as st
 
 from workbench import pipeline
 from workbench.api import LaidOut, choose, layouts, timed_target, verified_by
-from workbench.errors import UserError
 from workbench.ir import Graph
 from workbench.layout.profile import Profile
 from workbench.loading import load_model
@@ -30,15 +28,14 @@ from workbench.run.client import Worker
 from workbench.run.inputs import read_inputs
 from workbench.summary import Summary, summarize
 from workbench.ui.address import model_in_address
+from workbench.ui.recent import Recent
 from workbench.verification import Verifier
 from workbench.view.matching import Correspondence, match_graphs, renamed
 
 _KEY = "opened"
-MOST_MOMENTS = 6  # of a history that are kept ready to draw
-MOST_VIEWS = 4  # placed graphs that are kept
+_MOST_MOMENTS = 6  # of a history that are kept ready to draw
+_MOST_VIEWS = 4  # placed graphs that are kept
 _NUMBERS = itertools.count()
-
-Moments = OrderedDict[tuple[int | str, ...], Any]
 
 
 @dataclass(frozen=True)
@@ -110,8 +107,8 @@ class Opened:
     inputs: str = ""
     seed: int = 0
     number: int = field(default_factory=lambda: next(_NUMBERS))
-    moments: Moments = field(default_factory=OrderedDict)
-    views: OrderedDict[tuple[Any, ...], Any] = field(default_factory=OrderedDict)
+    moments: Recent[Any] = field(default_factory=lambda: Recent(_MOST_MOMENTS))
+    views: Recent[Any] = field(default_factory=lambda: Recent(_MOST_VIEWS))
     toggled: dict[str, bool] = field(default_factory=dict)
     other: Other | None = None
 
@@ -145,16 +142,14 @@ def current() -> Opened:
 
 def _open_first() -> None:
     """Raises UserError where the link's model does not open; the first sample is open then."""
-    first = samples()[0]
     try:
         named = model_in_address()
         if named is not None:
             open_model(named.path, named.title, named.dims)
-            return
-    except UserError:
-        open_model(str(first.file), first.title, first.dims)
-        raise
-    open_model(str(first.file), first.title, first.dims)
+    finally:
+        if _KEY not in st.session_state:
+            first = samples()[0]
+            open_model(str(first.file), first.title, first.dims)
 
 
 def open_model(

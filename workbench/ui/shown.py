@@ -18,7 +18,7 @@ from workbench.layout.profile import Profile
 from workbench.rewrite import History, Pass, with_options
 from workbench.ui.graph_view import Seen, Shown
 from workbench.ui.moments import Moment, moment_of
-from workbench.ui.session import MOST_VIEWS, Opened, Spec
+from workbench.ui.session import Opened, Spec
 from workbench.view.inspection import inspect
 from workbench.view.scene import Costs, View
 from workbench.view.timeline import timeline_of, timeline_of_pair
@@ -77,14 +77,14 @@ def shown_pair(
 
 def kept(opened: Opened, key: tuple[Any, ...], make: Callable[[], Shown]) -> Shown:
     """The view of that key; the last few are kept."""
-    if key not in opened.views:
+
+    def frozen() -> Shown:
         with st.spinner("Placing the graph"):
-            opened.views[key] = make()
+            made = make()
         gc.freeze()  # Streamlit collects garbage after every run: 0.2 s more with 10,000 nodes
-        while len(opened.views) > MOST_VIEWS:
-            opened.views.popitem(last=False)
-    opened.views.move_to_end(key)
-    return opened.views[key]
+        return made
+
+    return opened.views.get(key, frozen)
 
 
 def aimed(history: History, target: Profile) -> Profile:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from workbench.view import ids
 from workbench.view.groups import Group
 from workbench.view.looks import NO_KIND, PLAIN, Look, shortened
 from workbench.view.placement import Item
@@ -83,9 +84,9 @@ class Boxes:
 def boxes_of(timeline: Timeline, root: Group, opened: set[str], constants: bool = False) -> Boxes:
     """The boxes that are to be seen where the groups with ids in `opened` are open."""
     found = Boxes()
-    _public(found, timeline, "in:", INPUT, timeline.inputs)
+    _public(found, timeline, ids.INPUT, INPUT, timeline.inputs)
     _inside(found, timeline, root, opened, -1)
-    _public(found, timeline, "out:", OUTPUT, timeline.outputs)
+    _public(found, timeline, ids.OUTPUT, OUTPUT, timeline.outputs)
     _short_lived(found, timeline)
     if constants:
         _constants(found, timeline)
@@ -135,7 +136,7 @@ def _public(found: Boxes, timeline: Timeline, prefix: str, kind: str, values: It
 
 def _short_lived(found: Boxes, timeline: Timeline) -> None:
     """Nodes that no end of a step has: in a closed group where all their neighbours are in it, else on an edge."""
-    names = [name for name in timeline.versions if timeline.is_short_lived(name)]
+    names = [name for name in timeline.versions if name in timeline.short_lived]
     waiting = set(names)
     beside: dict[str, list[str]] = {name: [] for name in names}
     for edge in timeline.edges:
@@ -155,15 +156,15 @@ def _short_lived(found: Boxes, timeline: Timeline) -> None:
 
 def _constants(found: Boxes, timeline: Timeline) -> None:
     """A box for every constant that a node to be seen reads."""
-    for value, users in constants_read(timeline, found):
+    for value, users in _readers_of_constants(timeline, found).items():
         look = timeline.constant_looks[value]
         spans = [(v.born, v.dies, look) for name in users for v in timeline.versions[name] if value in v.node.uses]
-        box = Box(f"const:{value}", CONSTANT, _joined(spans), found.boxes[found.number[users[0]]].frame)
-        found.add(box, [f"const:{value}"])
+        box = Box(f"{ids.CONSTANT}{value}", CONSTANT, _joined(spans), found.boxes[found.number[users[0]]].frame)
+        found.add(box, [box.id])
 
 
-def constants_read(timeline: Timeline, found: Boxes) -> Iterator[tuple[str, list[str]]]:
-    """Constants, each with the nodes to be seen that ever read it."""
+def _readers_of_constants(timeline: Timeline, found: Boxes) -> dict[str, list[str]]:
+    """By constant the nodes to be seen that ever read it."""
     users: dict[str, list[str]] = {}
     for name, versions in timeline.versions.items():
         box = found.boxes[found.number[name]]
@@ -172,7 +173,7 @@ def constants_read(timeline: Timeline, found: Boxes) -> Iterator[tuple[str, list
         for value in dict.fromkeys(value for version in versions for value in version.node.uses):
             if value in timeline.constant_looks:
                 users.setdefault(value, []).append(name)
-    yield from users.items()
+    return users
 
 
 def _joined(spans: list[Alive]) -> list[Alive]:

@@ -1,8 +1,8 @@
 """Nodes in groups: by the scopes that exporters write, by repeated blocks, and where neither helps by stretches.
 
 A stretch of nodes in topological order is convex (no path leaves it and comes
-back), so a graph of closed stretches has no cycle; VIEW.md's "chain merging
-alone only halves a graph" does not hold it up either.
+back), so a graph of closed stretches has no cycle. Merging chains alone would
+only halve a graph.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from __future__ import annotations
 import ast
 import heapq
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from workbench.ir import Node
+from workbench.view import ids
 from workbench.view.timeline import Timeline
 
 BUDGET = 200  # boxes of a picture that is opened by itself
@@ -40,7 +41,7 @@ class Group:
 
     @property
     def id(self) -> str:
-        return "group:" + "/".join(part.replace("/", "\\/") for part in self.path)
+        return ids.GROUP + "/".join(part.replace("/", "\\/") for part in self.path)
 
     @property
     def title(self) -> str:
@@ -75,11 +76,9 @@ class Group:
 def group_nodes(timeline: Timeline) -> Group:
     """The tree of all nodes that the timeline ever had, short-lived ones apart; its root is the model."""
     order = _order(timeline)
-    names = [name for name in sorted(order, key=order.__getitem__) if not timeline.is_short_lived(name)]
+    names = [name for name in sorted(order, key=order.__getitem__) if name not in timeline.short_lived]
     scopes = _all_scopes(timeline, names)
-    root = Group(())
-    for name in names:
-        _place(root, scopes[name], name)
+    root = _tree(names, scopes)
     _simplify(root)
     numbers = {name: _signature(timeline.versions[name][0].node, timeline.shapes[name]) for name in names}
     _numbered(root, numbers)
@@ -189,16 +188,17 @@ def _order(timeline: Timeline) -> dict[str, float]:
 # ---- the tree -------------------------------------------------------------------
 
 
-def _place(root: Group, scope: tuple[str, ...], name: str) -> None:
-    group = root
-    for depth in range(len(scope)):
-        path = scope[: depth + 1]
-        inner = next((g for g in reversed(group.children) if isinstance(g, Group) and g.path == path), None)
-        if inner is None:
-            inner = Group(path)
-            group.children.append(inner)
-        group = inner
-    group.children.append(name)
+def _tree(names: Sequence[str], scopes: Mapping[str, tuple[str, ...]]) -> Group:
+    groups: dict[tuple[str, ...], Group] = {(): Group(())}
+    for name in names:
+        scope = scopes[name]
+        for depth in range(1, len(scope) + 1):
+            path = scope[:depth]
+            if path not in groups:
+                groups[path] = Group(path)
+                groups[path[:-1]].children.append(groups[path])
+        groups[scope].children.append(name)
+    return groups[()]
 
 
 def _simplify(group: Group) -> None:

@@ -20,9 +20,9 @@ from workbench.rewrite import History, Pass
 from workbench.view.constants import constant_section, first_values
 from workbench.view.documents import document_section
 from workbench.view.facts import bound_type, bytes_of, contract_rows, cost_rows, flops_of, numbers_in, refusal_rows
+from workbench.view.ids import CONSTANT, GROUP, INPUT, OUTPUT
 from workbench.view.lineage import ancestry, constant_events, lives, node_events, sources
 
-INPUT, OUTPUT, CONSTANT, GROUP = "in:", "out:", "const:", "group:"
 _WORDS = {INPUT: "Input", OUTPUT: "Output", CONSTANT: "Constant"}
 _LONGEST = 160  # characters of a name or an attribute that are shown
 _MOST_CONSTANTS = 8  # constants of one node that are read; the others stand among its inputs
@@ -59,29 +59,24 @@ def inspect(
     for prefix in (INPUT, OUTPUT, CONSTANT):
         if id.startswith(prefix) and id not in graph:
             return inspect_value(history, graph, layouts, prefix, id.removeprefix(prefix))
-    return inspect_node(history, step, rewrites, id, passes, graph=graph, layouts=layouts, target=target)
+    return inspect_node(history, graph, layouts, id, passes, target)
 
 
 def inspect_node(
     history: History,
-    step: int,
-    rewrites: int | None,
+    graph: Graph,
+    layouts: Mapping[str, str],
     name: str,
-    passes: Sequence[Pass] = (),
-    *,
-    graph: Graph | None = None,
-    layouts: Mapping[str, str] | None = None,
-    target: Profile | None = None,
+    passes: Sequence[Pass],
+    target: Profile | None,
 ) -> dict[str, Any]:
-    """The node of that name, as `inspect` says it."""
-    graph = graph if graph is not None else history.at(step, rewrites)
+    """The node of that name; of one that is not in the graph, when it is."""
     node = graph.find(name)
     if node is None:
         events = node_events(history, name)
         about = f"It is not in the graph here; it {lives(name in history.initial, events)}."
         moments = [moment.said(what) for moment, what in events]
         return _shown(name, _short(name), about, [_moments("Where it was", moments)])
-    layouts = layouts if layouts is not None else infer_layouts(graph)
     captured = [value for value in node.uses if value not in node.inputs]
     constants = [value for value in node.uses if value in graph.constants]
     sections = [

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from workbench.view import ids
 from workbench.view.boxes import CONSTANT, Boxes
 from workbench.view.looks import PLAIN
 from workbench.view.timeline import Edge, Stretch, Timeline
@@ -93,7 +94,7 @@ def _constant_links(timeline: Timeline, boxes: Boxes) -> list[Link]:
         spans: dict[int, list[Said]] = {}
         for version in versions:
             for value in version.node.uses:
-                source = boxes.number.get(f"const:{value}")
+                source = boxes.number.get(f"{ids.CONSTANT}{value}")
                 if source is not None and not boxes.boxes[target].members:
                     spans.setdefault(source, []).append((version.born, version.dies, "", PLAIN))
         found += [Link(source, target, said) for source, said in spans.items()]

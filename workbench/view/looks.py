@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench.ir import Graph, Node
 from workbench.layout.classes import AGNOSTIC, HEAVILY, LIGHTLY, class_of
-from workbench.layout.cost import bound_shape, count, element_bytes, moved_by_node
+from workbench.layout.cost import bound_shape, count, element_bytes, moved_by_node, perm_of
 from workbench.layout.infer import TENSOR, is_cnn
 from workbench.layout.profile import Profile
 from workbench.ops import contract_of
@@ -81,7 +81,7 @@ def look_of(
 def constant_look(graph: Graph, value: str, layouts: Mapping[str, str], target: Profile) -> Look:
     """The look of a constant's box."""
     layout = layouts.get(value, TENSOR)
-    kind = _kind_of_weights(layout, target) if layout[:1] in ("O", "I", "H") else kind_of(layout, target)
+    kind = _kind_of_weights(layout, target) if _is_of_weights(layout) else kind_of(layout, target)
     words = f"{shape_words(graph, value)} {'' if layout == TENSOR else layout}".strip()
     return Look("constant", shortened(value), words or "scalar", kind, NO_KIND, "constant", "")
 
@@ -92,6 +92,11 @@ def kind_of(layout: str, target: Profile) -> int:
         return PLAIN
     wanted = target.layout if block_of(target.layout) else target.layout_for(len(layout))
     return TARGET if layout == wanted else OWN
+
+
+def _is_of_weights(layout: str) -> bool:
+    """ "OIHW", "HWOI" and the like; those of activations begin with N, or with C."""
+    return layout.startswith(("O", "I", "H"))
 
 
 def _kind_of_weights(layout: str, target: Profile) -> int:
@@ -138,7 +143,7 @@ def megabytes(size: float) -> str:
 def _weights(graph: Graph, node: Node, layouts: Mapping[str, str]) -> str:
     """The layout of the node's weights, "" for a node without."""
     named = (layouts.get(value, "") for value in node.inputs[1:2])
-    return next((layout for layout in named if layout[:1] in ("O", "I", "H")), "")
+    return next((layout for layout in named if _is_of_weights(layout)), "")
 
 
 def _detail(graph: Graph, node: Node, layout: str, weights: str, layouts: Mapping[str, str]) -> str:
@@ -151,7 +156,7 @@ def _detail(graph: Graph, node: Node, layout: str, weights: str, layouts: Mappin
 
 def _transpose(graph: Graph, node: Node, layout: str, layouts: Mapping[str, str]) -> str:
     """ "NCHW to NHWC [0,2,3,1] 3.21 MB": what it does to the axes, and the bytes that it moves."""
-    perm = ",".join(map(str, node.attr("perm", ())))
+    perm = ",".join(map(str, perm_of(graph, node) or ()))
     source = layouts.get(node.inputs[0], TENSOR)
     moved = moved_by_node(graph, node)
     size = "? B" if moved is None else megabytes(moved * element_bytes(graph, node.inputs[0]))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
 import html
 import json
 import re
@@ -12,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.layout.infer import infer_layouts
+from workbench.layout.profile import Profile
 from workbench.rewrite import History, Pass
 from workbench.view.inspection import inspect
 from workbench.view.scene import View, packed
@@ -48,7 +47,7 @@ def report_html(view: View, texts: Mapping[str, Any]) -> str:
     scenes = {"collapsed": _scene(view)}
     if len(timeline.versions) <= MOST_OPEN:
         scenes |= {"constants": _scene(view, constants=True), "flat": _scene(view, is_flat=True)}
-    data = json.dumps({"scenes": scenes, "inspectors": _packed(texts)}, ensure_ascii=True)
+    data = json.dumps({"scenes": scenes, "inspectors": packed(texts)[0]}, ensure_ascii=True)
     return _PAGE.format(
         title=html.escape(f"{view.title} - Graph Workbench"),
         css=(COMPONENT / "style.css").read_text(encoding="utf-8").replace("</", "<\\/"),
@@ -57,7 +56,7 @@ def report_html(view: View, texts: Mapping[str, Any]) -> str:
     )
 
 
-def inspected(history: History, view: View, passes: Sequence[Pass] = ()) -> dict[str, Any]:
+def inspected(history: History, view: View, target: Profile, passes: Sequence[Pass] = ()) -> dict[str, Any]:
     """The inspector's text of every node that the end of a step has, as it is at the last such end.
 
     Nothing where the model is too large for it; short-lived nodes have none.
@@ -72,7 +71,7 @@ def inspected(history: History, view: View, passes: Sequence[Pass] = ()) -> dict
         layouts = infer_layouts(graph)
         done = len(history[step].rewrites)
         for name in (node.name for node in graph.nodes if node.name not in texts):
-            texts[name] = inspect(history, step, done, name, passes=passes, graph=graph, layouts=layouts)
+            texts[name] = inspect(history, step, done, name, passes, graph=graph, layouts=layouts, target=target)
     return texts
 
 
@@ -87,11 +86,6 @@ def _scene(view: View, **seen: bool) -> dict[str, str]:
         for key, value in before.items():
             setattr(view, key, value)
     return {"scene": scene, "scene_id": number}
-
-
-def _packed(table: Mapping[str, Any]) -> str:
-    raw = json.dumps(table, ensure_ascii=False, separators=(",", ":")).encode()
-    return base64.b64encode(gzip.compress(raw, 6, mtime=0)).decode()
 
 
 def bundle(entry: str) -> str:

@@ -60,7 +60,7 @@ class View:
 
     def toggle(self, id_: str, deep: bool) -> None:
         """Open a closed group or close an open one, with `deep` all below it too; an unknown id changes nothing."""
-        group = next((g for g in self.root.below() if g.id == id_), None)
+        group = self._group(id_)
         if group is None:
             return
         ids = {id_, *(inner.id for inner in group.below())} if deep else {id_}
@@ -76,16 +76,15 @@ class View:
 
     def members(self, id_: str) -> tuple[str, ...]:
         """The nodes in the group of that id, at any depth; none where it is no group's."""
-        group = next((g for g in self.root.below() if g.id == id_), None)
+        group = self._group(id_)
         return () if group is None else tuple(group.members())
+
+    def _group(self, id_: str) -> Group | None:
+        return next((group for group in self.root.below() if group.id == id_), None)
 
     def boxes(self) -> Boxes:
         """The boxes to be seen now."""
         return boxes_of(self.timeline, flat(self.root) if self.is_flat else self.root, self.opened, self.constants)
-
-    def numbers(self) -> dict[str, int]:
-        """The number of each node's own box; of one in a closed group, none."""
-        return {box.id: number for number, box in enumerate(self.boxes().boxes)}
 
     def scene(self) -> dict[str, Any]:
         """The scene as it is to be seen now."""
@@ -93,9 +92,9 @@ class View:
         return _Writer(self, boxes, links_of(self.timeline, boxes)).write()
 
 
-def packed(scene: Mapping[str, Any]) -> tuple[str, str]:
-    """The scene as base64 of gzip of JSON, and an id that says whether it is another one."""
-    raw = json.dumps(scene, ensure_ascii=False, separators=(",", ":")).encode()
+def packed(told: Mapping[str, Any]) -> tuple[str, str]:
+    """A scene, or a table of texts, as base64 of gzip of JSON, and an id that says whether it is another one."""
+    raw = json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()
     return base64.b64encode(gzip.compress(raw, 6, mtime=0)).decode(), hashlib.sha256(raw).hexdigest()[:16]
 
 

@@ -9,15 +9,17 @@ moves, whatever moment is shown.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from workbench.ir import Graph, Node
-from workbench.layout.infer import infer_layouts, infer_near
+from workbench.layout.infer import TENSOR, infer_layouts, infer_near
 from workbench.layout.profile import Profile
 from workbench.rewrite import History, Rewrite
 from workbench.view.diff import diff
-from workbench.view.looks import PLAIN, Look, constant_look, kind_of, look_of, shape_words, value_words
+from workbench.view.ids import INPUT, OUTPUT
+from workbench.view.looks import NO_KIND, Look, constant_look, kind_of, look_of, shape_words, value_words
 
 FOREVER = 1_000_000_000  # a moment that never comes: what dies then is there at the end
 
@@ -83,7 +85,6 @@ class Timeline:
     """The union of a history. Nodes stand in an order that is topological at the first moment; new ones follow
     what they were put behind."""
 
-    first: Graph
     versions: dict[str, list[Version]] = field(default_factory=dict)
     edges: dict[Edge, list[Stretch]] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
@@ -100,10 +101,15 @@ class Timeline:
         """The last moment."""
         return len(self.events)
 
-    def is_short_lived(self, name: str) -> bool:
-        """Is it there at no end of any step? Then it needs no place of its own."""
+    @cached_property
+    def short_lived(self) -> frozenset[str]:
+        """Nodes that are there at no end of any step. They need no place of their own."""
         ends = [0, *(chapter.first + chapter.rewrites for chapter in self.chapters)]
-        return not any(version.lives_at(end) for version in self.versions[name] for end in ends)
+        return frozenset(
+            name
+            for name, versions in self.versions.items()
+            if not any(version.lives_at(end) for version in versions for end in ends)
+        )
 
     def changes(self, name: str) -> bool:
         """Does it ever come, go, or change?"""
@@ -111,19 +117,16 @@ class Timeline:
         return len(versions) > 1 or versions[0].born > 0 or versions[0].dies < FOREVER
 
 
-Layouts = Callable[[Graph], Mapping[str, str]]
-
-
-def timeline_of(history: History, target: Profile, layouts: Layouts = infer_layouts) -> Timeline:
+def timeline_of(history: History, target: Profile) -> Timeline:
     """The union of all moments of `history`."""
     graph = history.initial.copy()
-    record = _Record(graph, target, layouts(graph))
+    record = _Record(history.initial, target, infer_layouts(graph))
     for number, step in enumerate(history.steps):
         first = record.now
         for rewrite in step.rewrites:
             _apply(record, graph, rewrite, number)
         if step.rewrites:
-            record.settle(graph, layouts(graph))
+            record.settle(graph, infer_layouts(graph))
         verdict = step.verdict
         record.chapters.append(
             Chapter(
@@ -149,8 +152,9 @@ def timeline_of_pair(first: Graph, second: Graph, titles: tuple[str, str], sente
     record.chapters.append(Chapter(titles[0], "", 0, 0))
     record.event(Event(sentence, "", (), gone, tuple(come)))
     everywhere = [node.name for node in (*first.nodes, *second.nodes)]
-    record.change(second, gone, come, everywhere, infer_layouts(second), 1)
-    record.settle(second, infer_layouts(second))
+    layouts = infer_layouts(second)
+    record.change(second, gone, come, everywhere, layouts, 1)
+    record.settle(second, layouts)
     record.chapters.append(Chapter(titles[1], "", 0, 1, facts=f"{len(first):,} and {len(second):,} nodes: {sentence}"))
     timeline = record.timeline(second)
     timeline.is_pair = True
@@ -169,7 +173,7 @@ def _apply(record: _Record, graph: Graph, rewrite: Rewrite, step: int) -> None:
 
 @dataclass
 class _Open:
-    """A version, or a stretch of an edge, that has not ended yet."""
+    """A version that has not ended yet; its look may wait for the end of the step."""
 
     born: int
     node: Node
@@ -184,7 +188,7 @@ class _Record:
     def __init__(self, graph: Graph, target: Profile, layouts: Mapping[str, str]) -> None:
         self.now = 0
         self.chapters: list[Chapter] = []
-        self._first = graph.copy()
+        self._first = graph
         self._target = target
         self._layouts = dict(layouts)
         self._versions: dict[str, list[Version]] = {}
@@ -237,14 +241,13 @@ class _Record:
         ends = (graph, self._first)  # two files may have others at each end
         inputs = tuple(dict.fromkeys((*self._first.inputs, *graph.inputs)))
         outputs = tuple(dict.fromkeys((*self._first.outputs, *graph.outputs)))
-        values = {f"in:{v}": self._look_of_value(g, v, "input") for g in ends for v in g.inputs}
-        values |= {f"out:{v}": self._look_of_value(g, v, "output") for g in ends for v in g.outputs}
+        values = {f"{INPUT}{v}": self._look_of_value(g, v, "input") for g in ends for v in g.inputs}
+        values |= {f"{OUTPUT}{v}": self._look_of_value(g, v, "output") for g in ends for v in g.outputs}
         for name in list(self._open):
             self._end(name, FOREVER)
         for target in list(self._open_edges):
             self._disconnect(target, list(self._open_edges[target]), FOREVER)
         return Timeline(
-            first=self._first,
             versions=self._versions,
             edges=self._edges,
             events=self._events,
@@ -257,10 +260,8 @@ class _Record:
         )
 
     def _look_of_value(self, graph: Graph, value: str, what: str) -> Look:
-        layout = self._layouts.get(value, "")
-        words = value_words(graph, value, self._layouts)
-        kind = kind_of(layout, self._target) if layout else PLAIN
-        return Look(what, value, words, kind, -1, what, "")
+        words, kind = self._words(graph, value)
+        return Look(what, value, words, kind, NO_KIND, what, "")
 
     def _begin(self, graph: Graph, node: Node, step: int, fused: str) -> None:
         opened = self._open[node.name] = _Open(self.now, node, step, fused)
@@ -290,14 +291,14 @@ class _Record:
 
     def _connect_outputs(self, graph: Graph) -> None:
         for value in dict.fromkeys((*self._first.outputs, *graph.outputs)):
-            self._reconnect(graph, f"out:{value}", (value,) if value in graph.outputs else ())
+            self._reconnect(graph, f"{OUTPUT}{value}", (value,) if value in graph.outputs else ())
 
     def _reconnect(self, graph: Graph, target: str, reads: Iterable[str]) -> None:
-        now = {edge: (value, *self._words(graph, value)) for value in reads for edge in _edges(graph, value, target)}
+        now = {edge: self._words(graph, edge.value) for value in reads for edge in _edges(graph, value, target)}
         before = self._open_edges.setdefault(target, {})
-        ended = [edge for edge, (_, words, kind) in before.items() if edge not in now or now[edge][1:] != (words, kind)]
+        ended = [edge for edge, (_, words, kind) in before.items() if now.get(edge) != (words, kind)]
         self._disconnect(target, ended, self.now)
-        for edge, (_, words, kind) in now.items():
+        for edge, (words, kind) in now.items():
             before.setdefault(edge, (self.now, words, kind))
 
     def _disconnect(self, target: str, ended: Iterable[Edge], moment: int) -> None:
@@ -307,8 +308,7 @@ class _Record:
                 self._edges.setdefault(edge, []).append(Stretch(born, moment, words, kind))
 
     def _words(self, graph: Graph, value: str) -> tuple[str, int]:
-        layout = self._layouts.get(value, "")
-        return value_words(graph, value, self._layouts), kind_of(layout, self._target) if layout else PLAIN
+        return value_words(graph, value, self._layouts), kind_of(self._layouts.get(value, TENSOR), self._target)
 
 
 def _edges(graph: Graph, value: str, target: str) -> Iterable[Edge]:
@@ -316,7 +316,7 @@ def _edges(graph: Graph, value: str, target: str) -> Iterable[Edge]:
     maker = graph.producer(value)
     if maker is not None:
         return (Edge(maker.name, target, value),)
-    return (Edge(f"in:{value}", target, value),) if value in graph.inputs else ()
+    return (Edge(f"{INPUT}{value}", target, value),) if value in graph.inputs else ()
 
 
 def _made_of(gone: tuple[Node, ...], come: tuple[Node, ...]) -> str:

@@ -43,7 +43,6 @@ class Report {
       height: "100vh",
       constants: this.shown === "constants",
       flat: this.shown === "flat",
-      fixed: true,
       offers: { constants: "constants" in this.scenes, flat: "flat" in this.scenes },
     });
   }
@@ -90,7 +89,7 @@ class Report {
       const words = wordsFor(this.searched, index);
       if (!`${box.id} ${words}`.toLowerCase().includes(wanted)) return;
       total++;
-      if (hits.length < MOST_HITS) hits.push([box.id, words, -1]);
+      if (hits.length < MOST_HITS) hits.push([box.id, words]);
     });
     this.found = { query, hits, total, n: ++this.asked };
     this.update();

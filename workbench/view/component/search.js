@@ -60,9 +60,8 @@ export class Search {
   #go() {
     const { view } = this;
     const { scene } = view;
-    const [name, , index] = this.hits[this.current];
-    const box = scene.boxes[scene.byId.get(name) ?? (scene.boxes[index]?.id.endsWith(`:${name}`) ? index : -1)];
-    if (box) view.select(box.id, { centre: true });
+    const [name] = this.hits[this.current];
+    if (scene.byId.has(name)) view.select(name, { centre: true });
     else view.outside.reveal(name);
     if (!this.list.matches(":focus-within")) setShown(this.list, this.view.root.getRootNode().activeElement === this.field && this.hits.length > 1);
     this.update();

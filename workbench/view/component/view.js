@@ -122,7 +122,7 @@ export class View {
     }
     if (this.wantedScene !== id) return; // another one was asked for meanwhile
     if (!this.scene) restore(this, this.memory, raw.title);
-    this.swap(new Scene(raw));
+    this.swap(new Scene({ ...raw, id }));
     this.shownScene = id;
     this.follow();
     this.refresh();
