@@ -9,7 +9,7 @@ from workbench.ir import Constant, Edit, Graph, Node, constant_shape, lazy_const
 from workbench.layout.infer import TENSOR, infer_layouts, is_cnn
 from workbench.layout.profile import Profile
 from workbench.ops import layout_of
-from workbench.rewrite import Example, Found, Pass
+from workbench.rewrite import Exactness, Example, Found, Pass
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class AlignBroadcast(Pass):
     """
 
     title = "Write broadcast constants in full rank"
-    bit_equal = True
+    exactness = Exactness.BITS
 
     own_examples = (
         Example(

@@ -8,7 +8,7 @@ from workbench.ir import Edit, Graph, Node
 from workbench.ir.permutation import is_identity, then
 from workbench.layout.convert import reads_alone
 from workbench.layout.cost import no_longer_moved, perm_of
-from workbench.rewrite import Example, Found, NoMatch, Pass, Refusal, Rule
+from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
 
 
 def _perm(graph: Graph, node: Node) -> tuple[int, ...]:
@@ -72,7 +72,6 @@ class CancelTransposes(Pass):
     """
 
     title = "Cancel and merge transposes"
-    bit_equal = True
 
     rules = (
         Rule(
@@ -84,6 +83,7 @@ class CancelTransposes(Pass):
                 after="g (float[2,3] x) => (float[2,3] y) { y = Relu(x) }",
                 sentences=("perm [0, 1] of Transpose 'Transpose_t' is the identity; removed",),
             ),
+            exactness=Exactness.BITS,
         ),
         Rule(
             "inverse pair",
@@ -98,6 +98,7 @@ class CancelTransposes(Pass):
                 after="g (float[1,8,4,4] x) => (float[1,8,4,4] y) { y = Relu(x) }",
                 sentences=("perm [0, 2, 3, 1] then [0, 3, 1, 2] is the identity; 256 elements no longer moved",),
             ),
+            exactness=Exactness.BITS,
         ),
         Rule(
             "merge",
@@ -125,5 +126,6 @@ class CancelTransposes(Pass):
                     "Transpose 'Transpose_y' does not follow a Transpose",
                 ),
             ),
+            exactness=Exactness.BITS,
         ),
     )

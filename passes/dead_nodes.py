@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workbench.ir import Edit, Graph, Node
-from workbench.rewrite import Example, Found, NoMatch, Pass, Refusal, Rule
+from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
 
 
 def match_dead(graph: Graph, node: Node, options: Pass) -> Found:
@@ -30,7 +30,6 @@ class DeadNodes(Pass):
     """
 
     title = "Remove dead nodes"
-    bit_equal = True
 
     rules = (
         Rule(
@@ -53,5 +52,6 @@ class DeadNodes(Pass):
                     "'y' of Relu 'Relu_y' is an output of the graph",
                 ),
             ),
+            exactness=Exactness.BITS,
         ),
     )

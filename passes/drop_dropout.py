@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workbench.ir import Edit, Graph, Node
-from workbench.rewrite import Example, Found, NoMatch, Pass, Refusal, Rule
+from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
 
 
 def match_dropout(graph: Graph, node: Node, options: Pass) -> Found:
@@ -35,7 +35,6 @@ class DropDropout(Pass):
     """
 
     title = "Remove dropout"
-    bit_equal = True
 
     rules = (
         Rule(
@@ -66,5 +65,6 @@ class DropDropout(Pass):
                     "'a' and 'y' of Dropout 'Dropout_y' are both outputs of the graph",
                 ),
             ),
+            exactness=Exactness.BITS,
         ),
     )

@@ -10,7 +10,7 @@ from workbench.ir.permutation import Permutation, then
 from workbench.layout.cost import no_longer_moved, perm_of
 from workbench.layout.feed import FED, fed_order, note_of
 from workbench.layout.profile import Profile
-from workbench.rewrite import Example, Found, Pass
+from workbench.rewrite import Exactness, Example, Found, Pass
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class FeedInputs(Pass):
     """
 
     title = "Feed inputs in the layout that is used"
-    bit_equal = True
+    exactness = Exactness.BITS
 
     own_examples = (
         Example(

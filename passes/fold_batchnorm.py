@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.ir import Constant, DataType, Edit, Graph, Node, constant, constant_shape, lazy_constant
-from workbench.rewrite import Example, Found, NoMatch, Pass, Refusal, Rule
+from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
 
 
 def _scale_and_shift(graph: Graph, norm: Node) -> tuple[np.ndarray, np.ndarray]:
@@ -160,5 +160,6 @@ class FoldBatchNorm(Pass):
                     "BatchNormalization 'BatchNormalization_y' divides by a variance that is not positive",
                 ),
             ),
+            exactness=Exactness.ROUNDING,
         ),
     )

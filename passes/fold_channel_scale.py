@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.ir import Constant, Edit, Graph, Node, constant, constant_shape
-from workbench.rewrite import Example, Found, NoMatch, Pass, Refusal, Rule
+from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
 
 SCALE, SHIFT = 1, 2  # operands of BatchNormalization
 
@@ -146,6 +146,7 @@ class FoldChannelScale(Pass):
                     "BatchNormalization 'BatchNormalization_n' has another reader, which needs its result as it is",
                 ),
             ),
+            exactness=Exactness.ROUNDING,
         ),
         Rule(
             "shift",
@@ -178,5 +179,6 @@ class FoldChannelScale(Pass):
                     "and computes its statistics while it runs",
                 ),
             ),
+            exactness=Exactness.ROUNDING,
         ),
     )

@@ -10,7 +10,7 @@ import numpy as np
 from workbench.ir import Edit, Graph, Node, constant
 from workbench.ops import contract_of
 from workbench.ops.evaluate import CannotEvaluate, evaluate
-from workbench.rewrite import Example, Found, NoMatch, Pass, Refusal, Rule, option
+from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule, option
 
 _RANDOM = frozenset(
     {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout"}
@@ -129,6 +129,7 @@ class FoldConstants(Pass):
                     "Neg 'Neg_z' makes an output of the graph",
                 ),
             ),
+            exactness=Exactness.BITS,
         ),
         Rule(
             "fixed shape",
@@ -145,5 +146,6 @@ class FoldConstants(Pass):
                     "the shape of 'x', which Shape 'Shape_s' asks for, is not fixed",
                 ),
             ),
+            exactness=Exactness.BITS,
         ),
     )

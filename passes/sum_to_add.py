@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workbench.ir import Edit, Graph, Node
-from workbench.rewrite import Example, Found, NoMatch, Pass, Refusal, Rule
+from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
 
 
 def match_sum(graph: Graph, node: Node, options: Pass) -> Found:
@@ -25,7 +25,6 @@ class SumToAdd(Pass):
     """
 
     title = "Sum of two to Add"
-    bit_equal = True
 
     rules = (
         Rule(
@@ -43,5 +42,6 @@ class SumToAdd(Pass):
                     "Sum 'Sum_y' adds 3 operands, and one pass over them is the least that can be read",
                 ),
             ),
+            exactness=Exactness.BITS,
         ),
     )

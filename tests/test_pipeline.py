@@ -13,8 +13,8 @@ from workbench import api, pipeline
 from workbench.ir import Edit, Graph, Node, constant, graph_text
 from workbench.layout.profile import load_profile
 from workbench.loading import load_model
-from workbench.rewrite import Found, NoMatch, OptionError, Pass, Rule, option, run_pass, with_options
-from workbench.rewrite.passes import RunawayError
+from workbench.rewrite import Exactness, Found, NoMatch, OptionError, Pass, Rule, option, run_pass, with_options
+from workbench.rewrite.follow import RunawayError
 from workbench.verification import Verifier
 
 SAMPLE = ROOT / "sample_models" / "resnet50_narrow.onnx"
@@ -105,7 +105,10 @@ class Wrong(Pass):
 
     title = "A pass that is wrong"
     which: str = option("Add_d", "The node to spoil.")
-    rules = (Rule("mark", ("Relu",), _rename_a_relu, None), Rule("spoil", ("Add",), _double_a_bias, None))
+    rules = (
+        Rule("mark", ("Relu",), _rename_a_relu, None, exactness=Exactness.BITS),
+        Rule("spoil", ("Add",), _double_a_bias, None, exactness=Exactness.BITS),
+    )
 
 
 TEXT = """g (float[4] x) => (float[4] y) <float[4] c = {1, 2, 3, 4}> {
@@ -136,7 +139,7 @@ class Endless(Pass):
     """Two rules that undo each other."""
 
     title = "A pass without an end"
-    rules = (Rule("flip", ("Relu", "Abs"), _flip, None),)
+    rules = (Rule("flip", ("Relu", "Abs"), _flip, None, exactness=Exactness.BITS),)
 
 
 def test_a_pass_that_does_not_end_is_stopped():

@@ -156,6 +156,10 @@ def _pipeline_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--target", default="cuda", metavar="NAME", help="target profile (default: cuda)")
     command.add_argument("--layout", metavar="STRATEGY", help="layout strategy, such as greedy or record-then-insert")
     command.add_argument("--feed-inputs", action="store_true", help="take inputs in the layout that is used")
+    words = (
+        "how exact rewrites are: exact (to the last bit), ieee (up to rounding, default), fast (not for NaN and -0.0)"
+    )
+    command.add_argument("--mode", choices=("exact", "ieee", "fast"), default="ieee", help=words)
     command.add_argument("--option", action="append", default=[], metavar="pass.field=value", help="a pass's option")
     _input_arguments(command)
     command.add_argument("--no-verify", action="store_true", help="do not compare with the original")
@@ -292,6 +296,7 @@ def _pipeline(chosen: argparse.Namespace) -> dict[str, Any]:
         "layout": chosen.layout,
         "feed_inputs": chosen.feed_inputs,
         "options": _options(chosen.option),
+        "mode": chosen.mode,
         "inputs": chosen.inputs,
         "seed": chosen.seed,
         "given": parse_dims(chosen.dims),

@@ -23,7 +23,7 @@ import passes as library
 from workbench.ir import Graph
 from workbench.layout.profile import Profile, load_profile
 from workbench.pipeline import OnProgress, branch, extend, run_pipeline, start
-from workbench.rewrite import History, OptionError, Pass, with_options
+from workbench.rewrite import DEFAULT_MODE, History, OptionError, Pass, with_options
 
 if TYPE_CHECKING:
     import numpy as np
@@ -92,6 +92,7 @@ def optimize(
     layout: str | None = None,
     feed_inputs: bool = False,
     options: Mapping[str, Any] | None = None,
+    mode: str = DEFAULT_MODE,
     verifier: Verifier | None = None,
     on_progress: OnProgress | None = None,
 ) -> History:
@@ -100,13 +101,15 @@ def optimize(
     passes:   names in order, or None for those of `preset`.
     layout:   a strategy ("greedy", "record-then-insert") beside them.
     feed_inputs: inputs are taken in the layout that is used.
+    mode:     "exact" lets only what is equal to the last bit run, "ieee" rounding too, "fast" what changes
+              signed zeros, infinities or NaN.
     verifier: each step is then compared with the original, and a step that
               fails is bisected to the rewrite that broke it.
     """
     after_step = None if verifier is None else verified_by(verifier)
     chosen = choose(passes, preset=preset, layout=layout, feed_inputs=feed_inputs, options=options)
     profile = timed_target(target, None if verifier is None else verifier.worker)
-    return run_pipeline(graph, chosen, profile, after_step=after_step, on_progress=on_progress)
+    return run_pipeline(graph, chosen, profile, mode=mode, after_step=after_step, on_progress=on_progress)
 
 
 def timed_target(name: str, worker: Worker | None = None, on_share: OnShare | None = None) -> Profile:
@@ -283,11 +286,12 @@ def pass_table() -> list[dict[str, Any]]:
                 "name": name,
                 "title": cls.title,
                 "summary": (_inspect.getdoc(cls) or "").partition("\n\n")[0],
-                "bit_equal": cls.bit_equal,
+                "bit_equal": cls.is_bit_equal(),
                 "strategy": strategy_of.get(cls),
                 "presets": [p for p, table in library.presets().items() if name in table["passes"]],
                 "options": option_table(cls),
                 "rules": [rule.name for rule in cls.rules],
+                "exactness": {rule.name: rule.exactness.value for rule in cls.rules},
             }
         )
     return rows

@@ -28,6 +28,7 @@ class PipelineRequest:
     layout: str | None
     feed_inputs: bool
     options: Mapping[str, str]
+    mode: str
     inputs: str | None
     seed: int
     given: Collection[str]
@@ -112,7 +113,12 @@ def _run(graph: Graph, request: PipelineRequest) -> History:
     """The history of the pipeline, its steps printed."""
     from workbench.api import optimize, verified_by
 
-    words: dict[str, Any] = {**request.chosen, "target": request.target, "on_progress": _progress()}
+    words: dict[str, Any] = {
+        **request.chosen,
+        "target": request.target,
+        "mode": request.mode,
+        "on_progress": _progress(),
+    }
     if request.verify:
         with _verifier(graph, request.inputs, request.seed, request.given) as verifier:
             history = optimize(graph, verifier=verifier, **words)

@@ -7,7 +7,7 @@ import inspect
 import textwrap
 
 from workbench.ir import from_text, graph_text
-from workbench.rewrite import Example, Pass
+from workbench.rewrite import Example, Pass, Rule
 
 
 def explain_pass(cls: type[Pass]) -> str:
@@ -15,11 +15,17 @@ def explain_pass(cls: type[Pass]) -> str:
     parts = [f"{cls().name}: {cls.title}", inspect.getdoc(cls) or "", _options(cls)]
     for rule in cls.rules:
         parts.append(_example(f"Rule: {rule.name}", rule.example))
+        parts.append(_claims(rule))
         parts.extend(f"Not here: {refusal.sentence}." for refusal in rule.refusals)
     parts.extend(_example(example.title, example) for example in cls.own_examples)
-    if cls.bit_equal:
-        parts.append("Results are equal to the last bit.")
+    if not cls.rules:
+        parts.append(f"Results are {cls.exactness.value}.")
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _claims(rule: Rule) -> str:
+    law = f"Law: {rule.law}. " if rule.law else ""
+    return f"{law}Results are {rule.exactness.value}."
 
 
 def _options(cls: type[Pass]) -> str:

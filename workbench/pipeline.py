@@ -9,6 +9,7 @@ from workbench.ir import Graph
 from workbench.layout.cost import count
 from workbench.layout.profile import Profile
 from workbench.rewrite.driver import run_pass
+from workbench.rewrite.exactness import DEFAULT_MODE
 from workbench.rewrite.history import History, Step
 from workbench.rewrite.passes import Pass
 from workbench.rewrite.rule import Rewrite
@@ -35,16 +36,17 @@ def run_pipeline(
     passes: Sequence[Pass],
     target: Profile,
     *,
+    mode: str = DEFAULT_MODE,
     after_step: AfterStep | None = None,
     on_progress: OnProgress | None = None,
     check_each: bool = False,
 ) -> History:
-    """The history of running `passes` in order; `graph` itself stays as it is.
+    """The history of running `passes` in order, as far as `mode` lets them; `graph` itself stays as it is.
 
     `after_step` is called when a step has joined the history (to verify it).
     `on_progress` is called after each rewrite, and may raise to cancel.
     """
-    history = start(graph, target)
+    history = start(graph, target, mode)
     for index, pass_ in enumerate(passes):
         extend(history, pass_, target, _reporter(on_progress, index, len(passes), pass_.name), check_each)
         if after_step is not None:
@@ -52,16 +54,16 @@ def run_pipeline(
     return history
 
 
-def start(graph: Graph, target: Profile) -> History:
+def start(graph: Graph, target: Profile, mode: str = DEFAULT_MODE) -> History:
     """A history with step 0 alone: the graph as loaded."""
     counts = count(graph)
     first = Step(LOADED, "As loaded", {}, (), counts, counts, 0.0)
-    return History(graph.copy(), graph.copy(), target.name, [first])
+    return History(graph.copy(), graph.copy(), target.name, [first], mode)
 
 
 def branch(history: History) -> History:
     """Another history with the same steps, which goes on by itself."""
-    return History(history.initial, history.graph.copy(), history.target, list(history.steps))
+    return History(history.initial, history.graph.copy(), history.target, list(history.steps), history.mode)
 
 
 def extend(
@@ -73,7 +75,9 @@ def extend(
 ) -> Step:
     """Run one more pass and add its step."""
     before = history.steps[-1].after
-    step = run_pass(pass_, history.graph, target, before=before, check_each=check_each, on_rewrite=on_rewrite)
+    step = run_pass(
+        pass_, history.graph, target, mode=history.mode, before=before, check_each=check_each, on_rewrite=on_rewrite
+    )
     history.steps.append(step)
     return step
 

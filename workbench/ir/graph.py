@@ -39,10 +39,12 @@ class Graph:
         dims: Mapping[str, int] | None = None,
         bound_types: Mapping[str, TensorType] | None = None,
         warnings: Sequence[str] = (),
+        reserved: frozenset[str] = frozenset(),
     ) -> None:
         """`source`, `dims`, `bound_types` and `warnings` are what loading notes: the file as the
         user gave it, the values bound to symbolic dims for running, the types that follow from
-        them (for costs), and what to tell the user."""
+        them (for costs), and what to tell the user. `reserved` are names that no new value takes:
+        those outside of a body."""
         self.name = name
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
@@ -53,6 +55,7 @@ class Graph:
         self.dims = dict(dims or {})
         self.bound_types = dict(bound_types or {})
         self.warnings = tuple(warnings)
+        self.reserved = reserved
         self._constants: dict[str, Constant] = dict(constants or {})
         self._types: dict[str, ValueType] = dict(types or {})
         self._nodes: dict[str, Node] = {}
@@ -148,7 +151,7 @@ class Graph:
         """A name that no value and no node has yet, in bodies neither: `base`, `base_1`, ..."""
         taken = set(taken).union(*(self._nodes[node].inner_values for node in self._with_bodies))
         name, count = base, 0
-        while name in taken or name in self._nodes or self.has_value(name):
+        while name in taken or name in self.reserved or name in self._nodes or self.has_value(name):
             count += 1
             name = f"{base}_{count}"
         return name
@@ -180,6 +183,7 @@ class Graph:
             dims=self.dims,
             bound_types=self.bound_types,
             warnings=self.warnings,
+            reserved=self.reserved,
         )
 
     # ---- writing -------------------------------------------------------------

@@ -1,11 +1,15 @@
 """Rules, passes, the driver, and the history of what was done."""
 
 from workbench.rewrite.driver import run_pass
+from workbench.rewrite.exactness import DEFAULT_MODE, MODES, Exactness
 from workbench.rewrite.history import History, Step
 from workbench.rewrite.passes import OptionError, Pass, option, with_options
 from workbench.rewrite.rule import Example, Found, NoMatch, Refusal, Rewrite, Rule, found_each
 
 __all__ = [
+    "DEFAULT_MODE",
+    "MODES",
+    "Exactness",
     "Example",
     "Found",
     "History",

@@ -9,6 +9,7 @@ from typing import Any
 from workbench.ir import Graph, check
 from workbench.layout.cost import Counts, count
 from workbench.layout.profile import Profile
+from workbench.rewrite.exactness import DEFAULT_MODE
 from workbench.rewrite.history import Step
 from workbench.rewrite.passes import Pass
 from workbench.rewrite.rule import Found, Rewrite
@@ -21,11 +22,14 @@ def run_pass(
     graph: Graph,
     target: Profile,
     *,
+    mode: str = DEFAULT_MODE,
     before: Counts | None = None,
     check_each: bool = False,
     on_rewrite: OnRewrite | None = None,
 ) -> Step:
-    """Run the pass to its end; `graph` is changed. It is checked after the pass, in tests after each rewrite.
+    """Run the pass to its end, as far as the mode lets it; `graph` is changed.
+
+    The graph is checked after the pass, in tests after each rewrite.
 
     `on_rewrite` hears of each rewrite and may raise to stop; the graph then stands as of that rewrite.
     """
@@ -34,7 +38,7 @@ def run_pass(
     rewrites: list[Rewrite] = []
     since = started
     facts: dict[str, Any] = {}
-    for found in _noting(pass_.rewrites(graph, target), facts):
+    for found in _noting(pass_.run(graph, target, mode), facts):
         inverse = graph.apply(found.edit)
         now = time.perf_counter()
         rewrites.append(Rewrite(pass_.name, found.sentence, found.case, found.nodes, found.edit, inverse, now - since))

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from workbench.ir import Graph
 from workbench.layout.cost import Counts
+from workbench.rewrite.exactness import DEFAULT_MODE
 from workbench.rewrite.rule import Rewrite
 
 LAYOUT_PREFIX = "layout_"  # of the names of passes that are layout strategies
@@ -86,12 +87,13 @@ class Step:
 
 @dataclass
 class History:
-    """The steps from `initial` to `graph`; `history[0]` is the graph as loaded."""
+    """The steps from `initial` to `graph`; `history[0]` is the graph as loaded. `mode`: how exact they are (MODES)."""
 
     initial: Graph
     graph: Graph
     target: str
     steps: list[Step] = field(default_factory=list)
+    mode: str = DEFAULT_MODE
 
     def __getitem__(self, index: int) -> Step:
         return self.steps[index]
@@ -140,6 +142,7 @@ class History:
         }
         return {
             "target": self.target,
+            "mode": self.mode,
             "steps": [s.report() for s in done],
             "totals": totals,
             "layout": None if self.layout_step is None else _layout_report(self.layout_step),

@@ -15,20 +15,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from workbench.errors import UserError
-from workbench.ir import Graph, Node
+from workbench.ir import Graph
 from workbench.layout.profile import Profile
+from workbench.rewrite.exactness import DEFAULT_MODE, Exactness
+from workbench.rewrite.follow import follow_rules
 from workbench.rewrite.history import LAYOUT_PREFIX
-from workbench.rewrite.rule import Example, Found, NoMatch, Refusal, Rule
-
-_MOST_REWRITES_A_NODE = 20  # a pass that exceeds this has two rules that undo each other
+from workbench.rewrite.rule import Example, Found, Refusal, Rule
 
 
 class OptionError(UserError):
     """An option that the pass does not have, or a value that does not fit it."""
-
-
-class RunawayError(RuntimeError):
-    """A pass goes on rewriting without end: a fault of the pass."""
 
 
 def option(default: Any, help: str, **metadata: Any) -> Any:
@@ -41,12 +37,12 @@ class Pass:
     """Base of all passes.
 
     title:         one line.
-    bit_equal:     results are equal to the last bit.
+    exactness:     of a pass without rules, whose rules would say it.
     demonstration: it is wrong on purpose, to be seen failing; compared with no other, and in no preset.
     """
 
     title: ClassVar[str] = ""
-    bit_equal: ClassVar[bool] = False
+    exactness: ClassVar[Exactness] = Exactness.ROUNDING
     demonstration: ClassVar[bool] = False
     rules: ClassVar[tuple[Rule, ...]] = ()
     own_examples: ClassVar[tuple[Example, ...]] = ()
@@ -72,56 +68,24 @@ class Pass:
     def options(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 
+    @classmethod
+    def is_bit_equal(cls) -> bool:
+        """Are all its results equal to the last bit?"""
+        kinds = {rule.exactness for rule in cls.rules} or {cls.exactness}
+        return kinds == {Exactness.BITS}
+
+    def run(self, graph: Graph, target: Profile, mode: str = DEFAULT_MODE) -> Iterator[Found]:
+        """Yield the rewrites that the mode lets run; each is applied to `graph` before the next is asked for."""
+        if self.rules:
+            return follow_rules([rule for rule in self.rules if rule.exactness.runs_in(mode)], graph, self)
+        return self.rewrites(graph, target) if self.exactness.runs_in(mode) else iter(())
+
     def rewrites(self, graph: Graph, target: Profile) -> Iterator[Found]:
-        """Yield rewrites one at a time; each is applied to `graph` before the next is asked for.
+        """Yield rewrites one at a time, of a pass without rules.
 
         A generator may return a mapping of facts about the whole run, which the step keeps.
         """
-        return follow_rules(self.rules, graph, self)
-
-
-def follow_rules(rules: tuple[Rule, ...], graph: Graph, options: Pass) -> Iterator[Found]:
-    """Try the rules on every node in topological order, and again round what a rewrite changed."""
-    waiting = dict.fromkeys(node.name for node in graph.nodes)
-    left = _MOST_REWRITES_A_NODE * len(graph) + 100
-    while waiting:
-        name = next(iter(waiting))
-        del waiting[name]
-        node = graph.find(name)
-        found = None if node is None else _first_match(rules, graph, node, options)
-        if found is None:
-            continue
-        left -= 1
-        if left < 0:
-            raise RunawayError(f"pass {options.name} does not come to an end; last: {found.sentence}")
-        gone = [graph.node(removed) for removed in found.edit.remove]
-        yield found
-        waiting.update(dict.fromkeys(_around(graph, found, gone)))
-
-
-def _first_match(rules: tuple[Rule, ...], graph: Graph, node: Node, options: Pass) -> Found | None:
-    for rule in rules:
-        if node.op not in rule.operators and "*" not in rule.operators:
-            continue
-        try:
-            return rule.match(graph, node, options)
-        except NoMatch:
-            continue
-    return None
-
-
-def _around(graph: Graph, found: Found, gone: list[Node]) -> Iterator[str]:
-    """Nodes whose neighbourhood the rewrite changed: the new ones, and producers and readers of their values."""
-    values = dict.fromkeys(found.edit.replace.values())
-    for node in (*found.edit.insert, *gone):
-        if node.name in graph:
-            yield node.name
-        values.update(dict.fromkeys((*node.uses, *node.outputs)))
-    for value in values:
-        producer = graph.producer(value)
-        if producer is not None:
-            yield producer.name
-        yield from (user.name for user in graph.users(value))
+        raise NotImplementedError(f"pass {self.name} has neither rules nor rewrites of its own")
 
 
 def with_options(cls: type[Pass], values: Mapping[str, Any]) -> Pass:

@@ -10,6 +10,7 @@ from typing import Any
 from workbench.ir import Edit, Graph, Node
 from workbench.layout.probe import GivenTimes
 from workbench.layout.profile import Profile, load_profile
+from workbench.rewrite.exactness import DEFAULT_MODE, Exactness
 
 
 class NoMatch(Exception):
@@ -43,6 +44,7 @@ class Example:
 
     sentences: what the user reads, one for each rewrite, in order.
     times_us:  where time is weighed, what an operator takes, in microseconds.
+    mode:      the first mode in which it happens.
     """
 
     before: str
@@ -52,6 +54,7 @@ class Example:
     target: str = "npu"
     title: str = ""
     times_us: Mapping[str, float] = field(default_factory=dict)
+    mode: str = DEFAULT_MODE
 
     @property
     def profile(self) -> Profile:
@@ -77,6 +80,7 @@ class Rule:
 
     operators: where `match` is tried.
     match:     (graph, node, the pass with its options) -> Found; raises NoMatch.
+    law:       the equation that it rests on, "(x + a) + b = x + (a + b)"; "" where it is about shapes or names.
     """
 
     name: str
@@ -84,6 +88,8 @@ class Rule:
     match: Match
     example: Example
     refusals: tuple[Refusal, ...] = ()
+    exactness: Exactness = field(kw_only=True)
+    law: str = field(default="", kw_only=True)
 
 
 @dataclass(frozen=True)

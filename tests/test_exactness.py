@@ -1,0 +1,97 @@
+"""Every rule on hostile values and on empty and single axes: the results are as exact as the rule says."""
+
+import numpy as np
+import pytest
+
+import passes
+from tests.running import outputs, typed
+from workbench.ir import DataType
+from workbench.rewrite import Exactness, run_pass, with_options
+
+RULES = [
+    pytest.param(cls, rule, id=f"{name}-{rule.name}")
+    for name, cls in passes.all_passes().items()
+    for rule in cls.rules
+    if not cls.demonstration
+]
+SEEDS = range(6)
+DIMS = (0, 1, 2, 3)  # of symbolic dims
+PLAIN_FLOATS = (0.0, -0.0, 1.0, -1.0, 0.5, -3.25, 7.0)
+HOSTILE_FLOATS = (np.nan, np.inf, -np.inf)
+EXTREME_FLOATS = (1e-45, -1e-45, 3.4e38, -3.4e38, 1.17549435e-38)  # where rounding differs by all that there is
+
+
+def floats(exactness):
+    """Values for a rule of that exactness: what overflows is not "up to rounding"."""
+    extreme = EXTREME_FLOATS if exactness is Exactness.BITS else ()
+    hostile = () if exactness is Exactness.SIGNS else HOSTILE_FLOATS
+    return np.array([*PLAIN_FLOATS, *hostile, *extreme])
+
+
+def hostile_inputs(graph, exactness, seed, dim):
+    random = np.random.default_rng(seed)
+    divides = any(node.op in ("Div", "Mod") for node in graph.nodes)
+    made = {}
+    for name in graph.inputs:
+        type_ = graph.tensor_type(name)
+        shape = [d if isinstance(d, int) else dim for d in type_.shape]
+        if type_.dtype == DataType.BOOL:
+            made[name] = random.integers(0, 2, shape).astype(bool)
+        elif np.issubdtype(type_.dtype.numpy(), np.floating):
+            with np.errstate(over="ignore"):
+                made[name] = random.choice(floats(exactness), shape).astype(type_.dtype.numpy())
+        else:
+            info = np.iinfo(type_.dtype.numpy())
+            pool = [1, 2, 3, 7, info.max] + ([] if divides else [0, info.min, info.min + 1])
+            made[name] = random.choice(np.array(pool, dtype=type_.dtype.numpy()), shape)
+    return made
+
+
+def assert_as_exact(exactness, found, expected, sentence):
+    assert found.shape == expected.shape and found.dtype == expected.dtype, sentence
+    if not np.issubdtype(expected.dtype, np.floating):
+        np.testing.assert_array_equal(found, expected, err_msg=sentence)
+        return
+    if exactness is Exactness.SIGNS:
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6, err_msg=sentence)
+        return
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected), err_msg=sentence)
+    there = ~np.isnan(expected)
+    if exactness is Exactness.BITS:
+        np.testing.assert_array_equal(found[there], expected[there], err_msg=sentence)
+        np.testing.assert_array_equal(np.signbit(found[there]), np.signbit(expected[there]), err_msg=sentence)
+        return
+    np.testing.assert_allclose(found[there], expected[there], rtol=1e-5, atol=1e-6, err_msg=sentence)
+    zero = (found == 0) & (expected == 0)
+    np.testing.assert_array_equal(np.signbit(found[zero]), np.signbit(expected[zero]), err_msg=sentence)
+
+
+@pytest.mark.parametrize(("cls", "rule"), RULES)
+def test_rule_is_as_exact_as_it_says(cls, rule):
+    """The whole example, its rewrites carried out, on several hostile inputs; symbolic dims are 0, 1, 2 and 3."""
+    example = rule.example
+    before, after = typed(example.before), typed(example.before)
+    run_pass(with_options(cls, example.options), after, example.profile, mode=example.mode)
+    symbolic = any(not isinstance(d, int) for name in before.inputs for d in before.tensor_type(name).shape)
+    ran = 0
+    for seed in SEEDS:
+        for dim in DIMS if symbolic else (1,):
+            inputs = hostile_inputs(before, rule.exactness, seed, dim)
+            try:
+                expected = outputs(before, inputs)
+            except Exception:  # the model itself does not take these numbers: an index, a shape
+                continue
+            ran += 1
+            for name, array in outputs(after, inputs).items():
+                if isinstance(array, np.ndarray):
+                    assert_as_exact(rule.exactness, array, expected[name], f"{rule.name}, dim {dim}, seed {seed}")
+    assert ran or not before.inputs, "no input of this test runs through the example"
+
+
+@pytest.mark.parametrize(("cls", "rule"), RULES)
+def test_example_is_marked_with_the_first_mode_in_which_it_happens(cls, rule):
+    assert (rule.example.mode == "fast") == (rule.exactness is Exactness.SIGNS)
+    if rule.exactness is Exactness.ROUNDING:
+        graph = typed(rule.example.before)
+        step = run_pass(with_options(cls, rule.example.options), graph, rule.example.profile, mode="exact")
+        assert not any(rewrite.sentence == rule.example.sentences[-1] for rewrite in step.rewrites)

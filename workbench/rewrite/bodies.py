@@ -1,0 +1,61 @@
+"""A body of If, Loop or Scan as a graph of its own, on which rules work as on any other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.ir import Edit, Graph, Node
+from workbench.ops.shapes import infer_types
+
+
+def opened_body(outside: Graph, body: Graph) -> Graph:
+    """A copy of the body that can be changed; what it captures stands in it, values as inputs, constants as such."""
+    captured = body.captured
+    constants = {value: outside.constants[value] for value in captured if value in outside.constants}
+    values = [value for value in captured if value not in constants]
+    types = {value: type_ for value in values if (type_ := outside.type(value)) is not None}
+    inside = Graph(
+        name=body.name,
+        inputs=(*body.inputs, *values),
+        outputs=body.outputs,
+        nodes=body.nodes,
+        constants={**body.constants, **constants},
+        types={**body.types, **types},
+        opset_imports=outside.opset_imports,
+        functions=outside.functions,
+        dims=outside.dims,
+        reserved=outside.reserved.union(outside.values()),
+    )
+    if any(value and inside.type(value) is None for node in inside.nodes for value in node.outputs):
+        found = infer_types(inside, {})  # loading finds the types of the main graph only
+        inside.apply(Edit(types={value: type_ for value, type_ in found.items() if value not in inside.constants}))
+    return inside
+
+
+def closed_body(inside: Graph, body: Graph, outside: Graph) -> Graph:
+    """The opened body as a body again: what is outside is captured, not held."""
+    own = {value: tensor for value, tensor in inside.constants.items() if not outside.has_value(value)}
+    types = {value: type_ for value, type_ in inside.types.items() if not outside.has_value(value)}
+    return Graph(
+        name=body.name,
+        inputs=body.inputs,
+        outputs=inside.outputs,
+        nodes=inside.nodes,
+        constants=own,
+        types=types,
+        opset_imports=body.opset_imports,
+        functions=body.functions,
+        metadata=body.metadata,
+    )
+
+
+def with_body(node: Node, key: str, body: Graph) -> Node:
+    """The node with another body under `key`, as `Node.bodies` calls it."""
+    name, _, place = key.partition("[")
+    held: Any = node.attributes[name]
+    if place:
+        index = int(place.rstrip("]"))
+        held = (*held[:index], body, *held[index + 1 :])
+    else:
+        held = body
+    return node.replace(attributes={**node.attributes, name: held})

@@ -1,0 +1,89 @@
+"""Tries rules on every node of a graph and of its bodies, until none of them acts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from workbench.ir import Edit, Graph, Node
+from workbench.rewrite.bodies import closed_body, opened_body, with_body
+from workbench.rewrite.rule import Found, NoMatch, Rule
+
+if TYPE_CHECKING:
+    from workbench.rewrite.passes import Pass
+
+_MOST_REWRITES_A_NODE = 20  # a pass that exceeds this has two rules that undo each other
+
+
+class RunawayError(RuntimeError):
+    """A pass goes on rewriting without end: a fault of the pass."""
+
+
+def follow_rules(rules: Sequence[Rule], graph: Graph, options: Pass) -> Iterator[Found]:
+    """Try the rules on every node in topological order, and again round what a rewrite changed; then in bodies."""
+    yield from _in_graph(rules, graph, options)
+    while any(node.bodies for node in graph.nodes):
+        changed = False
+        for name in [node.name for node in graph.nodes if node.bodies]:
+            for found in _in_bodies(rules, graph, name, options):
+                changed = True
+                yield found
+        if not changed:
+            return
+        yield from _in_graph(rules, graph, options)  # what a body captured before may have lost its reader
+
+
+def _in_graph(rules: Sequence[Rule], graph: Graph, options: Pass) -> Iterator[Found]:
+    waiting = dict.fromkeys(node.name for node in graph.nodes)
+    left = _MOST_REWRITES_A_NODE * len(graph) + 100
+    while waiting:
+        name = next(iter(waiting))
+        del waiting[name]
+        node = graph.find(name)
+        found = None if node is None else _first_match(rules, graph, node, options)
+        if found is None:
+            continue
+        left -= 1
+        if left < 0:
+            raise RunawayError(f"pass {options.name} does not come to an end; last: {found.sentence}")
+        gone = [graph.node(removed) for removed in found.edit.remove]
+        yield found
+        waiting.update(dict.fromkeys(_around(graph, found, gone)))
+
+
+def _in_bodies(rules: Sequence[Rule], graph: Graph, name: str, options: Pass) -> Iterator[Found]:
+    """Rewrites inside the node's bodies; each is the node with another body."""
+    for key in graph.node(name).bodies:
+        body = graph.node(name).bodies[key]
+        inside = opened_body(graph, body)
+        for found in follow_rules(rules, inside, options):
+            inside.apply(found.edit)
+            node = graph.node(name)
+            changed = with_body(node, key, closed_body(inside, body, graph))
+            sentence = f"in {key} of {node}: {found.sentence}"
+            yield Found(Edit(remove=(name,), insert=(changed,)), sentence, (name,), found.case)
+
+
+def _first_match(rules: Sequence[Rule], graph: Graph, node: Node, options: Pass) -> Found | None:
+    for rule in rules:
+        if node.op not in rule.operators and "*" not in rule.operators:
+            continue
+        try:
+            return rule.match(graph, node, options)
+        except NoMatch:
+            continue
+    return None
+
+
+def _around(graph: Graph, found: Found, gone: list[Node]) -> Iterator[str]:
+    """Nodes whose neighbourhood the rewrite changed: the new ones, and producers and readers of their values."""
+    values = dict.fromkeys(found.edit.replace.values())
+    for node in (*found.edit.insert, *gone):
+        if node.name in graph:
+            yield node.name
+        values.update(dict.fromkeys((*node.uses, *node.outputs)))
+    for value in values:
+        producer = graph.producer(value)
+        if producer is not None:
+            yield producer.name
+        yield from (user.name for user in graph.users(value))

@@ -1,0 +1,82 @@
+"""What nearly every rule asks first, each with the sentence of its refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from workbench.ir import Edit, Graph, Node
+from workbench.ir.types import Shape
+from workbench.rewrite.rule import Found, NoMatch
+
+
+def numbers(graph: Graph, value: str, node: Node) -> np.ndarray:
+    """The numbers of a constant operand. Raises NoMatch for a value that is computed."""
+    tensor = graph.constant(value)
+    if tensor is None:
+        raise NoMatch(f"'{value}', an operand of {node}, is not a constant")
+    return tensor.numpy()
+
+
+def maker(graph: Graph, value: str, operators: Sequence[str], node: Node) -> Node:
+    """The node that makes `value`. Raises NoMatch where it is none of these operators."""
+    found = graph.producer(value)
+    if found is None or found.op not in operators:
+        raise NoMatch(f"{node} does not follow {_one_of(operators)}")
+    return found
+
+
+def reads_alone(graph: Graph, node: Node, made: Node) -> None:
+    """Raises NoMatch where anything but `node` needs a result of `made`."""
+    for value in filter(None, made.outputs):
+        other = next((user for user in graph.users(value) if user.name != node.name), None)
+        if other is not None:
+            raise NoMatch(f"{other} reads '{value}' of {made} too")
+        if graph.is_output(value):
+            raise NoMatch(f"'{value}' of {made} is an output of the graph")
+
+
+def passed_on(graph: Graph, node: Node, source: str, sentence: str, matched: Sequence[Node] = ()) -> Found:
+    """The rewrite in which `node` goes and its readers get `source`. Raises NoMatch where public names forbid it.
+
+    matched: other nodes that the rewrite is about.
+    """
+    result = node.outputs[0]
+    if graph.is_output(result) and graph.producer(source) is None:
+        raise NoMatch(f"{node} is all that is between '{source}' and the output '{result}'")
+    if graph.is_output(result) and graph.is_output(source):
+        raise NoMatch(f"'{source}' and '{result}' of {node} are both outputs of the graph")
+    edit = Edit(remove=(node.name,), replace={result: source})
+    return Found(edit, sentence, (*(other.name for other in matched), node.name))
+
+
+def is_same_shape(a: Shape, b: Shape) -> bool:
+    """Are they known to be equal, symbolic dims by their names?"""
+    return a is not None and a == b and None not in a
+
+
+def broadcasts_into(small: Shape, large: Shape) -> bool:
+    """Has a result of both operands the shape `large`, whatever its symbolic dims are?"""
+    if small is None or large is None or len(small) > len(large):
+        return False
+    pairs = zip(reversed(small), reversed(large), strict=False)
+    return all(a == 1 or (a is not None and a == b) for a, b in pairs)
+
+
+def is_integer(graph: Graph, value: str) -> bool:
+    """Is it known to hold integers?"""
+    type_ = graph.tensor_type(value)
+    return type_ is not None and type_.dtype.is_integer()
+
+
+def is_floating(graph: Graph, value: str) -> bool:
+    """Is it known to hold floating-point numbers?"""
+    type_ = graph.tensor_type(value)
+    return type_ is not None and type_.dtype.is_floating_point()
+
+
+def _one_of(operators: Sequence[str]) -> str:
+    *most, last = operators
+    words = f"{', '.join(most)} or {last}" if most else last
+    return f"{'an' if words[0] in 'AEIOU' else 'a'} {words}"
