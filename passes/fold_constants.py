@@ -7,14 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from passes.fold_shapes import FoldShapes
+from passes.inline_if import InlineIf
 from workbench.ir import Edit, Graph, Node, constant
 from workbench.ops import contract_of
-from workbench.ops.evaluate import CannotEvaluate, evaluate
+from workbench.ops.evaluate import RANDOM, CannotEvaluate, evaluate
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule, option
-
-_RANDOM = frozenset(
-    {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout"}
-)
 
 
 def _folded(node: Node, results: tuple[np.ndarray | None, ...]) -> Edit:
@@ -36,7 +34,7 @@ def match_constant(graph: Graph, node: Node, options: FoldConstants) -> Found:
     if any(v not in graph.constants for v in node.uses):
         missing = next(v for v in node.uses if v not in graph.constants)
         raise NoMatch(f"'{missing}', an operand of {node}, is not a constant")
-    if node.op_type in _RANDOM:
+    if node.op_type in RANDOM:
         raise NoMatch(f"{node} gives other numbers each time")
     if node.bodies or contract_of(node) is None:
         raise NoMatch(f"{node} is not an operator that can be computed alone")
@@ -75,12 +73,27 @@ def match_shape(graph: Graph, node: Node, options: FoldConstants) -> Found:
     return Found(_folded(node, (asked.astype(np.int64),)), sentence, (node.name,))
 
 
+def match_cast_like(graph: Graph, node: Node, options: Pass) -> Found:
+    like = graph.tensor_type(node.inputs[1])
+    if like is None:
+        raise NoMatch(f"the type of '{node.inputs[1]}', to which {node} casts, is not known")
+    kept = {key: value for key, value in node.attributes.items() if key != "to"}
+    cast = node.replace(op_type="Cast", inputs=node.inputs[:1], attributes={**kept, "to": like.dtype.value})
+    sentence = f"{node} casts to the type of '{node.inputs[1]}', which is {like.dtype.name.lower()}; written as Cast"
+    return Found(Edit(remove=(node.name,), insert=(cast,)), sentence, (node.name,))
+
+
 @dataclass(frozen=True)
 class FoldConstants(Pass):
-    """Two cases:
+    """Five cases:
 
     - a node whose operands are all constants is computed here, once;
-    - Shape and Size of a value whose shape is always the same become that shape.
+    - Shape and Size of a value whose shape is always the same become that shape;
+    - CastLike of a value whose type is known becomes Cast;
+    - what is computed from symbolic shapes is followed, by the rules of `fold_shapes`;
+    - an If whose condition is known becomes its branch, by the rule of `inline_if`.
+
+    Each makes work for the others: behind an If that went, more shapes are known.
 
     Must not act on random operators, on what makes an output of the graph, nor where the
     result takes more than `max_bytes`: a small file that unfolds large weights stays small.
@@ -93,6 +106,7 @@ class FoldConstants(Pass):
     max_bytes: int = option(16 * 2**20, "The largest result that is stored in place of a node, in bytes.", least=0)
 
     rules = (
+        *InlineIf.rules,
         Rule(
             "constant operands",
             ("*",),
@@ -148,4 +162,19 @@ class FoldConstants(Pass):
             ),
             exactness=Exactness.BITS,
         ),
+        Rule(
+            "type of another value",
+            ("CastLike",),
+            match_cast_like,
+            Example(
+                before="g (float[N] x) => (float[N] y) <int64[1] a = {4}> { c = CastLike(a, x)  y = Add(x, c) }",
+                after="g (float[N] x) => (float[N] y) <float[1] c = {4}> { y = Add(x, c) }",
+                sentences=(
+                    "CastLike 'CastLike_c' casts to the type of 'x', which is float; written as Cast",
+                    "Cast 'CastLike_c' depends on constants only; computed once, 4 bytes",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        *FoldShapes.rules,
     )

@@ -22,6 +22,11 @@ _PLAIN_NAMES = (
 _PLAIN = frozenset(np.dtype(name) for name in _PLAIN_NAMES)
 
 
+RANDOM = frozenset(  # operators that give other numbers each time
+    {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout"}
+)
+
+
 class CannotEvaluate(ValueError):
     """ONNX Runtime does not run the operator on these operands; the message says which."""
 

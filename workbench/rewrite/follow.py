@@ -76,8 +76,8 @@ def _first_match(rules: Sequence[Rule], graph: Graph, node: Node, options: Pass)
 
 
 def _around(graph: Graph, found: Found, gone: list[Node]) -> Iterator[str]:
-    """Nodes whose neighbourhood the rewrite changed: the new ones, and producers and readers of their values."""
-    values = dict.fromkeys(found.edit.replace.values())
+    """Nodes whose neighbourhood the rewrite changed: new ones, producers and readers of their and of typed values."""
+    values = dict.fromkeys((*found.edit.replace.values(), *found.edit.types))
     for node in (*found.edit.insert, *gone):
         if node.name in graph:
             yield node.name

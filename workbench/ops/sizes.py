@@ -1,0 +1,293 @@
+"""The numbers of small integer values, as far as they follow from shapes: what a dynamic export computes with.
+
+A size is a polynomial in symbolic dims with whole coefficients: 2*N*S + 3. A dim
+that has no name is a symbol too, called after its value and axis: it is some
+number, and everywhere the same one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from workbench.ir import Graph, Node, constant_shape
+from workbench.ir.types import Dim
+
+SMALL = 64  # elements of a value that is followed
+_DEEPEST = 40  # nodes of a chain that is followed
+_INT64 = np.iinfo(np.int64)
+
+Term = tuple[str, ...]  # symbols that are multiplied, sorted
+
+
+@dataclass(frozen=True)
+class Size:
+    """A polynomial: `terms` maps products of symbols to coefficients that are not 0."""
+
+    terms: tuple[tuple[Term, int], ...]
+
+    @staticmethod
+    def of(terms: Mapping[Term, int]) -> Size:
+        return Size(tuple(sorted((term, factor) for term, factor in terms.items() if factor)))
+
+    @staticmethod
+    def number(value: int) -> Size:
+        return Size.of({(): value})
+
+    @staticmethod
+    def symbol(name: str) -> Size:
+        return Size.of({(name,): 1})
+
+    @property
+    def known(self) -> int | None:
+        """The number, None where it depends on a symbol."""
+        if not self.terms:
+            return 0
+        return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
+
+    def __add__(self, other: Size) -> Size:
+        terms = dict(self.terms)
+        for term, factor in other.terms:
+            terms[term] = terms.get(term, 0) + factor
+        return Size.of(terms)
+
+    def __mul__(self, other: Size) -> Size:
+        terms: dict[Term, int] = {}
+        for (a, x), (b, y) in itertools.product(self.terms, other.terms):
+            term = tuple(sorted((*a, *b)))
+            terms[term] = terms.get(term, 0) + x * y
+        return Size.of(terms)
+
+    def __sub__(self, other: Size) -> Size:
+        return self + other * Size.number(-1)
+
+    def divided_by(self, divisor: int) -> Size | None:
+        """The quotient where every term can be divided, or where it is a number that is not negative; else None."""
+        if divisor <= 0:
+            return None
+        if self.known is not None:
+            return Size.number(self.known // divisor) if self.known >= 0 else None
+        if any(factor % divisor for _, factor in self.terms):
+            return None
+        return Size.of({term: factor // divisor for term, factor in self.terms})
+
+    @property
+    def is_positive_or_zero(self) -> bool:
+        """Is it a sum of dims with positive factors? Dims are never negative."""
+        return all(factor > 0 for _, factor in self.terms)
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The numbers of a value of rank 0 or 1."""
+
+    sizes: tuple[Size, ...]
+    is_scalar: bool = False
+
+    @property
+    def known(self) -> tuple[int, ...] | None:
+        """All numbers, None where one depends on a symbol."""
+        numbers = [size.known for size in self.sizes]
+        return None if None in numbers else tuple(n for n in numbers if n is not None)
+
+
+def size_of_dim(value: str, axis: int, dim: Dim) -> Size:
+    """The size of an axis of `value`."""
+    if isinstance(dim, int):
+        return Size.number(dim)
+    return Size.symbol(dim if isinstance(dim, str) else f"{value}[{axis}]")
+
+
+def shape_sizes(graph: Graph, value: str) -> tuple[Size, ...] | None:
+    """The sizes of all axes, None where the rank is not known."""
+    shape = graph.shape(value)
+    return None if shape is None else tuple(size_of_dim(value, axis, dim) for axis, dim in enumerate(shape))
+
+
+def contents_of(graph: Graph, value: str, depth: int = 0) -> Contents | None:
+    """What is known of the numbers in `value`; None where nothing is."""
+    tensor = graph.constant(value)
+    if tensor is not None:
+        shape = constant_shape(tensor)
+        if len(shape) > 1 or math.prod(shape) > SMALL or not tensor.dtype.is_integer():
+            return None
+        return Contents(tuple(Size.number(int(n)) for n in tensor.numpy().reshape(-1)), not shape)
+    node = graph.producer(value)
+    if node is None or depth > _DEEPEST:
+        return None
+    follow = FOLLOWED.get(node.op)
+    found = None if follow is None else follow(graph, node, depth + 1)
+    return found if found is not None and len(found.sizes) <= SMALL and _fits(found) else None
+
+
+def _fits(found: Contents) -> bool:
+    """Beyond 64 bits the runtime's numbers wrap around and ours would not."""
+    return all(_INT64.min <= factor <= _INT64.max for size in found.sizes for _, factor in size.terms)
+
+
+def _operands(graph: Graph, node: Node, depth: int) -> list[Contents] | None:
+    found = [contents_of(graph, value, depth) if value else None for value in node.inputs]
+    operands = [contents for contents in found if contents is not None]
+    return operands if operands and len(operands) == len(found) else None
+
+
+def _numbers(graph: Graph, node: Node, index: int, depth: int) -> tuple[int, ...] | None:
+    """The known numbers of an operand."""
+    if len(node.inputs) <= index or not node.inputs[index]:
+        return None
+    found = contents_of(graph, node.inputs[index], depth)
+    return None if found is None else found.known
+
+
+def _shape(graph: Graph, node: Node, depth: int) -> Contents | None:
+    sizes = shape_sizes(graph, node.inputs[0])
+    return None if sizes is None else Contents(sizes[node.attr("start", 0) : node.attr("end")])
+
+
+def _size(graph: Graph, node: Node, depth: int) -> Contents | None:
+    sizes = shape_sizes(graph, node.inputs[0])
+    return None if sizes is None else Contents((math.prod(sizes, start=Size.number(1)),), is_scalar=True)
+
+
+def _gather(graph: Graph, node: Node, depth: int) -> Contents | None:
+    data, indices = contents_of(graph, node.inputs[0], depth), contents_of(graph, node.inputs[1], depth)
+    if data is None or data.is_scalar or indices is None or indices.known is None:
+        return None
+    count = len(data.sizes)
+    if not all(-count <= index < count for index in indices.known):
+        return None
+    return Contents(tuple(data.sizes[index] for index in indices.known), indices.is_scalar)
+
+
+def _slice(graph: Graph, node: Node, depth: int) -> Contents | None:
+    data = contents_of(graph, node.inputs[0], depth)
+    starts, ends = _numbers(graph, node, 1, depth), _numbers(graph, node, 2, depth)
+    steps = _numbers(graph, node, 4, depth) if len(node.inputs) > 4 and node.inputs[4] else (1,)
+    if data is None or starts is None or ends is None or steps is None or steps[0] <= 0:
+        return None
+    return Contents(data.sizes[starts[0] : ends[0] : steps[0]])
+
+
+def _concat(graph: Graph, node: Node, depth: int) -> Contents | None:
+    operands = _operands(graph, node, depth)
+    return None if operands is None else Contents(tuple(size for operand in operands for size in operand.sizes))
+
+
+def _unsqueeze(graph: Graph, node: Node, depth: int) -> Contents | None:
+    data = contents_of(graph, node.inputs[0], depth)
+    return Contents(data.sizes) if data is not None and data.is_scalar and len(node.inputs) > 1 else None
+
+
+def _squeeze(graph: Graph, node: Node, depth: int) -> Contents | None:
+    data = contents_of(graph, node.inputs[0], depth)
+    return Contents(data.sizes, is_scalar=True) if data is not None and len(data.sizes) == 1 else None
+
+
+def _reshape(graph: Graph, node: Node, depth: int) -> Contents | None:
+    data, shape = contents_of(graph, node.inputs[0], depth), _numbers(graph, node, 1, depth)
+    if data is None or shape is None or len(shape) > 1:
+        return None
+    return Contents(data.sizes, is_scalar=not shape)
+
+
+def _same(graph: Graph, node: Node, depth: int) -> Contents | None:
+    type_ = graph.tensor_type(node.outputs[0])
+    if type_ is None or type_.dtype.name not in ("INT64", "INT32"):
+        return None
+    return contents_of(graph, node.inputs[0], depth)
+
+
+def _pairwise(graph: Graph, node: Node, depth: int) -> list[tuple[Size, Size]] | None:
+    operands = _operands(graph, node, depth)
+    if operands is None or len(operands) != 2:
+        return None
+    a, b = (operand.sizes for operand in operands)
+    if len(a) != len(b) and 1 not in (len(a), len(b)):
+        return None
+    count = max(len(a), len(b)) if a and b else 0
+    return list(zip(a * count if len(a) == 1 else a, b * count if len(b) == 1 else b, strict=True))
+
+
+def _each(graph: Graph, node: Node, sizes: Sequence[Size | None] | None) -> Contents | None:
+    if sizes is None or any(size is None for size in sizes):
+        return None
+    return Contents(tuple(s for s in sizes if s is not None), is_scalar=graph.rank_of(node.outputs[0]) == 0)
+
+
+def _arithmetic(graph: Graph, node: Node, depth: int) -> Contents | None:
+    pairs = _pairwise(graph, node, depth)
+    if pairs is None or graph.rank_of(node.outputs[0]) is None:
+        return None
+    if node.op == "Add":
+        return _each(graph, node, [a + b for a, b in pairs])
+    if node.op == "Sub":
+        return _each(graph, node, [a - b for a, b in pairs])
+    if node.op == "Mul":
+        return _each(graph, node, [a * b for a, b in pairs])
+    return _each(graph, node, [None if b.known is None else a.divided_by(b.known) for a, b in pairs])
+
+
+def _product(graph: Graph, node: Node, depth: int) -> Contents | None:
+    data = contents_of(graph, node.inputs[0], depth)
+    if data is None or data.is_scalar or node.attr("noop_with_empty_axes", 0):
+        return None
+    return Contents((math.prod(data.sizes, start=Size.number(1)),), is_scalar=not node.attr("keepdims", 1))
+
+
+def _where(graph: Graph, node: Node, depth: int) -> Contents | None:
+    """torch's Expand: where(equal(shape, -1), ones, shape). A dim is never -1."""
+    equal = graph.producer(node.inputs[0])
+    yes, no = (contents_of(graph, value, depth) for value in node.inputs[1:])
+    if equal is None or equal.op != "Equal" or yes is None or no is None:
+        return None
+    pairs = _pairwise(graph, equal, depth)
+    if pairs is None or not len(pairs) == len(yes.sizes) == len(no.sizes):
+        return None
+    chosen = [
+        None if same is None else (a if same else b)
+        for same, a, b in zip((_is_equal(*pair) for pair in pairs), yes.sizes, no.sizes, strict=True)
+    ]
+    return _each(graph, node, chosen)
+
+
+def _is_equal(a: Size, b: Size) -> bool | None:
+    """Are they equal whatever the symbols are? None where that depends."""
+    difference = (a - b).known
+    if difference is not None:
+        return difference == 0
+    for size, other in ((a, b), (b, a)):
+        if size.is_positive_or_zero and other.known is not None and other.known < 0:
+            return False
+    return None
+
+
+def _filled(graph: Graph, node: Node, depth: int) -> Contents | None:
+    shape, value = _numbers(graph, node, 0, depth), node.attr("value")
+    if shape is None or len(shape) != 1 or not 0 <= shape[0] <= SMALL or value is None or not value.dtype.is_integer():
+        return None
+    return Contents((Size.number(int(value.numpy().reshape(-1)[0])),) * shape[0])
+
+
+FOLLOWED = {
+    "Shape": _shape,
+    "Size": _size,
+    "Gather": _gather,
+    "Slice": _slice,
+    "Concat": _concat,
+    "Unsqueeze": _unsqueeze,
+    "Squeeze": _squeeze,
+    "Reshape": _reshape,
+    "Cast": _same,
+    "Identity": _same,
+    "Add": _arithmetic,
+    "Sub": _arithmetic,
+    "Mul": _arithmetic,
+    "Div": _arithmetic,
+    "ReduceProd": _product,
+    "Where": _where,
+    "ConstantOfShape": _filled,
+}

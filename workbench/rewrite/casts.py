@@ -1,0 +1,48 @@
+"""Which types hold every number of which others."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from workbench.ir import DataType
+
+_DIGITS = {DataType.BFLOAT16: 8, DataType.FLOAT16: 11, DataType.FLOAT: 24, DataType.DOUBLE: 53}  # of the significand
+_WIDER = {
+    DataType.BFLOAT16: (DataType.FLOAT, DataType.DOUBLE),
+    DataType.FLOAT16: (DataType.FLOAT, DataType.DOUBLE),
+    DataType.FLOAT: (DataType.DOUBLE,),
+}
+_SIGNED = (DataType.INT8, DataType.INT16, DataType.INT32, DataType.INT64)
+_INTEGERS = (*_SIGNED, DataType.UINT8, DataType.UINT16, DataType.UINT32, DataType.UINT64)
+_WHOLE = (DataType.BOOL, *_INTEGERS)
+
+
+def keeps_numbers(source: DataType, target: DataType) -> bool:
+    """Does a cast from one to the other keep each number, so that a cast back gives it again?"""
+    if source == target:
+        return True
+    if source == DataType.BOOL:
+        return target in _DIGITS or target in _INTEGERS
+    if source in _DIGITS:
+        return target in _WIDER.get(source, ())
+    if source not in _INTEGERS:
+        return False
+    range_ = np.iinfo(source.numpy())
+    if target in _DIGITS:
+        return int(range_.max).bit_length() <= _DIGITS[target]
+    return (
+        target in _INTEGERS
+        and np.iinfo(target.numpy()).min <= range_.min
+        and range_.max <= np.iinfo(target.numpy()).max
+    )
+
+
+def is_one_cast(source: DataType, between: DataType, target: DataType) -> bool:
+    """Do casts over `between` give what one cast gives?
+
+    Not where a number may not fit integers: what floats beyond their range become is nowhere defined.
+    """
+    if not keeps_numbers(source, between):
+        return False
+    alike = all(t in _DIGITS for t in (source, target)) or all(t in _WHOLE for t in (source, between, target))
+    return alike or keeps_numbers(source, target)
