@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.ir import Constant, DataType, Edit, Graph, Node, constant, constant_shape, lazy_constant
+from workbench.ir import Edit, Graph, Node
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
+from workbench.rewrite.linear import LINEAR, channel_axis, channels, scaled
 
 
 def _scale_and_shift(graph: Graph, norm: Node) -> tuple[np.ndarray, np.ndarray]:
@@ -18,28 +19,10 @@ def _scale_and_shift(graph: Graph, norm: Node) -> tuple[np.ndarray, np.ndarray]:
         return factor, bias - mean * factor
 
 
-def _folded_weight(weight: Constant, factor: np.ndarray, conv: Node) -> Constant:
-    """Each output channel's weights times its factor; computed when read, so it takes no memory until then."""
-    shape = constant_shape(weight)
-    if conv.op == "Conv":
-        channel = factor.reshape(-1, *(1,) * (len(shape) - 1))
-    else:  # ConvTranspose: [C, M/group, ...], the channels of a group lie together on the first axis
-        groups = conv.attr("group", 1)
-        by_group = np.repeat(factor.reshape(groups, -1), shape[0] // groups, axis=0)
-        channel = by_group.reshape(*shape[:2], *(1,) * (len(shape) - 2))
-
-    def compute() -> np.ndarray:
-        array = weight.numpy()
-        with np.errstate(over="ignore"):  # the caller refuses what float16 does not hold
-            return (array * channel.astype(np.float64)).astype(array.dtype)
-
-    return lazy_constant(compute, weight.dtype, shape)
-
-
 def _convolution_before(graph: Graph, norm: Node) -> Node:
     conv = graph.producer(norm.inputs[0])
-    if conv is None or conv.op not in ("Conv", "ConvTranspose"):
-        raise NoMatch(f"{norm} does not follow a convolution")
+    if conv is None or conv.op not in LINEAR:
+        raise NoMatch(f"{norm} does not follow a convolution or a product with a matrix")
     if len(graph.users(conv.outputs[0])) > 1 or graph.is_output(conv.outputs[0]):
         raise NoMatch(f"{conv} has another reader, which needs its result without the normalization")
     return conv
@@ -55,27 +38,17 @@ def match_after_convolution(graph: Graph, norm: Node, options: Pass) -> Found:
     factor, shift = _scale_and_shift(graph, norm)
     if not (np.isfinite(factor).all() and np.isfinite(shift).all()):
         raise NoMatch(f"{norm} divides by a variance that is not positive")
-    weight = graph.constants[conv.inputs[1]]
-    old_bias = graph.constants[conv.inputs[2]].numpy() if len(conv.inputs) > 2 and conv.inputs[2] else 0.0
-    with np.errstate(over="ignore"):
-        bias = (old_bias * factor + shift).astype(weight.dtype.numpy())
-    folded_weight = _folded_weight(weight, factor, conv)
-    if weight.dtype == DataType.FLOAT16 and not (np.isfinite(bias).all() and np.isfinite(folded_weight.numpy()).all()):
-        raise NoMatch(f"the weights of {conv} times the factors of {norm} exceed what float16 holds")
-
-    weight_name = graph.fresh(f"{conv.inputs[1]}_folded")
-    bias_name = graph.fresh(f"{conv.name}_bias_folded", (weight_name,))
-    folded = conv.replace(inputs=(conv.inputs[0], weight_name, bias_name), outputs=norm.outputs)
+    if channel_axis(graph, conv) != 1 or channels(graph, conv) != factor.size:
+        raise NoMatch(f"{norm} scales another axis than the channels of {conv}")
+    folded = scaled(graph, conv, factor, shift)
     edit = Edit(
         remove=(conv.name, norm.name),
-        insert=(folded,),
-        constants={
-            weight_name: folded_weight,
-            bias_name: constant(bias),
-        },
+        insert=(folded.node.replace(outputs=norm.outputs),),
+        constants=folded.constants,
     )
-    numbers = int(np.prod(constant_shape(weight)))
-    sentence = f"{norm} scales {factor.size:,} channels; folded into the {numbers:,} weights and the bias of {conv}"
+    sentence = (
+        f"{norm} scales {factor.size:,} channels; folded into the {folded.numbers:,} weights and the bias of {conv}"
+    )
     return Found(edit, sentence, (conv.name, norm.name))
 
 
@@ -86,12 +59,12 @@ class FoldBatchNorm(Pass):
         weight' = weight * scale / sqrt(variance + epsilon)        (an output channel at a time)
         bias'   = (bias - mean) * scale / sqrt(variance + epsilon) + shift
 
-    Cases: Conv and ConvTranspose of one, two or three spatial axes, grouped or not, with or
-    without a bias. Computed in double precision, stored in the weights' own.
+    Cases: Conv and ConvTranspose of one, two or three spatial axes, grouped or not, Gemm, and MatMul of
+    matrices; with or without a bias. Computed in double precision, stored in the weights' own.
 
     Must not act in training mode, on weights or statistics that are computed while the model
     runs, where anything else reads the convolution's result, where a variance is not positive, nor
-    where float16 does not hold a folded weight.
+    where the element type does not hold a folded weight.
 
     Source: Jacob et al., "Quantization and Training of Neural Networks" (CVPR 2018), 3.2;
     the buddy compiler's plan, "constant folding", third kind.
@@ -134,7 +107,8 @@ class FoldBatchNorm(Pass):
                         c = Relu(x)
                         y = BatchNormalization(c, s, s, s, s)
                     }""",
-                    "BatchNormalization 'BatchNormalization_y' does not follow a convolution",
+                    "BatchNormalization 'BatchNormalization_y' does not follow a convolution "
+                    "or a product with a matrix",
                 ),
                 Refusal(
                     """g (float[1,1,2,2] x, float[1,1,1,1] w) => (float[1,1,2,2] y) <float[1] s = {2}> {

@@ -82,7 +82,7 @@ def test_a_folded_weight_takes_no_memory_until_it_is_read():
 def test_weights_that_float16_would_not_hold_are_not_folded():
     graph = network(False, 1, 2, True, 0, np.float16)
     graph.apply(Edit(constants={"scale": constant(np.full(3, 60000, np.float16))}))
-    with pytest.raises(NoMatch, match=r"weights of Conv 'conv' times the factors of .* exceed what float16 holds"):
+    with pytest.raises(NoMatch, match=r"weights of Conv 'conv' times the factors exceed what float16 holds"):
         match_after_convolution(graph, graph.node("norm"), FoldBatchNorm())
 
 

@@ -1,0 +1,229 @@
+"""A number a channel that is multiplied or added behind a convolution or a product: its weights and bias do both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from workbench.ir import Edit, Graph, Node, constant_shape
+from workbench.layout.cost import perm_of
+from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
+from workbench.rewrite.guards import reads_alone
+from workbench.rewrite.linear import LINEAR, channel_axis, channels, scaled
+
+
+def _operands(graph: Graph, node: Node) -> tuple[str, str, bool]:
+    """The computed operand, the constant, and whether the constant comes first."""
+    if len(node.inputs) != 2 or node.inputs[0] == node.inputs[1]:
+        raise NoMatch(f"{node} has no constant beside a computed value")
+    first, second = node.inputs
+    if graph.constant(second) is not None and graph.producer(first) is not None:
+        return first, second, False
+    if graph.constant(first) is not None and graph.producer(second) is not None:
+        return second, first, True
+    raise NoMatch(f"{node} has no constant beside a computed value")
+
+
+def _linear_before(graph: Graph, node: Node, value: str) -> tuple[Node, int]:
+    """The linear operator that makes `value`, perhaps through Transposes, and where its channels are now."""
+    perms = []
+    reader, maker = node, graph.producer(value)
+    while maker is not None and maker.op == "Transpose":
+        perm = perm_of(graph, maker)
+        reads_alone(graph, reader, maker)
+        if perm is None:
+            raise NoMatch(f"{maker} reverses the axes of a value whose rank is not known")
+        perms.append(perm)
+        reader, maker = maker, graph.producer(maker.inputs[0])
+    if maker is None or maker.op not in LINEAR:
+        raise NoMatch(f"{node} does not follow a convolution or a product with a matrix")
+    reads_alone(graph, reader, maker)
+    axis = channel_axis(graph, maker)
+    if axis is None:
+        raise NoMatch(f"the rank of what {maker} makes is not known")
+    for perm in reversed(perms):
+        axis = perm.index(axis)
+    return maker, axis
+
+
+def _by_channel(graph: Graph, node: Node, value: str, number: str, axis: int, count: int) -> np.ndarray:
+    """The constant as a number a channel, in double precision."""
+    rank, shape = graph.rank_of(value), constant_shape(graph.constants[number])
+    if rank is None or len(shape) > rank:
+        raise NoMatch(f"'{number}' of {node} has more axes than the channels it would be folded into")
+    full = (*(1,) * (rank - len(shape)), *shape)
+    if any(size != 1 for place, size in enumerate(full) if place != axis) or full[axis] not in (1, count):
+        raise NoMatch(f"'{number}' of {node} is not one number a channel: its shape is {list(shape)}")
+    return np.broadcast_to(graph.constants[number].numpy().astype(np.float64).reshape(-1), (count,))
+
+
+def _factor_and_shift(node: Node, numbers: np.ndarray, first: bool) -> tuple[np.ndarray, np.ndarray]:
+    one, zero = np.ones_like(numbers), np.zeros_like(numbers)
+    if node.op == "Add":
+        return one, numbers
+    if node.op == "Sub":
+        return (-one, numbers) if first else (one, -numbers)
+    if node.op == "Mul":
+        return numbers, zero
+    if first:
+        raise NoMatch(f"{node} divides by what is computed")
+    with np.errstate(divide="ignore"):  # `scaled` refuses what is not finite
+        return one / numbers, zero
+
+
+def match_scale(graph: Graph, node: Node, options: Pass) -> Found:
+    value, number, first = _operands(graph, node)
+    linear, axis = _linear_before(graph, node, value)
+    numbers = _by_channel(graph, node, value, number, axis, channels(graph, linear))
+    if node.op in ("Mul", "Div") and not (np.isfinite(numbers).all() and numbers.all()):
+        raise NoMatch(f"'{number}' of {node} holds zero or what is not finite, which weights do not carry over")
+    folded = scaled(graph, linear, *_factor_and_shift(node, numbers, first))
+    edit = Edit(
+        remove=(linear.name, node.name),
+        insert=(folded.node,),
+        replace={node.outputs[0]: value},
+        constants=folded.constants,
+    )
+    what = "weights and the bias" if node.op in ("Mul", "Div") else "bias"
+    sentence = f"{node} takes one constant a channel, {numbers.size:,} in all; folded into the {what} of {linear}"
+    return Found(edit, sentence, (linear.name, node.name))
+
+
+@dataclass(frozen=True)
+class FoldScale(Pass):
+    """linear(x) * m + a is one linear operator, with
+
+        weight' = weight * m      (an output channel at a time)
+        bias'   = bias * m + a
+
+    for constants of one number a channel, or one for all. Cases: Mul, Div by a constant, Add and Sub
+    behind Conv, ConvTranspose, Gemm or MatMul; Transposes may stand between, since they move channels
+    and change none. A MatMul of matrices that gets a bias becomes Gemm. Computed in double precision,
+    stored in the weights' own type.
+
+    Must not act where anything else reads what is between, where a factor is zero or not finite, nor
+    where the element type does not hold a folded number.
+
+    Source: Jacob et al., "Quantization and Training of Neural Networks" (CVPR 2018), 3.2, without the
+    normalization; ONNX Runtime's ConvMulFusion and ConvAddFusion.
+    """
+
+    title = "Fold scale and shift into convolutions and products"
+
+    rules = (
+        Rule(
+            "scale or shift",
+            ("Mul", "Div", "Add", "Sub"),
+            match_scale,
+            Example(
+                before="""g (float[N,1,2,2] x) => (float[N,2,2,2] y)
+                    <float[2,1,1,1] w = {1, 2}, float[2,1,1] m = {4, -2}, float[2] a = {1, 3}> {
+                    c = Conv(x, w)
+                    s = Mul(c, m)
+                    t = Transpose<perm=[0,2,3,1]>(s)
+                    u = Sub(t, a)
+                    y = Transpose<perm=[0,3,1,2]>(u)
+                }""",
+                after="""g (float[N,1,2,2] x) => (float[N,2,2,2] y)
+                    <float[2,1,1,1] w_folded = {4, -4}, float[2] Conv_c_bias_folded_1 = {-1, -3}> {
+                    c = Conv(x, w_folded, Conv_c_bias_folded_1)
+                    t = Transpose<perm=[0,2,3,1]>(c)
+                    y = Transpose<perm=[0,3,1,2]>(t)
+                }""",
+                sentences=(
+                    "Mul 'Mul_s' takes one constant a channel, 2 in all; "
+                    "folded into the weights and the bias of Conv 'Conv_c'",
+                    "Sub 'Sub_u' takes one constant a channel, 2 in all; folded into the bias of Conv 'Conv_c'",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,2] x, float[2] z) => (float[N,2] y) { y = Mul(x, z) }",
+                    "Mul 'Mul_y' has no constant beside a computed value",
+                ),
+                Refusal(
+                    "g (float[N,2] x) => (float[N,2] y) <float[2] m = {1, 2}> { a = Relu(x)  y = Mul(a, m) }",
+                    "Mul 'Mul_y' does not follow a convolution or a product with a matrix",
+                ),
+                Refusal(
+                    """g (float[N,1] x) => (float[N,2] y, float[N,2] c) <float[1,2] w = {1, 2}, float[2] m = {1, 2}> {
+                        c = MatMul(x, w)
+                        y = Mul(c, m)
+                    }""",
+                    "'c' of MatMul 'MatMul_c' is an output of the graph",
+                ),
+                Refusal(
+                    """g (float[2,1] x) => (float[2,2] y) <float[1,2] w = {1, 2}, float[2,1] m = {1, 2}> {
+                        c = MatMul(x, w)
+                        y = Mul(c, m)
+                    }""",
+                    "'m' of Mul 'Mul_y' is not one number a channel: its shape is [2, 1]",
+                ),
+                Refusal(
+                    """g (float[N,1] x) => (float[1,N,2] y) <float[1,2] w = {1, 2}, float[1,1,2] m = {1, 2}> {
+                        c = MatMul(x, w)
+                        y = Mul(c, m)
+                    }""",
+                    "'m' of Mul 'Mul_y' has more axes than the channels it would be folded into",
+                ),
+                Refusal(
+                    """g (float[N,1] x) => (float[N,2] y) <float[1,2] w = {1, 2}, float[2] m = {1, 0}> {
+                        c = MatMul(x, w)
+                        y = Mul(c, m)
+                    }""",
+                    "'m' of Mul 'Mul_y' holds zero or what is not finite, which weights do not carry over",
+                ),
+                Refusal(
+                    """g (float[N,1] x) => (float[N,2] y) <float[1,2] w = {1, 2}, float[2] m = {1, 2}> {
+                        c = MatMul(x, w)
+                        y = Div(m, c)
+                    }""",
+                    "Div 'Div_y' divides by what is computed",
+                ),
+                Refusal(
+                    """g (float[N,1] x) => (float[N,2] y) <float[1,2] w = {1e30, 2}, float[2] m = {1e30, 2}> {
+                        c = MatMul(x, w)
+                        y = Mul(c, m)
+                    }""",
+                    "the weights of MatMul 'MatMul_c' times the factors exceed what float holds",
+                ),
+                Refusal(
+                    """g (float[N,3,1] x) => (float[N,3,2] y) <float[1,2] w = {1, 2}, float[2] m = {1, 2}> {
+                        c = MatMul(x, w)
+                        y = Add(c, m)
+                    }""",
+                    "MatMul 'MatMul_c' has no bias, and Gemm, which has one, takes matrices only",
+                ),
+                Refusal(
+                    "g (float[N,1] x, float[1,2] w) => (float[N,2] y) <float[2] m = {1, 2}>"
+                    " { c = MatMul(x, w)  y = Mul(c, m) }",
+                    "'w' is not a constant",
+                ),
+                Refusal(
+                    """g (float[2,1] x, float[2,2] b) => (float[2,2] y) <float[1,2] w = {1, 2}, float[2] m = {1, 2}> {
+                        c = Gemm(x, w, b)
+                        y = Mul(c, m)
+                    }""",
+                    "'b' is not a constant",
+                ),
+                Refusal(
+                    """g (float[2,1] x) => (float[2,2] y)
+                        <float[1,2] w = {1, 2}, float[2] m = {1, 2}, float[2,1] b = {1, 2}> {
+                        c = Gemm(x, w, b)
+                        y = Mul(c, m)
+                    }""",
+                    "the bias of Gemm 'Gemm_c' differs from row to row",
+                ),
+                Refusal(
+                    """g (float[N,2,1] x) => (float[N,2,2] y) <float[1,1,2] w = {1, 2}, float[2] m = {1, 2}> {
+                        c = MatMul(x, w)
+                        y = Mul(c, m)
+                    }""",
+                    "the second operand of MatMul 'MatMul_c' is no matrix: its shape is [1, 1, 2]",
+                ),
+            ),
+            exactness=Exactness.ROUNDING,
+            law="(x * w + b) * m + a == x * (w * m) + (b * m + a)",
+        ),
+    )
