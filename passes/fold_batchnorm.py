@@ -79,13 +79,13 @@ class FoldBatchNorm(Pass):
             match_after_convolution,
             Example(
                 before="""g (float[1,1,2,2] x) => (float[1,2,2,2] y)
-                    <float[2,1,1,1] w = {1, 2}, float[2] s = {2, 3}, float[2] b = {1, 1},
+                    <float[2,1,1,1] w = {1, 2}, float[2] s = {4, 9}, float[2] b = {1, 1},
                      float[2] m = {1, 2}, float[2] v = {4, 9}> {
                     c = Conv(x, w)
                     y = BatchNormalization<epsilon=0.0>(c, s, b, m, v)
                 }""",
                 after="""g (float[1,1,2,2] x) => (float[1,2,2,2] y)
-                    <float[2,1,1,1] w_folded = {1, 2}, float[2] Conv_c_bias_folded = {0, -1}> {
+                    <float[2,1,1,1] w_folded = {2, 6}, float[2] Conv_c_bias_folded = {-1, -5}> {
                     y = Conv(x, w_folded, Conv_c_bias_folded)
                 }""",
                 sentences=(

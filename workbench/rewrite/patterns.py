@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.ir import Constant, DataType, Edit, Graph, Node, constant_shape
+from workbench.ir import Constant, DataType, Edit, Graph, Node, ValueType, constant_shape
 from workbench.rewrite.rule import Found, NoMatch
 
 _OPENED = 4  # products in a row that are looked into, so that a long chain is not walked from each of its nodes
@@ -123,11 +123,13 @@ def recomposed(
     opset: int,
     attributes: Mapping[str, Any],
     constants: Mapping[str, Constant] | None = None,
+    before: Node | None = None,
 ) -> Found:
     """The rewrite to one standard operator, which makes what `last` made.
 
     opset:     of ONNX, in which the operator came.
     constants: those of `operands` that come with the rewrite.
+    before:    a Transpose that comes too and makes an operand.
 
     Raises NoMatch where the model's opset is older, for numbers other than float32, and as `between` does.
     """
@@ -141,11 +143,22 @@ def recomposed(
             raise NoMatch(f"'{value}' is not known to be float32 of a known rank")
     if graph.rank_of(source) != graph.rank_of(last.outputs[0]):
         raise NoMatch(f"'{last.outputs[0]}' of {last} has more axes than '{source}'")
-    nodes = between(graph, last, operands)
+    nodes = between(graph, last, (*operands, *(before.inputs if before else ())))
     node = last.replace(op_type=operator, inputs=tuple(operands), attributes=dict(attributes))
-    edit = Edit(remove=tuple(n.name for n in nodes), insert=(node,), constants=constants or {})
-    sentence = f"{nodes[0]} to {last}, {len(nodes)} nodes, compute {operator} of '{source}'; {len(nodes) - 1} less"
+    edit = Edit(
+        remove=tuple(n.name for n in nodes),
+        insert=(before, node) if before else (node,),
+        constants=constants or {},
+        types=_type_behind(graph, before) if before else {},
+    )
+    fewer = len(nodes) - len(edit.insert)
+    sentence = f"{nodes[0]} to {last}, {len(nodes)} nodes, compute {operator} of '{source}'; {fewer} less"
     return Found(edit, sentence, tuple(n.name for n in nodes))
+
+
+def _type_behind(graph: Graph, transpose: Node) -> dict[str, ValueType | None]:
+    type_ = graph.tensor_type(transpose.inputs[0])
+    return {transpose.outputs[0]: type_.permuted(transpose.attr("perm"))} if type_ else {}
 
 
 @dataclass(frozen=True)

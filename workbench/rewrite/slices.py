@@ -28,13 +28,19 @@ class Cut:
 
 
 def cuts_of(graph: Graph, node: Node) -> tuple[Cut, ...]:
-    """One for each axis that the Slice names. Raises NoMatch where an operand is computed."""
+    """One for each axis that the Slice names. Raises NoMatch where an operand is computed.
+
+    Of INT_MAX as the end of a backward slice, ONNX says that it takes nothing, ONNX Runtime takes all.
+    """
     starts, ends, axes, steps = (
         [int(n) for n in numbers(graph, value, node)] if value else None for value in (*node.inputs[1:], "", "")[:4]
     )
     if starts is None or ends is None:
         raise NoMatch(f"{node} lacks an operand")
-    return tuple(map(Cut, axes or range(len(starts)), starts, ends, steps or [1] * len(starts)))
+    cuts = tuple(map(Cut, axes or range(len(starts)), starts, ends, steps or [1] * len(starts)))
+    if any(cut.step < 0 and cut.end >= _BEYOND_ALL for cut in cuts):
+        raise NoMatch(f"{node} goes backward to INT_MAX, by which runtimes do not mean the same")
+    return cuts
 
 
 def takes_all(cut: Cut, dim: Dim) -> bool:
