@@ -7,6 +7,7 @@ computations are carried out first, and their results stand as constants.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 
@@ -31,15 +32,20 @@ _COMPUTED = frozenset(
     "Transpose Flatten Tile ScatterND".split()
 )
 
+_MADE_UP = "unk__"  # what ONNX's inference calls a size that it does not know
+_OWN = "unk_"
+_NUMBERS = itertools.count()
 _AS_OPERAND = ("GroupNormalization",)  # ONNX infers nothing of it; its result has its first operand's type
 _FLOATS_TOO = ("Range", "Cast", "CastLike")  # a Range of floats has a length too
 
 
-def infer_types(graph: Graph, dims: Mapping[str, int] | None = None) -> dict[str, TensorType]:
+def infer_types(graph: Graph, dims: Mapping[str, int] | None = None, *, again: bool = False) -> dict[str, TensorType]:
     """The type of every tensor value (constants too) when `dims` are put in; those of bodies are not among them.
 
-    dims: values of symbolic dims; None: `graph.dims`. A value that inference
-    leaves open keeps the type that the graph has for it, `dims` put in.
+    dims:  values of symbolic dims; None: `graph.dims`. A value that inference
+           leaves open keeps the type that the graph has for it, `dims` put in.
+    again: the graph has types from an inference, with which new ones will stand: what
+           inference calls unk__0 now is another size than unk__0 then, and gets a name of its own.
     """
     bound = graph.dims if dims is None else dims
     model, _ = without_weights(with_own_functions(graph))
@@ -53,12 +59,34 @@ def infer_types(graph: Graph, dims: Mapping[str, int] | None = None) -> dict[str
         model = onnx.inliner.inline_local_functions(model)
     typed = infer_model(model)
     types = {v: _bound(t, bound) for v, t in graph.types.items() if isinstance(t, TensorType)}
+    if not again:  # what the file calls unk__0 was found by somebody else's inference
+        types.update((v, _without_made_up(t)) for v, t in types.items() if v not in graph.inputs)
+    given = {d for v in graph.inputs if v in types for d in types[v].shape or () if isinstance(d, str)}
+    names: dict[str, str] = {}
     types.update((name, constant_type(tensor)) for name, tensor in graph.constants.items())
     for info in (*typed.graph.value_info, *typed.graph.output):
         found = value_type(onnx_ir.serde.deserialize_value_info_proto(info, None))
         if isinstance(found, TensorType) and graph.has_value(info.name) and info.name not in graph.constants:
+            found = _with_own_names(found, names, given) if again else found
             types[info.name] = _merged(found, types.get(info.name))
     return types
+
+
+def _without_made_up(type_: TensorType) -> TensorType:
+    if type_.shape is None:
+        return type_
+    return type_.with_shape(tuple(None if isinstance(d, str) and d.startswith(_MADE_UP) else d for d in type_.shape))
+
+
+def _with_own_names(found: TensorType, names: dict[str, str], given: set[str]) -> TensorType:
+    """The type, its made-up symbols called anew; `names` are those of this inference."""
+    if found.shape is None:
+        return found
+    made_up = (d for d in found.shape if isinstance(d, str) and d.startswith(_MADE_UP) and d not in given)
+    for dim in made_up:
+        if dim not in names:
+            names[dim] = f"{_OWN}{next(_NUMBERS)}"
+    return found.with_shape(tuple(names.get(d, d) if isinstance(d, str) else d for d in found.shape))
 
 
 def _put_in(value: ValueInfoProto, dims: Mapping[str, int]) -> None:

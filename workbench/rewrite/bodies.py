@@ -27,7 +27,7 @@ def opened_body(outside: Graph, body: Graph) -> Graph:
         reserved=outside.reserved.union(outside.values()),
     )
     if any(value and inside.type(value) is None for node in inside.nodes for value in node.outputs):
-        found = infer_types(inside, {})  # loading finds the types of the main graph only
+        found = infer_types(inside, {}, again=True)  # loading finds the types of the main graph only
         inside.apply(Edit(types={value: type_ for value, type_ in found.items() if value not in inside.constants}))
     return inside
 

@@ -13,7 +13,7 @@ class Exactness(Enum):
 
     BITS = "equal to the last bit"
     ROUNDING = "equal up to rounding; NaN, infinities and -0.0 stay what they are"
-    SIGNS = "equal but for signed zeros, infinities and NaN"
+    SIGNS = "equal for ordinary numbers; signed zeros, infinities, NaN or lost digits may differ"
 
     def runs_in(self, mode: str) -> bool:
         """Does the mode let it run?"""

@@ -42,7 +42,7 @@ def inlined(graph: Graph, node: Node, body: Graph, given: dict[str, str]) -> Edi
 
 def _better_types(graph: Graph) -> dict[str, TensorType]:
     """Types that are found now and say more than those that the graph has; public values keep theirs."""
-    found = infer_types(graph, {})
+    found = infer_types(graph, {}, again=True)
     public = {*graph.inputs, *graph.outputs, *graph.constants}
     return {v: t for v, t in found.items() if v not in public and _says_more(t, graph.tensor_type(v))}
 
