@@ -31,6 +31,7 @@ from workbench.layout.profile import load_profile, profile_names
 from workbench.loading.samples import samples
 from workbench.run.client import Worker
 from workbench.ui import session
+from workbench.ui.parts import python_of
 from workbench.ui.session import Spec, history_of, open_uploads
 
 SAMPLES = [sample.file.stem for sample in samples()]
@@ -163,8 +164,10 @@ def test_every_strategy_and_profile(stem, strategy, profile):
     "stem", [*SMALL[:2], *(pytest.param(s, marks=pytest.mark.slow) for s in SAMPLES if s not in SMALL[:2])]
 )
 def test_every_pass_off_and_on(stem):
+    """On the first two every pass, on the others those of the preset."""
     at = through_optimize(stem, ("strategy", STRATEGIES[0]))
-    for name in [box.key.removeprefix("on_") for box in at.checkbox if str(box.key).startswith("on_")]:
+    names = [box.key.removeprefix("on_") for box in at.checkbox if str(box.key).startswith("on_")]
+    for name in names if stem in SMALL[:2] else PRESET:
         was = at.checkbox(key=f"on_{name}").value
         length = len(history(at))
         fine(at.checkbox(key=f"on_{name}").set_value(not was).run())
@@ -187,6 +190,30 @@ def test_passes_move_up_and_down_and_back():
     fine(at.button(key="reset_passes").click().run())
     assert at.checkbox(key=f"on_{first}").value is True
     assert len(history(at)) == len(PRESET) + 1
+
+
+@pytest.mark.parametrize("preset", [name for name in library.presets() if name != "default"])
+def test_every_preset_can_be_chosen_and_left(preset):
+    at = through_optimize("ppocr_cls_v2")
+    nodes = len(history(at).graph)
+    fine(at.selectbox(key="preset").select(preset).run())
+    wanted = [name for name in library.presets()[preset]["passes"] if name != library.PLACE_OF_LAYOUT]
+    assert [step.pass_name for step in history(at).steps[1:]] == wanted
+    assert verdicts(at) <= {"equal"}
+    if preset == "simplify":
+        assert len(history(at).graph) < nodes
+    fine(at.selectbox(key="preset").select("default").run())
+    assert len(history(at).graph) == nodes
+
+
+def test_the_mode_decides_what_runs_and_stands_in_command_and_python():
+    at = through_optimize("ppocr_cls_v2")
+    assert any(step.pass_name == "fold_batchnorm" and step.changed for step in history(at).steps)
+    fine(at.selectbox(key="mode").select("exact").run())
+    assert not any(step.pass_name == "fold_batchnorm" and step.changed for step in history(at).steps)
+    assert any("--mode exact" in code.value for code in at.code)
+    opened = at.session_state["opened"]
+    assert "mode='exact'" in python_of(opened, opened.spec)
 
 
 def test_an_option_reaches_the_pass_and_the_command():

@@ -1,6 +1,6 @@
 """The state of the view in the address of the page, so that a link shows the same.
 
-model, dims, target, passes, option: what `workbench optimize` is given; the pages write them.
+model, dims, target, passes, option, mode: what `workbench optimize` is given; the pages write them.
 step, rewrite, node: what is looked at; the component writes them while one steps, without a rerun.
 """
 
@@ -15,8 +15,9 @@ import streamlit as st
 from workbench.errors import UserError
 from workbench.loading.dims import parse_dims
 from workbench.loading.samples import samples
+from workbench.rewrite import DEFAULT_MODE
 
-MODEL, DIMS, TARGET, PASSES, OPTION = "model", "dims", "target", "passes", "option"
+MODEL, DIMS, TARGET, PASSES, OPTION, MODE = "model", "dims", "target", "passes", "option", "mode"
 STEP, REWRITE, NODE, OTHER = "step", "rewrite", "node", "other"
 UPLOADED = "upload:"  # before the name of a model that only its own session has
 
@@ -47,11 +48,12 @@ def model_in_address() -> Named | None:
 
 @dataclass(frozen=True)
 class Wished:
-    """The pipeline that a link names: passes in order, "pass.option=value", the target's name ("" for none)."""
+    """The pipeline of a link: passes in order, "pass.option=value", the target's name ("" for none), the mode."""
 
     passes: tuple[str, ...]
     options: tuple[str, ...]
     target: str
+    mode: str
 
 
 def pipeline_in_address() -> Wished | None:
@@ -60,7 +62,8 @@ def pipeline_in_address() -> Wished | None:
     if named is None:
         return None
     passes = tuple(name for name in named.split(",") if name)
-    return Wished(passes, tuple(st.query_params.get_all(OPTION)), st.query_params.get(TARGET, ""))
+    mode = st.query_params.get(MODE, DEFAULT_MODE)
+    return Wished(passes, tuple(st.query_params.get_all(OPTION)), st.query_params.get(TARGET, ""), mode)
 
 
 def moment_in_address() -> Moment | None:
@@ -92,10 +95,11 @@ def write_model(path: str, dims: Mapping[str, int], uploaded: bool) -> None:
     _write(DIMS, ",".join(f"{name}={size}" for name, size in dims.items()))
 
 
-def write_pipeline(passes: Sequence[str], options: Mapping[str, object], target: str) -> None:
+def write_pipeline(passes: Sequence[str], options: Mapping[str, object], target: str, mode: str) -> None:
     """Let the address say what is done to it."""
     _write(PASSES, ",".join(passes))
     _write(TARGET, target)
+    _write(MODE, "" if mode == DEFAULT_MODE else mode)
     told = [f"{key}={value}" for key, value in options.items()]
     if st.query_params.get_all(OPTION) != told:
         st.query_params[OPTION] = told

@@ -1,4 +1,4 @@
-"""The sidebar of Optimize: profile, layout strategy, passes on and off, their order, their options."""
+"""The sidebar of Optimize: profile, layout strategy, mode, preset, passes on and off, their order, their options."""
 
 from __future__ import annotations
 
@@ -10,13 +10,18 @@ import streamlit as st
 
 import passes as library
 from workbench.api import DEFAULT_PRESET
-from workbench.rewrite import Pass, with_options
+from workbench.rewrite import DEFAULT_MODE, Pass, with_options
 from workbench.ui.address import pipeline_in_address
 from workbench.ui.parts import plain, show_error
 from workbench.ui.profiles import choose_profile
 from workbench.ui.session import Spec
 
-_ORDER, _NONE = "pass_order", "none"
+_ORDER, _PRESET, _NONE = "pass_order", "preset", "none"
+_MODES = {
+    "exact": "Only rewrites whose results are equal to the last bit.",
+    "ieee": "Rounding may differ; NaN, infinities and -0.0 stay what they are.",
+    "fast": "Also rewrites that change signed zeros, infinities or NaN, or lose digits.",
+}
 _STARTED = "pipeline_of_link_taken"
 
 
@@ -35,20 +40,50 @@ def controls() -> Spec:
             persist_state="session",
             help="Which values are stored channels-last, and where transposes go; its place in the order is below.",
         )
-        st.caption("Passes, in order")
+        mode = _mode()
+        st.selectbox(
+            "Passes, in order",
+            list(library.presets()),
+            key=_PRESET,
+            persist_state="session",
+            on_change=_reset,
+            help="A preset: which passes are on, and their order. Below, both can be changed.",
+        )
         order = _order()
+        preset = library.presets()[_preset()]["passes"]
+        used = [name for name in order if name in preset or st.session_state.get(f"on_{name}")]
         for index, name in enumerate(order):
-            _pass_row(index, name, order, strategy)
+            if name in used:
+                _pass_row(index, name, order, strategy)
+        with st.expander(f"Other passes ({len(order) - len(used)})"):
+            for index, name in enumerate(order):
+                if name not in used:
+                    _pass_row(index, name, order, strategy)
         with st.expander("Options"):
             options = {name: _options(library.find_pass(name)) for name in _resolved(order, strategy)}
-        if st.button("Back to the default list", key="reset_passes", width="stretch"):
-            for key in [k for k in st.session_state if k == _ORDER or str(k).startswith("on_")]:
-                del st.session_state[key]
+        if st.button("Back to the preset", key="reset_passes", width="stretch"):
+            _reset()
             st.rerun()
         for name, fault in library.broken().items():
             show_error(f"Pass '{name}' cannot be used: {fault}")
     chosen = [name for name in _resolved(order, strategy) if st.session_state.get(f"on_{name}", True)]
-    return Spec(tuple((name, tuple(sorted(options[name].items()))) for name in chosen), profile)
+    return Spec(tuple((name, tuple(sorted(options[name].items()))) for name in chosen), profile, mode)
+
+
+def _mode() -> str:
+    words = " ".join(f"{name}: {about}" for name, about in _MODES.items())
+    choice = st.selectbox("Exactness", list(_MODES), 1, key="mode", persist_state="session", help=plain(words))
+    return str(choice)
+
+
+def _preset() -> str:
+    return st.session_state.get(_PRESET, DEFAULT_PRESET)
+
+
+def _reset() -> None:
+    """The passes as the preset has them."""
+    for key in [k for k in st.session_state if k == _ORDER or str(k).startswith("on_")]:
+        del st.session_state[key]
 
 
 def _take_over_link() -> None:
@@ -66,6 +101,7 @@ def _take_over_link() -> None:
     for name in library.all_passes():
         st.session_state[f"on_{name}"] = name in known
     st.session_state["target"] = wished.target
+    st.session_state["mode"] = wished.mode if wished.mode in _MODES else DEFAULT_MODE
     for pair in wished.options:
         name, _, words = pair.partition("=")
         pass_name, _, key = name.partition(".")
@@ -82,7 +118,7 @@ def _strategy_words(name: str) -> str:
 def _order() -> list[str]:
     """Passes in the user's order; one that is in no preset waits at the end, switched off."""
     if _ORDER not in st.session_state:
-        preset = list(library.presets()[DEFAULT_PRESET]["passes"])
+        preset = list(library.presets()[_preset()]["passes"])
         layouts = set(library.strategies().values())
         rest = [name for name, cls in library.all_passes().items() if cls not in layouts and name not in preset]
         st.session_state[_ORDER] = preset + rest
@@ -116,7 +152,7 @@ def _swap(order: list[str], a: int, b: int) -> None:
 
 
 def _resolved(order: list[str], strategy: str) -> list[str]:
-    return library.chosen(order, DEFAULT_PRESET, None if strategy == _NONE else strategy)
+    return library.chosen(order, _preset(), None if strategy == _NONE else strategy)
 
 
 def _options(cls: type[Pass]) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def optimize_page() -> None:
     _views(opened, history, spec, taken)
     write_seen(chosen_moment(opened, history), node_in_address() if seen.moment is None else seen.id)
     write_model(opened.path, opened.dims_given, opened.uploaded)
-    write_pipeline([name for name, _ in spec.passes], changed_options(spec), spec.target)
+    write_pipeline([name for name, _ in spec.passes], changed_options(spec), spec.target, spec.mode)
 
 
 def _view_key(opened: Opened) -> str:

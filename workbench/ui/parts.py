@@ -10,6 +10,7 @@ from typing import Any
 import streamlit as st
 
 from workbench.errors import UserError
+from workbench.rewrite import DEFAULT_MODE
 from workbench.ui.session import Opened, Spec, current
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|~$:^=&])")
@@ -111,6 +112,8 @@ def command_of(
     words += ["--passes", ",".join(name for name, _ in spec.passes) or "''", "--target", spec.target]
     for key, value in changed_options(spec).items():
         words += ["--option", f"{key}={value}"]
+    if spec.mode != DEFAULT_MODE:
+        words += ["--mode", spec.mode]
     if opened.graph.dims:
         words += ["--dims", ",".join(f"{name}={size}" for name, size in opened.graph.dims.items())]
     if opened.inputs:
@@ -134,6 +137,7 @@ def python_of(opened: Opened, spec: Spec, output: str = "optimized.onnx", fix_di
     options = changed_options(spec)
     dims = f", dims={dict(opened.graph.dims)!r}" if opened.graph.dims else ""
     more = f", options={options!r}" if options else ""
+    more += f", mode={spec.mode!r}" if spec.mode != DEFAULT_MODE else ""
     fixed = ", fix_dims=True" if fix_dims else ""
     given = f", inputs=np.load({opened.inputs!r})" if opened.inputs else f", seed={opened.seed}" if opened.seed else ""
     names = [name for name, _ in spec.passes]

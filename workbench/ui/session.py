@@ -23,7 +23,7 @@ from workbench.ir import Graph
 from workbench.layout.profile import Profile
 from workbench.loading import load_model
 from workbench.loading.samples import samples
-from workbench.rewrite import History, Rewrite
+from workbench.rewrite import DEFAULT_MODE, History, Rewrite
 from workbench.run.client import Worker
 from workbench.run.inputs import read_inputs
 from workbench.summary import Summary, summarize
@@ -40,10 +40,11 @@ _NUMBERS = itertools.count()
 
 @dataclass(frozen=True)
 class Spec:
-    """What the pipeline is to do: passes in order with their options, and for which target."""
+    """What the pipeline is to do: passes in order with their options, for which target, how exactly (MODES)."""
 
     passes: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
     profile: Profile
+    mode: str = DEFAULT_MODE
 
     @property
     def target(self) -> str:
@@ -269,9 +270,9 @@ def _counting(report: Callable[[str, float], None], name: str, share: float) -> 
 def _shared(opened: Opened, spec: Spec) -> History:
     """A history of the first steps that the new list has in common with the last."""
     last, old = opened.history, opened.spec
-    if last is None or old is None or old.profile != spec.profile:
-        return pipeline.start(opened.graph, spec.profile)
+    if last is None or old is None or (old.profile, old.mode) != (spec.profile, spec.mode):
+        return pipeline.start(opened.graph, spec.profile, spec.mode)
     same = 0
     while same < min(len(old.passes), len(spec.passes)) and old.passes[same] == spec.passes[same]:
         same += 1
-    return History(last.initial, last.at(same), last.target, list(last.steps[: same + 1]))
+    return History(last.initial, last.at(same), last.target, list(last.steps[: same + 1]), spec.mode)
