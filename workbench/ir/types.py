@@ -83,7 +83,7 @@ ValueType: TypeAlias = TensorType | OpaqueType
 
 def constant(array: np.ndarray, name: str | None = None) -> Constant:
     """A constant that holds `array`."""
-    return onnx_ir.tensor(np.asarray(array), name=name)
+    return onnx_ir.Tensor(np.asarray(array), name=name)
 
 
 def lazy_constant(compute, dtype: DataType, shape: tuple[int, ...]) -> Constant:

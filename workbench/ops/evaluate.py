@@ -6,7 +6,9 @@ with, and torch, whose import takes seconds and 200 MB, stays out of folding.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir
@@ -19,6 +21,9 @@ _PLAIN_NAMES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64"),
 )
+_MOST_SESSIONS = 128
+_LARGEST = 100_000  # bytes of operands: a session keeps the memory that its run took
+_SESSIONS: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
 _PLAIN = frozenset(np.dtype(name) for name in _PLAIN_NAMES)
 
 
@@ -38,18 +43,19 @@ def evaluate(
 
     opsets: version of each operator domain, as in the graph that the node stands in.
     """
-    import onnxruntime
-
     _check(node, operands)
-    feeds = {name: value for name, value in zip(node.inputs, operands, strict=True) if value is not None}
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1  # starting threads takes longer than most nodes
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4  # errors come as exceptions
-    model = _model(node, feeds, opsets)
+    call = Node(  # under names of its own, so that the next call of the kind finds its session
+        node.op_type,
+        tuple(f"i{place}" if operand is not None else "" for place, operand in enumerate(operands)),
+        tuple(f"o{place}" if name else "" for place, name in enumerate(node.outputs)),
+        node.attributes,
+        "call",
+        node.domain,
+        node.overload,
+    )
+    feeds = {name: value for name, value in zip(call.inputs, operands, strict=True) if value is not None}
     try:
-        session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-        results = iter(session.run(None, feeds))
+        results = iter(_session(call, feeds, opsets).run(None, feeds))
     except Exception as error:  # onnxruntime's own classes have no common base but Exception
         words = str(error).rsplit(" : ", 1)[-1]
         raise CannotEvaluate(f"{node} does not run on these constants: {words}") from None
@@ -73,6 +79,35 @@ def _overflows(dividend: np.ndarray, divisor: np.ndarray) -> bool:
     if dividend.dtype.kind != "i":
         return False
     return bool((divisor == -1).any() and (dividend == np.iinfo(dividend.dtype).min).any())
+
+
+def _session(call: Node, feeds: Mapping[str, np.ndarray], opsets: Mapping[str, int]) -> Any:
+    """A session for the call; those of the last calls are kept, since making one takes most of the time."""
+    plain = all(_is_plain(value) for value in call.attributes.values())
+    types = tuple((name, value.dtype.str, value.shape) for name, value in feeds.items())
+    key = (call.op, call.overload, call.outputs, repr(sorted(call.attributes.items())), types, tuple(opsets.items()))
+    if plain and key in _SESSIONS:
+        _SESSIONS.move_to_end(key)
+        return _SESSIONS[key]
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1  # starting threads takes longer than most nodes
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4  # errors come as exceptions
+    model = _model(call, feeds, opsets)
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    if plain and sum(value.nbytes for value in feeds.values()) <= _LARGEST:
+        _SESSIONS[key] = session
+        if len(_SESSIONS) > _MOST_SESSIONS:
+            _SESSIONS.popitem(last=False)
+    return session
+
+
+def _is_plain(value: Any) -> bool:
+    """Does its text tell it apart from others?"""
+    values = value if isinstance(value, tuple) else (value,)
+    return all(isinstance(item, int | float | str) for item in values)
 
 
 def _model(node: Node, feeds: Mapping[str, np.ndarray], opsets: Mapping[str, int]) -> bytes:

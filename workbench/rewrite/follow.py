@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -34,11 +35,12 @@ def follow_rules(rules: Sequence[Rule], graph: Graph, options: Pass) -> Iterator
 
 
 def _in_graph(rules: Sequence[Rule], graph: Graph, options: Pass) -> Iterator[Found]:
-    waiting = dict.fromkeys(node.name for node in graph.nodes)
+    queue = deque(node.name for node in graph.nodes)
+    waiting = set(queue)
     left = _MOST_REWRITES_A_NODE * len(graph) + 100
-    while waiting:
-        name = next(iter(waiting))
-        del waiting[name]
+    while queue:
+        name = queue.popleft()
+        waiting.remove(name)
         node = graph.find(name)
         found = None if node is None else _first_match(rules, graph, node, options)
         if found is None:
@@ -48,7 +50,10 @@ def _in_graph(rules: Sequence[Rule], graph: Graph, options: Pass) -> Iterator[Fo
             raise RunawayError(f"pass {options.name} does not come to an end; last: {found.sentence}")
         gone = [graph.node(removed) for removed in found.edit.remove]
         yield found
-        waiting.update(dict.fromkeys(_around(graph, found, gone)))
+        for near in _around(graph, found, gone):
+            if near not in waiting:
+                waiting.add(near)
+                queue.append(near)
 
 
 def _in_bodies(rules: Sequence[Rule], graph: Graph, name: str, options: Pass) -> Iterator[Found]:
