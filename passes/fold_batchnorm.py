@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from workbench.ir import Edit, Graph, Node
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
 from workbench.rewrite.linear import LINEAR, channel_axis, channels, scaled
-
-
-def _scale_and_shift(graph: Graph, norm: Node) -> tuple[np.ndarray, np.ndarray]:
-    """What the normalization multiplies by and adds, a number a channel, in double precision."""
-    scale, bias, mean, variance = (graph.constants[v].numpy().astype(np.float64) for v in norm.inputs[1:5])
-    with np.errstate(invalid="ignore", divide="ignore"):  # the caller refuses what is not finite
-        factor = scale / np.sqrt(variance + norm.attr("epsilon", 1e-5))
-        return factor, bias - mean * factor
+from workbench.rewrite.scaling import normalization
 
 
 def _convolution_before(graph: Graph, norm: Node) -> Node:
@@ -30,14 +21,7 @@ def _convolution_before(graph: Graph, norm: Node) -> Node:
 
 def match_after_convolution(graph: Graph, norm: Node, options: Pass) -> Found:
     conv = _convolution_before(graph, norm)
-    if norm.attr("training_mode", 0) or len(norm.outputs) > 1:
-        raise NoMatch(f"{norm} is in training mode and computes its statistics while it runs")
-    computed = [v for v in (*conv.inputs[1:], *norm.inputs[1:]) if v and v not in graph.constants]
-    if computed:
-        raise NoMatch(f"'{computed[0]}' is not a constant")
-    factor, shift = _scale_and_shift(graph, norm)
-    if not (np.isfinite(factor).all() and np.isfinite(shift).all()):
-        raise NoMatch(f"{norm} divides by a variance that is not positive")
+    factor, shift = normalization(graph, norm)
     if channel_axis(graph, conv) != 1 or channels(graph, conv) != factor.size:
         raise NoMatch(f"{norm} scales another axis than the channels of {conv}")
     folded = scaled(graph, conv, factor, shift)

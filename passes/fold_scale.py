@@ -6,23 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.ir import Edit, Graph, Node, constant_shape
+from workbench.ir import Edit, Graph, Node
 from workbench.layout.cost import perm_of
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
 from workbench.rewrite.guards import reads_alone
 from workbench.rewrite.linear import LINEAR, channel_axis, channels, scaled
-
-
-def _operands(graph: Graph, node: Node) -> tuple[str, str, bool]:
-    """The computed operand, the constant, and whether the constant comes first."""
-    if len(node.inputs) != 2 or node.inputs[0] == node.inputs[1]:
-        raise NoMatch(f"{node} has no constant beside a computed value")
-    first, second = node.inputs
-    if graph.constant(second) is not None and graph.producer(first) is not None:
-        return first, second, False
-    if graph.constant(first) is not None and graph.producer(second) is not None:
-        return second, first, True
-    raise NoMatch(f"{node} has no constant beside a computed value")
+from workbench.rewrite.scaling import by_channel, constant_beside, factor_and_shift
 
 
 def _linear_before(graph: Graph, node: Node, value: str) -> tuple[Node, int]:
@@ -47,38 +36,13 @@ def _linear_before(graph: Graph, node: Node, value: str) -> tuple[Node, int]:
     return maker, axis
 
 
-def _by_channel(graph: Graph, node: Node, value: str, number: str, axis: int, count: int) -> np.ndarray:
-    """The constant as a number a channel, in double precision."""
-    rank, shape = graph.rank_of(value), constant_shape(graph.constants[number])
-    if rank is None or len(shape) > rank:
-        raise NoMatch(f"'{number}' of {node} has more axes than the channels it would be folded into")
-    full = (*(1,) * (rank - len(shape)), *shape)
-    if any(size != 1 for place, size in enumerate(full) if place != axis) or full[axis] not in (1, count):
-        raise NoMatch(f"'{number}' of {node} is not one number a channel: its shape is {list(shape)}")
-    return np.broadcast_to(graph.constants[number].numpy().astype(np.float64).reshape(-1), (count,))
-
-
-def _factor_and_shift(node: Node, numbers: np.ndarray, first: bool) -> tuple[np.ndarray, np.ndarray]:
-    one, zero = np.ones_like(numbers), np.zeros_like(numbers)
-    if node.op == "Add":
-        return one, numbers
-    if node.op == "Sub":
-        return (-one, numbers) if first else (one, -numbers)
-    if node.op == "Mul":
-        return numbers, zero
-    if first:
-        raise NoMatch(f"{node} divides by what is computed")
-    with np.errstate(divide="ignore"):  # `scaled` refuses what is not finite
-        return one / numbers, zero
-
-
 def match_scale(graph: Graph, node: Node, options: Pass) -> Found:
-    value, number, first = _operands(graph, node)
+    value, number, first = constant_beside(graph, node)
     linear, axis = _linear_before(graph, node, value)
-    numbers = _by_channel(graph, node, value, number, axis, channels(graph, linear))
+    numbers = by_channel(graph, node, value, number, axis, channels(graph, linear))
     if node.op in ("Mul", "Div") and not (np.isfinite(numbers).all() and numbers.all()):
         raise NoMatch(f"'{number}' of {node} holds zero or what is not finite, which weights do not carry over")
-    folded = scaled(graph, linear, *_factor_and_shift(node, numbers, first))
+    folded = scaled(graph, linear, *factor_and_shift(node, numbers, first))
     edit = Edit(
         remove=(linear.name, node.name),
         insert=(folded.node,),

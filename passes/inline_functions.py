@@ -1,0 +1,111 @@
+"""A call of a model-local function is the function's body."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.ir import AttrRef, Graph, Node
+from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
+from workbench.rewrite.inlining import inlined
+
+OWN = "workbench"  # our own domain: operators that are functions so that any runtime can run them
+
+
+def _with_values(node: Node, given: Mapping[str, Any]) -> Node:
+    """The node with the call's attributes in place of references; one that is not given is left out."""
+    attributes = {}
+    for key, value in node.attributes.items():
+        if isinstance(value, AttrRef):
+            if value.name in given:
+                attributes[key] = given[value.name]
+        elif isinstance(value, Graph):
+            attributes[key] = _body_with_values(value, given)
+        else:
+            attributes[key] = value
+    return node.replace(attributes=attributes)
+
+
+def _body_with_values(body: Graph, given: Mapping[str, Any]) -> Graph:
+    return Graph(
+        name=body.name,
+        inputs=body.inputs,
+        outputs=body.outputs,
+        nodes=[_with_values(node, given) for node in body.nodes],
+        constants=body.constants,
+        types=body.types,
+    )
+
+
+def match_call(graph: Graph, node: Node, options: Pass) -> Found:
+    function = graph.functions.get((node.domain, node.op_type, node.overload))
+    if function is None:
+        raise NoMatch(f"{node} is no function of the model")
+    if node.domain == OWN:
+        raise NoMatch(f"{node} is an operator of our own, which runs faster than its body")
+    other = {
+        domain: version
+        for domain, version in function.graph.opset_imports.items()
+        if graph.opset_imports.get(domain, version if domain == node.domain else None) != version
+    }
+    if other:
+        domain, version = next(iter(other.items()))
+        raise NoMatch(f"{node} is written for version {version} of {domain or 'ONNX'}, the model for another")
+    given = {**{key: value for key, value in function.attributes.items() if value is not None}, **node.attributes}
+    operands = (*node.inputs, *("",) * (len(function.graph.inputs) - len(node.inputs)))
+    body = _body_with_values(function.graph, given)
+    edit = inlined(graph, node, body, dict(zip(function.graph.inputs, operands, strict=True)))
+    return Found(edit, f"{node} is a function of the model; its {len(body):,} nodes take its place", (node.name,))
+
+
+@dataclass(frozen=True)
+class InlineFunctions(Pass):
+    """One case: a call of a function that the model brings along becomes the function's nodes, the call's
+    attributes and operands put in. A function that calls others is inlined step by step.
+
+    Must not act on functions of our own domain, nor where the function is written for another version of a
+    domain than the model.
+
+    Source: ONNX's definition of model-local functions; onnx.inliner does the same.
+    """
+
+    title = "Inline functions of the model"
+
+    rules = (
+        Rule(
+            "call",
+            ("*",),
+            match_call,
+            Example(
+                before="""<ir_version: 10, opset_import: ["": 23, "own": 1]>
+                    g (float[N] x) => (float[N] y) {
+                        a = own.leak<slope=0.5>(x)
+                        y = Neg(a)
+                    }
+                    <domain: "own", opset_import: ["": 23]>
+                    leak <slope> (z) => (r) {
+                        t = LeakyRelu<alpha: float = @slope>(z)
+                        r = Exp(t)
+                    }""",
+                after="""<ir_version: 10, opset_import: ["": 23, "own": 1]>
+                    g (float[N] x) => (float[N] y) {
+                        t = LeakyRelu<alpha=0.5>(x)
+                        r = Exp(t)
+                        y = Neg(r)
+                    }""",
+                sentences=("own.leak 'leak_a' is a function of the model; its 2 nodes take its place",),
+            ),
+            refusals=(
+                Refusal("g (float[N] x) => (float[N] y) { y = Neg(x) }", "Neg 'Neg_y' is no function of the model"),
+                Refusal(
+                    """<ir_version: 10, opset_import: ["": 23, "own": 1]>
+                    g (float[N] x) => (float[N] y) { y = own.twice(x) }
+                    <domain: "own", opset_import: ["": 18]>
+                    twice (z) => (r) { r = Add(z, z) }""",
+                    "own.twice 'twice_y' is written for version 18 of ONNX, the model for another",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+    )

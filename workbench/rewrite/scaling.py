@@ -1,0 +1,64 @@
+"""Nodes that scale and shift a value a channel at a time, and by how much."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from workbench.ir import Graph, Node, constant_shape
+from workbench.rewrite.rule import NoMatch
+
+
+def normalization(graph: Graph, norm: Node) -> tuple[np.ndarray, np.ndarray]:
+    """What a batch normalization multiplies by and adds, [channels] and in double precision.
+
+    Raises NoMatch in training mode, for what is computed, and for a variance that is not positive.
+    """
+    if norm.attr("training_mode", 0) or len(norm.outputs) > 1:
+        raise NoMatch(f"{norm} is in training mode and computes its statistics while it runs")
+    computed = [value for value in norm.inputs[1:] if value not in graph.constants]
+    if computed:
+        raise NoMatch(f"'{computed[0]}' is not a constant")
+    scale, bias, mean, variance = (graph.constants[v].numpy().astype(np.float64) for v in norm.inputs[1:5])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        factor = scale / np.sqrt(variance + norm.attr("epsilon", 1e-5))
+        shift = bias - mean * factor
+    if not (np.isfinite(factor).all() and np.isfinite(shift).all()):
+        raise NoMatch(f"{norm} divides by a variance that is not positive")
+    return factor, shift
+
+
+def constant_beside(graph: Graph, node: Node) -> tuple[str, str, bool]:
+    """The computed operand of Mul, Div, Add or Sub, the constant one, and whether that comes first."""
+    if len(node.inputs) == 2 and node.inputs[0] != node.inputs[1]:
+        first, second = node.inputs
+        if graph.constant(second) is not None and graph.constant(first) is None:
+            return first, second, False
+        if graph.constant(first) is not None and graph.constant(second) is None:
+            return second, first, True
+    raise NoMatch(f"{node} has no constant beside a computed value")
+
+
+def by_channel(graph: Graph, node: Node, value: str, number: str, axis: int, count: int) -> np.ndarray:
+    """The constant `number` as one number for each of `count` channels on `axis` of `value`, in double precision."""
+    rank, shape = graph.rank_of(value), constant_shape(graph.constants[number])
+    if rank is None or len(shape) > rank:
+        raise NoMatch(f"'{number}' of {node} has more axes than the channels it would be folded into")
+    full = (*(1,) * (rank - len(shape)), *shape)
+    if any(size != 1 for place, size in enumerate(full) if place != axis) or full[axis] not in (1, count):
+        raise NoMatch(f"'{number}' of {node} is not one number a channel: its shape is {list(shape)}")
+    return np.broadcast_to(graph.constants[number].numpy().astype(np.float64).reshape(-1), (count,))
+
+
+def factor_and_shift(node: Node, channel: np.ndarray, first: bool) -> tuple[np.ndarray, np.ndarray]:
+    """What the node multiplies by and adds; `first`: the constant is its first operand."""
+    one, zero = np.ones_like(channel), np.zeros_like(channel)
+    if node.op == "Add":
+        return one, channel
+    if node.op == "Sub":
+        return (-one, channel) if first else (one, -channel)
+    if node.op == "Mul":
+        return channel, zero
+    if first:
+        raise NoMatch(f"{node} divides by what is computed")
+    with np.errstate(divide="ignore"):  # the caller refuses what is not finite
+        return one / channel, zero
