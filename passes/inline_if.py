@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workbench.ir import Graph, Node
-from workbench.rewrite import Exactness, Example, Found, Pass, Refusal, Rule
+import numpy as np
+
+from workbench.ir import Edit, Graph, Node, constant
+from workbench.ops.ranks import needed_rank, possible_ranks
+from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
 from workbench.rewrite.guards import numbers
 from workbench.rewrite.inlining import inlined
 
@@ -18,13 +21,40 @@ def match_known_condition(graph: Graph, node: Node, options: Pass) -> Found:
     return Found(inlined(graph, node, body, {}), sentence, (node.name,))
 
 
+def match_only_branch(graph: Graph, node: Node, options: Pass) -> Found:
+    condition = node.inputs[0]
+    if graph.constant(condition) is not None:
+        raise NoMatch(f"the condition of {node} is a constant")
+    for place, value in enumerate(node.outputs):
+        needed = needed_rank(graph, value) if value else None
+        if needed is None:
+            continue
+        for key, word, other in (("then_branch", "true", False), ("else_branch", "false", True)):
+            body = node.bodies[key]
+            ranks = possible_ranks((graph, body), body.outputs[place])
+            if ranks is None or needed in ranks:
+                continue
+            name = graph.fresh(f"{condition}_settled")
+            constants = {name: constant(np.array(other))}
+            said = " or ".join(map(str, sorted(ranks)))
+            sentence = (
+                f"where '{condition}' is {word}, '{value}' of {node} has rank {said}, and its reader needs {needed}: "
+                f"the model only runs where it is {str(other).lower()}"
+            )
+            return Found(Edit(replace={condition: name}, constants=constants), sentence, (node.name,))
+    raise NoMatch(f"both branches of {node} may run")
+
+
 @dataclass(frozen=True)
 class InlineIf(Pass):
-    """One case: the condition is a constant, and the branch that it chooses stands in the place of the If.
+    """Two cases:
 
-    Values and nodes of the branch keep their names where these are free outside.
+    - the condition is a constant: the branch that it chooses stands in the place of the If, its values and
+      nodes under their names where these are free outside;
+    - a branch gives a result of another rank than its reader can take, so that the model stops wherever that
+      branch is taken: the condition is then known for every run that ends.
 
-    Must not act on a condition that is computed while the model runs.
+    Must not act where both branches may run.
 
     Source: ONNX's definition of If; onnxscript's optimizer does the same.
     """
@@ -62,6 +92,51 @@ class InlineIf(Pass):
                         >
                     }""",
                     "'c', an operand of If 'If_y', is not a constant",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        Rule(
+            "only branch that runs",
+            ("If",),
+            match_only_branch,
+            Example(
+                before="""g (float[N,1,L] x, bool c) => (float[N,1,L] y) <float[1,1,1] w = {2}, int64[1] a = {0}> {
+                    r = If(c) <
+                        then_branch = t () => (float[1,N,1,L] p) { p = Unsqueeze(x, a) },
+                        else_branch = e () => (float[N,1,L] q) { q = Neg(x) }
+                    >
+                    y = Conv(r, w)
+                }""",
+                after="""g (float[N,1,L] x, bool c) => (float[N,1,L] y) <float[1,1,1] w = {2}> {
+                    q = Neg(x)
+                    y = Conv(q, w)
+                }""",
+                sentences=(
+                    "where 'c' is true, 'r' of If 'If_r' has rank 4, and its reader needs 3: "
+                    "the model only runs where it is false",
+                    "the condition of If 'If_r' is always false; its 1 nodes of else_branch take its place",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    """g (float[N,1,L] x, bool c) => (float[N,1,L] y) <float[1,1,1] w = {2}> {
+                        r = If(c) <
+                            then_branch = t () => (float[N,1,L] p) { p = Abs(x) },
+                            else_branch = e () => (float[N,1,L] q) { q = Neg(x) }
+                        >
+                        y = Conv(r, w)
+                    }""",
+                    "both branches of If 'If_r' may run",
+                ),
+                Refusal(
+                    """g (float[N] x) => (float[N] y) <bool c = {1}> {
+                        y = If(c) <
+                            then_branch = t () => (float[N] p) { p = Abs(x) },
+                            else_branch = e () => (float[N] q) { q = Neg(x) }
+                        >
+                    }""",
+                    "the condition of If 'If_y' is a constant",
                 ),
             ),
             exactness=Exactness.BITS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -42,8 +43,10 @@ class ShareConstants(Pass):
 
     def rewrites(self, graph: Graph, target: Profile) -> Iterator[Found]:
         kept: dict[tuple, str] = {}
-        for value, tensor in list(graph.constants.items()):
-            first = kept.setdefault(_content(tensor), value)
+        alike = Counter(map(_kind, graph.constants.values()))
+        candidates = [(v, tensor) for v, tensor in graph.constants.items() if alike[_kind(tensor)] > 1]
+        for value, tensor in candidates:
+            first = kept.setdefault((*_kind(tensor), hashlib.sha256(tensor.tobytes()).digest()), value)
             if first == value or graph.is_output(value) or value not in graph.constants:
                 continue
             sentence = f"constant '{value}' holds the same as '{first}'; {tensor.nbytes:,} bytes less"
@@ -51,5 +54,5 @@ class ShareConstants(Pass):
             yield Found(Edit(replace={value: first}), sentence, readers)
 
 
-def _content(tensor: Constant) -> tuple:
-    return tensor.dtype, constant_shape(tensor), hashlib.sha256(tensor.tobytes()).digest()
+def _kind(tensor: Constant) -> tuple:
+    return tensor.dtype, constant_shape(tensor)

@@ -1,0 +1,70 @@
+"""Which ranks a value can have, and which rank its readers need: what decides branches that exporters leave open."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from workbench.ir import Graph, Node, constant_shape
+
+_DEEPEST = 12  # nodes of a chain that is followed
+_SAME_RANK = frozenset("Identity Relu Sigmoid Tanh Cast Neg Abs Exp Sqrt LeakyRelu Elu Dropout Clip".split())  # noqa: SIM905
+_RECURRENT = ("LSTM", "GRU", "RNN")
+_SEQUENCES = (0, 1, 2, 5, 6)  # operands of recurrent operators that have three axes
+_IMAGES = ("Conv", "ConvTranspose")
+
+
+def possible_ranks(scopes: Sequence[Graph], value: str, depth: int = 0) -> frozenset[int] | None:
+    """The ranks that `value` can have, None where that is open.
+
+    scopes: the graph, and the bodies in which the value is asked for, the innermost last.
+    """
+    at = next((i for i in reversed(range(len(scopes))) if scopes[i].has_value(value)), None)
+    if at is None or depth > _DEEPEST:
+        return None
+    graph = scopes[at]
+    rank = graph.rank_of(value)
+    if rank is not None:
+        return frozenset((rank,))
+    node = graph.producer(value)
+    if node is None:
+        return None
+    seen = scopes[: at + 1]
+    if node.op == "If":
+        place = node.outputs.index(value)
+        branches = [possible_ranks((*seen, body), body.outputs[place], depth + 1) for body in node.bodies.values()]
+        known = [ranks for ranks in branches if ranks is not None]
+        return frozenset().union(*known) if len(known) == len(branches) else None
+    change = _change(seen, node)
+    ranks = None if change is None else possible_ranks(seen, node.inputs[0], depth + 1)
+    return None if ranks is None or change is None else frozenset(rank + change for rank in ranks)
+
+
+def needed_rank(graph: Graph, value: str, depth: int = 0) -> int | None:
+    """The rank without which a reader of `value` does not run, None where none is known to need one."""
+    if depth > _DEEPEST:
+        return None
+    for reader in graph.users(value):
+        places = [place for place, operand in enumerate(reader.inputs) if operand == value]
+        if reader.op in _RECURRENT and any(place in _SEQUENCES for place in places):
+            return 3
+        weight = graph.constant(reader.inputs[1]) if reader.op in _IMAGES else None
+        if weight is not None and places == [0]:
+            return len(constant_shape(weight))
+        change = _change((graph,), reader) if places == [0] else None
+        behind = None if change is None else needed_rank(graph, reader.outputs[0], depth + 1)
+        if change is not None and behind is not None:
+            return behind - change
+    return None
+
+
+def _change(scopes: Sequence[Graph], node: Node) -> int | None:
+    """By how much the rank of the result exceeds that of the operand, None where that is open."""
+    if node.op in _SAME_RANK:
+        return 0
+    if node.op not in ("Unsqueeze", "Squeeze") or len(node.inputs) < 2:
+        return None
+    axes = next((graph.constant(node.inputs[1]) for graph in reversed(scopes) if graph.has_value(node.inputs[1])), None)
+    if axes is None:
+        return None
+    count = constant_shape(axes)[0] if constant_shape(axes) else 1
+    return count if node.op == "Unsqueeze" else -count
