@@ -119,5 +119,6 @@ class FoldBatchNorm(Pass):
                 ),
             ),
             exactness=Exactness.ROUNDING,
+            law="((x * w) - m) * s + b == x * (w * s) + (b - m * s)",
         ),
     )

@@ -147,6 +147,7 @@ class FoldChannelScale(Pass):
                 ),
             ),
             exactness=Exactness.ROUNDING,
+            law="(x * s + b) * m == x * (s * m) + b * m",
         ),
         Rule(
             "shift",
@@ -180,5 +181,6 @@ class FoldChannelScale(Pass):
                 ),
             ),
             exactness=Exactness.ROUNDING,
+            law="(x * s + b) + a == x * s + (b + a)",
         ),
     )

@@ -33,7 +33,7 @@ def run(command, folder):
 
 def test_the_page_has_one_file_and_its_commands():
     assert len(PYTHON) == 1
-    assert len(COMMANDS) == 5
+    assert len(COMMANDS) == 6
 
 
 @pytest.mark.parametrize("command", COMMANDS)

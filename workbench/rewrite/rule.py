@@ -80,7 +80,8 @@ class Rule:
 
     operators: where `match` is tried.
     match:     (graph, node, the pass with its options) -> Found; raises NoMatch.
-    law:       the equation that it rests on, "(x + a) + b = x + (a + b)"; "" where it is about shapes or names.
+    law:       the equation that it rests on, "for integers: (x + a) + b == x + (a + b)", which a test
+               proves (tests/laws.py says what can be written); "" where it is about shapes or names.
     """
 
     name: str

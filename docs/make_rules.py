@@ -1,0 +1,76 @@
+"""Write docs/rules.md from the rules themselves, with z3's proofs: `python docs/make_rules.py`."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+ABOUT = """\
+Made by `python docs/make_rules.py` from the rules in `passes/`; a test fails where it is not up to date.
+
+Every rule is tested on its example with hostile values (NaN, infinities, -0.0, denormals, the smallest
+and largest integers) and with axes of 0, 1, 2 and 3. A rule that rests on a law of numbers names it, and
+z3 proves the law: for integers of 8 and of 64 bits that wrap around, with and without a sign; for
+booleans; for floats of 16 bits, rounded to nearest even, where NaN is NaN and 0.0 is not -0.0; for reals,
+where a rule is exact but for rounding. What the numbers of a model must be for a rule to act (no overflow,
+no cancellation) is said in its pass."""
+
+
+def _rules() -> Iterator[tuple[str, object]]:
+    import passes
+
+    for name, cls in passes.all_passes().items():
+        for rule in cls.rules:
+            yield name, rule
+
+
+def standing(rule) -> tuple[str, str]:
+    """What is proved of the rule, and why no more."""
+    from tests.laws import prove
+    from workbench.rewrite import Exactness
+
+    if not rule.law:
+        if rule.exactness is Exactness.BITS:
+            return "", "about shapes and names, not about numbers"
+        return "", "no law of single numbers is written down for it"
+    proof = prove(rule.law, rule.exactness)
+    return ", ".join(proof.proved), proof.wrong or proof.missing
+
+
+def not_proved() -> list[str]:
+    """A line for each rule that z3 does not prove."""
+    lines = []
+    for name, rule in _rules():
+        proved, why = standing(rule)
+        if not proved:
+            lines.append(f"`{name}`, {rule.name}: {why}")
+    return lines
+
+
+def document() -> str:
+    """The page: a table of all rules, and the list of those that are tested only."""
+    import passes
+
+    rows = ["| pass | rule | law | exactness | proved by z3 for |", "|---|---|---|---|---|"]
+    for name, rule in _rules():
+        proved, why = standing(rule)
+        law = f"`` {rule.law.replace('|', chr(92) + '|')} ``" if rule.law else ""
+        rows.append(f"| `{name}` | {rule.name} | {law} | {rule.exactness.value} | {proved or f'not proved: {why}'} |")
+    without = ", ".join(f"`{name}`" for name, cls in passes.all_passes().items() if not cls.rules)
+    tested = "\n".join(f"- {line}" for line in not_proved())
+    parts = [
+        "# Rules",
+        ABOUT,
+        "\n".join(rows),
+        f"Passes that are no rules, and are tested by their effect on whole graphs: {without}.",
+        "## Not proved, tested only",
+        tested,
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+if __name__ == "__main__":
+    (HERE / "rules.md").write_text(document(), encoding="utf-8")
+    print("Not proved, tested only:", *not_proved(), sep="\n")

@@ -1,0 +1,218 @@
+"""Values are made large by broadcasting as late as can be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workbench.ir import Edit, Graph, Node, TensorType
+from workbench.ir.types import Shape
+from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
+from workbench.rewrite.guards import broadcasts_into, is_integer, maker, reads_alone
+
+_BROADCASTING = frozenset(
+    {
+        *("Add", "Sub", "Mul", "Div", "Pow", "Mod", "PRelu", "Where", "Min", "Max", "Sum", "Mean"),
+        *("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "Xor"),
+        *("BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift"),
+    }
+)
+
+
+def _demand_broadcast(graph: Graph, reader: Node, expanded: str, shape: Shape) -> None:
+    """Raises NoMatch where the result of the reader may take its shape from the expanded value."""
+    if reader.op not in _BROADCASTING:
+        raise NoMatch(f"{reader}, which reads '{expanded}', does not broadcast")
+    if reader.op == "PRelu" and reader.inputs[0] == expanded:
+        raise NoMatch(f"{reader} does not broadcast its first operand")
+    others = [value for value in reader.inputs if value != expanded]
+    if not any(broadcasts_into(shape, graph.shape(other)) for other in others):
+        raise NoMatch(f"no other operand of {reader} is known to have every axis of '{expanded}'")
+
+
+def match_expand(graph: Graph, node: Node, options: Pass) -> Found:
+    source, expanded = node.inputs[0], node.outputs[0]
+    if graph.is_output(expanded):
+        raise NoMatch(f"'{expanded}' of {node} is an output of the graph")
+    readers = graph.users(expanded)
+    if not readers:
+        raise NoMatch(f"nobody reads {node}")
+    for reader in readers:
+        _demand_broadcast(graph, reader, expanded, graph.shape(expanded))
+    type_ = graph.tensor_type(expanded)
+    size = None if type_ is None else type_.elements
+    gain = f"{size:,} elements no longer written" if size else "its result is no longer written"
+    sentence = f"{readers[0] if len(readers) == 1 else f'each of {len(readers)} readers'} broadcasts '{source}' itself"
+    edit = Edit(remove=(node.name,), replace={expanded: source})
+    return Found(edit, f"{sentence}; {node} goes, {gain}", (node.name, *(reader.name for reader in readers)))
+
+
+def _larger(graph: Graph, a: str, b: str) -> str | None:
+    """Which of the two has the shape of both together, None where it is not known."""
+    if broadcasts_into(graph.shape(a), graph.shape(b)):
+        return b
+    return a if broadcasts_into(graph.shape(b), graph.shape(a)) else None
+
+
+def _smallest_first(graph: Graph, node: Node) -> Found:
+    """(x + a) + b as x + (a + b) where a and b are both smaller than x."""
+    value, b = node.inputs if node.inputs[0] != node.inputs[1] else ("", "")
+    first = graph.producer(value)
+    if first is None or first.op != node.op:
+        value, b = b, value
+    first = maker(graph, value, (node.op,), node)
+    reads_alone(graph, node, first)
+    large = _larger(graph, *first.inputs)
+    a = first.inputs[0] if large == first.inputs[1] else first.inputs[1]
+    both = _larger(graph, a, b)
+    if large is None or both is None or _larger(graph, both, large) != large:
+        raise NoMatch(f"no operand of {first} and {node} is known to be the largest")
+    if graph.shape(both) == graph.shape(large):
+        raise NoMatch(f"'{both}' is as large as '{large}'")
+    small = graph.fresh(f"{node.outputs[0]}_small")
+    joined = first.replace(inputs=(a, b), outputs=(small,))
+    last = node.replace(inputs=(large, small))
+    type_ = graph.tensor_type(both)
+    types = {} if type_ is None else {small: TensorType(type_.dtype, type_.shape)}
+    edit = Edit(remove=(first.name, node.name), insert=(joined, last), types=types)
+    sentence = f"{first} joins '{a}' and '{b}', which are smaller than '{large}', before {node} meets that"
+    return Found(edit, sentence, (first.name, node.name))
+
+
+def match_integers_first(graph: Graph, node: Node, options: Pass) -> Found:
+    if not is_integer(graph, node.inputs[0]):
+        raise NoMatch(f"'{node.inputs[0]}', an operand of {node}, is not known to hold integers")
+    return _smallest_first(graph, node)
+
+
+def match_smallest_first(graph: Graph, node: Node, options: Pass) -> Found:
+    return _smallest_first(graph, node)
+
+
+@dataclass(frozen=True)
+class AbsorbExpand(Pass):
+    """Two cases:
+
+    - an Expand goes where each of its readers broadcasts its operands, and has another one with every
+      axis that the Expand makes: the result has its shape from that one;
+    - (x + a) + b and (x * a) * b join a and b first where both are smaller than x: of integers to the last
+      bit, of floating-point numbers but for what overflows.
+
+    Must not act where any reader does not broadcast, or where the result of a reader may have its
+    shape from the Expand, since no other operand is known to be as large; nor where x is not known
+    to be the largest operand, or its sum with a has other readers.
+
+    Source: ONNX's multidirectional broadcasting (which is NumPy's), by which Expand itself is defined;
+    associativity.
+    """
+
+    title = "Broadcast late"
+
+    rules = (
+        Rule(
+            "broadcast anyway",
+            ("Expand",),
+            match_expand,
+            Example(
+                before="""g (float[N,4,3] x, float[N,1,1] z) => (float[N,4,3] y) <int64[3] s = {1, 4, 1}> {
+                    e = Expand(z, s)
+                    y = Mul(e, x)
+                }""",
+                after="g (float[N,4,3] x, float[N,1,1] z) => (float[N,4,3] y) { y = Mul(z, x) }",
+                sentences=(
+                    "Mul 'Mul_y' broadcasts 'z' itself; Expand 'Expand_e' goes, its result is no longer written",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[1,3] x, float[3] z) => (float[4,3] y) <int64[2] s = {4, 1}>"
+                    " { e = Expand(z, s)  y = Mul(e, x) }",
+                    "no other operand of Mul 'Mul_y' is known to have every axis of 'e'",
+                ),
+                Refusal(
+                    "g (float[N,3] x, float[3] z, int64[2] s) => (float[M,3] y) { e = Expand(z, s)  y = Mul(e, x) }",
+                    "no other operand of Mul 'Mul_y' is known to have every axis of 'e'",
+                ),
+                Refusal(
+                    "g (float[4,3] x, float[3] z) => (float[4,3] y, float[4,3] w) <int64[2] s = {4, 1}>"
+                    " { e = Expand(z, s)  y = Mul(e, x)  w = Relu(e) }",
+                    "Relu 'Relu_w', which reads 'e', does not broadcast",
+                ),
+                Refusal(
+                    "g (float[4,3] x, float[3] z) => (float[4,3] y) <int64[2] s = {4, 1}>"
+                    " { e = Expand(z, s)  y = PRelu(e, x) }",
+                    "PRelu 'PRelu_y' does not broadcast its first operand",
+                ),
+                Refusal(
+                    "g (float[4,3] x, float[3] z) => (float[4,3] y, float[4,3] e) <int64[2] s = {4, 1}>"
+                    " { e = Expand(z, s)  y = Mul(e, x) }",
+                    "'e' of Expand 'Expand_e' is an output of the graph",
+                ),
+                Refusal(
+                    "g (float[4,3] x, float[3] z) => (float[4,3] y) <int64[2] s = {4, 1}>"
+                    " { e = Expand(z, s)  y = Relu(x) }",
+                    "nobody reads Expand 'Expand_e'",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        Rule(
+            "smallest integers first",
+            ("Add", "Mul", "BitwiseAnd", "BitwiseOr", "BitwiseXor"),
+            match_integers_first,
+            Example(
+                before="""g (int64[N,3] x, int64[3] a, int64 b) => (int64[N,3] y) {
+                    s = Mul(x, a)
+                    y = Mul(b, s)
+                }""",
+                after="""g (int64[N,3] x, int64[3] a, int64 b) => (int64[N,3] y) {
+                    y_small = Mul(a, b)
+                    y = Mul(x, y_small)
+                }""",
+                sentences=("Mul 'Mul_s' joins 'a' and 'b', which are smaller than 'x', before Mul 'Mul_y' meets that",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3] x, float[3] a, float b) => (float[N,3] y) { s = Mul(x, a)  y = Mul(b, s) }",
+                    "'b', an operand of Mul 'Mul_y', is not known to hold integers",
+                ),
+                Refusal(
+                    "g (int64[N,3] x, int64[M,1] a, int64 b) => (int64[N,3] y) { s = Mul(x, a)  y = Mul(b, s) }",
+                    "no operand of Mul 'Mul_s' and Mul 'Mul_y' is known to be the largest",
+                ),
+                Refusal(
+                    "g (int64[N,3] x, int64[N,3] a, int64 b) => (int64[N,3] y) { s = Mul(x, a)  y = Mul(b, s) }",
+                    "'x' is as large as 'a'",
+                ),
+                Refusal(
+                    "g (int64[N,3] x, int64 b) => (int64[N,3] y) { s = Add(x, x)  y = Mul(b, s) }",
+                    "Mul 'Mul_y' does not follow a Mul",
+                ),
+                Refusal(
+                    "g (int64[N,3] x, int64 b) => (int64[N,3] y, int64[N,3] s) { s = Add(x, b)  y = Add(s, b) }",
+                    "'s' of Add 'Add_s' is an output of the graph",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            law="for integers: (x + a) + b == x + (a + b); (x * a) * b == x * (a * b); (x & a) & b == x & (a & b); "
+            "(x | a) | b == x | (a | b); (x ^ a) ^ b == x ^ (a ^ b)",
+        ),
+        Rule(
+            "smallest first",
+            ("Add", "Mul"),
+            match_smallest_first,
+            Example(
+                before="""g (float[N,3] x, float[3] a, float b) => (float[N,3] y) {
+                    s = Add(a, x)
+                    y = Add(s, b)
+                }""",
+                after="""g (float[N,3] x, float[3] a, float b) => (float[N,3] y) {
+                    y_small = Add(a, b)
+                    y = Add(x, y_small)
+                }""",
+                sentences=("Add 'Add_s' joins 'a' and 'b', which are smaller than 'x', before Add 'Add_y' meets that",),
+                mode="fast",
+            ),
+            exactness=Exactness.SIGNS,
+            law="(x + a) + b == x + (a + b); (x * a) * b == x * (a * b)",
+        ),
+    )

@@ -1,0 +1,298 @@
+"""Operators that undo themselves, and operators that change nothing the second time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workbench.ir import Edit, Graph, Node
+from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
+from workbench.rewrite.guards import is_floating, is_integer, maker, numbers, passed_on, reads_alone
+
+_TO_WHOLE = ("Ceil", "Floor", "Round")
+_SLICE_OPERANDS = 5  # data, starts, ends, axes, steps
+_PAST_ANY_AXIS = 2**31 - 1
+
+
+def match_twice(graph: Graph, node: Node, options: Pass) -> Found:
+    first = maker(graph, node.inputs[0], (node.op,), node)
+    return passed_on(graph, node, first.inputs[0], f"{node} undoes {first}; it goes", (first,))
+
+
+def match_same_again(graph: Graph, node: Node, options: Pass) -> Found:
+    first = maker(graph, node.inputs[0], _TO_WHOLE if node.op in _TO_WHOLE else (node.op,), node)
+    return passed_on(graph, node, first.outputs[0], f"{node} changes nothing after {first}; 1 node less", (first,))
+
+
+def match_relu_of_abs(graph: Graph, node: Node, options: Pass) -> Found:
+    first = maker(graph, node.inputs[0], ("Abs",), node)
+    if not is_floating(graph, node.inputs[0]):
+        raise NoMatch(f"'{node.inputs[0]}' is not known to hold floats; the smallest integer has no absolute value")
+    return passed_on(graph, node, first.outputs[0], f"{first} gives nothing below 0 to {node}; 1 node less", (first,))
+
+
+def match_negative_summand(graph: Graph, node: Node, options: Pass) -> Found:
+    left, right = node.inputs
+    places = ((right, left), (left, right)) if node.op == "Add" else ((right, left),)
+    for value, other in places:
+        negation = graph.producer(value)
+        if negation is None or negation.op != "Neg" or value == other:
+            continue
+        reads_alone(graph, node, negation)
+        op = "Sub" if node.op == "Add" else "Add"
+        changed = node.replace(op_type=op, inputs=(other, negation.inputs[0]))
+        edit = Edit(remove=(negation.name, node.name), insert=(changed,))
+        return Found(edit, f"{node} of {negation} becomes {op}; 1 node less", (negation.name, node.name))
+    raise NoMatch(f"{node} does not take a Neg that something can stand against")
+
+
+def _difference(graph: Graph, node: Node) -> Found:
+    """Neg of Sub as the Sub the other way round."""
+    first = maker(graph, node.inputs[0], ("Sub",), node)
+    reads_alone(graph, node, first)
+    turned = node.replace(op_type="Sub", inputs=first.inputs[::-1])
+    edit = Edit(remove=(first.name, node.name), insert=(turned,))
+    return Found(edit, f"{node} turns {first} round; 1 node less", (first.name, node.name))
+
+
+def match_integer_difference(graph: Graph, node: Node, options: Pass) -> Found:
+    if not is_integer(graph, node.inputs[0]):
+        raise NoMatch(f"'{node.inputs[0]}', the operand of {node}, is not known to hold integers")
+    return _difference(graph, node)
+
+
+def match_difference(graph: Graph, node: Node, options: Pass) -> Found:
+    return _difference(graph, node)
+
+
+# ---- order -----------------------------------------------------------------------------
+
+
+def _reversed_axes(graph: Graph, node: Node, rank: int) -> frozenset[int]:
+    """The axes that a Slice gives backwards, every one of them whole."""
+    if len(node.inputs) != _SLICE_OPERANDS or not all(node.inputs):
+        raise NoMatch(f"{node} does not turn round an axis")
+    starts, ends, axes, steps = (numbers(graph, value, node) for value in node.inputs[1:])
+    whole = ((starts == -1) | (starts >= _PAST_ANY_AXIS)) & (ends <= -_PAST_ANY_AXIS) & (steps == -1)
+    if not whole.all():
+        raise NoMatch(f"{node} does not give whole axes backwards")
+    return frozenset(int(axis) % rank for axis in axes)
+
+
+def match_reversed_twice(graph: Graph, node: Node, options: Pass) -> Found:
+    first = maker(graph, node.inputs[0], ("Slice",), node)
+    rank = graph.rank_of(first.inputs[0])
+    if not rank:
+        raise NoMatch(f"how many axes {first} slices is not known")
+    axes = _reversed_axes(graph, first, rank)
+    if axes != _reversed_axes(graph, node, rank):
+        raise NoMatch(f"{first} and {node} turn round different axes")
+    sentence = f"{node} turns axes {sorted(axes)} round again after {first}; it goes"
+    return passed_on(graph, node, first.inputs[0], sentence, (first,))
+
+
+@dataclass(frozen=True)
+class AlgebraInverse(Pass):
+    """Eight cases:
+
+    - Neg, Not, BitwiseNot, Reciprocal (but for what is too small) or a Slice that gives whole axes
+      backwards, twice: the value before both;
+    - Relu of Relu, Abs of Abs, Sign of Sign, and Ceil, Floor or Round of any of these: the first one;
+    - Relu of Abs, of floating-point numbers: the Abs;
+    - a sum with a Neg is a difference, a difference with a Neg a sum;
+    - Neg of Sub is the Sub the other way round, of floating-point numbers but for the sign of zero.
+
+    Must not act on a sum or difference whose Neg or Sub has other readers and stays, nor on a Slice
+    that is not known to give whole axes.
+
+    Source: involutions and idempotent functions; ONNX's definitions of these operators.
+    """
+
+    title = "Drop what undoes or repeats"
+
+    rules = (
+        Rule(
+            "twice",
+            ("Neg", "Not", "BitwiseNot"),
+            match_twice,
+            Example(
+                before="g (float[N,3] x) => (float[N,3] y) { a = Neg(x)  b = Neg(a)  y = Relu(b) }",
+                after="g (float[N,3] x) => (float[N,3] y) { a = Neg(x)  y = Relu(x) }",
+                sentences=("Neg 'Neg_b' undoes Neg 'Neg_a'; it goes",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (bool[N,3] x) => (bool[N,3] y) { a = Identity(x)  b = Not(a)  y = Identity(b) }",
+                    "Not 'Not_b' does not follow a Not",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            law="-(-x) == x; not (not p) == p; ~(~x) == x",
+        ),
+        Rule(
+            "reciprocal twice",
+            ("Reciprocal",),
+            match_twice,
+            Example(
+                before="g (float[N,3] x) => (float[N,3] y) { a = Reciprocal(x)  b = Reciprocal(a)  y = Relu(b) }",
+                after="g (float[N,3] x) => (float[N,3] y) { a = Reciprocal(x)  y = Relu(x) }",
+                sentences=("Reciprocal 'Reciprocal_b' undoes Reciprocal 'Reciprocal_a'; it goes",),
+                mode="fast",
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3] x) => (float[N,3] y) { a = Neg(x)  y = Reciprocal(a) }",
+                    "Reciprocal 'Reciprocal_y' does not follow a Reciprocal",
+                ),
+            ),
+            exactness=Exactness.SIGNS,
+            law="reciprocal(reciprocal(x)) == x if x != 0",
+        ),
+        Rule(
+            "same again",
+            ("Relu", "Abs", "Sign", *_TO_WHOLE),
+            match_same_again,
+            Example(
+                before="g (float[N,3] x) => (float[N,3] y) { a = Ceil(x)  b = Floor(a)  y = Neg(b) }",
+                after="g (float[N,3] x) => (float[N,3] y) { a = Ceil(x)  y = Neg(a) }",
+                sentences=("Floor 'Floor_b' changes nothing after Ceil 'Ceil_a'; 1 node less",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3] x) => (float[N,3] y) { a = Sign(x)  b = Abs(a)  y = Neg(b) }",
+                    "Abs 'Abs_b' does not follow an Abs",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            law="relu(relu(x)) == relu(x); abs(abs(x)) == abs(x); sign(sign(x)) == sign(x); "
+            "ceil(ceil(x)) == ceil(x); ceil(floor(x)) == floor(x); ceil(round(x)) == round(x); "
+            "floor(ceil(x)) == ceil(x); floor(floor(x)) == floor(x); floor(round(x)) == round(x); "
+            "round(ceil(x)) == ceil(x); round(floor(x)) == floor(x); round(round(x)) == round(x)",
+        ),
+        Rule(
+            "relu of absolute",
+            ("Relu",),
+            match_relu_of_abs,
+            Example(
+                before="g (float[N,3] x) => (float[N,3] y) { a = Abs(x)  b = Relu(a)  y = Neg(b) }",
+                after="g (float[N,3] x) => (float[N,3] y) { a = Abs(x)  y = Neg(a) }",
+                sentences=("Abs 'Abs_a' gives nothing below 0 to Relu 'Relu_b'; 1 node less",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3] x) => (float[N,3] y) { a = Neg(x)  y = Relu(a) }",
+                    "Relu 'Relu_y' does not follow an Abs",
+                ),
+                Refusal(
+                    "g (int32[N,3] x) => (int32[N,3] y) { a = Abs(x)  y = Relu(a) }",
+                    "'a' is not known to hold floats; the smallest integer has no absolute value",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            law="for floats: relu(abs(x)) == abs(x)",
+        ),
+        Rule(
+            "negative summand",
+            ("Add", "Sub"),
+            match_negative_summand,
+            Example(
+                before="g (float[N,3] x, float[3] z) => (float[N,3] y) { n = Neg(z)  y = Add(n, x) }",
+                after="g (float[N,3] x, float[3] z) => (float[N,3] y) { y = Sub(x, z) }",
+                sentences=("Add 'Add_y' of Neg 'Neg_n' becomes Sub; 1 node less",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[3] x) => (float[3] y) { n = Neg(x)  y = Add(n, n) }",
+                    "Add 'Add_y' does not take a Neg that something can stand against",
+                ),
+                Refusal(
+                    "g (float[3] x, float[3] z) => (float[3] y, float[3] w) { n = Neg(z)  y = Sub(x, n)  w = Relu(n) }",
+                    "Relu 'Relu_w' reads 'n' of Neg 'Neg_n' too",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            law="x + -z == x - z; -z + x == x - z; x - -z == x + z",
+        ),
+        Rule(
+            "negative difference of integers",
+            ("Neg",),
+            match_integer_difference,
+            Example(
+                before="g (int64[N,3] x, int64[3] z) => (int64[N,3] y) { s = Sub(x, z)  y = Neg(s) }",
+                after="g (int64[N,3] x, int64[3] z) => (int64[N,3] y) { y = Sub(z, x) }",
+                sentences=("Neg 'Neg_y' turns Sub 'Sub_s' round; 1 node less",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3] x, float[3] z) => (float[N,3] y) { s = Sub(x, z)  y = Neg(s) }",
+                    "'s', the operand of Neg 'Neg_y', is not known to hold integers",
+                ),
+                Refusal(
+                    "g (int64[N,3] x) => (int64[N,3] y) { s = Abs(x)  y = Neg(s) }",
+                    "Neg 'Neg_y' does not follow a Sub",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            law="for integers: -(x - z) == z - x",
+        ),
+        Rule(
+            "negative difference",
+            ("Neg",),
+            match_difference,
+            Example(
+                before="g (float[N,3] x, float[3] z) => (float[N,3] y) { s = Sub(x, z)  y = Neg(s) }",
+                after="g (float[N,3] x, float[3] z) => (float[N,3] y) { y = Sub(z, x) }",
+                sentences=("Neg 'Neg_y' turns Sub 'Sub_s' round; 1 node less",),
+                mode="fast",
+            ),
+            exactness=Exactness.SIGNS,
+            law="-(x - z) == z - x",
+        ),
+        Rule(
+            "reversed twice",
+            ("Slice",),
+            match_reversed_twice,
+            Example(
+                before="""g (float[N,3] x) => (float[N,3] y)
+                    <int64[1] s = {-1}, int64[1] e = {-9223372036854775807}, int64[1] a = {1}, int64[1] b = {-1}> {
+                    u = Slice(x, s, e, a, s)
+                    v = Slice(u, s, e, b, s)
+                    y = Neg(v)
+                }""",
+                after="""g (float[N,3] x) => (float[N,3] y)
+                    <int64[1] s = {-1}, int64[1] e = {-9223372036854775807}, int64[1] a = {1}> {
+                    u = Slice(x, s, e, a, s)
+                    y = Neg(x)
+                }""",
+                sentences=("Slice 'Slice_v' turns axes [1] round again after Slice 'Slice_u'; it goes",),
+            ),
+            refusals=(
+                Refusal(
+                    """g (float[3,3] x) => (float[3,3] y)
+                        <int64[1] s = {-1}, int64[1] e = {-2147483648}, int64[1] a = {1}, int64[1] b = {0}> {
+                        u = Slice(x, s, e, a, s)
+                        y = Slice(u, s, e, b, s)
+                    }""",
+                    "Slice 'Slice_u' and Slice 'Slice_y' turn round different axes",
+                ),
+                Refusal(
+                    """g (float[3,3] x) => (float[1,3] y)
+                        <int64[1] s = {-1}, int64[1] e = {-2}, int64[1] b = {0}> {
+                        u = Slice(x, s, e, b, s)
+                        y = Slice(u, s, e, b, s)
+                    }""",
+                    "Slice 'Slice_u' does not give whole axes backwards",
+                ),
+                Refusal(
+                    "g (float[3] x) => (float[1] y) <int64[1] s = {0}, int64[1] e = {1}>"
+                    " { u = Slice(x, s, e)  y = Slice(u, s, e) }",
+                    "Slice 'Slice_u' does not turn round an axis",
+                ),
+                Refusal(
+                    "g (float x_) => (float[1] y) <int64[1] s = {-1}, int64[1] e = {-2147483648}, int64[1] a = {0}>"
+                    " { u = Unknown(x_)  v = Slice(u, s, e, a, s)  y = Slice(v, s, e, a, s) }",
+                    "how many axes Slice 'Slice_v' slices is not known",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+    )

@@ -1,0 +1,92 @@
+"""The law of every rule, proved by z3; and that the prover finds what is wrong."""
+
+import sys
+
+import pytest
+
+import passes
+from tests.conftest import ROOT
+from tests.laws import prove, read
+from workbench.rewrite import Exactness
+
+BITS, ROUNDING, SIGNS = Exactness
+WITH_LAW = [
+    pytest.param(rule, id=f"{name}-{rule.name}")
+    for name, cls in passes.all_passes().items()
+    for rule in cls.rules
+    if rule.law
+]
+
+
+@pytest.mark.parametrize("rule", WITH_LAW)
+def test_law_is_proved_for_every_kind_of_numbers_that_it_speaks_of(rule):
+    proof = prove(rule.law, rule.exactness)
+    assert not proof.wrong
+    if not proof.proved:
+        assert proof.missing
+        print(f"not proved: {rule.law}, since {proof.missing}")
+
+
+@pytest.mark.parametrize("rule", WITH_LAW)
+def test_rule_that_is_exact_to_the_last_bit_rests_on_no_law_of_reals(rule):
+    assert rule.exactness is not BITS or not any("reals" in law.kinds for law in read(rule.law))
+
+
+@pytest.mark.parametrize(
+    ("law", "kinds"),
+    [
+        ("-(-x) == x", ("integers", "floats")),
+        ("not (not p) == p", ("booleans",)),
+        ("(p and q) or (p and r) == p and (q or r)", ("booleans",)),
+        ("for integers: (x * a) * b == x * (a * b)", ("integers",)),
+        ("for floats: x + -0.0 == x", ("floats",)),
+        ("for reals: sqrt(x) * sqrt(x) == x if x >= 0", ("reals",)),
+        ("for floats and integers: relu(relu(x)) == relu(x)", ("integers", "floats")),
+        ("a + x == x + a; r and p == p and r", ("integers", "booleans", "floats")),
+        ("for integers: where(x <= a, x, a) == min(x, a)", ("integers",)),
+    ],
+)
+def test_true_law_is_proved(law, kinds):
+    assert prove(law, BITS).proved == kinds
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        "for floats: x + 0.0 == x",  # -0.0
+        "for floats: x * 0 == 0",  # NaN
+        "for floats: (x + a) + b == x + (a + b)",
+        "for floats: 1 / (1 / x) == x",
+        "for integers: (x * a) / a == x if a != 0",  # wraps around
+        "for reals: sqrt(x * x) == x",
+        "for booleans: not p == p",
+        "x - a == a - x",
+        "x + a == a + x; x - a == a - x",
+    ],
+)
+def test_wrong_law_is_found_to_be_wrong(law):
+    proof = prove(law, BITS)
+    assert "is wrong for" in proof.wrong
+    assert not proof.proved
+
+
+def test_law_beyond_z3_is_said_to_be_so():
+    assert prove("exp(log(x)) == x", SIGNS).missing == "z3 has no log for reals"
+    assert not prove("exp(log(x)) == x", SIGNS).proved
+    assert prove("gelu(x) == x; x == x", BITS).proved == ()
+
+
+@pytest.mark.parametrize("text", ["x + 0 = x", "x + 0", "for numbers: x + 0 == x"])
+def test_what_is_no_law_is_refused(text):
+    with pytest.raises(ValueError, match=r"a law is an equation|no kind of numbers"):
+        read(text)
+
+
+def test_the_page_of_rules_is_up_to_date():
+    sys.path.insert(0, str(ROOT / "docs"))
+    try:
+        from make_rules import document, not_proved
+    finally:
+        sys.path.pop(0)
+    print("Not proved, tested only:", *not_proved(), sep="\n")
+    assert (ROOT / "docs" / "rules.md").read_text(encoding="utf-8") == document(), "run python docs/make_rules.py"
