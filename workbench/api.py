@@ -12,7 +12,6 @@ wb.report(history, "report.html")
 
 from __future__ import annotations
 
-import inspect as _inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
@@ -277,7 +276,7 @@ def _written(path: str | Path, text: str) -> int:
 
 
 def pass_table() -> list[dict[str, Any]]:
-    """Every pass: name, title, first paragraph, options, strategy name, presets that hold it."""
+    """Every pass: name, title, a sentence, options, strategy name, presets that hold it."""
     strategy_of = {cls: name for name, cls in library.strategies().items()}
     rows = []
     for name, cls in library.all_passes().items():
@@ -285,7 +284,7 @@ def pass_table() -> list[dict[str, Any]]:
             {
                 "name": name,
                 "title": cls.title,
-                "summary": (_inspect.getdoc(cls) or "").partition("\n\n")[0],
+                "summary": cls.summary(),
                 "bit_equal": cls.is_bit_equal(),
                 "strategy": strategy_of.get(cls),
                 "presets": [p for p, table in library.presets().items() if name in table["passes"]],

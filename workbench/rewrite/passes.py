@@ -8,6 +8,7 @@ the fields. A pass holds rules, or overrides `rewrites`.
 from __future__ import annotations
 
 import dataclasses
+import sys
 import types
 import typing
 from collections.abc import Iterator, Mapping
@@ -67,6 +68,11 @@ class Pass:
 
     def options(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
+
+    @classmethod
+    def summary(cls) -> str:
+        """What it does in a sentence: the first of its file."""
+        return (sys.modules[cls.__module__].__doc__ or cls.title).strip().partition("\n\n")[0]
 
     @classmethod
     def is_bit_equal(cls) -> bool:

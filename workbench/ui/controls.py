@@ -136,7 +136,7 @@ def _pass_row(index: int, name: str, order: list[str], strategy: str) -> None:
         key = f"on_{name}"
         if key not in st.session_state:
             st.session_state[key] = True
-        about = plain((cls.__doc__ or "").partition("\n\n")[0])
+        about = plain(cls.summary())
         toggle.checkbox(cls.title, key=key, help=about, persist_state="session")
     last = index == len(order) - 1
     _mover(up, f"up_{name}", ":material/arrow_upward:", "Earlier", index == 0, (order, index, index - 1))
