@@ -14,7 +14,7 @@ from workbench.ir import DataType, Edit, Graph, Node, TensorType, from_text, to_
 from workbench.layout.profile import load_profile
 from workbench.loading import load_model
 from workbench.pipeline import run_pipeline, start
-from workbench.rewrite import Example, Found, Pass, Rule, with_options
+from workbench.rewrite import Exactness, Example, Found, Pass, Rule, with_options
 from workbench.view.constants import BINS
 from workbench.view.documents import document, plain
 from workbench.view.inspection import inspect
@@ -27,7 +27,7 @@ REFUSALS = [
     for i, refusal in enumerate(cls.refusals())
 ]
 FOLDED = """g (float[1,1,2,2] x) => (float[1,2,2,2] y)
-    <float[2,1,1,1] w = {1, 2}, float[2] s = {2, 3}, float[2] b = {1, 1}, float[2] m = {1, 2}, float[2] v = {4, 9}> {
+    <float[2,1,1,1] w = {1, 2}, float[2] s = {4, 9}, float[2] b = {1, 1}, float[2] m = {1, 2}, float[2] v = {4, 9}> {
     c = Conv(x, w)
     n = BatchNormalization<epsilon=0.0>(c, s, b, m, v)
     y = Relu(n)
@@ -228,6 +228,14 @@ def test_a_rule_that_would_act_says_so():
     assert sentence.startswith("would act here: BatchNormalization 'BatchNormalization_n' scales 2 channels")
 
 
+def test_a_rule_that_the_mode_holds_back_says_so():
+    graph = typed(FOLDED)
+    history = start(graph, CUDA, "exact")
+    _, by_title = shown(history, "BatchNormalization_n", given=[passes.find_pass("fold_batchnorm")()])
+    [[_, _, sentence]] = by_title["Why not here?"]["rows"]
+    assert sentence.startswith("would act here, but not in mode exact, since its results are equal up to rounding")
+
+
 def test_passes_without_a_rule_for_the_operator_say_nothing():
     _, by_title = shown(of_text(FOLDED), "Relu_y", given=[c() for c in passes.strategies().values()])
     assert "Why not here?" not in by_title
@@ -239,7 +247,7 @@ def test_a_rule_that_fails_is_told():
 
     class Broken(Pass):
         title = "Broken"
-        rules = (Rule("breaks", ("*",), match, Example("", "", ())),)
+        rules = (Rule("breaks", ("*",), match, Example("", "", ()), exactness=Exactness.BITS),)
 
     _, by_title = shown(of_text(FOLDED), "Relu_y", given=[Broken()])
     assert by_title["Why not here?"]["rows"] == [["Broken", "breaks", "the rule failed with KeyError: 'w'"]]

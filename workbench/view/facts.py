@@ -61,23 +61,25 @@ def cost_rows(graph: Graph, node: Node) -> list[list[str]]:
     return rows
 
 
-def refusal_rows(graph: Graph, node: Node, passes: Sequence[Pass]) -> list[list[str]]:
+def refusal_rows(graph: Graph, node: Node, passes: Sequence[Pass], mode: str) -> list[list[str]]:
     """Pass, rule, and why the rule does not act on the node, for each rule that looks at its operator."""
     return [
-        [pass_.title, rule.name, _refusal(graph, node, pass_, rule)]
+        [pass_.title, rule.name, _refusal(graph, node, pass_, rule, mode)]
         for pass_ in passes
         for rule in pass_.rules
         if node.op in rule.operators or "*" in rule.operators
     ]
 
 
-def _refusal(graph: Graph, node: Node, pass_: Pass, rule: Rule) -> str:
+def _refusal(graph: Graph, node: Node, pass_: Pass, rule: Rule, mode: str) -> str:
     try:
         found = rule.match(graph, node, pass_)
     except NoMatch as no:
         return str(no)
     except Exception as error:  # a fault of the rule: told beside the others, which still say theirs
         return f"the rule failed with {type(error).__name__}: {error}"
+    if not rule.exactness.runs_in(mode):
+        return f"would act here, but not in mode {mode}, since its results are {rule.exactness.value}"
     return f"would act here: {found.sentence}"
 
 

@@ -87,7 +87,7 @@ def inspect_node(
         _rows("Contract", contract_rows(graph, node, target)),
         _rows("Cost", cost_rows(graph, node)),
         _origin(history, name),
-        _rows("Why not here?", refusal_rows(graph, node, passes), ["pass", "rule", "what it says"]),
+        _rows("Why not here?", refusal_rows(graph, node, passes, history.mode), ["pass", "rule", "what it says"]),
         *_exporter(node),
         document_section(graph, node),
     ]
