@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.ir import Edit, Graph, Node, constant
+from workbench.ir import Edit, Graph, Node
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
-from workbench.rewrite.guards import maker, reads_alone
+from workbench.rewrite.chains import Chain, chain_of, constant_place, demand, gathered
 from workbench.rewrite.steps import no_step_after
 
 _COMMUTATIVE = ("Add", "Mul", "Equal", "And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor")
@@ -21,6 +21,7 @@ _LOGIC: dict[str, Callable[..., np.ndarray]] = {
     "BitwiseOr": np.bitwise_or,
     "BitwiseXor": np.bitwise_xor,
 }
+_MOST_TIMES = 16  # the sum of two constants may be so many times the smaller one: it then loses four bits at most
 _SUMS = (
     "(x + a) + b == x + (a + b); (x + a) - b == x + (a - b); (x - a) + b == x + (b - a); "
     "(x - a) - b == x + (-a - b); (a - x) + b == (a + b) - x; (a - x) - b == (a - b) - x; "
@@ -34,53 +35,6 @@ _PRODUCTS = (
 )
 
 
-@dataclass(frozen=True)
-class _Chain:
-    """`first` joins `value` and constant `a`, `second` joins its result and constant `b`."""
-
-    first: Node
-    second: Node
-    value: str
-    a: np.ndarray
-    b: np.ndarray
-
-
-def _constant_place(graph: Graph, node: Node) -> int:
-    """Which of the two operands is a constant."""
-    places = [index for index, value in enumerate(node.inputs) if value in graph.constants]
-    if len(node.inputs) != 2 or len(places) != 1:
-        raise NoMatch(f"{node} does not join one constant and one value that is computed")
-    return places[0]
-
-
-def _chain(graph: Graph, node: Node, operators: Sequence[str]) -> _Chain:
-    place = _constant_place(graph, node)
-    first = maker(graph, node.inputs[1 - place], operators, node)
-    before = _constant_place(graph, first)
-    reads_alone(graph, node, first)
-    a, b = graph.constants[first.inputs[before]].numpy(), graph.constants[node.inputs[place]].numpy()
-    return _Chain(first, node, first.inputs[1 - before], a, b)
-
-
-def _gathered(graph: Graph, chain: _Chain, op: str, joined: np.ndarray, first_operand: bool = False) -> Found:
-    """The chain as one node with the constant `joined`."""
-    if joined.size > max(chain.a.size, chain.b.size):
-        raise NoMatch(f"the constants of {chain.first} and {chain.second} together are larger than each")
-    place = _constant_place(graph, chain.second)
-    name = graph.fresh(f"{chain.second.inputs[place]}_gathered")
-    inputs = (name, chain.value) if first_operand else (chain.value, name)
-    node = chain.second.replace(op_type=op, inputs=inputs)
-    edit = Edit(remove=(chain.first.name, chain.second.name), insert=(node,), constants={name: constant(joined, name)})
-    numbers = f"of shape {list(joined.shape)}" if joined.shape else f"{joined}"
-    sentence = f"the constants of {chain.first} and {chain.second} become one, {numbers}; 1 node less"
-    return Found(edit, sentence, (chain.first.name, chain.second.name))
-
-
-def _demand(chain: _Chain, kinds: str, what: str) -> None:
-    if chain.a.dtype.kind not in kinds:
-        raise NoMatch(f"{chain.second} computes with {chain.a.dtype}, not with {what}")
-
-
 # ---- sums ----------------------------------------------------------------------------
 
 
@@ -88,29 +42,29 @@ def _summand(graph: Graph, node: Node, numbers: np.ndarray) -> tuple[int, np.nda
     """What the node does as (sign, c): sign * x + c."""
     if node.op == "Add":
         return 1, numbers
-    return (-1, numbers) if _constant_place(graph, node) == 0 else (1, np.negative(numbers))
+    return (-1, numbers) if constant_place(graph, node) == 0 else (1, np.negative(numbers))
 
 
-def _sum(graph: Graph, chain: _Chain) -> tuple[int, np.ndarray]:
+def _sum(graph: Graph, chain: Chain) -> tuple[int, np.ndarray]:
     with np.errstate(over="ignore"):
         inner, a = _summand(graph, chain.first, chain.a)
         outer, b = _summand(graph, chain.second, chain.b)
         return inner * outer, np.add(a if outer > 0 else np.negative(a), b)
 
 
-def _gathered_sum(graph: Graph, chain: _Chain, sign: int, total: np.ndarray) -> Found:
-    return _gathered(graph, chain, "Add" if sign > 0 else "Sub", total, first_operand=sign < 0)
+def _gathered_sum(graph: Graph, chain: Chain, sign: int, total: np.ndarray) -> Found:
+    return gathered(graph, chain, "Add" if sign > 0 else "Sub", total, first_operand=sign < 0)
 
 
 def match_integer_sum(graph: Graph, node: Node, options: Pass) -> Found:
-    chain = _chain(graph, node, ("Add", "Sub"))
-    _demand(chain, "iu", "integers")
+    chain = chain_of(graph, node, ("Add", "Sub"))
+    demand(chain, "iu", "integers")
     return _gathered_sum(graph, chain, *_sum(graph, chain))
 
 
 def match_sum(graph: Graph, node: Node, options: Pass) -> Found:
-    chain = _chain(graph, node, ("Add", "Sub"))
-    _demand(chain, "f", "floating-point numbers")
+    chain = chain_of(graph, node, ("Add", "Sub"))
+    demand(chain, "f", "floating-point numbers")
     no_step_after(graph, node)
     sign, total = _sum(graph, chain)
     kind = np.finfo(total.dtype)
@@ -120,6 +74,9 @@ def match_sum(graph: Graph, node: Node, options: Pass) -> Found:
         raise NoMatch(f"a constant of {chain.first} or {chain.second} is not below 2**{exponent}: a sum may overflow")
     if (np.abs(total) < large / 2).any():
         raise NoMatch(f"the constants of {chain.first} and {chain.second} cancel, and what they round away would stay")
+    small = np.minimum(np.abs(chain.a), np.abs(chain.b)).astype(np.float64)
+    if ((np.abs(total) > _MOST_TIMES * small) & (small > 0)).any():
+        raise NoMatch(f"a constant of {chain.first} or {chain.second} is far smaller than the other, and loses digits")
     if any((np.signbit(numbers) & (numbers == 0)).any() for numbers in (chain.a, chain.b)):
         raise NoMatch(f"a constant of {chain.first} or {chain.second} is -0.0, which keeps the sign of a zero")
     return _gathered_sum(graph, chain, sign, total)
@@ -129,10 +86,10 @@ def match_sum(graph: Graph, node: Node, options: Pass) -> Found:
 
 
 def match_integer_product(graph: Graph, node: Node, options: Pass) -> Found:
-    chain = _chain(graph, node, ("Mul",))
-    _demand(chain, "iu", "integers")
+    chain = chain_of(graph, node, ("Mul",))
+    demand(chain, "iu", "integers")
     with np.errstate(over="ignore"):
-        return _gathered(graph, chain, "Mul", np.multiply(chain.a, chain.b))
+        return gathered(graph, chain, "Mul", np.multiply(chain.a, chain.b))
 
 
 def _factor(graph: Graph, node: Node, numbers: np.ndarray) -> tuple[int, np.ndarray]:
@@ -140,12 +97,12 @@ def _factor(graph: Graph, node: Node, numbers: np.ndarray) -> tuple[int, np.ndar
     numbers = numbers.astype(np.float64)
     if node.op == "Mul":
         return 1, numbers
-    return (-1, numbers) if _constant_place(graph, node) == 0 else (1, 1 / numbers)
+    return (-1, numbers) if constant_place(graph, node) == 0 else (1, 1 / numbers)
 
 
 def match_product(graph: Graph, node: Node, options: Pass) -> Found:
-    chain = _chain(graph, node, ("Mul", "Div"))
-    _demand(chain, "f", "floating-point numbers")
+    chain = chain_of(graph, node, ("Mul", "Div"))
+    demand(chain, "f", "floating-point numbers")
     no_step_after(graph, node)
     with np.errstate(all="ignore"):
         inner, a = _factor(graph, chain.first, chain.a)
@@ -159,29 +116,29 @@ def match_product(graph: Graph, node: Node, options: Pass) -> Found:
             f"2**-{exponent} and 2**{exponent}: a product may overflow or vanish"
         )
     power = inner * outer
-    return _gathered(graph, chain, "Mul" if power > 0 else "Div", total, first_operand=power < 0)
+    return gathered(graph, chain, "Mul" if power > 0 else "Div", total, first_operand=power < 0)
 
 
 # ---- bounds and logic ------------------------------------------------------------------
 
 
 def match_bounds(graph: Graph, node: Node, options: Pass) -> Found:
-    chain = _chain(graph, node, (node.op,))
+    chain = chain_of(graph, node, (node.op,))
     if chain.a.dtype.kind not in "iu":
-        _demand(chain, "f", "floating-point numbers")
+        demand(chain, "f", "floating-point numbers")
         if any((np.isnan(numbers) | (numbers == 0)).any() for numbers in (chain.a, chain.b)):
             raise NoMatch(f"a constant of {chain.first} or {chain.second} is NaN or zero, of which signs are not fixed")
     join = np.minimum if node.op == "Min" else np.maximum
-    return _gathered(graph, chain, node.op, join(chain.a, chain.b), first_operand=_constant_place(graph, node) == 0)
+    return gathered(graph, chain, node.op, join(chain.a, chain.b), first_operand=constant_place(graph, node) == 0)
 
 
 def match_logic(graph: Graph, node: Node, options: Pass) -> Found:
-    chain = _chain(graph, node, (node.op,))
-    return _gathered(graph, chain, node.op, _LOGIC[node.op](chain.a, chain.b))
+    chain = chain_of(graph, node, (node.op,))
+    return gathered(graph, chain, node.op, _LOGIC[node.op](chain.a, chain.b))
 
 
 def match_constant_last(graph: Graph, node: Node, options: Pass) -> Found:
-    if _constant_place(graph, node) == 1:
+    if constant_place(graph, node) == 1:
         raise NoMatch(f"the constant of {node} is its second operand already")
     edit = Edit(remove=(node.name,), insert=(node.replace(inputs=node.inputs[::-1]),))
     sentence = f"constant '{node.inputs[0]}' of {node} goes behind '{node.inputs[1]}', where rules look for it"
@@ -291,6 +248,10 @@ class AlgebraConstants(Pass):
                 Refusal(
                     "g (float[3] x) => (float[3] y) <float a = {1e32}> { s = Add(x, a)  y = Add(s, a) }",
                     "a constant of Add 'Add_s' or Add 'Add_y' is not below 2**103: a sum may overflow",
+                ),
+                Refusal(
+                    "g (float[3] x) => (float[3] y) <float a = {1e8}, float b = {1}> { s = Add(x, a)  y = Add(s, b) }",
+                    "a constant of Add 'Add_s' or Add 'Add_y' is far smaller than the other, and loses digits",
                 ),
                 Refusal(
                     "g (float[3] x) => (float[3] y) <float a = {-0.0}> { s = Add(x, a)  y = Add(s, a) }",

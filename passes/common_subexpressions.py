@@ -15,7 +15,7 @@ from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal,
 def match_same(graph: Graph, node: Node, options: Pass) -> Found:
     if node.op_type in RANDOM:
         raise NoMatch(f"{node} gives other numbers each time")
-    if node.bodies or not node.inputs:
+    if node.bodies or not node.inputs or (node.domain, node.op_type, node.overload) in graph.functions:
         raise NoMatch(f"{node} is not told by operator, operands and attributes alone")
     first = next((n for n in graph.users(node.inputs[0]) if _computes_the_same(n, node)), node)
     if first.name == node.name:
@@ -90,6 +90,13 @@ class CommonSubexpressions(Pass):
                 Refusal(
                     "g (float[2] x) => (float[2] y) { a = RandomNormalLike(x)  y = Add(a, a) }",
                     "RandomNormalLike 'RandomNormalLike_a' gives other numbers each time",
+                ),
+                Refusal(
+                    """<ir_version: 10, opset_import: ["": 23, "own": 1]>
+                    g (float[2] x) => (float[2] y) { y = own.noisy(x) }
+                    <domain: "own", opset_import: ["": 23]>
+                    noisy (z) => (r) { r = RandomNormalLike(z) }""",
+                    "own.noisy 'noisy_y' is not told by operator, operands and attributes alone",
                 ),
                 Refusal(
                     """g (float[N] x, bool c) => (float[N] y) {

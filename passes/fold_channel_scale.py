@@ -9,6 +9,7 @@ import numpy as np
 
 from workbench.ir import Constant, Edit, Graph, Node, constant, constant_shape
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
+from workbench.rewrite.scaling import keep_signs_of_zero
 
 SCALE, SHIFT = 1, 2  # operands of BatchNormalization
 
@@ -52,6 +53,7 @@ def _folded(
     if computed:
         raise NoMatch(f"'{computed[0]}' is not a constant")
     numbers = _by_channel(graph, node, factor, norm)
+    keep_signs_of_zero(graph, node, numbers)
     old = [graph.constants[norm.inputs[index]] for index in (SCALE, SHIFT)]
     with np.errstate(over="ignore", invalid="ignore"):
         new = change(old[0].numpy().astype(np.float64), old[1].numpy().astype(np.float64), numbers)
@@ -90,7 +92,8 @@ class FoldChannelScale(Pass):
     the normalization's own. A convolution in front can then take the normalization whole.
 
     Must not act in training mode, on numbers that are computed while the model runs, where anything
-    else reads the normalization's result, nor where its element type does not hold a folded number.
+    else reads the normalization's result, where its element type does not hold a folded number, nor where
+    a negative factor turns the sign of a zero that a reader sees.
 
     Source: exports of Caffe models, whose BatchNorm layer is followed by a Scale layer.
     """
@@ -130,6 +133,13 @@ class FoldChannelScale(Pass):
                         y = Mul(n, s)
                     }""",
                     "the constant of Mul 'Mul_y' is not one number a channel: its shape is [2]",
+                ),
+                Refusal(
+                    """g (float[1,1,2,2] x) => (float[1,1,2,2] y) <float[1] s = {2}, float by = {-1}> {
+                        n = BatchNormalization(x, s, s, s, s)
+                        y = Mul(n, by)
+                    }""",
+                    "Mul 'Mul_y' multiplies by negative numbers, which makes -0.0 of 0.0, and weights do not",
                 ),
                 Refusal(
                     """g (float[1,1,2,2] x, float[1,1,1,1] by) => (float[1,1,2,2] y) <float[1] s = {2}> {

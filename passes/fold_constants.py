@@ -24,7 +24,7 @@ def _folded(node: Node, results: tuple[np.ndarray | None, ...]) -> Edit:
 def _size(graph: Graph, node: Node) -> int | None:
     """Bytes of the results where their shapes are known; of ConstantOfShape from the shape that it is given."""
     if node.op == "ConstantOfShape":
-        shape = graph.constants[node.inputs[0]].numpy()
+        shape = graph.constants[node.inputs[0]].numpy().reshape(-1)
         return math.prod(int(d) for d in shape) * 4
     sizes = [None if (t := graph.tensor_type(v)) is None else t.bytes for v in node.outputs if v]
     return None if any(s is None for s in sizes) else sum(s for s in sizes if s is not None)

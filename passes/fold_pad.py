@@ -29,7 +29,7 @@ def _pads(graph: Graph, pad: Node, rank: int) -> np.ndarray:
 
 
 def _value(graph: Graph, pad: Node) -> float:
-    return float(numbers(graph, pad.inputs[2], pad)) if len(pad.inputs) > 2 and pad.inputs[2] else 0.0
+    return float(numbers(graph, pad.inputs[2], pad).item()) if len(pad.inputs) > 2 and pad.inputs[2] else 0.0
 
 
 def _padded(graph: Graph, node: Node, full: np.ndarray) -> tuple[int, ...]:
@@ -51,15 +51,12 @@ def match_direct(graph: Graph, node: Node, options: Pass) -> Found:
         raise NoMatch(f"the rank of '{pad.inputs[0]}' is not known")
     full = _pads(graph, pad, rank)
     value = _value(graph, pad)
-    wanted = -np.inf if node.op == "MaxPool" else 0.0
-    if value != wanted:
-        raise NoMatch(f"{pad} adds {value:g}, and {node} would add {wanted:g}")
+    if value != 0:
+        raise NoMatch(f"{pad} adds {value:g}, and {node} would add 0")
     if node.op == "AveragePool" and not node.attr("count_include_pad", 0):
         raise NoMatch(f"{node} does not count its own padding, and would count that of {pad}")
     if node.op != "Conv" and node.attr("ceil_mode", 0):
         raise NoMatch(f"{node} rounds its size up, which padding changes")
-    if node.op == "MaxPool" and len(node.outputs) > 1:
-        raise NoMatch(f"{node} tells places, which padding moves")
     attributes = {key: value for key, value in node.attributes.items() if key != "auto_pad"}
     pads = _padded(graph, node, full)
     if node.op != "Conv" and any(p >= k for p, k in zip(pads, (*node.attr("kernel_shape"),) * 2, strict=True)):
@@ -145,15 +142,15 @@ def _places(source: tuple, target: tuple) -> list[int] | None:
 
 @dataclass(frozen=True)
 class FoldPad(Pass):
-    """Three cases:
+    """Two cases:
 
     - a Pad with zeros before a Conv, and before an AveragePool that counts its padding, becomes padding of these;
-    - a Pad with negative infinity before a MaxPool does too;
     - a Pad whose result only gets axes of size 1 before a Conv is done behind the Reshape, so that the first
       case applies.
 
-    Must not act on other modes and values, on batch and channels, on padding that is as wide as a pooling
-    window, where ceil_mode or auto_pad find a size by themselves, nor where anything else reads the padded image.
+    Must not act on MaxPool, where ONNX Runtime takes the least finite number for negative infinity; on other
+    modes and values, on batch and channels, on padding that is as wide as a pooling window, where ceil_mode or
+    auto_pad find a size by themselves, nor where anything else reads the padded image.
 
     Source: ONNX's definitions; onnxsim and ONNX Runtime's PadFusion do the first.
     """
@@ -163,7 +160,7 @@ class FoldPad(Pass):
     rules = (
         Rule(
             "before the operator",
-            ("Conv", "MaxPool", "AveragePool"),
+            ("Conv", "AveragePool"),
             match_direct,
             Example(
                 before="""g (float[N,1,2,2] x) => (float[N,1,3,4] y)
@@ -204,13 +201,6 @@ class FoldPad(Pass):
                 Refusal(
                     """g (float[N,1,2,2] x) => (float[N,1,3,3] y) <int64[8] p = {0, 0, 1, 1, 0, 0, 1, 1}> {
                         a = Pad(x, p)
-                        y = MaxPool<kernel_shape=[2,2]>(a)
-                    }""",
-                    "Pad 'Pad_a' adds 0, and MaxPool 'MaxPool_y' would add -inf",
-                ),
-                Refusal(
-                    """g (float[N,1,2,2] x) => (float[N,1,3,3] y) <int64[8] p = {0, 0, 1, 1, 0, 0, 1, 1}> {
-                        a = Pad(x, p)
                         y = AveragePool<kernel_shape=[2,2]>(a)
                     }""",
                     "AveragePool 'AveragePool_y' does not count its own padding, and would count that of Pad 'Pad_a'",
@@ -228,14 +218,6 @@ class FoldPad(Pass):
                         y = AveragePool<kernel_shape=[2,2], count_include_pad=1, ceil_mode=1>(a)
                     }""",
                     "AveragePool 'AveragePool_y' rounds its size up, which padding changes",
-                ),
-                Refusal(
-                    """g (float[N,1,2,2] x) => (float[N,1,3,3] y, int64[N,1,3,3] i)
-                        <int64[8] p = {0, 0, 1, 1, 0, 0, 1, 1}, float low = {-inf}> {
-                        a = Pad(x, p, low)
-                        y, i = MaxPool<kernel_shape=[2,2]>(a)
-                    }""",
-                    "MaxPool 'MaxPool_y' tells places, which padding moves",
                 ),
                 Refusal(
                     """g (float[N,1,2,2] x) => (float[N,1,2,2] y)

@@ -11,7 +11,7 @@ from workbench.layout.cost import perm_of
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
 from workbench.rewrite.guards import reads_alone
 from workbench.rewrite.linear import LINEAR, channel_axis, channels, scaled
-from workbench.rewrite.scaling import by_channel, constant_beside, factor_and_shift
+from workbench.rewrite.scaling import by_channel, constant_beside, factor_and_shift, keep_signs_of_zero
 
 
 def _linear_before(graph: Graph, node: Node, value: str) -> tuple[Node, int]:
@@ -37,11 +37,22 @@ def _linear_before(graph: Graph, node: Node, value: str) -> tuple[Node, int]:
 
 
 def match_scale(graph: Graph, node: Node, options: Pass) -> Found:
+    return _folded(graph, node, signs=True)
+
+
+def match_turning(graph: Graph, node: Node, options: Pass) -> Found:
+    return _folded(graph, node, signs=False)
+
+
+def _folded(graph: Graph, node: Node, signs: bool) -> Found:
+    """`signs`: those of zeros must stay."""
     value, number, first = constant_beside(graph, node)
     linear, axis = _linear_before(graph, node, value)
     numbers = by_channel(graph, node, value, number, axis, channels(graph, linear))
     if node.op in ("Mul", "Div") and not (np.isfinite(numbers).all() and numbers.all()):
         raise NoMatch(f"'{number}' of {node} holds zero or what is not finite, which weights do not carry over")
+    if signs:
+        keep_signs_of_zero(graph, node, numbers)
     folded = scaled(graph, linear, *factor_and_shift(node, numbers, first))
     edit = Edit(
         remove=(linear.name, node.name),
@@ -67,7 +78,8 @@ class FoldScale(Pass):
     stored in the weights' own type.
 
     Must not act where anything else reads what is between, where a factor is zero or not finite, nor
-    where the element type does not hold a folded number.
+    where the element type does not hold a folded number; outside of mode fast not where a negative factor
+    turns the sign of a zero that a reader sees.
 
     Source: Jacob et al., "Quantization and Training of Neural Networks" (CVPR 2018), 3.2, without the
     normalization; ONNX Runtime's ConvMulFusion and ConvAddFusion.
@@ -82,7 +94,7 @@ class FoldScale(Pass):
             match_scale,
             Example(
                 before="""g (float[N,1,2,2] x) => (float[N,2,2,2] y)
-                    <float[2,1,1,1] w = {1, 2}, float[2,1,1] m = {4, -2}, float[2] a = {1, 3}> {
+                    <float[2,1,1,1] w = {1, 2}, float[2,1,1] m = {4, 3}, float[2] a = {1, 3}> {
                     c = Conv(x, w)
                     s = Mul(c, m)
                     t = Transpose<perm=[0,2,3,1]>(s)
@@ -90,7 +102,7 @@ class FoldScale(Pass):
                     y = Transpose<perm=[0,3,1,2]>(u)
                 }""",
                 after="""g (float[N,1,2,2] x) => (float[N,2,2,2] y)
-                    <float[2,1,1,1] w_folded = {4, -4}, float[2] Conv_c_bias_folded_1 = {-1, -3}> {
+                    <float[2,1,1,1] w_folded = {4, 6}, float[2] Conv_c_bias_folded_1 = {-1, -3}> {
                     c = Conv(x, w_folded, Conv_c_bias_folded_1)
                     t = Transpose<perm=[0,2,3,1]>(c)
                     y = Transpose<perm=[0,3,1,2]>(t)
@@ -130,6 +142,13 @@ class FoldScale(Pass):
                         y = Mul(c, m)
                     }""",
                     "'m' of Mul 'Mul_y' has more axes than the channels it would be folded into",
+                ),
+                Refusal(
+                    """g (float[N,1] x) => (float[N,2] y) <float[1,2] w = {1, 2}, float[2] m = {1, -2}> {
+                        c = MatMul(x, w)
+                        y = Mul(c, m)
+                    }""",
+                    "Mul 'Mul_y' multiplies by negative numbers, which makes -0.0 of 0.0, and weights do not",
                 ),
                 Refusal(
                     """g (float[N,1] x) => (float[N,2] y) <float[1,2] w = {1, 2}, float[2] m = {1, 0}> {
@@ -189,5 +208,28 @@ class FoldScale(Pass):
             ),
             exactness=Exactness.ROUNDING,
             law="(x * w + b) * m + a == x * (w * m) + (b * m + a)",
+        ),
+        Rule(
+            "scale that turns signs",
+            ("Mul", "Div"),
+            match_turning,
+            Example(
+                before="g (float[N,1] x) => (float[N,2] y) <float[1,2] w = {1, 2}, float[2] m = {1, -2}>"
+                " { c = MatMul(x, w)  y = Mul(c, m) }",
+                after="g (float[N,1] x) => (float[N,2] y) <float[1,2] w_folded = {1, -4}> { y = MatMul(x, w_folded) }",
+                sentences=(
+                    "Mul 'Mul_y' takes one constant a channel, 2 in all; "
+                    "folded into the weights and the bias of MatMul 'MatMul_c'",
+                ),
+                mode="fast",
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,2] x) => (float[N,2] y) <float[2] m = {1, 2}> { a = Relu(x)  y = Mul(a, m) }",
+                    "Mul 'Mul_y' does not follow a convolution or a product with a matrix",
+                ),
+            ),
+            exactness=Exactness.SIGNS,
+            law="(x * w + b) * m == x * (w * m) + b * m",
         ),
     )

@@ -102,8 +102,8 @@ def match_reshape(graph: Graph, node: Node, options: Pass) -> Found:
     own = _sizes(graph, node.inputs[0], node)
     numbers = [_of_reshape(size, own[axis] if axis < len(own) else None) for axis, size in enumerate(wanted.sizes)]
     known = [size.known for size in wanted.sizes]
-    if node.attr("allowzero", 0) and 0 in known:
-        raise NoMatch(f"{node} makes an axis of size 0")
+    if node.attr("allowzero", 0) and (0 in known or _REST in known):
+        raise NoMatch(f"{node} makes an axis of size 0, or may")
     open_ = [axis for axis, number in enumerate(numbers) if number is None]
     if len(open_) == 1 and all(number is not None and number > 0 for number in numbers if number is not None):
         numbers[open_[0]] = _REST  # only beside fixed sizes: with an empty axis nothing could be said of the rest
@@ -301,7 +301,7 @@ class FoldShapes(Pass):
                         c = Concat<axis=0>(n, zero)
                         y = Reshape<allowzero=1>(x, c)
                     }""",
-                    "Reshape 'Reshape_y' makes an axis of size 0",
+                    "Reshape 'Reshape_y' makes an axis of size 0, or may",
                 ),
             ),
             exactness=Exactness.BITS,

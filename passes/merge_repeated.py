@@ -309,7 +309,8 @@ class MergeRepeated(Pass):
             ),
             refusals=(
                 Refusal(
-                    "g (float[N,1] x) => (float[M,2] y) { a = Concat<axis=1>(x, x)  y = Concat<axis=0>(a, a) }",
+                    "g (float[N,1] x, float[M,2] z) => (float[K,2] y)"
+                    " { a = Concat<axis=1>(x, x)  y = Concat<axis=0>(a, z) }",
                     "Concat 'Concat_a' and Concat 'Concat_y' are not known to join along the same axis",
                 ),
                 Refusal(

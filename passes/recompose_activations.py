@@ -14,7 +14,7 @@ HARD_SIGMOID_OPSET, HARD_SWISH_OPSET, SWISH_OPSET = 6, 14, 24
 def _clipped(graph: Graph, value: str) -> tuple[str, float]:
     """The operand of a Clip from 0 to a positive bound, and the bound; ("", 0.0) for anything else."""
     clip = made_by(graph, value, "Clip")
-    if clip is None or len(clip.inputs) < 3 or number_of(graph, clip.inputs[1]) != 0:
+    if clip is None or len(clip.inputs) < 3 or str(number_of(graph, clip.inputs[1])) != "0.0":  # and not -0.0
         return "", 0.0
     bound = number_of(graph, clip.inputs[2]) or 0.0
     return (clip.inputs[0], bound) if bound > 0 else ("", 0.0)

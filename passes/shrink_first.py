@@ -13,7 +13,7 @@ from workbench.rewrite.guards import is_same_shape, numbers, reads_alone
 _ELEMENTWISE = (
     *("Abs", "Cast", "Ceil", "Clip", "Cos", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish"),
     *("LeakyRelu", "Log", "Mish", "Neg", "Not", "Reciprocal", "Relu", "Round", "Selu", "Sigmoid", "Sign", "Sin"),
-    *("Softplus", "Softsign", "Sqrt", "Tanh", "Add", "Sub", "Mul", "Div", "Pow", "Min", "Max", "And", "Or", "Xor"),
+    *("Softplus", "Softsign", "Sqrt", "Tanh", "Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor"),
     *("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Where"),
 )
 _AXES_OF_SLICE = 3  # the operand
@@ -44,8 +44,6 @@ def _untouched(shape: Shape, rank: int, axes: frozenset[int], same_rank: bool) -
 def _moved(graph: Graph, node: Node, work: Node, axes: frozenset[int], same_rank: bool, gain: str) -> Found:
     """`node` picks from the one operand of `work` that has the axes."""
     reads_alone(graph, node, work)
-    if work.outputs[0] in node.inputs[1:]:
-        raise NoMatch(f"{node} picks from '{work.outputs[0]}' by '{work.outputs[0]}' itself")
     shape = _known_shape(graph, work.outputs[0], work)
     operands = [value for value in work.inputs if value]
     whole = {value for value in operands if not _untouched(graph.shape(value), len(shape), axes, same_rank)}
@@ -162,7 +160,7 @@ class ShrinkFirst(Pass):
                 ),
                 Refusal(
                     "g (int64[1] x) => (int64[0] y) <int64[1] e = {0}> { w = Neg(x)  y = Slice(w, w, e) }",
-                    "Slice 'Slice_y' picks from 'w' by 'w' itself",
+                    "Slice 'Slice_y' reads 'w' of Neg 'Neg_w' twice",
                 ),
                 Refusal(
                     "g (float x_) => (float[2] y) <int64[1] s = {0}, int64[1] e = {2}>"

@@ -23,7 +23,7 @@ def _sizes(graph: Graph, node: Node) -> list[int]:
     split = numbers(graph, node.inputs[1], node)
     if split.ndim:
         return [int(part) for part in split]
-    part = int(split)
+    part = int(split.item())
     if part < 1:
         raise NoMatch(f"{node} splits into parts of {part}")
     return [min(part, size - start) for start in range(0, size, part)]
@@ -35,7 +35,7 @@ def _places(graph: Graph, node: Node, count: int) -> dict[str, int]:
     for reader in graph.users(node.outputs[0]):
         if reader.op != "SequenceAt":
             raise NoMatch(f"{reader} reads the sequence that {node} makes as a whole")
-        place = int(numbers(graph, reader.inputs[1], reader))
+        place = int(numbers(graph, reader.inputs[1], reader).item())
         if not -count <= place < count:
             raise NoMatch(f"{reader} asks for part {place} of {count}")
         places[reader.name] = place % count
@@ -67,7 +67,7 @@ def match_split(graph: Graph, node: Node, options: Pass) -> Found:
         insert=(split,),
         replace=again,
         constants={name: constant(np.array(sizes, dtype=np.int64))},
-        types={value: _part(source, axis, size) for value, size in zip(outputs, sizes, strict=True)},
+        types={v: _part(source, axis, n) for v, n in zip(outputs, sizes, strict=True) if not graph.is_output(v)},
     )
     words = f"{len(sizes)} parts, of which {len(readers)} are taken"
     return Found(edit, f"{node} makes a sequence of {words}; written as Split", (node.name, *places))

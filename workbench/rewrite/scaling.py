@@ -24,6 +24,8 @@ def normalization(graph: Graph, norm: Node) -> tuple[np.ndarray, np.ndarray]:
         shift = bias - mean * factor
     if not (np.isfinite(factor).all() and np.isfinite(shift).all()):
         raise NoMatch(f"{norm} divides by a variance that is not positive")
+    if (np.signbit(shift) & (shift == 0)).any():
+        raise NoMatch(f"{norm} adds -0.0, which keeps the sign of a zero")
     return factor, shift
 
 
@@ -36,6 +38,26 @@ def constant_beside(graph: Graph, node: Node) -> tuple[str, str, bool]:
         if graph.constant(first) is not None and graph.constant(second) is None:
             return second, first, True
     raise NoMatch(f"{node} has no constant beside a computed value")
+
+
+def keep_signs_of_zero(graph: Graph, node: Node, channel: np.ndarray) -> None:
+    """Raises NoMatch where a Mul or Div by a negative number makes -0.0 of 0.0, and a reader can tell them apart.
+
+    Weights do not: a sum of products that is zero is 0.0 whatever their signs are.
+    """
+    if node.op not in ("Mul", "Div") or not (channel < 0).any():
+        return
+    result = node.outputs[0]
+    if graph.is_output(result) or not all(_adds_no_zero(graph, user, result) for user in graph.users(result)):
+        raise NoMatch(f"{node} multiplies by negative numbers, which makes -0.0 of 0.0, and weights do not")
+
+
+def _adds_no_zero(graph: Graph, node: Node, value: str) -> bool:
+    """Does it add constants to the value, none of which is zero? Then the sign of a zero is not seen behind it."""
+    if node.op not in ("Add", "Sub") or node.inputs.count(value) != 1:
+        return False
+    other = graph.constant(next(operand for operand in node.inputs if operand != value))
+    return other is not None and bool(other.numpy().all())
 
 
 def by_channel(graph: Graph, node: Node, value: str, number: str, axis: int, count: int) -> np.ndarray:
@@ -54,6 +76,8 @@ def factor_and_shift(node: Node, channel: np.ndarray, first: bool) -> tuple[np.n
     one, zero = np.ones_like(channel), np.zeros_like(channel)
     if node.op == "Add":
         return one, channel
+    if first and node.op == "Sub" and (np.signbit(channel) & (channel == 0)).any():
+        raise NoMatch(f"{node} subtracts from -0.0, which keeps the sign of a zero")
     if node.op == "Sub":
         return (-one, channel) if first else (one, -channel)
     if node.op == "Mul":

@@ -16,7 +16,7 @@ def axes_of(graph: Graph, node: Node) -> tuple[int, ...]:
     """The axes that a Squeeze or Unsqueeze is told, in order and counted from the front. Raises NoMatch."""
     if len(node.inputs) < 2 or not node.inputs[1]:
         raise NoMatch(f"{node} is told no axes")
-    axes = [int(n) for n in numbers(graph, node.inputs[1], node)]
+    axes = [int(n) for n in numbers(graph, node.inputs[1], node).reshape(-1)]
     if min(axes, default=0) >= 0:
         return tuple(sorted(axes))
     rank = graph.rank_of(node.inputs[0])
