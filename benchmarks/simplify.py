@@ -1,0 +1,382 @@
+"""Nodes that simplifiers leave, their time and memory: `python benchmarks/simplify.py [MODEL or FOLDER ...]`.
+
+Ours, onnxsim, onnxslim, onnxscript and ONNX Runtime at its basic level, beside each other on the nine light models
+with random weights and on the models given. The others live in a virtual environment that is made for them
+(`--peers`: where it is, or is to be). Each run is a process of its own, by turns `--repeat` times, from its start to
+the file it wrote, with at most 300 seconds and three quarters of the memory that is free.
+
+nodes left: of the graph, its subgraphs and functions; Constant nodes are not counted. Bold: the fewest that are right.
+seconds:    median of the wall time.
+peak:       largest resident set of the process.
+error:      largest difference from the original over its largest value, of any output, both run by ONNX Runtime
+            unoptimized on seeded inputs; 0 is equal to the last bit, bold is above 1e-6. Or what fails.
+
+--scale: BERTs of 1,100 to 20,000 nodes in place of these models. --large: a model of 3 GB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+LIMIT_S = 300
+RELATIVE = 1e-6
+LONGEST = 120  # characters of a failure
+SCALE = (1_100, 5_000, 10_000, 20_000)
+LARGE = (12, 8_192)  # layers, width: 3.2 GB
+
+# Each gets the model, the file to write, and "external" where the weights have to stay beside the file.
+ONNXSIM = """
+import sys, onnx, onnxsim
+model, right = onnxsim.simplify(onnx.load(sys.argv[1]))
+assert right, "its own check failed"
+onnx.save(model, sys.argv[2], save_as_external_data=sys.argv[3] == "external")
+"""
+ONNXSLIM = """
+import sys, onnx, onnxslim
+model = onnxslim.slim(onnx.load(sys.argv[1]))
+onnx.save(model, sys.argv[2], save_as_external_data=sys.argv[3] == "external")
+"""
+ONNXSCRIPT = """
+import sys, onnx
+from onnxscript import optimizer
+model = optimizer.optimize(onnx.load(sys.argv[1]))
+onnx.save(model, sys.argv[2], save_as_external_data=sys.argv[3] == "external")
+"""
+RUNTIME = """
+import sys, onnxruntime
+options = onnxruntime.SessionOptions()
+options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+options.optimized_model_filepath = sys.argv[2]
+if sys.argv[3] == "external":
+    options.add_session_config_entry("session.optimized_model_external_initializers_file_name", "weights.data")
+onnxruntime.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])
+"""
+CHECK = "import sys; from benchmarks.simplify import check; check(*sys.argv[1:])"
+PINNED = {"onnxsim==0.8.1": ONNXSIM, "onnxslim==0.1.98": ONNXSLIM, "onnxscript==0.7.2": ONNXSCRIPT}
+SAME_AS_OURS = ("onnx", "onnxruntime")
+
+
+# Makers of models, of the file to write and what else they are given.
+LIGHT = """
+import sys, onnx
+from sample_models.light import random_light
+onnx.save(random_light(sys.argv[2]), sys.argv[1])
+"""
+BERT = """
+import sys, onnx
+from benchmarks.simplify_models import bert_of
+onnx.save(bert_of(int(sys.argv[2])), sys.argv[1])
+"""
+HEAVY = """
+import sys
+from pathlib import Path
+from benchmarks.simplify_models import write_large
+write_large(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+"""
+
+Command = Callable[[Path, Path], list[str]]  # of a model and the file to write
+
+
+@dataclass(frozen=True)
+class Run:
+    """One process; `failure` is "" where it did what was asked."""
+
+    seconds: float
+    peak: int
+    failure: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one tool made of a model. right: equal as `verify` says it. nodes: None where there is no file."""
+
+    runs: list[Run]
+    nodes: int | None
+    error: str
+    right: bool
+
+
+@dataclass(frozen=True)
+class Row:
+    """A model, and what each tool made of it."""
+
+    name: str
+    size: int
+    nodes: int
+    results: dict[str, Result]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", type=Path, help=".onnx files, or folders of them")
+    parser.add_argument("--peers", type=Path, help="folder of the virtual environment (default: a temporary one)")
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--scale", action="store_true", help="BERTs of 1,100 to 20,000 nodes")
+    parser.add_argument("--large", action="store_true", help="a model of 3 GB with external data")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if chosen.large:
+            _refuse_unless_fits(folder)
+        tools = {"ours": ours, **peers(chosen.peers or folder / "peers")}
+        rows = []
+        for model in models(chosen, folder / "models"):
+            rows.append(row(model, tools, chosen.repeat))
+            print(tables(rows[-1:]), file=sys.stderr)
+    print(tables(rows), end="")
+
+
+# ---- the tools -----------------------------------------------------------------------
+
+
+def ours(model: Path, out: Path) -> list[str]:
+    words = ["optimize", str(model), "-o", str(out), "--preset", "simplify", "--no-verify"]
+    return [sys.executable, "-m", "workbench", *words]
+
+
+def peers(folder: Path) -> dict[str, Command]:
+    """The other tools, in a virtual environment in `folder`; what is missing is installed."""
+    python = folder.resolve() / "bin" / "python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    wanted = [*PINNED, *(f"{name}=={version(name)}" for name in SAME_AS_OURS)]
+    subprocess.run([str(python), "-m", "pip", "install", "--quiet", *wanted], check=True, stdout=sys.stderr)
+
+    def command(code: str) -> Command:
+        return lambda model, out: [str(python), "-I", "-c", code, str(model), str(out), _weights(model)]
+
+    tools = {pinned.replace("==", " "): command(code) for pinned, code in PINNED.items()}
+    return {**tools, f"ONNX Runtime {version('onnxruntime')}, basic": command(RUNTIME)}
+
+
+def _weights(model: Path) -> str:
+    return "external" if _beside(model).exists() else "inside"
+
+
+def _beside(model: Path) -> Path:
+    return model.with_name(model.name + ".data")
+
+
+# ---- the models ----------------------------------------------------------------------
+
+
+def models(chosen: argparse.Namespace, folder: Path) -> Iterator[Path]:
+    """The models one after the other; what is made goes once the next is asked for."""
+    for path in chosen.models:
+        yield from sorted(path.resolve().glob("*.onnx")) if path.is_dir() else [path.resolve()]
+    makers: list[tuple[str, str, list[str]]] = []
+    if chosen.scale:
+        makers += [(f"bert_{nodes}", BERT, [str(nodes)]) for nodes in SCALE]
+    if chosen.large:
+        makers += [("large", HEAVY, [str(number) for number in LARGE])]
+    if not makers:
+        names = _python("from sample_models.light import LIGHT_MODELS; print(*LIGHT_MODELS)").split()
+        makers += [(name, LIGHT, [name]) for name in names]
+    for name, code, words in makers:
+        folder.mkdir()
+        _python(code, str(folder / f"{name}.onnx"), *words)
+        yield folder / f"{name}.onnx"
+        shutil.rmtree(folder)
+
+
+def _python(code: str, *words: str) -> str:
+    """What the code prints. A process's peak memory starts at its parent's, so others do all that takes memory."""
+    command = [sys.executable, "-c", code, *words]
+    return subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def _refuse_unless_fits(folder: Path) -> None:
+    """Every tool writes the large model once more, and needs it in memory at least once."""
+    layers, width = LARGE
+    size = 4 * layers * width * width
+    files = size * (1 + len(PINNED) + 2)
+    disk, memory = shutil.disk_usage(folder).free, _free_memory()
+    if disk < files:
+        sys.exit(f"--large needs {files / 1e9:.0f} GB of disk, and {folder} has {disk / 1e9:.0f}.")
+    if memory < 2 * size:
+        sys.exit(f"--large needs {2 * size / 1e9:.0f} GB of memory, and {memory / 1e9:.0f} are free.")
+
+
+def _free_memory() -> int:
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    raise SystemExit("/proc/meminfo does not say how much memory is free.")
+
+
+# ---- a row ---------------------------------------------------------------------------
+
+
+def row(model: Path, tools: dict[str, Command], repeat: int) -> Row:
+    """Every tool on the model, by turns, and its result beside the original."""
+    with tempfile.TemporaryDirectory() as folder:
+        outs = {tool: Path(folder) / tool / "model.onnx" for tool in tools}
+        runs: dict[str, list[Run]] = {tool: [] for tool in tools}
+        for _ in range(repeat):
+            for tool, command in tools.items():
+                if not any(run.failure for run in runs[tool]):
+                    shutil.rmtree(outs[tool].parent, ignore_errors=True)
+                    outs[tool].parent.mkdir()
+                    runs[tool].append(run_of(command(model, outs[tool]), outs[tool]))
+        made = [str(outs[tool]) for tool in tools if not runs[tool][-1].failure]
+        found = json.loads(_python(CHECK, str(model), *made))
+    results = {tool: _result(runs[tool], found.get(str(outs[tool]))) for tool in tools}
+    beside = _beside(model).stat().st_size if _beside(model).exists() else 0
+    return Row(model.stem, model.stat().st_size + beside, found[str(model)]["nodes"], results)
+
+
+def _result(runs: list[Run], found: dict | None) -> Result:
+    if found is None:
+        return Result(runs, None, runs[-1].failure, False)
+    return Result(runs, found["nodes"], error_words(found), found["ok"] is True)
+
+
+def run_of(command: list[str], out: Path) -> Run:
+    """One process, with no more time and memory than it may take."""
+    most = _free_memory() * 3 // 4
+    with tempfile.TemporaryFile() as said:
+        started = time.perf_counter()
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            stdout=said,
+            stderr=said,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (most, most)),
+        )
+        timer = threading.Timer(LIMIT_S, process.kill)
+        timer.start()
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - started
+        timer.cancel()
+        process.returncode = os.waitstatus_to_exitcode(status)
+        said.seek(0)
+        text = said.read().decode(errors="replace")
+    return Run(seconds, usage.ru_maxrss * 1024, _failure(process.returncode, seconds, text, out))
+
+
+def _failure(code: int, seconds: float, text: str, out: Path) -> str:
+    """In a few words; "" where there is none."""
+    if seconds >= LIMIT_S:
+        return f"takes over {LIMIT_S} s"
+    if code < 0:
+        return f"dies of {signal.Signals(-code).name}"
+    if code:
+        return _short(next((line for line in reversed(text.splitlines()) if line.strip()), f"exit code {code}"))
+    return "" if out.exists() else "writes no file"
+
+
+def _short(text: str) -> str:
+    words = " ".join(text.replace("|", "/").split())
+    return words if len(words) <= LONGEST else words[:LONGEST] + "..."
+
+
+# ---- what was made -------------------------------------------------------------------
+
+
+def check(original: str, *results: str) -> None:
+    """Print the nodes of each file, and how far each result is from the original, as JSON."""
+    import onnx
+
+    import workbench as wb
+    from workbench.errors import UserError
+    from workbench.verification import Verifier
+
+    found: dict[str, dict] = {}
+    for path in (original, *results):
+        nodes = nodes_of(onnx.load(path, load_external_data=False))
+        found[path] = {"nodes": nodes, "ok": None, "error": None, "sentence": ""}
+    try:
+        graph = wb.load(original)
+        with Verifier(graph) as verifier:
+            for path in results:
+                verdict = verifier.check_file(graph, Path(path))
+                found[path] |= {"ok": verdict.ok, "error": verdict.max_rel_error, "sentence": verdict.sentence}
+    except UserError as error:
+        for path in results:
+            found[path]["sentence"] = str(error)
+    print(json.dumps(found))
+
+
+def nodes_of(model: Any) -> int:
+    """Nodes of an onnx.ModelProto: the graph's, its subgraphs' and its functions', without Constant nodes."""
+    return sum(_count(part) for part in (model.graph, *model.functions))
+
+
+def _count(part: Any) -> int:
+    """Nodes of a graph or a function."""
+    attributes = [attribute for node in part.node for attribute in node.attribute]
+    bodies = [*(a.g for a in attributes if a.HasField("g")), *(body for a in attributes for body in a.graphs)]
+    return sum(node.op_type != "Constant" for node in part.node) + sum(map(_count, bodies))
+
+
+def error_words(found: dict) -> str:
+    """The largest relative error, bold where it is too large; or what else is wrong."""
+    if found["ok"] is not True or found["error"] is None:
+        # What ONNX Runtime says of a file names its temporary place first.
+        return _short(found["sentence"].partition(" (allowed")[0].rpartition(" failed:")[2])
+    words = f"{found['error']:.1e}" if found["error"] else "0"
+    words = f"**{words}**" if found["error"] > RELATIVE else words
+    return f"{words}, proves little" if "This proves little" in found["sentence"] else words
+
+
+# ---- tables --------------------------------------------------------------------------
+
+
+def tables(rows: list[Row]) -> str:
+    """One table for each thing that is told, as Markdown."""
+    return "\n".join(
+        (
+            _table("nodes left", "before", rows, lambda r: f"{r.nodes:,}", _nodes),
+            _table("seconds", "nodes", rows, lambda r: f"{r.nodes:,}", _seconds),
+            _table("peak (MB)", "file (MB)", rows, lambda r: f"{r.size / 1e6:,.1f}", _peak),
+            _table("error", "nodes", rows, lambda r: f"{r.nodes:,}", lambda _, result: result.error),
+        )
+    )
+
+
+def _table(
+    what: str, fact: str, rows: list[Row], fact_of: Callable[[Row], str], cell: Callable[[Row, Result], str]
+) -> str:
+    tools = list(rows[0].results)
+    lines = [f"| {what} | {fact} | {' | '.join(tools)} |", f"|---|---|{'---|' * len(tools)}"]
+    for r in rows:
+        lines.append(f"| {r.name} | {fact_of(r)} | {' | '.join(cell(r, result) for result in r.results.values())} |")
+    return "\n".join(lines) + "\n"
+
+
+def _nodes(r: Row, result: Result) -> str:
+    if result.nodes is None:
+        return "fails"
+    fewest = min((other.nodes for other in r.results.values() if other.right and other.nodes is not None), default=None)
+    return f"**{result.nodes:,}**" if result.right and result.nodes == fewest else f"{result.nodes:,}"
+
+
+def _seconds(_: Row, result: Result) -> str:
+    return "fails" if result.nodes is None else f"{statistics.median(run.seconds for run in result.runs):.2f}"
+
+
+def _peak(_: Row, result: Result) -> str:
+    return f"{max(run.peak for run in result.runs) / 1e6:,.0f}"
+
+
+if __name__ == "__main__":
+    main()
