@@ -1,4 +1,4 @@
-"""Run every benchmark and write docs/results.md: `python benchmarks/results.py [FOLDER]` (20 minutes).
+"""Run every benchmark and write docs/results.md: `python benchmarks/results.py [FOLDER]` (an hour).
 
 FOLDER: real models (`*.onnx`) that are taken beside the samples. It needs a Chromium.
 """
@@ -36,6 +36,18 @@ Peak memory is the largest resident set; it holds Python, numpy, onnx and ONNX R
 of a model, the pages of the file that were read. So a small file cannot stay under three times its size, nor does
 `unet_sd15_raw`, 44 MB in 4,545 nodes; beside each model of 20 MB and more stands what the onnx package alone takes to
 load, check, infer shapes and save.
+
+"""
+
+SIMPLIFY = """## Simplifying, beside other tools
+
+The preset `simplify` in its default mode `ieee`, onnxsim, onnxslim, onnxscript and ONNX Runtime's basic level, by
+turns; `benchmarks/simplify.py`, whose head says what each column is, installs them in an environment of their own.
+
+"""
+
+GROWING = """
+How time and memory grow: BERTs as TorchScript exports them, with symbolic batch and sequence.
 
 """
 
@@ -99,6 +111,9 @@ def main() -> None:
     parts += [ENGINE.format(repeat=chosen.repeat), _run("engine.py", "--repeat", str(chosen.repeat))]
     if real:
         parts += _without_head(_run("engine.py", "--repeat", str(chosen.repeat), *real), "`passes`")
+    folder = [] if chosen.folder is None else [str(chosen.folder)]
+    parts += ["\n", SIMPLIFY, _run("simplify.py", "--repeat", "1", *folder)]
+    parts += ["\n", GROWING, _run("simplify.py", "--repeat", "1", "--scale")]
     parts += ["\n", STRATEGIES, _run("strategies.py")]
     if real:
         parts += _without_head(_run("strategies.py", *real))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 from workbench.ir import Edit, Graph, Node
@@ -35,6 +36,7 @@ def follow_rules(rules: Sequence[Rule], graph: Graph, options: Pass) -> Iterator
 
 
 def _in_graph(rules: Sequence[Rule], graph: Graph, options: Pass) -> Iterator[Found]:
+    candidates = _by_operator(rules)
     queue = deque(node.name for node in graph.nodes)
     waiting = set(queue)
     left = _MOST_REWRITES_A_NODE * len(graph) + 100
@@ -42,7 +44,7 @@ def _in_graph(rules: Sequence[Rule], graph: Graph, options: Pass) -> Iterator[Fo
         name = queue.popleft()
         waiting.remove(name)
         node = graph.find(name)
-        found = None if node is None else _first_match(rules, graph, node, options)
+        found = None if node is None else _first_match(candidates(node.op), graph, node, options)
         if found is None:
             continue
         left -= 1
@@ -69,10 +71,18 @@ def _in_bodies(rules: Sequence[Rule], graph: Graph, name: str, options: Pass) ->
             yield Found(Edit(remove=(name,), insert=(changed,)), sentence, (name,), found.case)
 
 
+def _by_operator(rules: Sequence[Rule]) -> Callable[[str], list[Rule]]:
+    """The rules that look at an operator, in order; found once for each."""
+
+    @cache
+    def looking_at(op: str) -> list[Rule]:
+        return [rule for rule in rules if op in rule.operators or "*" in rule.operators]
+
+    return looking_at
+
+
 def _first_match(rules: Sequence[Rule], graph: Graph, node: Node, options: Pass) -> Found | None:
     for rule in rules:
-        if node.op not in rule.operators and "*" not in rule.operators:
-            continue
         try:
             return rule.match(graph, node, options)
         except NoMatch:
