@@ -108,8 +108,27 @@ def shape_sizes(graph: Graph, value: str) -> tuple[Size, ...] | None:
     return None if shape is None else tuple(size_of_dim(value, axis, dim) for axis, dim in enumerate(shape))
 
 
-def contents_of(graph: Graph, value: str, depth: int = 0) -> Contents | None:
+def contents_of(graph: Graph, value: str) -> Contents | None:
     """What is known of the numbers in `value`; None where nothing is."""
+    return _Query(graph, {}).contents(value)
+
+
+@dataclass(frozen=True)
+class _Query:
+    """A walk back from one value. `found`: of values that were met; one that is read twice is followed once."""
+
+    graph: Graph
+    found: dict[str, Contents | None]
+    depth: int = 0
+
+    def contents(self, value: str) -> Contents | None:
+        if value not in self.found:
+            self.found[value] = _followed(self, value)
+        return self.found[value]
+
+
+def _followed(query: _Query, value: str) -> Contents | None:
+    graph = query.graph
     tensor = graph.constant(value)
     if tensor is not None:
         shape = constant_shape(tensor)
@@ -117,10 +136,10 @@ def contents_of(graph: Graph, value: str, depth: int = 0) -> Contents | None:
             return None
         return Contents(tuple(Size.number(int(n)) for n in tensor.numpy().reshape(-1)), not shape)
     node = graph.producer(value)
-    if node is None or depth > _DEEPEST:
+    if node is None or query.depth > _DEEPEST:
         return None
     follow = FOLLOWED.get(node.op)
-    found = None if follow is None else follow(graph, node, depth + 1)
+    found = None if follow is None else follow(_Query(graph, query.found, query.depth + 1), node)
     return found if found is not None and len(found.sizes) <= SMALL and _fits(found) else None
 
 
@@ -129,32 +148,32 @@ def _fits(found: Contents) -> bool:
     return all(_INT64.min <= factor <= _INT64.max for size in found.sizes for _, factor in size.terms)
 
 
-def _operands(graph: Graph, node: Node, depth: int) -> list[Contents] | None:
-    found = [contents_of(graph, value, depth) if value else None for value in node.inputs]
+def _operands(query: _Query, node: Node) -> list[Contents] | None:
+    found = [query.contents(value) if value else None for value in node.inputs]
     operands = [contents for contents in found if contents is not None]
     return operands if operands and len(operands) == len(found) else None
 
 
-def _numbers(graph: Graph, node: Node, index: int, depth: int) -> tuple[int, ...] | None:
+def _numbers(query: _Query, node: Node, index: int) -> tuple[int, ...] | None:
     """The known numbers of an operand."""
     if len(node.inputs) <= index or not node.inputs[index]:
         return None
-    found = contents_of(graph, node.inputs[index], depth)
+    found = query.contents(node.inputs[index])
     return None if found is None else found.known
 
 
-def _shape(graph: Graph, node: Node, depth: int) -> Contents | None:
-    sizes = shape_sizes(graph, node.inputs[0])
+def _shape(query: _Query, node: Node) -> Contents | None:
+    sizes = shape_sizes(query.graph, node.inputs[0])
     return None if sizes is None else Contents(sizes[node.attr("start", 0) : node.attr("end")])
 
 
-def _size(graph: Graph, node: Node, depth: int) -> Contents | None:
-    sizes = shape_sizes(graph, node.inputs[0])
+def _size(query: _Query, node: Node) -> Contents | None:
+    sizes = shape_sizes(query.graph, node.inputs[0])
     return None if sizes is None else Contents((math.prod(sizes, start=Size.number(1)),), is_scalar=True)
 
 
-def _gather(graph: Graph, node: Node, depth: int) -> Contents | None:
-    data, indices = contents_of(graph, node.inputs[0], depth), contents_of(graph, node.inputs[1], depth)
+def _gather(query: _Query, node: Node) -> Contents | None:
+    data, indices = query.contents(node.inputs[0]), query.contents(node.inputs[1])
     if data is None or data.is_scalar or indices is None or indices.known is None:
         return None
     count = len(data.sizes)
@@ -163,46 +182,46 @@ def _gather(graph: Graph, node: Node, depth: int) -> Contents | None:
     return Contents(tuple(data.sizes[index] for index in indices.known), indices.is_scalar)
 
 
-def _slice(graph: Graph, node: Node, depth: int) -> Contents | None:
-    data = contents_of(graph, node.inputs[0], depth)
-    starts, ends = _numbers(graph, node, 1, depth), _numbers(graph, node, 2, depth)
-    steps = _numbers(graph, node, 4, depth) if len(node.inputs) > 4 and node.inputs[4] else (1,)
+def _slice(query: _Query, node: Node) -> Contents | None:
+    data = query.contents(node.inputs[0])
+    starts, ends = _numbers(query, node, 1), _numbers(query, node, 2)
+    steps = _numbers(query, node, 4) if len(node.inputs) > 4 and node.inputs[4] else (1,)
     if data is None or starts is None or ends is None or steps is None or steps[0] <= 0:
         return None
     return Contents(data.sizes[starts[0] : ends[0] : steps[0]])
 
 
-def _concat(graph: Graph, node: Node, depth: int) -> Contents | None:
-    operands = _operands(graph, node, depth)
+def _concat(query: _Query, node: Node) -> Contents | None:
+    operands = _operands(query, node)
     return None if operands is None else Contents(tuple(size for operand in operands for size in operand.sizes))
 
 
-def _unsqueeze(graph: Graph, node: Node, depth: int) -> Contents | None:
-    data = contents_of(graph, node.inputs[0], depth)
+def _unsqueeze(query: _Query, node: Node) -> Contents | None:
+    data = query.contents(node.inputs[0])
     return Contents(data.sizes) if data is not None and data.is_scalar and len(node.inputs) > 1 else None
 
 
-def _squeeze(graph: Graph, node: Node, depth: int) -> Contents | None:
-    data = contents_of(graph, node.inputs[0], depth)
+def _squeeze(query: _Query, node: Node) -> Contents | None:
+    data = query.contents(node.inputs[0])
     return Contents(data.sizes, is_scalar=True) if data is not None and len(data.sizes) == 1 else None
 
 
-def _reshape(graph: Graph, node: Node, depth: int) -> Contents | None:
-    data, shape = contents_of(graph, node.inputs[0], depth), _numbers(graph, node, 1, depth)
+def _reshape(query: _Query, node: Node) -> Contents | None:
+    data, shape = query.contents(node.inputs[0]), _numbers(query, node, 1)
     if data is None or shape is None or len(shape) > 1:
         return None
     return Contents(data.sizes, is_scalar=not shape)
 
 
-def _same(graph: Graph, node: Node, depth: int) -> Contents | None:
-    type_ = graph.tensor_type(node.outputs[0])
+def _same(query: _Query, node: Node) -> Contents | None:
+    type_ = query.graph.tensor_type(node.outputs[0])
     if type_ is None or type_.dtype.name not in ("INT64", "INT32"):
         return None
-    return contents_of(graph, node.inputs[0], depth)
+    return query.contents(node.inputs[0])
 
 
-def _pairwise(graph: Graph, node: Node, depth: int) -> list[tuple[Size, Size]] | None:
-    operands = _operands(graph, node, depth)
+def _pairwise(query: _Query, node: Node) -> list[tuple[Size, Size]] | None:
+    operands = _operands(query, node)
     if operands is None or len(operands) != 2:
         return None
     a, b = (operand.sizes for operand in operands)
@@ -218,40 +237,40 @@ def _each(graph: Graph, node: Node, sizes: Sequence[Size | None] | None) -> Cont
     return Contents(tuple(s for s in sizes if s is not None), is_scalar=graph.rank_of(node.outputs[0]) == 0)
 
 
-def _arithmetic(graph: Graph, node: Node, depth: int) -> Contents | None:
-    pairs = _pairwise(graph, node, depth)
-    if pairs is None or graph.rank_of(node.outputs[0]) is None:
+def _arithmetic(query: _Query, node: Node) -> Contents | None:
+    pairs = _pairwise(query, node)
+    if pairs is None or query.graph.rank_of(node.outputs[0]) is None:
         return None
     if node.op == "Add":
-        return _each(graph, node, [a + b for a, b in pairs])
+        return _each(query.graph, node, [a + b for a, b in pairs])
     if node.op == "Sub":
-        return _each(graph, node, [a - b for a, b in pairs])
+        return _each(query.graph, node, [a - b for a, b in pairs])
     if node.op == "Mul":
-        return _each(graph, node, [a * b for a, b in pairs])
-    return _each(graph, node, [None if b.known is None else a.divided_by(b.known) for a, b in pairs])
+        return _each(query.graph, node, [a * b for a, b in pairs])
+    return _each(query.graph, node, [None if b.known is None else a.divided_by(b.known) for a, b in pairs])
 
 
-def _product(graph: Graph, node: Node, depth: int) -> Contents | None:
-    data = contents_of(graph, node.inputs[0], depth)
+def _product(query: _Query, node: Node) -> Contents | None:
+    data = query.contents(node.inputs[0])
     if data is None or data.is_scalar or node.attr("noop_with_empty_axes", 0):
         return None
     return Contents((math.prod(data.sizes, start=Size.number(1)),), is_scalar=not node.attr("keepdims", 1))
 
 
-def _where(graph: Graph, node: Node, depth: int) -> Contents | None:
+def _where(query: _Query, node: Node) -> Contents | None:
     """torch's Expand: where(equal(shape, -1), ones, shape). A dim is never -1."""
-    equal = graph.producer(node.inputs[0])
-    yes, no = (contents_of(graph, value, depth) for value in node.inputs[1:])
+    equal = query.graph.producer(node.inputs[0])
+    yes, no = (query.contents(value) for value in node.inputs[1:])
     if equal is None or equal.op != "Equal" or yes is None or no is None:
         return None
-    pairs = _pairwise(graph, equal, depth)
+    pairs = _pairwise(query, equal)
     if pairs is None or not len(pairs) == len(yes.sizes) == len(no.sizes):
         return None
     chosen = [
         None if same is None else (a if same else b)
         for same, a, b in zip((_is_equal(*pair) for pair in pairs), yes.sizes, no.sizes, strict=True)
     ]
-    return _each(graph, node, chosen)
+    return _each(query.graph, node, chosen)
 
 
 def _is_equal(a: Size, b: Size) -> bool | None:
@@ -265,8 +284,8 @@ def _is_equal(a: Size, b: Size) -> bool | None:
     return None
 
 
-def _filled(graph: Graph, node: Node, depth: int) -> Contents | None:
-    shape, value = _numbers(graph, node, 0, depth), node.attr("value")
+def _filled(query: _Query, node: Node) -> Contents | None:
+    shape, value = _numbers(query, node, 0), node.attr("value")
     if shape is None or len(shape) != 1 or not 0 <= shape[0] <= SMALL or value is None or not value.dtype.is_integer():
         return None
     return Contents((Size.number(int(value.numpy().reshape(-1)[0])),) * shape[0])
