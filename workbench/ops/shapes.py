@@ -21,6 +21,7 @@ from workbench.ir import Graph, TensorType, constant_type
 from workbench.ir.proto import value_type
 from workbench.ir.wire import without_weights
 from workbench.ops.npu import with_own_functions
+from workbench.ops.propagation import is_bounded
 
 SMALL = 64  # elements; shapes, axes and pads have fewer
 ROUNDS = 8  # each finds the shapes that the numbers of the one before decide
@@ -122,12 +123,16 @@ def infer_model(model: ModelProto) -> ModelProto:
     for node in model.graph.node:
         if node.op_type in _AS_OPERAND and node.domain in ("", "ai.onnx"):
             node.CopyFrom(helper.make_node("Identity", node.input[:1], node.output, node.name))
-    typed = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    typed = _inferred(model)
     for _ in range(ROUNDS):
         if not _compute_numbers(model, typed):
             break
-        typed = onnx.shape_inference.infer_shapes(model, data_prop=True)
+        typed = _inferred(model)
     return typed
+
+
+def _inferred(model: ModelProto) -> ModelProto:
+    return onnx.shape_inference.infer_shapes(model, data_prop=is_bounded(model))
 
 
 def _copy(model: ModelProto) -> ModelProto:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,8 @@ import numpy as np
 from workbench.ir import Graph, Node, constant_shape
 from workbench.ir.types import Dim
 
-SMALL = 64  # elements of a value that is followed
+SMALL = 64  # elements of a value that is followed, and terms of a size
+_DEGREE = 16  # symbols multiplied in a term: more than any shape has axes
 _DEEPEST = 40  # nodes of a chain that is followed
 _INT64 = np.iinfo(np.int64)
 
@@ -64,6 +65,13 @@ class Size:
 
     def __sub__(self, other: Size) -> Size:
         return self + other * Size.number(-1)
+
+    @property
+    def fits(self) -> bool:
+        """Is it small enough to follow? Beyond 64 bits the runtime's numbers wrap around, and squares of squares grow."""
+        return len(self.terms) <= SMALL and all(
+            len(term) <= _DEGREE and _INT64.min <= factor <= _INT64.max for term, factor in self.terms
+        )
 
     def divided_by(self, divisor: int) -> Size | None:
         """The quotient where every term can be divided, or where it is a number that is not negative; else None."""
@@ -140,12 +148,19 @@ def _followed(query: _Query, value: str) -> Contents | None:
         return None
     follow = FOLLOWED.get(node.op)
     found = None if follow is None else follow(_Query(graph, query.found, query.depth + 1), node)
-    return found if found is not None and len(found.sizes) <= SMALL and _fits(found) else None
+    if found is None or len(found.sizes) > SMALL or not all(size.fits for size in found.sizes):
+        return None
+    return found
 
 
-def _fits(found: Contents) -> bool:
-    """Beyond 64 bits the runtime's numbers wrap around and ours would not."""
-    return all(_INT64.min <= factor <= _INT64.max for size in found.sizes for _, factor in size.terms)
+def _multiplied(sizes: Iterable[Size]) -> Size | None:
+    """The product, None where it grows beyond what is followed."""
+    product = Size.number(1)
+    for size in sizes:
+        product *= size
+        if not product.fits:
+            return None
+    return product
 
 
 def _operands(query: _Query, node: Node) -> list[Contents] | None:
@@ -169,7 +184,8 @@ def _shape(query: _Query, node: Node) -> Contents | None:
 
 def _size(query: _Query, node: Node) -> Contents | None:
     sizes = shape_sizes(query.graph, node.inputs[0])
-    return None if sizes is None else Contents((math.prod(sizes, start=Size.number(1)),), is_scalar=True)
+    product = None if sizes is None else _multiplied(sizes)
+    return None if product is None else Contents((product,), is_scalar=True)
 
 
 def _gather(query: _Query, node: Node) -> Contents | None:
@@ -254,7 +270,8 @@ def _product(query: _Query, node: Node) -> Contents | None:
     data = query.contents(node.inputs[0])
     if data is None or data.is_scalar or node.attr("noop_with_empty_axes", 0):
         return None
-    return Contents((math.prod(data.sizes, start=Size.number(1)),), is_scalar=not node.attr("keepdims", 1))
+    product = _multiplied(data.sizes)
+    return None if product is None else Contents((product,), is_scalar=not node.attr("keepdims", 1))
 
 
 def _where(query: _Query, node: Node) -> Contents | None:
