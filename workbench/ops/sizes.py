@@ -68,7 +68,7 @@ class Size:
 
     @property
     def fits(self) -> bool:
-        """Is it small enough to follow? Beyond 64 bits the runtime's numbers wrap around, and squares of squares grow."""
+        """Small enough to follow? Beyond 64 bits the runtime's numbers wrap around, and squares of squares grow."""
         return len(self.terms) <= SMALL and all(
             len(term) <= _DEGREE and _INT64.min <= factor <= _INT64.max for term, factor in self.terms
         )
