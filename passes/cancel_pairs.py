@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.ir import DataType, Edit, Graph, Node
-from workbench.layout.convert import reads_alone as is_read_alone
+from workbench.layout.convert import is_only_reader
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
 from workbench.rewrite.casts import keeps_numbers
 from workbench.rewrite.guards import is_same_shape, maker, numbers, passed_on
@@ -19,7 +19,7 @@ _QUANTIZED = (DataType.INT8, DataType.UINT8, DataType.INT16, DataType.UINT16)
 
 def _gone(graph: Graph, first: Node, node: Node) -> tuple[str, ...]:
     """The first goes too where only the second reads it."""
-    alone = all(is_read_alone(graph, node, value) for value in first.outputs if value)
+    alone = all(is_only_reader(graph, node, value) for value in first.outputs if value)
     return (first.name, node.name) if alone else (node.name,)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from workbench.ir import Edit, Graph, Node
 from workbench.ir.permutation import is_identity, then
-from workbench.layout.convert import reads_alone
+from workbench.layout.convert import is_only_reader
 from workbench.layout.cost import no_longer_moved, perm_of
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
 
@@ -20,7 +20,7 @@ def _perm(graph: Graph, node: Node) -> tuple[int, ...]:
 
 def _gone_with(graph: Graph, first: Node, second: Node) -> tuple[Node, ...]:
     """The first transpose goes too where only the second read it."""
-    return (first, second) if reads_alone(graph, second, first.outputs[0]) else (second,)
+    return (first, second) if is_only_reader(graph, second, first.outputs[0]) else (second,)
 
 
 def _pair(graph: Graph, node: Node) -> tuple[Node, tuple[int, ...], tuple[int, ...]]:

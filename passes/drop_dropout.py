@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workbench.ir import Edit, Graph, Node
+from workbench.ir import Graph, Node
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
+from workbench.rewrite.guards import passed_on
 
 
 def match_dropout(graph: Graph, node: Node, options: Pass) -> Found:
@@ -16,13 +17,7 @@ def match_dropout(graph: Graph, node: Node, options: Pass) -> Found:
     mask = node.outputs[1] if len(node.outputs) > 1 else ""
     if mask and (graph.users(mask) or graph.is_output(mask)):
         raise NoMatch(f"the mask '{mask}' of {node} is read")
-    source, result = node.inputs[0], node.outputs[0]
-    if graph.is_output(result) and graph.producer(source) is None:
-        raise NoMatch(f"{node} is all that is between '{source}' and the output '{result}'")
-    if graph.is_output(result) and graph.is_output(source):
-        raise NoMatch(f"'{source}' and '{result}' of {node} are both outputs of the graph")
-    sentence = f"{node} passes '{source}' on as it is; removed"
-    return Found(Edit(remove=(node.name,), replace={result: source}), sentence, (node.name,))
+    return passed_on(graph, node, node.inputs[0], f"{node} passes '{node.inputs[0]}' on as it is; removed")
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from workbench.ir import Edit, Graph, Node
 from workbench.layout.cost import perm_of
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
 from workbench.rewrite.guards import reads_alone
 from workbench.rewrite.linear import LINEAR, channel_axis, channels, scaled
-from workbench.rewrite.scaling import by_channel, constant_beside, factor_and_shift, keep_signs_of_zero
+from workbench.rewrite.scaling import by_channel, constant_beside, factor_and_shift, keep_signs_of_zero, refuse_zeros
 
 
 def _linear_before(graph: Graph, node: Node, value: str) -> tuple[Node, int]:
@@ -49,8 +47,7 @@ def _folded(graph: Graph, node: Node, signs: bool) -> Found:
     value, number, first = constant_beside(graph, node)
     linear, axis = _linear_before(graph, node, value)
     numbers = by_channel(graph, node, value, number, axis, channels(graph, linear))
-    if node.op in ("Mul", "Div") and not (np.isfinite(numbers).all() and numbers.all()):
-        raise NoMatch(f"'{number}' of {node} holds zero or what is not finite, which weights do not carry over")
+    refuse_zeros(node, number, numbers)
     if signs:
         keep_signs_of_zero(graph, node, numbers)
     folded = scaled(graph, linear, *factor_and_shift(node, numbers, first))

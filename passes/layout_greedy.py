@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from workbench.ir import Edit, Graph, Node
 from workbench.ir.permutation import Permutation, is_identity, then
-from workbench.layout.convert import RESTORES, Conversion, convert, pending, reads_alone
+from workbench.layout.convert import RESTORES, Conversion, convert, is_only_reader, pending
 from workbench.layout.cost import elements, known_sum, moved_by, no_longer_moved, perm_of
 from workbench.layout.infer import CNN_TO_CNN, case_of, infer_layouts, is_cnn
 from workbench.layout.npu_strategy import reshapes, restored_operands, restored_outputs, said, wanted, why_kept
@@ -191,7 +191,7 @@ def _existing_transpose(graph: Graph, node: Node, layouts: dict[str, str]) -> It
     if maker is None or own is None or before is None:
         return
     both = then(before, own)
-    dead = (maker.name,) if reads_alone(graph, node, maker.outputs[0]) else ()
+    dead = (maker.name,) if is_only_reader(graph, node, maker.outputs[0]) else ()
     result, source = node.outputs[0], maker.inputs[0]
     if is_identity(both):
         layout = layouts.get(result, "its layout")

@@ -9,7 +9,7 @@ from typing import ClassVar
 from passes.layout_greedy import LayoutGreedy
 from workbench.ir import Edit, Graph, Node
 from workbench.ir.permutation import inverse, permuted
-from workbench.layout.convert import reads_alone
+from workbench.layout.convert import is_only_reader
 from workbench.layout.cost import elements, moved_by_node, perm_of
 from workbench.layout.infer import infer_layouts
 from workbench.layout.profile import Profile
@@ -78,7 +78,7 @@ def _not_restored(graph: Graph, found: Found, layouts: dict[str, str]) -> Found 
     moved, perm = moved_by_node(graph, restoring), perm_of(graph, restoring)
     if value not in node.uses or moved == 0 or perm is None:
         return None
-    dead = (restoring.name,) if reads_alone(graph, node, value) else ()
+    dead = (restoring.name,) if is_only_reader(graph, node, value) else ()
     written_for = layouts[value]
     reads = "".join(permuted(written_for, inverse(perm)))
     wrong = f"{node} was written for {written_for} and reads {reads}; {elements(moved)} in the wrong places"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.ir import DataType, Edit, Graph, Node, constant
-from workbench.layout.convert import reads_alone as is_read_alone
+from workbench.layout.convert import is_only_reader
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
 from workbench.rewrite.casts import is_one_cast
 from workbench.rewrite.guards import maker, numbers, reads_alone
@@ -17,7 +17,7 @@ from workbench.rewrite.views import VIEWS, axes_of, past_zeros, shape_operand
 
 def _merged(graph: Graph, first: Node, node: Node, merged: Node, sentence: str, **operands: np.ndarray) -> Found:
     """`merged` takes the place of `node`; `first` goes too where nothing else reads it."""
-    alone = is_read_alone(graph, node, first.outputs[0]) and first.outputs[0] not in merged.inputs
+    alone = is_only_reader(graph, node, first.outputs[0]) and first.outputs[0] not in merged.inputs
     edit = Edit(
         remove=(first.name, node.name) if alone else (node.name,),
         insert=(merged,),

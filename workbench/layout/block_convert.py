@@ -15,7 +15,7 @@ import numpy as np
 
 from workbench.ir import Constant, Edit, Graph, Node, TensorType, constant
 from workbench.ir.permutation import is_identity
-from workbench.layout.convert import Conversion, reads_alone
+from workbench.layout.convert import Conversion, is_only_reader
 from workbench.layout.cost import bound_shape, elements, known_sum, moved_by_node
 from workbench.layout.places import (
     BLOCKED,
@@ -100,7 +100,7 @@ def _number_of(graph: Graph, value: str) -> int | None:
 def _behind(graph: Graph, node: Node, value: str, source: str) -> list[str]:
     """The nodes that make `value` from `source`, where only this node reads it."""
     gone: list[str] = []
-    maker = graph.producer(value) if reads_alone(graph, node, value) else None
+    maker = graph.producer(value) if is_only_reader(graph, node, value) else None
     while maker is not None and maker.op in ("Transpose", "Reshape") and value != source:
         gone += [maker.name, *_shape_nodes(graph, maker)]
         value = maker.inputs[0]

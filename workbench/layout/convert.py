@@ -48,7 +48,7 @@ def why_there(node: Node, where: str, target: Profile) -> str:
     return f"is demanded {where}" if node.op in target.demands else f"runs {where}, which costs least"
 
 
-def reads_alone(graph: Graph, node: Node, value: str) -> bool:
+def is_only_reader(graph: Graph, node: Node, value: str) -> bool:
     """Is the node the only reader of `value`, which is no output either?"""
     return graph.users(value) == (node,) and not graph.is_output(value)
 
@@ -135,7 +135,7 @@ def _orphaned(graph: Graph, node: Node, values: Iterable[str], perm: Permutation
     dead: dict[str, None] = {}
     for value in values:
         maker = pending(graph, value, perm)
-        if maker is not None and reads_alone(graph, node, value):
+        if maker is not None and is_only_reader(graph, node, value):
             dead[maker.name] = None
     return tuple(dead)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from workbench.ir import Edit, Graph, Node, constant
 from workbench.ir.permutation import is_identity, moves_data, permuted, then
-from workbench.layout.convert import reads_alone
+from workbench.layout.convert import is_only_reader
 from workbench.layout.cost import no_longer_moved, perm_of
 
 Tidied = tuple[Edit, str, tuple[str, ...]]
@@ -61,7 +61,7 @@ def _undone(graph: Graph, node: Node) -> Tidied | None:
     if maker is None or own is None or before is None:
         return None
     both = then(before, own)
-    alone = reads_alone(graph, node, maker.outputs[0])
+    alone = is_only_reader(graph, node, maker.outputs[0])
     names = (maker.name, node.name)
     words = f"perm {list(before)} then {list(own)}"
     if is_identity(both):

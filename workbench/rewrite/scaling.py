@@ -40,6 +40,12 @@ def constant_beside(graph: Graph, node: Node) -> tuple[str, str, bool]:
     raise NoMatch(f"{node} has no constant beside a computed value")
 
 
+def refuse_zeros(node: Node, number: str, channel: np.ndarray) -> None:
+    """Raises NoMatch where a factor is zero, which turns a negative number into -0.0, or is not finite."""
+    if node.op in ("Mul", "Div") and not (np.isfinite(channel).all() and channel.all()):
+        raise NoMatch(f"'{number}' of {node} holds zero or what is not finite, which weights do not carry over")
+
+
 def keep_signs_of_zero(graph: Graph, node: Node, channel: np.ndarray) -> None:
     """Raises NoMatch where a Mul or Div by a negative number makes -0.0 of 0.0, and a reader can tell them apart.
 
