@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from workbench.ir import Edit, Graph, Node, TensorType
 from workbench.ir.types import Shape
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
-from workbench.rewrite.guards import broadcasts_into, is_integer, maker, reads_alone
+from workbench.rewrite.guards import broadcasts_into, demand_integers, maker, reads_alone
 
 _BROADCASTING = frozenset(
     {
@@ -79,8 +79,7 @@ def _smallest_first(graph: Graph, node: Node) -> Found:
 
 
 def match_integers_first(graph: Graph, node: Node, options: Pass) -> Found:
-    if not is_integer(graph, node.inputs[0]):
-        raise NoMatch(f"'{node.inputs[0]}', an operand of {node}, is not known to hold integers")
+    demand_integers(graph, node.inputs[0], node)
     return _smallest_first(graph, node)
 
 

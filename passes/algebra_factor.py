@@ -8,7 +8,7 @@ import numpy as np
 
 from workbench.ir import Edit, Graph, Node, constant
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
-from workbench.rewrite.guards import is_integer, is_same_shape, maker, reads_alone
+from workbench.rewrite.guards import demand_integers, is_same_shape, maker, reads_alone
 from workbench.rewrite.steps import no_step_after
 
 _WITHIN = {  # what distributes over it
@@ -53,8 +53,7 @@ def _taken_out(graph: Graph, node: Node) -> Found:
 
 
 def match_integers(graph: Graph, node: Node, options: Pass) -> Found:
-    if not is_integer(graph, node.inputs[0]):
-        raise NoMatch(f"'{node.inputs[0]}', an operand of {node}, is not known to hold integers")
+    demand_integers(graph, node.inputs[0], node)
     return _taken_out(graph, node)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from workbench.ir import Edit, Graph, Node
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
-from workbench.rewrite.guards import is_floating, is_integer, maker, numbers, passed_on, reads_alone
+from workbench.rewrite.guards import demand_floating, demand_integers, maker, numbers, passed_on, reads_alone
 
 _TO_WHOLE = ("Ceil", "Floor", "Round")
 _SLICE_OPERANDS = 5  # data, starts, ends, axes, steps
@@ -25,8 +25,7 @@ def match_same_again(graph: Graph, node: Node, options: Pass) -> Found:
 
 def match_relu_of_abs(graph: Graph, node: Node, options: Pass) -> Found:
     first = maker(graph, node.inputs[0], ("Abs",), node)
-    if not is_floating(graph, node.inputs[0]):
-        raise NoMatch(f"'{node.inputs[0]}' is not known to hold floats; the smallest integer has no absolute value")
+    demand_floating(graph, node.inputs[0], node)  # the smallest integer has no absolute value
     return passed_on(graph, node, first.outputs[0], f"{first} gives nothing below 0 to {node}; 1 node less", (first,))
 
 
@@ -55,8 +54,7 @@ def _difference(graph: Graph, node: Node) -> Found:
 
 
 def match_integer_difference(graph: Graph, node: Node, options: Pass) -> Found:
-    if not is_integer(graph, node.inputs[0]):
-        raise NoMatch(f"'{node.inputs[0]}', the operand of {node}, is not known to hold integers")
+    demand_integers(graph, node.inputs[0], node)
     return _difference(graph, node)
 
 
@@ -184,7 +182,7 @@ class AlgebraInverse(Pass):
                 ),
                 Refusal(
                     "g (int32[N,3] x) => (int32[N,3] y) { a = Abs(x)  y = Relu(a) }",
-                    "'a' is not known to hold floats; the smallest integer has no absolute value",
+                    "'a', an operand of Relu 'Relu_y', is not known to hold floating-point numbers",
                 ),
             ),
             exactness=Exactness.BITS,
@@ -224,7 +222,7 @@ class AlgebraInverse(Pass):
             refusals=(
                 Refusal(
                     "g (float[N,3] x, float[3] z) => (float[N,3] y) { s = Sub(x, z)  y = Neg(s) }",
-                    "'s', the operand of Neg 'Neg_y', is not known to hold integers",
+                    "'s', an operand of Neg 'Neg_y', is not known to hold integers",
                 ),
                 Refusal(
                     "g (int64[N,3] x) => (int64[N,3] y) { s = Abs(x)  y = Neg(s) }",

@@ -8,15 +8,10 @@ import numpy as np
 
 from workbench.ir import Edit, Graph, Node, constant
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
-from workbench.rewrite.guards import is_floating, maker, numbers, passed_on, reads_alone
+from workbench.rewrite.guards import demand_floating, maker, numbers, passed_on, reads_alone
 from workbench.rewrite.steps import no_step_after
 
 _PLAIN = (np.float16, np.float32, np.float64)
-
-
-def _demand_floating(graph: Graph, value: str, node: Node) -> None:
-    if not is_floating(graph, value):
-        raise NoMatch(f"'{value}', an operand of {node}, is not known to hold floating-point numbers")
 
 
 def _single(graph: Graph, value: str, other: str, node: Node) -> float:
@@ -36,7 +31,7 @@ def _become(node: Node, op: str, inputs: tuple[str, ...], sentence: str) -> Foun
 def _demand_power(graph: Graph, node: Node, power: float) -> str:
     """The value whose power the node takes."""
     base, exponent = node.inputs
-    _demand_floating(graph, base, node)
+    demand_floating(graph, base, node)
     found = _single(graph, exponent, base, node)
     if found != power:
         raise NoMatch(f"{node} takes the power {found:g}, not {power:g}")
@@ -60,7 +55,7 @@ def match_root(graph: Graph, node: Node, options: Pass) -> Found:
 
 def match_one_over(graph: Graph, node: Node, options: Pass) -> Found:
     one, divisor = node.inputs
-    _demand_floating(graph, divisor, node)
+    demand_floating(graph, divisor, node)
     if _single(graph, one, divisor, node) != 1:
         raise NoMatch(f"{node} divides another number than 1")
     return _become(node, "Reciprocal", (divisor,), f"{node} divides 1 by '{divisor}', which is its reciprocal")

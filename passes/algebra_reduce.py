@@ -8,7 +8,7 @@ import numpy as np
 
 from workbench.ir import DataType, Edit, Graph, Node, TensorType, constant
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
-from workbench.rewrite.guards import is_integer, maker, numbers, reads_alone
+from workbench.rewrite.guards import demand_integers, maker, numbers, reads_alone
 
 
 def _axes(graph: Graph, node: Node) -> frozenset[int]:
@@ -55,15 +55,14 @@ def _together(graph: Graph, node: Node) -> Found:
 
 
 def match_integers(graph: Graph, node: Node, options: Pass) -> Found:
-    if not is_integer(graph, node.inputs[0]):
-        raise NoMatch(f"'{node.inputs[0]}', the operand of {node}, is not known to hold integers")
+    demand_integers(graph, node.inputs[0], node)
     return _together(graph, node)
 
 
 def match_floats(graph: Graph, node: Node, options: Pass) -> Found:
     type_ = graph.tensor_type(node.inputs[0])
     if type_ is None or type_.dtype not in (DataType.FLOAT, DataType.DOUBLE):
-        raise NoMatch(f"'{node.inputs[0]}', the operand of {node}, is not known to be float or double")
+        raise NoMatch(f"'{node.inputs[0]}', an operand of {node}, is not known to be float or double")
     return _together(graph, node)
 
 
@@ -167,7 +166,7 @@ class AlgebraReduce(Pass):
                 Refusal(
                     "g (float[N,3] x) => (float[N,1] y) <int64[1] a = {1}>"
                     " { s = ReduceMax(x, a)  y = ReduceMax(s, a) }",
-                    "'x', the operand of ReduceMax 'ReduceMax_s', is not known to hold integers",
+                    "'x', an operand of ReduceMax 'ReduceMax_s', is not known to hold integers",
                 ),
                 Refusal(
                     "g (int64[N,3] x) => (int64[N,1] y) <int64[1] a = {1}, int64[0] b = {}>"
@@ -202,7 +201,7 @@ class AlgebraReduce(Pass):
                 Refusal(
                     "g (int64[N,3] x) => (int64[N,1] y) <int64[1] a = {1}>"
                     " { s = ReduceMean(x, a)  y = ReduceMean(s, a) }",
-                    "'x', the operand of ReduceMean 'ReduceMean_s', is not known to be float or double",
+                    "'x', an operand of ReduceMean 'ReduceMean_s', is not known to be float or double",
                 ),
             ),
             exactness=Exactness.ROUNDING,

@@ -11,7 +11,7 @@ from workbench.ir import DataType, Edit, Graph, Node
 from workbench.layout.convert import is_only_reader
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
 from workbench.rewrite.casts import keeps_numbers
-from workbench.rewrite.guards import is_same_shape, maker, numbers, passed_on
+from workbench.rewrite.guards import is_same_axis, is_same_shape, maker, numbers, passed_on
 from workbench.rewrite.views import VIEWS, axes_of
 
 _QUANTIZED = (DataType.INT8, DataType.UINT8, DataType.INT16, DataType.UINT16)
@@ -59,7 +59,7 @@ def _along_same_axis(graph: Graph, first: Node, node: Node) -> int:
     """The axis, from the front where it can be told. Raises NoMatch where the two differ."""
     rank = graph.rank_of(node.inputs[0])
     axes = (first.attr("axis", 0), node.attr("axis", 0))
-    if axes[0] != axes[1] and (rank is None or (axes[0] - axes[1]) % rank):
+    if not is_same_axis(*axes, rank):
         raise NoMatch(f"{first} and {node} are not known to be along the same axis")
     return axes[0] % rank if rank else axes[0]
 

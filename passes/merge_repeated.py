@@ -10,7 +10,7 @@ from workbench.ir import DataType, Edit, Graph, Node, constant
 from workbench.layout.convert import is_only_reader
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
 from workbench.rewrite.casts import is_one_cast
-from workbench.rewrite.guards import maker, numbers, reads_alone
+from workbench.rewrite.guards import is_same_axis, maker, numbers, reads_alone
 from workbench.rewrite.slices import Cut, cuts_of, then_cut
 from workbench.rewrite.views import VIEWS, axes_of, past_zeros, shape_operand
 
@@ -108,13 +108,15 @@ def match_slice(graph: Graph, node: Node, options: Pass) -> Found:
 
 
 def match_concat(graph: Graph, node: Node, options: Pass) -> Found:
-    first = next((m for v in node.inputs if (m := graph.producer(v)) is not None and m.op == "Concat"), None)
-    if first is None:
+    joined = [m for v in node.inputs if (m := graph.producer(v)) is not None and m.op == "Concat"]
+    if not joined:
         raise NoMatch(f"{node} joins no result of a Concat")
+    rank = graph.rank_of(node.outputs[0])
+    along = [concat for concat in joined if is_same_axis(concat.attr("axis"), node.attr("axis"), rank)]
+    if not along:
+        raise NoMatch(f"{joined[0]} and {node} are not known to join along the same axis")
+    first = next((concat for concat in along if is_only_reader(graph, node, concat.outputs[0])), along[0])
     reads_alone(graph, node, first)
-    rank, axes = graph.rank_of(node.outputs[0]), (first.attr("axis"), node.attr("axis"))
-    if axes[0] != axes[1] and (rank is None or (axes[0] - axes[1]) % rank):
-        raise NoMatch(f"{first} and {node} are not known to join along the same axis")
     inputs = [v for value in node.inputs for v in (first.inputs if value == first.outputs[0] else (value,))]
     sentence = f"{node} joins the {len(first.inputs)} operands of {first} itself"
     return _merged(graph, first, node, node.replace(inputs=tuple(inputs)), sentence)

@@ -8,7 +8,7 @@ import numpy as np
 
 from workbench.ir import Graph, Node, constant_shape
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
-from workbench.rewrite.guards import broadcasts_into, is_floating, numbers, passed_on
+from workbench.rewrite.guards import broadcasts_into, demand_floating, numbers, passed_on
 
 _ON_EITHER_SIDE = frozenset({"Add", "Mul", "And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor"})
 
@@ -63,8 +63,7 @@ def match_one(graph: Graph, node: Node, options: Pass) -> Found:
 def match_power(graph: Graph, node: Node, options: Pass) -> Found:
     """Powers of integers are left: runtimes compute them in floating point, which loses digits."""
     base, one = _operands(graph, node)
-    if not is_floating(graph, base):
-        raise NoMatch(f"'{base}', the base of {node}, is not known to be floating point")
+    demand_floating(graph, base, node)
     if not _all(numbers(graph, one, node), 1):
         raise NoMatch(f"'{one}' of {node} is not 1")
     return _without(graph, node, base, one, "raises to the power")
@@ -209,7 +208,7 @@ class RemoveNeutral(Pass):
                 ),
                 Refusal(
                     "g (int64[N] x) => (int64[N] y) <int64 e = {1}> { a = Pow(x, e)  y = Neg(a) }",
-                    "'x', the base of Pow 'Pow_a', is not known to be floating point",
+                    "'x', an operand of Pow 'Pow_a', is not known to hold floating-point numbers",
                 ),
             ),
             exactness=Exactness.BITS,

@@ -215,6 +215,18 @@ def test_first_of_a_pair_stays_for_others():
     assert sorted(ops(assert_same(CancelPairs(), text, (2, 3)))) == ["Neg", "Neg", "Unsqueeze"]
 
 
+def test_concat_takes_in_the_concat_along_its_own_axis():
+    """Its first operand is joined along another axis and stays."""
+    text = """g (float[2,3] x) => (float[6,6] y) {
+        other = Concat<axis=1>(x, x)
+        same = Concat<axis=-2>(other, other)
+        more = Concat<axis=1>(x, x)
+        y = Concat<axis=0>(more, same)
+    }"""
+    assert ops(assert_same(MergeRepeated(), text, (2, 3))) == ["Concat", "Concat", "Concat"]
+
+
+
 @pytest.mark.parametrize(("count", "sizes", "goes"), [(2, (3, 2), True), (2, (2, 3), False), (3, (2, 2, 1), True)])
 def test_concat_and_split_into_a_number_of_pieces(count, sizes, goes):
     """Five elements in two pieces are three and two."""

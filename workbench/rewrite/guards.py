@@ -58,6 +58,11 @@ def is_same_shape(a: Shape, b: Shape) -> bool:
     return a is not None and a == b and None not in a
 
 
+def is_same_axis(a: int, b: int, rank: int | None) -> bool:
+    """Are they known to be one axis, either perhaps counted from the end?"""
+    return a == b or (rank is not None and rank > 0 and (a - b) % rank == 0)
+
+
 def broadcasts_into(small: Shape, large: Shape) -> bool:
     """Has a result of both operands the shape `large`, whatever its symbolic dims are?"""
     if small is None or large is None or len(small) > len(large):
@@ -66,16 +71,18 @@ def broadcasts_into(small: Shape, large: Shape) -> bool:
     return all(a == 1 or (a is not None and a == b) for a, b in pairs)
 
 
-def is_integer(graph: Graph, value: str) -> bool:
-    """Is it known to hold integers?"""
+def demand_integers(graph: Graph, value: str, node: Node) -> None:
+    """Raises NoMatch for an operand of the node that is not known to hold integers."""
     type_ = graph.tensor_type(value)
-    return type_ is not None and type_.dtype.is_integer()
+    if type_ is None or not type_.dtype.is_integer():
+        raise NoMatch(f"'{value}', an operand of {node}, is not known to hold integers")
 
 
-def is_floating(graph: Graph, value: str) -> bool:
-    """Is it known to hold floating-point numbers?"""
+def demand_floating(graph: Graph, value: str, node: Node) -> None:
+    """Raises NoMatch for an operand of the node that is not known to hold floating-point numbers."""
     type_ = graph.tensor_type(value)
-    return type_ is not None and type_.dtype.is_floating_point()
+    if type_ is None or not type_.dtype.is_floating_point():
+        raise NoMatch(f"'{value}', an operand of {node}, is not known to hold floating-point numbers")
 
 
 def _one_of(operators: Sequence[str]) -> str:
