@@ -226,7 +226,6 @@ def test_concat_takes_in_the_concat_along_its_own_axis():
     assert ops(assert_same(MergeRepeated(), text, (2, 3))) == ["Concat", "Concat", "Concat"]
 
 
-
 @pytest.mark.parametrize(("count", "sizes", "goes"), [(2, (3, 2), True), (2, (2, 3), False), (3, (2, 2, 1), True)])
 def test_concat_and_split_into_a_number_of_pieces(count, sizes, goes):
     """Five elements in two pieces are three and two."""
