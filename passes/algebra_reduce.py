@@ -8,38 +8,18 @@ import numpy as np
 
 from workbench.ir import DataType, Edit, Graph, Node, TensorType, constant
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
-from workbench.rewrite.guards import demand_integers, maker, numbers, reads_alone
-
-
-def _axes(graph: Graph, node: Node) -> frozenset[int]:
-    """The axes that go, counted from the front."""
-    if "axes" in node.attributes:
-        raise NoMatch(f"{node} is of an opset in which its axes are no operand")
-    rank = graph.rank_of(node.inputs[0])
-    if not rank:
-        raise NoMatch(f"how many axes '{node.inputs[0]}' has, which {node} reduces, is not known")
-    if len(node.inputs) < 2 or not node.inputs[1]:
-        if node.attr("noop_with_empty_axes", 0):
-            raise NoMatch(f"{node} reduces no axis")
-        return frozenset(range(rank))
-    axes = numbers(graph, node.inputs[1], node)
-    if not axes.size:
-        raise NoMatch(f"{node} names no axis")
-    return frozenset(int(axis) % rank for axis in axes)
-
-
-def _keeps(node: Node) -> bool:
-    return bool(node.attr("keepdims", 1))
+from workbench.rewrite.guards import demand_integers, maker, reads_alone
+from workbench.rewrite.reductions import keeps_axes, reduced_axes
 
 
 def _together(graph: Graph, node: Node) -> Found:
     """Two reductions as one."""
     first = maker(graph, node.inputs[0], (node.op,), node)
     reads_alone(graph, node, first)
-    if _keeps(first) != _keeps(node):
+    if keeps_axes(first) != keeps_axes(node):
         raise NoMatch(f"one of {first} and {node} keeps the axes, the other does not")
-    before, after = _axes(graph, first), _axes(graph, node)
-    if _keeps(node):
+    before, after = reduced_axes(graph, first), reduced_axes(graph, node)
+    if keeps_axes(node):
         axes = sorted(before | after)
     else:
         left = [axis for axis in range(graph.rank_of(first.inputs[0]) or 0) if axis not in before]
@@ -80,7 +60,7 @@ def _scale(graph: Graph, node: Node) -> tuple[Node, str, str, np.ndarray]:
 
 def _scaled_after(graph: Graph, node: Node, scaling: Node, what: str, by: str) -> Found:
     source, result = graph.tensor_type(what), graph.tensor_type(node.outputs[0])
-    axes = _axes(graph, node)
+    axes = reduced_axes(graph, node)
     if source is None or source.shape is None or all(source.shape[axis] == 1 for axis in axes):
         raise NoMatch(f"{node} is not known to leave less to scale")
     value = graph.fresh(f"{node.outputs[0]}_unscaled")

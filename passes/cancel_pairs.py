@@ -11,7 +11,8 @@ from workbench.ir import DataType, Edit, Graph, Node
 from workbench.layout.convert import is_only_reader
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
 from workbench.rewrite.casts import keeps_numbers
-from workbench.rewrite.guards import is_same_axis, is_same_shape, maker, numbers, passed_on
+from workbench.rewrite.guards import demand_floating, is_same_axis, is_same_shape, maker, numbers, passed_on
+from workbench.rewrite.reductions import reduced_axes
 from workbench.rewrite.views import VIEWS, axes_of
 
 _QUANTIZED = (DataType.INT8, DataType.UINT8, DataType.INT16, DataType.UINT16)
@@ -101,6 +102,33 @@ def match_split_concat(graph: Graph, node: Node, options: Pass) -> Found:
     return _undone(graph, first, node, first.inputs[0], why)
 
 
+def _of_equal(graph: Graph, node: Node) -> Found:
+    """A reduction over just the axes along which an Expand repeats."""
+    first = maker(graph, node.inputs[0], ("Expand",), node)
+    source, expanded = graph.shape(first.inputs[0]), graph.shape(first.outputs[0])
+    if source is None or expanded is None:
+        raise NoMatch(f"what {first} repeats is not known")
+    padded = (*(1,) * (len(expanded) - len(source)), *source)
+    axes = reduced_axes(graph, node)
+    for axis, (before, after) in enumerate(zip(padded, expanded, strict=True)):
+        if axis not in axes and not is_same_shape((before,), (after,)):
+            raise NoMatch(f"axis {axis} of '{first.outputs[0]}' stays, along which {first} may repeat")
+        if axis in axes and not (before == 1 and isinstance(after, int) and after > 0):
+            raise NoMatch(f"axis {axis} of '{first.outputs[0]}' goes, along which {first} is not known to repeat")
+    if not is_same_shape(source, graph.shape(node.outputs[0])):
+        raise NoMatch(f"'{node.outputs[0]}' has other axes than '{first.inputs[0]}'")
+    return _undone(graph, first, node, first.inputs[0], f"all numbers along axes {sorted(axes)} are the same")
+
+
+def match_expand_bound(graph: Graph, node: Node, options: Pass) -> Found:
+    return _of_equal(graph, node)
+
+
+def match_expand_mean(graph: Graph, node: Node, options: Pass) -> Found:
+    demand_floating(graph, node.inputs[0], node)
+    return _of_equal(graph, node)
+
+
 def _scale_and_zero(graph: Graph, node: Node) -> tuple[np.ndarray, np.ndarray]:
     scale = numbers(graph, node.inputs[1], node)
     zero = node.inputs[2] if len(node.inputs) > 2 else ""
@@ -133,6 +161,7 @@ class CancelPairs(Pass):
     - two of Reshape, Flatten, Squeeze and Unsqueeze, after which the shape is as before, or the axes are the same;
     - a Cast to a type that holds every number, and back;
     - Concat and then Split into the same pieces; Split and then Concat of all pieces in their order;
+    - Expand and then ReduceMax, ReduceMin or ReduceMean over just the axes along which it repeats;
     - DequantizeLinear and then QuantizeLinear with the same scale, zero point and type.
 
     Must not act on casts that round, as over integers or from float to float16 and back, nor on QuantizeLinear
@@ -298,5 +327,68 @@ class CancelPairs(Pass):
                 ),
             ),
             exactness=Exactness.BITS,
+        ),
+        Rule(
+            "expand and its bound",
+            ("ReduceMax", "ReduceMin"),
+            match_expand_bound,
+            Example(
+                before="""g (float[N,1,3] x) => (float[N,1,3] y) <int64[3] s = {1, 4, 1}, int64[1] i = {1}> {
+                    a = Expand(x, s)
+                    b = ReduceMax(a, i)
+                    y = Neg(b)
+                }""",
+                after="g (float[N,1,3] x) => (float[N,1,3] y) { y = Neg(x) }",
+                sentences=(
+                    "ReduceMax 'ReduceMax_b' undoes Expand 'Expand_a': all numbers along axes [1] are the same;"
+                    " 'x' passed on",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[1,3] x) => (float[1,1] y) <int64[2] s = {4, 3}, int64[2] i = {0, 1}>"
+                    " { a = Expand(x, s)  y = ReduceMax(a, i) }",
+                    "axis 1 of 'a' goes, along which Expand 'Expand_a' is not known to repeat",
+                ),
+                Refusal(
+                    "g (float[1,1] x) => (float[4,1] y) <int64[2] s = {4, 3}, int64[1] i = {1}>"
+                    " { a = Expand(x, s)  y = ReduceMin(a, i) }",
+                    "axis 0 of 'a' stays, along which Expand 'Expand_a' may repeat",
+                ),
+                Refusal(
+                    "g (float[1,3] x) => (float[3] y) <int64[2] s = {4, 3}, int64[1] i = {0}>"
+                    " { a = Expand(x, s)  y = ReduceMin<keepdims=0>(a, i) }",
+                    "'y' has other axes than 'x'",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            law="max(x, x) == x; min(x, x) == x",
+        ),
+        Rule(
+            "expand and its mean",
+            ("ReduceMean",),
+            match_expand_mean,
+            Example(
+                before="""g (float[2,1] x) => (float[2,1] y) <int64[2] s = {1, 4}, int64[1] i = {-1}> {
+                    a = Expand(x, s)
+                    b = ReduceMean(a, i)
+                    y = Neg(b)
+                }""",
+                after="g (float[2,1] x) => (float[2,1] y) { y = Neg(x) }",
+                sentences=(
+                    "ReduceMean 'ReduceMean_b' undoes Expand 'Expand_a': all numbers along axes [1] are the same;"
+                    " 'x' passed on",
+                ),
+                mode="fast",
+            ),
+            refusals=(
+                Refusal(
+                    "g (int64[N,1] x) => (int64[N,1] y) <int64[2] s = {1, 4}, int64[1] i = {-1}>"
+                    " { a = Expand(x, s)  y = ReduceMean(a, i) }",
+                    "'a', an operand of ReduceMean 'ReduceMean_y', is not known to hold floating-point numbers",
+                ),
+            ),
+            exactness=Exactness.SIGNS,  # a sum of large numbers overflows, their mean does not
+            law="(x + x + x + x) / 4 == x",
         ),
     )

@@ -140,8 +140,8 @@ def match_slice(graph: Graph, node: Node, options: Pass) -> Found:
     own = _sizes(graph, node.inputs[0], node)
     count = len(ends.sizes)
     axes, steps = _given(graph, node, 3, range(count)), _given(graph, node, 4, (1,) * count)
-    if axes is None or steps is None or min(steps, default=1) < 1:
-        raise NoMatch(f"the axes of {node} or its steps are not known, or it goes backwards")
+    if axes is None or steps is None or len(axes) != count or min(steps, default=1) < 1:
+        raise NoMatch(f"the axes of {node} or its steps are not known or not as many as its ends, or it goes backwards")
     numbers = []
     for axis, size in zip(axes, ends.sizes, strict=True):
         if size.known is None and size != own[axis]:
@@ -371,7 +371,8 @@ class FoldShapes(Pass):
                         e = Shape<start=1>(x)
                         y = Slice(x, one, e, axis)
                     }""",
-                    "the axes of Slice 'Slice_y' or its steps are not known, or it goes backwards",
+                    "the axes of Slice 'Slice_y' or its steps are not known or not as many as its ends, "
+                    "or it goes backwards",
                 ),
             ),
             exactness=Exactness.BITS,

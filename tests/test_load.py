@@ -200,6 +200,44 @@ def test_graphs_that_are_not_whole(tmp_path, text, sentence):
     assert sentence in refusal(saved(tmp_path, text))
 
 
+@pytest.mark.parametrize(
+    ("constants", "node", "sentence"),
+    [
+        ("int64[1,1] i = {0}", "y = ReduceSum(x, i)", "operand 'i' of ReduceSum 'ReduceSum_y' has the shape [1, 1]"),
+        (
+            "int64 i = {0}",
+            "y = Squeeze(x, i)",
+            "operand 'i' of Squeeze 'Squeeze_y' has the shape [], and should be a list",
+        ),
+        (
+            "float[2] i = {0, 1}",
+            "y = Clip(x, i)",
+            "operand 'i' of Clip 'Clip_y' has the shape [2], and should be one number",
+        ),
+    ],
+)
+def test_operands_with_other_axes_than_their_operator_takes(tmp_path, constants, node, sentence):
+    """ONNX's inference lets them pass, ONNX Runtime does not; in a branch their constant may be outside."""
+    plain = f"g (float[1,2] x) => (y) <{constants}> {{ {node} }}"
+    inside = f"""g (float[1,2] x, bool c) => (z) <{constants}> {{
+        z = If(c) <then_branch = t () => (float[A,B] y) {{ {node} }}, else_branch = e () => (float[A,B] w) {{ w = Neg(x) }}>
+    }}"""
+    for text in (plain, inside):
+        assert sentence in refusal(saved(tmp_path, text, header=HEADER.replace("17", "18")))
+
+
+def test_branches_that_declare_wrong_ranks_are_not_believed(tmp_path):
+    """As exporters write them, and ONNX Runtime runs them; what inference does not find is left open."""
+    text = """g (float[1,2] x, bool c) => (float[A] y) <int64[1] i = {0}> {
+        y = If(c) <then_branch = t () => (float[1,2] p) { p = Squeeze(x, i) }, else_branch = e () => (float[1] q) { q = Neg(x) }>
+    }"""
+    path = saved(tmp_path, text)
+    assert run(path, {"x": np.ones((1, 2), np.float32), "c": np.array(True)})[0].shape == (2,)
+    node = load_model(path).producer("y")
+    ranks = {key: body.rank_of(body.outputs[0]) for key, body in node.bodies.items()}
+    assert ranks == {"then_branch": None, "else_branch": 2}
+
+
 def test_nodes_out_of_order_are_put_in_order(tmp_path):
     model = parser.parse_model(HEADER + "g (float[2] x) => (float[2] y) { a = Relu(x) b = Neg(a) y = Abs(b) }")
     nodes = list(model.graph.node)[::-1]

@@ -1,11 +1,15 @@
-"""Numbers that follow from shapes: a long chain costs no more than its nodes, in time and in memory."""
+"""Numbers that follow from shapes are those that ONNX Runtime computes; a long chain costs no more than its nodes."""
 
+import math
+import random
+
+import numpy as np
 import pytest
 
 from passes.fold_shapes import FoldShapes
-from tests.running import typed
+from tests.running import outputs, typed
 from workbench.layout.profile import load_profile
-from workbench.ops.sizes import contents_of
+from workbench.ops.sizes import Size, contents_of
 from workbench.rewrite import run_pass
 
 
@@ -33,3 +37,81 @@ def test_types_of_a_chain_in_a_body_are_inferred_without_its_numbers():
 def test_a_value_read_twice_is_one_number():
     graph = typed("g (float[N,3] x) => (int64[2] y) { s = Shape(x)  t = Add(s, s)  u = Sub(t, s)  y = Neg(u) }")
     assert contents_of(graph, "u") == contents_of(graph, "s")
+
+
+# ---- arithmetic of any kind ------------------------------------------------------------------
+
+
+class Program:
+    """Random shape arithmetic: `lists` are the lengths of values of rank 1, `numbers` the scalars."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.lists, self.numbers = {"s": 3, "t": 1}, ["n"]
+        self.lines = ["s = Shape(x)", "t = Shape<start=1>(z)", "n = Size(z)"]
+        for number in range(14):
+            self.random.choice([self._list, self._number])(f"v{number}")
+
+    def _list(self, name: str) -> None:
+        a, b = self.random.choices(list(self.lists), k=2)
+        length, other = self.lists[a], self.lists[b]
+        forms = {
+            f"Concat<axis=0>({a}, {b})": length + other,
+            f"Slice({a}, zero, one)": 1,
+            f"Div({a}, two)": length,
+            f"Mul({a}, two)": length,
+            f"ReduceProd({a}, zero)": 1,
+            f"Unsqueeze({self.random.choice(self.numbers)}, zero)": 1,
+            f"Reshape({self.random.choice(self.numbers)}, one)": 1,
+            f"Identity({a})": length,
+        }
+        if length == other or 1 in (length, other):
+            forms |= {f"{op}({a}, {b})": max(length, other) for op in ("Add", "Sub", "Mul")}
+        if length == other:
+            self.lines.append(f"{name}_same = Equal({a}, {b})")
+            forms[f"Where({name}_same, {b}, {a})"] = length
+        form = self.random.choice([form for form, length in forms.items() if length <= 8])
+        self.lists[name] = forms[form]
+        self.lines.append(f"{name} = {form}")
+
+    def _number(self, name: str) -> None:
+        a = self.random.choice(list(self.lists))
+        n, m = self.random.choices(self.numbers, k=2)
+        forms = ["Size(x)", f"Gather({a}, first)", f"Add({n}, {m})", f"Sub({n}, {m})", f"ReduceProd<keepdims=0>({a})"]
+        self.lines.append(f"{name} = {self.random.choice(forms)}")
+        self.numbers.append(name)
+
+    def text(self) -> str:
+        outs = [f"int64[{length}] {v}" for v, length in self.lists.items()] + [f"int64[] {v}" for v in self.numbers]
+        held = "int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64 first = {0}"
+        return f"g (float[N,3,M] x, float[M,N] z) => ({', '.join(outs)}) <{held}> {{ {chr(10).join(self.lines)} }}"
+
+
+def value_at(size: Size, dims: dict[str, int]) -> int:
+    return sum(factor * math.prod(dims[symbol] for symbol in term) for term, factor in size.terms)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_arithmetic_is_what_onnx_runtime_computes(seed):
+    """For several sizes of the inputs, 0 and 1 too; what is not followed is left open, never wrong."""
+    program = Program(seed)
+    graph = typed(program.text())
+    followed = {v: contents_of(graph, v) for v in (*program.lists, *program.numbers)}
+    assert followed["s"] is not None
+    for n, m in ((0, 2), (1, 1), (2, 5), (7, 3)):
+        found = outputs(graph, {"x": np.zeros((n, 3, m), np.float32), "z": np.zeros((m, n), np.float32)})
+        for value, contents in followed.items():
+            if contents is None:
+                continue
+            expected = found[value]
+            if np.abs(expected).max(initial=0) > 2**40:  # what wraps around is no size
+                continue
+            assert [value_at(size, {"N": n, "M": m}) for size in contents.sizes] == expected.reshape(-1).tolist(), value
+            assert contents.is_scalar == (expected.ndim == 0), value
+
+
+def test_random_arithmetic_is_followed():
+    """The test above would show nothing if all were left open."""
+    programs = [Program(seed) for seed in range(40)]
+    values = [(typed(p.text()), v) for p in programs for v in (*p.lists, *p.numbers)]
+    assert sum(contents_of(graph, v) is not None for graph, v in values) > 0.7 * len(values)

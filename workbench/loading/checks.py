@@ -208,21 +208,26 @@ def every_tensor(model: ModelProto) -> Iterator[TensorProto]:
             yield from (*([attribute.t] if attribute.HasField("t") else ()), *attribute.tensors)
 
 
+def without_declared_types(model: ModelProto) -> ModelProto:
+    """A copy that says nothing of inner values, nor of the shapes of outputs, of bodies too."""
+    bare = ModelProto()
+    bare.CopyFrom(model)
+    for graph in every_graph(bare):
+        del graph.value_info[:]
+        for output in graph.output:
+            if output.type.HasField("tensor_type"):
+                output.type.tensor_type.ClearField("shape")
+    return bare
+
+
 def check_types(model: ModelProto) -> None:
     """Raise LoadError for an ill-typed graph (a float added to an int, shapes that do not fit).
 
     Declared types of inner values and shapes of outputs are left aside, as ONNX
     Runtime does: exporters often write wrong ones, and the operators decide.
     """
-    bare = ModelProto()
-    bare.CopyFrom(model)
-    for graph in every_graph(bare):
-        del graph.value_info[:]
-    for output in bare.graph.output:
-        if output.type.HasField("tensor_type"):
-            output.type.tensor_type.ClearField("shape")
     try:
-        onnx.shape_inference.infer_shapes(bare, check_type=True, strict_mode=True)
+        onnx.shape_inference.infer_shapes(without_declared_types(model), check_type=True, strict_mode=True)
     except (onnx.shape_inference.InferenceError, ValueError) as error:  # ValueError: a type that says nothing
         raise LoadError(f"the graph is ill-typed: {_reason(error)}") from None
 

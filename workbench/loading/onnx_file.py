@@ -13,9 +13,17 @@ from onnx import ModelProto, TensorProto, parser
 from workbench.ir import Graph
 from workbench.ir.proto import from_model
 from workbench.ir.wire import LARGE, TooDeepError, WireError, read_model
-from workbench.loading.checks import check_model, check_types, every_graph, every_tensor, unknown_operators
+from workbench.loading.checks import (
+    check_model,
+    check_types,
+    every_graph,
+    every_tensor,
+    unknown_operators,
+    without_declared_types,
+)
 from workbench.loading.dims import bind_dims, name_unknown_dims
 from workbench.loading.errors import LoadError
+from workbench.loading.operands import check_operands
 from workbench.loading.opset import to_opset
 from workbench.loading.weights import Files, mapped
 from workbench.ops.shapes import infer_model, infer_types
@@ -62,6 +70,7 @@ def to_graph(model: ModelProto, files: Files, dims: Mapping[str, int] | None = N
     else:
         converted, more = to_opset(model)
     graph = from_model(_with_weights(with_types(converted), files))
+    check_operands(graph)
     graph.warnings = (*warnings, *more)
     graph.dims = bind_dims(graph, dims)
     if graph.dims:
@@ -125,15 +134,11 @@ def _external(tensor: TensorProto) -> onnx_ir.ExternalTensor:
 
 
 def with_types(model: ModelProto) -> ModelProto:
-    """The model with the types of all values inferred; declared ones fill what inference leaves open."""
-    bare = ModelProto()
-    bare.CopyFrom(model)
-    for graph in every_graph(bare):
-        del graph.value_info[:]
-    for output in bare.graph.output:
-        if output.type.HasField("tensor_type"):
-            output.type.tensor_type.ClearField("shape")
-    typed = infer_model(bare)
+    """The model with the types of all values inferred; declared ones fill what inference leaves open.
+
+    What bodies declare of their outputs is not believed.
+    """
+    typed = infer_model(without_declared_types(model))
     result = ModelProto()
     result.CopyFrom(model)
     for graph, inferred in zip(every_graph(result), every_graph(typed), strict=True):
@@ -143,8 +148,12 @@ def with_types(model: ModelProto) -> ModelProto:
         kept = [info for name, info in infos.items() if name in made]
         del graph.value_info[:]
         graph.value_info.extend(kept)
-    for output, found in zip(result.graph.output, typed.graph.output, strict=True):
+    main, *bodies = zip(every_graph(result), every_graph(typed), strict=True)
+    for output, found in zip(main[0].output, main[1].output, strict=True):
         _fill_in(output, found)
+    for body, inferred in bodies:  # exporters declare for one branch what only the other makes
+        for output, found in zip(body.output, inferred.output, strict=True):
+            output.type.CopyFrom(found.type)
     return result
 
 

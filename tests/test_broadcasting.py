@@ -1,0 +1,96 @@
+"""Every rule's example with operands of other shapes, as broadcasting allows them: what comes out stays what it was."""
+
+import numpy as np
+import pytest
+
+import passes
+from tests.running import outputs
+from tests.test_exactness import RULES, assert_as_exact, hostile_inputs
+from workbench.exporting import to_bytes
+from workbench.ir import Edit, constant, from_text
+from workbench.loading import LoadError, load_model
+from workbench.rewrite import Exactness, run_pass, with_options
+
+VARIANTS = range(16)
+
+
+def other_shape(random, shape):
+    """The shape with an axis made 1, made larger, put in front, or without its first."""
+    shape = list(shape)
+    place = int(random.integers(0, len(shape))) if shape else 0
+    kind = random.integers(0, 5)
+    if kind == 0 and shape:
+        shape[place] = 1
+    elif kind == 1 and shape:
+        shape[place] = 2 if shape[place] == 1 else shape[place]
+    elif kind == 2:
+        shape = [1, *shape]
+    elif kind == 3:
+        shape = [2, *shape]
+    else:
+        shape = shape[1:]
+    return tuple(shape)
+
+
+def varied(text, random, path):
+    """The graph with other shapes of some inputs and constants, loaded; None where its types do not fit."""
+    graph = from_text(text)
+    types = {v: graph.tensor_type(v) for v in graph.inputs}
+    types = {v: t.with_shape(other_shape(random, t.shape)) for v, t in types.items() if random.integers(0, 2)}
+    constants = {}
+    for name, tensor in graph.constants.items():
+        if random.integers(0, 3) == 0:
+            array = tensor.numpy()
+            new = other_shape(random, array.shape)
+            constants[name] = constant(np.resize(array, new) if array.size else array)
+    graph.apply(Edit(types=types, constants=constants))
+    path.write_bytes(to_bytes(graph))
+    try:
+        return load_model(path)
+    except LoadError:
+        return None
+
+
+def weakest(cls, mode):
+    """What may differ after all rules of the pass that the mode lets run."""
+    exactness = {rule.exactness for rule in cls.rules}
+    if mode == "fast" and Exactness.SIGNS in exactness:
+        return Exactness.SIGNS
+    return Exactness.ROUNDING if Exactness.ROUNDING in exactness else Exactness.BITS
+
+
+@pytest.mark.parametrize(("cls", "rule"), RULES)
+def test_operands_of_other_shapes_give_what_they_gave(cls, rule, tmp_path):
+    """Where the pass acts on the variant, numbers, shapes and element types are as before; else nothing changed."""
+    example, exactness = rule.example, weakest(cls, rule.example.mode)
+    for seed in VARIANTS:
+        random = np.random.default_rng(seed)
+        before, after = (varied(example.before, np.random.default_rng(seed), tmp_path / "m.onnx") for _ in range(2))
+        if before is None:
+            continue
+        step = run_pass(with_options(cls, example.options), after, example.profile, mode=example.mode, check_each=True)
+        if not step.rewrites:
+            continue
+        inputs = hostile_inputs(before, exactness, int(random.integers(0, 100)), 2)
+        try:
+            expected = outputs(before, inputs)
+        except Exception:  # the model itself does not run: shapes that do not fit, an index that is too large
+            continue
+        for name, array in outputs(after, inputs).items():
+            if isinstance(array, np.ndarray):
+                sentence = f"{rule.name}, variant {seed}: {[r.sentence for r in step.rewrites]}"
+                assert_as_exact(exactness, array, expected[name], sentence)
+
+
+def test_variants_reach_the_rules(tmp_path):
+    """The test above would show nothing if no rule acted on a variant."""
+    acted = 0
+    for _, rule in (parameters.values for parameters in RULES):
+        for cls in (c for c in passes.all_passes().values() if rule in c.rules):
+            graph = varied(rule.example.before, np.random.default_rng(1), tmp_path / "m.onnx")
+            acted += graph is not None and bool(
+                run_pass(
+                    with_options(cls, rule.example.options), graph, rule.example.profile, mode=rule.example.mode
+                ).rewrites
+            )
+    assert acted > len(RULES) // 4

@@ -1,0 +1,29 @@
+"""Which axes a reduction takes away."""
+
+from __future__ import annotations
+
+from workbench.ir import Graph, Node
+from workbench.rewrite.guards import numbers
+from workbench.rewrite.rule import NoMatch
+
+
+def reduced_axes(graph: Graph, node: Node) -> frozenset[int]:
+    """The axes that go, counted from the front. Raises NoMatch where they are not known."""
+    if "axes" in node.attributes:
+        raise NoMatch(f"{node} is of an opset in which its axes are no operand")
+    rank = graph.rank_of(node.inputs[0])
+    if not rank:
+        raise NoMatch(f"how many axes '{node.inputs[0]}' has, which {node} reduces, is not known")
+    if len(node.inputs) < 2 or not node.inputs[1]:
+        if node.attr("noop_with_empty_axes", 0):
+            raise NoMatch(f"{node} reduces no axis")
+        return frozenset(range(rank))
+    axes = numbers(graph, node.inputs[1], node)
+    if not axes.size:
+        raise NoMatch(f"{node} names no axis")
+    return frozenset(int(axis) % rank for axis in axes)
+
+
+def keeps_axes(node: Node) -> bool:
+    """Does an axis of size 1 stay for each that is reduced?"""
+    return bool(node.attr("keepdims", 1))
