@@ -1,4 +1,4 @@
-"""Run every benchmark and write docs/results.md: `python benchmarks/results.py [FOLDER]` (an hour).
+"""Run every benchmark and write docs/results.md: `python benchmarks/results.py [FOLDER]` (an hour; `--only PART`: one).
 
 FOLDER: real models (`*.onnx`) that are taken beside the samples. It needs a Chromium.
 """
@@ -9,8 +9,10 @@ import argparse
 import datetime
 import os
 import platform
+import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -26,7 +28,6 @@ Written by `python benchmarks/results.py`; every number here was measured by it,
 Other work on the machine moves times; compare within one table, not between tables or machines.
 Nothing here ran on a GPU: none was at hand. `python benchmarks/layouts.py --device cuda` and
 `python benchmarks/resnet101.py --device cuda` make the last tables on one.
-
 """
 
 ENGINE = """## The engine
@@ -99,33 +100,86 @@ CPU, float32, batch 1, random weights.
 """
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """folder: of real models; real: those that are no samples; repeat: how often each command is started."""
+
+    folder: Path | None
+    repeat: int
+
+    @property
+    def found(self) -> list[Path]:
+        return [] if self.folder is None else sorted(self.folder.resolve().glob("*.onnx"))
+
+    @property
+    def real(self) -> list[str]:
+        samples = {p.name for p in (HERE.parent / "sample_models").glob("*.onnx")}
+        return [str(path) for path in self.found if path.name not in samples]
+
+
+def engine(chosen: Chosen) -> str:
+    repeat = ("--repeat", str(chosen.repeat))
+    table = _run("engine.py", *repeat)
+    more = _without_head(_run("engine.py", *repeat, *chosen.real), "`passes`") if chosen.real else []
+    return "".join((ENGINE.format(repeat=chosen.repeat), table, *more))
+
+
+def simplify(chosen: Chosen) -> str:
+    folder = [] if chosen.folder is None else [str(chosen.folder)]
+    table = _run("simplify.py", "--repeat", "1", *folder)
+    return SIMPLIFY + table + GROWING + _run("simplify.py", "--repeat", "1", "--scale")
+
+
+def strategies(chosen: Chosen) -> str:
+    more = _without_head(_run("strategies.py", *chosen.real)) if chosen.real else []
+    return "".join((STRATEGIES, _run("strategies.py"), *more))
+
+
+def minimum(chosen: Chosen) -> str:
+    counts, growth = _run("minimum.py").split("\n\n")
+    return "".join((MINIMUM, counts, "\n", GROWTH, "\n", growth))
+
+
+def layouts(chosen: Chosen) -> str:
+    tables = ((batch, _run("layouts.py", "--batch", str(batch)).lstrip("\n")) for batch in (1, 2))
+    return "\n".join(LAYOUTS.format(batch=batch) + table for batch, table in tables)
+
+
+def resnet101(chosen: Chosen) -> str:
+    return RESNET_101 + _run("resnet101.py", "--batches", "1", "--dtype", "float32", "--repeat", "10")
+
+
+def view(chosen: Chosen) -> str:
+    unet = [str(path) for path in chosen.found if path.stem == "unet_sd15_raw"]
+    return VIEW + _run("view.py", *unet)
+
+
+PARTS = (engine, simplify, strategies, minimum, layouts, resnet101, view)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--repeat", type=int, default=5)
-    chosen = parser.parse_args()
-    samples = {p.name for p in (HERE.parent / "sample_models").glob("*.onnx")}
-    found = [] if chosen.folder is None else sorted(chosen.folder.resolve().glob("*.onnx"))
-    real = [str(path) for path in found if path.name not in samples]
-    parts = [HEAD.format(machine=_machine())]
-    parts += [ENGINE.format(repeat=chosen.repeat), _run("engine.py", "--repeat", str(chosen.repeat))]
-    if real:
-        parts += _without_head(_run("engine.py", "--repeat", str(chosen.repeat), *real), "`passes`")
-    folder = [] if chosen.folder is None else [str(chosen.folder)]
-    parts += ["\n", SIMPLIFY, _run("simplify.py", "--repeat", "1", *folder)]
-    parts += ["\n", GROWING, _run("simplify.py", "--repeat", "1", "--scale")]
-    parts += ["\n", STRATEGIES, _run("strategies.py")]
-    if real:
-        parts += _without_head(_run("strategies.py", *real))
-    counts, growth = _run("minimum.py").split("\n\n")
-    parts += ["\n", MINIMUM, counts, "\n", GROWTH, "\n", growth]
-    for batch in (1, 2):
-        parts += ["\n", LAYOUTS.format(batch=batch), _run("layouts.py", "--batch", str(batch)).lstrip("\n")]
-    words = ("--batches", "1", "--dtype", "float32", "--repeat", "10")
-    parts += ["\n", RESNET_101, _run("resnet101.py", *words)]
-    unet = [str(path) for path in found if path.stem == "unet_sd15_raw"]
-    parts += ["\n", VIEW, _run("view.py", *unet)]
-    PAGE.write_text("".join(parts))
+    parser.add_argument("--only", choices=[part.__name__ for part in PARTS], help="the other parts stay as they are")
+    given = parser.parse_args()
+    chosen = Chosen(given.folder, given.repeat)
+    written = _parts_of(PAGE.read_text()) if given.only else {}
+    for part in PARTS:
+        if given.only in (None, part.__name__):
+            written[part.__name__] = f"{part(chosen).rstrip()}\n\nMeasured {_today()}, {_versions()}.\n"
+    marked = (f"{_mark(part.__name__)}\n{written[part.__name__]}" for part in PARTS if part.__name__ in written)
+    PAGE.write_text("\n".join((HEAD.format(machine=_machine()), *marked)))
+
+
+def _mark(name: str) -> str:
+    return f"<!-- {name} -->"
+
+
+def _parts_of(page: str) -> dict[str, str]:
+    """What stands behind each mark."""
+    pieces = re.split(r"^<!-- (\w+) -->\n", page, flags=re.MULTILINE)[1:]
+    return {name: text.rstrip("\n") + "\n" for name, text in zip(pieces[::2], pieces[1::2], strict=True)}
 
 
 def _run(script: str, *arguments: str) -> str:
@@ -142,14 +196,19 @@ def _without_head(table: str, *unwanted: str) -> list[str]:
 
 
 def _machine() -> str:
-    names = ("onnx", "onnxruntime", "torch", "numpy")
-    versions = ", ".join(f"{name} {version(name)}" for name in names)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    today = datetime.datetime.now(datetime.UTC).date()
     return (
         f"Machine: {_processor()}, {os.cpu_count()} cores, {memory:.0f} GiB; {platform.system()}; "
-        f"Python {platform.python_version()}, {versions}; {today}."
+        f"Python {platform.python_version()}."
     )
+
+
+def _versions() -> str:
+    return ", ".join(f"{name} {version(name)}" for name in ("onnx", "onnxruntime", "torch", "numpy"))
+
+
+def _today() -> str:
+    return datetime.datetime.now(datetime.UTC).date().isoformat()
 
 
 def _processor() -> str:
