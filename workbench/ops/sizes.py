@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.ir import Graph, Node, constant_shape
-from workbench.ir.types import Dim
+from workbench.ir.types import Dim, TensorType
 
 SMALL = 64  # elements of a value that is followed, and terms of a size
 _DEGREE = 16  # symbols multiplied in a term: more than any shape has axes
@@ -143,14 +143,18 @@ def _followed(query: _Query, value: str) -> Contents | None:
         if len(shape) > 1 or math.prod(shape) > SMALL or not tensor.dtype.is_integer():
             return None
         return Contents(tuple(Size.number(int(n)) for n in tensor.numpy().reshape(-1)), not shape)
-    node = graph.producer(value)
-    if node is None or query.depth > _DEEPEST:
+    node, type_ = graph.producer(value), graph.tensor_type(value)
+    if node is None or query.depth > _DEEPEST or (type_ is not None and not _may_be_followed(type_)):
         return None
     follow = FOLLOWED.get(node.op)
     found = None if follow is None else follow(_Query(graph, query.found, query.depth + 1), node)
     if found is None or len(found.sizes) > SMALL or not all(size.fits for size in found.sizes):
         return None
     return found
+
+
+def _may_be_followed(type_: TensorType) -> bool:
+    return type_.dtype.is_integer() and (type_.rank is None or type_.rank <= 1)
 
 
 def _multiplied(sizes: Iterable[Size]) -> Size | None:
