@@ -112,6 +112,27 @@ def test_the_panes_end_on_the_screen_whatever_stands_above_them(page):
         assert pane["y"] + pane["height"] <= SCREEN["height"] + 20, strategy
 
 
+def test_what_is_looked_at_stays_where_it_is_when_a_strategy_is_chosen(page):
+    """The table above gets a row, so the graph comes down with its pane; within the pane it stays."""
+    open_sample(page, "resnet50_narrow")
+    go(page, "Optimize")
+    settle(page)
+    before = place_in_pane(page, "n2")
+    page.locator(".st-key-strategy").get_by_text("greedy", exact=True).click()
+    settle(page)
+    GraphView(page).wait("hook => hook.boxes().some(id => id.startsWith('to_nhwc'))")
+    after = place_in_pane(page, "n2")
+    assert abs(after[0] - before[0]) <= 2 and abs(after[1] - before[1]) <= 40
+
+
+def place_in_pane(page, node: str) -> tuple[float, float]:
+    """How far a box is from the pane's upper left corner."""
+    view = GraphView(page)
+    canvas, box = view.canvas.bounding_box(), view.box(node)
+    assert box["visible"], box
+    return box["x"] - canvas["x"], box["y"] - canvas["y"]
+
+
 def test_a_hostile_name_is_shown_as_text(page, tmp_path):
     upload(page, hostile_model(tmp_path))
     GraphView(page).wait(f"hook => hook.boxes().some(id => id.includes({json.dumps(HOSTILE)}))")

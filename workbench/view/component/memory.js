@@ -11,6 +11,7 @@ export function remember(view) {
     title: view.scene.title,
     seen: view.seen,
     camera: { x, y, zoom },
+    boxes: view.scene.boxes.filter((box) => view.stage.camera.sees(box)).map(({ id, x, y, left, top }) => ({ id, x, y, left, top })),
     clock: { step, t, compare, chosen, hideUnchanged },
     kept: Object.fromEntries(KEPT.map((name) => [name, view[name]])),
   };
@@ -24,5 +25,6 @@ export function restore(view, memory, title) {
   Object.assign(view, memory.kept);
   Object.assign(view.stage.camera, memory.camera);
   Object.assign(view.clock, memory.clock);
+  view.boxesBefore = memory.boxes;
   view.stage.resize(true);
 }

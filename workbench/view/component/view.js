@@ -50,6 +50,7 @@ export class View {
     this.begun = false; // the camera has its first place
     this.changePlace = -1;
     this.anchor = null; // what must not move when the next scene comes
+    this.boxesBefore = []; // of the last scene
     this.stepStarted = 0;
     this.lastStepMs = 0;
     this.build(parent);
@@ -131,9 +132,10 @@ export class View {
 
   /** Another scene takes the place of the present one; time, zoom, selection and colouring stay. */
   swap(scene) {
-    const anchor = this.scene ? this.findAnchor(scene) : null;
+    const anchor = this.findAnchor(scene);
     const isFirst = this.scene === null;
     this.scene = scene;
+    this.boxesBefore = scene.boxes;
     this.clock.take(scene.steps);
     // Nothing of the old scene is in the new one: another model, seen from its beginning.
     if (!isFirst && !anchor) this.begun = false;
@@ -163,12 +165,16 @@ export class View {
   findAnchor(scene) {
     if (this.anchor && scene.byId.has(this.anchor.id)) return this.anchor;
     const { camera } = this.stage;
+    const shared = this.boxesBefore.filter((box) => scene.byId.has(box.id));
+    const seen = shared.filter((box) => camera.sees(box));
     const [x, y] = [camera.sceneX(camera.width / 2), camera.sceneY(camera.height / 2)];
     const far = (box) => (box.id === this.selected && camera.sees(box) ? -1 : Math.hypot(box.x - x, box.y - y));
-    let best = null;
-    for (const box of this.scene.boxes) {
-      if (scene.byId.has(box.id) && (!best || far(box) < far(best))) best = box;
-    }
+    // A node that the new history removes may stand aside; most of what is seen must stay where it is.
+    const shift = (box) => Math.round(scene.boxes[scene.byId.get(box.id)].x - box.x);
+    const shifts = seen.map(shift).sort((one, other) => one - other);
+    const usual = shifts[Math.floor(shifts.length / 2)];
+    const steady = seen.filter((box) => box.id === this.selected || shift(box) === usual);
+    const best = (steady.length ? steady : shared).reduce((one, other) => (one && far(one) <= far(other) ? one : other), null);
     return best && { id: best.id, x: camera.screenX(best.left), y: camera.screenY(best.top) };
   }
 
