@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.ir import DataType, Edit, Graph, Node, TensorType, constant
+from workbench.ir import Edit, Graph, Node, TensorType, constant
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
-from workbench.rewrite.guards import demand_integers, maker, reads_alone
+from workbench.rewrite.guards import demand_float_or_double, demand_integers, maker, reads_alone
 from workbench.rewrite.reductions import keeps_axes, reduced_axes
 
 
@@ -40,9 +40,7 @@ def match_integers(graph: Graph, node: Node, options: Pass) -> Found:
 
 
 def match_floats(graph: Graph, node: Node, options: Pass) -> Found:
-    type_ = graph.tensor_type(node.inputs[0])
-    if type_ is None or type_.dtype not in (DataType.FLOAT, DataType.DOUBLE):
-        raise NoMatch(f"'{node.inputs[0]}', an operand of {node}, is not known to be float or double")
+    demand_float_or_double(graph, node.inputs[0], node)
     return _together(graph, node)
 
 

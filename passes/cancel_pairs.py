@@ -102,7 +102,7 @@ def match_split_concat(graph: Graph, node: Node, options: Pass) -> Found:
     return _undone(graph, first, node, first.inputs[0], why)
 
 
-def _of_equal(graph: Graph, node: Node) -> Found:
+def match_expand_bound(graph: Graph, node: Node, options: Pass) -> Found:
     """A reduction over just the axes along which an Expand repeats."""
     first = maker(graph, node.inputs[0], ("Expand",), node)
     source, expanded = graph.shape(first.inputs[0]), graph.shape(first.outputs[0])
@@ -120,13 +120,9 @@ def _of_equal(graph: Graph, node: Node) -> Found:
     return _undone(graph, first, node, first.inputs[0], f"all numbers along axes {sorted(axes)} are the same")
 
 
-def match_expand_bound(graph: Graph, node: Node, options: Pass) -> Found:
-    return _of_equal(graph, node)
-
-
 def match_expand_mean(graph: Graph, node: Node, options: Pass) -> Found:
     demand_floating(graph, node.inputs[0], node)
-    return _of_equal(graph, node)
+    return match_expand_bound(graph, node, options)
 
 
 def _scale_and_zero(graph: Graph, node: Node) -> tuple[np.ndarray, np.ndarray]:

@@ -7,15 +7,9 @@ from dataclasses import dataclass
 from workbench.ir import Edit, Graph, Node
 from workbench.ir.permutation import is_identity, then
 from workbench.layout.convert import is_only_reader
-from workbench.layout.cost import no_longer_moved, perm_of
+from workbench.layout.cost import no_longer_moved
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
-
-
-def _perm(graph: Graph, node: Node) -> tuple[int, ...]:
-    perm = perm_of(graph, node)
-    if perm is None:
-        raise NoMatch(f"{node} reverses the axes of a value whose rank is not known")
-    return perm
+from workbench.rewrite.guards import permutation
 
 
 def _gone_with(graph: Graph, first: Node, second: Node) -> tuple[Node, ...]:
@@ -27,11 +21,11 @@ def _pair(graph: Graph, node: Node) -> tuple[Node, tuple[int, ...], tuple[int, .
     first = graph.producer(node.inputs[0])
     if first is None or first.op != "Transpose":
         raise NoMatch(f"{node} does not follow a Transpose")
-    return first, _perm(graph, first), _perm(graph, node)
+    return first, permutation(graph, first), permutation(graph, node)
 
 
 def match_identity(graph: Graph, node: Node, options: Pass) -> Found:
-    perm = _perm(graph, node)
+    perm = permutation(graph, node)
     if not is_identity(perm):
         raise NoMatch(f"{node} changes the order of axes")
     edit = Edit(remove=(node.name,), replace={node.outputs[0]: node.inputs[0]})

@@ -9,7 +9,14 @@ import numpy as np
 from workbench.ir import Edit, Graph, Node, constant
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
 from workbench.rewrite.guards import maker, numbers, reads_alone
-from workbench.rewrite.scaling import by_channel, constant_beside, factor_and_shift, keep_signs_of_zero, refuse_zeros
+from workbench.rewrite.scaling import (
+    by_channel,
+    constant_beside,
+    factor_and_shift,
+    keep_signs_of_zero,
+    refuse_training,
+    refuse_zeros,
+)
 
 SCALE, SHIFT = 1, 2  # operands of BatchNormalization
 _CHANNELS = 1  # their axis
@@ -18,8 +25,7 @@ _CHANNELS = 1  # their axis
 def match_scale(graph: Graph, node: Node, options: Pass) -> Found:
     value, number, first = constant_beside(graph, node)
     norm = maker(graph, value, ("BatchNormalization",), node)
-    if norm.attr("training_mode", 0) or len(norm.outputs) > 1:
-        raise NoMatch(f"{norm} is in training mode and computes its statistics while it runs")
+    refuse_training(norm)
     reads_alone(graph, node, norm)
     scale, shift = (numbers(graph, norm.inputs[index], norm) for index in (SCALE, SHIFT))
     channel = by_channel(graph, node, value, number, _CHANNELS, scale.size)

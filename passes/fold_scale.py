@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workbench.ir import Edit, Graph, Node
-from workbench.layout.cost import perm_of
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
-from workbench.rewrite.guards import reads_alone
+from workbench.rewrite.guards import permutation, reads_alone
 from workbench.rewrite.linear import LINEAR, channel_axis, channels, scaled
 from workbench.rewrite.scaling import by_channel, constant_beside, factor_and_shift, keep_signs_of_zero, refuse_zeros
 
@@ -17,11 +16,8 @@ def _linear_before(graph: Graph, node: Node, value: str) -> tuple[Node, int]:
     perms = []
     reader, maker = node, graph.producer(value)
     while maker is not None and maker.op == "Transpose":
-        perm = perm_of(graph, maker)
         reads_alone(graph, reader, maker)
-        if perm is None:
-            raise NoMatch(f"{maker} reverses the axes of a value whose rank is not known")
-        perms.append(perm)
+        perms.append(permutation(graph, maker))
         reader, maker = maker, graph.producer(maker.inputs[0])
     if maker is None or maker.op not in LINEAR:
         raise NoMatch(f"{node} does not follow a convolution or a product with a matrix")

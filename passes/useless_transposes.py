@@ -6,21 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.ir import DataType, Edit, Graph, Node, TensorType, constant
-from workbench.ir.permutation import Permutation, is_identity
-from workbench.layout.cost import no_longer_moved, perm_of
+from workbench.ir import Edit, Graph, Node, constant
+from workbench.ir.permutation import Permutation, inverse, is_identity, moves_data, permuted
+from workbench.layout.cost import no_longer_moved
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
-from workbench.rewrite.guards import demand_integers, maker, reads_alone
+from workbench.rewrite.guards import demand_float_or_double, demand_integers, maker, permutation, reads_alone
 from workbench.rewrite.reductions import keeps_axes, reduced_axes
 from workbench.rewrite.views import VIEWS, shape_operand
-
-
-def _perm(graph: Graph, transpose: Node) -> Permutation:
-    perm = perm_of(graph, transpose)
-    if perm is None:
-        raise NoMatch(f"{transpose} reverses the axes of a value whose rank is not known")
-    return perm
-
 
 # ---- beside a view -----------------------------------------------------------------------
 
@@ -30,8 +22,8 @@ def _demand_view(graph: Graph, node: Node) -> None:
     if node.op != "Transpose":
         return
     shape = graph.shape(node.inputs[0])
-    long = [axis for axis in _perm(graph, node) if shape is None or shape[axis] != 1]
-    if long != sorted(long):
+    perm = permutation(graph, node)
+    if shape is None or moves_data(perm, shape):
         raise NoMatch(f"{node} exchanges axes that are not known to have size 1")
 
 
@@ -69,7 +61,7 @@ def _order_left(perm: Permutation, axes: frozenset[int], keeps: bool) -> Permuta
 def _reduced_first(graph: Graph, node: Node) -> Found:
     transpose = maker(graph, node.inputs[0], ("Transpose",), node)
     reads_alone(graph, node, transpose)
-    perm, axes = _perm(graph, transpose), reduced_axes(graph, node)
+    perm, axes = permutation(graph, transpose), reduced_axes(graph, node)
     shape = graph.shape(transpose.outputs[0])
     if shape is None or all(shape[axis] == 1 for axis in axes):
         raise NoMatch(f"{node} is not known to leave less to move")
@@ -91,17 +83,12 @@ def _reduced_first(graph: Graph, node: Node) -> Found:
     reduced = node.replace(inputs=(source, name), outputs=(value,))
     moved = transpose.replace(inputs=(value,), outputs=(result,), attributes={**transpose.attributes, "perm": left})
     known = graph.tensor_type(result)
-    types = {} if known is None else {value: TensorType(known.dtype, _before(left, known))}
+    types = {}
+    if known is not None:
+        types[value] = known.with_shape(None if known.shape is None else permuted(known.shape, inverse(left)))
     edit = Edit(remove=matched, insert=(reduced, moved), constants=constants, types=types)
     sentence = f"{transpose} moves what {node} leaves of axes {own_axes}, not what it reduces"
     return Found(edit, sentence, matched)
-
-
-def _before(perm: Permutation, result: TensorType) -> tuple | None:
-    """The shape of which a Transpose makes `result`."""
-    if result.shape is None:
-        return None
-    return tuple(result.shape[perm.index(axis)] for axis in range(len(perm)))
 
 
 def match_integer_reduction(graph: Graph, node: Node, options: Pass) -> Found:
@@ -110,9 +97,7 @@ def match_integer_reduction(graph: Graph, node: Node, options: Pass) -> Found:
 
 
 def match_reduction(graph: Graph, node: Node, options: Pass) -> Found:
-    type_ = graph.tensor_type(node.inputs[0])
-    if type_ is None or type_.dtype not in (DataType.FLOAT, DataType.DOUBLE):
-        raise NoMatch(f"'{node.inputs[0]}', an operand of {node}, is not known to be float or double")
+    demand_float_or_double(graph, node.inputs[0], node)
     return _reduced_first(graph, node)
 
 

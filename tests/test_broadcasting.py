@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-import passes
 from tests.running import outputs
 from tests.test_exactness import RULES, assert_as_exact, hostile_inputs
 from workbench.exporting import to_bytes
@@ -85,12 +84,10 @@ def test_operands_of_other_shapes_give_what_they_gave(cls, rule, tmp_path):
 def test_variants_reach_the_rules(tmp_path):
     """The test above would show nothing if no rule acted on a variant."""
     acted = 0
-    for _, rule in (parameters.values for parameters in RULES):
-        for cls in (c for c in passes.all_passes().values() if rule in c.rules):
-            graph = varied(rule.example.before, np.random.default_rng(1), tmp_path / "m.onnx")
-            acted += graph is not None and bool(
-                run_pass(
-                    with_options(cls, rule.example.options), graph, rule.example.profile, mode=rule.example.mode
-                ).rewrites
-            )
+    for cls, rule in (parameters.values for parameters in RULES):
+        example = rule.example
+        graph = varied(example.before, np.random.default_rng(1), tmp_path / "m.onnx")
+        if graph is not None:
+            step = run_pass(with_options(cls, example.options), graph, example.profile, mode=example.mode)
+            acted += bool(step.rewrites)
     assert acted > len(RULES) // 4

@@ -4,11 +4,15 @@ import math
 import random
 
 import numpy as np
+import onnx
 import pytest
+from onnx import parser
 
 from passes.fold_shapes import FoldShapes
 from tests.running import outputs, typed
 from workbench.layout.profile import load_profile
+from workbench.loading import load_model
+from workbench.ops import propagation
 from workbench.ops.sizes import Size, contents_of
 from workbench.rewrite import run_pass
 
@@ -32,6 +36,23 @@ def test_types_of_a_chain_in_a_body_are_inferred_without_its_numbers():
         y = If (c) <then_branch = t () => (int64[M] z) {{ {_chain("Concat<axis=0>")}\nz = Neg(v60) }},
                     else_branch = e () => (int64[M] w) {{ w = Shape(x) }}> }}""")
     assert graph.tensor_type("y").dtype.name == "INT64"
+
+
+def test_types_of_a_chain_in_a_function_are_inferred_without_its_numbers(tmp_path):
+    path = tmp_path / "m.onnx"
+    model = parser.parse_model(f"""<ir_version: 10, opset_import: ["": 22, "l": 1]>
+        g (float[N,3] x) => (int64[M] y) {{ y = l.f(x) }}
+        <domain: "l", opset_import: ["": 22, "l": 1]> f (a) => (b) {{ s = Shape(a)  b = l.double(s) }}
+        <domain: "l", opset_import: ["": 22]> double (v0) => (b) {{ {_chain("Concat<axis=0>").partition(chr(10))[2]}
+            b = Neg(v60) }}""")
+    path.write_bytes(model.SerializeToString())
+    assert load_model(path).tensor_type("y").dtype.name == "INT64"
+
+
+def test_operators_that_propagate_numbers_are_those_that_are_counted():
+    """Another version of onnx may have more of them, and then `propagation._count` has to know how they grow."""
+    schemas = [s for s in onnx.defs.get_all_schemas() if s.domain == "" and s.has_data_propagation_function]
+    assert {schema.name for schema in schemas} == propagation._FOLLOWED
 
 
 def test_a_value_read_twice_is_one_number():

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import onnx_ir
+from onnx import AttributeProto, GraphProto
 
 from workbench.ir.graph import Graph
 from workbench.ir.node import AttrRef, Function, Node
@@ -30,6 +31,11 @@ def from_model(model: onnx_ir.Model) -> Graph:
         **({"producer": model.producer_name} if model.producer_name else {}),
     }
     return graph
+
+
+def bodies(attribute: AttributeProto) -> tuple[GraphProto, ...]:
+    """The graphs in an attribute: of If, Loop, Scan."""
+    return (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs)
 
 
 def _graph(source: onnx_ir.Graph, opset_imports: Mapping[str, int] | None = None) -> Graph:

@@ -10,6 +10,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
+from workbench.ir.proto import bodies
 from workbench.loading.errors import LoadError
 from workbench.ops.channels_last import DOMAIN
 from workbench.ops.npu import is_own
@@ -124,11 +125,6 @@ def _put_in_order(graph: GraphProto | onnx.FunctionProto, name: str, known: set[
     copies = [NodeProto.FromString(node.SerializeToString()) for node in ordered]
     del graph.node[:]
     graph.node.extend(copies)
-
-
-def bodies(attribute: onnx.AttributeProto) -> tuple[GraphProto, ...]:
-    """The graphs in an attribute: of If, Loop, Scan."""
-    return (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs)
 
 
 def reads(node: NodeProto) -> Iterator[str]:

@@ -141,14 +141,14 @@ def with_types(model: ModelProto) -> ModelProto:
     typed = infer_model(without_declared_types(model))
     result = ModelProto()
     result.CopyFrom(model)
-    for graph, inferred in zip(every_graph(result), every_graph(typed), strict=True):
+    main, *bodies = pairs = list(zip(every_graph(result), every_graph(typed), strict=True))
+    for graph, inferred in pairs:
         infos = {i.name: i for i in graph.value_info}
         infos.update((i.name, i) for i in inferred.value_info if _has_shape(i) or i.name not in infos)
         made = {v for node in graph.node for v in node.output if v}
         kept = [info for name, info in infos.items() if name in made]
         del graph.value_info[:]
         graph.value_info.extend(kept)
-    main, *bodies = zip(every_graph(result), every_graph(typed), strict=True)
     for output, found in zip(main[0].output, main[1].output, strict=True):
         _fill_in(output, found)
     for body, inferred in bodies:  # exporters declare for one branch what only the other makes

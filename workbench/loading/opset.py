@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 import onnx
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper, version_converter
 
+from workbench.ir.proto import bodies
 from workbench.ir.text import OPSET
-from workbench.loading.checks import bodies, every_graph, every_node, every_tensor, opset_of, reads
+from workbench.loading.checks import every_graph, every_node, every_tensor, opset_of, reads
 
 # Operators whose meaning changed while their attributes and inputs stayed as they were.
 _SAME_FORM_OTHER_MEANING = {"GroupNormalization": 21, "Upsample": 10}

@@ -7,32 +7,45 @@ bound: Concat of a value with itself, 40 times over, fills any memory.
 from __future__ import annotations
 
 import math
-from itertools import chain
+from collections.abc import Mapping
 
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
+
+from workbench.ir.proto import bodies
 
 LIMIT = 1_000_000  # numbers over all values; real models have thousands
 _RANK = 16  # numbers of a Shape whose operand is not known yet
 # the operators with a data propagation function in ONNX 1.23 (`schema.has_data_propagation_function`)
 _FOLLOWED = frozenset("Add Cast Concat Gather Mul Shape Size Slice Squeeze Sub Unsqueeze".split())  # noqa: SIM905
+Functions = Mapping[tuple[str, str, str], FunctionProto]
 
 
 def is_bounded(model: ModelProto) -> bool:
-    """Would data propagation over the model hold at most `LIMIT` numbers? Functions must be inlined."""
+    """Would data propagation over the model, functions at each of their calls, hold at most `LIMIT` numbers?"""
+    functions = {(f.domain, f.name, f.overload): f for f in model.functions}
+    return _held(model.graph, {}, functions) <= LIMIT
+
+
+def _held(owner: GraphProto | FunctionProto, counts: dict[str, int], functions: Functions) -> int:
+    """How many numbers are held, as far as they are counted: not beyond the limit. `counts`: of each value."""
+    if isinstance(owner, GraphProto):
+        counts.update((tensor.name, _numbers(tensor)) for tensor in owner.initializer)
     total = 0
-    counts: dict[str, int] = {}
-    waiting = [model.graph]
-    while waiting:
-        graph = waiting.pop()
-        counts.update((tensor.name, _numbers(tensor)) for tensor in graph.initializer)
-        for node in graph.node:
-            count = _count(node, counts)
-            counts.update((value, count) for value in node.output)
-            total += count
-            if total > LIMIT:
-                return False
-            waiting.extend(_bodies(node))
-    return True
+    for node in owner.node:
+        called = functions.get((node.domain, node.op_type, node.overload))
+        if called is not None:
+            inside = dict(zip(called.input, (counts.get(value, 0) for value in node.input), strict=False))
+            total += _held(called, inside, functions)
+            made = [inside.get(value, 0) for value in called.output]
+        else:
+            made = [_count(node, counts)] * len(node.output)
+        counts.update(zip(node.output, made, strict=False))
+        total += sum(made)
+        for attribute in node.attribute:
+            total += sum(_held(body, counts, functions) for body in bodies(attribute))
+        if total > LIMIT:
+            break
+    return total
 
 
 def _count(node: NodeProto, counts: dict[str, int]) -> int:
@@ -52,7 +65,3 @@ def _count(node: NodeProto, counts: dict[str, int]) -> int:
 def _numbers(tensor: TensorProto) -> int:
     is_followed = len(tensor.dims) <= 1 and tensor.data_type in (TensorProto.INT32, TensorProto.INT64)
     return math.prod(tensor.dims) if is_followed else 0
-
-
-def _bodies(node: NodeProto) -> list[GraphProto]:
-    return list(chain.from_iterable((*([a.g] if a.HasField("g") else ()), *a.graphs) for a in node.attribute))

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from workbench.ir import Edit, Graph, Node
+from workbench.ir import DataType, Edit, Graph, Node
+from workbench.ir.permutation import Permutation
 from workbench.ir.types import Shape
+from workbench.layout.cost import perm_of
 from workbench.rewrite.rule import Found, NoMatch
 
 
@@ -83,6 +85,21 @@ def demand_floating(graph: Graph, value: str, node: Node) -> None:
     type_ = graph.tensor_type(value)
     if type_ is None or not type_.dtype.is_floating_point():
         raise NoMatch(f"'{value}', an operand of {node}, is not known to hold floating-point numbers")
+
+
+def demand_float_or_double(graph: Graph, value: str, node: Node) -> None:
+    """Raises NoMatch for an operand that is not known to hold floating-point numbers of 32 or 64 bits."""
+    type_ = graph.tensor_type(value)
+    if type_ is None or type_.dtype not in (DataType.FLOAT, DataType.DOUBLE):
+        raise NoMatch(f"'{value}', an operand of {node}, is not known to be float or double")
+
+
+def permutation(graph: Graph, transpose: Node) -> Permutation:
+    """The permutation of a Transpose. Raises NoMatch where it is not known."""
+    perm = perm_of(graph, transpose)
+    if perm is None:
+        raise NoMatch(f"{transpose} reverses the axes of a value whose rank is not known")
+    return perm
 
 
 def _one_of(operators: Sequence[str]) -> str:

@@ -13,8 +13,7 @@ def normalization(graph: Graph, norm: Node) -> tuple[np.ndarray, np.ndarray]:
 
     Raises NoMatch in training mode, for what is computed, and for a variance that is not positive.
     """
-    if norm.attr("training_mode", 0) or len(norm.outputs) > 1:
-        raise NoMatch(f"{norm} is in training mode and computes its statistics while it runs")
+    refuse_training(norm)
     computed = [value for value in norm.inputs[1:] if value not in graph.constants]
     if computed:
         raise NoMatch(f"'{computed[0]}' is not a constant")
@@ -27,6 +26,12 @@ def normalization(graph: Graph, norm: Node) -> tuple[np.ndarray, np.ndarray]:
     if (np.signbit(shift) & (shift == 0)).any():
         raise NoMatch(f"{norm} adds -0.0, which keeps the sign of a zero")
     return factor, shift
+
+
+def refuse_training(norm: Node) -> None:
+    """Raises NoMatch for a batch normalization whose statistics are those of its operand."""
+    if norm.attr("training_mode", 0) or len(norm.outputs) > 1:
+        raise NoMatch(f"{norm} is in training mode and computes its statistics while it runs")
 
 
 def constant_beside(graph: Graph, node: Node) -> tuple[str, str, bool]:

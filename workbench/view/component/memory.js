@@ -11,20 +11,20 @@ export function remember(view) {
     title: view.scene.title,
     seen: view.seen,
     camera: { x, y, zoom },
-    boxes: view.scene.boxes.filter((box) => view.stage.camera.sees(box)).map(({ id, x, y, left, top }) => ({ id, x, y, left, top })),
+    boxes: view.scene.boxes.filter((box) => view.stage.camera.sees(box)),
     clock: { step, t, compare, chosen, hideUnchanged },
     kept: Object.fromEntries(KEPT.map((name) => [name, view[name]])),
   };
 }
 
-/** To be called before the view's first scene is taken in; a memory of another model is of no use. */
+/** To be called before the view's first scene is taken in: the boxes that were seen. A memory of another model is of no use. */
 export function restore(view, memory, title) {
-  if (!memory || memory.title !== title) return;
+  if (!memory || memory.title !== title) return [];
   view.seen = memory.seen;
   view.begun = true;
   Object.assign(view, memory.kept);
   Object.assign(view.stage.camera, memory.camera);
   Object.assign(view.clock, memory.clock);
-  view.boxesBefore = memory.boxes;
   view.stage.resize(true);
+  return memory.boxes;
 }

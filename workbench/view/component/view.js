@@ -50,7 +50,6 @@ export class View {
     this.begun = false; // the camera has its first place
     this.changePlace = -1;
     this.anchor = null; // what must not move when the next scene comes
-    this.boxesBefore = []; // of the last scene
     this.stepStarted = 0;
     this.lastStepMs = 0;
     this.build(parent);
@@ -122,8 +121,8 @@ export class View {
       return;
     }
     if (this.wantedScene !== id) return; // another one was asked for meanwhile
-    if (!this.scene) restore(this, this.memory, raw.title);
-    this.swap(new Scene({ ...raw, id }));
+    const before = this.scene ? this.scene.boxes : restore(this, this.memory, raw.title);
+    this.swap(new Scene({ ...raw, id }), before);
     this.shownScene = id;
     this.follow();
     this.refresh();
@@ -131,11 +130,10 @@ export class View {
   }
 
   /** Another scene takes the place of the present one; time, zoom, selection and colouring stay. */
-  swap(scene) {
-    const anchor = this.findAnchor(scene);
+  swap(scene, before) {
+    const anchor = this.findAnchor(scene, before);
     const isFirst = this.scene === null;
     this.scene = scene;
-    this.boxesBefore = scene.boxes;
     this.clock.take(scene.steps);
     // Nothing of the old scene is in the new one: another model, seen from its beginning.
     if (!isFirst && !anchor) this.begun = false;
@@ -162,10 +160,10 @@ export class View {
   }
 
   /** A box that stands in both scenes, and where on the screen it must stay. */
-  findAnchor(scene) {
+  findAnchor(scene, before) {
     if (this.anchor && scene.byId.has(this.anchor.id)) return this.anchor;
     const { camera } = this.stage;
-    const shared = this.boxesBefore.filter((box) => scene.byId.has(box.id));
+    const shared = before.filter((box) => scene.byId.has(box.id));
     const seen = shared.filter((box) => camera.sees(box));
     const [x, y] = [camera.sceneX(camera.width / 2), camera.sceneY(camera.height / 2)];
     const far = (box) => (box.id === this.selected && camera.sees(box) ? -1 : Math.hypot(box.x - x, box.y - y));
