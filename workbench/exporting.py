@@ -17,7 +17,7 @@ from onnx import TensorProto
 from workbench.errors import UserError
 from workbench.ir import Constant, Graph
 from workbench.ir.wire import THIS_FILE, without_weights, write_model
-from workbench.loading.checks import every_tensor
+from workbench.loading.checks import every_node, every_tensor
 from workbench.loading.dims import fix_dims as with_fixed_dims
 from workbench.ops.channels_last import DOMAIN
 from workbench.ops.npu import with_own_functions
@@ -175,6 +175,8 @@ def _check(draft: Path, model: onnx.ModelProto, graph: Graph) -> tuple[str, ...]
     for tensor in every_tensor(model):
         for entry in tensor.external_data:
             entry.value = draft.name if (entry.key, entry.value) == ("location", THIS_FILE) else entry.value
+    for node in every_node(model):  # it is written, cannot be wrong, and is often most of the structure
+        del node.metadata_props[:]
     structure = draft.with_name("structure.onnx" if draft.name != "structure.onnx" else "structure_.onnx")
     structure.write_bytes(model.SerializeToString())
     try:

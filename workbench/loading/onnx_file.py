@@ -23,9 +23,10 @@ from workbench.loading.checks import (
 )
 from workbench.loading.dims import bind_dims, name_unknown_dims
 from workbench.loading.errors import LoadError
+from workbench.loading.metadata import put_back_metadata, take_metadata
 from workbench.loading.operands import check_operands
 from workbench.loading.opset import to_opset
-from workbench.loading.weights import Files, mapped
+from workbench.loading.weights import Files, mapped, note_read
 from workbench.ops.shapes import infer_model, infer_types
 
 _TYPED_DATA = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
@@ -40,6 +41,7 @@ def load_onnx(path: Path, dims: Mapping[str, int] | None = None) -> Graph:
         raise LoadError("its bodies are nested deeper than ONNX's own readers go, so nothing could run it") from None
     except WireError:
         raise LoadError("the file is not ONNX, or it was cut off; export or copy it again") from None
+    note_read(data)
     return to_graph(model, Files(path.parent, data), dims)
 
 
@@ -59,6 +61,7 @@ def to_graph(model: ModelProto, files: Files, dims: Mapping[str, int] | None = N
     if model.ir_version == 0 and not model.opset_import and not model.HasField("graph"):
         raise LoadError("the file is not ONNX, or it was cut off; export or copy it again")
     check_model(model)
+    model, metadata = take_metadata(model)
     warnings = _drop_constant_inputs(model)
     _check_sizes(model)
     _read_small(model, files)
@@ -69,12 +72,14 @@ def to_graph(model: ModelProto, files: Files, dims: Mapping[str, int] | None = N
         converted, more = model, unknown
     else:
         converted, more = to_opset(model)
-    graph = from_model(_with_weights(with_types(converted), files))
+    whole = _with_weights(with_types(converted), files)
+    put_back_metadata(whole, metadata)
+    graph = from_model(whole)
     check_operands(graph)
     graph.warnings = (*warnings, *more)
     graph.dims = bind_dims(graph, dims)
     if graph.dims:
-        graph.bound_types = infer_types(graph, graph.dims)
+        graph.bound_types = infer_types(graph, graph.dims, model=converted)
     return graph
 
 

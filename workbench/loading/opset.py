@@ -76,7 +76,7 @@ def _converted(model: ModelProto, version: int, target: int) -> ModelProto:
     others = [o for o in model.opset_import if o.domain not in ("", "ai.onnx")]
     result = helper.make_model(graph, opset_imports=[helper.make_opsetid("", target), *others], ir_version=10)
     _make_holes(result, holes)
-    _put_back_metadata(model, result)
+    _put_back_rest(model, result)
     _rename_new_values(result.graph, set(_values(model.graph)), {}, [0])
     _keep_old_defaults(model, result, version)
     result.functions.extend(_function_at(f, version, target) for f in model.functions)
@@ -232,15 +232,10 @@ def _make_holes(model: ModelProto, holes: list[TensorProto]) -> None:
         tensor.data_location = TensorProto.EXTERNAL
 
 
-def _put_back_metadata(before: ModelProto, after: ModelProto) -> None:
-    told = {tuple(node.output): node for node in every_node(before)}
-    for node in every_node(after):
-        former = told.get(tuple(node.output))
-        if former is None or former.op_type != node.op_type:
-            continue
-        del node.metadata_props[:]
-        node.metadata_props.extend(former.metadata_props)
-        node.overload = former.overload
+def _put_back_rest(before: ModelProto, after: ModelProto) -> None:
+    overloads = {tuple(node.output): node.overload for node in every_node(before) if node.overload}
+    for node in every_node(after) if overloads else ():
+        node.overload = overloads.get(tuple(node.output), "")
     del after.metadata_props[:]
     after.metadata_props.extend(before.metadata_props)
     after.producer_name = before.producer_name

@@ -14,6 +14,8 @@ import onnx_ir
 from workbench.ir.wire import THIS_FILE
 from workbench.loading.errors import LoadError
 
+RESIDENT = 8 * 2**20  # bytes of a mapped file that may stay in memory
+
 
 def mapped_tensor(data: memoryview, dtype: onnx_ir.DataType, shape: tuple[int, ...], name: str) -> onnx_ir.LazyTensor:
     """A tensor whose elements are `data`, part of a mapped file. The map lives as long as a tensor needs it.
@@ -24,6 +26,7 @@ def mapped_tensor(data: memoryview, dtype: onnx_ir.DataType, shape: tuple[int, .
     """
 
     def view() -> onnx_ir.TensorProtocol:
+        note_read(data)
         if dtype.bitwidth < 8:
             packed = onnx.TensorProto(dims=shape, data_type=int(dtype), raw_data=bytes(data), name=name)
             return onnx_ir.TensorProtoTensor(packed)
@@ -79,9 +82,31 @@ class Files:
         return path
 
 
+class _MappedFile(mmap.mmap):
+    """A file that is read through memory; `resident` bytes of it may be in memory."""
+
+    resident = 0
+
+    def give_back(self) -> None:
+        """Views stay good: the system maps a page again when it is read."""
+        if hasattr(mmap, "MADV_DONTNEED"):
+            self.madvise(mmap.MADV_DONTNEED)
+        self.resident = 0
+
+
 def mapped(path: Path) -> memoryview:
     """The file's bytes, mapped and read-only. An empty file is an empty view."""
     with open(path, "rb") as file:
         if os.fstat(file.fileno()).st_size == 0:
             return memoryview(b"")
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        return memoryview(_MappedFile(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+def note_read(data: memoryview) -> None:
+    """A part of a mapped file is read: reading a whole model in turn never takes the memory of all of it."""
+    file = data.obj
+    if not isinstance(file, _MappedFile):
+        return
+    if file.resident + len(data) > RESIDENT:
+        file.give_back()
+    file.resident += len(data)

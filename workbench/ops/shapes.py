@@ -7,6 +7,7 @@ computations are carried out first, and their results stand as constants.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Mapping
@@ -40,16 +41,21 @@ _AS_OPERAND = ("GroupNormalization",)  # ONNX infers nothing of it; its result h
 _FLOATS_TOO = ("Range", "Cast", "CastLike")  # a Range of floats has a length too
 
 
-def infer_types(graph: Graph, dims: Mapping[str, int] | None = None, *, again: bool = False) -> dict[str, TensorType]:
+def infer_types(
+    graph: Graph, dims: Mapping[str, int] | None = None, *, again: bool = False, model: ModelProto | None = None
+) -> dict[str, TensorType]:
     """The type of every tensor value (constants too) when `dims` are put in; those of bodies are not among them.
 
     dims:  values of symbolic dims; None: `graph.dims`. A value that inference
            leaves open keeps the type that the graph has for it, `dims` put in.
     again: the graph has types from an inference, with which new ones will stand: what
            inference calls unk__0 now is another size than unk__0 then, and gets a name of its own.
+    model: the graph as a model without its weights, where loading has it at hand.
     """
     bound = graph.dims if dims is None else dims
-    model, _ = without_weights(with_own_functions(graph))
+    whole = with_own_functions(graph)
+    added = len(whole.functions) > len(graph.functions)
+    model = without_weights(whole)[0] if model is None or added else _copy(model)
     del model.graph.value_info[:]
     for output in model.graph.output:
         if output.type.HasField("tensor_type"):
@@ -211,16 +217,37 @@ def _enlarges(node: NodeProto, known: Mapping[str, np.ndarray]) -> bool:
 def _computed(node: NodeProto, known: Mapping[str, np.ndarray], model: ModelProto) -> np.ndarray | None:
     if any(value and value not in known for value in node.input):
         return None
+    call = NodeProto()
+    call.CopyFrom(node)
+    call.name, call.output[:] = "call", ["result"]
+    call.input[:] = [value and f"operand{place}" for place, value in enumerate(node.input)]
+    version = max((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), default=1)
+    operands = (known[value] for value in node.input if value)
+    result = _evaluated(call.SerializeToString(), version, tuple((n.dtype.str, n.shape, n.tobytes()) for n in operands))
+    return None if result is None else result.copy()
+
+
+_Operand = tuple[str, tuple[int, ...], bytes]  # element type, shape, elements
+
+
+@functools.lru_cache(maxsize=4096)  # a network's layers compute the same shapes again and again
+def _evaluated(serialized: bytes, version: int, operands: tuple[_Operand, ...]) -> np.ndarray | None:
+    """What the node gives for its operands; None where ONNX's reference evaluator refuses them, or it is too large."""
     from onnx.reference import ReferenceEvaluator
 
-    names = [v for v in dict.fromkeys(node.input) if v]
+    node = NodeProto.FromString(serialized)
+    names = [value for value in node.input if value]
+    arrays = [np.frombuffer(data, dtype=kind).reshape(shape) for kind, shape, data in operands]
+    known = dict(zip(names, arrays, strict=True))
     inputs = [helper.make_tensor_value_info(v, helper.np_dtype_to_tensor_dtype(known[v].dtype), None) for v in names]
     outputs = [helper.make_empty_tensor_value_info(node.output[0])]
-    alone = helper.make_model(helper.make_graph([node], "one", inputs, outputs), opset_imports=model.opset_import)
+    alone = helper.make_model(
+        helper.make_graph([node], "one", inputs, outputs), opset_imports=[helper.make_opsetid("", version)]
+    )
     try:
         if _enlarges(node, known):
             return None
-        result = list(ReferenceEvaluator(alone).run(None, {name: known[name] for name in names}))
+        result = list(ReferenceEvaluator(alone).run(None, known))
     except (ValueError, IndexError, TypeError, RuntimeError, NotImplementedError):
         return None  # a type that stays open; the runtime will say what is wrong with the numbers
     return np.asarray(result[0])
