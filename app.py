@@ -7,10 +7,12 @@ import streamlit as st
 from workbench.ui.compare_page import compare_page
 from workbench.ui.export_page import export_page
 from workbench.ui.layouts_page import layouts_page
+from workbench.ui.matrix_page import matrix_page
 from workbench.ui.open_page import open_page
 from workbench.ui.optimize_page import optimize_page
 from workbench.ui.parts import style
 from workbench.ui.run_page import run_page
+from workbench.ui.runs_page import runs_page
 
 _ICON = Path(__file__).parent / "workbench" / "ui" / "icon.svg"  # a named icon would be fetched from another site
 
@@ -24,6 +26,8 @@ st.navigation(
         st.Page(layouts_page, title="Layouts", url_path="layouts"),
         st.Page(compare_page, title="Compare", url_path="compare"),
         st.Page(run_page, title="Run", url_path="run"),
+        st.Page(matrix_page, title="Matrix", url_path="matrix"),
+        st.Page(runs_page, title="Runs", url_path="runs"),
         st.Page(export_page, title="Export", url_path="export"),
     ],
     position="top",

@@ -33,9 +33,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "resnet50.onnx"
         model = random_light("resnet50")
-        for value in (*model.graph.input, *model.graph.output):
-            value.type.tensor_type.shape.dim[0].dim_param = "N"
-        _free_batch(model)
+        free_batch(model)
         onnx.save(model, path)
         graph = wb.load(path, dims={"N": chosen.batch})
         variants = {"as loaded": graph}
@@ -50,10 +48,13 @@ def main() -> None:
             _print(found, chosen.batch)
 
 
-def _free_batch(model) -> None:
-    """The reshape before the classifier names the batch of 1; any batch may come."""
+def free_batch(model) -> None:
+    """The batch becomes N, in place; the reshape before the classifier names a batch of 1, and then takes any."""
     import numpy as np
     from onnx import numpy_helper
+
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_param = "N"
 
     for tensor in model.graph.initializer:
         if tensor.data_type == 7 and list(numpy_helper.to_array(tensor)) == [1, 2048]:

@@ -45,7 +45,7 @@ def main() -> None:
                 _variants(graph, chosen.device), device=chosen.device, dtype=chosen.dtype, repeat=chosen.repeat
             )
             if number == 0:
-                _print_head(found)
+                _print_head(found, chosen.dtype)
             _print(found, batch)
 
 
@@ -64,10 +64,10 @@ def _variants(graph, device: str) -> dict:
     return variants
 
 
-def _print_head(found: dict) -> None:
+def _print_head(found: dict, dtype: str) -> None:
     machine = found["machine"]
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
-    print(f"{machine['device_name']}, {machine['threads']} threads; {versions}; {found['dtype']}\n")
+    print(f"{machine['device_name']}, {machine['threads']} threads; {versions}; {dtype}\n")
     print("| batch | variant | transposes | median ms | p90 ms | ratio | 95 % between | peak MB | error | OneFlow |")
     print("|---|---|---|---|---|---|---|---|---|---|")
 

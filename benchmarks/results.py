@@ -81,6 +81,16 @@ The graph of the onnx package's `light_resnet50` with random weights; all varian
 """
 
 
+RUNNING = """## Running ResNet-50, backends and precisions
+
+The onnx package's `light_resnet50` with random weights, all variants of a table by turns (`benchmarks/running.py`).
+`ratio` is to the first row; "first run" holds compiling; peak memory is what our executor counts of values and weights,
+for compiled runs and ONNX Runtime the growth of the process. The sum of operators is of runs that time each one.
+**CUDA graphs, CUDA's allocator and every GPU figure are missing**: `python benchmarks/running.py --device cuda` makes
+them, `python -m workbench matrix --plan oneflow --device cuda` OneFlow's table.
+
+"""
+
 VIEW = """## The graph view
 
 In Debian's Chromium with software rendering, 1366 x 768, driven by `benchmarks/view.py`, whose head says how each
@@ -149,12 +159,16 @@ def resnet101(chosen: Chosen) -> str:
     return RESNET_101 + _run("resnet101.py", "--batches", "1", "--dtype", "float32", "--repeat", "10")
 
 
+def running(chosen: Chosen) -> str:
+    return RUNNING + _run("running.py")
+
+
 def view(chosen: Chosen) -> str:
     unet = [str(path) for path in chosen.found if path.stem == "unet_sd15_raw"]
     return VIEW + _run("view.py", *unet)
 
 
-PARTS = (engine, simplify, strategies, minimum, layouts, resnet101, view)
+PARTS = (engine, simplify, strategies, minimum, layouts, running, resnet101, view)
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
 """Write docs/screenshots/*.png from the running app: `python docs/make_screenshots.py`. Needs a Chromium."""
 
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -14,6 +15,7 @@ def main() -> None:
 
     folder = HERE / "screenshots"
     folder.mkdir(exist_ok=True)
+    os.environ["WORKBENCH_CACHE"] = tempfile.mkdtemp(prefix="screenshots-")  # nobody's own runs are shown
     with running_app() as (address, _), chromium() as browser:
         if browser is None:
             sys.exit("There is no Chromium here: install one, or run `playwright install chromium`.")
@@ -63,10 +65,20 @@ def main() -> None:
         page.get_by_text("Measured on").wait_for()
         shot("layouts")
         click(link("Run"))
-        page.get_by_label("Repetitions").fill("40")
+        page.get_by_label("Repetitions", exact=True).fill("40")
         click(page.get_by_role("button", name="Measure"))
         page.locator(".js-plotly-plot").nth(1).wait_for()
         shot("run")
+        page.get_by_role("tab", name="Operators").click()
+        shot("operators")
+        click(link("Matrix"))
+        page.get_by_label("Repetitions", exact=True).fill("40")
+        click(page.get_by_role("button", name="Measure", exact=True))
+        page.locator(".js-plotly-plot").nth(0).wait_for()
+        shot("matrix")
+        click(link("Runs"))
+        page.locator(".js-plotly-plot").nth(0).wait_for()
+        shot("runs")
         click(link("Export"))
         click(page.get_by_role("button", name="Prepare the file"))
         shot("export")

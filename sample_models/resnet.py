@@ -5,6 +5,8 @@ Source: He et al., "Deep Residual Learning for Image Recognition" (CVPR 2016), t
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
@@ -26,7 +28,7 @@ class _Writer:
         self.weights.append(numpy_helper.from_array(array.astype(np.float32), name))
         return name
 
-    def add(self, op: str, inputs: list[str], output: str, **attributes: object) -> str:
+    def add(self, op: str, inputs: list[str], output: str, **attributes: Any) -> str:
         self.nodes.append(helper.make_node(op, inputs, [output], name=output, **attributes))
         return output
 

@@ -14,6 +14,7 @@ pytest.register_assert_rewrite("tests.loading", "tests.pages")
 ROOT = Path(__file__).resolve().parents[1]
 CORPUS = ROOT.parent / "shared" / "corpus"
 os.environ["WORKBENCH_PROFILES"] = str(ROOT / "tests" / "no_own_profiles")  # whoever tests may have profiles
+os.environ.pop("WORKBENCH_RUNS_URL", None)  # and a database of runs
 os.environ.setdefault("WORKBENCH_CACHE", tempfile.mkdtemp(prefix="workbench-times-"))  # and times
 
 

@@ -27,11 +27,11 @@ REAL_MODELS = """
 
 KINDS = {
     "agnostic": """
-        Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike
+        Abs Acos Acosh Add And Asin Asinh Atan Atanh BitCast BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike
         Ceil Celu Clip Cos Cosh Div Dropout DynamicQuantizeLinear Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual
         HardSigmoid HardSwish Identity IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul Neg Not Or
-        PRelu Pow Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Size Softplus Softsign Sqrt Sub Sum Swish Tan
-        Tanh ThresholdedRelu Where Xor
+        PRelu Pow Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Size Softplus Softsign Sqrt Sub Sum SwiGLU
+        Swish Tan Tanh ThresholdedRelu Where Xor
     """,
     "remapped": """
         ArgMax ArgMin CenterCropPad Compress Concat CumProd CumSum DequantizeLinear Einsum Expand EyeLike Gather
@@ -48,11 +48,15 @@ KINDS = {
     """,
     "reshape-like": "Flatten Reshape",
     "barrier": """
-        AffineGrid Attention Bernoulli Col2Im ConcatFromSequence Constant ConstantOfShape Det GRU If LSTM
-        Loop NonZero Optional OptionalGetElement OptionalHasElement RNN RandomNormal RandomNormalLike RandomUniform
-        RandomUniformLike Range ReverseSequence RotaryEmbedding Scan ScatterND SequenceAt SequenceConstruct
-        SequenceEmpty SequenceErase SequenceInsert SequenceLength SplitToSequence TensorScatter
+        AffineGrid Attention Bernoulli BlackmanWindow CausalConvWithState Col2Im ConcatFromSequence Constant
+        ConstantOfShape DFT DeformConv Det GRU HammingWindow HannWindow If LSTM LinearAttention Loop MelWeightMatrix
+        NegativeLogLikelihoodLoss NonMaxSuppression NonZero Optional OptionalGetElement OptionalHasElement RNN
+        RandomNormal RandomNormalLike RandomUniform RandomUniformLike Range ReverseSequence RoiAlign RotaryEmbedding
+        STFT Scan ScatterND SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength
+        SequenceMap SoftmaxCrossEntropyLoss SplitToSequence StringNormalizer TensorScatter Unique
+        ai.onnx.preview.FlexAttention ai.onnx.preview.training.Adagrad ai.onnx.preview.training.Adam
+        ai.onnx.preview.training.Momentum
     """,
 }
 CHOSEN = {op: kind for kind, operators in KINDS.items() for op in operators.split()}
-NEWER = {"Swish", "CumProd"}  # than the opset to which models are brought
+NEWER = {"Swish", "SwiGLU", "CumProd", "BitCast"}  # than the opset to which models are brought

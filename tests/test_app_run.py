@@ -32,12 +32,29 @@ def measured(at: AppTest, repetitions: int = 2) -> AppTest:
 @pytest.mark.parametrize("backend", ["torch", "onnxruntime"])
 def test_run_measures_the_original_beside_the_result(optimized, backend):
     at = page("run", optimized).run()
-    next(s for s in at.selectbox if s.label == "Backend").set_value(backend)
+    next(m for m in at.multiselect if m.label == "Backends").set_value([backend])
     fine(measured(at))
     rows = at.dataframe[0].value.to_dict("records")
     assert len(rows) == 2
     assert all(row["median (ms)"] > 0 and row["peak memory (MB)"] > 0 for row in rows)
     assert "as loaded" in words(at)
+
+
+def test_backends_and_precisions_are_measured_together(optimized):
+    at = page("run", optimized).run()
+    next(m for m in at.multiselect if m.label == "Backends").set_value(["torch", "onnxruntime"])
+    next(m for m in at.multiselect if m.label == "Precisions").set_value(["float32", "bfloat16"])
+    fine(measured(at))
+    rows = at.dataframe[0].value.to_dict("records")
+    assert len(rows) == 2 * 3  # ONNX Runtime has float32 only
+    assert "ONNX Runtime is measured with the model's own types" in "".join(w.value for w in at.warning)
+    operators = next(d.value for d in at.dataframe if "GFLOP/s" in d.value)
+    conv = operators[operators["operator"] == "Conv"].iloc[0]
+    assert conv["GFLOP/s"] > 0
+    assert conv["of the roof (%)"] > 0
+    peak = next(d.value for d in at.dataframe if "kept for" in d.value)
+    assert (peak["size (MB)"] > 0).all()
+    assert "one by one, the whole run" in words(at)
 
 
 def test_what_was_measured_before_a_change_says_so():
@@ -51,7 +68,7 @@ def test_what_was_measured_before_a_change_says_so():
 
 def test_nothing_chosen_to_measure_is_a_sentence(optimized):
     at = page("run", optimized).run()
-    at.multiselect[0].set_value([])
+    next(m for m in at.multiselect if m.label == "Measure, by turns").set_value([])
     at = measured(at)
     assert "Nothing is chosen" in at.error[0].value
 
@@ -126,3 +143,12 @@ def test_what_does_not_run_at_all_is_a_sentence_on_every_page(monkeypatch, optim
     session.worker.clear()
     assert not at.exception
     assert "process ended" in at.error[0].value
+
+
+def test_a_job_over_its_limits_is_a_sentence_and_the_next_runs(optimized):
+    at = page("run", optimized).run()
+    next(n for n in at.number_input if n.label == "Memory limit (GB)").set_value(0.1)
+    at = measured(at, 10_000)
+    assert "more than its limit of 0\\.1 GB" in at.error[0].value
+    next(n for n in at.number_input if n.label == "Memory limit (GB)").set_value(None)
+    fine(measured(at))

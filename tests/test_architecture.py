@@ -28,8 +28,9 @@ ROOMS = {
     "verification": {"ir", "run", "rewrite", "pipeline", "exporting", "verification"},
     "passes": {"ir", "ops", "layout", "rewrite"},
 }
-ANYTHING = {"ui", "api", "cli", "__main__", "__init__", "errors"}
-LATE = {"torch", "onnxruntime", "plotly", "pandas", "streamlit", "highspy"}
+COMMANDS = {"cli", "cli_bench", "cli_matrix", "cli_runs", "arguments", "printing", "matrix", "plans"}
+ANYTHING = {"ui", "api", "__main__", "__init__", "errors", *COMMANDS}
+LATE = {"torch", "onnxruntime", "plotly", "pandas", "streamlit", "highspy", "sqlalchemy", "psycopg"}
 MAY_USE_STREAMLIT = {"ui"}
 MAY_USE_PLOTLY = {"workbench/view/charts.py"}
 

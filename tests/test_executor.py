@@ -77,20 +77,40 @@ def test_sequence_outputs_are_numbered():
 
 # ---- fallback --------------------------------------------------------------------------
 
+ML = '<ir_version: 10, opset_import: ["": 23, "ai.onnx.ml": 3]>'
+
 
 def test_unknown_operator_falls_back_to_onnxruntime():
-    graph = from_text("g (float[2,8] x) => (float[2,8] y) { b = Unique <sorted = 1> (x)\n y = Sub (x, x) }")
+    graph = from_text(f"{ML} g (float[2,8] x) => (float[2,8] y) {{ b = ai.onnx.ml.Binarizer (x)\n y = Sub (x, b) }}")
     executor = TorchExecutor(graph)
-    assert executor.fallbacks == {"Unique": "the operator table does not know it"}
+    assert executor.fallbacks == {"ai.onnx.ml.Binarizer": "the operator table does not know it"}
     x = normal(2, 8)
-    np.testing.assert_array_equal(executor.run({"x": x})["y"], x - x)
+    np.testing.assert_array_equal(executor.run({"x": x})["y"], x - (x > 0))
 
 
 def test_fallback_computes_what_onnxruntime_computes():
-    graph = from_text("g (float[5] x) => (float[N] y, int64[N] first) { y, first = Unique (x) }")
-    ours = TorchExecutor(graph).run({"x": np.array([3, 1, 3, 2, 1], np.float32)})
-    np.testing.assert_array_equal(ours["y"], [1, 2, 3])
-    np.testing.assert_array_equal(ours["first"], [1, 3, 0])
+    text = f"{ML} g (float[2,3] x, int64[2] i) => (float[2,2] y) {{ y = ai.onnx.ml.ArrayFeatureExtractor (x, i) }}"
+    x = normal(2, 3)
+    ours = TorchExecutor(from_text(text)).run({"x": x, "i": np.array([2, 0])})
+    np.testing.assert_array_equal(ours["y"], x[:, [2, 0]])
+
+
+def test_fallback_of_a_newer_opset_takes_the_oldest_of_the_same_form():
+    """ONNX Runtime knows opset 26; the operator has its form since 20."""
+    graph = from_text('<ir_version: 10, opset_import: ["": 28]> g (string[2] x) => (y) { y = StringConcat (x, x) }')
+    executor = TorchExecutor(graph)
+    assert executor.run({"x": np.array(["a", "b"], object)})["y"].tolist() == ["aa", "bb"]
+    assert executor.fallbacks == {"StringConcat": "the operator table does not know it"}
+
+
+def test_fallback_keeps_bfloat16():
+    """It is computed in float32, which ONNX Runtime has kernels for."""
+    graph = from_text("g (bfloat16[2,2] x) => (bfloat16 y) { d = Det (x)\n y = Add (d, d) }")
+    executor = TorchExecutor(graph)
+    results = executor.run_tensors({"x": torch.tensor([[1.0, 2.0], [3.0, 5.0]], dtype=torch.bfloat16)})
+    assert results["y"].dtype == torch.bfloat16
+    assert float(results["y"]) == -2.0
+    assert list(executor.fallbacks) == ["Det"]
 
 
 def test_strings_fall_back_when_they_are_met():

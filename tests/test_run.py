@@ -12,13 +12,14 @@ import numpy as np
 import psutil
 import pytest
 
+from tests.worker_jobs import SMALL, assert_works, file_of, sentence
 from workbench.exporting import export_onnx
 from workbench.ir import Edit, Graph, constant, from_text
 from workbench.run.client import CancelledError, RunError, Worker
-from workbench.run.measure import MeasureError, measure_models, ratio, spread
+from workbench.run.measure import MeasureError, measure_models
 from workbench.run.memory import DoesNotFitError, estimate_bytes, peak_activation_bytes, refuse_unless_fits
+from workbench.run.statistics import ratio, spread
 
-SMALL = "g (float[2,3] x) => (float[2,3] y) { a = Relu(x)\n y = Mul(a, a) }"
 ENDLESS = """g (float[1] x) => (float[1] y)
 <int64 turns = {1000000000000}, bool on = {1}> {
     y = Loop<body = b (int64 i, bool c, float[1] v) => (bool d, float[1] w) { d = Identity(c) w = Sin(v) }>(turns, on, x)
@@ -27,28 +28,16 @@ HUGE = "g (int64[1] n) => (float[M] y) { y = ConstantOfShape(n) }"
 WRONG_RESHAPE = "g (float[2,3] x, int64[2] shape) => (float[A,B] y) { y = Reshape(x, shape) }"
 
 
+@pytest.fixture(autouse=True)
+def own_turns(tmp_path, monkeypatch):
+    """Whatever else runs on this machine is not waited for."""
+    monkeypatch.setenv("WORKBENCH_TURNS", str(tmp_path / "turns"))
+
+
 @pytest.fixture(scope="module")
 def worker():
     with Worker() as shared:
         yield shared
-
-
-def file_of(text: str, folder: Path) -> Path:
-    export_onnx(from_text(text), folder / "model.onnx")
-    return folder / "model.onnx"
-
-
-def sentence(caught: pytest.ExceptionInfo) -> str:
-    text = str(caught.value)
-    assert "\n" not in text
-    assert "Traceback" not in text
-    return text
-
-
-def assert_works(worker: Worker, folder: Path) -> None:
-    x = np.array([[-1, 2, 3], [4, -5, 6]], np.float32)
-    found = worker.outputs(file_of(SMALL, folder), {"x": x})
-    assert np.array_equal(found.tensors["y"], np.square(np.maximum(x, 0)))
 
 
 def when_running(worker: Worker, act) -> threading.Thread:
@@ -171,7 +160,7 @@ def test_what_libraries_print_does_not_disturb(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with Worker() as noisy:
         assert_works(noisy, tmp_path)
-        log = (noisy.folder / "worker.log").read_text()
+        log = (noisy.folder / "worker-cpu.log").read_text()
         assert "noise" in log
         assert "more" in log
 

@@ -14,7 +14,7 @@ import os
 import sys
 import types
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 
 def _import_without(library: str, unused: str) -> None:
@@ -41,6 +41,7 @@ def _import_without(library: str, unused: str) -> None:
 
 _import_without("onnx_ir", unused="sympy")  # which takes half of the time of listing the passes
 
+from workbench.arguments import parser_of  # noqa: E402
 from workbench.errors import UserError, printable  # noqa: E402
 from workbench.ir import EditError, IllFormedError, TextError  # noqa: E402
 from workbench.loading.dims import parse_dims  # noqa: E402
@@ -54,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):  # a terminal that has no such letter shows its number
             stream.reconfigure(errors="backslashreplace")
     try:
-        chosen = _parser().parse_args(arguments)
+        chosen = parser_of(_COMMANDS).parse_args(arguments)
         return chosen.run(chosen)
     except (UserError, EditError, IllFormedError, TextError) as error:
         print(f"workbench: {_one_line(error)}", file=sys.stderr)
@@ -77,113 +78,7 @@ def _one_line(error: Exception) -> str:
     return printable(" ".join(str(error).split()))
 
 
-# ---- arguments -----------------------------------------------------------------------
-
-
-class _Parser(argparse.ArgumentParser):
-    """A wrong word is told like all other bad input: in one sentence."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message}; `{self.prog} --help` tells more")
-
-
-def _parser() -> argparse.ArgumentParser:
-    words = "See, check and measure every rewrite of a neural-network graph."
-    parser = _Parser(prog="python -m workbench", description=words)
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-
-    command = _command(commands, "passes", "list every pass with its options", _passes)
-    command.add_argument("--json", action="store_true", help="print JSON")
-
-    command = _command(commands, "explain", "say what a pass does, with its examples", _explain)
-    command.add_argument("pass_name", metavar="PASS")
-
-    command = _command(commands, "inspect", "say what a model is", _inspect)
-    _model_arguments(command)
-    command.add_argument("--json", action="store_true", help="print JSON")
-
-    command = _command(commands, "optimize", "run passes over a model and write the result", _optimize)
-    _model_arguments(command)
-    command.add_argument("-o", "--output", required=True, metavar="OUT.onnx", help="the file to write")
-    _pipeline_arguments(command)
-    command.add_argument("--fix-dims", action="store_true", help="write the bound dims into the file as numbers")
-    command.add_argument("--report", metavar="R.json", help="write what each step did")
-
-    command = _command(commands, "report", "write the graph before and after every rewrite as one HTML file", _report)
-    _model_arguments(command)
-    command.add_argument("-o", "--output", required=True, metavar="R.html", help="the file to write")
-    _pipeline_arguments(command)
-    command.add_argument("--against", metavar="OTHER.onnx", help="show what differs in another file; runs no pass")
-
-    command = _command(commands, "layouts", "run every layout strategy and compare them", _layouts)
-    _model_arguments(command)
-    command.add_argument("--target", default="cuda", metavar="NAME", help="target profile (default: cuda)")
-    _input_arguments(command)
-    command.add_argument("--no-verify", action="store_true", help="do not compare with the original")
-    command.add_argument("--measure", action="store_true", help="measure the latency of each result too")
-    command.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where to measure (default: cpu)")
-    command.add_argument("--json", action="store_true", help="print JSON")
-
-    command = _command(commands, "verify", "compare two models on the same inputs", _verify)
-    command.add_argument("a", metavar="A.onnx", help="the original")
-    command.add_argument("b", metavar="B.onnx", help="the other")
-    _dims_argument(command)
-    _input_arguments(command)
-    command.add_argument("--json", action="store_true", help="print JSON")
-
-    command = _command(commands, "bench", "measure latency and memory", _bench)
-    command.add_argument("models", nargs="+", metavar="MODEL", help="one or several, measured in turns")
-    _dims_argument(command)
-    _input_arguments(command)
-    command.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    command.add_argument("--backend", choices=("torch", "onnxruntime"), default="torch")
-    command.add_argument("--dtype", choices=("float32", "mixed", "float16", "bfloat16"), default="float32")
-    command.add_argument("--repeat", type=int, default=20, metavar="N", help="repetitions of each model (default: 20)")
-    command.add_argument("--json", metavar="R.json", help="write every number")
-    return parser
-
-
-def _command(commands: Any, name: str, help: str, run: Any) -> argparse.ArgumentParser:
-    command = commands.add_parser(name, help=help, description=help)
-    command.set_defaults(run=run)
-    return command
-
-
-def _pipeline_arguments(command: argparse.ArgumentParser) -> None:
-    which = command.add_mutually_exclusive_group()
-    which.add_argument("--passes", metavar="a,b,c", help="passes in order")
-    which.add_argument("--preset", metavar="NAME", help="a list of passes by name (default: default)")
-    command.add_argument("--target", default="cuda", metavar="NAME", help="target profile (default: cuda)")
-    command.add_argument("--layout", metavar="STRATEGY", help="layout strategy, such as greedy or record-then-insert")
-    command.add_argument("--feed-inputs", action="store_true", help="take inputs in the layout that is used")
-    words = (
-        "how exact rewrites are: exact (to the last bit), ieee (up to rounding, default), fast (not for NaN and -0.0)"
-    )
-    command.add_argument("--mode", choices=("exact", "ieee", "fast"), default="ieee", help=words)
-    command.add_argument("--option", action="append", default=[], metavar="pass.field=value", help="a pass's option")
-    _input_arguments(command)
-    command.add_argument("--no-verify", action="store_true", help="do not compare with the original")
-
-
-def _model_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("model", nargs="?", metavar="MODEL", help=".onnx, .pt2 or ONNX text")
-    command.add_argument("--torch", metavar="package.module:factory", help="a torch program instead of a file")
-    _dims_argument(command)
-
-
-def _dims_argument(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--dims", default="", metavar="N=1,H=320", help="symbolic dims, for running and measuring")
-
-
-def _input_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--inputs", metavar="I.npz", help="inputs of your own (default: seeded)")
-    command.add_argument("--seed", type=_seed, default=0, help="seed of the inputs (default: 0)")
-
-
-def _seed(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"must be a whole number from 0 up, not '{text}'")
-    return int(text)
+# ---- what commands share ------------------------------------------------------------------
 
 
 def _options(pairs: Sequence[str]) -> dict[str, str]:
@@ -333,16 +228,55 @@ def _verify(chosen: argparse.Namespace) -> int:
 
 
 def _bench(chosen: argparse.Namespace) -> int:
-    from workbench.cli import BenchRequest, bench_command
+    from workbench.cli_bench import BenchRequest, bench_command
     from workbench.loading import load_model
 
     dims = parse_dims(chosen.dims)
     _check_outputs([chosen.json], [*chosen.models, chosen.inputs])
     models = {path: load_model(path, {} if index else dims) for index, path in enumerate(chosen.models)}
     request = BenchRequest(
-        chosen.device, chosen.backend, chosen.dtype, chosen.repeat, chosen.inputs, chosen.seed, dims, chosen.json
+        device=chosen.device,
+        backends=chosen.backend.split(","),
+        dtypes=chosen.dtype.split(","),
+        repeat=chosen.repeat,
+        cold=chosen.cold,
+        time_limit=chosen.time_limit,
+        memory_limit=chosen.memory_limit,
+        inputs=chosen.inputs,
+        seed=chosen.seed,
+        given=dims,
+        json=chosen.json,
     )
     return bench_command(models, request)
+
+
+def _matrix(chosen: argparse.Namespace) -> int:
+    from workbench.cli_matrix import MatrixRequest, matrix_command
+
+    _check_outputs([chosen.record, chosen.csv, chosen.json], chosen.models)
+    words = vars(chosen)
+    names = [name for name in MatrixRequest.__dataclass_fields__ if name != "dims"]
+    return matrix_command(MatrixRequest(**{name: words[name] for name in names}, dims=parse_dims(chosen.dims)))
+
+
+def _runs(chosen: argparse.Namespace) -> int:
+    from workbench.cli_runs import RunsRequest, runs_command
+
+    return runs_command(RunsRequest(chosen.model, chosen.json, chosen.csv, chosen.url))
+
+
+_COMMANDS = {
+    "passes": _passes,
+    "explain": _explain,
+    "inspect": _inspect,
+    "optimize": _optimize,
+    "report": _report,
+    "layouts": _layouts,
+    "verify": _verify,
+    "bench": _bench,
+    "matrix": _matrix,
+    "runs": _runs,
+}
 
 
 if __name__ == "__main__":

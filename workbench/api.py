@@ -217,7 +217,7 @@ def measure(
 ) -> dict[str, Any]:
     """Latency (ms) and memory (bytes) of one graph or several, by turns, each compared with ONNX Runtime.
 
-    `options` are those of `workbench.run.measure.measure_models`: backend, dtype, repeat.
+    `options` are those of `workbench.run.measure.measure_models`: backend, dtype, repeat, cold.
     """
     from workbench.run.measure import measure_models
     from workbench.verification import Verifier

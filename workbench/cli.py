@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
-from workbench.errors import UserError, printable
 from workbench.ir import Graph
 from workbench.pipeline import Progress
+from workbench.printing import DONE, FAILED, UNVERIFIED, print_table, say, verifier_of, write_json
 from workbench.rewrite import History, Step
 
-DONE, FAILED, UNVERIFIED = 0, 1, 3
 MOST_TIMES = 20  # rows of operators' times that are printed
 
 
@@ -57,21 +55,21 @@ def inspect_command(graph: Graph, *, as_json: bool) -> int:
         print(json.dumps(found.as_dict(), indent=1))
         return DONE
     weights = f"{found.parameters:,} parameters in {megabytes(found.weight_bytes)}"
-    _say(f"{found.name}: {found.nodes:,} nodes, opset {found.opset}, {weights}")
+    say(f"{found.name}: {found.nodes:,} nodes, opset {found.opset}, {weights}")
     more = f" (and {found.unknown_flops:,} operators of unknown cost)" if found.unknown_flops else ""
-    _say(f"one run: {found.flops / 1e9:,.3f} GFLOP{more}")
-    _say(f"transposes: {found.transposes:,}, moving {found.elements_moved:,} elements")
-    _say(f"values: {found.cnn_values:,} CNN, {found.tensor_values:,} Tensor")
+    say(f"one run: {found.flops / 1e9:,.3f} GFLOP{more}")
+    say(f"transposes: {found.transposes:,}, moving {found.elements_moved:,} elements")
+    say(f"values: {found.cnn_values:,} CNN, {found.tensor_values:,} Tensor")
     for kind, values in (("input", found.inputs), ("output", found.outputs)):
         for value in values:
             bound = f", run with {value.bound}" if value.bound != value.type else ""
-            _say(f"{kind} {value.name}: {value.type} {value.layout}{bound}")
+            say(f"{kind} {value.name}: {value.type} {value.layout}{bound}")
     if found.dims:
         dims = ", ".join(f"{name}={size}" for name, size in found.dims.items())
-        _say(f"dims: {dims}  (bind others with --dims)")
-    _say("operators: " + ", ".join(f"{op} {count:,}" for op, count in found.operators.items()))
+        say(f"dims: {dims}  (bind others with --dims)")
+    say("operators: " + ", ".join(f"{op} {count:,}" for op, count in found.operators.items()))
     if found.not_native:
-        _say("left to ONNX Runtime by the torch executor: " + ", ".join(found.not_native))
+        say("left to ONNX Runtime by the torch executor: " + ", ".join(found.not_native))
     return DONE
 
 
@@ -81,12 +79,12 @@ def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
     history = _run(graph, request)
     if history.failed is None:
         written = export(history.graph, request.output, fix_dims=request.fix_dims)
-        _say(f"wrote {request.output}, {megabytes(written.bytes)}; checked: {', '.join(written.checks)}")
+        say(f"wrote {request.output}, {megabytes(written.bytes)}; checked: {', '.join(written.checks)}")
     else:
         why = "it would not compute what the model computes; leave the failing pass out"
-        _say(f"'{request.output}' was not written, for {why}", sys.stderr)
+        say(f"'{request.output}' was not written, for {why}", sys.stderr)
     if request.report:
-        _write_json(request.report, {"model": graph.name, "output": request.output, **history.report()})
+        write_json(request.report, {"model": graph.name, "output": request.output, **history.report()})
     return _exit_code(history)
 
 
@@ -96,7 +94,7 @@ def report_command(graph: Graph, request: PipelineRequest, output: str) -> int:
 
     history = _run(graph, request)
     written = report(history, output, target=request.target, passes=choose(**request.chosen))
-    _say(f"wrote {output}, {megabytes(written)}; open it in a browser")
+    say(f"wrote {output}, {megabytes(written)}; open it in a browser")
     return _exit_code(history)
 
 
@@ -104,8 +102,8 @@ def against_command(graph: Graph, other: Graph, target: str, output: str) -> int
     from workbench.api import report_pair
 
     sentence, written = report_pair(graph, other, output, target=target)
-    _say(sentence)
-    _say(f"wrote {output}, {megabytes(written)}; open it in a browser")
+    say(sentence)
+    say(f"wrote {output}, {megabytes(written)}; open it in a browser")
     return DONE
 
 
@@ -120,13 +118,13 @@ def _run(graph: Graph, request: PipelineRequest) -> History:
         "on_progress": _progress(),
     }
     if request.verify:
-        with _verifier(graph, request.inputs, request.seed, request.given) as verifier:
+        with verifier_of(graph, request.inputs, request.seed, request.given) as verifier:
             history = optimize(graph, verifier=verifier, **words)
             if len(history) == 1:  # no pass ran; what was loaded is written, and must be right too
                 verified_by(verifier)(history)
             if verifier.settled:
                 settled = ", ".join(f"{name}={size}" for name, size in verifier.settled.items())
-                _say(f"note: the model runs with {settled}, found by trying", file=sys.stderr)
+                say(f"note: the model runs with {settled}, found by trying", file=sys.stderr)
     else:
         history = optimize(graph, **words)
     _clear_progress()
@@ -152,7 +150,7 @@ def layouts_command(graph: Graph, request: LayoutsRequest) -> int:
     from workbench.api import layouts
     from workbench.run.measure import measure_models
 
-    with _verifier(graph, request.inputs, request.seed, request.given) as verifier:
+    with verifier_of(graph, request.inputs, request.seed, request.given) as verifier:
         found = layouts(graph, target=request.target, verifier=verifier if request.verify else None)
         rows = {name: laid_out.row() for name, laid_out in found.items()}
         if request.measure:
@@ -177,7 +175,7 @@ def layouts_command(graph: Graph, request: LayoutsRequest) -> int:
         )
         more = ("median ms", "ratio") if request.measure else ()
         table = [(*header, *more), *(_layout_row(name, row) for name, row in rows.items())]
-        _print_table(table, left=(0, 7))
+        print_table(table, left=(0, 7))
     verdicts = {row["verified"] for row in rows.values()} if request.verify else set()
     return FAILED if False in verdicts else UNVERIFIED if None in verdicts else DONE
 
@@ -210,52 +208,11 @@ def verify_command(
         fields = ("ok", "max_abs_error", "max_rel_error", "bit_equal", "sentence", "seconds")
         print(json.dumps({name: getattr(verdict, name) for name in fields}, indent=1))
     else:
-        _say(f"{verdict_word(verdict.ok)}: {verdict.sentence}")
+        say(f"{verdict_word(verdict.ok)}: {verdict.sentence}")
     return {True: DONE, False: FAILED, None: UNVERIFIED}[verdict.ok]
 
 
-@dataclass(frozen=True)
-class BenchRequest:
-    """The words of `bench`; `given`: dims that the user bound."""
-
-    device: str
-    backend: str
-    dtype: str
-    repeat: int
-    inputs: str | None
-    seed: int
-    given: Collection[str]
-    json: str | None
-
-
-def bench_command(models: Mapping[str, Graph], request: BenchRequest) -> int:
-    from workbench.run.measure import measure_models
-
-    if request.repeat < 1:
-        raise UserError(f"--repeat must be at least 1, not {request.repeat}")
-    first = next(iter(models.values()))
-    with _verifier(first, request.inputs, request.seed, request.given) as verifier:
-        found = measure_models(
-            models,
-            inputs=verifier.inputs,
-            reference=verifier.reference,
-            device=request.device,
-            backend=request.backend,
-            dtype=request.dtype,
-            repeat=request.repeat,
-        )
-    _print_bench(found)
-    if request.json:
-        _write_json(request.json, found)
-    return DONE
-
-
 # ---- printing ---------------------------------------------------------------------------
-
-
-def _say(text: str, file: TextIO | None = None) -> None:
-    """Print; names come from files, so nothing in them may steer the terminal."""
-    print(printable(text), file=file)
 
 
 def megabytes(size: int) -> str:
@@ -266,28 +223,21 @@ def verdict_word(ok: bool | None) -> str:
     return {True: "equal", False: "NOT EQUAL", None: "not verified"}[ok]
 
 
-def _verifier(graph: Graph, inputs: str | None, seed: int, given: Collection[str]) -> Any:
-    from workbench.run.inputs import read_inputs
-    from workbench.verification import Verifier
-
-    return Verifier(graph, None if inputs is None else read_inputs(inputs, graph), seed, given=given)
-
-
 def _print_steps(history: History) -> None:
     header = ("#", "step", "rewrites", "nodes", "transposes", "elements moved", "max error", "verdict", "seconds")
     rows = [header, *(_row(index, step) for index, step in enumerate(history.steps))]
-    _print_table(rows, left=(1, 7))
+    print_table(rows, left=(1, 7))
     told = ""
     for step in history.steps:
         _print_times(step)
         if step.proof:
-            _say(f"{step.pass_name}: {step.proof}")
+            say(f"{step.pass_name}: {step.proof}")
         if step.verdict is not None and step.verdict.ok is not True and step.verdict.sentence != told:
             told = step.verdict.sentence  # the same reason is told once, at the first step that has it
-            _say(f"{step.pass_name}: {verdict_word(step.verdict.ok)}: {step.verdict.sentence}")
+            say(f"{step.pass_name}: {verdict_word(step.verdict.ok)}: {step.verdict.sentence}")
         if step.broken_by is not None:
             which = f"rewrite {step.broken_by + 1} of {len(step.rewrites)}"
-            _say(f"{step.pass_name}: {which} broke it: {step.rewrites[step.broken_by].sentence}")
+            say(f"{step.pass_name}: {which} broke it: {step.rewrites[step.broken_by].sentence}")
 
 
 def _print_times(step: Step) -> None:
@@ -296,9 +246,9 @@ def _print_times(step: Step) -> None:
     if not times:
         return
     most = "" if len(times) <= MOST_TIMES else f", the {MOST_TIMES} of {len(times):,} that take longest"
-    _say(f"{step.pass_name}: timed on {step.facts['device']}{most}; all with --report")
+    say(f"{step.pass_name}: timed on {step.facts['device']}{most}; all with --report")
     header = ("operator", "operands", "nodes", "us as written", "us in the other layout", "converted")
-    _print_table([header, *(_time_row(row) for row in times[:MOST_TIMES])], left=(0, 1))
+    print_table([header, *(_time_row(row) for row in times[:MOST_TIMES])], left=(0, 1))
 
 
 def _time_row(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -306,13 +256,6 @@ def _time_row(row: Mapping[str, Any]) -> tuple[str, ...]:
     other = "-" if row["other_us"] is None else f"{row['other_us']:,.1f}"
     converted = "-" if row["converted"] is None else f"{row['converted']:,}"
     return row["operator"], operands, f"{row['nodes']:,}", f"{row['us']:,.1f}", other, converted
-
-
-def _print_table(rows: Sequence[tuple[str, ...]], left: tuple[int, ...]) -> None:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
-        cells = (c.ljust(w) if i in left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
-        _say("  ".join(cells).rstrip())
 
 
 def _row(index: int, step: Step) -> tuple[str, ...]:
@@ -344,13 +287,6 @@ def _exit_code(history: History) -> int:
     return UNVERIFIED if history.unverified is not None else DONE
 
 
-def _write_json(path: str, content: Any) -> None:
-    try:
-        Path(path).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"'{path}' cannot be written: {error.strerror or error}") from None
-
-
 def _progress() -> Any:
     """A line on a terminal; nothing where stderr is a file."""
     if not sys.stderr.isatty():
@@ -367,34 +303,3 @@ def _progress() -> Any:
 def _clear_progress() -> None:
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
-
-
-def _print_bench(found: Mapping[str, Any]) -> None:
-    machine = found["machine"]
-    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
-    _say(f"{machine['device_name']}, {machine['threads']} threads; {versions}; {found['backend']}, {found['dtype']}")
-    if found["dims"]:
-        _say("dims: " + ", ".join(f"{name}={size}" for name, size in found["dims"].items()))
-    header = ("model", "median ms", "min", "p90", "p99", "ratio", "95 % between", "peak MB", "max error")
-    rows = [header, *(_bench_row(label, variant) for label, variant in found["variants"].items())]
-    _print_table(rows, left=(0,))
-    for label, variant in found["variants"].items():
-        if variant["fallbacks"]:
-            _say(f"{label}: left to ONNX Runtime: {', '.join(sorted(variant['fallbacks']))}")
-    for note in found["notes"]:
-        _say(f"note: {note}", file=sys.stderr)
-
-
-def _bench_row(label: str, variant: Mapping[str, Any]) -> tuple[str, ...]:
-    error = variant["error"]
-    return (
-        label,
-        f"{variant['median_ms']:,.2f}",
-        f"{variant['min_ms']:,.2f}",
-        f"{variant['p90_ms']:,.2f}",
-        f"{variant['p99_ms']:,.2f}",
-        f"{variant['ratio']:.3f}",
-        f"{variant['ratio_low']:.3f} and {variant['ratio_high']:.3f}",
-        f"{variant['memory']['peak_bytes'] / 1e6:,.1f}",
-        "-" if error is None or error["max_rel_error"] is None else f"{error['max_rel_error']:.1e}",
-    )

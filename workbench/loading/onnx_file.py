@@ -8,7 +8,7 @@ from pathlib import Path
 
 import onnx
 import onnx_ir
-from onnx import ModelProto, TensorProto, parser
+from onnx import ModelProto, TensorProto, helper, parser
 
 from workbench.ir import Graph
 from workbench.ir.proto import from_model
@@ -17,6 +17,7 @@ from workbench.loading.checks import (
     check_model,
     check_types,
     every_graph,
+    every_node,
     every_tensor,
     unknown_operators,
     without_declared_types,
@@ -64,6 +65,7 @@ def to_graph(model: ModelProto, files: Files, dims: Mapping[str, int] | None = N
     model, metadata = take_metadata(model)
     warnings = _drop_constant_inputs(model)
     _check_sizes(model)
+    _spell_out_axes(model)
     _read_small(model, files)
     name_unknown_dims(model)
     unknown = unknown_operators(model)
@@ -94,6 +96,13 @@ def _drop_constant_inputs(model: ModelProto) -> list[str]:
         model.ir_version = 4
         return []
     return [f"input '{name}' has a default value in the model and became a constant of it" for name in both]
+
+
+def _spell_out_axes(model: ModelProto) -> None:
+    """ONNX's inference looks into the body of this operator, and stumbles there over axes that are left out."""
+    for node in every_node(model):
+        if node.op_type == "MeanVarianceNormalization" and node.domain in ("", "ai.onnx") and not node.attribute:
+            node.attribute.append(helper.make_attribute("axes", [0, 2, 3]))
 
 
 def _check_sizes(model: ModelProto) -> None:

@@ -145,6 +145,8 @@ def _refuse_other_meaning(node: NodeProto, version: int, target: int, numbers: d
     attributes = {a.name: a for a in node.attribute}
     if node.op_type == "GroupNormalization" and version < 21 <= target:
         reason = "scales groups there, and channels here"
+    elif node.op_type == "Scan" and version < 9 <= target:
+        reason = "has a batch axis there"
     elif node.op_type == "Resize" and version < 13 and _mode(attributes) == b"tf_half_pixel_for_nn":
         reason = "has a coordinate mode that is gone since"
     elif node.op_type in ("Resize", "Upsample") and version < 11 and not _enlarges(node, attributes, numbers):

@@ -24,7 +24,7 @@ def leaky_relu(call, x):
 
 @_activation("PRelu", 2)
 def prelu(call, x, slope):
-    return torch.where(x < 0, x * slope, x)
+    return torch.where(x < 0, x * slope, x) if x.dtype.is_signed else x
 
 
 @_activation("ThresholdedRelu", 1)
@@ -81,6 +81,11 @@ def mish(call, x):
 @_activation("Swish", 5)
 def swish(call, x):
     return x * torch.sigmoid(x * call.attr("alpha", 1.0))
+
+
+@_activation("SwiGLU", 6)
+def swiglu(call, gate, x):
+    return swish(call, gate) * x
 
 
 @_activation("Softplus", 3)

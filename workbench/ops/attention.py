@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
 from typing import Any
 
 from workbench.ops.contract import Call, operator, per_output
@@ -26,8 +27,8 @@ def _attention_flops(node, inputs, outputs):
 
 
 @operator("Attention", category="matmul", layout=BARRIER, flops=_attention_flops)
-def attention(call, query, key, value, mask=None, past_key=None, past_value=None):
-    """Of [batch, heads, length, size] or [batch, length, heads * size] operands."""
+def attention(call, query, key, value, mask=None, past_key=None, past_value=None, filled=None):
+    """Of [batch, heads, length, size] or [batch, length, heads * size] operands; `filled`: keys in use, by batch."""
     packed = query.dim() == 3
     query = _by_head(query, call.attr("q_num_heads"))
     key, value = (_by_head(x, call.attr("kv_num_heads")) for x in (key, value))
@@ -35,17 +36,20 @@ def attention(call, query, key, value, mask=None, past_key=None, past_value=None
     if past_key is not None:
         key, value = torch.cat([past_key, key], 2), torch.cat([past_value, value], 2)
     present = key, value
-    group = query.shape[1] // key.shape[1]
-    if group > 1:
-        key, value = key.repeat_interleave(group, 1), value.repeat_interleave(group, 1)
-    bias = _bias(call, query, key, mask, past)
+    dtype = query.dtype
+    if dtype.itemsize < 4 and query.device.type == "cpu":
+        # torch's kernel of the CPU rounds in between; those of a GPU add up in float32 too
+        query, key, value = query.float(), key.float(), value.float()
+    key, value = (_for_query_heads(x, query) for x in (key, value))
+    bias = _bias(call, query, key, mask, past, filled)
     if len(call.node.outputs) < 4 and not call.attr("softcap", 0.0) and bias is None:
         result, scores = F.scaled_dot_product_attention(query, key, value, scale=call.attr("scale")), None
     else:
         result, scores = _attend(call, query, key, value, bias)
+        scores = scores.to(dtype)
     if packed:
         result = result.transpose(1, 2).flatten(2)
-    return result, *present, scores
+    return result.to(dtype), *present, scores
 
 
 def _by_head(x: torch.Tensor, heads: int | None) -> torch.Tensor:
@@ -54,27 +58,62 @@ def _by_head(x: torch.Tensor, heads: int | None) -> torch.Tensor:
     return x.unflatten(2, (heads, -1)).transpose(1, 2)
 
 
+def _for_query_heads(x: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
+    """Keys or values of a group repeated for each of its query heads."""
+    group = query.shape[1] // x.shape[1]
+    return x if group == 1 else x.repeat_interleave(group, 1)
+
+
 def _bias(
-    call: Call, query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, past: int
+    call: Call,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    mask: torch.Tensor | None,
+    past: int,
+    filled: torch.Tensor | None,
 ) -> torch.Tensor | None:
     """What is added to the scores, -inf where a key is out of reach; None for nothing."""
-    queries, keys = query.shape[2], key.shape[2]
+    keys = key.shape[2]
     if mask is not None and mask.shape[-1] < keys:
         mask = F.pad(mask, [0, keys - mask.shape[-1]], value=False if mask.dtype == torch.bool else -math.inf)
-    if mask is not None and mask.dtype == torch.bool:
-        mask = torch.zeros(mask.shape, dtype=query.dtype, device=query.device).masked_fill(~mask, -math.inf)
-    if not call.attr("is_causal", 0):
+    if mask is not None:
+        mask = _excluding(mask, query) if mask.dtype == torch.bool else mask.to(query.dtype)
+    reach = _reach(call, query, key, past, filled)
+    if reach is None:
         return mask
-    reach = torch.ones(queries, keys, dtype=torch.bool, device=query.device).tril(past)
-    causal = torch.zeros(queries, keys, dtype=query.dtype, device=query.device).masked_fill(~reach, -math.inf)
-    return causal if mask is None else mask + causal
+    return _excluding(reach, query) if mask is None else mask + _excluding(reach, query)
+
+
+def _excluding(reach: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
+    return torch.zeros(reach.shape, dtype=query.dtype, device=query.device).masked_fill(~reach, -math.inf)
+
+
+def _reach(
+    call: Call, query: torch.Tensor, key: torch.Tensor, past: int, filled: torch.Tensor | None
+) -> torch.Tensor | None:
+    """Which key each query sees by its place, and of a cache that is filled in part; None: all."""
+    left, right = call.attr("left_window_size", -1), call.attr("right_window_size", -1)
+    if call.attr("is_causal", 0):
+        right = 0
+    keys = torch.arange(key.shape[2], device=query.device)
+    queries = torch.arange(query.shape[2], device=query.device).unsqueeze(1)
+    limits = []
+    if filled is not None:
+        filled = filled.reshape(-1, 1, 1, 1)
+        limits.append(keys < filled)
+    ahead = keys - queries - (past if filled is None or past else filled - query.shape[2])
+    if left >= 0:
+        limits.append(-ahead <= left)
+    if right >= 0:
+        limits.append(ahead <= right)
+    return reduce(torch.logical_and, limits) if limits else None
 
 
 def _attend(
     call: Call, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The result, and the scores as they stand after the step that `qk_matmul_output_mode` names."""
-    root = math.sqrt(call.attr("scale", 1.0 / math.sqrt(query.shape[-1])))
+    root = math.sqrt(_scale(call, query))
     steps = [(query * root) @ (key * root).transpose(-1, -2)]
     cap = call.attr("softcap", 0.0)
     steps.append(cap * torch.tanh(steps[0] / cap) if cap else steps[0])
@@ -85,6 +124,26 @@ def _attend(
         weights = weights.masked_fill(bias.amax(-1, keepdim=True) == -math.inf, 0.0)
     steps.append(weights)
     return weights @ value, steps[call.attr("qk_matmul_output_mode", 0)]
+
+
+def _scale(call: Call, query: torch.Tensor) -> float:
+    return call.attr("scale", 1.0 / math.sqrt(query.shape[-1]))
+
+
+@operator("ai.onnx.preview.FlexAttention", category="matmul", layout=BARRIER, flops=_attention_flops)
+def flex_attention(call, query, key, value):
+    """Attention whose scores and weights go through the node's own bodies, in the precision of the softmax."""
+    precision, dtype = call.attr("softmax_precision"), value.dtype
+    precise = torch_dtype(precision) if precision else torch.promote_types(query.dtype, torch.float32)
+    key, value = (_for_query_heads(x, query) for x in (key, value))
+    root = math.sqrt(_scale(call, query))
+    scores = ((query * root) @ (key * root).transpose(-1, -2)).to(precise)
+    if call.attr("score_mod") is not None:
+        (scores,) = call.run_body(call.attr("score_mod"), (scores,))
+    weights = torch.softmax(scores, -1)
+    if call.attr("prob_mod") is not None:
+        (weights,) = call.run_body(call.attr("prob_mod"), (weights,))
+    return (weights @ value.to(precise)).to(dtype)
 
 
 @operator("RotaryEmbedding", category="elementwise", layout=BARRIER, flops=per_output(3))

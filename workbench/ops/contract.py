@@ -33,6 +33,7 @@ class Call(Protocol):
 
     node: Node
     device: torch.device
+    opset: int  # of the operator's domain
 
     def attr(self, name: str, default: Any = None) -> Any:
         """The node's attribute, references to a function's attributes resolved."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 from workbench.ops.contract import operator
+from workbench.ops.dtypes import CannotRun
 from workbench.ops.layouts import BARRIER
 from workbench.ops.lazy import torch
 
@@ -37,6 +38,8 @@ def loop(call, trips, condition=None, *carried):
 @operator("Scan", category="control", layout=BARRIER)
 def scan(call, *operands):
     """The states at the end, then each step's other results stacked along their axes."""
+    if call.opset < 9 or operands[0] is None:
+        raise CannotRun("before opset 9 Scan has a batch axis")
     body, scanned = call.attr("body"), call.attr("num_scan_inputs")
     states, sequences = operands[: len(operands) - scanned], operands[len(operands) - scanned :]
     results = len(body.outputs) - len(states)
@@ -60,3 +63,15 @@ def scan(call, *operands):
         for column, axis, back in zip(collected, axes_out, backwards_out, strict=True)
     ]
     return *states, *stacked
+
+
+@operator("SequenceMap", category="control", layout=BARRIER)
+def sequence_map(call, first, *others):
+    """The body's results for each element of the first sequence; what is no sequence goes to every call."""
+    body = call.attr("body")
+    results: tuple[list[torch.Tensor], ...] = tuple([] for _ in body.outputs)
+    for i, element in enumerate(first):
+        made = call.run_body(body, (element, *(x[i] if isinstance(x, list) else x for x in others)))
+        for sequence, value in zip(results, made, strict=True):
+            sequence.append(value)
+    return results

@@ -111,7 +111,7 @@ def integer_convolution(
         x = x - x_zero.to(exact)
     if weight_zero is not None:
         weight = weight - weight_zero.to(exact).reshape(-1, *(1,) * (weight.dim() - 1))
-    return convolved(call, x, weight, None).to(torch.int32)
+    return convolved(call, x, weight, None).to(torch.int64).to(torch.int32)  # what overflows wraps around
 
 
 def _col2im_flops(node, inputs, outputs):
@@ -120,10 +120,21 @@ def _col2im_flops(node, inputs, outputs):
 
 @operator("Col2Im", category="movement", layout=BARRIER, flops=_col2im_flops, host_inputs=(1, 2))
 def col2im(call, x, image, block):
-    if image.numel() != 2:
-        raise CannotRun("torch folds images of two axes")
     window = Window.of(call, block.tolist(), image.tolist())
     size = image.tolist()
     padded = [n + b + e for n, b, e in zip(size, window.begins, window.ends, strict=True)]
-    folded = F.fold(x, tuple(padded), tuple(block.tolist()), window.dilations, 0, window.strides)
+    if len(size) == 2:
+        folded = F.fold(x, tuple(padded), window.kernel, window.dilations, 0, window.strides)
+    else:
+        folded = _fold(x, padded, window)
     return F.pad(folded, torch_pads([-b for b in window.begins], [-e for e in window.ends]))
+
+
+def _fold(x: torch.Tensor, padded: Sequence[int], window: Window) -> torch.Tensor:
+    """Each window's elements, [N, C * kernel, windows], added up where the window lies in [N, C, padded...]."""
+    places = torch.arange(math.prod(padded), device=x.device).reshape(1, 1, *padded)
+    counts = window.counts([n - b - e for n, b, e in zip(padded, window.begins, window.ends, strict=True)], False)
+    slid = window.slide(places, counts).flatten(2 + len(padded)).reshape(-1, math.prod(window.kernel)).t()
+    columns = x.reshape(x.shape[0], -1, slid.numel())
+    folded = torch.zeros(*columns.shape[:2], math.prod(padded), dtype=x.dtype, device=x.device)
+    return folded.index_add(2, slid.reshape(-1), columns).reshape(*columns.shape[:2], *padded)

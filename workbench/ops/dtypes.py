@@ -1,6 +1,6 @@
 """Between ONNX's element types, numpy arrays and torch tensors.
 
-Torch has no 2- and 4-bit integers: they are held in int8 and uint8. A string
+Torch has no 2- and 4-bit integers: they are held in int8 and uint8, 4-bit floats in float32. A string
 tensor is held as a numpy array of objects, which only the fallback reads.
 """
 
@@ -42,6 +42,7 @@ _PLAIN = {
     DataType.COMPLEX64: "complex64",
     DataType.COMPLEX128: "complex128",
     **_FLOAT8,
+    DataType.FLOAT4E2M1: "float32",
     **dict.fromkeys(_IN_INT8, "int8"),
     **dict.fromkeys(_IN_UINT8, "uint8"),
 }
@@ -64,6 +65,8 @@ def to_tensor(array: np.ndarray) -> torch.Tensor | np.ndarray:
     """`array` as a CPU tensor that shares its memory where it can; arrays of strings stay as they are."""
     if array.dtype.kind in "OSU":
         return array
+    if array.dtype.kind in "iu":
+        array = array.view(array.dtype.str)  # C's long long is a type of its own
     if not array.flags.c_contiguous or not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="), order="C")
     element_type = DataType.from_numpy(array.dtype)
@@ -71,6 +74,8 @@ def to_tensor(array: np.ndarray) -> torch.Tensor | np.ndarray:
         return torch.from_numpy(array.astype(np.int8))
     if element_type in _IN_UINT8:
         return torch.from_numpy(array.astype(np.uint8))
+    if element_type == DataType.FLOAT4E2M1:
+        return torch.from_numpy(array.astype(np.float32))
     if element_type == DataType.BFLOAT16:
         return _shared(array.view(np.int16)).view(torch.bfloat16)
     if element_type in _FLOAT8:

@@ -12,6 +12,7 @@ from workbench.ops.contract import Call, operator, per_output
 from workbench.ops.dtypes import CannotRun, DataType, torch_dtype
 from workbench.ops.layouts import AGNOSTIC, AGNOSTIC_FIRST, DROPOUT
 from workbench.ops.lazy import torch
+from workbench.ops.narrow_floats import to_float4, to_float8
 
 Run = Callable[..., Any]
 
@@ -22,32 +23,31 @@ def _unsigned() -> frozenset[torch.dtype]:
     return frozenset({torch.uint16, torch.uint32, torch.uint64})
 
 
-def _results_as_operands(run: Run) -> Run:
-    """Wide unsigned integers are computed in int64, whose low bits are the same."""
-
-    @wraps(run)
-    def widened(call: Call, *operands: Any) -> torch.Tensor:
-        dtype = operands[0].dtype
-        if dtype not in _unsigned():
-            return run(call, *operands)
-        return run(call, *[x if x is None else x.to(torch.int64) for x in operands]).to(dtype)
-
-    return widened
+def _low_bits(x: torch.Tensor) -> torch.Tensor:
+    """In int64: sums, products and bitwise results have the right low bits."""
+    return x.to(torch.int64)
 
 
-def _results_as_computed(run: Run) -> Run:
-    @wraps(run)
-    def widened(call: Call, *operands: torch.Tensor) -> torch.Tensor:
-        if operands[0].dtype not in _unsigned():
-            return run(call, *operands)
-        return run(call, *[x.to(torch.int64) for x in operands])
-
-    return widened
+def _numbers(x: torch.Tensor) -> torch.Tensor:
+    """In int64, for results that depend on the whole number."""
+    wide = x.to(torch.int64)
+    if x.dtype == torch.uint64 and bool((wide < 0).any()):
+        raise CannotRun("torch does not compute with numbers of uint64 from 2^63 on")
+    return wide
 
 
-def _elementwise(op: str, layout=AGNOSTIC, flops=1, compares=False) -> Callable[[Run], Run]:
+def _elementwise(op: str, layout=AGNOSTIC, flops=1, compares=False, widen=_numbers) -> Callable[[Run], Run]:
+    """Enter a function into the table; wide unsigned integers are computed in int64, by way of `widen`."""
+
     def enter(run: Run) -> Run:
-        safe = _results_as_computed(run) if compares else _results_as_operands(run)
+        @wraps(run)
+        def safe(call: Call, *operands: Any) -> torch.Tensor:
+            dtype = operands[0].dtype
+            if dtype not in _unsigned():
+                return run(call, *operands)
+            result = run(call, *(x if x is None else widen(x) for x in operands))
+            return result if compares else result.to(dtype)
+
         return operator(op, category="elementwise", layout=layout, flops=per_output(flops))(safe)
 
     return enter
@@ -63,7 +63,6 @@ _UNARY = {
     "Asinh": "asinh",
     "Atan": "atan",
     "Atanh": "atanh",
-    "BitwiseNot": "bitwise_not",
     "Ceil": "ceil",
     "Cos": "cos",
     "Cosh": "cosh",
@@ -90,6 +89,11 @@ def _torch_unary(name: str) -> Run:
 
 for _op, _name in _UNARY.items():
     _elementwise(_op)(_torch_unary(_name))
+
+
+@_elementwise("BitwiseNot", widen=_low_bits)
+def bitwise_not(call, x):
+    return torch.bitwise_not(x)
 
 
 @operator("Identity", category="elementwise", layout=AGNOSTIC)
@@ -128,9 +132,9 @@ def _torch_binary(name: str) -> Run:
 
 
 for _op, _name in _BINARY.items():
-    _elementwise(_op)(_torch_binary(_name))
+    _elementwise(_op, widen=_low_bits)(_torch_binary(_name))
 for _op, _name in _COMPARISONS.items():
-    _elementwise(_op, compares=True)(_torch_binary(_name))
+    _elementwise(_op, compares=True, widen=_low_bits if _op == "Equal" else _numbers)(_torch_binary(_name))
 
 
 @_elementwise("Div")
@@ -203,7 +207,15 @@ def clip(call, x, low=None, high=None):
 
 @operator("Cast", category="elementwise", layout=AGNOSTIC)
 def cast(call, x):
-    return _converted(x, call.attr("to"), call.attr("saturate", 1))
+    return _converted(x, call.attr("to"), call.attr("saturate", 1), call.attr("round_mode", "up"))
+
+
+@operator("BitCast", category="elementwise", layout=AGNOSTIC)
+def bit_cast(call, x):
+    dtype = torch_dtype(call.attr("to"))
+    if DataType(call.attr("to")).bitwidth != 8 * x.dtype.itemsize:
+        raise CannotRun("torch holds elements of 2 and 4 bits in wider ones")
+    return x.view(dtype)
 
 
 @operator("CastLike", category="elementwise", layout=AGNOSTIC_FIRST)
@@ -211,34 +223,23 @@ def cast_like(call, x, like):
     if isinstance(x, np.ndarray) or isinstance(like, np.ndarray):
         raise CannotRun("torch has no strings")
     if call.attr("to"):  # a 2- or 4-bit type, which torch's tensor does not show
-        return _converted(x, call.attr("to"), 1)
+        return _converted(x, call.attr("to"), 1, "up")
     if like.dtype.itemsize == 1 and like.dtype.is_floating_point:
-        return _to_float8(x, like.dtype, call.attr("saturate", 1))
+        return to_float8(x, like.dtype, call.attr("saturate", 1), call.attr("round_mode", "up"))
     return x.to(like.dtype)
 
 
-def _converted(x: torch.Tensor, element_type: int, saturate: int) -> torch.Tensor:
+def _converted(x: torch.Tensor, element_type: int, saturate: int, round_mode: str) -> torch.Tensor:
     """Floats to integers are cut towards zero; anything but zero is true."""
     if isinstance(x, np.ndarray):
         raise CannotRun("torch has no strings")
+    if element_type == DataType.FLOAT4E2M1:
+        return to_float4(x)
     dtype = torch_dtype(element_type)
     if dtype.is_floating_point and dtype.itemsize == 1:
-        return _to_float8(x, dtype, saturate)
+        return to_float8(x, dtype, saturate, round_mode)
     if element_type in (DataType.INT4, DataType.UINT4, DataType.INT2, DataType.UINT2):
         return _wrapped(x.to(torch.int32), DataType(element_type)).to(dtype)
-    if dtype in _unsigned() and x.dtype.is_floating_point:
-        return x.to(torch.int64).to(dtype)
-    return x.to(dtype)
-
-
-def _to_float8(x: torch.Tensor, dtype: torch.dtype, saturate: int) -> torch.Tensor:
-    if dtype == torch.float8_e8m0fnu:
-        raise CannotRun("torch rounds powers of two its own way")
-    if saturate:
-        largest = torch.finfo(dtype).max
-        x = x.float().clamp(-largest, largest)
-    elif dtype == torch.float8_e4m3fn:  # torch saturates it; 464 is the last number that rounds to the largest, 448
-        x = torch.where(x.abs() > 464, torch.full_like(x, torch.nan), x)
     return x.to(dtype)
 
 

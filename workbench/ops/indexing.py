@@ -108,3 +108,19 @@ def compress(call, x, condition):
     if axis is None:
         x, axis = x.reshape(-1), 0
     return x.index_select(axis, torch.nonzero(condition).reshape(-1))
+
+
+@operator("Unique", category="movement", layout=BARRIER)
+def unique(call, x):
+    """Each different element, or slice along the axis; where it comes first, which each one is, how often it comes."""
+    axis = call.attr("axis")
+    if axis is None:
+        x, axis = x.reshape(-1), 0
+    values, which, counts = torch.unique(x, return_inverse=True, return_counts=True, dim=axis)
+    places = torch.arange(x.shape[axis], device=x.device)
+    first = torch.full_like(counts, x.shape[axis]).scatter_reduce(0, which, places, "amin")
+    if not call.attr("sorted", 1):
+        order = first.argsort()
+        values, first, counts = values.index_select(axis, order), first[order], counts[order]
+        which = order.argsort()[which]
+    return values, first, which, counts

@@ -73,7 +73,7 @@ def less_zero_points(
         wide_a = wide_a - (a_zero.unsqueeze(-1) if a_zero.dim() == 1 and a.dim() > 1 else a_zero).double()
     if b_zero is not None:
         wide_b = wide_b - b_zero.double()
-    return (wide_a @ wide_b).to(torch.int32)
+    return (wide_a @ wide_b).to(torch.int64).to(torch.int32)  # what overflows wraps around
 
 
 @operator("Det", category="matmul", layout=BARRIER)

@@ -151,7 +151,8 @@ def depth_to_space(call, x):
 def space_to_depth(call, x):
     batch, channels, height, width = x.shape
     size = call.attr("blocksize")
-    blocks = x.reshape(batch, channels, height // size, size, width // size, size).permute(0, 3, 5, 1, 2, 4)
+    blocks = x.reshape(batch, channels, height // size, size, width // size, size)
+    blocks = blocks.permute(0, 3, 5, 1, 2, 4) if call.attr("mode", "DCR") == "DCR" else blocks.permute(0, 1, 3, 5, 2, 4)
     return blocks.reshape(batch, channels * size * size, height // size, width // size)
 
 

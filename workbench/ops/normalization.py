@@ -12,13 +12,18 @@ from workbench.ops.sensitive import sensitive
 @sensitive("BatchNormalization", category="normalization", flops=per_output(2))
 def batch_normalization(call, x, scale, bias, mean, variance):
     eps = call.attr("epsilon", 1e-5)
+    parameters = (mean, variance, scale, bias)
+    wide = torch.promote_types(x.dtype, torch.float32)
+    if any(p.dtype != x.dtype for p in parameters):  # torch takes narrow operands with wide parameters
+        mean, variance, scale, bias = (p.to(wide) for p in parameters)
     if not call.attr("training_mode", 0):
-        return F.batch_norm(x, mean.to(x.dtype), variance.to(x.dtype), scale.to(x.dtype), bias.to(x.dtype), eps=eps)
+        return F.batch_norm(x, mean, variance, scale, bias, eps=eps)
     axes = [0, *range(2, x.dim())]
     momentum = call.attr("momentum", 0.9)
-    now, spread = x.mean(axes), x.var(axes, correction=0)
-    y = F.batch_norm(x, now, spread, scale, bias, eps=eps)
-    return y, mean * momentum + now * (1 - momentum), variance * momentum + spread * (1 - momentum)
+    now, spread = x.to(wide).mean(axes), x.to(wide).var(axes, correction=0)
+    y = F.batch_norm(x.to(wide), now, spread, scale.to(wide), bias.to(wide), eps=eps).to(x.dtype)
+    mean, variance = (old * momentum + new * (1 - momentum) for old, new in ((mean, now), (variance, spread)))
+    return y, mean.to(parameters[0].dtype), variance.to(parameters[1].dtype)
 
 
 @sensitive("InstanceNormalization", category="normalization", flops=per_output(7))
@@ -54,7 +59,8 @@ def layer_normalization(call, x, scale, bias=None):
     mean = wide.mean(axes, keepdim=True)
     inverse = (wide.var(axes, correction=0, keepdim=True) + eps).rsqrt()
     y = ((wide - mean) * inverse).to(x.dtype) * scale
-    return y if bias is None else y + bias, mean, inverse
+    stashed = torch_dtype(call.attr("stash_type", 1))
+    return y if bias is None else y + bias, mean.to(stashed), inverse.to(stashed)
 
 
 @operator("RMSNormalization", category="normalization", layout=TRAILING_NORM, flops=per_output(4))
@@ -81,5 +87,4 @@ def lp_normalization(call, x):
 def mean_variance_normalization(call, x):
     axes = list(call.attr("axes", (0, 2, 3)))
     mean = x.mean(axes, keepdim=True)
-    deviation = (x * x).mean(axes, keepdim=True) - mean * mean
-    return (x - mean) / (deviation.sqrt() + 1e-9)
+    return (x - mean) / (x.std(axes, correction=0, keepdim=True) + 1e-9)

@@ -8,6 +8,7 @@ from workbench.ops.dtypes import DataType, torch_dtype
 from workbench.ops.layouts import AGNOSTIC_WITH_SCALARS
 from workbench.ops.lazy import torch
 from workbench.ops.matmul import less_zero_points, matmul_flops
+from workbench.ops.narrow_floats import to_float4, to_float8
 from workbench.ops.products import QLINEAR_MATMUL
 from workbench.ops.remapped import QUANTIZE
 from workbench.ops.sensitive import sensitive
@@ -49,14 +50,16 @@ def quantize_linear(call, x, scale, zero=None):
     if element_type is None and zero is None:
         element_type = DataType.UINT8
     dtype = zero.dtype if element_type is None else torch_dtype(element_type)
-    scaled = x.to(scale.dtype) / _spread(call, scale, x)
+    precision = torch_dtype(call.attr("precision", 0)) if call.attr("precision", 0) else scale.dtype
+    scaled = x.to(precision) / _spread(call, scale.to(precision), x)
+    if element_type == DataType.FLOAT4E2M1:
+        return to_float4(scaled)
     if dtype.is_floating_point:
-        if call.attr("saturate", 1):
-            scaled = scaled.clamp(torch.finfo(dtype).min, torch.finfo(dtype).max)
-        return scaled.to(dtype)
+        return to_float8(scaled, dtype, call.attr("saturate", 1))
     if zero is None:
         return saturated(scaled, dtype, element_type)
-    return saturated(scaled.round() + _spread(call, zero, x).to(scaled.dtype), dtype, element_type)
+    whole = scaled.round().to(torch.promote_types(precision, torch.float32))  # float16 has not every zero point
+    return saturated(whole + _spread(call, zero, x).to(whole.dtype), dtype, element_type)
 
 
 @operator("DequantizeLinear", category="quantization", layout=QUANTIZE, flops=per_output(2))

@@ -45,7 +45,10 @@ def resize(call, x, roi=None, scales=None, sizes=None):
     if outside is not None:
         value = call.attr("extrapolation_value", 0.0)
         x = torch.where(outside.to(x.device), torch.full((), value, dtype=x.dtype, device=x.device), x)
-    return x if x.dtype == dtype else (x if dtype.is_floating_point else x.round()).to(dtype)
+    if not dtype.is_floating_point and x.dtype != dtype:
+        limits = torch.iinfo(dtype)
+        x = x.round().clamp(limits.min, limits.max)
+    return x.to(dtype)
 
 
 def _axes(call: Call, x: torch.Tensor, roi, scales, sizes) -> list[_Axis]:
@@ -164,7 +167,8 @@ def _cubic(distance: torch.Tensor, a: float) -> torch.Tensor:
 def grid_sample(call, x, grid):
     mode = {"linear": "bilinear", "cubic": "bicubic"}.get(call.attr("mode", "linear"), "nearest")
     padding = call.attr("padding_mode", "zeros")
-    return F.grid_sample(x, grid, mode, padding, bool(call.attr("align_corners", 0)))
+    wide = torch.promote_types(x.dtype, grid.dtype)
+    return F.grid_sample(x.to(wide), grid.to(wide), mode, padding, bool(call.attr("align_corners", 0))).to(x.dtype)
 
 
 @operator("AffineGrid", category="movement", layout=BARRIER, flops=per_output(4), host_inputs=(1,))

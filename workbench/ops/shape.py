@@ -52,7 +52,8 @@ def constant_of_shape(call, dims):
 def range_(call, start, limit, delta):
     first, step = start.item(), delta.item()
     count = max(math.ceil((limit.item() - first) / step), 0)
-    steps = torch.arange(count, device=call.device)
+    wide = torch.promote_types(start.dtype, torch.float32) if start.is_floating_point() else torch.int64
+    steps = torch.arange(count, dtype=wide, device=call.device)
     return (steps * step + first).to(start.dtype)
 
 

@@ -1,9 +1,7 @@
 """Measuring models, as the application sees it: the numbers that a person compares.
 
-Habits of the field: warm-up, many repetitions, variants interleaved, so that a
-busy moment meets them all; median with p90, p99 and the interquartile range;
-the ratio of two medians with a bootstrap interval (Efron 1979); the device and
-every version in the record.
+Warm-up, then turns until the medians are known; variants interleaved; compiling
+apart; the device and every version in the record (`run/statistics.py`, `run/interleave.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ import shutil
 import tempfile
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +22,19 @@ from workbench.layout.feed import order_between
 from workbench.run.client import RUN_LIMIT_S, Progress, Worker
 from workbench.run.compare import BFLOAT16, FLOAT16, FLOAT32, Tolerance, tolerance_for
 from workbench.run.inputs import dims_of, fed
+from workbench.run.interleave import plan_of
 from workbench.run.memory import estimate_bytes, refuse_unless_fits
+from workbench.run.statistics import is_busy, is_stable, ratio, spread
 from workbench.run.tensors import save_tensors
+from workbench.run.work_done import with_work
 
 WARMUP = 3  # runs before the first that counts
-BUSY = 0.15  # interquartile range over median, above which something else was running
-RESAMPLES = 2000
-CONFIDENCE = 95  # percent
-BACKENDS = ("torch", "onnxruntime")
+BACKENDS = {
+    "torch": "our executor, operator by operator",
+    "cuda-graphs": "our executor, its kernels recorded once and launched together (CUDA)",
+    "torch-compile": "our executor, traced and compiled by torch.compile",
+    "onnxruntime": "ONNX Runtime on the exported file, with all its optimizations",
+}
 DTYPES = {"float32": FLOAT32, "mixed": BFLOAT16, "float16": FLOAT16, "bfloat16": BFLOAT16}  # with their tolerance
 
 
@@ -39,60 +42,105 @@ class MeasureError(UserError):
     """What was asked for can not be measured."""
 
 
+@dataclass(frozen=True)
+class Variant:
+    """A graph and how it is run; see BACKENDS and DTYPES."""
+
+    graph: Graph
+    backend: str = "torch"
+    dtype: str = "float32"
+    step: str = ""  # what the graph is called apart from how it is run
+
+
+def combined(graphs: Mapping[str, Graph], backends: Sequence[str], dtypes: Sequence[str]) -> dict[str, Variant]:
+    """Each graph by each backend in each element type; a label names what there is more than one of."""
+    variants = {}
+    for label, graph in graphs.items():
+        for backend in backends:
+            for dtype in dtypes:
+                named = (
+                    *([label] if len(graphs) > 1 or len(backends) * len(dtypes) == 1 else []),
+                    *([backend] if len(backends) > 1 else []),
+                    *([dtype] if len(dtypes) > 1 else []),
+                )
+                variants[", ".join(named)] = Variant(graph, backend, dtype, label)
+    return variants
+
+
 def measure_models(
-    graphs: Mapping[str, Graph],
+    variants: Mapping[str, Graph | Variant],
     *,
     inputs: Mapping[str, np.ndarray],
     device: str = "cpu",
     backend: str = "torch",
     dtype: str = "float32",
-    repeat: int = 20,
+    repeat: int | None = None,
     warmup: int = WARMUP,
+    cold: bool = False,
     reference: Mapping[str, np.ndarray] | None = None,
     tolerance: Tolerance | None = None,
     worker: Worker | None = None,
     on_progress: Progress | None = None,
     timeout_s: float = RUN_LIMIT_S,
+    memory_limit_bytes: int | None = None,
 ) -> dict[str, Any]:
-    """Latency and memory of each graph on the same inputs, by turns, in the worker's process.
+    """Latency and memory of each variant on the same inputs, by turns, in the worker's process.
 
+    variants: graphs, which run as `backend` and `dtype` say, or `Variant`s that say it themselves.
+    repeat: runs that count; None: 10 to 200, until every median is known to one percent or 20 s have passed.
+    cold: time runs after the device's cache was emptied too.
     reference: outputs to compare with (ONNX Runtime's, see `Verifier.reference`),
-               within `tolerance`, by default that of `dtype` or of the first graph,
+               within `tolerance`, by default that of the element type or of the first graph,
                whichever is looser.
     on_progress: gets {"done", "total", "stage"} after every run.
-    Returns plain JSON: `variants` by label, each with `times_ms`, `min_ms`,
-    `median_ms`, `p90_ms`, `p99_ms`, `iqr_ms`, `ratio` to the first graph with
-    its `ratio_low` and `ratio_high` (95 %), `memory` (`kind`, `peak_bytes`,
-    `weights_bytes`, `timeline` of `name`, `op`, `live_bytes`), `operators`
-    (`name`, `op`, `time_ms`), `fallbacks`, `error`, `busy`; and `machine`,
-    `backend`, `dtype`, `dims`, `repeat`, `warmup`, `notes`.
+    timeout_s, memory_limit_bytes: what the whole job may take, see `Worker.request`.
+    Returns plain JSON: `variants` by label, each with `step`, `backend`, `dtype`, `times_ms`,
+    `min_ms`, `median_ms`, `median_error_ms` (95 %), `p90_ms`, `p99_ms`, `iqr_ms`, `busy`, `stable`,
+    `ratio` to the first with its `ratio_low` and `ratio_high` (95 %), `cold_median_ms` or None,
+    `open_s` and `first_run_s` (compiling is in them), `memory` (`kind`, `weights_bytes`, `peak_bytes`,
+    `timeline` of `name`, `op`, `live_bytes`; `at_peak`; CUDA `reserved_bytes`, CPU `process_bytes`),
+    `operators` (`name`, `op`, `start_ms`, `time_ms`, `flops`, `bytes`, `allocated_bytes`), `sum_ms` of these and
+    `difference`, a sentence, `fallbacks`, `error`; a variant that could not run has `failed`, its
+    sentence, alone; and `machine`, `ceilings` by dtype, `dims`, `warmup`, `repeat`, `notes`.
     Raises MeasureError, DoesNotFitError, or RunError for a run that broke off.
     """
-    _check_wishes(graphs, backend, dtype, repeat, warmup)
-    first = next(iter(graphs.values()))
+    wanted = {
+        label: given if isinstance(given, Variant) else Variant(given, backend, dtype)
+        for label, given in variants.items()
+    }
+    _check_wishes(wanted, repeat, warmup)
+    first = next(iter(wanted.values())).graph
     dims = {**first.dims, **dims_of(first, inputs)}
-    need = sum(estimate_bytes(graph, dims) for graph in graphs.values())
+    graphs = {id(v.graph): v.graph for v in wanted.values()}
+    sizes = {key: estimate_bytes(graph, dims) for key, graph in graphs.items()}
+    need = sum(sizes[id(v.graph)] for v in wanted.values())
     if device == "cpu":
-        refuse_unless_fits(need, "these models side by side" if len(graphs) > 1 else f"'{first.name}'")
+        refuse_unless_fits(need, "these models side by side" if len(wanted) > 1 else f"'{first.name}'")
     own = worker is None
     worker = worker or Worker()
     folder = Path(tempfile.mkdtemp(dir=worker.folder, prefix="measure-"))
     try:
+        files = {key: str(_exported(graph, folder)) for key, graph in graphs.items()}
         raw = worker.request(
             "measure",
-            models=[
-                [label, str(_exported(graph, folder)), _saved_for(graph, first, inputs, folder)]
-                for label, graph in graphs.items()
+            variants=[
+                {
+                    "label": label,
+                    "model": files[id(v.graph)],
+                    "inputs": _saved_for(v.graph, first, inputs, folder),
+                    "backend": v.backend,
+                    "dtype": v.dtype,
+                    "tolerance": asdict(tolerance or _tolerance(v.dtype, first)),
+                }
+                for label, v in wanted.items()
             ],
             reference=None if reference is None else _saved(folder / "reference.npz", reference),
-            tolerance=asdict(tolerance or max(DTYPES[dtype], tolerance_for(first), key=lambda t: t.relative)),
             device=device,
-            backend=backend,
-            dtype=dtype,
-            repeat=repeat,
-            warmup=warmup,
+            plan=asdict(plan_of(repeat, warmup)),
+            cold=cold,
             on_progress=on_progress,
             timeout_s=timeout_s,
+            memory_limit_bytes=memory_limit_bytes,
             need_bytes=need,
         )
     finally:
@@ -100,27 +148,24 @@ def measure_models(
             worker.close()
         else:
             shutil.rmtree(folder, ignore_errors=True)
-    return {
-        **_summarized(raw),
-        "backend": backend,
-        "dtype": dtype,
-        "dims": dims,
-        "repeat": repeat,
-        "warmup": warmup,
-    }
+    return {**_summarized(raw, wanted, dims), "dims": dims, "repeat": repeat, "warmup": warmup}
 
 
-def _check_wishes(graphs: Mapping[str, Graph], backend: str, dtype: str, repeat: int, warmup: int) -> None:
-    if not graphs:
+def _tolerance(dtype: str, first: Graph) -> Tolerance:
+    return max(DTYPES[dtype], tolerance_for(first), key=lambda t: t.relative)
+
+
+def _check_wishes(wanted: Mapping[str, Variant], repeat: int | None, warmup: int) -> None:
+    if not wanted:
         raise MeasureError("There is no model to measure; name at least one.")
-    if backend not in BACKENDS:
-        raise MeasureError(f"There is no backend '{backend}'; use {' or '.join(BACKENDS)}.")
-    if dtype not in DTYPES:
-        raise MeasureError(f"There is no element type '{dtype}' to measure in; use {', '.join(DTYPES)}.")
-    if repeat < 1 or warmup < 0:
+    for variant in wanted.values():
+        if variant.backend not in BACKENDS:
+            raise MeasureError(f"There is no backend '{variant.backend}'; use {', '.join(BACKENDS)}.")
+        if variant.dtype not in DTYPES:
+            raise MeasureError(f"There is no element type '{variant.dtype}' to measure in; use {', '.join(DTYPES)}.")
+    if (repeat is not None and repeat < 1) or warmup < 0:
         raise MeasureError(f"{repeat} runs after {warmup} to warm up can not be measured; ask for at least one run.")
-    names = {graph.inputs for graph in graphs.values()}
-    if len(names) > 1:
+    if len({variant.graph.inputs for variant in wanted.values()}) > 1:
         raise MeasureError("The models have different inputs, so they can not be measured on the same ones.")
 
 
@@ -147,42 +192,60 @@ def _saved(path: Path, tensors: Mapping[str, np.ndarray]) -> str:
 # ---- numbers ---------------------------------------------------------------------------
 
 
-def _summarized(raw: Mapping[str, Any]) -> dict[str, Any]:
+def _summarized(raw: Mapping[str, Any], wanted: Mapping[str, Variant], dims: Mapping[str, int]) -> dict[str, Any]:
+    ran = {label: found for label, found in raw["variants"].items() if "failed" not in found}
+    first = next(iter(ran.values()))["times_ms"]
     variants: dict[str, Any] = {}
-    first: Sequence[float] = next(iter(raw["variants"].values()))["times_ms"]
-    for label, found in raw["variants"].items():
-        numbers = spread(found["times_ms"])
-        variants[label] = {**numbers, **ratio(found["times_ms"], first), **found}
-        variants[label]["busy"] = numbers["iqr_ms"] > BUSY * numbers["median_ms"]
-    busy = [label for label, found in variants.items() if found["busy"]]
-    notes = [
-        f"The times of '{label}' spread by {variants[label]['iqr_ms'] / variants[label]['median_ms']:.0%} of their "
-        "median: the machine was busy with something else; trust the minimum, or measure again."
-        for label in busy
-    ]
-    return {"variants": variants, "machine": raw["machine"], "notes": notes}
-
-
-def spread(times_ms: Sequence[float]) -> dict[str, float]:
-    """Minimum, median, p90, p99 and interquartile range, in milliseconds."""
-    low, median, high, p90, p99 = np.percentile(times_ms, [25, 50, 75, 90, 99])
+    for label, variant in wanted.items():
+        how = {"step": variant.step or label, "backend": variant.backend, "dtype": variant.dtype}
+        found = raw["variants"][label]
+        variants[label] = {**how, **found} if label not in ran else {**how, **_numbers(found, first, variant, dims)}
     return {
-        "min_ms": min(times_ms),
-        "median_ms": float(median),
-        "p90_ms": float(p90),
-        "p99_ms": float(p99),
-        "iqr_ms": float(high - low),
+        "variants": variants,
+        "machine": raw["machine"],
+        "ceilings": raw["ceilings"],
+        "notes": _notes({label: variants[label] for label in ran}),
     }
 
 
-def ratio(times_ms: Sequence[float], first_ms: Sequence[float]) -> dict[str, float]:
-    """The median over the first variant's, below 1 where faster, with its 95 % bootstrap interval.
+def _numbers(found: Mapping[str, Any], first: list[float], variant: Variant, dims: Mapping[str, int]) -> dict[str, Any]:
+    times, cold = found["times_ms"], found.get("cold_times_ms")
+    operators = with_work(found["operators"], variant.graph, dims, variant.dtype)
+    numbers = {
+        **spread(times),
+        **ratio(times, first),
+        **found,
+        "operators": operators,
+        "busy": is_busy(times),
+        "stable": is_stable(times),
+        "cold_median_ms": None if cold is None else spread(cold)["median_ms"],
+        "sum_ms": sum(operator["time_ms"] for operator in operators),
+    }
+    return {**numbers, "difference": _difference(numbers, variant.backend)}
 
-    Turns are drawn again together, as the runs of one turn met the same moment.
-    """
-    ours, theirs = np.asarray(times_ms), np.asarray(first_ms)
-    turns = np.random.default_rng(0).integers(0, len(ours), (RESAMPLES, len(ours)))
-    drawn = np.median(ours[turns], axis=1) / np.median(theirs[turns], axis=1)
-    low, high = np.percentile(drawn, [(100 - CONFIDENCE) / 2, (100 + CONFIDENCE) / 2])
-    middle = float(np.median(ours) / np.median(theirs))
-    return {"ratio": middle, "ratio_low": float(low), "ratio_high": float(high)}
+
+def _difference(numbers: Mapping[str, Any], backend: str) -> str:
+    """Why the operators' times do not add up to the run's."""
+    total, median = numbers["sum_ms"], numbers["median_ms"]
+    both = f"The operators take {total:,.3f} ms one by one, the whole run {median:,.3f} ms"
+    if backend in ("torch-compile", "cuda-graphs") and backend not in numbers["fallbacks"]:
+        how = "fused by the compiler" if backend == "torch-compile" else "launched together"
+        return f"{both}: they were timed running operator by operator, and in the whole run they are {how}."
+    if backend == "onnxruntime":
+        return f"{both}: they are from ONNX Runtime's own profile of one run, which costs time itself."
+    if total <= median:
+        return f"{both}: {median - total:,.3f} ms ({(median - total) / median:.0%}) pass between operators."
+    return f"{both}: timing each one costs more than passes between them, so take them as shares."
+
+
+def _notes(variants: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    notes = [
+        f"The times of '{label}' spread by {found['iqr_ms'] / found['median_ms']:.0%} of their "
+        "median: the machine was busy with something else; trust the minimum, or measure again."
+        for label, found in variants.items()
+        if found["busy"]
+    ]
+    unsure = [f"'{label}'" for label, found in variants.items() if not found["stable"] and not found["busy"]]
+    if unsure:
+        notes.append(f"The median of {', '.join(unsure)} is not known to one percent yet; more repetitions would tell.")
+    return notes

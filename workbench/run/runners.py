@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -22,19 +21,36 @@ class BackendError(UserError):
     """The machine or the backend can not do what was asked for."""
 
 
-def open_session(model: str, level: str, *, profile_prefix: str | None = None, arena: bool = True) -> Any:
-    """An onnxruntime.InferenceSession on the CPU. Raises TaskError of stage "load"."""
+def provider_of(device: str) -> str:
+    """ONNX Runtime's name for what runs on a device."""
+    return "CUDAExecutionProvider" if device.startswith("cuda") else "CPUExecutionProvider"
+
+
+def open_session(
+    model: str, level: str, *, device: str = "cpu", profile_prefix: str | None = None, arena: bool = True
+) -> Any:
+    """An onnxruntime.InferenceSession. Raises BackendError, or TaskError of stage "load"."""
     import onnxruntime as ort
+
+    provider = provider_of(device)
+    if provider not in ort.get_available_providers():
+        raise BackendError(
+            f"The installed ONNX Runtime has no {provider}; install onnxruntime-gpu, or measure it with --device cpu."
+        )
 
     options = ort.SessionOptions()
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[level])
     options.log_severity_level = 4  # errors come as exceptions
     options.enable_cpu_mem_arena = arena
+    # Its threads would go on spinning after a run, and slow down whatever is measured next (factor 2 was seen).
+    options.add_session_config_entry("session.force_spinning_stop", "1")
     if profile_prefix is not None:
         options.enable_profiling = True
         options.profile_file_prefix = profile_prefix
+    own = (provider, {"device_id": int(device.partition(":")[2] or 0)})
+    providers = [provider] if device == "cpu" else [own, "CPUExecutionProvider"]
     try:
-        return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        return ort.InferenceSession(model, options, providers=providers)
     except Exception as error:  # onnxruntime's own classes have no common base but Exception
         raise TaskError(error, "load") from error
 
@@ -100,53 +116,3 @@ def check_device(device: str) -> None:
         raise BackendError(f"Device '{device}' can not be used: {built}; use --device cpu.")
     if number and (not number.isdigit() or int(number) >= count):
         raise BackendError(f"There is no device '{device}'; this machine has cuda:0 to cuda:{count - 1}.")
-
-
-def versions() -> dict[str, str]:
-    """Versions of everything that has a say in a measurement."""
-    import onnxruntime as ort
-    import torch
-
-    found = {
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "torch": torch.__version__,
-        "onnxruntime": ort.__version__,
-        "numpy": np.__version__,
-    }
-    return found | ({"cuda": str(torch.version.cuda)} if torch.version.cuda else {})
-
-
-def cpu_name() -> str:
-    """The processor as the system calls it."""
-    try:
-        with open("/proc/cpuinfo") as lines:
-            names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    except OSError:  # not Linux
-        names = []
-    return names[0] if names else platform.processor() or platform.machine()
-
-
-def devices() -> Sequence[dict[str, Any]]:
-    """What a run can be put on: the CPU, then each CUDA device."""
-    import psutil
-    import torch
-
-    cpu = {
-        "device": "cpu",
-        "name": cpu_name(),
-        "memory_bytes": psutil.virtual_memory().total,
-        "threads": torch.get_num_threads(),
-    }
-    gpus = []
-    for index in range(torch.cuda.device_count()):
-        properties = torch.cuda.get_device_properties(index)
-        gpus.append(
-            {
-                "device": f"cuda:{index}",
-                "name": properties.name,
-                "memory_bytes": properties.total_memory,
-                "capability": f"{properties.major}.{properties.minor}",
-            }
-        )
-    return [cpu, *gpus]

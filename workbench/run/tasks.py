@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from workbench.run.failures import TaskError
+from workbench.run.machine import devices, versions
 from workbench.run.operator_times import operator_times
-from workbench.run.runners import check_device, devices, open_executor, run_session, session_of, versions
+from workbench.run.runners import check_device, open_executor, run_session, session_of
 from workbench.run.tensors import load_tensors, save_tensors
 from workbench.run.timing import measure
 

@@ -2,46 +2,31 @@
 
 from __future__ import annotations
 
-import ctypes
-import gc
-import json
-import resource
-import tempfile
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import asdict
-from functools import cached_property
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-import onnx_ir
-import psutil
 
-from workbench.ir.proto import from_model
+from workbench.run.caches import flusher
+from workbench.run.ceilings import ceilings
 from workbench.run.compare import Tolerance, compare
-from workbench.run.failures import TaskError
-from workbench.run.memory import weight_bytes
-from workbench.run.profile import Profile, profile
-from workbench.run.runners import (
-    BackendError,
-    check_device,
-    cpu_name,
-    open_executor,
-    open_session,
-    run_session,
-    versions,
-)
+from workbench.run.failures import TaskError, sentence_of
+from workbench.run.interleave import COLD_RUNS, Plan, by_turns
+from workbench.run.machine import machine
+from workbench.run.runners import BackendError, check_device
 from workbench.run.tensors import load_tensors
 
 Tensors = Mapping[str, np.ndarray]
+Report = Callable[[dict[str, Any]], None]
 
 
-class Variant(Protocol):
+class OpenedModel(Protocol):
     """One opened model with its inputs where it runs."""
 
-    fallbacks: Mapping[str, str]
+    @property
+    def fallbacks(self) -> Mapping[str, str]: ...
 
     def outputs(self) -> dict[str, np.ndarray]: ...
 
@@ -49,217 +34,124 @@ class Variant(Protocol):
         """One run, without the transfer of inputs and outputs."""
 
     def memory(self) -> dict[str, Any]:
-        """`kind` says what was counted; `weights_bytes`, `peak_bytes`; `timeline` per operator where it is known."""
+        """`kind` says what was counted; `weights_bytes`, `peak_bytes`; `timeline`, `at_peak` where they are known."""
 
     def operators(self) -> list[dict[str, Any]]:
-        """One profiled run, apart from the timed ones: `name`, `op`, `time_ms` of each operator, in order."""
+        """Profiled runs, apart from the timed ones: `name`, `op`, `start_ms`, `time_ms` of each operator, in order."""
 
 
-def measure(request: Mapping[str, Any], report: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    """Times, memory, errors of every variant in `models` ([label, file, inputs] each), which take turns.
+def measure(request: Mapping[str, Any], report: Report) -> dict[str, Any]:
+    """Times, memory, errors of every variant in `variants` (label, model, inputs, backend, dtype), which take turns.
 
+    A variant that cannot be opened or run is `failed` with its sentence; the others are measured.
     Progress: {"done", "total", "stage"} after every run.
     """
     check_device(request["device"])
-    models, warmup, repeat = request["models"], request["warmup"], request["repeat"]
-    total = len(models) * (warmup + repeat + 3)
-    done = 0
-
-    def step(stage: str) -> None:
-        nonlocal done
-        done += 1
-        report({"done": done, "total": total, "stage": stage})
-
-    variants: dict[str, Variant] = {}
-    errors: dict[str, dict[str, Any]] = {}
-    inputs = {file: load_tensors(file) for file in {file for _, _, file in models}}
-    for label, model, file in models:
-        variants[label] = _opened(request, model, inputs[file])
-        step(f"opened {label}")
+    variants, plan = request["variants"], Plan(**request["plan"])
+    cold_runs = COLD_RUNS if request["cold"] else 0
+    progress = _Progress(report, len(variants) * (plan.warmup + plan.most + cold_runs + 3))
+    inputs = {file: load_tensors(file) for file in {variant["inputs"] for variant in variants}}
     reference = load_tensors(request["reference"]) if request["reference"] else None
-    tolerance = Tolerance(**request["tolerance"])
-    for label, variant in variants.items():
-        outputs = _ran(variant.outputs)
-        if reference is not None:
-            found = compare(reference, outputs, tolerance)
-            errors[label] = {key: value for key, value in asdict(found).items() if key != "outputs"}
-        step(f"compared {label}")
-    times: dict[str, list[float]] = {label: [] for label in variants}
-    for turn in range(warmup + repeat):
-        for label, variant in variants.items():
-            time_ms = _ran(variant.time_ms)
-            if turn >= warmup:
-                times[label].append(time_ms)
-            step("warming up" if turn < warmup else f"run {turn - warmup + 1} of {repeat}")
-    results = {}
-    for label, variant in variants.items():
-        results[label] = {
-            "times_ms": times[label],
-            "memory": _ran(variant.memory),
-            "operators": _ran(variant.operators),
-            "fallbacks": dict(variant.fallbacks),
-            "error": errors.get(label),
-        }
-        step(f"profiled {label}")
-    return {"variants": results, "machine": _machine(request["device"])}
+    opened: dict[str, OpenedModel] = {}
+    results: dict[str, dict[str, Any]] = {}
+    for variant in variants:
+        label = variant["label"]
+        try:
+            opened[label], results[label] = _opened(request["device"], variant, inputs[variant["inputs"]])
+            progress.step(f"opened {label}")
+            results[label]["error"] = _error(opened[label], reference, Tolerance(**variant["tolerance"]))
+            progress.step(f"compared {label}")
+        except TaskError as error:
+            if len(variants) == 1:
+                raise
+            opened.pop(label, None)
+            results[label] = {"failed": sentence_of(error)}
+    if not opened:
+        raise BackendError(next(iter(results.values()))["failed"])
+    before = machine(request["device"])
+    runs = {label: _timed(model) for label, model in opened.items()}
+    times = by_turns(runs, plan, progress.step)
+    for label, taken in times.items():
+        results[label]["times_ms"] = taken
+    if cold_runs:
+        flush = flusher(request["device"])
+        cold = {label: _after(flush, run) for label, run in runs.items()}
+        for label, taken in by_turns(cold, Plan(0, cold_runs, cold_runs), progress.step).items():
+            results[label]["cold_times_ms"] = taken
+    after = machine(request["device"])
+    for label, model in opened.items():
+        results[label]["memory"] = _ran(model.memory)
+        results[label]["operators"] = _ran(model.operators)
+        results[label]["fallbacks"] = dict(model.fallbacks)
+        progress.step(f"profiled {label}")
+    progress.end()
+    roofs = {v["dtype"]: ceilings(request["device"], v["dtype"]) for v in variants if v["label"] in opened}
+    changed = {key: value for key, value in after.items() if before.get(key) != value}
+    return {"variants": results, "machine": {**before, "afterwards": changed}, "ceilings": roofs}
 
 
-def _opened(request: Mapping[str, Any], model: str, inputs: Tensors) -> Variant:
-    if request["backend"] == "torch":
-        return _TorchVariant(model, inputs, request["device"], request["dtype"])
-    if request["device"] != "cpu" or request["dtype"] != "float32":
-        raise BackendError("ONNX Runtime is measured on the CPU with the model's own types; use the torch backend.")
-    return _SessionVariant(model, inputs)
+class _Progress:
+    """Counts what is done towards what is expected."""
+
+    def __init__(self, report: Report, total: int) -> None:
+        self._report, self._total, self._done = report, total, 0
+
+    def step(self, stage: str) -> None:
+        self._done += 1
+        self._report({"done": self._done, "total": self._total, "stage": stage})
+
+    def end(self) -> None:
+        """Fewer runs than expected were enough."""
+        self._report({"done": self._total, "total": self._total, "stage": "measuring what the device can do at most"})
+
+
+def _opened(device: str, variant: Mapping[str, Any], inputs: Tensors) -> tuple[OpenedModel, dict[str, Any]]:
+    """The model, and the seconds that opening it and its first run took: compiling is in them."""
+    start = time.perf_counter()
+    model = _open(device, variant, inputs)
+    opened = time.perf_counter()
+    _ran(model.outputs)
+    done = time.perf_counter()
+    return model, {"open_s": opened - start, "first_run_s": done - opened}
+
+
+def _open(device: str, variant: Mapping[str, Any], inputs: Tensors) -> OpenedModel:
+    if variant["backend"] == "onnxruntime":
+        if variant["dtype"] != "float32":
+            raise TaskError(
+                BackendError("ONNX Runtime is measured with the model's own types; use a torch backend."), "load"
+            )
+        from workbench.run.opened_onnxruntime import SessionRun
+
+        return _ran(lambda: SessionRun(variant["model"], inputs, device))
+    from workbench.run.opened_torch import TorchRun
+
+    return _ran(lambda: TorchRun(variant["model"], inputs, device, variant["backend"], variant["dtype"]))
+
+
+def _error(model: OpenedModel, reference: Tensors | None, tolerance: Tolerance) -> dict[str, Any] | None:
+    if reference is None:
+        return None
+    found = asdict(compare(reference, _ran(model.outputs), tolerance))
+    return {key: value for key, value in found.items() if key != "outputs"}
+
+
+def _timed(model: OpenedModel) -> Callable[[], float]:
+    return lambda: _ran(model.time_ms)
+
+
+def _after(prepare: Callable[[], None], run: Callable[[], float]) -> Callable[[], float]:
+    def prepared() -> float:
+        prepare()
+        return run()
+
+    return prepared
 
 
 def _ran(what: Callable[[], Any]) -> Any:
     try:
         return what()
+    except TaskError:
+        raise
     except Exception as error:
         raise TaskError(error, "run") from error
-
-
-def _machine(device: str) -> dict[str, Any]:
-    import torch
-
-    on_gpu = device.startswith("cuda")
-    name = torch.cuda.get_device_name(device) if on_gpu else cpu_name()
-    return {"device": device, "device_name": name, "threads": torch.get_num_threads(), "versions": versions()}
-
-
-class _TorchVariant:
-    """Our executor; the weights and the inputs lie on the device, the outputs stay there."""
-
-    def __init__(self, model: str, inputs: Tensors, device: str, dtype: str) -> None:
-        self._gpu = device if device.startswith("cuda") else None
-        held = self._allocated()
-        self._executor = open_executor(model, device, dtype)
-        self._weights = self._allocated() - held if self._gpu else weight_bytes(self._executor.graph)
-        self.fallbacks: Mapping[str, str] = self._executor.fallbacks
-        self._inputs = inputs
-        self._tensors = self._executor.upload(inputs)
-
-    def outputs(self) -> dict[str, np.ndarray]:
-        return self._executor.run(self._inputs)
-
-    def time_ms(self) -> float:
-        if self._gpu:
-            return self._time_on_gpu()
-        start = time.perf_counter()
-        self._executor.run_tensors(self._tensors)
-        return (time.perf_counter() - start) * 1e3
-
-    def _time_on_gpu(self) -> float:
-        import torch
-
-        with torch.cuda.device(self._gpu):
-            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            torch.cuda.synchronize()
-            start.record()
-            self._executor.run_tensors(self._tensors)
-            end.record()
-            torch.cuda.synchronize()
-        return start.elapsed_time(end)
-
-    def _allocated(self) -> int:
-        import torch
-
-        return torch.cuda.memory_allocated(self._gpu) if self._gpu else 0
-
-    @cached_property
-    def _profile(self) -> Profile:
-        return profile(self._executor, self._tensors, self._gpu)
-
-    def memory(self) -> dict[str, Any]:
-        if self._gpu:
-            return self._memory_of_gpu()
-        peak = max((moment["peak_bytes"] for moment in self._profile.timeline), default=0)
-        return {
-            "kind": "values that are alive, counted by the executor; what operators use inside is not counted",
-            "weights_bytes": self._weights,
-            "peak_bytes": self._weights + peak,
-            "timeline": self._profile.timeline,
-        }
-
-    def _memory_of_gpu(self) -> dict[str, Any]:
-        import torch
-
-        torch.cuda.reset_peak_memory_stats(self._gpu)
-        held = self._allocated()
-        self._executor.run_tensors(self._tensors)
-        torch.cuda.synchronize(self._gpu)
-        grown = torch.cuda.max_memory_allocated(self._gpu) - held
-        own_inputs = sum(t.nbytes for t in self._tensors.values() if getattr(t, "is_cuda", False))
-        return {
-            "kind": "torch's CUDA allocator, with what operators use inside; the timeline counts values alone",
-            "weights_bytes": self._weights,
-            "peak_bytes": self._weights + own_inputs + grown,
-            "timeline": self._profile.timeline,
-        }
-
-    def operators(self) -> list[dict[str, Any]]:
-        return self._profile.operators
-
-
-class _SessionVariant:
-    """ONNX Runtime with all its optimizations, as its users run it."""
-
-    def __init__(self, model: str, inputs: Tensors) -> None:
-        self._model, self._inputs = model, dict(inputs)
-        self.fallbacks: Mapping[str, str] = {}
-        self._weights = weight_bytes(from_model(onnx_ir.load(model)))
-        before = _reset_peak()
-        self._session = open_session(model, "all")
-        self.outputs()
-        self._peak = max(0, _peak() - before)
-
-    def outputs(self) -> dict[str, np.ndarray]:
-        return run_session(self._session, self._inputs)
-
-    def time_ms(self) -> float:
-        start = time.perf_counter()
-        self.outputs()
-        return (time.perf_counter() - start) * 1e3
-
-    def memory(self) -> dict[str, Any]:
-        return {
-            "kind": "growth of the process while it opened the model and ran it once; ONNX Runtime tells no more",
-            "weights_bytes": self._weights,
-            "peak_bytes": self._peak,
-            "timeline": [],
-        }
-
-    def operators(self) -> list[dict[str, Any]]:
-        """From ONNX Runtime's own profile; the operators are those after its optimizations."""
-        with tempfile.TemporaryDirectory() as folder:
-            session = open_session(self._model, "all", profile_prefix=str(Path(folder) / "profile"))
-            run_session(session, self._inputs)
-            events = json.loads(Path(session.end_profiling()).read_text())
-        ran = [e for e in events if e.get("cat") == "Node" and e["name"].endswith("_kernel_time")]
-        return [
-            {
-                "name": event["name"].removesuffix("_kernel_time"),
-                "op": event["args"].get("op_name", ""),
-                "time_ms": event["dur"] / 1e3,
-            }
-            for event in ran
-        ]
-
-
-def _reset_peak() -> int:
-    """Forget the process's peak and return what it holds now, in bytes (proc(5), clear_refs; malloc_trim(3))."""
-    gc.collect()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:  # glibc: what earlier models left free goes back to the system, or growth would hide in it
-        trim(0)
-    with suppress(OSError):  # not Linux: the peak is that of the process's whole life
-        Path("/proc/self/clear_refs").write_text("5")
-    return psutil.Process().memory_info().rss
-
-
-def _peak() -> int:
-    try:
-        lines = Path("/proc/self/status").read_text().splitlines()
-    except OSError:  # not Linux
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))

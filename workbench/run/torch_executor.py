@@ -50,20 +50,12 @@ class TorchExecutor:
             self._program = Program(graph, self._setting)
 
     def run(self, inputs: Mapping[str, np.ndarray], observe: Observer | None = None) -> dict[str, np.ndarray]:
-        """Outputs by name; float16 and bfloat16 ones as float32. A sequence `s` becomes `s[0]`, `s[1]`, ...
+        """Outputs by name, as `download` gives them.
 
         observe: called after each node of the main graph with its results.
         Raises OperatorError where an operator fails.
         """
-        outputs: dict[str, np.ndarray] = {}
-        for name, value in self.run_tensors(self.upload(inputs), observe).items():
-            if isinstance(value, list):
-                outputs.update((f"{name}[{i}]", to_numpy(item)) for i, item in enumerate(value))
-            elif value is None:
-                raise UserError(f"Output '{name}' is an optional that holds nothing, so there is no tensor to give.")
-            else:
-                outputs[name] = to_numpy(value)
-        return outputs
+        return download(self.run_tensors(self.upload(inputs), observe))
 
     def run_tensors(self, inputs: Mapping[str, torch.Tensor], observe: Observer | None = None) -> dict[str, Any]:
         """Outputs by name, left on the device: what is timed."""
@@ -101,3 +93,16 @@ class TorchExecutor:
         if not self._setting.places_matter or name in self._program.on_cpu:
             return tensor
         return self._setting.on_device(tensor)
+
+
+def download(results: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Outputs by name; float16 and bfloat16 ones as float32. A sequence `s` becomes `s[0]`, `s[1]`, ..."""
+    outputs: dict[str, np.ndarray] = {}
+    for name, value in results.items():
+        if isinstance(value, list):
+            outputs.update((f"{name}[{i}]", to_numpy(item)) for i, item in enumerate(value))
+        elif value is None:
+            raise UserError(f"Output '{name}' is an optional that holds nothing, so there is no tensor to give.")
+        else:
+            outputs[name] = to_numpy(value)
+    return outputs

@@ -30,7 +30,7 @@ class OneNodeModel:
         kept = {key: value for key, value in attributes.items() if not isinstance(value, AttrRef)}
         self._node = node.replace(attributes=kept, overload="")
         self._opsets = {**opsets, node.domain: opsets.get(node.domain) or (OPSET if not node.domain else 1)}
-        self._opsets.setdefault("", OPSET)
+        self._opsets[""] = _oldest_of_the_same_form(node, opsets.get("", OPSET))
         self._reduced = reduced
         self._session = cache(self._new_session)
 
@@ -41,7 +41,21 @@ class OneNodeModel:
         feeds = {name: self._plain(value) for name, value in values.items() if name and value is not None}
         session = self._session(tuple((name, _type_key(value)) for name, value in feeds.items()))
         results = iter(session.run(None, feeds))
-        return tuple(self._ours(next(results), device) if name else None for name in self._node.outputs)
+        narrow = self._in_bfloat16(operands)
+        return tuple(
+            self._ours(next(results), device, torch.bfloat16 if i in narrow else self._reduced) if name else None
+            for i, name in enumerate(self._node.outputs)
+        )
+
+    def _in_bfloat16(self, operands: Sequence[Any]) -> set[int]:
+        """The results whose type the operator's schema ties to operands of bfloat16, which are computed in float32."""
+        opset = self._opsets[self._node.domain]
+        if self._node.bodies or not onnx.defs.has(self._node.op_type, opset, self._node.domain):
+            return set()
+        schema = onnx.defs.get_schema(self._node.op_type, opset, self._node.domain)
+        narrow = (i for i, x in enumerate(operands) if isinstance(x, torch.Tensor) and x.dtype == torch.bfloat16)
+        tied = {_formal(schema.inputs, i).type_str for i in narrow}
+        return {i for i in range(len(self._node.outputs)) if _formal(schema.outputs, i).type_str in tied}
 
     def _plain(self, value: Any) -> Any:
         if isinstance(value, list):
@@ -53,16 +67,16 @@ class OneNodeModel:
             value = value.float()
         return value.numpy()
 
-    def _ours(self, value: Any, device: Any) -> Any:
+    def _ours(self, value: Any, device: Any, reduced: Any) -> Any:
         if isinstance(value, list):
-            return [self._ours(item, device) for item in value]
+            return [self._ours(item, device, reduced) for item in value]
         if value is None:
             return None
         tensor = to_tensor(np.asarray(value))
         if isinstance(tensor, np.ndarray):
             return tensor
-        if self._reduced is not None and tensor.dtype == torch.float32:
-            tensor = tensor.to(self._reduced)
+        if reduced is not None and tensor.dtype == torch.float32:
+            tensor = tensor.to(reduced)
         return tensor.to(device)
 
     def _new_session(self, types: tuple[tuple[str, Any], ...]) -> Any:
@@ -81,6 +95,18 @@ class OneNodeModel:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
         return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def _formal(parameters: Sequence[Any], index: int) -> Any:
+    """The operand or result of a schema; the last one may stand for many."""
+    return parameters[min(index, len(parameters) - 1)]
+
+
+def _oldest_of_the_same_form(node: Node, opset: int) -> int:
+    """Above OPSET, which ONNX Runtime knows in any case, the opset in which the operator got its present form."""
+    if node.domain or node.bodies or opset <= OPSET or not onnx.defs.has(node.op_type, opset, ""):
+        return opset
+    return max(onnx.defs.get_schema(node.op_type, opset, "").since_version, OPSET)
 
 
 def _type_key(value: Any) -> Any:

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     import torch
 
 ABSENT = 0  # the register that holds None
-_NARROW = (DataType.INT4, DataType.UINT4, DataType.INT2, DataType.UINT2)  # torch holds these in bytes
+# torch holds these in wider types
+_NARROW = (DataType.INT4, DataType.UINT4, DataType.INT2, DataType.UINT2, DataType.FLOAT4E2M1)
 _TYPE_ATTRIBUTES = ("to", "dtype", "output_dtype")
 _TYPED_BY_OPERAND = {"QuantizeLinear": (2, "output_dtype"), "CastLike": (1, "to")}
 
@@ -82,6 +83,7 @@ class StepCall:
 
     node: Node
     device: torch.device
+    opset: int
     attributes: dict[str, Any]
     bodies: dict[int, tuple[Program, tuple[int, ...]]] = field(default_factory=dict)
     registers: list[Any] = field(default_factory=list)  # of the run that goes on, for bodies
@@ -168,7 +170,7 @@ class Program:
         )
         attributes = self._attributes(node, on_cpu)
         device = late_torch.device("cpu") if on_cpu else self.setting.device
-        call = StepCall(node, device, attributes)
+        call = StepCall(node, device, self.setting.opsets.get(node.domain, OPSET), attributes)
         contract = contract_of(node)
         host = self._operands_on_host(node, on_cpu)
         registers = [

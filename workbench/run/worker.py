@@ -1,7 +1,8 @@
 """The process in which runs happen: `python -m workbench.run.worker`, spoken to by `workbench.run.client`.
 
-One JSON object a line comes in, one a line goes out: any number of
-`{"progress": ...}`, then `{"result": ...}` or `{"error": sentence, "stage": ...}`.
+One JSON object a line comes in, one a line goes out: `{"ready": true}` first; for
+each request any number of `{"progress": ...}`, then `{"result": ...}` or
+`{"error": sentence, "stage": ...}`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from workbench.run.failures import sentence_of, stage_of
+from workbench.run.failures import TaskError, sentence_of, stage_of
+from workbench.run.memory import in_gigabytes
+from workbench.run.runners import check_device
 from workbench.run.tasks import TASKS
 
 
@@ -26,13 +29,43 @@ def main() -> None:
     answer = _private_output()
     _be_killed_first()
     threading.Thread(target=_read, args=(requests,), daemon=True).start()
+    answer({"ready": True})
     while True:
         request = requests.get()
+        limit: int | None = request["memory_limit_bytes"]
         try:
+            _limit_device_memory(request["device"], limit)
             task = TASKS[request.pop("kind")]
             answer({"result": task(request, lambda event: answer({"progress": event}))})
         except Exception as error:  # the boundary: every failure of a run becomes a sentence
-            answer({"error": sentence_of(error), "stage": stage_of(error)})
+            answer({"error": _sentence(error, request["device"], limit), "stage": stage_of(error)})
+
+
+def _limit_device_memory(device: str, limit: int | None) -> None:
+    """The bytes that torch may take of a CUDA device, None for all; the CPU's are watched from outside."""
+    if not device.startswith("cuda"):
+        return
+    check_device(device)
+    import torch
+
+    index = torch.device(device).index or 0
+    total = torch.cuda.get_device_properties(index).total_memory
+    torch.cuda.set_per_process_memory_fraction(1.0 if limit is None else min(1.0, limit / total), index)
+
+
+def _sentence(error: Exception, device: str, limit: int | None) -> str:
+    """One sentence for any failure; what a limit on a CUDA device refused is said to be that."""
+    if limit is None or not device.startswith("cuda"):
+        return sentence_of(error)
+    import torch
+
+    cause = error.cause if isinstance(error, TaskError) else error
+    if not isinstance(cause, torch.OutOfMemoryError):
+        return sentence_of(error)
+    return (
+        f"The run needs more of the memory of {device} than its limit of {in_gigabytes(limit)} "
+        f"({' '.join(str(cause).split())[:200].rstrip('. ')}); bind smaller dimensions or allow more memory."
+    )
 
 
 def _private_output() -> Callable[[dict[str, Any]], None]:

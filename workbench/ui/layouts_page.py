@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from workbench.errors import UserError
 from workbench.layout.profile import Profile
 from workbench.run.measure import measure_models
 from workbench.ui.graph_view import graph_view
+from workbench.ui.keeping import keep_measured
 from workbench.ui.moments import moment_of_pair
 from workbench.ui.parts import header, opened_here, plain, show_error
 from workbench.ui.profiles import choose_profile
@@ -87,12 +89,21 @@ def _measure(opened: Opened, compared: Compared, where: Any, start: Any) -> str:
                 "Measuring", lambda r: _latencies(opened, compared, device, r), worker(), "latencies"
             )
             compared.measured[device] = found
+            keep_measured(opened, found, _commands(opened, compared))
         except UserError as error:
             show_error(error)
     elif was_cancelled("latencies"):
         st.info("The measurement was cancelled; what was measured before stays.", icon=":material/block:")
         forget_cancel("latencies")
     return device
+
+
+def _commands(opened: Opened, compared: Compared) -> dict[str, str]:
+    """The command that makes each result, for the runs that are kept."""
+    words = ["python", "-m", "workbench", "optimize", opened.path, "-o", "optimized.onnx"]
+    words += ["--target", compared.profile.name]
+    more: dict[str, list[str]] = {name: [] if name == "none" else ["--layout", name] for name in compared.found}
+    return {name: shlex.join([*words, *given]) for name, given in more.items()}
 
 
 def _latencies(opened: Opened, compared: Compared, device: str, report: Report) -> Mapping[str, Any]:

@@ -8,15 +8,17 @@ from typing import Any
 import streamlit as st
 
 from workbench.errors import UserError
+from workbench.printing import in_bytes
 from workbench.rewrite import History
-from workbench.run.measure import BACKENDS, DTYPES, measure_models
-from workbench.ui.parts import header, opened_here, plain, show_error
+from workbench.run.client import RUN_LIMIT_S
+from workbench.run.measure import BACKENDS, DTYPES, combined, measure_models
+from workbench.ui.keeping import keep_measured, pipeline_until
+from workbench.ui.parts import header, opened_here, show_error
+from workbench.ui.run_results import results
 from workbench.ui.session import Opened, worker
 from workbench.ui.work import Report, forget_cancel, run_with_progress, was_cancelled
-from workbench.view.charts import latency_chart, memory_chart
 
 _ORIGINAL = "as loaded"
-_SHOWN_REASONS = 5  # why nodes were left to ONNX Runtime
 
 
 def run_page() -> None:
@@ -37,7 +39,7 @@ def run_page() -> None:
     if opened.measured:
         if opened.measured_spec != opened.spec:
             st.caption("Measured before the passes were changed; measure again for the steps as they are now.")
-        _results(opened.measured)
+        results(opened)
     else:
         st.caption("Nothing is measured yet.")
 
@@ -57,20 +59,34 @@ def _form(opened: Opened, found: list[dict[str, Any]]) -> None:
     if opened.history is None:
         st.caption("Nothing is optimized yet: Optimize gives steps to compare with.")
     with st.form("measure_form"):
-        first, second, third, fourth = st.columns(4)
+        first, second, third, fourth, fifth = st.columns([3, 3, 3, 2, 2], vertical_alignment="bottom")
         device = first.selectbox("Device", names, index=gpu or 0, format_func=lambda n: _device_words(found, n))
-        backend = second.selectbox("Backend", BACKENDS, help="Our torch executor, or ONNX Runtime.")
-        dtype = third.selectbox("Precision", list(DTYPES))
-        repeat = fourth.number_input("Repetitions", value=20, min_value=1, max_value=10_000, step=1)
-        what, press = st.columns([6, 1], vertical_alignment="bottom")
+        backends = second.multiselect(
+            "Backends", list(BACKENDS), ["torch"], help="; ".join(f"{k}: {v}" for k, v in BACKENDS.items())
+        )
+        dtypes = third.multiselect("Precisions", list(DTYPES), ["float32"])
+        repeat = fourth.number_input(
+            "Repetitions",
+            value=None,
+            min_value=1,
+            max_value=10_000,
+            step=1,
+            placeholder="until stable",
+            help="Left empty: 10 to 200, until every median is known to one percent or 20 s have passed.",
+        )
+        cold = fifth.toggle("Cold cache too", help="Runs after the device's cache was emptied, beside the warm ones.")
+        what, limits, press = st.columns([7, 1, 1], vertical_alignment="bottom")
         last = list(choices)[-1]
         labels = what.multiselect("Measure, by turns", list(choices), default=list(dict.fromkeys([_ORIGINAL, last])))
+        time_limit, memory_limit = limits_form(limits)
         go = press.form_submit_button("Measure", type="primary", width="stretch")
     if not go:
         return
-    if not labels:
-        show_error("Nothing is chosen to measure; choose at least one step.")
+    if not (labels and backends and dtypes):
+        show_error("Nothing is chosen to measure; choose at least one step, one backend and one precision.")
         return
+    graphs = {label: _graph(opened, choices[label]) for label in labels}
+    wanted = combined(graphs, backends, dtypes)
 
     def work(report: Report) -> dict[str, Any]:
         report("computing the reference in ONNX Runtime", 0.0)
@@ -81,22 +97,36 @@ def _form(opened: Opened, found: list[dict[str, Any]]) -> None:
             report(event["stage"], event["done"] / max(event["total"], 1))
 
         return measure_models(
-            {label: _graph(opened, choices[label]) for label in labels},
+            wanted,
             inputs=inputs,
             device=device,
-            backend=backend,
-            dtype=dtype,
-            repeat=int(repeat),
+            repeat=None if repeat is None else int(repeat),
+            cold=cold,
             reference=reference,
             worker=worker(),
             on_progress=heard,
+            timeout_s=time_limit,
+            memory_limit_bytes=memory_limit,
         )
 
     try:
         opened.measured = run_with_progress("Measuring", work, worker(), "measure")
-        opened.measured_spec = opened.spec
     except UserError as error:
         show_error(error)
+        return
+    opened.measured_spec = opened.spec
+    opened.measured_graphs = {label: variant.graph for label, variant in wanted.items()}
+    steps = {id(graphs[label]): choices[label] for label in labels}
+    pipelines = {label: pipeline_until(opened, steps[id(variant.graph)]) for label, variant in wanted.items()}
+    keep_measured(opened, opened.measured, pipelines)
+
+
+def limits_form(place: Any) -> tuple[float, int | None]:
+    """Seconds and bytes that a job may take."""
+    with place.popover("Limits", width="stretch"):
+        seconds = st.number_input("Time limit (s)", value=RUN_LIMIT_S, min_value=1.0, step=60.0)
+        gigabytes = st.number_input("Memory limit (GB)", value=None, min_value=0.1, placeholder="what there is")
+    return seconds, in_bytes(gigabytes)
 
 
 def _choices(history: History | None) -> dict[str, int]:
@@ -112,93 +142,3 @@ def _graph(opened: Opened, index: int) -> Any:
 def _device_words(found: list[dict[str, Any]], name: str) -> str:
     device = next(d for d in found if d["device"] == name)
     return f"{name}: {device['name']}, {device['memory_bytes'] / 1e9:,.0f} GB"
-
-
-def _results(found: Mapping[str, Any]) -> None:
-    variants = found["variants"]
-    first = next(iter(variants))
-    for label, variant in variants.items():
-        if label != first:
-            st.markdown(f"**{plain(label)}** is {plain(speed_words(variant))} **{plain(first)}**.")
-    if found["notes"]:
-        st.caption(plain(" ".join(found["notes"])))
-    rows = [_row(label, variant) for label, variant in variants.items()]
-    st.dataframe(rows, hide_index=True, row_height=26, column_config=_COLUMNS)
-    charts, operators = st.tabs(["Latency and memory", "Operators by time"])
-    left, right = charts.columns(2)
-    with left:
-        st.caption("Latency: every repetition, quartiles and median")
-        st.plotly_chart(latency_chart(variants), key="latency")
-    with right:
-        st.caption(f"Memory: {plain(next(iter(variants.values()))['memory']['kind'])}")
-        if any(variant["memory"].get("timeline") for variant in variants.values()):
-            st.plotly_chart(memory_chart(variants), key="memory")
-        else:
-            st.caption("This backend gives the peak only, not the memory of each operator.")
-    with operators:
-        _operators(variants)
-    machine = found["machine"]
-    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
-    st.caption(
-        plain(
-            f"{machine['device_name']}, {machine['threads']} threads; {versions}; {found['dtype']}, {found['backend']}"
-        )
-    )
-
-
-_COLUMNS = {
-    **{
-        name: st.column_config.NumberColumn(format="%.3f")
-        for name in ("median (ms)", "min (ms)", "p90 (ms)", "p99 (ms)", "ratio")
-    },
-    **{name: st.column_config.NumberColumn(format="%.2f") for name in ("peak memory (MB)", "weights (MB)")},
-}
-
-
-def _row(label: str, variant: Mapping[str, Any]) -> dict[str, Any]:
-    memory, largest = variant["memory"], (variant["error"] or {}).get("max_rel_error")
-    weights = memory.get("weights_bytes")
-    return {
-        "variant": label,
-        "median (ms)": variant["median_ms"],
-        "min (ms)": variant["min_ms"],
-        "p90 (ms)": variant["p90_ms"],
-        "p99 (ms)": variant["p99_ms"],
-        "ratio": variant["ratio"],
-        "95 % between": f"{variant['ratio_low']:.2f} and {variant['ratio_high']:.2f}",
-        "peak memory (MB)": memory["peak_bytes"] / 1e6,
-        "weights (MB)": None if weights is None else weights / 1e6,
-        "error against ONNX Runtime": "-" if largest is None else f"{largest:.1e}",
-    }
-
-
-def speed_words(variant: Mapping[str, Any]) -> str:
-    """ "1.19x faster (95 % between 1.15x and 1.22x) than"; a ratio is of medians, this variant's to the first's."""
-    ratio, low, high = variant["ratio"], variant["ratio_low"], variant["ratio_high"]
-    if low <= 1 <= high:
-        return f"not clearly faster or slower (ratio {ratio:.2f}, 95 % between {low:.2f} and {high:.2f}) than"
-    if ratio < 1:
-        return f"{1 / ratio:.2f}x faster (95 % between {1 / high:.2f}x and {1 / low:.2f}x) than"
-    return f"{ratio:.2f}x slower (95 % between {low:.2f}x and {high:.2f}x) than"
-
-
-def _operators(variants: Mapping[str, Any]) -> None:
-    st.caption("Operators by time, in a run of its own that times each")
-    tabs = st.tabs([plain(label) for label in variants])
-    for tab, variant in zip(tabs, variants.values(), strict=True):
-        if variant["fallbacks"]:
-            reasons = "; ".join(f"{node}: {why}" for node, why in list(variant["fallbacks"].items())[:_SHOWN_REASONS])
-            words = f"{len(variant['fallbacks']):,} nodes were left to ONNX Runtime: {reasons}"
-            tab.caption(plain(words + (" ..." if len(variant["fallbacks"]) > _SHOWN_REASONS else "")))
-        total = sum(op["time_ms"] for op in variant["operators"]) or 1.0
-        ranked = sorted(variant["operators"], key=lambda op: -op["time_ms"])
-        rows = [
-            {
-                "operator": op["op"],
-                "name": op["name"],
-                "time (ms)": round(op["time_ms"], 4),
-                "share (%)": round(100 * op["time_ms"] / total, 1),
-            }
-            for op in ranked
-        ]
-        tab.dataframe(rows, hide_index=True, row_height=26, height=300)

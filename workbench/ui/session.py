@@ -102,6 +102,8 @@ class Opened:
     spec: Spec | None = None
     measured: dict[str, Any] = field(default_factory=dict)
     measured_spec: Spec | None = None
+    measured_graphs: dict[str, Graph] = field(default_factory=dict)
+    matrix: list[dict[str, Any]] = field(default_factory=list)
     laid_out: dict[str, Compared] = field(default_factory=dict)
     folder: tempfile.TemporaryDirectory[str] | None = None
     given: tuple[str, ...] = ()
@@ -130,7 +132,7 @@ class Opened:
 
 @st.cache_resource
 def worker() -> Worker:
-    """The one process for runs of this server; requests wait for their turn."""
+    """The processes for runs of this server, one for each device; all sessions ask it, and wait for their turn."""
     return Worker()
 
 

@@ -100,7 +100,7 @@ def passes_of(spec: Spec) -> list[Pass]:
 
 def measured_costs(opened: Opened) -> tuple[Mapping[str, Costs], Mapping[str, Costs]]:
     """What the page Run measured of each operator, in the first variant and in the last."""
-    variants = list((opened.measured.get("variants") or {}).values())
+    variants = [found for found in (opened.measured.get("variants") or {}).values() if "failed" not in found]
     if not variants:
         return {}, {}
     return _costs(variants[0]), _costs(variants[-1])

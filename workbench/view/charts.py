@@ -7,13 +7,14 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-_COLOURS = ("#5B7DB1", "#C08A3E", "#6A9A6A", "#9A6AA0", "#4C9DA0", "#A85C5C", "#777777", "#B59B3A")
-_DASHES = ("solid", "dash", "dot", "dashdot")
-_GREY = "#808080"  # legible on a light and on a dark page
+COLOURS = ("#5B7DB1", "#C08A3E", "#6A9A6A", "#9A6AA0", "#4C9DA0", "#A85C5C", "#777777", "#B59B3A")
+DASHES = ("solid", "dash", "dot", "dashdot")
+GREY = "#808080"  # legible on a light and on a dark page
 _HEIGHT = 270  # pixels
 
 
-def _figure(x: str, y: str) -> go.Figure:
+def empty_figure(x: str, y: str) -> go.Figure:
+    """A figure in the look of all charts, with the titles of its axes."""
     figure = go.Figure()
     figure.update_layout(
         template="simple_white",
@@ -27,8 +28,8 @@ def _figure(x: str, y: str) -> go.Figure:
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
     )
-    figure.update_xaxes(linecolor=_GREY, tickcolor=_GREY)
-    figure.update_yaxes(linecolor=_GREY, tickcolor=_GREY, rangemode="tozero")
+    figure.update_xaxes(linecolor=GREY, tickcolor=GREY)
+    figure.update_yaxes(linecolor=GREY, tickcolor=GREY, rangemode="tozero")
     return figure
 
 
@@ -39,7 +40,7 @@ def plain_label(text: str) -> str:
 
 def latency_chart(variants: Mapping[str, Mapping[str, Any]]) -> go.Figure:
     """Every repetition of each variant as a point beside its box; the median is the line in the box."""
-    figure = _figure("", "latency of one run (ms)")
+    figure = empty_figure("", "latency of one run (ms)")
     for index, (label, found) in enumerate(variants.items()):
         figure.add_trace(
             go.Box(
@@ -48,7 +49,7 @@ def latency_chart(variants: Mapping[str, Mapping[str, Any]]) -> go.Figure:
                 boxpoints="all",
                 jitter=0.4,
                 pointpos=0,
-                marker={"color": _COLOURS[index % len(_COLOURS)], "size": 4, "opacity": 0.55},
+                marker={"color": COLOURS[index % len(COLOURS)], "size": 4, "opacity": 0.55},
                 line={"width": 1.5},
             )
         )
@@ -58,7 +59,7 @@ def latency_chart(variants: Mapping[str, Mapping[str, Any]]) -> go.Figure:
 
 def memory_chart(variants: Mapping[str, Mapping[str, Any]]) -> go.Figure:
     """Live bytes after each operator, in order; the legend names the peak, a mark shows where it is."""
-    figure = _figure("operator, in order of execution", "live memory (MB)")
+    figure = empty_figure("operator, in order of execution", "live memory (MB)")
     figure.update_layout(legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
     for index, (label, found) in enumerate(variants.items()):
         timeline = found["memory"].get("timeline") or []
@@ -69,7 +70,7 @@ def memory_chart(variants: Mapping[str, Mapping[str, Any]]) -> go.Figure:
         names = [plain_label(f"{op} {point['name']}") for op, point in zip(ops, timeline, strict=True)]
         peak = max(range(len(live)), key=live.__getitem__)
         sizes = [11 if i == peak else 0 for i in range(len(live))]
-        colour = _COLOURS[index % len(_COLOURS)]
+        colour = COLOURS[index % len(COLOURS)]
         figure.add_trace(
             go.Scatter(
                 x=list(range(1, len(live) + 1)),
@@ -78,7 +79,7 @@ def memory_chart(variants: Mapping[str, Mapping[str, Any]]) -> go.Figure:
                 name=plain_label(f"{label}: peak {live[peak]:,.2f} MB at {ops[peak]}"),
                 mode="lines+markers",
                 marker={"symbol": "diamond-open", "color": colour, "size": sizes},
-                line={"shape": "hv", "color": colour, "width": 1.5, "dash": _DASHES[index % len(_DASHES)]},
+                line={"shape": "hv", "color": colour, "width": 1.5, "dash": DASHES[index % len(DASHES)]},
                 hovertemplate="%{text}<br>%{y:,.2f} MB",
             )
         )

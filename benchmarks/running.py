@@ -1,0 +1,88 @@
+"""ResNet-50 in one run by turns: torch NCHW and channels-last, torch.compile, ONNX Runtime; then by precision.
+
+    python benchmarks/running.py [--batch 1] [--device cpu|cuda] [--repeat N]
+
+The graph is the onnx package's light_resnet50 with random weights, batch norms folded; "channels-last" is what
+the strategy `optimal` makes of it. The second table has every element type on torch, the error against ONNX
+Runtime's float32 beside it. Prints Markdown. On a GPU CUDA graphs are measured too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+HEAD = (
+    "| variant | median ms | +- ms | min ms | p90 ms | runs | ratio | 95 % between | first run s "
+    "| peak MB | sum of operators ms | error |\n|" + "---|" * 12
+)
+
+
+def main() -> None:
+    import onnx
+
+    import workbench as wb
+    from benchmarks.layouts import free_batch
+    from sample_models.light import random_light
+    from workbench.cli_bench import machine_words
+    from workbench.run.measure import DTYPES, Variant
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--repeat", type=int, help="runs of each (default: until every median is known to one percent)")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "resnet50.onnx"
+        model = random_light("resnet50")
+        free_batch(model)
+        onnx.save(model, path)
+        graph = wb.load(path, dims={"N": chosen.batch})
+        folded = wb.optimize(graph).graph
+        last = wb.optimize(graph, layout="optimal").graph
+        compiled = ("torch-compile",) if chosen.device == "cpu" else ("cuda-graphs", "torch-compile")
+        first = {"torch, NCHW": Variant(folded), "torch, channels-last": Variant(last)}
+        for backend in compiled:
+            first[f"{backend}, NCHW"] = Variant(folded, backend)
+            first[f"{backend}, channels-last"] = Variant(last, backend)
+        first["ONNX Runtime, NCHW"] = Variant(folded, "onnxruntime")
+        second = {f"{dtype}, {name}": Variant(g, dtype=dtype) for dtype in DTYPES for name, g in
+                  (("NCHW", folded), ("channels-last", last))}  # fmt: skip
+        for number, variants in enumerate((first, second)):
+            found = wb.measure(variants, device=chosen.device, repeat=chosen.repeat)
+            if number == 0:
+                print(f"Batch {chosen.batch}; {machine_words(found['machine'])}.")
+            _print(found)
+
+
+def _print(found: dict) -> None:
+    print(f"\n{HEAD}")
+    for label, v in found["variants"].items():
+        if "failed" in v:
+            print(f"| {label} | failed: {v['failed']} |" + " |" * 10)
+            continue
+        error = v["error"]["max_rel_error"]
+        between = f"{v['ratio_low']:.2f} and {v['ratio_high']:.2f}"
+        print(
+            f"| {label} | {v['median_ms']:.2f} | {v['median_error_ms']:.2f} | {v['min_ms']:.2f} | {v['p90_ms']:.2f} "
+            f"| {len(v['times_ms'])} | {v['ratio']:.2f} | {between} | {v['first_run_s']:.2f} "
+            f"| {v['memory']['peak_bytes'] / 1e6:.0f} | {v['sum_ms']:.2f} | {error:.1e} |"
+        )
+    roofs = "; ".join(
+        f"{dtype}: {roof['flops_per_s'] / 1e9:,.0f} GFLOP/s, {roof['bytes_per_s'] / 1e9:,.0f} GB/s"
+        for dtype, roof in found["ceilings"].items()
+    )
+    print(f"\nMeasured ceilings: {roofs}.")
+    told = {f"{label}: {what}: {why}" for label, v in found["variants"].items()
+            for what, why in v.get("fallbacks", {}).items()}  # fmt: skip
+    for line in (*sorted(told), *found["notes"]):
+        print(f"\n{line}")
+
+
+if __name__ == "__main__":
+    main()

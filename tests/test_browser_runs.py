@@ -1,0 +1,37 @@
+"""Kept runs in a real browser: measured on one page, compared and downloaded on the other."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.browser import go, open_sample, settle
+from workbench.loading.samples import FOLDER
+from workbench.run.records import file_hash
+
+pytestmark = pytest.mark.browser
+ONE = FOLDER / "conv_relu_conv_relu.onnx"
+
+
+def test_what_was_measured_is_compared_and_downloaded(page, tmp_path):
+    open_sample(page, ONE.stem)
+    go(page, "Optimize")
+    page.locator(".st-key-strategy").get_by_text("greedy", exact=True).click()
+    settle(page)
+    go(page, "Run")
+    page.get_by_role("spinbutton").fill("3")
+    page.get_by_role("button", name="Measure").click()
+    settle(page)
+    go(page, "Runs")
+    page.locator(".js-plotly-plot").nth(1).wait_for()
+    page.get_by_text("They were measured together, by turns").wait_for()
+    with page.expect_download() as coming:
+        page.get_by_role("button", name="JSON of 2").click()
+    coming.value.save_as(tmp_path / "runs.json")
+    runs = json.loads((tmp_path / "runs.json").read_text())["runs"]
+    assert {run["model_hash"] for run in runs} == {file_hash(str(ONE))}
+    assert runs[0]["pipeline"] == "" and "layout_greedy" in runs[1]["pipeline"]
+    for run in runs:
+        (variant,) = run["record"]["variants"].values()
+        assert len(variant["times_ms"]) == 3

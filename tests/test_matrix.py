@@ -1,0 +1,151 @@
+"""A matrix of measurements: every block once, in order, and on from where it was broken off."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+
+from tests.commands import OCR, RESNET
+from workbench.ir import Graph, from_text
+from workbench.matrix import COLUMNS, Matrix, MatrixError, as_csv, rows_of, run_matrix
+from workbench.run.client import CancelledError, Worker
+
+SMALL = (
+    "g (float[N,4] x) => (float[N,4] y) <float[4,4] w = {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16}> { y = MatMul(x, w) }"
+)
+RELU = "r (float[B,4] x) => (float[B,4] y) { y = Relu(x) }"
+
+
+@pytest.fixture(scope="module")
+def worker():
+    with Worker() as own:
+        yield own
+
+
+def graphs() -> dict[str, dict[str, Graph]]:
+    first, second = from_text(SMALL), from_text(RELU)
+    for graph in (first, second):
+        graph.dims = {graph.shape("x")[0]: 1}
+    return {"product": {"as loaded": first, "again": first}, "relu": {"as loaded": second}}
+
+
+def test_every_model_at_every_batch_in_every_way(worker):
+    matrix = Matrix(graphs(), batches=(1, 3), backends=("torch", "onnxruntime"), repeat=2)
+    heard: list[tuple[str, float]] = []
+    blocks = run_matrix(matrix, None, worker, lambda words, share: heard.append((words, share)))
+    assert [(b["model"], b["batch"]) for b in blocks] == [("product", 1), ("product", 3), ("relu", 1), ("relu", 3)]
+    assert [block["found"]["dims"] for block in blocks] == [{"N": 1}, {"N": 3}, {"B": 1}, {"B": 3}]
+    assert list(blocks[0]["found"]["variants"]) == [
+        *("as loaded, torch", "as loaded, onnxruntime", "again, torch", "again, onnxruntime")
+    ]
+    rows = rows_of(blocks)
+    assert len(rows) == 4 + 4 + 2 + 2
+    assert all(set(row) == set(COLUMNS) for row in rows)
+    assert all(row["median_ms"] > 0 and row["runs"] == 2 and row["max_rel_error"] < 1e-6 for row in rows)
+    assert {(row["step"], row["backend"], row["dtype"]) for row in rows[:4]} == {
+        (step, backend, "float32") for step in ("as loaded", "again") for backend in ("torch", "onnxruntime")
+    }
+    shares = [share for _, share in heard]
+    assert shares == sorted(shares)
+    assert shares[-1] == pytest.approx(1.0)
+    table = list(csv.DictReader(io.StringIO(as_csv(rows))))
+    assert [row["variant"] for row in table] == [row["variant"] for row in rows]
+
+
+class Stop(Exception):
+    pass
+
+
+def test_it_goes_on_where_it_was_broken_off(worker, tmp_path):
+    matrix, record = Matrix(graphs(), batches=(1, 2), repeat=1), tmp_path / "m.jsonl"
+
+    def stop(words: str, share: float) -> None:
+        if "block 3" in words:
+            raise Stop
+
+    with pytest.raises(Stop):
+        run_matrix(matrix, record, worker, stop)
+    first = [json.loads(line) for line in record.read_text().splitlines()]
+    assert [(block["model"], block["batch"]) for block in first] == [("product", 1), ("product", 2)]
+    with open(record, "a") as file:
+        file.write('{"key": "half a line')
+    heard: list[str] = []
+    blocks = run_matrix(matrix, record, worker, lambda words, share: heard.append(words))
+    assert not any("product" in words for words in heard)
+    assert blocks[:2] == first
+    assert [json.loads(line) for line in record.read_text().splitlines()] == blocks
+
+
+def test_another_question_is_measured_anew(worker, tmp_path):
+    record = tmp_path / "m.jsonl"
+    run_matrix(Matrix(graphs(), repeat=1), record, worker)
+    heard: list[str] = []
+    run_matrix(Matrix(graphs(), repeat=2), record, worker, lambda words, share: heard.append(words))
+    assert heard
+    heard.clear()
+    run_matrix(Matrix(graphs(), repeat=2), record, worker, lambda words, share: heard.append(words))
+    assert not heard
+
+
+def test_cancelling_keeps_what_is_done(worker, tmp_path):
+    record = tmp_path / "m.jsonl"
+
+    def cancel(words: str, share: float) -> None:
+        if "block 2" in words and "run" in words:
+            worker.cancel()
+
+    with pytest.raises(CancelledError):
+        run_matrix(Matrix(graphs(), batches=(1, 2), repeat=200), record, worker, cancel)
+    assert len(record.read_text().splitlines()) == 1
+
+
+def test_a_block_that_cannot_run_does_not_end_the_matrix(worker, tmp_path):
+    text = "g (float[N,1] x) => (float[N,K] y) <int64[2] to = {1, 1000000000}> { y = Expand(x, to) }"
+    huge = from_text(text)
+    huge.dims = {"N": 1000}
+    matrix = Matrix({"huge": {"as loaded": huge}, **graphs()}, repeat=1)
+    record = tmp_path / "m.jsonl"
+    blocks = run_matrix(matrix, record, worker)
+    assert "GB of memory" in blocks[0]["failed"]
+    assert [("found" in block) for block in blocks] == [False, True, True]
+    assert rows_of(blocks)[0]["failed"] == blocks[0]["failed"]
+    assert len(record.read_text().splitlines()) == 2  # it is tried again next time
+
+
+def test_bad_wishes_are_sentences(worker, tmp_path):
+    fixed = from_text("g (float[2,4] x) => (float[2,4] y) { y = Relu(x) }")
+    with pytest.raises(MatrixError, match="'f' has a fixed batch"):
+        run_matrix(Matrix({"f": {"as loaded": fixed}}, batches=(1, 2)), None, worker)
+    other = tmp_path / "notes.txt"
+    other.write_text("bread\nmilk\n")
+    with pytest.raises(MatrixError, match="is no record of a matrix: line 1"):
+        run_matrix(Matrix(graphs(), repeat=1), other, worker)
+    assert other.read_text() == "bread\nmilk\n"
+    with pytest.raises(MatrixError, match="cannot be written"):
+        run_matrix(Matrix(graphs(), repeat=1), tmp_path / "none" / "m.jsonl", worker)
+
+
+def test_the_command(done, refused, tmp_path):
+    table, record = tmp_path / "t.csv", tmp_path / "r.jsonl"
+    words = ("matrix", OCR, "--layouts", "greedy", "--batches", "1,2", "--dims", "x_2=48,x_3=64", "--repeat", 1)
+    out = done(*words, "--csv", table, "--record", record, "--json", tmp_path / "r.json")
+    rows = list(csv.DictReader(table.open()))
+    assert [(row["batch"], row["variant"]) for row in rows] == [
+        (batch, variant) for batch in ("1", "2") for variant in ("as loaded", "default", "greedy")
+    ]
+    assert all(float(row["max_rel_error"]) < 1e-4 for row in rows)
+    assert out.count("greedy") == 2
+    assert len(json.loads((tmp_path / "r.json").read_text())) == 2
+    assert "give either models or a plan" in refused("matrix")
+    assert "there is no plan 'nvidia'" in refused("matrix", "--plan", "nvidia")
+    assert "not 'many'" in refused("matrix", OCR, "--batches", "1,many")
+    assert "no dimension 'Q'" in refused("matrix", OCR, "--batches", "1", "--batch-dim", "Q")
+
+
+def test_the_steps_of_a_pipeline(done):
+    out = done("matrix", RESNET, "--steps", "--repeat", 1)
+    assert "fold_batchnorm" in out
+    assert out.count("as loaded") == 1

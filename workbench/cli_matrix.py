@@ -1,0 +1,151 @@
+"""The command `matrix`: models x steps or strategies x batches x precisions x backends, in one run."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import UserError
+from workbench.ir import Graph
+from workbench.printing import DONE, FAILED, in_bytes, print_table, say, write_json, write_text
+
+
+@dataclass(frozen=True)
+class MatrixRequest:
+    """The words of `matrix`, as they were written."""
+
+    models: Sequence[str]
+    plan: str | None
+    dims: Mapping[str, int]
+    batches: str
+    batch_dim: str | None
+    preset: str
+    target: str
+    layouts: str | None
+    steps: bool
+    device: str
+    backend: str
+    dtype: str
+    repeat: int | None
+    cold: bool
+    time_limit: float
+    memory_limit: float | None
+    seed: int
+    record: str | None
+    csv: str | None
+    json: str | None
+
+
+def matrix_command(request: MatrixRequest) -> int:
+    """Measure, print the table, write the files; FAILED where a block or a variant could not run."""
+    from workbench.matrix import as_csv, rows_of, run_matrix
+    from workbench.run.client import Worker
+
+    matrix = _matrix(request)
+    record = None if request.record is None else Path(request.record)
+    with Worker() as worker:
+        blocks = run_matrix(matrix, record, worker, _progress())
+    rows = rows_of(blocks)
+    _print_rows(rows)
+    if request.csv:
+        write_text(request.csv, as_csv(rows))
+    if request.json:
+        write_json(request.json, blocks)
+    return FAILED if any(row["failed"] for row in rows) else DONE
+
+
+def _matrix(request: MatrixRequest) -> Any:
+    from workbench.matrix import Matrix
+    from workbench.plans import PLANS
+
+    if (request.plan is None) == (not request.models):
+        raise UserError(f"give either models or a plan; there is --plan {', '.join(PLANS)}")
+    if request.plan is not None and request.plan not in PLANS:
+        raise UserError(f"there is no plan '{request.plan}'; there is {', '.join(PLANS)}")
+    batches = _numbers(request.batches)
+    matrix = Matrix(
+        models={path: _variants(path, request) for path in request.models},
+        batches=batches,
+        batch_dim=request.batch_dim,
+        backends=request.backend.split(","),
+        dtypes=request.dtype.split(","),
+        device=request.device,
+        repeat=request.repeat,
+        cold=request.cold,
+        seed=request.seed,
+        timeout_s=request.time_limit,
+        memory_limit_bytes=in_bytes(request.memory_limit),
+        pipelines=_pipelines(request),
+    )
+    if request.plan is None:
+        return matrix
+    plan = PLANS[request.plan]
+    return replace(matrix, models=plan.models(), dtypes=plan.dtypes, batches=batches or plan.batches)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    wrong = next((part for part in parts if not part.isdecimal() or int(part) < 1), None)
+    if wrong is not None:
+        raise UserError(f"--batches takes whole numbers such as 1,8,32, not '{wrong}'")
+    return tuple(int(part) for part in parts)
+
+
+def _variants(path: str, request: MatrixRequest) -> dict[str, Graph]:
+    from workbench.api import optimize
+    from workbench.loading import load_model
+
+    graph = load_model(path, request.dims)
+    if request.steps:
+        history = optimize(graph, preset=request.preset, target=request.target)
+        changed = {f"{i} {s.pass_name}": history.at(i) for i, s in enumerate(history.steps) if i and s.changed}
+        return {"as loaded": graph, **changed}
+    variants = {"as loaded": graph, request.preset: optimize(graph, preset=request.preset, target=request.target).graph}
+    for name in filter(None, (request.layouts or "").split(",")):
+        variants[name] = optimize(graph, preset=request.preset, target=request.target, layout=name).graph
+    return variants
+
+
+def _pipelines(request: MatrixRequest) -> dict[tuple[str, str], str]:
+    """How each variant is made, as a command; a step is part of the whole preset."""
+    found = {}
+    for path in request.models:
+        words = f"python -m workbench optimize {shlex.quote(path)} --preset {request.preset} --target {request.target}"
+        found[path, request.preset] = words
+        for name in filter(None, (request.layouts or "").split(",")):
+            found[path, name] = f"{words} --layout {name}"
+    return found
+
+
+def _progress() -> Any:
+    """A line on a terminal; nothing where stderr is a file."""
+    if not sys.stderr.isatty():
+        return None
+    return lambda words, share: print(f"\r\033[K{share:4.0%} {words}", end="", file=sys.stderr, flush=True)
+
+
+def _print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
+    header = ("model", "batch", "variant", "median ms", "+- ms", "ratio", "95 % between", "peak MB", "max error")
+    print_table([header, *(_row(row) for row in rows)], left=(0, 2))
+    for row in rows:
+        if row["failed"]:
+            say(f"{row['model']}, {row['variant'] or row['batch']}: {row['failed']}", file=sys.stderr)
+
+
+def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
+    place = (row["model"], "-" if row["batch"] is None else f"{row['batch']:,}", row["variant"] or "-")
+    if row["failed"]:
+        return (*place, "failed", "-", "-", "-", "-", "-")
+    return (
+        *place,
+        f"{row['median_ms']:,.2f}",
+        f"{row['median_error_ms']:,.2f}",
+        f"{row['ratio']:.3f}",
+        f"{row['ratio_low']:.3f} and {row['ratio_high']:.3f}",
+        f"{row['peak_bytes'] / 1e6:,.1f}",
+        "-" if row["max_rel_error"] is None else f"{row['max_rel_error']:.1e}",
+    )

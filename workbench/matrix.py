@@ -1,0 +1,268 @@
+"""Many measurements in one go: models, their steps or strategies, batches, element types, backends.
+
+What stands in one block, a model at a batch, is measured by turns. A block that is
+done is written down at once, so that a matrix that was broken off goes on where it stood.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import UserError
+from workbench.ir import Graph
+from workbench.ir.wire import without_weights
+from workbench.loading.dims import bind_dims, symbols
+from workbench.ops.shapes import infer_types
+from workbench.run.client import RUN_LIMIT_S, CancelledError, RunError, Worker
+from workbench.run.measure import combined, measure_models
+from workbench.run.records import Origin, RecordsError, keep, model_hash
+from workbench.verification import Verifier
+
+OnBlock = Callable[[str, float], None]
+Block = dict[str, Any]
+
+
+class MatrixError(UserError):
+    """The matrix can not be measured as it was asked for."""
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """What is measured.
+
+    models: by model, the graphs by step or strategy; the first is what the others are compared with.
+    batches: sizes that `batch_dim` takes, one after the other; none: each model as its dims are bound.
+    batch_dim: a symbolic dim of the inputs; None: the first axis of each model's first input.
+    timeout_s, memory_limit_bytes: what each block may take, see `Worker.request`.
+    pipelines: by model and step, the command that makes the step's graph, for the runs that are kept.
+    """
+
+    models: Mapping[str, Mapping[str, Graph]]
+    batches: Sequence[int] = ()
+    batch_dim: str | None = None
+    backends: Sequence[str] = ("torch",)
+    dtypes: Sequence[str] = ("float32",)
+    device: str = "cpu"
+    repeat: int | None = None
+    cold: bool = False
+    seed: int = 0
+    timeout_s: float = RUN_LIMIT_S
+    memory_limit_bytes: int | None = None
+    pipelines: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+    def blocks(self) -> Iterator[tuple[str, int | None]]:
+        """Each model at each batch, in order."""
+        for model in self.models:
+            for batch in self.batches or (None,):
+                yield model, batch
+
+
+def run_matrix(matrix: Matrix, record: Path | None, worker: Worker, on_block: OnBlock | None = None) -> list[Block]:
+    """Measure what `record` does not hold yet; every block in order: `model`, `batch`, `found` or `failed`.
+
+    record:   a file of one JSON object a line, made where it is not there; None: nothing is written.
+    found:    what `measure_models` returned. failed: the sentence why the block could not run.
+    on_block: hears in words what goes on, and the share that is done, from 0 to 1; may raise to stop.
+    Raises MatrixError before anything runs, CancelledError; blocks that are done stay in the record.
+    """
+    bound = {(model, batch): _bound(matrix, model, batch) for model, batch in matrix.blocks()}
+    machine = worker.request("devices")
+    keys = {place: _key(matrix, *place, machine) for place in bound}
+    done = _recorded(record)
+    blocks = []
+    for index, (place, graphs) in enumerate(bound.items()):
+        key = keys[place]
+        if key not in done:
+            done[key] = {"key": key, "model": place[0], "batch": place[1]}
+            done[key] |= _measured(matrix, graphs, worker, _share(on_block, _words(*place), index, len(bound)))
+            _write(record, done[key])
+            _keep(done[key], graphs, matrix.pipelines)
+        blocks.append(done[key])
+    return blocks
+
+
+def _words(model: str, batch: int | None) -> str:
+    return model if batch is None else f"{model}, batch {batch:,}"
+
+
+def _share(on_block: OnBlock | None, words: str, index: int, count: int) -> Callable[[Mapping[str, Any]], None]:
+    """Progress of one block as a share of all."""
+
+    def heard(event: Mapping[str, Any]) -> None:
+        if on_block is not None:
+            inside = event["done"] / max(event["total"], 1)
+            on_block(f"{words}, block {index + 1} of {count}: {event['stage']}", (index + inside) / count)
+
+    return heard
+
+
+def _bound(matrix: Matrix, model: str, batch: int | None) -> dict[str, Graph]:
+    """The model's graphs with the batch bound."""
+    graphs = matrix.models[model]
+    if batch is None:
+        return dict(graphs)
+    first = next(iter(graphs.values()))
+    name = matrix.batch_dim or _batch_dim(first, model)
+    found = {}
+    for label, graph in graphs.items():
+        copy = graph.copy()
+        copy.dims = bind_dims(graph, {**graph.dims, name: batch})
+        copy.bound_types = infer_types(copy, copy.dims)
+        found[label] = copy
+    return found
+
+
+def _batch_dim(graph: Graph, model: str) -> str:
+    shape = graph.shape(graph.inputs[0]) if graph.inputs else None
+    if shape and isinstance(shape[0], str):
+        return shape[0]
+    others = f"; its other dimensions are {', '.join(symbols(graph))}" if symbols(graph) else ""
+    raise MatrixError(f"'{model}' has a fixed batch, so it can not be measured at others{others}.")
+
+
+def _measured(
+    matrix: Matrix, graphs: Mapping[str, Graph], worker: Worker, heard: Callable[[Mapping[str, Any]], None]
+) -> Block:
+    heard({"done": 0, "total": 1, "stage": "computing the reference in ONNX Runtime"})
+    first = next(iter(graphs.values()))
+    try:
+        verifier = Verifier(first, None, matrix.seed, worker=worker, given=tuple(first.dims))
+        found = measure_models(
+            combined(graphs, matrix.backends, matrix.dtypes),
+            inputs=verifier.inputs,
+            reference=verifier.reference,
+            device=matrix.device,
+            repeat=matrix.repeat,
+            cold=matrix.cold,
+            worker=worker,
+            on_progress=heard,
+            timeout_s=matrix.timeout_s,
+            memory_limit_bytes=matrix.memory_limit_bytes,
+        )
+    except CancelledError:
+        raise
+    except (RunError, UserError) as error:  # too large for the machine, or not to be run: the next block goes on
+        return {"failed": str(error)}
+    return {"found": found}
+
+
+def _keep(block: Block, graphs: Mapping[str, Graph], pipelines: Mapping[tuple[str, str], str]) -> None:
+    """A measured block is among the runs that are kept; where that fails, its notes say so."""
+    if "failed" in block:
+        return
+    model, origins = block["model"], {}
+    try:
+        for label, variant in block["found"]["variants"].items():
+            step = variant["step"]
+            origins[label] = Origin(model_hash(graphs[step]), model, pipelines.get((model, step), ""))
+        keep(block["found"], origins)
+    except RecordsError as error:
+        block["found"]["notes"].append(f"This block is not kept among the runs: {error}.")
+
+
+# ---- the record ------------------------------------------------------------------------
+
+
+def _key(matrix: Matrix, model: str, batch: int | None, machine: Mapping[str, Any]) -> str:
+    """Tells blocks apart: everything that has a say in the numbers."""
+    said = {
+        "model": model,
+        "graphs": {label: _digest(graph) for label, graph in matrix.models[model].items()},
+        "batch": batch,
+        "device": next((d for d in machine["devices"] if d["device"].startswith(matrix.device)), matrix.device),
+        "versions": machine["versions"],
+        **{name: getattr(matrix, name) for name in ("batch_dim", "backends", "dtypes", "repeat", "cold", "seed")},
+    }
+    return hashlib.sha256(json.dumps(said, sort_keys=True, default=list).encode()).hexdigest()
+
+
+def _digest(graph: Graph) -> str:
+    """The file that a graph came from, and its structure as it is now."""
+    model, _ = without_weights(graph)
+    structure = model.SerializeToString(deterministic=True)
+    return hashlib.sha256(model_hash(graph).encode() + structure).hexdigest()
+
+
+def _recorded(record: Path | None) -> dict[str, Block]:
+    """The blocks in the file. A last line that was not written to its end is taken off it."""
+    if record is None or not record.exists():
+        return {}
+    try:
+        lines = record.read_text(encoding="utf-8").splitlines(keepends=True)
+    except (OSError, UnicodeDecodeError) as error:
+        raise MatrixError(f"the record '{record}' cannot be read: {error}; name another file") from None
+    whole = lines if not lines or lines[-1].endswith("\n") else lines[:-1]
+    blocks: dict[str, Block] = {}
+    for number, line in enumerate(whole, start=1):
+        try:
+            block = json.loads(line)
+            blocks[block["key"]] = block
+        except (ValueError, KeyError, TypeError):
+            raise MatrixError(f"'{record}' is no record of a matrix: line {number}; name another file") from None
+    if len(whole) < len(lines):
+        record.write_text("".join(whole), encoding="utf-8")
+    return blocks
+
+
+def _write(record: Path | None, block: Block) -> None:
+    if record is None or "failed" in block:  # what failed is tried again
+        return
+    try:
+        with open(record, "a", encoding="utf-8") as file:
+            file.write(json.dumps(block) + "\n")
+    except OSError as error:
+        raise MatrixError(f"the record '{record}' cannot be written: {error.strerror or error}") from None
+
+
+# ---- tables ------------------------------------------------------------------------------
+
+COLUMNS = (
+    *("model", "batch", "variant", "step", "backend", "dtype", "device", "median_ms", "median_error_ms", "min_ms"),
+    *("p90_ms", "p99_ms", "iqr_ms", "runs", "ratio", "ratio_low", "ratio_high", "first_run_s", "peak_bytes"),
+    *("weights_bytes", "reserved_bytes", "max_rel_error", "fallbacks", "failed"),
+)
+
+
+def rows_of(blocks: Sequence[Block]) -> list[dict[str, Any]]:
+    """One row a variant, with the keys of COLUMNS; None where there is no number."""
+    rows = []
+    for block in blocks:
+        place = {"model": block["model"], "batch": block["batch"]}
+        if "failed" in block:
+            rows.append(dict.fromkeys(COLUMNS) | place | {"failed": block["failed"]})
+            continue
+        found = block["found"]
+        for label, variant in found["variants"].items():
+            how = {"variant": label, "device": found["machine"]["device_name"], "failed": variant.get("failed")}
+            row = dict.fromkeys(COLUMNS) | place | how
+            row |= {name: variant[name] for name in COLUMNS if name in variant and name != "fallbacks"}
+            if "failed" not in variant:
+                row |= _more(variant)
+            rows.append(row)
+    return rows
+
+
+def _more(variant: Mapping[str, Any]) -> dict[str, Any]:
+    memory = variant["memory"]
+    return {
+        "runs": len(variant["times_ms"]),
+        "max_rel_error": (variant["error"] or {}).get("max_rel_error"),
+        "fallbacks": "; ".join(f"{what}: {why}" for what, why in sorted(variant["fallbacks"].items())) or None,
+        **{name: memory.get(name) for name in ("peak_bytes", "weights_bytes", "reserved_bytes")},
+    }
+
+
+def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The rows as a table that any program reads."""
+    out = io.StringIO()
+    table = csv.DictWriter(out, COLUMNS, lineterminator="\n")
+    table.writeheader()
+    table.writerows(rows)
+    return out.getvalue()

@@ -1,0 +1,70 @@
+"""The deformable convolution: its taps lie where the operands say, between the elements of the image."""
+
+from __future__ import annotations
+
+import math
+
+from workbench.ops.contract import operator
+from workbench.ops.convolution import conv_flops
+from workbench.ops.dtypes import CannotRun
+from workbench.ops.layouts import BARRIER
+from workbench.ops.lazy import torch
+from workbench.ops.windows import Window
+
+
+def _deform_conv_flops(node, inputs, outputs):
+    return conv_flops(node, [*inputs[:2], inputs[3] if len(inputs) > 3 else None], outputs)
+
+
+@operator("DeformConv", category="convolution", layout=BARRIER, flops=_deform_conv_flops)
+def deform_conv(call, x, weight, offset, bias=None, mask=None):
+    """A convolution whose taps are moved by offsets (Dai et al. 2017) and weighed by a mask (Zhu et al. 2018)."""
+    if x.dim() != 4:
+        raise CannotRun("torch samples images of two axes")
+    window = Window.of(call, weight.shape[2:], x.shape[2:])
+    group, parts, counts = call.attr("group", 1), call.attr("offset_group", 1), offset.shape[2:]
+    rows, columns = _moved_taps(window, offset.reshape(-1, *window.kernel, 2, *counts))
+    sampled = _sampled(x.reshape(-1, x.shape[1] // parts, *x.shape[2:]), rows, columns)
+    if mask is not None:
+        sampled = sampled * mask.reshape(sampled.shape[0], 1, -1)
+    operand = sampled.reshape(x.shape[0], group, -1, math.prod(counts))
+    y = (weight.reshape(group, weight.shape[0] // group, -1) @ operand).reshape(x.shape[0], -1, *counts)
+    return y if bias is None else y + bias.reshape(-1, 1, 1)
+
+
+def _moved_taps(window: Window, offset: torch.Tensor) -> list[torch.Tensor]:
+    """The row and the column of each tap of each window, [images, kernel * windows], in float32 or wider.
+
+    offset is [images, kernel y, kernel x, 2, windows y, windows x].
+    """
+    offset = offset.to(torch.promote_types(offset.dtype, torch.float32))
+    places = []
+    for axis in (0, 1):
+        starts = torch.arange(offset.shape[4 + axis], device=offset.device) * window.strides[axis]
+        taps = torch.arange(window.kernel[axis], device=offset.device) * window.dilations[axis]
+        view = [1] * 4
+        view[axis], view[2 + axis] = taps.numel(), starts.numel()
+        plain = (taps.unsqueeze(1) + starts - window.begins[axis]).reshape(view)
+        places.append((offset[:, :, :, axis] + plain).flatten(1))
+    return places
+
+
+def _sampled(x: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+    """[N, C, places] of [N, C, H, W], linearly between elements, 0 outside.
+
+    F.grid_sample takes places from -1 to 1, and so misses whole numbers by a rounding.
+    """
+    flat, width = x.flatten(2), x.shape[3]
+    total = torch.zeros(*flat.shape[:2], rows.shape[1], dtype=rows.dtype, device=x.device)
+    for row, row_weight in _sides(rows, x.shape[2]):
+        for column, column_weight in _sides(columns, width):
+            place = (row * width + column).unsqueeze(1).expand(total.shape)
+            total = total + flat.gather(2, place) * (row_weight * column_weight).unsqueeze(1)
+    return total.to(x.dtype)
+
+
+def _sides(places: torch.Tensor, length: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """The elements before and behind each place, with their weights."""
+    low = places.floor()
+    sides = ((low, 1 - (places - low)), (low + 1, places - low))
+    return [(i.clamp(0, length - 1).long(), weight * ((i >= 0) & (i < length))) for i, weight in sides]

@@ -1,0 +1,23 @@
+"""Strings: arrays of the CPU, which torch has not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from workbench.ops.contract import operator
+from workbench.ops.layouts import BARRIER
+
+_CASES: dict[str, Callable[[str], str]] = {"LOWER": str.lower, "UPPER": str.upper, "NONE": str}
+
+
+@operator("StringNormalizer", category="other", layout=BARRIER)
+def string_normalizer(call, x):
+    """Words without the stop words, in one case; ONNX Runtime has it only where the locale is installed."""
+    change = _CASES[call.attr("case_change_action", "NONE")]
+    compared = _CASES["NONE" if call.attr("is_case_sensitive", 0) else "LOWER"]
+    stops = {compared(word) for word in call.attr("stopwords") or ()}
+    words = [word.decode() if isinstance(word, bytes) else word for word in x.reshape(-1).tolist()]
+    kept = [change(word) for word in words if compared(word) not in stops] or [""]
+    return np.array(kept, dtype=object).reshape(*x.shape[:-1], -1)

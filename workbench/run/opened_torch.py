@@ -1,0 +1,114 @@
+"""A model opened by our executor, to be measured; used inside the worker only."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from workbench.run.memory import weight_bytes
+from workbench.run.prepared import PREPARATIONS
+from workbench.run.process_memory import growth
+from workbench.run.profile import Profile, median_operators, profile
+from workbench.run.runners import open_executor
+from workbench.run.torch_executor import download
+
+PROFILED = 5  # runs, of which each operator's median is taken
+_COUNTED = "values that are alive, counted by the executor; what operators use inside is not counted"
+_ALLOCATED = "torch's CUDA allocator, with what operators use inside; the timeline counts values alone"
+_GROWN = "growth of the process during one run; the timeline counts the values of a run operator by operator"
+
+
+class TorchRun:
+    """Our executor; the weights and the inputs lie on the device, the outputs stay there.
+
+    backend: a key of PREPARATIONS. fallbacks: what ran otherwise than asked, and why.
+    """
+
+    def __init__(self, model: str, inputs: Mapping[str, np.ndarray], device: str, backend: str, dtype: str) -> None:
+        self._gpu = device if device.startswith("cuda") else None
+        held = self._allocated()
+        self._executor = open_executor(model, device, dtype)
+        self._weights = self._allocated() - held if self._gpu else weight_bytes(self._executor.graph)
+        self._tensors = self._executor.upload(inputs)
+        self._run, self._reason = PREPARATIONS[backend](self._executor, self._tensors)
+        self._backend = backend
+
+    @property
+    def graph(self) -> Any:
+        return self._executor.graph
+
+    @property
+    def fallbacks(self) -> Mapping[str, str]:
+        own = {} if self._reason is None else {self._backend: f"runs operator by operator: {self._reason}"}
+        return {**own, **self._executor.fallbacks}
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        return download(self._run())
+
+    def time_ms(self) -> float:
+        if self._gpu:
+            return self._time_on_gpu()
+        start = time.perf_counter()
+        self._run()
+        return (time.perf_counter() - start) * 1e3
+
+    def _time_on_gpu(self) -> float:
+        import torch
+
+        with torch.cuda.device(self._gpu):
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            torch.cuda.synchronize()
+            start.record()
+            self._run()
+            end.record()
+            torch.cuda.synchronize()
+        return start.elapsed_time(end)
+
+    def _allocated(self) -> int:
+        import torch
+
+        return torch.cuda.memory_allocated(self._gpu) if self._gpu else 0
+
+    @cached_property
+    def _profiles(self) -> list[Profile]:
+        return [profile(self._executor, self._tensors, self._gpu) for _ in range(PROFILED)]
+
+    def memory(self) -> dict[str, Any]:
+        watched = self._profiles[0]
+        counted = max((moment["peak_bytes"] for moment in watched.timeline), default=0)
+        found = {
+            "kind": _COUNTED,
+            "weights_bytes": self._weights,
+            "peak_bytes": self._weights + counted,
+            "timeline": watched.timeline,
+            "at_peak": watched.at_peak,
+        }
+        if self._gpu:
+            return found | self._memory_of_gpu()
+        process = growth(self._run)
+        if self._backend == "torch" or self._reason is not None:
+            return found | {"process_bytes": process}
+        return found | {"kind": _GROWN, "peak_bytes": self._weights + process, "process_bytes": process}
+
+    def _memory_of_gpu(self) -> dict[str, Any]:
+        import torch
+
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(self._gpu)
+        held, reserved = self._allocated(), torch.cuda.memory_reserved(self._gpu)
+        self._run()
+        torch.cuda.synchronize(self._gpu)
+        own_inputs = sum(t.nbytes for t in self._tensors.values() if getattr(t, "is_cuda", False))
+        allocated = self._weights + own_inputs + torch.cuda.max_memory_allocated(self._gpu) - held
+        return {
+            "kind": _ALLOCATED,
+            "peak_bytes": allocated,
+            "reserved_bytes": allocated + torch.cuda.max_memory_reserved(self._gpu) - reserved,
+        }
+
+    def operators(self) -> list[dict[str, Any]]:
+        return median_operators(self._profiles)

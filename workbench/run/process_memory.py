@@ -1,0 +1,39 @@
+"""How far this process's memory grows while something runs."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import resource
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+
+def growth(run: Callable[[], Any]) -> int:
+    """Bytes that the resident memory grew by at most while `run` ran."""
+    before = _reset_peak()
+    run()
+    return max(0, _peak() - before)
+
+
+def _reset_peak() -> int:
+    """Forget the process's peak and return what it holds now, in bytes (proc(5), clear_refs; malloc_trim(3))."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:  # glibc: what earlier models left free goes back to the system, or growth would hide in it
+        trim(0)
+    with suppress(OSError):  # not Linux: the peak is that of the process's whole life
+        Path("/proc/self/clear_refs").write_text("5")
+    return psutil.Process().memory_info().rss
+
+
+def _peak() -> int:
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:  # not Linux
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
