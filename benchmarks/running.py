@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 HEAD = (
-    "| variant | median ms | +- ms | min ms | p90 ms | runs | ratio | 95 % between | first run s "
+    "| variant | median ms | +- ms | min ms | p90 ms | runs | ratio | 95 % between | first result s "
     "| peak MB | sum of operators ms | error |\n|" + "---|" * 12
 )
 
@@ -70,12 +70,13 @@ def _print(found: dict) -> None:
         between = f"{v['ratio_low']:.2f} and {v['ratio_high']:.2f}"
         print(
             f"| {label} | {v['median_ms']:.2f} | {v['median_error_ms']:.2f} | {v['min_ms']:.2f} | {v['p90_ms']:.2f} "
-            f"| {len(v['times_ms'])} | {v['ratio']:.2f} | {between} | {v['first_run_s']:.2f} "
+            f"| {len(v['times_ms'])} | {v['ratio']:.2f} | {between} | {v['first_result_s']:.2f} "
             f"| {v['memory']['peak_bytes'] / 1e6:.0f} | {v['sum_ms']:.2f} | {error:.1e} |"
         )
     roofs = "; ".join(
         f"{dtype}: {roof['flops_per_s'] / 1e9:,.0f} GFLOP/s, {roof['bytes_per_s'] / 1e9:,.0f} GB/s"
         for dtype, roof in found["ceilings"].items()
+        if roof is not None
     )
     print(f"\nMeasured ceilings: {roofs}.")
     told = {f"{label}: {what}: {why}" for label, v in found["variants"].items()

@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CORPUS = ROOT.parent / "shared" / "corpus"
 os.environ["WORKBENCH_PROFILES"] = str(ROOT / "tests" / "no_own_profiles")  # whoever tests may have profiles
 os.environ.pop("WORKBENCH_RUNS_URL", None)  # and a database of runs
+os.environ["WORKBENCH_TURNS"] = tempfile.mkdtemp(prefix="workbench-turns-")  # nobody else's runs are waited for
 os.environ.setdefault("WORKBENCH_CACHE", tempfile.mkdtemp(prefix="workbench-times-"))  # and times
 
 

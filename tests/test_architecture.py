@@ -28,7 +28,7 @@ ROOMS = {
     "verification": {"ir", "run", "rewrite", "pipeline", "exporting", "verification"},
     "passes": {"ir", "ops", "layout", "rewrite"},
 }
-COMMANDS = {"cli", "cli_bench", "cli_matrix", "cli_runs", "arguments", "printing", "matrix", "plans"}
+COMMANDS = {"commands", "cli", "cli_bench", "cli_matrix", "cli_runs", "arguments", "printing", "matrix", "plans"}
 ANYTHING = {"ui", "api", "__main__", "__init__", "errors", *COMMANDS}
 LATE = {"torch", "onnxruntime", "plotly", "pandas", "streamlit", "highspy", "sqlalchemy", "psycopg"}
 MAY_USE_STREAMLIT = {"ui"}

@@ -138,6 +138,26 @@ def test_narrow_types_stay_near(dtype):
     assert_same(ours, onnxruntime_outputs(graph, inputs), tolerance=3e-2)
 
 
+BITS = """<ir_version: 13, opset_import: ["": 26]>
+g (float[2,2] x, int32[2] i) => (int32[2,2] y, float[2] z, float[2] r) {
+    m = MatMul (x, x)
+    y = BitCast <to = 6> (m)
+    z = BitCast <to = 1> (i)
+    r = Add (z, z)
+}"""
+
+
+@pytest.mark.parametrize("dtype", [None, "float16", "bfloat16", "mixed"])
+def test_bits_are_those_of_float32_in_any_run(dtype):
+    x, bits = np.diag([1.5, -2]).astype(np.float32), np.array([0.5, -3], np.float32)
+    executor = TorchExecutor(typed(BITS), dtype=dtype)
+    ours = executor.run({"x": x, "i": bits.view(np.int32)})
+    assert executor.fallbacks == {}
+    np.testing.assert_array_equal(ours["y"], (x @ x).view(np.int32))
+    np.testing.assert_array_equal(ours["z"], bits)
+    np.testing.assert_array_equal(ours["r"], 2 * bits)
+
+
 # ---- channels-last forms ---------------------------------------------------------------
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from tests.commands import OCR, RESNET
 from workbench.ir import Graph, from_text
-from workbench.matrix import COLUMNS, Matrix, MatrixError, as_csv, rows_of, run_matrix
+from workbench.matrix import COLUMNS, Matrix, MatrixError, _digest, as_csv, rows_of, run_matrix
+from workbench.plans import PLANS
 from workbench.run.client import CancelledError, Worker
 
 SMALL = (
@@ -90,6 +91,31 @@ def test_another_question_is_measured_anew(worker, tmp_path):
     assert not heard
 
 
+def test_other_dims_are_another_question(worker, tmp_path):
+    record = tmp_path / "m.jsonl"
+    for size in (4, 400):
+        found = graphs()
+        found["relu"]["as loaded"].dims = {"B": size}
+        blocks = run_matrix(Matrix(found, repeat=1), record, worker)
+        assert blocks[1]["found"]["dims"] == {"B": size}
+
+
+def test_what_failed_is_tried_again(worker, tmp_path):
+    record = tmp_path / "m.jsonl"
+    matrix = Matrix(graphs(), backends=("torch", "onnxruntime"), dtypes=("bfloat16",), repeat=1)
+    blocks = run_matrix(matrix, record, worker)
+    assert "failed" in blocks[0]["found"]["variants"]["as loaded, onnxruntime"]
+    assert not record.exists()
+
+
+def test_the_plan_has_graphs_that_can_be_run_and_told_apart():
+    (model,) = PLANS["oneflow"].models().values()
+    first, second = model.values()
+    assert _digest(first) != _digest(second)
+    assert sum(node.op_type == "Conv" for node in first.nodes) == 104
+    assert not any(node.op_type == "Conv" for node in second.nodes)  # all are in channels-last form
+
+
 def test_cancelling_keeps_what_is_done(worker, tmp_path):
     record = tmp_path / "m.jsonl"
 
@@ -142,6 +168,8 @@ def test_the_command(done, refused, tmp_path):
     assert "give either models or a plan" in refused("matrix")
     assert "there is no plan 'nvidia'" in refused("matrix", "--plan", "nvidia")
     assert "not 'many'" in refused("matrix", OCR, "--batches", "1,many")
+    assert "a plan has its own models" in refused("matrix", "--plan", "oneflow", "--layouts", "greedy")
+    assert "no backend 'tvm'" in refused("matrix", OCR, "--backend", "tvm")
     assert "no dimension 'Q'" in refused("matrix", OCR, "--batches", "1", "--batch-dim", "Q")
 
 

@@ -10,7 +10,7 @@ from workbench.ir.types import constant
 from workbench.run.caches import flusher, last_cache_bytes
 from workbench.run.ceilings import ceilings
 from workbench.run.client import Worker
-from workbench.run.interleave import Plan, by_turns, plan_of
+from workbench.run.interleave import Repetitions, by_turns, repetitions
 from workbench.run.measure import MeasureError, Variant, combined, measure_models
 from workbench.run.process_memory import growth
 from workbench.run.profile import median_operators, profile
@@ -41,14 +41,14 @@ class Clock:
 def test_variants_take_turns_and_warm_up_does_not_count():
     clock = Clock()
     runs = {"a": clock.work("a", [100, 1, 2, 3]), "b": clock.work("b", [200, 10, 20, 30])}
-    times = by_turns(runs, Plan(warmup=1, least=3, most=3), clock=lambda: clock.now)
+    times = by_turns(runs, Repetitions(warmup=1, least=3, most=3), clock=lambda: clock.now)
     assert times == {"a": [1, 2, 3], "b": [10, 20, 30]}
     assert "".join(clock.order) == "ab" * 4
 
 
 def test_a_steady_run_is_repeated_no_more_than_needed():
     clock = Clock()
-    times = by_turns({"a": clock.work("a", [5.0] * 1000)}, Plan(warmup=3), clock=lambda: clock.now)
+    times = by_turns({"a": clock.work("a", [5.0] * 1000)}, Repetitions(warmup=3), clock=lambda: clock.now)
     assert len(times["a"]) == 10
     assert len(clock.order) == 13
 
@@ -56,7 +56,7 @@ def test_a_steady_run_is_repeated_no_more_than_needed():
 def test_a_noisy_run_is_repeated_until_the_median_is_known():
     clock = Clock()
     costs = np.random.default_rng(0).normal(10.0, 0.4, 1000)
-    times = by_turns({"a": clock.work("a", costs)}, Plan(warmup=0), clock=lambda: clock.now)
+    times = by_turns({"a": clock.work("a", costs)}, Repetitions(warmup=0), clock=lambda: clock.now)
     assert 10 < len(times["a"]) < 200
     assert is_stable(times["a"])
     assert not is_stable([9.0, 10.0, 11.0, 12.0, 8.0])
@@ -65,20 +65,20 @@ def test_a_noisy_run_is_repeated_until_the_median_is_known():
 def test_a_bound_ends_what_never_settles():
     rng = np.random.default_rng(1)
     clock = Clock()
-    times = by_turns({"a": clock.work("a", rng.uniform(1, 9, 1000))}, Plan(warmup=0), clock=lambda: clock.now)
+    times = by_turns({"a": clock.work("a", rng.uniform(1, 9, 1000))}, Repetitions(warmup=0), clock=lambda: clock.now)
     assert len(times["a"]) == 200
     clock = Clock()
-    slow = by_turns({"a": clock.work("a", rng.uniform(1e3, 9e3, 1000))}, Plan(warmup=0), clock=lambda: clock.now)
+    slow = by_turns({"a": clock.work("a", rng.uniform(1e3, 9e3, 1000))}, Repetitions(warmup=0), clock=lambda: clock.now)
     assert len(slow["a"]) == 10  # 20 s are over long before, and ten runs are the least
 
 
 def test_a_number_of_repetitions_is_kept_to():
-    assert plan_of(7, 2) == Plan(warmup=2, least=7, most=7)
+    assert repetitions(7, 2) == Repetitions(warmup=2, least=7, most=7)
 
 
 def test_every_run_is_told():
     heard: list[str] = []
-    by_turns({"a": Clock().work("a", [1.0] * 9)}, Plan(1, 2, 2), heard.append)
+    by_turns({"a": Clock().work("a", [1.0] * 9)}, Repetitions(1, 2, 2), heard.append)
     assert heard == ["warming up", "run 1 of 2", "run 2 of 2"]
 
 
@@ -211,8 +211,7 @@ def test_backends_and_element_types_in_one_run(worker):
     for variant in found["variants"].values():
         assert len(variant["times_ms"]) == 4
         assert variant["cold_median_ms"] > 0
-        assert variant["first_run_s"] > 0
-        assert variant["sum_ms"] == pytest.approx(sum(o["time_ms"] for o in variant["operators"]))
+        assert variant["first_result_s"] > 0
         assert "whole run" in variant["difference"]
 
 
@@ -236,6 +235,21 @@ def test_the_error_against_float32_stands_beside_the_speed(worker):
     assert all(variant["error"]["ok"] for variant in found.values())
 
 
+def test_weights_are_counted_as_they_lie_in_memory(worker):
+    wanted = combined({"m": conv_graph()}, ["torch"], ["float32", "bfloat16"])
+    found = measure_models(wanted, inputs=IMAGE, repeat=1, worker=worker)["variants"]
+    assert found["float32"]["memory"]["weights_bytes"] == 8 * 27 * 4
+    assert found["bfloat16"]["memory"]["weights_bytes"] == 8 * 27 * 2
+
+
+def test_the_peak_of_the_timeline_is_what_lives_then(worker):
+    found = measure_models({"m": conv_graph()}, inputs=IMAGE, repeat=1, worker=worker)["variants"]["m"]["memory"]
+    largest = max(found["timeline"], key=lambda moment: moment["peak_bytes"])
+    assert largest["name"] == found["at_peak"]["name"]
+    assert sum(value["bytes"] for value in found["at_peak"]["values"]) == largest["peak_bytes"]
+    assert found["peak_bytes"] == found["weights_bytes"] + largest["peak_bytes"]
+
+
 def test_a_variant_that_fails_does_not_take_the_others_with_it(worker):
     graph = conv_graph()
     wanted = {"good": Variant(graph), "bad": Variant(graph, "onnxruntime", "bfloat16")}
@@ -251,8 +265,7 @@ def test_a_variant_that_fails_does_not_take_the_others_with_it(worker):
 
 def test_cuda_graphs_say_that_they_need_cuda(worker):
     found = measure_models({"g": Variant(conv_graph(), "cuda-graphs")}, inputs=IMAGE, repeat=1, worker=worker)
-    if found["machine"]["device"] == "cpu":
-        assert "need a CUDA device" in found["variants"]["g"]["fallbacks"]["cuda-graphs"]
+    assert "need a CUDA device" in found["variants"]["g"]["fallbacks"]["cuda-graphs"]
 
 
 def test_compiled_computes_the_same(worker):
@@ -262,7 +275,6 @@ def test_compiled_computes_the_same(worker):
     found = measure_models(wanted, inputs=IMAGE, reference=reference, repeat=2, worker=worker)["variants"]
     assert found["torch-compile"]["error"]["ok"]
     assert found["torch-compile"]["fallbacks"] == {}, "needs a C++ compiler, as torch.compile does on a CPU"
-    assert found["torch-compile"]["open_s"] > found["torch"]["open_s"]
     assert "fused by the compiler" in found["torch-compile"]["difference"]
 
 

@@ -7,6 +7,7 @@ import pytest
 from onnx.reference.ops.op_attention import _compute_attention
 
 from tests.running import outputs, typed
+from workbench.errors import UserError
 from workbench.ir import from_text
 from workbench.run.torch_executor import TorchExecutor
 
@@ -270,7 +271,84 @@ def test_cast_to_powers_of_two(mode, wanted):
     assert native(from_text(text), {"x": x})["y"].tolist() == wanted
 
 
+@pytest.mark.parametrize("dtype", ["float", "double", "uint8", "uint16", "int32", "int64"])
+def test_cast_to_eight_bits_without_saturation(dtype):
+    """448 is the largest number; 464, half-way to the next, is the last that rounds to it."""
+    text = f"g ({dtype}[N] x) => (float8e4m3fn[N] y) {{ y = Cast <to = 17, saturate = 0> (x) }}"
+    kind = {"float": np.float32, "double": np.float64}.get(dtype, dtype)
+    x, wanted = np.array([0, 3, 255, 448, 464, 465, 60000]), [0, 3, 256, 448, 448, np.nan, np.nan]
+    count = 3 if dtype == "uint8" else 7
+    np.testing.assert_array_equal(native(from_text(text), {"x": x[:count].astype(kind)})["y"], wanted[:count])
+
+
+# ---- empty operands, states ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spatial", [(6,), (4, 4), (4, 4, 4)])
+def test_windows_of_no_image_are_put_together(spatial):
+    rank = len(spatial)
+    text = f"g (float[0,B,L] x, int64[{rank}] i, int64[{rank}] k) => (float y) {{ y = Col2Im (x, i, k) }}"
+    kernel, windows = np.full(rank, 2), np.prod(np.array(spatial) - 1)
+    x = np.zeros((0, 3 * 2**rank, windows), np.float32)
+    assert native(from_text(text), {"x": x, "i": np.array(spatial), "k": kernel})["y"].shape == (0, 3, *spatial)
+
+
+@pytest.mark.parametrize("masked", ["", ", , m"])
+def test_deformed_convolution_of_no_image(masked):
+    text = f"""g (float[0,4,5,5] x, float[6,2,3,3] w, float[0,36,3,3] o, float[0,18,3,3] m) => (float[0,6,3,3] y) {{
+        y = DeformConv <group = 2, offset_group = 2> (x, w, o{masked})
+    }}"""
+    shapes = {"x": (0, 4, 5, 5), "w": (6, 2, 3, 3), "o": (0, 36, 3, 3), "m": (0, 18, 3, 3)}
+    assert native(from_text(text), {name: np.ones(s, np.float32) for name, s in shapes.items()})["y"].shape == (
+        0,
+        6,
+        3,
+        3,
+    )
+
+
+NEW = '<ir_version: 13, opset_import: ["": 27]>'
+ATTENTION = f"""{NEW} g (float[B,T,4] q, float[B,T,2] k, float[B,T,3] v, float[B,1,2,3] s) => (float y, float t) {{
+    y, t = LinearAttention <q_num_heads = 2, kv_num_heads = 1, update_rule = "linear"> (q, k, v, s)
+}}"""
+CAUSAL = f"""{NEW} g (float[B,2,T] x, float[2,1,3] w, float[B,2,2] s) => (float y, float t) {{
+    y, t = CausalConvWithState <activation = "silu"> (x, w, , s)
+}}"""
+
+
+@pytest.mark.parametrize(("batch", "length"), [(2, 0), (0, 3), (0, 0)])
+def test_linear_attention_of_no_token_leaves_the_state(batch, length):
+    widths, state = {"q": 4, "k": 2, "v": 3}, floats(drawn(11), batch, 1, 2, 3)
+    values = {name: np.ones((batch, length, width), np.float32) for name, width in widths.items()}
+    ours = native(from_text(ATTENTION), {**values, "s": state})
+    assert ours["y"].shape == (batch, length, 6)
+    np.testing.assert_array_equal(ours["t"], state)
+
+
+@pytest.mark.parametrize(("batch", "length"), [(2, 0), (0, 3), (0, 0)])
+def test_causal_convolution_of_no_token_leaves_the_state(batch, length):
+    state = floats(drawn(12), batch, 2, 2)
+    x, weight = np.ones((batch, 2, length), np.float32), np.ones((2, 1, 3), np.float32)
+    ours = native(from_text(CAUSAL), {"x": x, "w": weight, "s": state})
+    assert ours["y"].shape == (batch, 2, length)
+    np.testing.assert_array_equal(ours["t"], state)
+
+
+def test_state_of_a_causal_convolution_does_not_keep_the_sequence():
+    executor = TorchExecutor(from_text(CAUSAL))
+    values = {"x": floats(drawn(13), 1, 2, 100), "w": np.ones((2, 1, 3)), "s": np.ones((1, 2, 2))}
+    uploaded = executor.upload({name: value.astype(np.float32) for name, value in values.items()})
+    state = executor.run_tensors(uploaded)["t"]
+    assert state.untyped_storage().nbytes() == state.numel() * state.itemsize
+
+
 # ---- element types --------------------------------------------------------------------------------
+
+
+def test_bit_cast_to_another_width_is_refused():
+    graph = from_text(f"{NEW} g (int16[2] x) => (int32[2] y) {{ y = BitCast <to = 6> (x) }}")
+    with pytest.raises(UserError, match="a BitCast keeps the width, and 16 bits are not 32"):
+        TorchExecutor(graph).run({"x": np.array([1, 2], np.int16)})
 
 
 LARGE = np.array([2**63 + 5, 3, 2**64 - 1, 7], np.uint64)
@@ -335,6 +413,16 @@ def test_statistics_of_a_layer_normalization_have_the_type_of_its_stash():
     text = "g (double[2,5] x, double[5] s) => (double[2,5] y, float[2,1] m, float[2,1] i) { y, m, i = LayerNormalization (x, s) }"
     ours = native(from_text(text), {"x": drawn(10).random((2, 5)), "s": np.ones(5)})
     assert [ours[name].dtype for name in "ymi"] == [np.float64, np.float32, np.float32]
+
+
+def test_group_normalization_is_computed_in_the_type_of_its_stash():
+    """The spread of numbers near 1e6 that differ by hundredths of a unit needs more than float32 has."""
+    text = "g (float[1,2,64] x, float[2] s, float[2] b) => (float[1,2,64] y) { y = GroupNormalization <num_groups = 1, stash_type = 11> (x, s, b) }"
+    x = (1e6 + drawn(14).integers(0, 3, (1, 2, 64)) / 16).astype(np.float32)
+    ours = native(from_text(text), {"x": x, "s": np.ones(2, np.float32), "b": np.zeros(2, np.float32)})["y"]
+    wide = x.astype(np.float64)
+    assert ours.dtype == np.float32
+    np.testing.assert_allclose(ours, (wide - wide.mean()) / np.sqrt(wide.var() + 1e-5), rtol=1e-5)
 
 
 def test_mean_variance_normalization_of_equal_numbers_is_no_nan():

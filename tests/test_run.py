@@ -18,7 +18,6 @@ from workbench.ir import Edit, Graph, constant, from_text
 from workbench.run.client import CancelledError, RunError, Worker
 from workbench.run.measure import MeasureError, measure_models
 from workbench.run.memory import DoesNotFitError, estimate_bytes, peak_activation_bytes, refuse_unless_fits
-from workbench.run.statistics import ratio, spread
 
 ENDLESS = """g (float[1] x) => (float[1] y)
 <int64 turns = {1000000000000}, bool on = {1}> {
@@ -293,12 +292,3 @@ def test_cuda_without_a_gpu_is_a_sentence(worker):
         pytest.skip("NOT TESTED: this machine has a GPU")
     with pytest.raises(RunError, match=r"'cuda' can not be used: .*use --device cpu"):
         measure_models({"a": from_text(SMALL)}, inputs={"x": np.ones((2, 3), np.float32)}, worker=worker, device="cuda")
-
-
-def test_statistics():
-    times = [float(t) for t in range(1, 102)]
-    assert spread(times) == {"min_ms": 1.0, "median_ms": 51.0, "p90_ms": 91.0, "p99_ms": 100.0, "iqr_ms": 50.0}
-    half = ratio([t / 2 for t in times], times)
-    assert half == {"ratio": 0.5, "ratio_low": 0.5, "ratio_high": 0.5}
-    noisy = ratio([1.0, 2.0, 9.0, 1.0, 2.0], [2.0, 2.0, 2.0, 2.0, 2.0])
-    assert noisy["ratio_low"] < noisy["ratio"] <= noisy["ratio_high"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 
@@ -9,9 +10,11 @@ import numpy as np
 import psutil
 import pytest
 
-from tests.worker_jobs import SMALL, Client, assert_works, file_of, gate, open_gate, sentence, site
+from tests.worker_jobs import LIMIT_S, SMALL, Client, assert_works, file_of, gate, is_opened, open_gate, sentence, site
 from workbench.run.client import CancelledError, RunError, Worker
+from workbench.run import process
 from workbench.run.failures import TaskError
+from workbench.run.torch_program import OperatorError
 from workbench.run.worker import _sentence
 
 GROWING = """g (int64[1] n) => (float[M] y)
@@ -60,16 +63,48 @@ def test_the_memory_of_its_children_counts_and_they_end_with_it(tmp_path, monkey
         assert parent.request("nothing") == {}
 
 
+def test_the_memory_is_looked_at_less_often_than_the_clock_and_cancel(tmp_path, monkeypatch):
+    memory_looks, resident_bytes = [], process._resident_bytes
+    monkeypatch.setattr(process, "_resident_bytes", lambda pid: memory_looks.append(pid) or resident_bytes(pid))
+    assert process.MEMORY_LOOK_S >= 1
+    monkeypatch.setattr(process, "MEMORY_LOOK_S", 1e9)
+    monkeypatch.setenv("PYTHONPATH", site(tmp_path))
+    at, looks = gate(tmp_path, "gate"), itertools.count(1)
+    held = process.WorkerProcess(tmp_path / "worker.log")
+    answer = held.ask(
+        {"kind": "hold", "device": "cpu", "gate": str(at), "memory_limit_bytes": None},
+        limits=process.Limits(timeout_s=LIMIT_S, memory_bytes=10**15),
+        heed_cancel=lambda: next(looks) > 5 and is_opened(at),
+    )
+    assert memory_looks == [answer["result"]["pid"]]
+    held.kill()
+
+
+def operator_failure(cause: Exception) -> TaskError:
+    """What a run raises whose operator failed for that reason: `Program` wraps it."""
+    error = OperatorError(f"Conv 'c' failed: {cause}.")
+    error.__cause__ = cause
+    return TaskError(error, "run")
+
+
 def test_what_a_gpu_refuses_at_its_limit_is_said_to_be_that():
     from torch import OutOfMemoryError
 
-    error = TaskError(OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nGPU 0 has less. "), "run")
-    assert _sentence(error, "cuda:0", 1_000_000_000) == (
+    limit, refused = 1_000_000_000, OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nGPU 0 has less. ")
+    while_loading = TaskError(refused, "load")
+    assert _sentence(while_loading, "cuda:0", limit) == (
         "The run needs more of the memory of cuda:0 than its limit of 1.0 GB (CUDA out of memory. Tried to allocate "
         "2.00 GiB. GPU 0 has less); bind smaller dimensions or allow more memory."
     )
-    assert "out of memory" in _sentence(error, "cuda:0", None)
-    assert _sentence(TaskError(ValueError("no"), "run"), "cuda:0", 1_000_000_000) == "The run failed: no."
+    assert "out of memory" in _sentence(while_loading, "cuda:0", None)
+    while_running = operator_failure(OutOfMemoryError("CUDA out of memory"))
+    assert _sentence(while_running, "cuda:0", limit) == (
+        "The run needs more of the memory of cuda:0 than its limit of 1.0 GB (Conv 'c' failed: CUDA out of memory); "
+        "bind smaller dimensions or allow more memory."
+    )
+    assert _sentence(while_running, "cuda:0", None) == "Conv 'c' failed: CUDA out of memory."
+    assert _sentence(operator_failure(ValueError("no")), "cuda:0", limit) == "Conv 'c' failed: no."
+    assert _sentence(TaskError(ValueError("no"), "run"), "cuda:0", limit) == "The run failed: no."
 
 
 def test_a_stopped_process_is_killed_at_its_time_limit(worker, tmp_path):
@@ -123,7 +158,7 @@ def test_a_process_that_dies_while_it_starts_is_a_sentence(code, words, tmp_path
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with Worker() as failing:
         with pytest.raises(RunError, match=words) as caught:
-            failing.request("devices")
+            assert_works(failing, tmp_path)
         sentence(caught)
         assert caught.value.stage == "process"
         (tmp_path / "psutil.py").unlink()
@@ -137,6 +172,6 @@ def test_a_process_that_cannot_be_started_is_a_sentence(tmp_path, monkeypatch):
             with pytest.raises(
                 RunError, match=r"could not be started \(No such file or directory: .*nowhere\)"
             ) as caught:
-                failing.request("devices")
+                assert_works(failing, tmp_path)
         sentence(caught)
         assert_works(failing, tmp_path)

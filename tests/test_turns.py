@@ -17,7 +17,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.pages import fine, opened_sample, page
-from tests.worker_jobs import Client, gate, log_of, open_gate, site, until
+from tests.worker_jobs import LIMIT_S, Client, gate, log_of, open_gate, site, until
 from workbench.run.client import CancelledError, RunError, Worker
 from workbench.run.turns import place_of, turn, waiting_words
 from workbench.ui import session
@@ -133,13 +133,12 @@ def test_a_progress_function_that_raises_leaves_the_queue(folder, worker):
     running.result()
 
 
-def test_the_time_that_a_job_waits_does_not_count(worker):
-    limit_s = 4.0
-    worker.request("nothing")  # the process is there
+def test_the_time_that_a_job_waits_does_not_count(worker, monkeypatch):
+    clock = time.monotonic
     with turn("cpu", NOBODY):
-        waiting = Client(worker, "nothing", timeout_s=limit_s)
+        waiting = Client(worker, "nothing", timeout_s=LIMIT_S)
         waiting.hears("1 job before it on cpu")
-        time.sleep(limit_s)
+        monkeypatch.setattr(time, "monotonic", lambda: clock() + 100 * LIMIT_S)  # so long it waits
     assert waiting.result() == {}
 
 
@@ -151,9 +150,20 @@ def test_devices_do_not_wait_for_each_other(folder, worker):
         pass
     with pytest.raises(RunError, match="cuda:77"):  # at once, by a process of its own
         worker.request("hold", device="cuda:77", on_progress=NOBODY, gate="never reached")
-    with Worker() as other:  # to list devices is no job
-        assert other.request("devices", on_progress=NOBODY)["devices"][0]["device"] == "cpu"
     pid = worker.pid
+    open_gate(at)
+    assert running.result() == {"pid": pid}
+
+
+def test_devices_are_listed_while_a_job_runs_and_without_disturbing_it(folder, worker):
+    at = gate(folder, "gate")
+    running = Client(worker, gate=str(at))
+    pid = running.hears("running")["pid"]
+    assert Client(worker, "devices").result()["devices"][0]["device"] == "cpu"
+    (kind, _, _, lister), *others = log_of(folder)
+    assert (kind, others) == ("devices", [])
+    assert not psutil.pid_exists(lister)
+    assert tickets(folder, "cpu") == 1
     open_gate(at)
     assert running.result() == {"pid": pid}
 
@@ -167,9 +177,15 @@ def test_a_device_has_one_name():
 def test_a_folder_that_cannot_be_used_is_a_sentence(folder, worker, monkeypatch):
     (folder / "file").touch()
     monkeypatch.setenv("WORKBENCH_TURNS", str(folder / "file"))
-    with pytest.raises(RunError, match=r"file/cpu cannot be used .*; set WORKBENCH_TURNS to a folder that") as caught:
+    with pytest.raises(RunError, match=r"file cannot be used .*; set WORKBENCH_TURNS to a folder that") as caught:
         worker.request("hold", gate="never reached")
     assert caught.value.stage == "process"
+
+
+def test_the_folders_of_the_queue_are_its_users_alone(folder):
+    with turn("cpu", NOBODY):
+        modes = {path.name: path.stat().st_mode & 0o777 for path in (folder / "turns", folder / "turns" / "cpu")}
+    assert modes == {"turns": 0o700, "cpu": 0o700}
 
 
 # ---- between processes -------------------------------------------------------------------
@@ -181,18 +197,17 @@ with Worker() as worker:
     worker.request("hold", gate=sys.argv[1], on_progress=lambda event: print(event["stage"], flush=True))
 """
 MEASURES = """
-import sys
-from pathlib import Path
 import numpy as np
 from workbench.ir import from_text
 from workbench.run.client import Worker
 from workbench.run.measure import measure_models
-graph = from_text("g (float[256,256] x) => (float[256,256] y) { a = MatMul(x, x)\\n y = Relu(a) }")
+graph = from_text("g (float[2,3] x) => (float[2,3] y) { y = Relu(x) }")
+say = lambda event: print(event["stage"], flush=True)
 with Worker() as worker:
-    print("ready", flush=True)
-    sys.stdin.readline()
-    found = measure_models({"a": graph}, inputs={"x": np.ones((256, 256), np.float32)}, repeat=200, worker=worker)
-    print(len(found["variants"]["a"]["times_ms"]), flush=True)
+    found = measure_models(
+        {"a": graph}, inputs={"x": np.ones((2, 3), np.float32)}, repeat=3, worker=worker, on_progress=say
+    )
+print(len(found["variants"]["a"]["times_ms"]), flush=True)
 """
 
 
@@ -214,16 +229,15 @@ def started(code: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
-def test_two_processes_that_measure_at_once_run_by_turns(folder):
-    with started(MEASURES) as first, started(MEASURES) as second:
-        for process in (first, second):
-            assert process.stdout.readline() == "ready\n"
-        for process in (first, second):
-            process.stdin.write("go\n")
-            process.stdin.flush()
-        for process in (first, second):
-            assert process.stdout.readline() == "200\n"
-    assert_by_turns(folder, ["measure"] * 2)
+def test_a_process_that_measures_waits_for_another(folder):
+    at = gate(folder, "gate")
+    with started(HOLDS, str(at)) as first:
+        assert first.stdout.readline() == "running\n"
+        with started(MEASURES) as second:
+            assert second.stdout.readline() == "waiting for its turn, 1 job before it on cpu\n"
+            open_gate(at)
+            assert second.stdout.readlines()[-1] == "3\n"
+    assert_by_turns(folder, ["hold", "measure"])
     assert len({pid for *_, pid in log_of(folder)}) == 2
 
 

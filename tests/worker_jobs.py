@@ -97,14 +97,15 @@ def gate(folder: Path, name: str) -> Path:
 
 def open_gate(gate: Path) -> None:
     """Waits for the job that holds there."""
-    until(lambda: _is_opened(gate))
+    until(lambda: is_opened(gate))
 
 
-def _is_opened(gate: Path) -> bool:
+def is_opened(gate: Path) -> bool:
+    """Open the gate; False where no job holds there yet."""
     try:
         os.close(os.open(gate, os.O_WRONLY | os.O_NONBLOCK))
     except OSError as error:
-        assert error.errno == errno.ENXIO, error  # nobody holds there yet
+        assert error.errno == errno.ENXIO, error
         return False
     return True
 

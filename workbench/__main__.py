@@ -237,7 +237,7 @@ def _bench(chosen: argparse.Namespace) -> int:
     request = BenchRequest(
         device=chosen.device,
         backends=chosen.backend.split(","),
-        dtypes=chosen.dtype.split(","),
+        dtypes=(chosen.dtype or "float32").split(","),
         repeat=chosen.repeat,
         cold=chosen.cold,
         time_limit=chosen.time_limit,

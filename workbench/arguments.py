@@ -103,9 +103,7 @@ def _measure_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--backend", default="torch", metavar="a,b", help="torch (default), cuda-graphs, torch-compile, onnxruntime"
     )
-    command.add_argument(
-        "--dtype", default="float32", metavar="a,b", help="float32 (default), mixed, float16, bfloat16"
-    )
+    command.add_argument("--dtype", metavar="a,b", help="float32 (default), mixed, float16, bfloat16")
     command.add_argument(
         "--repeat", type=int, metavar="N", help="repetitions of each (default: until each median is known to 1 %%)"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +47,7 @@ def bench_command(models: Mapping[str, Graph], request: BenchRequest) -> int:
             cold=request.cold,
             timeout_s=request.time_limit,
             memory_limit_bytes=in_bytes(request.memory_limit),
+            on_progress=_say_waiting(),
         )
     _print_bench(found)
     if request.json:
@@ -55,10 +56,33 @@ def bench_command(models: Mapping[str, Graph], request: BenchRequest) -> int:
     return DONE
 
 
+def _say_waiting() -> Callable[[Mapping[str, Any]], None]:
+    """Says on stderr that others are before, each number of them once."""
+    said: set[str] = set()
+
+    def heard(event: Mapping[str, Any]) -> None:
+        if event["stage"].startswith("waiting") and event["stage"] not in said:
+            said.add(event["stage"])
+            say(event["stage"], sys.stderr)
+
+    return heard
+
+
 # ---- printing ---------------------------------------------------------------------------
 
 
-_HEADER = ("variant", "median ms", "min", "p90", "p99", "ratio", "95 % between", "first run s", "peak MB", "max error")
+_HEADER = (
+    "variant",
+    "median ms",
+    "min",
+    "p90",
+    "p99",
+    "ratio",
+    "95 % between",
+    "first result s",
+    "peak MB",
+    "max error",
+)
 
 
 def _print_bench(found: Mapping[str, Any]) -> None:
@@ -98,7 +122,7 @@ def _row(label: str, variant: Mapping[str, Any]) -> tuple[str, ...]:
         f"{variant['p99_ms']:,.2f}",
         f"{variant['ratio']:.3f}",
         f"{variant['ratio_low']:.3f} and {variant['ratio_high']:.3f}",
-        f"{variant['first_run_s']:,.2f}",
+        f"{variant['first_result_s']:,.2f}",
         f"{variant['memory']['peak_bytes'] / 1e6:,.1f}",
         "-" if error is None or error["max_rel_error"] is None else f"{error['max_rel_error']:.1e}",
     )

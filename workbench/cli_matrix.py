@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from workbench.commands import optimize_text
 from workbench.errors import UserError
 from workbench.ir import Graph
 from workbench.printing import DONE, FAILED, in_bytes, print_table, say, write_json, write_text
@@ -29,7 +29,7 @@ class MatrixRequest:
     steps: bool
     device: str
     backend: str
-    dtype: str
+    dtype: str | None
     repeat: int | None
     cold: bool
     time_limit: float
@@ -59,32 +59,38 @@ def matrix_command(request: MatrixRequest) -> int:
 
 
 def _matrix(request: MatrixRequest) -> Any:
+    from workbench.api import DEFAULT_PRESET
     from workbench.matrix import Matrix
     from workbench.plans import PLANS
 
     if (request.plan is None) == (not request.models):
         raise UserError(f"give either models or a plan; there is --plan {', '.join(PLANS)}")
+    chosen = (request.dims, request.layouts, request.steps, request.batch_dim, request.preset != DEFAULT_PRESET)
+    if request.plan is not None and any(chosen):
+        raise UserError("a plan has its own models and steps; leave out dims, presets, layouts and steps")
     if request.plan is not None and request.plan not in PLANS:
         raise UserError(f"there is no plan '{request.plan}'; there is {', '.join(PLANS)}")
     batches = _numbers(request.batches)
+    variants = {path: _variants(path, request) for path in request.models}
     matrix = Matrix(
-        models={path: _variants(path, request) for path in request.models},
+        models={path: {step: graph for step, (graph, _) in made.items()} for path, made in variants.items()},
         batches=batches,
         batch_dim=request.batch_dim,
         backends=request.backend.split(","),
-        dtypes=request.dtype.split(","),
+        dtypes=(request.dtype or "float32").split(","),
         device=request.device,
         repeat=request.repeat,
         cold=request.cold,
         seed=request.seed,
         timeout_s=request.time_limit,
         memory_limit_bytes=in_bytes(request.memory_limit),
-        pipelines=_pipelines(request),
+        pipelines={(path, step): words for path, made in variants.items() for step, (_, words) in made.items()},
     )
     if request.plan is None:
         return matrix
     plan = PLANS[request.plan]
-    return replace(matrix, models=plan.models(), dtypes=plan.dtypes, batches=batches or plan.batches)
+    dtypes = matrix.dtypes if request.dtype else plan.dtypes
+    return replace(matrix, models=plan.models(), dtypes=dtypes, batches=batches or plan.batches)
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -95,30 +101,26 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
-def _variants(path: str, request: MatrixRequest) -> dict[str, Graph]:
+def _variants(path: str, request: MatrixRequest) -> dict[str, tuple[Graph, str]]:
+    """By step or strategy, the graph and the command that makes it, none for the model as loaded."""
     from workbench.api import optimize
     from workbench.loading import load_model
 
     graph = load_model(path, request.dims)
+    variants = {"as loaded": (graph, "")}
     if request.steps:
         history = optimize(graph, preset=request.preset, target=request.target)
-        changed = {f"{i} {s.pass_name}": history.at(i) for i, s in enumerate(history.steps) if i and s.changed}
-        return {"as loaded": graph, **changed}
-    variants = {"as loaded": graph, request.preset: optimize(graph, preset=request.preset, target=request.target).graph}
-    for name in filter(None, (request.layouts or "").split(",")):
-        variants[name] = optimize(graph, preset=request.preset, target=request.target, layout=name).graph
+        for number, step in enumerate(history.steps):
+            if number and step.changed:
+                names = [done.pass_name for done in history.steps[1 : number + 1]]
+                command = optimize_text(path, passes=names, target=request.target)
+                variants[f"{number} {step.pass_name}"] = (history.at(number), command)
+        return variants
+    for layout in (None, *filter(None, (request.layouts or "").split(","))):
+        made = optimize(graph, preset=request.preset, target=request.target, layout=layout).graph
+        command = optimize_text(path, preset=request.preset, target=request.target, layout=layout)
+        variants[layout or request.preset] = (made, command)
     return variants
-
-
-def _pipelines(request: MatrixRequest) -> dict[tuple[str, str], str]:
-    """How each variant is made, as a command; a step is part of the whole preset."""
-    found = {}
-    for path in request.models:
-        words = f"python -m workbench optimize {shlex.quote(path)} --preset {request.preset} --target {request.target}"
-        found[path, request.preset] = words
-        for name in filter(None, (request.layouts or "").split(",")):
-            found[path, name] = f"{words} --layout {name}"
-    return found
 
 
 def _progress() -> Any:

@@ -10,6 +10,7 @@ import csv
 import hashlib
 import io
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,8 +21,8 @@ from workbench.ir import Graph
 from workbench.ir.wire import without_weights
 from workbench.loading.dims import bind_dims, symbols
 from workbench.ops.shapes import infer_types
-from workbench.run.client import RUN_LIMIT_S, CancelledError, RunError, Worker
-from workbench.run.measure import combined, measure_models
+from workbench.run.client import RUN_LIMIT_S, CancelledError, Worker
+from workbench.run.measure import check_wishes, combined, measure_models
 from workbench.run.records import Origin, RecordsError, keep, model_hash
 from workbench.verification import Verifier
 
@@ -68,10 +69,12 @@ def run_matrix(matrix: Matrix, record: Path | None, worker: Worker, on_block: On
     """Measure what `record` does not hold yet; every block in order: `model`, `batch`, `found` or `failed`.
 
     record:   a file of one JSON object a line, made where it is not there; None: nothing is written.
+              A block of which anything failed is not written, and so tried again.
     found:    what `measure_models` returned. failed: the sentence why the block could not run.
     on_block: hears in words what goes on, and the share that is done, from 0 to 1; may raise to stop.
     Raises MatrixError before anything runs, CancelledError; blocks that are done stay in the record.
     """
+    check_wishes(matrix.backends, matrix.dtypes, matrix.repeat)
     bound = {(model, batch): _bound(matrix, model, batch) for model, batch in matrix.blocks()}
     machine = worker.request("devices")
     keys = {place: _key(matrix, *place, machine) for place in bound}
@@ -148,7 +151,7 @@ def _measured(
         )
     except CancelledError:
         raise
-    except (RunError, UserError) as error:  # too large for the machine, or not to be run: the next block goes on
+    except UserError as error:  # too large for the machine, or not to be run: the next block goes on
         return {"failed": str(error)}
     return {"found": found}
 
@@ -175,6 +178,7 @@ def _key(matrix: Matrix, model: str, batch: int | None, machine: Mapping[str, An
     said = {
         "model": model,
         "graphs": {label: _digest(graph) for label, graph in matrix.models[model].items()},
+        "dims": {label: dict(graph.dims) for label, graph in matrix.models[model].items()},
         "batch": batch,
         "device": next((d for d in machine["devices"] if d["device"].startswith(matrix.device)), matrix.device),
         "versions": machine["versions"],
@@ -207,12 +211,13 @@ def _recorded(record: Path | None) -> dict[str, Block]:
         except (ValueError, KeyError, TypeError):
             raise MatrixError(f"'{record}' is no record of a matrix: line {number}; name another file") from None
     if len(whole) < len(lines):
-        record.write_text("".join(whole), encoding="utf-8")
+        os.truncate(record, len("".join(whole).encode()))
     return blocks
 
 
 def _write(record: Path | None, block: Block) -> None:
-    if record is None or "failed" in block:  # what failed is tried again
+    tried_again = "failed" in block or any("failed" in v for v in block["found"]["variants"].values())
+    if record is None or tried_again:
         return
     try:
         with open(record, "a", encoding="utf-8") as file:
@@ -225,7 +230,7 @@ def _write(record: Path | None, block: Block) -> None:
 
 COLUMNS = (
     *("model", "batch", "variant", "step", "backend", "dtype", "device", "median_ms", "median_error_ms", "min_ms"),
-    *("p90_ms", "p99_ms", "iqr_ms", "runs", "ratio", "ratio_low", "ratio_high", "first_run_s", "peak_bytes"),
+    *("p90_ms", "p99_ms", "iqr_ms", "runs", "ratio", "ratio_low", "ratio_high", "first_result_s", "peak_bytes"),
     *("weights_bytes", "reserved_bytes", "max_rel_error", "fallbacks", "failed"),
 )
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from workbench.ir import Graph
 
 
 @dataclass(frozen=True)
-class Plan:
+class NamedMatrix:
     """title: what it is. models: makes the graphs; these and the rest as in `matrix.Matrix`."""
 
     title: str
@@ -21,21 +19,17 @@ class Plan:
 
 
 def _resnet_101() -> Mapping[str, Mapping[str, Graph]]:
-    import onnx
-
     from sample_models.resnet import resnet
     from workbench.api import optimize
-    from workbench.loading import load_model
+    from workbench.loading.onnx_file import to_graph
+    from workbench.loading.weights import Files
 
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "resnet101.onnx"
-        onnx.save(resnet(), path)
-        graph = load_model(str(path), {"N": 1})
+    graph = to_graph(resnet(), Files(None), {"N": 1})
     return {"ResNet-101": {"NCHW": optimize(graph).graph, "channels-last": optimize(graph, layout="optimal").graph}}
 
 
-PLANS: Mapping[str, Plan] = {
-    "oneflow": Plan(
+PLANS: Mapping[str, NamedMatrix] = {
+    "oneflow": NamedMatrix(
         "OneFlow's table: ResNet-101, mixed precision, batches 16, 32, 64, NCHW against channels-last",
         _resnet_101,
         batches=(16, 32, 64),

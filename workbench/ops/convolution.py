@@ -135,6 +135,6 @@ def _fold(x: torch.Tensor, padded: Sequence[int], window: Window) -> torch.Tenso
     places = torch.arange(math.prod(padded), device=x.device).reshape(1, 1, *padded)
     counts = window.counts([n - b - e for n, b, e in zip(padded, window.begins, window.ends, strict=True)], False)
     slid = window.slide(places, counts).flatten(2 + len(padded)).reshape(-1, math.prod(window.kernel)).t()
-    columns = x.reshape(x.shape[0], -1, slid.numel())
+    columns = x.reshape(x.shape[0], x.shape[1] // math.prod(window.kernel), slid.numel())
     folded = torch.zeros(*columns.shape[:2], math.prod(padded), dtype=x.dtype, device=x.device)
     return folded.index_add(2, slid.reshape(-1), columns).reshape(*columns.shape[:2], *padded)

@@ -23,12 +23,13 @@ def deform_conv(call, x, weight, offset, bias=None, mask=None):
         raise CannotRun("torch samples images of two axes")
     window = Window.of(call, weight.shape[2:], x.shape[2:])
     group, parts, counts = call.attr("group", 1), call.attr("offset_group", 1), offset.shape[2:]
-    rows, columns = _moved_taps(window, offset.reshape(-1, *window.kernel, 2, *counts))
-    sampled = _sampled(x.reshape(-1, x.shape[1] // parts, *x.shape[2:]), rows, columns)
+    batch, images = x.shape[0], x.shape[0] * parts
+    rows, columns = _moved_taps(window, offset.reshape(images, *window.kernel, 2, *counts))
+    sampled = _sampled(x.reshape(images, x.shape[1] // parts, *x.shape[2:]), rows, columns)
     if mask is not None:
-        sampled = sampled * mask.reshape(sampled.shape[0], 1, -1)
-    operand = sampled.reshape(x.shape[0], group, -1, math.prod(counts))
-    y = (weight.reshape(group, weight.shape[0] // group, -1) @ operand).reshape(x.shape[0], -1, *counts)
+        sampled = sampled * mask.reshape(images, 1, sampled.shape[2])
+    operand = sampled.reshape(batch, group, weight[0].numel(), math.prod(counts))
+    y = (weight.reshape(group, weight.shape[0] // group, -1) @ operand).reshape(batch, weight.shape[0], *counts)
     return y if bias is None else y + bias.reshape(-1, 1, 1)
 
 

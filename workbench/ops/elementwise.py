@@ -212,9 +212,17 @@ def cast(call, x):
 
 @operator("BitCast", category="elementwise", layout=AGNOSTIC)
 def bit_cast(call, x):
-    dtype = torch_dtype(call.attr("to"))
-    if DataType(call.attr("to")).bitwidth != 8 * x.dtype.itemsize:
+    """In a run in narrower floats the bits are those of the operand brought back to float32."""
+    dtype, bits = torch_dtype(call.attr("to")), DataType(call.attr("to")).bitwidth
+    if bits == 32 and x.dtype in (
+        torch.float16,
+        torch.bfloat16,
+    ):  # both sides have one width, so the graph's is float32
+        x = x.float()
+    if bits < 8:
         raise CannotRun("torch holds elements of 2 and 4 bits in wider ones")
+    if bits != 8 * x.dtype.itemsize:
+        raise CannotRun(f"a BitCast keeps the width, and {8 * x.dtype.itemsize} bits are not {bits}")
     return x.view(dtype)
 
 

@@ -37,8 +37,9 @@ def linear_attention(call, query, key, value, past=None, decay=None, beta=None):
     empty = torch.zeros(*key.shape[:2], size, value.shape[-1], device=query.device)
     state = empty if past is None else past.float()
     scale = call.attr("scale", 0.0) or 1.0 / math.sqrt(size)
-    results = []
-    for t in range(query.shape[2]):
+    batch, _, length, _ = query.shape
+    result = torch.empty(batch, length, heads, value.shape[-1], device=query.device)
+    for t in range(length):
         k, v = key[:, :, t], value[:, :, t]
         if decay is not None:
             state = state * decay[:, :, t].unsqueeze(-1)
@@ -46,8 +47,8 @@ def linear_attention(call, query, key, value, past=None, decay=None, beta=None):
             v = beta[:, :, t] * (v - torch.einsum("bhkv,bhk->bhv", state, k))
         state = state + k.unsqueeze(-1) * v.unsqueeze(-2)
         read = state.repeat_interleave(heads // states, 1)
-        results.append(scale * torch.einsum("bhk,bhkv->bhv", query[:, :, t], read))
-    return torch.stack(results, 1).flatten(2).to(dtype), state.to(state_type)
+        result[:, t] = scale * torch.einsum("bhk,bhkv->bhv", query[:, :, t], read)
+    return result.flatten(2).to(dtype), state.to(state_type)
 
 
 def _by_head(x: torch.Tensor, heads: int) -> torch.Tensor:
@@ -59,8 +60,8 @@ def causal_convolution(call, x, weight, bias=None, past=None):
     """Each channel by its own kernel over what came before; the result, and what the next call needs."""
     before = weight.shape[2] - 1
     whole = F.pad(x, [before, 0]) if past is None else torch.cat([past, x], 2)
-    y = F.conv1d(whole, weight, bias, groups=x.shape[1])
+    y = F.conv1d(whole, weight, bias, groups=x.shape[1]) if x.shape[2] else x  # torch refuses an empty result
     activation = call.attr("activation", "none")
     if activation not in ("none", "silu", "swish"):
         raise CannotRun(f"there is no activation '{activation}'")
-    return y if activation == "none" else F.silu(y), whole[:, :, whole.shape[2] - before :]
+    return y if activation == "none" else F.silu(y), whole[:, :, whole.shape[2] - before :].clone()

@@ -8,11 +8,12 @@ from workbench.ops.lazy import torch
 
 def to_float8(x: torch.Tensor, dtype: torch.dtype, saturate: int, round_mode: str = "up") -> torch.Tensor:
     """With `saturate` the largest number stands for all beyond it; `round_mode` is for powers of two only."""
+    x = x.float()
     if dtype == torch.float8_e8m0fnu:
         return _to_power_of_two(x, saturate, round_mode)
     if saturate:
         largest = torch.finfo(dtype).max
-        x = x.float().clamp(-largest, largest)
+        x = x.clamp(-largest, largest)
     elif dtype == torch.float8_e4m3fn:  # torch saturates it; 464 is the last number that rounds to the largest, 448
         x = torch.where(x.abs() > 464, torch.full_like(x, torch.nan), x)
     return x.to(dtype)
@@ -22,7 +23,7 @@ def _to_power_of_two(x: torch.Tensor, saturate: int, round_mode: str) -> torch.T
     """E8M0 is the exponent of a float32; NaN is 255, what is beyond the largest is 254."""
     if not saturate:
         raise CannotRun("torch has no powers of two without saturation")
-    bits = x.float().view(torch.int32)
+    bits = x.view(torch.int32)
     exponent, fraction = (bits >> 23) & 0xFF, bits & 0x7FFFFF
     upwards = {"up": fraction > 0, "down": torch.zeros_like(fraction, dtype=torch.bool)}
     upwards["nearest"] = fraction >= 0x400000

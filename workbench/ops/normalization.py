@@ -33,7 +33,9 @@ def instance_normalization(call, x, scale, bias):
 
 @sensitive("GroupNormalization", category="normalization", flops=per_output(7))
 def group_normalization(call, x, scale, bias):
-    return torch.group_norm(x, call.attr("num_groups"), scale, bias, call.attr("epsilon", 1e-5))
+    wide = torch.float64 if _stash(call, x) == torch.float64 else x.dtype  # torch sums narrow floats in float32
+    scale, bias = scale.to(wide), bias.to(wide)
+    return torch.group_norm(x.to(wide), call.attr("num_groups"), scale, bias, call.attr("epsilon", 1e-5)).to(x.dtype)
 
 
 @sensitive("LRN", category="normalization", flops=per_output(6), ranks=(4,))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 from workbench.run.caches import last_cache_bytes
@@ -14,7 +14,6 @@ _LONG_ENOUGH_MS = 20.0
 _SMALLEST, _LARGEST = 256, 16384  # sides of the matrices
 
 
-@lru_cache(maxsize=32)  # of the worker's life; a device's roofs stay
 def ceilings(device: str, dtype: str) -> dict[str, float]:
     """`flops_per_s` of a large matrix product in `dtype`; `bytes_per_s`, read and written, of a copy beyond caches.
 
@@ -23,15 +22,16 @@ def ceilings(device: str, dtype: str) -> dict[str, float]:
     import torch
 
     reduced = "float16" if device.startswith("cuda") else "bfloat16"
-    kind = getattr(torch, reduced if dtype == "mixed" else dtype)
     with torch.inference_mode():
-        return {"flops_per_s": _best_product(device, kind), "bytes_per_s": _best_copy(device)}
+        best = _best_product(device, reduced if dtype == "mixed" else dtype)
+        return {"flops_per_s": best, "bytes_per_s": _best_copy(device)}
 
 
-def _best_product(device: str, kind: Any) -> float:
+@cache  # of the worker's life; a device's roofs stay
+def _best_product(device: str, dtype: str) -> float:
     import torch
 
-    side = _SMALLEST
+    kind, side = getattr(torch, dtype), _SMALLEST
     while True:
         first, second = (torch.ones((side, side), dtype=kind, device=device) for _ in range(2))
         product = lambda: torch.mm(first, second)  # noqa: B023, E731
@@ -42,6 +42,7 @@ def _best_product(device: str, kind: Any) -> float:
         side *= 2
 
 
+@cache
 def _best_copy(device: str) -> float:
     import torch
 

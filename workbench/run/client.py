@@ -22,7 +22,7 @@ from workbench.run.tensors import load_tensors, save_tensors
 from workbench.run.turns import place_of, turn, waiting_words
 
 RUN_LIMIT_S = 600.0
-_WITHOUT_TURN = frozenset({"devices"})  # what runs no model
+_WITHOUT_TURN = frozenset({"devices"})  # what runs no model, and so waits for no run
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,9 @@ class Worker:
     """A process for each device, started when it is first needed, and again after it died.
 
     Any number of threads, the clients, may ask. A device runs one job at a
-    time, the first come first, whichever worker of the machine it came to
-    (see `workbench.run.turns`). `cancel` may be called from any thread.
+    time, the first come first, whichever worker of this user on this machine
+    it came to (see `workbench.run.turns`). `cancel` may be called from any
+    thread.
     """
 
     def __init__(self) -> None:
@@ -105,6 +106,8 @@ class Worker:
     ) -> dict[str, Any]:
         """Ask the process of `device` for `kind`, when it is its turn, and wait for the answer.
 
+        "devices" is answered at once, by a process of its own that ends then.
+
         on_progress: gets each event as it comes, and {"stage", "done", "total"}
                      again and again while others are before; what it raises
                      stops the run.
@@ -119,8 +122,8 @@ class Worker:
         self._heed_cancel(client)
         on_cpu = place == "cpu"
         message = {"kind": kind, "device": device, "memory_limit_bytes": memory_limit_bytes, **fields}
-        with self._its_turn(kind, place, client, on_progress), self._at_work(client):
-            answer = self._process(place).ask(
+        with self._process_in_turn(kind, place, client, on_progress) as process, self._at_work(client):
+            answer = process.ask(
                 message,
                 limits=Limits(timeout_s, memory_limit_bytes if on_cpu else None),
                 heed_cancel=lambda: self._heed_cancel(client),
@@ -172,19 +175,31 @@ class Worker:
             target.unlink(missing_ok=True)
 
     @contextmanager
-    def _its_turn(
+    def _process_in_turn(
         self, kind: str, place: str, client: threading.Thread, on_progress: Progress | None
-    ) -> Iterator[None]:
+    ) -> Iterator[WorkerProcess]:
         def heard(before: int) -> None:
             self._heed_cancel(client)
             if on_progress is not None:
                 on_progress({"stage": waiting_words(before, place), "done": 0, "total": 1})
 
         if kind in _WITHOUT_TURN:
-            yield
+            with self._process_for_once(f"{kind}{next(self._numbers)}") as process:
+                yield process
             return
         with turn(place, heard):
-            yield
+            yield self._process(place)
+
+    @contextmanager
+    def _process_for_once(self, name: str) -> Iterator[WorkerProcess]:
+        """A process that nobody else asks, ended with the block."""
+        process = self._process(name)
+        try:
+            yield process
+        finally:
+            process.kill()
+            with self._guard:
+                self._processes.pop(name, None)  # `close` may have been before
 
     @contextmanager
     def _at_work(self, client: threading.Thread) -> Iterator[None]:
@@ -198,7 +213,7 @@ class Worker:
         if client in self._interrupted or client in self._dismissed:
             raise CancelledError
 
-    def _process(self, place: str) -> WorkerProcess:
-        log = self.folder / f"worker-{place.replace(':', '')}.log"
+    def _process(self, name: str) -> WorkerProcess:
+        log = self.folder / f"worker-{name.replace(':', '')}.log"
         with self._guard:
-            return self._processes.setdefault(place, WorkerProcess(log))
+            return self._processes.setdefault(name, WorkerProcess(log))

@@ -15,7 +15,7 @@ _CHECKED_EVERY = 5  # turns; the statistics cost time too
 
 
 @dataclass(frozen=True)
-class Plan:
+class Repetitions:
     """How often each variant runs.
 
     warmup: runs before the first that counts. least, most: runs that count;
@@ -28,14 +28,14 @@ class Plan:
     budget_s: float = BUDGET_S
 
 
-def plan_of(repeat: int | None, warmup: int) -> Plan:
+def repetitions(repeat: int | None, warmup: int) -> Repetitions:
     """Exactly `repeat` runs, or as many as it takes."""
-    return Plan(warmup) if repeat is None else Plan(warmup, repeat, repeat)
+    return Repetitions(warmup) if repeat is None else Repetitions(warmup, repeat, repeat)
 
 
 def by_turns(
     runs: Mapping[str, Callable[[], float]],
-    plan: Plan,
+    count: Repetitions,
     step: Callable[[str], None] = lambda stage: None,
     clock: Callable[[], float] = time.monotonic,
 ) -> dict[str, list[float]]:
@@ -43,17 +43,17 @@ def by_turns(
 
     runs: label -> a function that runs once and says how many milliseconds it took.
     """
-    for _ in range(plan.warmup):
+    for _ in range(count.warmup):
         for run in runs.values():
             run()
             step("warming up")
     times: dict[str, list[float]] = {label: [] for label in runs}
-    ends = clock() + plan.budget_s
-    for turn in range(1, plan.most + 1):
+    ends = clock() + count.budget_s
+    for turn in range(1, count.most + 1):
         for label, run in runs.items():
             times[label].append(run())
-            step(f"run {turn} of at most {plan.most}" if plan.least < plan.most else f"run {turn} of {plan.most}")
-        if turn >= plan.least and (clock() > ends or (turn % _CHECKED_EVERY == 0 and _all_stable(times))):
+            step(f"run {turn} of at most {count.most}" if count.least < count.most else f"run {turn} of {count.most}")
+        if turn >= count.least and (clock() > ends or (turn % _CHECKED_EVERY == 0 and _all_stable(times))):
             break
     return times
 

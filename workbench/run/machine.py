@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ _SMI_FIELDS = {
     "power.draw": "power_w",
 }
 _SMI_TIMEOUT_S = 10
+_NUMBER = re.compile(r"\d+(\.\d+)?")  # what a device does not tell is "[N/A]"
 
 
 def machine(device: str) -> dict[str, Any]:
@@ -32,7 +34,8 @@ def machine(device: str) -> dict[str, Any]:
         return {**common, "device_name": cpu_name(), **_cpu_clock()}
     properties = torch.cuda.get_device_properties(device)
     capability = f"{properties.major}.{properties.minor}"
-    return {**common, "device_name": properties.name, "capability": capability, **_smi(f"GPU-{properties.uuid}")}
+    told = {"capability": capability, "tf32": torch.backends.cudnn.allow_tf32, **_smi(f"GPU-{properties.uuid}")}
+    return {**common, "device_name": properties.name, **told}
 
 
 def _cpu_clock() -> dict[str, float]:
@@ -51,15 +54,9 @@ def _smi(uuid: str) -> dict[str, Any]:
         answer = subprocess.run(query, capture_output=True, text=True, timeout=_SMI_TIMEOUT_S, check=True).stdout
     except (OSError, subprocess.SubprocessError):  # it is there and does not work: the record has less
         return {}
-    values = [value.strip() for value in answer.strip().split(",")]
-    return {name: _number(value) for name, value in zip(_SMI_FIELDS.values(), values, strict=False)}
-
-
-def _number(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
+    values = dict(zip(_SMI_FIELDS.values(), (value.strip() for value in answer.strip().split(",")), strict=False))
+    driver = {"driver": values.pop("driver")} if "driver" in values else {}
+    return {**driver, **{name: float(value) for name, value in values.items() if _NUMBER.fullmatch(value)}}
 
 
 def versions() -> dict[str, str]:

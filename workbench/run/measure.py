@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,12 +16,13 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import UserError
-from workbench.ir import Graph
+from workbench.ir import Graph, TensorType
 from workbench.layout.feed import order_between
+from workbench.ops.shapes import infer_types
 from workbench.run.client import RUN_LIMIT_S, Progress, Worker
 from workbench.run.compare import BFLOAT16, FLOAT16, FLOAT32, Tolerance, tolerance_for
 from workbench.run.inputs import dims_of, fed
-from workbench.run.interleave import plan_of
+from workbench.run.interleave import repetitions
 from workbench.run.memory import estimate_bytes, refuse_unless_fits
 from workbench.run.statistics import is_busy, is_stable, ratio, spread
 from workbench.run.tensors import save_tensors
@@ -97,18 +97,21 @@ def measure_models(
     Returns plain JSON: `variants` by label, each with `step`, `backend`, `dtype`, `times_ms`,
     `min_ms`, `median_ms`, `median_error_ms` (95 %), `p90_ms`, `p99_ms`, `iqr_ms`, `busy`, `stable`,
     `ratio` to the first with its `ratio_low` and `ratio_high` (95 %), `cold_median_ms` or None,
-    `open_s` and `first_run_s` (compiling is in them), `memory` (`kind`, `weights_bytes`, `peak_bytes`,
-    `timeline` of `name`, `op`, `live_bytes`; `at_peak`; CUDA `reserved_bytes`, CPU `process_bytes`),
+    `first_result_s` (opening, compiling and one run), `memory` (`kind`, `counted` in short,
+    `weights_bytes`, `peak_bytes`, `timeline` of `name`, `op`, `live_bytes`; `at_peak`; CUDA `reserved_bytes`, CPU `process_bytes`),
     `operators` (`name`, `op`, `start_ms`, `time_ms`, `flops`, `bytes`, `allocated_bytes`), `sum_ms` of these and
     `difference`, a sentence, `fallbacks`, `error`; a variant that could not run has `failed`, its
-    sentence, alone; and `machine`, `ceilings` by dtype, `dims`, `warmup`, `repeat`, `notes`.
+    sentence, alone; and `machine`, `ceilings` by dtype (None where they could not be
+    measured), `dims`, `warmup`, `repeat`, `notes`.
     Raises MeasureError, DoesNotFitError, or RunError for a run that broke off.
     """
     wanted = {
         label: given if isinstance(given, Variant) else Variant(given, backend, dtype)
         for label, given in variants.items()
     }
-    _check_wishes(wanted, repeat, warmup)
+    check_wishes([v.backend for v in wanted.values()], [v.dtype for v in wanted.values()], repeat, warmup)
+    if len({variant.graph.inputs for variant in wanted.values()}) > 1:
+        raise MeasureError("The models have different inputs, so they can not be measured on the same ones.")
     first = next(iter(wanted.values())).graph
     dims = {**first.dims, **dims_of(first, inputs)}
     graphs = {id(v.graph): v.graph for v in wanted.values()}
@@ -121,13 +124,14 @@ def measure_models(
     folder = Path(tempfile.mkdtemp(dir=worker.folder, prefix="measure-"))
     try:
         files = {key: str(_exported(graph, folder)) for key, graph in graphs.items()}
+        fed_inputs = _saved_inputs(wanted, first, inputs, folder)
         raw = worker.request(
             "measure",
             variants=[
                 {
                     "label": label,
                     "model": files[id(v.graph)],
-                    "inputs": _saved_for(v.graph, first, inputs, folder),
+                    "inputs": fed_inputs[id(v.graph)],
                     "backend": v.backend,
                     "dtype": v.dtype,
                     "tolerance": asdict(tolerance or _tolerance(v.dtype, first)),
@@ -136,7 +140,7 @@ def measure_models(
             ],
             reference=None if reference is None else _saved(folder / "reference.npz", reference),
             device=device,
-            plan=asdict(plan_of(repeat, warmup)),
+            repetitions=asdict(repetitions(repeat, warmup)),
             cold=cold,
             on_progress=on_progress,
             timeout_s=timeout_s,
@@ -155,18 +159,18 @@ def _tolerance(dtype: str, first: Graph) -> Tolerance:
     return max(DTYPES[dtype], tolerance_for(first), key=lambda t: t.relative)
 
 
-def _check_wishes(wanted: Mapping[str, Variant], repeat: int | None, warmup: int) -> None:
-    if not wanted:
+def check_wishes(backends: Sequence[str], dtypes: Sequence[str], repeat: int | None, warmup: int = WARMUP) -> None:
+    """Raise MeasureError for what can not be measured, before anything is run."""
+    if not (backends and dtypes):
         raise MeasureError("There is no model to measure; name at least one.")
-    for variant in wanted.values():
-        if variant.backend not in BACKENDS:
-            raise MeasureError(f"There is no backend '{variant.backend}'; use {', '.join(BACKENDS)}.")
-        if variant.dtype not in DTYPES:
-            raise MeasureError(f"There is no element type '{variant.dtype}' to measure in; use {', '.join(DTYPES)}.")
+    for backend in backends:
+        if backend not in BACKENDS:
+            raise MeasureError(f"There is no backend '{backend}'; use {', '.join(BACKENDS)}.")
+    for dtype in dtypes:
+        if dtype not in DTYPES:
+            raise MeasureError(f"There is no element type '{dtype}' to measure in; use {', '.join(DTYPES)}.")
     if (repeat is not None and repeat < 1) or warmup < 0:
         raise MeasureError(f"{repeat} runs after {warmup} to warm up can not be measured; ask for at least one run.")
-    if len({variant.graph.inputs for variant in wanted.values()}) > 1:
-        raise MeasureError("The models have different inputs, so they can not be measured on the same ones.")
 
 
 def _exported(graph: Graph, folder: Path) -> Path:
@@ -177,11 +181,18 @@ def _exported(graph: Graph, folder: Path) -> Path:
     return own / "model.onnx"
 
 
-def _saved_for(graph: Graph, first: Graph, inputs: Mapping[str, np.ndarray], folder: Path) -> str:
-    """The file of the inputs as `graph` takes them, one for all graphs that take them alike."""
-    orders = "".join(str(order_between(first, graph, value)) for value in inputs)
-    path = folder / f"inputs-{zlib.crc32(orders.encode()):08x}.npz"
-    return str(path) if path.exists() else _saved(path, fed(inputs, first, graph))
+def _saved_inputs(
+    wanted: Mapping[str, Variant], first: Graph, inputs: Mapping[str, np.ndarray], folder: Path
+) -> dict[int, str]:
+    """By graph, the file of the inputs as it takes them; one for all graphs that take them alike."""
+    files: dict[str, str] = {}
+    found = {}
+    for graph in {id(v.graph): v.graph for v in wanted.values()}.values():
+        orders = str([order_between(first, graph, value) for value in inputs])
+        if orders not in files:
+            files[orders] = _saved(folder / f"inputs{len(files)}.npz", fed(inputs, first, graph))
+        found[id(graph)] = files[orders]
+    return found
 
 
 def _saved(path: Path, tensors: Mapping[str, np.ndarray]) -> str:
@@ -195,22 +206,30 @@ def _saved(path: Path, tensors: Mapping[str, np.ndarray]) -> str:
 def _summarized(raw: Mapping[str, Any], wanted: Mapping[str, Variant], dims: Mapping[str, int]) -> dict[str, Any]:
     ran = {label: found for label, found in raw["variants"].items() if "failed" not in found}
     first = next(iter(ran.values()))["times_ms"]
+    graphs = {id(v.graph): v.graph for label, v in wanted.items() if label in ran}
+    types = {key: infer_types(graph, dims) for key, graph in graphs.items()}
     variants: dict[str, Any] = {}
     for label, variant in wanted.items():
         how = {"step": variant.step or label, "backend": variant.backend, "dtype": variant.dtype}
         found = raw["variants"][label]
-        variants[label] = {**how, **found} if label not in ran else {**how, **_numbers(found, first, variant, dims)}
+        variants[label] = (
+            {**how, **found}
+            if label not in ran
+            else {**how, **_numbers(found, first, variant, types[id(variant.graph)])}
+        )
     return {
         "variants": variants,
         "machine": raw["machine"],
         "ceilings": raw["ceilings"],
-        "notes": _notes({label: variants[label] for label in ran}),
+        "notes": _notes({label: variants[label] for label in ran}, raw["machine"]["device"]),
     }
 
 
-def _numbers(found: Mapping[str, Any], first: list[float], variant: Variant, dims: Mapping[str, int]) -> dict[str, Any]:
+def _numbers(
+    found: Mapping[str, Any], first: list[float], variant: Variant, types: Mapping[str, TensorType]
+) -> dict[str, Any]:
     times, cold = found["times_ms"], found.get("cold_times_ms")
-    operators = with_work(found["operators"], variant.graph, dims, variant.dtype)
+    operators = with_work(found["operators"], variant.graph, types, variant.dtype)
     numbers = {
         **spread(times),
         **ratio(times, first),
@@ -238,7 +257,7 @@ def _difference(numbers: Mapping[str, Any], backend: str) -> str:
     return f"{both}: timing each one costs more than passes between them, so take them as shares."
 
 
-def _notes(variants: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _notes(variants: Mapping[str, Mapping[str, Any]], device: str) -> list[str]:
     notes = [
         f"The times of '{label}' spread by {found['iqr_ms'] / found['median_ms']:.0%} of their "
         "median: the machine was busy with something else; trust the minimum, or measure again."
@@ -248,4 +267,6 @@ def _notes(variants: Mapping[str, Mapping[str, Any]]) -> list[str]:
     unsure = [f"'{label}'" for label, found in variants.items() if not found["stable"] and not found["busy"]]
     if unsure:
         notes.append(f"The median of {', '.join(unsure)} is not known to one percent yet; more repetitions would tell.")
+    if device != "cpu" and any(found["backend"] == "onnxruntime" for found in variants.values()):
+        notes.append("ONNX Runtime copies inputs and outputs to and from the GPU in every run; torch's stay there.")
     return notes

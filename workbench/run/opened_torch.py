@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from workbench.run.memory import weight_bytes
 from workbench.run.prepared import PREPARATIONS
 from workbench.run.process_memory import growth
-from workbench.run.profile import Profile, median_operators, profile
+from workbench.run.profile import PROFILED, Profile, median_operators, profile
 from workbench.run.runners import open_executor
 from workbench.run.torch_executor import download
 
-PROFILED = 5  # runs, of which each operator's median is taken
 _COUNTED = "values that are alive, counted by the executor; what operators use inside is not counted"
 _ALLOCATED = "torch's CUDA allocator, with what operators use inside; the timeline counts values alone"
 _GROWN = "growth of the process during one run; the timeline counts the values of a run operator by operator"
@@ -32,14 +30,12 @@ class TorchRun:
         self._gpu = device if device.startswith("cuda") else None
         held = self._allocated()
         self._executor = open_executor(model, device, dtype)
-        self._weights = self._allocated() - held if self._gpu else weight_bytes(self._executor.graph)
+        self._weights = self._allocated() - held if self._gpu else _distinct_bytes(self._executor.weights)
         self._tensors = self._executor.upload(inputs)
+        held = self._reserved()
         self._run, self._reason = PREPARATIONS[backend](self._executor, self._tensors)
+        self._pool = self._reserved() - held if backend == "cuda-graphs" else 0  # a graph keeps its activations
         self._backend = backend
-
-    @property
-    def graph(self) -> Any:
-        return self._executor.graph
 
     @property
     def fallbacks(self) -> Mapping[str, str]:
@@ -73,6 +69,15 @@ class TorchRun:
 
         return torch.cuda.memory_allocated(self._gpu) if self._gpu else 0
 
+    def _reserved(self) -> int:
+        """Bytes that torch's allocator holds of the GPU for tensors that live."""
+        import torch
+
+        if not self._gpu:
+            return 0
+        torch.cuda.empty_cache()
+        return torch.cuda.memory_reserved(self._gpu)
+
     @cached_property
     def _profiles(self) -> list[Profile]:
         return [profile(self._executor, self._tensors, self._gpu) for _ in range(PROFILED)]
@@ -82,6 +87,7 @@ class TorchRun:
         counted = max((moment["peak_bytes"] for moment in watched.timeline), default=0)
         found = {
             "kind": _COUNTED,
+            "counted": "values",
             "weights_bytes": self._weights,
             "peak_bytes": self._weights + counted,
             "timeline": watched.timeline,
@@ -92,23 +98,36 @@ class TorchRun:
         process = growth(self._run)
         if self._backend == "torch" or self._reason is not None:
             return found | {"process_bytes": process}
-        return found | {"kind": _GROWN, "peak_bytes": self._weights + process, "process_bytes": process}
+        return found | {
+            "kind": _GROWN,
+            "counted": "process",
+            "peak_bytes": self._weights + process,
+            "process_bytes": process,
+        }
 
     def _memory_of_gpu(self) -> dict[str, Any]:
         import torch
 
-        torch.cuda.empty_cache()
+        reserved, held = self._reserved(), self._allocated()
         torch.cuda.reset_peak_memory_stats(self._gpu)
-        held, reserved = self._allocated(), torch.cuda.memory_reserved(self._gpu)
         self._run()
         torch.cuda.synchronize(self._gpu)
-        own_inputs = sum(t.nbytes for t in self._tensors.values() if getattr(t, "is_cuda", False))
-        allocated = self._weights + own_inputs + torch.cuda.max_memory_allocated(self._gpu) - held
+        resident = self._weights + self._pool
+        resident += sum(t.nbytes for t in self._tensors.values() if getattr(t, "is_cuda", False))
+        peak = resident + torch.cuda.max_memory_allocated(self._gpu) - held
+        most = resident + torch.cuda.max_memory_reserved(self._gpu) - reserved
         return {
             "kind": _ALLOCATED,
-            "peak_bytes": allocated,
-            "reserved_bytes": allocated + torch.cuda.max_memory_reserved(self._gpu) - reserved,
+            "counted": "CUDA allocator",
+            "peak_bytes": peak,
+            "reserved_bytes": max(peak, most),
         }
 
     def operators(self) -> list[dict[str, Any]]:
         return median_operators(self._profiles)
+
+
+def _distinct_bytes(tensors: Iterable[Any]) -> int:
+    """Bytes of the storages that the tensors lie on, each counted once."""
+    storages = (tensor.untyped_storage() for tensor in tensors)
+    return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from workbench.errors import UserError
+
 Run = Callable[[], Mapping[str, Any]]
 _WARMUP = 3  # runs before a capture, as torch asks for: libraries choose their kernels then
 
@@ -24,20 +26,24 @@ def cuda_graph(executor: Any, tensors: Mapping[str, Any]) -> tuple[Run, str | No
 
     if executor.device.type != "cuda":
         return eager(executor, tensors)[0], "CUDA graphs need a CUDA device, and this run is on the CPU"
+    run, _ = eager(executor, tensors)
     try:
-        with torch.cuda.device(executor.device):
+        # The current stream is set by us, so that it is set back where a capture breaks off.
+        with torch.cuda.device(executor.device), torch.cuda.stream(torch.cuda.current_stream(executor.device)):
             side = torch.cuda.Stream()
             side.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(side):
                 for _ in range(_WARMUP):
-                    executor.run_tensors(tensors)
+                    run()
             torch.cuda.current_stream().wait_stream(side)
+            if executor.fallbacks:
+                return run, f"ONNX Runtime runs {', '.join(sorted(executor.fallbacks))}, which cannot be captured"
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph):
-                results = executor.run_tensors(tensors)
-    except RuntimeError as error:  # an operator waits for the device, or asks the CPU
+                results = run()
+    except (RuntimeError, UserError) as error:  # an operator waits for the device, or asks the CPU
         torch.cuda.synchronize(executor.device)
-        return eager(executor, tensors)[0], f"the run cannot be captured: {_first_line(error)}"
+        return run, f"the run cannot be captured: {_first_line(error.__context__ or error)}"
 
     def replay() -> Mapping[str, Any]:
         graph.replay()
@@ -91,6 +97,6 @@ PREPARATIONS: Mapping[str, Callable[[Any, Mapping[str, Any]], tuple[Run, str | N
 }
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[0] if lines else type(error).__name__)[:300].rstrip(".")

@@ -26,7 +26,8 @@ from workbench.errors import UserError
 from workbench.run.memory import available_bytes, in_gigabytes
 
 ROOT = Path(__file__).resolve().parents[2]  # holds the package `workbench`
-LOOK_S = 0.1  # between two looks at the clock, the memory and whether the run was cancelled
+LOOK_S = 0.1  # between two looks at the clock and at whether the run was cancelled
+MEMORY_LOOK_S = 1.0  # between two looks at the memory: each reads all of /proc, beside a measurement
 Progress = Callable[[dict[str, Any]], None]
 
 
@@ -56,8 +57,8 @@ class Limits:
     timeout_s:    wall time, its process's start counted in.
     memory_bytes: resident memory of the process and its children, its
                   libraries (0.1 to 0.4 GB) counted in; None for as much as
-                  there is. It is looked at every LOOK_S, so a shorter peak is
-                  not seen.
+                  there is. It is looked at once a second (MEMORY_LOOK_S), so
+                  a shorter peak may not be seen.
     """
 
     timeout_s: float
@@ -159,13 +160,16 @@ class WorkerProcess:
         heed_cancel: Callable[[], None],
         on_progress: Progress | None,
     ) -> dict[str, Any]:
-        look_at = 0.0
+        look_at = memory_look_at = 0.0
         while True:
             now = time.monotonic()
             if now >= look_at:
                 heed_cancel()
-                _refuse_more(process, limits, ends)
+                _refuse_more_time(limits, ends)
                 look_at = now + LOOK_S
+            if now >= memory_look_at:
+                _refuse_more_memory(process, limits)
+                memory_look_at = now + MEMORY_LOOK_S
             try:
                 line = self._answers.get(timeout=max(0.0, look_at - now))
             except queue.Empty:
@@ -222,14 +226,16 @@ def _send(process: subprocess.Popen[bytes], message: dict[str, Any]) -> None:
         raise _EndedError from None
 
 
-def _refuse_more(process: subprocess.Popen[bytes], limits: Limits, ends: float) -> None:
-    """Raise RunError where the run has taken more than its limits."""
+def _refuse_more_time(limits: Limits, ends: float) -> None:
     if time.monotonic() > ends:
         raise RunError(
             f"The run took more than its limit of {limits.timeout_s:g} s and was stopped; "
             "bind smaller dimensions or allow more time.",
             "process",
         )
+
+
+def _refuse_more_memory(process: subprocess.Popen[bytes], limits: Limits) -> None:
     if limits.memory_bytes is None:
         return
     taken = _resident_bytes(process.pid)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import resource
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -26,7 +25,7 @@ def _reset_peak() -> int:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:  # glibc: what earlier models left free goes back to the system, or growth would hide in it
         trim(0)
-    with suppress(OSError):  # not Linux: the peak is that of the process's whole life
+    with suppress(OSError):  # not Linux, see _peak
         Path("/proc/self/clear_refs").write_text("5")
     return psutil.Process().memory_info().rss
 
@@ -34,6 +33,6 @@ def _reset_peak() -> int:
 def _peak() -> int:
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
-    except OSError:  # not Linux
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    except OSError:  # not Linux: what is left when the run is over
+        return psutil.Process().memory_info().rss
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))

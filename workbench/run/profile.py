@@ -11,6 +11,7 @@ from typing import Any
 
 from workbench.ir import Graph, Node
 
+PROFILED = 5  # runs, of which each operator's median is taken
 MOST_AT_PEAK = 50  # values named; the rest is counted
 
 

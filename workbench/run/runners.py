@@ -27,7 +27,13 @@ def provider_of(device: str) -> str:
 
 
 def open_session(
-    model: str, level: str, *, device: str = "cpu", profile_prefix: str | None = None, arena: bool = True
+    model: str,
+    level: str,
+    *,
+    device: str = "cpu",
+    memory_limit: int | None = None,
+    profile_prefix: str | None = None,
+    arena: bool = True,
 ) -> Any:
     """An onnxruntime.InferenceSession. Raises BackendError, or TaskError of stage "load"."""
     import onnxruntime as ort
@@ -47,12 +53,16 @@ def open_session(
     if profile_prefix is not None:
         options.enable_profiling = True
         options.profile_file_prefix = profile_prefix
-    own = (provider, {"device_id": int(device.partition(":")[2] or 0)})
-    providers = [provider] if device == "cpu" else [own, "CPUExecutionProvider"]
+    number: dict[str, Any] = {"device_id": int(device.partition(":")[2] or 0)}
+    limit = {} if memory_limit is None else {"gpu_mem_limit": memory_limit}
+    providers = [provider] if device == "cpu" else [(provider, number | limit), "CPUExecutionProvider"]
     try:
-        return ort.InferenceSession(model, options, providers=providers)
+        session = ort.InferenceSession(model, options, providers=providers)
     except Exception as error:  # onnxruntime's own classes have no common base but Exception
         raise TaskError(error, "load") from error
+    if provider not in session.get_providers():
+        raise BackendError(f"ONNX Runtime could not start its {provider}; see that its CUDA and cuDNN are installed.")
+    return session
 
 
 def session_of(model: str, level: str) -> Any:
@@ -92,8 +102,11 @@ def _feedable(value: np.ndarray) -> Any:
 def open_executor(model: str, device: str, dtype: str | None) -> Any:
     """Our executor on the file, which must be one of our exports. Raises TaskError of stage "load"."""
     check_device(device)
+    import torch
+
     from workbench.run.torch_executor import TorchExecutor
 
+    torch.backends.cudnn.allow_tf32 = False  # float32 is float32, as in the reference and in the measured ceilings
     try:
         graph = from_model(onnx_ir.load(model))
         return TorchExecutor(graph, device=device, dtype=dtype)

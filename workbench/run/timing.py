@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any, Protocol
 
@@ -13,7 +14,7 @@ from workbench.run.caches import flusher
 from workbench.run.ceilings import ceilings
 from workbench.run.compare import Tolerance, compare
 from workbench.run.failures import TaskError, sentence_of
-from workbench.run.interleave import COLD_RUNS, Plan, by_turns
+from workbench.run.interleave import COLD_RUNS, Repetitions, by_turns
 from workbench.run.machine import machine
 from workbench.run.runners import BackendError, check_device
 from workbench.run.tensors import load_tensors
@@ -47,47 +48,102 @@ def measure(request: Mapping[str, Any], report: Report) -> dict[str, Any]:
     Progress: {"done", "total", "stage"} after every run.
     """
     check_device(request["device"])
-    variants, plan = request["variants"], Plan(**request["plan"])
+    variants, count = request["variants"], Repetitions(**request["repetitions"])
     cold_runs = COLD_RUNS if request["cold"] else 0
-    progress = _Progress(report, len(variants) * (plan.warmup + plan.most + cold_runs + 3))
+    progress = _Progress(report, len(variants) * (count.warmup + count.most + cold_runs + 3))
     inputs = {file: load_tensors(file) for file in {variant["inputs"] for variant in variants}}
     reference = load_tensors(request["reference"]) if request["reference"] else None
     opened: dict[str, OpenedModel] = {}
     results: dict[str, dict[str, Any]] = {}
     for variant in variants:
         label = variant["label"]
-        try:
-            opened[label], results[label] = _opened(request["device"], variant, inputs[variant["inputs"]])
+        with _failing_alone(label, results):
+            model, seconds = _opened(request, variant, inputs[variant["inputs"]])
             progress.step(f"opened {label}")
-            results[label]["error"] = _error(opened[label], reference, Tolerance(**variant["tolerance"]))
+            error = _error(model, reference, Tolerance(**variant["tolerance"]))
             progress.step(f"compared {label}")
-        except TaskError as error:
-            if len(variants) == 1:
-                raise
-            opened.pop(label, None)
-            results[label] = {"failed": sentence_of(error)}
-    if not opened:
-        raise BackendError(next(iter(results.values()))["failed"])
+            opened[label], results[label] = model, {"first_result_s": seconds, "error": error}
     before = machine(request["device"])
-    runs = {label: _timed(model) for label, model in opened.items()}
-    times = by_turns(runs, plan, progress.step)
-    for label, taken in times.items():
-        results[label]["times_ms"] = taken
+    _time(opened, results, "times_ms", count, progress, lambda: None)
     if cold_runs:
-        flush = flusher(request["device"])
-        cold = {label: _after(flush, run) for label, run in runs.items()}
-        for label, taken in by_turns(cold, Plan(0, cold_runs, cold_runs), progress.step).items():
-            results[label]["cold_times_ms"] = taken
+        cold = Repetitions(0, cold_runs, cold_runs)
+        _time(opened, results, "cold_times_ms", cold, progress, flusher(request["device"]))
     after = machine(request["device"])
-    for label, model in opened.items():
-        results[label]["memory"] = _ran(model.memory)
-        results[label]["operators"] = _ran(model.operators)
-        results[label]["fallbacks"] = dict(model.fallbacks)
+    for label, model in _good(opened, results).items():
+        with _failing_alone(label, results):
+            results[label]["memory"] = _ran(model.memory)
+            results[label]["operators"] = _ran(model.operators)
+            results[label]["fallbacks"] = dict(model.fallbacks)
         progress.step(f"profiled {label}")
+    dtypes = {variant["dtype"] for variant in variants if "failed" not in results[variant["label"]]}
+    if not dtypes:
+        raise BackendError(next(iter(results.values()))["failed"])
+    opened.clear()  # what the device can do is measured with its memory free
     progress.end()
-    roofs = {v["dtype"]: ceilings(request["device"], v["dtype"]) for v in variants if v["label"] in opened}
     changed = {key: value for key, value in after.items() if before.get(key) != value}
-    return {"variants": results, "machine": {**before, "afterwards": changed}, "ceilings": roofs}
+    return {
+        "variants": results,
+        "machine": {**before, "afterwards": changed},
+        "ceilings": {dtype: _ceilings(request["device"], dtype) for dtype in sorted(dtypes)},
+    }
+
+
+class _RunFailed(TaskError):
+    """One variant's run failed."""
+
+    def __init__(self, label: str, error: TaskError) -> None:
+        super().__init__(error.cause, error.stage)
+        self.label = label
+
+
+@contextmanager
+def _failing_alone(label: str, results: dict[str, dict[str, Any]]) -> Iterator[None]:
+    """What fails inside costs this variant, and no other."""
+    try:
+        yield
+    except TaskError as error:
+        results[label] = {"failed": sentence_of(error)}
+
+
+def _good(opened: Mapping[str, OpenedModel], results: Mapping[str, Mapping[str, Any]]) -> dict[str, OpenedModel]:
+    return {label: model for label, model in opened.items() if "failed" not in results[label]}
+
+
+def _time(
+    opened: Mapping[str, OpenedModel],
+    results: dict[str, dict[str, Any]],
+    name: str,
+    count: Repetitions,
+    progress: _Progress,
+    prepare: Callable[[], None],
+) -> None:
+    """The times of all that run, by turns; without one that fails the others begin again. prepare: before each."""
+    while runs := {label: _timed(label, model, prepare) for label, model in _good(opened, results).items()}:
+        try:
+            for label, times in by_turns(runs, count, progress.step).items():
+                results[label][name] = times
+            return
+        except _RunFailed as failed:
+            results[failed.label] = {"failed": sentence_of(failed)}
+
+
+def _timed(label: str, model: OpenedModel, prepare: Callable[[], None]) -> Callable[[], float]:
+    def run() -> float:
+        prepare()
+        try:
+            return _ran(model.time_ms)
+        except TaskError as error:
+            raise _RunFailed(label, error) from error
+
+    return run
+
+
+def _ceilings(device: str, dtype: str) -> dict[str, float] | None:
+    """None where there is no memory left even for that."""
+    try:
+        return ceilings(device, dtype)
+    except (RuntimeError, MemoryError):
+        return None
 
 
 class _Progress:
@@ -105,17 +161,16 @@ class _Progress:
         self._report({"done": self._total, "total": self._total, "stage": "measuring what the device can do at most"})
 
 
-def _opened(device: str, variant: Mapping[str, Any], inputs: Tensors) -> tuple[OpenedModel, dict[str, Any]]:
-    """The model, and the seconds that opening it and its first run took: compiling is in them."""
+def _opened(request: Mapping[str, Any], variant: Mapping[str, Any], inputs: Tensors) -> tuple[OpenedModel, float]:
+    """The model, and the seconds to its first result: opening it, compiling, one run."""
     start = time.perf_counter()
-    model = _open(device, variant, inputs)
-    opened = time.perf_counter()
+    model = _open(request, variant, inputs)
     _ran(model.outputs)
-    done = time.perf_counter()
-    return model, {"open_s": opened - start, "first_run_s": done - opened}
+    return model, time.perf_counter() - start
 
 
-def _open(device: str, variant: Mapping[str, Any], inputs: Tensors) -> OpenedModel:
+def _open(request: Mapping[str, Any], variant: Mapping[str, Any], inputs: Tensors) -> OpenedModel:
+    device = request["device"]
     if variant["backend"] == "onnxruntime":
         if variant["dtype"] != "float32":
             raise TaskError(
@@ -123,7 +178,8 @@ def _open(device: str, variant: Mapping[str, Any], inputs: Tensors) -> OpenedMod
             )
         from workbench.run.opened_onnxruntime import SessionRun
 
-        return _ran(lambda: SessionRun(variant["model"], inputs, device))
+        limit = request["memory_limit_bytes"]
+        return _ran(lambda: SessionRun(variant["model"], inputs, device, limit))
     from workbench.run.opened_torch import TorchRun
 
     return _ran(lambda: TorchRun(variant["model"], inputs, device, variant["backend"], variant["dtype"]))
@@ -134,18 +190,6 @@ def _error(model: OpenedModel, reference: Tensors | None, tolerance: Tolerance) 
         return None
     found = asdict(compare(reference, _ran(model.outputs), tolerance))
     return {key: value for key, value in found.items() if key != "outputs"}
-
-
-def _timed(model: OpenedModel) -> Callable[[], float]:
-    return lambda: _ran(model.time_ms)
-
-
-def _after(prepare: Callable[[], None], run: Callable[[], float]) -> Callable[[], float]:
-    def prepared() -> float:
-        prepare()
-        return run()
-
-    return prepared
 
 
 def _ran(what: Callable[[], Any]) -> Any:

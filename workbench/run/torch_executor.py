@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -72,8 +72,8 @@ class TorchExecutor:
 
     @property
     def weights(self) -> list[torch.Tensor]:
-        """The main graph's constants as they were loaded: what lives from run to run."""
-        return [value for value in self._program.resident if isinstance(value, late_torch.Tensor)]
+        """The constants of the main graph and of bodies as they were loaded: what lives from run to run."""
+        return [value for value in _resident(self._program) if isinstance(value, late_torch.Tensor)]
 
     def _precision(self) -> Any:
         if not self._mixed:
@@ -106,3 +106,10 @@ def download(results: Mapping[str, Any]) -> dict[str, np.ndarray]:
         else:
             outputs[name] = to_numpy(value)
     return outputs
+
+
+def _resident(program: Program) -> Iterator[Any]:
+    yield from program.resident
+    for step in program.steps:
+        for body, _ in step.call.bodies.values():
+            yield from _resident(body)

@@ -226,7 +226,7 @@ class Program:
             return attributes
         narrow = DataType.FLOAT16 if self.setting.dtype == late_torch.float16 else DataType.BFLOAT16
         for name in _TYPE_ATTRIBUTES:
-            if attributes.get(name) == DataType.FLOAT:
+            if attributes.get(name) == DataType.FLOAT and node.op != "BitCast":  # whose bits are those of float32
                 attributes[name] = int(narrow)
         value = attributes.get("value")
         if isinstance(value, onnx_ir.TensorProtocol) and value.dtype == DataType.FLOAT:

@@ -1,10 +1,12 @@
-"""Whose turn it is on a device: one job at a time, in the order in which they came, on the whole machine.
+"""Whose turn it is on a device: one user's jobs on this machine, one at a time, in the order in which they came.
 
 A queue is a folder with a file, a ticket, for each job that runs or waits.
 Numbers are given out one at a time, and whoever holds a ticket keeps its file
 locked (flock(2)), so that the turn of a process that dies ends with it. The
 folder lies where temporary files do, since a lock is one machine's: a home may
-be shared by several. WORKBENCH_TURNS names another folder.
+be shared by several. WORKBENCH_TURNS names another folder. Other users' jobs
+are not seen. A GPU is known by its index, so processes for which
+CUDA_VISIBLE_DEVICES differs mean different GPUs by one name.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ _NUMBERING = "numbering"  # locked by whoever takes a number, for as long as tha
 
 
 def place_of(device: str) -> str:
-    """The device by its full name, "cuda:0" for "cuda". What there is none of, the CPU's process will refuse."""
+    """The device by its full name: "cuda" is "cuda:0". Any other word goes to the CPU's process, which refuses it."""
     if device == "cuda":
         return "cuda:0"
     return device if re.fullmatch(r"cuda:\d+", device) else "cpu"
@@ -37,13 +39,16 @@ def waiting_words(before: int, device: str) -> str:
 
 @contextmanager
 def turn(queue: str, on_wait: Callable[[int], None]) -> Iterator[None]:
-    """Be the first in the queue of that name inside the block.
+    """Be the first of this user's on this machine in the queue of that name inside the block.
 
     on_wait: hears at every look how many are still before; what it raises
              leaves the queue.
     Raises RunError where the folder of the queue cannot be used.
     """
-    folder = _root() / queue.replace(":", "")
+    root = _root()
+    with _usable(root):
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)  # first, since `parents` have not the mode
+    folder = root / queue.replace(":", "")
     with _usable(folder):
         ticket = _take_ticket(folder)
     with ticket:
@@ -90,7 +95,7 @@ def _usable(folder: Path) -> Iterator[None]:
 
 def _take_ticket(folder: Path) -> _Ticket:
     """The last place. Its file is locked before anybody can come behind it and look at it."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
     with open(folder / _NUMBERING, "w") as numbering:
         fcntl.flock(numbering, fcntl.LOCK_EX)
         last = max((int(path.name) for path in _tickets(folder)), default=0)

@@ -8,20 +8,19 @@ from typing import Any
 from workbench.ir import Graph, TensorType
 from workbench.ir.types import DataType
 from workbench.ops import contract_of
-from workbench.ops.shapes import infer_types
 
 _NARROW = {"float16": DataType.FLOAT16, "bfloat16": DataType.BFLOAT16}
 
 
 def with_work(
-    operators: list[dict[str, Any]], graph: Graph, dims: Mapping[str, int], dtype: str
+    operators: list[dict[str, Any]], graph: Graph, types: Mapping[str, TensorType], dtype: str
 ) -> list[dict[str, Any]]:
     """The operators, each with `flops` and `bytes` of one call, None where they are not known.
 
+    types: of all values, with the dims of the run.
     dtype: what floats were in; in "mixed" their bytes are counted as float32's. An
     operator whose results are views of its operands reads and writes nothing.
     """
-    types = infer_types(graph, dims)
     narrow = _NARROW.get(dtype)
     if narrow is not None:
         types = {v: TensorType(narrow, t.shape) if t.dtype == DataType.FLOAT else t for v, t in types.items()}

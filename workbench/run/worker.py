@@ -59,8 +59,11 @@ def _sentence(error: Exception, device: str, limit: int | None) -> str:
         return sentence_of(error)
     import torch
 
+    from workbench.run.torch_program import OperatorError
+
     cause = error.cause if isinstance(error, TaskError) else error
-    if not isinstance(cause, torch.OutOfMemoryError):
+    refused = cause.__cause__ if isinstance(cause, OperatorError) else cause
+    if not isinstance(refused, torch.OutOfMemoryError):
         return sentence_of(error)
     return (
         f"The run needs more of the memory of {device} than its limit of {in_gigabytes(limit)} "

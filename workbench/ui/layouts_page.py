@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +9,7 @@ import streamlit as st
 
 from workbench.api import LaidOut
 from workbench.cli import verdict_word
+from workbench.commands import optimize_text
 from workbench.errors import UserError
 from workbench.layout.profile import Profile
 from workbench.run.measure import measure_models
@@ -86,7 +86,7 @@ def _measure(opened: Opened, compared: Compared, where: Any, start: Any) -> str:
         forget_cancel("latencies")
         try:
             found = run_with_progress(
-                "Measuring", lambda r: _latencies(opened, compared, device, r), worker(), "latencies"
+                "Measuring", lambda r: _latencies(opened, compared, device, r), worker(), "latencies", device
             )
             compared.measured[device] = found
             keep_measured(opened, found, _commands(opened, compared))
@@ -100,10 +100,11 @@ def _measure(opened: Opened, compared: Compared, where: Any, start: Any) -> str:
 
 def _commands(opened: Opened, compared: Compared) -> dict[str, str]:
     """The command that makes each result, for the runs that are kept."""
-    words = ["python", "-m", "workbench", "optimize", opened.path, "-o", "optimized.onnx"]
-    words += ["--target", compared.profile.name]
-    more: dict[str, list[str]] = {name: [] if name == "none" else ["--layout", name] for name in compared.found}
-    return {name: shlex.join([*words, *given]) for name, given in more.items()}
+    target = compared.profile.name
+    return {
+        name: optimize_text(opened.path, target=target, layout=None if name == "none" else name)
+        for name in compared.found
+    }
 
 
 def _latencies(opened: Opened, compared: Compared, device: str, report: Report) -> Mapping[str, Any]:

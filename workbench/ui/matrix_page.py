@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,6 +13,7 @@ import streamlit as st
 
 import passes as library
 from workbench.api import optimize
+from workbench.commands import optimize_text
 from workbench.errors import UserError
 from workbench.ir import Graph
 from workbench.loading import load_model
@@ -34,7 +34,10 @@ _ORIGINAL, _OPTIMIZED = "as loaded", "as on Optimize"
 _ROW = 26  # pixels
 _COLUMNS = {
     **{n: st.column_config.NumberColumn(format="%.3f") for n in ("median (ms)", "± (ms)", "p90 (ms)", "ratio")},
-    **{n: st.column_config.NumberColumn(format="%.2f") for n in ("first run (s)", "peak memory (MB)", "weights (MB)")},
+    **{
+        n: st.column_config.NumberColumn(format="%.2f")
+        for n in ("first result (s)", "peak memory (MB)", "weights (MB)")
+    },
 }
 
 
@@ -108,7 +111,7 @@ def _form(opened: Opened, names: list[str]) -> None:
         return run_matrix(matrix, _record(opened), worker(), report)
 
     try:
-        opened.matrix = run_with_progress("Matrix", work, worker(), "matrix")
+        opened.matrix = run_with_progress("Matrix", work, worker(), "matrix", device)
     except UserError as error:
         show_error(error)
 
@@ -148,7 +151,7 @@ def _without_history(graph: Graph, steps: Sequence[str]) -> dict[str, Graph]:
 def _pipelines(opened: Opened, paths: Mapping[str, str], steps: Sequence[str]) -> dict[tuple[str, str], str]:
     """The command that makes each variant."""
     found = {
-        (title, step): f"python -m workbench optimize {shlex.quote(path)} --layout {step}"
+        (title, step): optimize_text(path, layout=step)
         for title, path in paths.items()
         for step in steps
         if step not in (_ORIGINAL, _OPTIMIZED)
@@ -216,7 +219,7 @@ def _row(row: Mapping[str, Any]) -> dict[str, Any]:
         "runs": row["runs"],
         "ratio": row["ratio"],
         "95 % between": f"{row['ratio_low']:.2f} and {row['ratio_high']:.2f}",
-        "first run (s)": row["first_run_s"],
+        "first result (s)": row["first_result_s"],
         "peak memory (MB)": row["peak_bytes"] / 1e6,
         "weights (MB)": row["weights_bytes"] / 1e6,
         "error against ONNX Runtime": "-" if error is None else f"{error:.1e}",

@@ -110,7 +110,7 @@ def _form(opened: Opened, found: list[dict[str, Any]]) -> None:
         )
 
     try:
-        opened.measured = run_with_progress("Measuring", work, worker(), "measure")
+        opened.measured = run_with_progress("Measuring", work, worker(), "measure", device)
     except UserError as error:
         show_error(error)
         return

@@ -49,7 +49,8 @@ def _charts(variants: Mapping[str, Any]) -> None:
         st.caption("Latency: every repetition, quartiles and median")
         st.plotly_chart(latency_chart(variants), key="latency")
     with right:
-        st.caption(f"Memory: {plain(next(iter(variants.values()))['memory']['kind'])}")
+        kinds = dict.fromkeys(variant["memory"]["kind"] for variant in variants.values())
+        st.caption(f"Memory: {plain('; '.join(kinds))}")
         if any(variant["memory"].get("timeline") for variant in variants.values()):
             st.plotly_chart(memory_chart(variants), key="memory")
         else:
@@ -59,7 +60,7 @@ def _charts(variants: Mapping[str, Any]) -> None:
 _COLUMNS = {
     **{
         name: st.column_config.NumberColumn(format="%.3f")
-        for name in ("median (ms)", "min (ms)", "p90 (ms)", "p99 (ms)", "ratio", "cold (ms)", "first run (s)")
+        for name in ("median (ms)", "min (ms)", "p90 (ms)", "p99 (ms)", "ratio", "cold (ms)", "first result (s)")
     },
     **{
         name: st.column_config.NumberColumn(format="%.2f")
@@ -79,8 +80,9 @@ def _row(label: str, variant: Mapping[str, Any]) -> dict[str, Any]:
         "ratio": variant["ratio"],
         "95 % between": f"{variant['ratio_low']:.2f} and {variant['ratio_high']:.2f}",
         "runs": len(variant["times_ms"]),
-        "first run (s)": variant["first_run_s"],
+        "first result (s)": variant["first_result_s"],
         "peak memory (MB)": memory["peak_bytes"] / 1e6,
+        "peak is of": memory["counted"],
         "weights (MB)": memory["weights_bytes"] / 1e6,
         "error against ONNX Runtime": "-" if largest is None else f"{largest:.1e}",
     }
@@ -102,7 +104,7 @@ def speed_words(variant: Mapping[str, Any]) -> str:
     return f"{ratio:.2f}x slower (95 % between {low:.2f}x and {high:.2f}x) than"
 
 
-def _operators(opened: Opened, variants: Mapping[str, Any], ceilings: Mapping[str, Mapping[str, float]]) -> None:
+def _operators(opened: Opened, variants: Mapping[str, Any], ceilings: Mapping[str, Mapping[str, float] | None]) -> None:
     label = st.selectbox("Variant", list(variants), key="operators_of", persist_state="session")
     variant = variants[label]
     fallbacks = variant["fallbacks"]
@@ -116,8 +118,10 @@ def _operators(opened: Opened, variants: Mapping[str, Any], ceilings: Mapping[st
     st.caption(f"When each operator ran{above}")
     st.plotly_chart(strip_chart(variant["operators"], scopes), key="strip")
     roofs = ceilings[variant["dtype"]]
-    roofline = roofline_chart(variant["operators"], roofs)
-    if roofline is None:
+    roofline = None if roofs is None else roofline_chart(variant["operators"], roofs)
+    if roofs is None:
+        st.caption("What the device can do at most could not be measured, so there is no roofline.")
+    elif roofline is None:
         st.caption("No operator of this backend's profile has a known count of operations, so there is no roofline.")
     else:
         st.caption("Roofline: each mark an operator, its size the time it takes; the roofs are measured on this device")
@@ -138,13 +142,14 @@ _OPERATOR_COLUMNS = {
 }
 
 
-def _operator_row(op: Mapping[str, Any], total_ms: float, roofs: Mapping[str, float]) -> dict[str, Any]:
+def _operator_row(op: Mapping[str, Any], total_ms: float, roofs: Mapping[str, float] | None) -> dict[str, Any]:
     seconds = op["time_ms"] / 1e3
     flops, moved = (op.get(key) / seconds if op.get(key) and seconds else None for key in ("flops", "bytes"))
-    shares = (
-        None if flops is None else flops / roofs["flops_per_s"],
-        None if moved is None else moved / roofs["bytes_per_s"],
-    )
+    shares = [
+        reached / roofs[roof]
+        for reached, roof in ((flops, "flops_per_s"), (moved, "bytes_per_s"))
+        if roofs is not None and reached is not None
+    ]
     allocated = op.get("allocated_bytes")
     return {
         "operator": op["op"],
@@ -153,7 +158,7 @@ def _operator_row(op: Mapping[str, Any], total_ms: float, roofs: Mapping[str, fl
         "share (%)": 100 * op["time_ms"] / total_ms,
         "GFLOP/s": None if flops is None else flops / 1e9,
         "GB/s": None if moved is None else moved / 1e9,
-        "of the roof (%)": None if shares == (None, None) else 100 * max(share or 0.0 for share in shares),
+        "of the roof (%)": 100 * max(shares) if shares else None,
         "allocated (kB)": None if allocated is None else allocated / 1e3,
     }
 

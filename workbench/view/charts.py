@@ -58,7 +58,7 @@ def latency_chart(variants: Mapping[str, Mapping[str, Any]]) -> go.Figure:
 
 
 def memory_chart(variants: Mapping[str, Mapping[str, Any]]) -> go.Figure:
-    """Live bytes after each operator, in order; the legend names the peak, a mark shows where it is."""
+    """Live bytes after each operator, in order; the legend names the peak while one runs, a mark shows which."""
     figure = empty_figure("operator, in order of execution", "live memory (MB)")
     figure.update_layout(legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
     for index, (label, found) in enumerate(variants.items()):
@@ -68,7 +68,8 @@ def memory_chart(variants: Mapping[str, Mapping[str, Any]]) -> go.Figure:
         live = [point["live_bytes"] / 1e6 for point in timeline]
         ops = [point["op"].removeprefix("workbench.") for point in timeline]
         names = [plain_label(f"{op} {point['name']}") for op, point in zip(ops, timeline, strict=True)]
-        peak = max(range(len(live)), key=live.__getitem__)
+        during = [point["peak_bytes"] / 1e6 for point in timeline]
+        peak = max(range(len(during)), key=during.__getitem__)
         sizes = [11 if i == peak else 0 for i in range(len(live))]
         colour = COLOURS[index % len(COLOURS)]
         figure.add_trace(
@@ -76,7 +77,7 @@ def memory_chart(variants: Mapping[str, Mapping[str, Any]]) -> go.Figure:
                 x=list(range(1, len(live) + 1)),
                 y=live,
                 text=names,
-                name=plain_label(f"{label}: peak {live[peak]:,.2f} MB at {ops[peak]}"),
+                name=plain_label(f"{label}: peak {during[peak]:,.2f} MB while {ops[peak]} runs"),
                 mode="lines+markers",
                 marker={"symbol": "diamond-open", "color": colour, "size": sizes},
                 line={"shape": "hv", "color": colour, "width": 1.5, "dash": DASHES[index % len(DASHES)]},
