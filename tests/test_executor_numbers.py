@@ -1,4 +1,4 @@
-"""The torch executor's numbers beside ONNX Runtime's: real models, narrow types, every channels-last form."""
+"""The torch executor's numbers beside ONNX Runtime's: real models, narrow types, empty operands, every channels-last form."""
 
 from pathlib import Path
 
@@ -11,7 +11,8 @@ from onnx import numpy_helper
 from tests.conftest import CORPUS
 from tests.running import normal, random_inputs, typed
 from tests.running import outputs as onnxruntime_outputs
-from workbench.ir import Graph
+from tests.test_ops import drawn, floats, native
+from workbench.ir import Graph, from_text
 from workbench.loading import load_model
 from workbench.ops import contract_of, contracts
 from workbench.ops.channels_last import OWN_BODIES, parse_channels_last
@@ -156,6 +157,67 @@ def test_bits_are_those_of_float32_in_any_run(dtype):
     np.testing.assert_array_equal(ours["y"], (x @ x).view(np.int32))
     np.testing.assert_array_equal(ours["z"], bits)
     np.testing.assert_array_equal(ours["r"], 2 * bits)
+
+
+# ---- empty operands, states ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spatial", [(6,), (4, 4), (4, 4, 4)])
+def test_windows_of_no_image_are_put_together(spatial):
+    rank = len(spatial)
+    text = f"g (float[0,B,L] x, int64[{rank}] i, int64[{rank}] k) => (float y) {{ y = Col2Im (x, i, k) }}"
+    kernel, windows = np.full(rank, 2), np.prod(np.array(spatial) - 1)
+    x = np.zeros((0, 3 * 2**rank, windows), np.float32)
+    assert native(from_text(text), {"x": x, "i": np.array(spatial), "k": kernel})["y"].shape == (0, 3, *spatial)
+
+
+@pytest.mark.parametrize("masked", ["", ", , m"])
+def test_deformed_convolution_of_no_image(masked):
+    text = f"""g (float[0,4,5,5] x, float[6,2,3,3] w, float[0,36,3,3] o, float[0,18,3,3] m) => (float[0,6,3,3] y) {{
+        y = DeformConv <group = 2, offset_group = 2> (x, w, o{masked})
+    }}"""
+    shapes = {"x": (0, 4, 5, 5), "w": (6, 2, 3, 3), "o": (0, 36, 3, 3), "m": (0, 18, 3, 3)}
+    assert native(from_text(text), {name: np.ones(s, np.float32) for name, s in shapes.items()})["y"].shape == (
+        0,
+        6,
+        3,
+        3,
+    )
+
+
+NEW = '<ir_version: 13, opset_import: ["": 27]>'
+ATTENTION = f"""{NEW} g (float[B,T,4] q, float[B,T,2] k, float[B,T,3] v, float[B,1,2,3] s) => (float y, float t) {{
+    y, t = LinearAttention <q_num_heads = 2, kv_num_heads = 1, update_rule = "linear"> (q, k, v, s)
+}}"""
+CAUSAL = f"""{NEW} g (float[B,2,T] x, float[2,1,3] w, float[B,2,2] s) => (float y, float t) {{
+    y, t = CausalConvWithState <activation = "silu"> (x, w, , s)
+}}"""
+
+
+@pytest.mark.parametrize(("batch", "length"), [(2, 0), (0, 3), (0, 0)])
+def test_linear_attention_of_no_token_leaves_the_state(batch, length):
+    widths, state = {"q": 4, "k": 2, "v": 3}, floats(drawn(11), batch, 1, 2, 3)
+    values = {name: np.ones((batch, length, width), np.float32) for name, width in widths.items()}
+    ours = native(from_text(ATTENTION), {**values, "s": state})
+    assert ours["y"].shape == (batch, length, 6)
+    np.testing.assert_array_equal(ours["t"], state)
+
+
+@pytest.mark.parametrize(("batch", "length"), [(2, 0), (0, 3), (0, 0)])
+def test_causal_convolution_of_no_token_leaves_the_state(batch, length):
+    state = floats(drawn(12), batch, 2, 2)
+    x, weight = np.ones((batch, 2, length), np.float32), np.ones((2, 1, 3), np.float32)
+    ours = native(from_text(CAUSAL), {"x": x, "w": weight, "s": state})
+    assert ours["y"].shape == (batch, 2, length)
+    np.testing.assert_array_equal(ours["t"], state)
+
+
+def test_state_of_a_causal_convolution_does_not_keep_the_sequence():
+    executor = TorchExecutor(from_text(CAUSAL))
+    values = {"x": floats(drawn(13), 1, 2, 100), "w": np.ones((2, 1, 3)), "s": np.ones((1, 2, 2))}
+    uploaded = executor.upload({name: value.astype(np.float32) for name, value in values.items()})
+    state = executor.run_tensors(uploaded)["t"]
+    assert state.untyped_storage().nbytes() == state.numel() * state.itemsize
 
 
 # ---- channels-last forms ---------------------------------------------------------------

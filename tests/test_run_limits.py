@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 from tests.worker_jobs import LIMIT_S, SMALL, Client, assert_works, file_of, gate, is_opened, open_gate, sentence, site
-from workbench.run.client import CancelledError, RunError, Worker
 from workbench.run import process
+from workbench.run.client import CancelledError, RunError, Worker
 from workbench.run.failures import TaskError
 from workbench.run.torch_program import OperatorError
 from workbench.run.worker import _sentence
@@ -76,8 +76,8 @@ def test_the_memory_is_looked_at_less_often_than_the_clock_and_cancel(tmp_path, 
         limits=process.Limits(timeout_s=LIMIT_S, memory_bytes=10**15),
         heed_cancel=lambda: next(looks) > 5 and is_opened(at),
     )
-    assert memory_looks == [answer["result"]["pid"]]
     held.kill()
+    assert memory_looks == [answer["result"]["pid"]]
 
 
 def operator_failure(cause: Exception) -> TaskError:
@@ -90,8 +90,9 @@ def operator_failure(cause: Exception) -> TaskError:
 def test_what_a_gpu_refuses_at_its_limit_is_said_to_be_that():
     from torch import OutOfMemoryError
 
-    limit, refused = 1_000_000_000, OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nGPU 0 has less. ")
-    while_loading = TaskError(refused, "load")
+    limit = 1_000_000_000
+    words = "CUDA out of memory. Tried to allocate 2.00 GiB.\nGPU 0 has less. "
+    while_loading = TaskError(OutOfMemoryError(words), "load")
     assert _sentence(while_loading, "cuda:0", limit) == (
         "The run needs more of the memory of cuda:0 than its limit of 1.0 GB (CUDA out of memory. Tried to allocate "
         "2.00 GiB. GPU 0 has less); bind smaller dimensions or allow more memory."

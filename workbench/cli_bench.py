@@ -31,10 +31,11 @@ class BenchRequest:
 
 
 def bench_command(models: Mapping[str, Graph], request: BenchRequest) -> int:
-    from workbench.run.measure import combined, measure_models
+    from workbench.run.measure import check_wishes, combined, measure_models
 
     if request.repeat is not None and request.repeat < 1:
         raise UserError(f"--repeat must be at least 1, not {request.repeat}")
+    check_wishes(request.backends, request.dtypes, request.repeat)
     first = next(iter(models.values()))
     variants = combined(models, request.backends, request.dtypes)
     with verifier_of(first, request.inputs, request.seed, request.given) as verifier:

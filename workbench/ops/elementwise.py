@@ -214,10 +214,7 @@ def cast(call, x):
 def bit_cast(call, x):
     """In a run in narrower floats the bits are those of the operand brought back to float32."""
     dtype, bits = torch_dtype(call.attr("to")), DataType(call.attr("to")).bitwidth
-    if bits == 32 and x.dtype in (
-        torch.float16,
-        torch.bfloat16,
-    ):  # both sides have one width, so the graph's is float32
+    if bits == 32 and x.dtype in (torch.float16, torch.bfloat16):  # a BitCast keeps the width: it was float32
         x = x.float()
     if bits < 8:
         raise CannotRun("torch holds elements of 2 and 4 bits in wider ones")

@@ -106,7 +106,7 @@ class Worker:
     ) -> dict[str, Any]:
         """Ask the process of `device` for `kind`, when it is its turn, and wait for the answer.
 
-        "devices" is answered at once, by a process of its own that ends then.
+        "devices" is answered at once: where a job runs, by a process of its own that ends then.
 
         on_progress: gets each event as it comes, and {"stage", "done", "total"}
                      again and again while others are before; what it raises
@@ -183,6 +183,9 @@ class Worker:
             if on_progress is not None:
                 on_progress({"stage": waiting_words(before, place), "done": 0, "total": 1})
 
+        if kind in _WITHOUT_TURN and not self._busy:  # the process that is there answers sooner than one that starts
+            yield self._process("cpu")
+            return
         if kind in _WITHOUT_TURN:
             with self._process_for_once(f"{kind}{next(self._numbers)}") as process:
                 yield process

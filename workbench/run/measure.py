@@ -98,11 +98,12 @@ def measure_models(
     `min_ms`, `median_ms`, `median_error_ms` (95 %), `p90_ms`, `p99_ms`, `iqr_ms`, `busy`, `stable`,
     `ratio` to the first with its `ratio_low` and `ratio_high` (95 %), `cold_median_ms` or None,
     `first_result_s` (opening, compiling and one run), `memory` (`kind`, `counted` in short,
-    `weights_bytes`, `peak_bytes`, `timeline` of `name`, `op`, `live_bytes`; `at_peak`; CUDA `reserved_bytes`, CPU `process_bytes`),
-    `operators` (`name`, `op`, `start_ms`, `time_ms`, `flops`, `bytes`, `allocated_bytes`), `sum_ms` of these and
-    `difference`, a sentence, `fallbacks`, `error`; a variant that could not run has `failed`, its
-    sentence, alone; and `machine`, `ceilings` by dtype (None where they could not be
-    measured), `dims`, `warmup`, `repeat`, `notes`.
+    `weights_bytes`, `peak_bytes`, `timeline` of `name`, `op`, `live_bytes`; `at_peak`; on CUDA
+    `reserved_bytes`, on the CPU `process_bytes`), `operators` (`name`, `op`, `start_ms`, `time_ms`,
+    `flops`, `bytes`, `allocated_bytes`), `sum_ms` of these and `difference`, a sentence,
+    `fallbacks`, `error`; a variant that could not run has `failed`, its sentence, alone; and
+    `machine`, `ceilings` by dtype (None where they could not be measured), `dims`, `warmup`,
+    `repeat`, `notes`.
     Raises MeasureError, DoesNotFitError, or RunError for a run that broke off.
     """
     wanted = {

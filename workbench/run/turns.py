@@ -5,8 +5,8 @@ Numbers are given out one at a time, and whoever holds a ticket keeps its file
 locked (flock(2)), so that the turn of a process that dies ends with it. The
 folder lies where temporary files do, since a lock is one machine's: a home may
 be shared by several. WORKBENCH_TURNS names another folder. Other users' jobs
-are not seen. A GPU is known by its index, so processes for which
-CUDA_VISIBLE_DEVICES differs mean different GPUs by one name.
+are not waited for. A GPU is known by its index: where CUDA_VISIBLE_DEVICES
+differs between processes, one index means different GPUs.
 """
 
 from __future__ import annotations
