@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from tests.commands import OCR, RESNET
+from tests.commands import OCR, RESNET, SPEECH
 from workbench.ir import Graph, from_text
 from workbench.matrix import COLUMNS, Matrix, MatrixError, _digest, as_csv, rows_of, run_matrix
 from workbench.plans import PLANS
@@ -139,6 +139,29 @@ def test_a_block_that_cannot_run_does_not_end_the_matrix(worker, tmp_path):
     assert [("found" in block) for block in blocks] == [False, True, True]
     assert rows_of(blocks)[0]["failed"] == blocks[0]["failed"]
     assert len(record.read_text().splitlines()) == 2  # it is tried again next time
+
+
+@pytest.mark.parametrize(
+    "line", ['{"key": "k", "model": "m", "batch": 1}', '{"key": "k", "found": {"variants": {"a": {}}}}']
+)
+def test_an_edited_record_is_a_sentence(worker, tmp_path, line):
+    record = tmp_path / "m.jsonl"
+    record.write_text(line + "\n")
+    with pytest.raises(MatrixError, match="line 1"):
+        run_matrix(Matrix(graphs(), repeat=1), record, worker)
+
+
+def test_a_last_line_without_its_end_counts_where_it_is_whole(worker, tmp_path):
+    record, matrix = tmp_path / "m.jsonl", Matrix(graphs(), repeat=1)
+    first = run_matrix(matrix, record, worker)
+    record.write_text("\n" + record.read_text().rstrip("\n"))
+    heard: list[str] = []
+    assert run_matrix(matrix, record, worker, lambda words, share: heard.append(words)) == first
+    assert not heard
+
+
+def test_dims_that_a_model_needs_are_found(done):
+    assert "silero" in done("matrix", SPEECH, "--repeat", 1)
 
 
 def test_bad_wishes_are_sentences(worker, tmp_path):

@@ -91,6 +91,8 @@ def test_statistics():
     assert half == {"ratio": 0.5, "ratio_low": 0.5, "ratio_high": 0.5}
     noisy = ratio([1.0, 2.0, 9.0, 1.0, 2.0], [2.0, 2.0, 2.0, 2.0, 2.0])
     assert noisy["ratio_low"] < noisy["ratio"] <= noisy["ratio_high"]
+    few = ratio([1.0, 9.0, 2.0], [2.0, 2.0, 2.0])
+    assert (few["ratio_low"], few["ratio_high"]) == (0.5, 4.5)
     assert is_busy([1.0, 1.0, 2.0, 2.0])
     assert not is_busy([1.0, 1.01, 1.02, 1.03])
 

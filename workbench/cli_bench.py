@@ -95,6 +95,8 @@ def _print_bench(found: Mapping[str, Any]) -> None:
         if "failed" in variant:
             say(f"{label}: {variant['failed']}")
             continue
+        if variant["error"] is not None and not variant["error"]["ok"]:
+            say(f"{label}: {variant['error']['sentence']}")
         if variant["cold_median_ms"] is not None:
             say(f"{label}: {variant['cold_median_ms']:,.2f} ms on an emptied cache")
         for what, why in sorted(variant["fallbacks"].items()):

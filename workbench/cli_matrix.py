@@ -51,6 +51,9 @@ def matrix_command(request: MatrixRequest) -> int:
         blocks = run_matrix(matrix, record, worker, _progress())
     rows = rows_of(blocks)
     _print_rows(rows)
+    notes = [f"{block['model']}: {note}" for block in blocks if "found" in block for note in block["found"]["notes"]]
+    for note in dict.fromkeys(notes):
+        say(f"note: {note}", file=sys.stderr)
     if request.csv:
         write_text(request.csv, as_csv(rows))
     if request.json:
@@ -82,6 +85,7 @@ def _matrix(request: MatrixRequest) -> Any:
         repeat=request.repeat,
         cold=request.cold,
         seed=request.seed,
+        given=tuple(request.dims),
         timeout_s=request.time_limit,
         memory_limit_bytes=in_bytes(request.memory_limit),
         pipelines={(path, step): words for path, made in variants.items() for step, (_, words) in made.items()},

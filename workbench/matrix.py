@@ -11,7 +11,7 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,7 @@ class Matrix:
     batches: sizes that `batch_dim` takes, one after the other; none: each model as its dims are bound.
     batch_dim: a symbolic dim of the inputs; None: the first axis of each model's first input.
     timeout_s, memory_limit_bytes: what each block may take, see `Worker.request`.
+    given: dims that the user bound; others are free to be settled on what the model runs with.
     pipelines: by model and step, the command that makes the step's graph, for the runs that are kept.
     """
 
@@ -56,6 +57,7 @@ class Matrix:
     seed: int = 0
     timeout_s: float = RUN_LIMIT_S
     memory_limit_bytes: int | None = None
+    given: Collection[str] = ()
     pipelines: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     def blocks(self) -> Iterator[tuple[str, int | None]]:
@@ -84,7 +86,8 @@ def run_matrix(matrix: Matrix, record: Path | None, worker: Worker, on_block: On
         key = keys[place]
         if key not in done:
             done[key] = {"key": key, "model": place[0], "batch": place[1]}
-            done[key] |= _measured(matrix, graphs, worker, _share(on_block, _words(*place), index, len(bound)))
+            given = {*matrix.given} if place[1] is None else {*matrix.given, matrix.batch_dim or _batch_dim_of(graphs)}
+            done[key] |= _measured(matrix, graphs, given, worker, _share(on_block, _words(*place), index, len(bound)))
             _write(record, done[key])
             _keep(done[key], graphs, matrix.pipelines)
         blocks.append(done[key])
@@ -111,8 +114,7 @@ def _bound(matrix: Matrix, model: str, batch: int | None) -> dict[str, Graph]:
     graphs = matrix.models[model]
     if batch is None:
         return dict(graphs)
-    first = next(iter(graphs.values()))
-    name = matrix.batch_dim or _batch_dim(first, model)
+    name = matrix.batch_dim or _batch_dim(next(iter(graphs.values())), model)
     found = {}
     for label, graph in graphs.items():
         copy = graph.copy()
@@ -120,6 +122,10 @@ def _bound(matrix: Matrix, model: str, batch: int | None) -> dict[str, Graph]:
         copy.bound_types = infer_types(copy, copy.dims)
         found[label] = copy
     return found
+
+
+def _batch_dim_of(graphs: Mapping[str, Graph]) -> str:
+    return _batch_dim(next(iter(graphs.values())), "the model")
 
 
 def _batch_dim(graph: Graph, model: str) -> str:
@@ -131,12 +137,16 @@ def _batch_dim(graph: Graph, model: str) -> str:
 
 
 def _measured(
-    matrix: Matrix, graphs: Mapping[str, Graph], worker: Worker, heard: Callable[[Mapping[str, Any]], None]
+    matrix: Matrix,
+    graphs: Mapping[str, Graph],
+    given: Collection[str],
+    worker: Worker,
+    heard: Callable[[Mapping[str, Any]], None],
 ) -> Block:
     heard({"done": 0, "total": 1, "stage": "computing the reference in ONNX Runtime"})
     first = next(iter(graphs.values()))
     try:
-        verifier = Verifier(first, None, matrix.seed, worker=worker, given=tuple(first.dims))
+        verifier = Verifier(first, None, matrix.seed, worker=worker, given=given)
         found = measure_models(
             combined(graphs, matrix.backends, matrix.dtypes),
             inputs=verifier.inputs,
@@ -202,17 +212,30 @@ def _recorded(record: Path | None) -> dict[str, Block]:
         lines = record.read_text(encoding="utf-8").splitlines(keepends=True)
     except (OSError, UnicodeDecodeError) as error:
         raise MatrixError(f"the record '{record}' cannot be read: {error}; name another file") from None
-    whole = lines if not lines or lines[-1].endswith("\n") else lines[:-1]
-    blocks: dict[str, Block] = {}
-    for number, line in enumerate(whole, start=1):
-        try:
-            block = json.loads(line)
-            blocks[block["key"]] = block
-        except (ValueError, KeyError, TypeError):
-            raise MatrixError(f"'{record}' is no record of a matrix: line {number}; name another file") from None
-    if len(whole) < len(lines):
-        os.truncate(record, len("".join(whole).encode()))
-    return blocks
+    whole = lines if not lines or _is_block(lines[-1]) or lines[-1].endswith("\n") else lines[:-1]
+    wrong = next((number for number, line in enumerate(whole, 1) if line.strip() and not _is_block(line)), None)
+    if wrong is not None:
+        raise MatrixError(f"'{record}' is no record of a matrix: line {wrong}; name another file")
+    try:
+        if len(whole) < len(lines):
+            os.truncate(record, len("".join(whole).encode()))
+        elif whole and not whole[-1].endswith("\n"):
+            with open(record, "a", encoding="utf-8") as file:
+                file.write("\n")
+    except OSError as error:
+        raise MatrixError(f"the record '{record}' cannot be written: {error.strerror or error}") from None
+    blocks = [json.loads(line) for line in whole if line.strip()]
+    return {block["key"]: block for block in blocks}
+
+
+def _is_block(line: str) -> bool:
+    """Is this a block as it was written?"""
+    try:
+        block = json.loads(line)
+        variants = block["found"]["variants"].values()
+        return isinstance(block["key"], str) and {"model", "batch"} <= set(block) and all(map(_more, variants))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return False
 
 
 def _write(record: Path | None, block: Block) -> None:
@@ -257,6 +280,7 @@ def rows_of(blocks: Sequence[Block]) -> list[dict[str, Any]]:
 def _more(variant: Mapping[str, Any]) -> dict[str, Any]:
     memory = variant["memory"]
     return {
+        "median_ms": variant["median_ms"],
         "runs": len(variant["times_ms"]),
         "max_rel_error": (variant["error"] or {}).get("max_rel_error"),
         "fallbacks": "; ".join(f"{what}: {why}" for what, why in sorted(variant["fallbacks"].items())) or None,

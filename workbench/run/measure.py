@@ -253,6 +253,8 @@ def _difference(numbers: Mapping[str, Any], backend: str) -> str:
         return f"{both}: they were timed running operator by operator, and in the whole run they are {how}."
     if backend == "onnxruntime":
         return f"{both}: they are from ONNX Runtime's own profile of one run, which costs time itself."
+    if numbers["busy"]:
+        return f"{both}; the machine was busy meanwhile, so the difference says little."
     if total <= median:
         return f"{both}: {median - total:,.3f} ms ({(median - total) / median:.0%}) pass between operators."
     return f"{both}: timing each one costs more than passes between them, so take them as shares."

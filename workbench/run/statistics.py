@@ -15,6 +15,7 @@ BUSY = 0.15  # interquartile range over median, above which something else was r
 STABLE = 0.01  # half the interval of the median over the median, below which more runs tell nothing new
 RESAMPLES = 2000
 CONFIDENCE = 95  # percent
+FEWEST = 6  # turns; of fewer, even the whole range holds the median with less than 95 %
 _NOTCH = 1.57  # McGill, Tukey, Larsen 1978: the median's 95 % interval is about 1.57 IQR / sqrt(n) to each side
 
 
@@ -46,11 +47,15 @@ def is_busy(times_ms: Sequence[float]) -> bool:
 def ratio(times_ms: Sequence[float], first_ms: Sequence[float]) -> dict[str, float]:
     """The median over the first variant's, below 1 where faster, with its 95 % bootstrap interval.
 
-    Turns are drawn again together, as the runs of one turn met the same moment.
+    Turns are drawn again together, as the runs of one turn met the same moment. Fewer
+    than FEWEST carry no such interval: then it is the whole range of the turns.
     """
     ours, theirs = np.asarray(times_ms), np.asarray(first_ms)
+    middle = float(np.median(ours) / np.median(theirs))
+    if len(ours) < FEWEST:
+        pairs = ours / theirs
+        return {"ratio": middle, "ratio_low": float(pairs.min()), "ratio_high": float(pairs.max())}
     turns = np.random.default_rng(0).integers(0, len(ours), (RESAMPLES, len(ours)))
     drawn = np.median(ours[turns], axis=1) / np.median(theirs[turns], axis=1)
     low, high = np.percentile(drawn, [(100 - CONFIDENCE) / 2, (100 + CONFIDENCE) / 2])
-    middle = float(np.median(ours) / np.median(theirs))
     return {"ratio": middle, "ratio_low": float(low), "ratio_high": float(high)}

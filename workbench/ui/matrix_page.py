@@ -97,7 +97,7 @@ def _form(opened: Opened, names: list[str]) -> None:
         report("preparing the models", 0.0)
         count = None if repeat is None else int(repeat)
         matrix = Matrix({}, backends=tuple(backends), dtypes=tuple(dtypes), device=device, repeat=count)
-        matrix = replace(matrix, timeout_s=seconds, memory_limit_bytes=most)
+        matrix = replace(matrix, timeout_s=seconds, memory_limit_bytes=most, given=opened.given)
         if planned:
             chosen = next(iter(PLANS.values()))
             matrix = replace(matrix, models=chosen.models(), batches=chosen.batches, dtypes=chosen.dtypes)

@@ -58,24 +58,23 @@ def latency_chart(variants: Mapping[str, Mapping[str, Any]]) -> go.Figure:
 
 
 def memory_chart(variants: Mapping[str, Mapping[str, Any]]) -> go.Figure:
-    """Live bytes after each operator, in order; the legend names the peak while one runs, a mark shows which."""
-    figure = empty_figure("operator, in order of execution", "live memory (MB)")
+    """What lives while each operator runs, in order; the legend names the peak, a mark shows where it is."""
+    figure = empty_figure("operator, in order of execution", "memory while it runs, without weights (MB)")
     figure.update_layout(legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
     for index, (label, found) in enumerate(variants.items()):
         timeline = found["memory"].get("timeline") or []
         if not timeline:
             continue
-        live = [point["live_bytes"] / 1e6 for point in timeline]
+        during = [point["peak_bytes"] / 1e6 for point in timeline]
         ops = [point["op"].removeprefix("workbench.") for point in timeline]
         names = [plain_label(f"{op} {point['name']}") for op, point in zip(ops, timeline, strict=True)]
-        during = [point["peak_bytes"] / 1e6 for point in timeline]
         peak = max(range(len(during)), key=during.__getitem__)
-        sizes = [11 if i == peak else 0 for i in range(len(live))]
+        sizes = [11 if i == peak else 0 for i in range(len(during))]
         colour = COLOURS[index % len(COLOURS)]
         figure.add_trace(
             go.Scatter(
-                x=list(range(1, len(live) + 1)),
-                y=live,
+                x=list(range(1, len(during) + 1)),
+                y=during,
                 text=names,
                 name=plain_label(f"{label}: peak {during[peak]:,.2f} MB while {ops[peak]} runs"),
                 mode="lines+markers",
