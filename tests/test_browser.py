@@ -21,7 +21,7 @@ LONG = "10000"  # repetitions that take longer than a test
 
 
 def start_measuring(page, repetitions: str) -> None:
-    page.get_by_label("Repetitions").fill(repetitions)
+    page.get_by_label("Repetitions", exact=True).fill(repetitions)
     page.get_by_role("button", name="Measure").click()
 
 

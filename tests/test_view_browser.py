@@ -94,7 +94,7 @@ def test_measured_latency_is_a_colouring_with_a_scale(page):
         "Fused groups",
     ]
     go(page, "Run")
-    page.get_by_label("Repetitions").fill("3")
+    page.get_by_label("Repetitions", exact=True).fill("3")
     page.get_by_role("button", name="Measure").click()
     settle(page)
     page.get_by_text("Latency: every repetition").wait_for()
