@@ -117,8 +117,8 @@ def test_bench(done, tmp_path, backend):
     out = done("bench", NPU, "--backend", backend, "--repeat", "4", "--json", record)
     found = json.loads(record.read_text())
     assert str(NPU) in out and f"; {backend}, float32" in out
-    assert (found["backend"], found["dtype"], found["repeat"]) == (backend, "float32", 4)
     measured = found["variants"][str(NPU)]
+    assert (measured["backend"], measured["dtype"], found["repeat"]) == (backend, "float32", 4)
     assert len(measured["times_ms"]) == 4
     assert 0 < measured["min_ms"] <= measured["median_ms"] <= measured["p90_ms"] <= measured["p99_ms"]
     assert measured["memory"]["peak_bytes"] > 0 and measured["error"]["ok"] is True
@@ -139,8 +139,9 @@ def test_bench_in_bfloat16(done, tmp_path):
     record = tmp_path / "bench.json"
     done("bench", NPU, "--dtype", "bfloat16", "--repeat", "2", "--json", record)
     found = json.loads(record.read_text())
-    assert found["dtype"] == "bfloat16"
-    error = found["variants"][str(NPU)]["error"]
+    measured = found["variants"][str(NPU)]
+    assert measured["dtype"] == "bfloat16"
+    error = measured["error"]
     assert error["ok"] is True and error["max_rel_error"] > 1e-5  # it was not float32 that ran
 
 

@@ -87,7 +87,8 @@ _HEADER = (
 
 
 def _print_bench(found: Mapping[str, Any]) -> None:
-    say(machine_words(found["machine"]))
+    ways = {f"; {variant['backend']}, {variant['dtype']}" for variant in found["variants"].values()}
+    say(machine_words(found["machine"]) + ("".join(ways) if len(ways) == 1 else ""))
     if found["dims"]:
         say("dims: " + ", ".join(f"{name}={size}" for name, size in found["dims"].items()))
     print_table([_HEADER, *(_row(label, variant) for label, variant in found["variants"].items())], left=(0,))
