@@ -33,10 +33,10 @@ Nothing here ran on a GPU: none was at hand. `python benchmarks/layouts.py --dev
 ENGINE = """## The engine
 
 Each command is a process of its own, started {repeat} times, from the shell's prompt to its end.
-Peak memory is the largest resident set; it holds Python, numpy, onnx and ONNX Runtime (about 65 MB) and,
-of a model, the pages of the file that were read. So a small file cannot stay under three times its size, nor does
-`unet_sd15_raw`, 44 MB in 4,545 nodes; beside each model of 20 MB and more stands what the onnx package alone takes to
-load, check, infer shapes and save.
+Peak memory is the largest resident set. Of the model is what it is over the same command's on a model of two nodes,
+one of which is folded: the rest is Python, numpy, onnx and ONNX Runtime, whatever the model is. Its ratio to the file
+is given for models of 20 MB and more, and beside them stands what the onnx package alone takes to load, check, infer
+shapes and save.
 
 """
 
@@ -130,7 +130,7 @@ class Chosen:
 def engine(chosen: Chosen) -> str:
     repeat = ("--repeat", str(chosen.repeat))
     table = _run("engine.py", *repeat)
-    more = _without_head(_run("engine.py", *repeat, *chosen.real), "`passes`") if chosen.real else []
+    more = _without_head(_run("engine.py", *repeat, *chosen.real)) if chosen.real else []
     return "".join((ENGINE.format(repeat=chosen.repeat), table, *more))
 
 

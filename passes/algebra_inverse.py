@@ -292,5 +292,6 @@ class AlgebraInverse(Pass):
                 ),
             ),
             exactness=Exactness.BITS,
+            law="for sizes: (n - 1) - ((n - 1) - i) == i",
         ),
     )

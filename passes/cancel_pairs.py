@@ -222,6 +222,7 @@ class CancelPairs(Pass):
                 ),
             ),
             exactness=Exactness.BITS,
+            law="for integers and floats: narrow(widen(x)) == x",
         ),
         Rule(
             "concat and split",
@@ -323,6 +324,7 @@ class CancelPairs(Pass):
                 ),
             ),
             exactness=Exactness.BITS,
+            law="for floats: round(x * a / a) == x if round(x) == x and abs(x) <= 31 and 0.01 < a and a < 100",
         ),
         Rule(
             "expand and its bound",

@@ -237,6 +237,7 @@ class FoldPad(Pass):
                 ),
             ),
             exactness=Exactness.ROUNDING,
+            law="x * w + 0 * u == x * w",
         ),
         Rule(
             "behind a Reshape",

@@ -206,6 +206,8 @@ class FoldShapes(Pass):
                 ),
             ),
             exactness=Exactness.BITS,
+            law="for sizes: (n + m) + k == n + (m + k); n * m == m * n; n * (m + k) == n * m + n * k; "
+            "(n + m) - m == n; (n * m) / m == n if m > 0",
         ),
         Rule(
             "side by side",
@@ -305,6 +307,7 @@ class FoldShapes(Pass):
                 ),
             ),
             exactness=Exactness.BITS,
+            law="for sizes: (n * m * k) / (m * k) == n if m > 0 and k > 0",
         ),
         Rule(
             "shape of an Expand",
@@ -332,6 +335,7 @@ class FoldShapes(Pass):
                 ),
             ),
             exactness=Exactness.BITS,
+            law="for sizes: where(1 == 1, n, 1) == where(n == 1, n, n)",
         ),
         Rule(
             "end of a Slice",
@@ -376,5 +380,6 @@ class FoldShapes(Pass):
                 ),
             ),
             exactness=Exactness.BITS,
+            law="for sizes: min(n, n) == min(n + a, n)",
         ),
     )

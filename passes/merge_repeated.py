@@ -270,6 +270,7 @@ class MergeRepeated(Pass):
                 ),
             ),
             exactness=Exactness.BITS,
+            law="for integers and floats: narrow(widen(widen(x))) == widen(x)",
         ),
         Rule(
             "slice of slice",
@@ -296,6 +297,7 @@ class MergeRepeated(Pass):
                 ),
             ),
             exactness=Exactness.BITS,
+            law="for sizes: a + s * (b + t * i) == (a + s * b) + (s * t) * i",
         ),
         Rule(
             "concat of concat",

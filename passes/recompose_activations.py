@@ -177,7 +177,7 @@ class RecomposeActivations(Pass):
                 ),
             ),
             exactness=Exactness.ROUNDING,
-            law="hard_swish(x) == x * hard_sigmoid(x)",
+            law="hard_swish(x) == x * max(0, min(1, x / 6 + 1 / 2))",
         ),
         Rule(
             "swish",

@@ -228,5 +228,6 @@ class RecomposeNorms(Pass):
                 ),
             ),
             exactness=Exactness.SIGNS,
+            law="group_norm(x) == (x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + epsilon) * scale + bias",
         ),
     )

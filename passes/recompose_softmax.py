@@ -94,7 +94,7 @@ class RecomposeSoftmax(Pass):
                 ),
             ),
             exactness=Exactness.ROUNDING,
-            law="softmax(x) == exp(x - max(x)) / sum(exp(x - max(x)))",
+            law="exp(x - z) / (exp(x - z) + exp(y - z)) == exp(x) / (exp(x) + exp(y))",
         ),
         Rule(
             "plain",

@@ -98,6 +98,7 @@ class TransposeIntoGemm(Pass):
                 ),
             ),
             exactness=Exactness.ROUNDING,
+            law="(x * a + y * b) + z * c == x * a + (y * b + z * c)",
         ),
         Rule(
             "matmul",
@@ -122,5 +123,6 @@ class TransposeIntoGemm(Pass):
                 ),
             ),
             exactness=Exactness.ROUNDING,
+            law="(x * a + y * b) + z * c == x * a + (y * b + z * c)",
         ),
     )

@@ -8,33 +8,33 @@ kinds of numbers, perhaps under a condition:
     for reals: (x * a) / b == x * (a / b) if b != 0
     x + a == a + x; x * a == a * x
 
-The kinds are integers, booleans, floats and reals. Where a law names none, it holds for integers,
+The kinds are integers, booleans, floats, sizes and reals. Where a law names none, it holds for integers,
 booleans and floats where its rule is exact to the last bit, and else for reals; each as far as there
 are its operators. Integers wrap around, of 8 and of 64 bits, with and without a sign. Floats are
 those of 16 bits, rounded to nearest even; NaN equals NaN, and 0.0 does not equal -0.0. Which of two
-zeros min and max give is not known, only that it is the same one every time. Variables named p, q
-and r are booleans in any kind. `minus_zero(a, b)` says that one of them is -0.0.
+zeros min and max give is not known, only that it is the same one every time. Sizes of axes, and places
+along them, are whole numbers from 0 that never overflow. Variables named p, q and r are booleans in
+any kind. `minus_zero(a, b)` says that one of them is -0.0; `widen` casts to twice the bits, `narrow`
+to half of them. Of exp is known that it is positive, never takes the same value twice and turns a
+difference into a quotient; of log, that it undoes exp.
 """
 
 from __future__ import annotations
 
 import ast
-import math
-import operator
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
 import z3
 
+from tests.law_numbers import NUMBERS, Booleans, NoProof, Numbers
 from workbench.rewrite import Exactness
 
-KINDS = ("integers", "booleans", "floats", "reals")
+KINDS = ("integers", "booleans", "floats", "sizes", "reals")
 SECONDS = 120  # of one proof; most take less than one
 _PREFIX = re.compile(r"for ([a-z, ]+): (.*)")
 _TRUTHS = frozenset("pqr")
-_NEAREST = z3.RNE()
 _ARITHMETIC = {
     ast.Add: "+",
     ast.Sub: "-",
@@ -45,10 +45,6 @@ _ARITHMETIC = {
     ast.BitXor: "^",
     ast.Pow: "**",
 }
-
-
-class NoProof(Exception):
-    """The law cannot be written for these numbers: it has an operator that they have not."""
 
 
 @dataclass(frozen=True)
@@ -90,165 +86,10 @@ def _split_outside_parentheses(equation: str) -> list[str]:
     return [side.strip() for side in sides]
 
 
-# ---- numbers ---------------------------------------------------------------------
-
-
-class _Numbers:
-    """How one kind of numbers computes; `facts` is what is known of values that came up."""
-
-    def __init__(self) -> None:
-        self.operations: dict[str, Callable] = {"minus_zero": lambda *values: z3.BoolVal(False)}
-        self.facts: list[z3.BoolRef] = []
-
-    def variable(self, name: str) -> z3.ExprRef:
-        raise NotImplementedError
-
-    def literal(self, number: float) -> z3.ExprRef:
-        raise NotImplementedError
-
-
-class _Integers(_Numbers):
-    def __init__(self, bits: int, signed: bool) -> None:
-        super().__init__()
-        self.bits, self.signed = bits, signed
-        less = operator.lt if signed else z3.ULT
-        zero = z3.BitVecVal(0, bits)
-        self.operations |= {
-            "+": operator.add,
-            "-": operator.sub,
-            "*": operator.mul,
-            "/": operator.truediv if signed else z3.UDiv,
-            "&": operator.and_,
-            "|": operator.or_,
-            "^": operator.xor,
-            "neg": operator.neg,
-            "~": operator.invert,
-            "**": _power,
-            "<": less,
-            "<=": operator.le if signed else z3.ULE,
-            "min": lambda x, y: z3.If(less(y, x), y, x),
-            "max": lambda x, y: z3.If(less(x, y), y, x),
-            "abs": lambda x: z3.If(less(x, zero), -x, x),
-            "sign": lambda x: z3.If(x == 0, zero, z3.If(less(x, zero), zero - 1, zero + 1)),
-            "relu": lambda x: z3.If(less(x, zero), zero, x),
-        }
-
-    def variable(self, name: str) -> z3.ExprRef:
-        return z3.BitVec(name, self.bits)
-
-    def literal(self, number: float) -> z3.ExprRef:
-        if not isinstance(number, int):
-            raise NoProof(f"{number} is no integer")
-        return z3.BitVecVal(number, self.bits)
-
-
-class _Booleans(_Numbers):
-    def variable(self, name: str) -> z3.ExprRef:
-        return z3.Bool(name)
-
-    def literal(self, number: float) -> z3.ExprRef:
-        raise NoProof(f"{number} is no truth value")
-
-
-class _Reals(_Numbers):
-    def __init__(self) -> None:
-        super().__init__()
-        self.operations |= {
-            "+": operator.add,
-            "-": operator.sub,
-            "*": operator.mul,
-            "/": operator.truediv,
-            "**": self._power,
-            "neg": operator.neg,
-            "<": operator.lt,
-            "<=": operator.le,
-            "min": lambda x, y: z3.If(y < x, y, x),
-            "max": lambda x, y: z3.If(x < y, y, x),
-            "abs": lambda x: z3.If(x < 0, -x, x),
-            "sign": lambda x: z3.If(x == 0, z3.RealVal(0), z3.If(x < 0, z3.RealVal(-1), z3.RealVal(1))),
-            "relu": lambda x: z3.If(x < 0, z3.RealVal(0), x),
-            "floor": lambda x: z3.ToReal(z3.ToInt(x)),
-            "ceil": lambda x: -z3.ToReal(z3.ToInt(-x)),
-            "reciprocal": lambda x: 1 / x,
-            "sqrt": self._root,
-            "hard_swish": lambda x: z3.If(x < -3, 0, z3.If(x > 3, x, x * (x + 3) / 6)),
-        }
-
-    def variable(self, name: str) -> z3.ExprRef:
-        return z3.Real(name)
-
-    def literal(self, number: float) -> z3.ExprRef:
-        return z3.RealVal(number)
-
-    def _power(self, x: z3.ExprRef, exponent: z3.ExprRef) -> z3.ExprRef:
-        words = str(z3.simplify(exponent))
-        return {"-1": 1 / x, "1/2": self._root(x)}[words] if words in ("-1", "1/2") else _power(x, exponent)
-
-    def _root(self, x: z3.ExprRef) -> z3.ExprRef:
-        root = z3.Function("sqrt", z3.RealSort(), z3.RealSort())(x)
-        self.facts.append(z3.Implies(x >= 0, z3.And(root >= 0, root * root == x)))
-        return root
-
-
-class _Floats(_Numbers):
-    sort = z3.Float16()
-
-    def __init__(self) -> None:
-        super().__init__()
-        zero, one = z3.FPVal(0.0, self.sort), z3.FPVal(1.0, self.sort)
-        self.operations |= {
-            "+": lambda x, y: z3.fpAdd(_NEAREST, x, y),
-            "-": lambda x, y: z3.fpSub(_NEAREST, x, y),
-            "*": lambda x, y: z3.fpMul(_NEAREST, x, y),
-            "/": lambda x, y: z3.fpDiv(_NEAREST, x, y),
-            "neg": z3.fpNeg,
-            "<": z3.fpLT,
-            "<=": z3.fpLEQ,
-            "min": lambda x, y: self._extreme("min", z3.fpLT, x, y),
-            "max": lambda x, y: self._extreme("max", z3.fpGT, x, y),
-            "relu": lambda x: self._extreme("relu", z3.fpGT, x, zero),
-            "abs": z3.fpAbs,
-            "sign": lambda x: z3.If(z3.fpIsZero(x), zero, z3.If(x > 0, one, z3.If(x < 0, -one, x))),
-            "floor": lambda x: z3.fpRoundToIntegral(z3.RTN(), x),
-            "ceil": lambda x: z3.fpRoundToIntegral(z3.RTP(), x),
-            "round": lambda x: z3.fpRoundToIntegral(_NEAREST, x),
-            "reciprocal": lambda x: z3.fpDiv(_NEAREST, one, x),
-            "sqrt": lambda x: z3.fpSqrt(_NEAREST, x),
-            "minus_zero": lambda *values: z3.Or(*[z3.And(z3.fpIsZero(x), z3.fpIsNegative(x)) for x in values]),
-        }
-
-    def variable(self, name: str) -> z3.ExprRef:
-        return z3.FP(name, self.sort)
-
-    def literal(self, number: float) -> z3.ExprRef:
-        return z3.FPVal(float(number), self.sort)
-
-    def _extreme(self, name: str, beats: Callable, x: z3.ExprRef, y: z3.ExprRef) -> z3.ExprRef:
-        first_zero = z3.Function(f"{name}_takes_the_first", self.sort, self.sort, z3.BoolSort())(x, y)
-        nan = z3.fpNaN(self.sort)
-        takes_first = z3.Or(beats(x, y), z3.And(z3.fpEQ(x, y), first_zero))
-        return z3.If(z3.Or(z3.fpIsNaN(x), z3.fpIsNaN(y)), nan, z3.If(takes_first, x, y))
-
-
-def _power(base: z3.ExprRef, exponent: z3.ExprRef) -> z3.ExprRef:
-    times = z3.simplify(exponent)
-    if str(times) not in "12345":
-        raise NoProof(f"power of {exponent}")
-    return math.prod([base] * (int(str(times)) - 1), start=base)
-
-
-_NUMBERS: dict[str, tuple[Callable[[], _Numbers], ...]] = {
-    "integers": tuple(lambda b=b, s=s: _Integers(b, s) for b in (8, 64) for s in (True, False)),
-    "booleans": (_Booleans,),
-    "floats": (_Floats,),
-    "reals": (_Reals,),
-}
-
-
 # ---- text to values ----------------------------------------------------------------
 
 
-def _value(tree: ast.AST, numbers: _Numbers) -> z3.ExprRef:
+def _value(tree: ast.AST, numbers: Numbers) -> z3.ExprRef:
     match tree:
         case ast.Expression(body):
             return _value(body, numbers)
@@ -280,7 +121,7 @@ def _value(tree: ast.AST, numbers: _Numbers) -> z3.ExprRef:
     raise NoProof(ast.unparse(tree))
 
 
-def _computed(name: str, operands: list[z3.ExprRef], numbers: _Numbers) -> z3.ExprRef:
+def _computed(name: str, operands: list[z3.ExprRef], numbers: Numbers) -> z3.ExprRef:
     if name not in numbers.operations:
         raise NoProof(name)
     if any(z3.is_bool(operand) for operand in operands):
@@ -288,7 +129,7 @@ def _computed(name: str, operands: list[z3.ExprRef], numbers: _Numbers) -> z3.Ex
     return numbers.operations[name](*operands)
 
 
-def _truth(tree: ast.AST, numbers: _Numbers) -> z3.BoolRef:
+def _truth(tree: ast.AST, numbers: Numbers) -> z3.BoolRef:
     value = _value(tree, numbers)
     if not z3.is_bool(value):
         raise NoProof(f"{ast.unparse(tree)} is no truth value")
@@ -301,7 +142,7 @@ def _alike(values: list[z3.ExprRef]) -> list[z3.ExprRef]:
     return values
 
 
-def _compared(op: ast.cmpop, left: z3.ExprRef, right: z3.ExprRef, numbers: _Numbers) -> z3.BoolRef:
+def _compared(op: ast.cmpop, left: z3.ExprRef, right: z3.ExprRef, numbers: Numbers) -> z3.BoolRef:
     if isinstance(op, ast.Eq | ast.NotEq):
         equal = z3.fpEQ(left, right) if z3.is_fp(left) else left == right
         return equal if isinstance(op, ast.Eq) else z3.Not(equal)
@@ -338,7 +179,7 @@ def _proof(law: Law, exactness: Exactness) -> Proof:
     proved, missing = [], ""
     for kind in asked:
         try:
-            wrong = next(filter(None, (_counterexample(law, make()) for make in _NUMBERS[kind])), "")
+            wrong = next(filter(None, (_counterexample(law, make()) for make in NUMBERS[kind])), "")
         except NoProof as unknown:
             missing = f"z3 has no {unknown} for {kind}"
             continue
@@ -349,11 +190,11 @@ def _proof(law: Law, exactness: Exactness) -> Proof:
     return Proof(tuple(proved), missing="" if enough else missing)
 
 
-def _counterexample(law: Law, numbers: _Numbers) -> str:
+def _counterexample(law: Law, numbers: Numbers) -> str:
     """Values for which the law is wrong, or that this was not decided; "" where it is proved."""
     trees = [ast.parse(side, mode="eval") for side in (*law.sides, law.condition or "True")]
     named = {part.id for tree in trees for part in ast.walk(tree) if isinstance(part, ast.Name)}
-    if named <= _TRUTHS and not isinstance(numbers, _Booleans):
+    if named <= _TRUTHS and not isinstance(numbers, Booleans):
         raise NoProof("number in it")
     *sides, condition = [_value(tree, numbers) for tree in trees]
     _alike(sides)

@@ -1,0 +1,55 @@
+"""What `optimize` takes of memory: less than three times the model, over Python and the libraries."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import onnx
+import pytest
+
+from benchmarks.engine import NEXT_TO_NOTHING
+from sample_models.light import random_light
+from tests.conftest import CORPUS, ROOT
+
+LARGE = sorted(path for path in CORPUS.glob("*.onnx") if path.stat().st_size > 20_000_000)
+OPTIMIZE = """
+import sys
+from workbench.__main__ import main
+assert main(["optimize", sys.argv[1], "-o", sys.argv[2], "--no-verify"]) == 0
+peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
+print(int(peak.split()[1]) * 1024)
+"""
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="NOT TESTED: only Linux tells a process's peak"),
+]
+
+
+def peak_bytes(path: Path, folder: Path) -> int:
+    """The largest resident set of a process that optimizes this model and does nothing else."""
+    command = [sys.executable, "-c", OPTIMIZE, str(path), str(folder / "out.onnx")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return int(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bare")
+    onnx.save(onnx.parser.parse_model(NEXT_TO_NOTHING), folder / "m.onnx")
+    return peak_bytes(folder / "m.onnx", folder)
+
+
+@pytest.mark.skipif(not LARGE, reason=f"THE CORPUS OF REAL MODELS IS NOT AT {CORPUS}: ITS MEMORY IS NOT TESTED")
+@pytest.mark.parametrize("path", LARGE, ids=lambda path: path.stem)
+def test_a_real_model_takes_less_than_three_times_its_file(path, bare, tmp_path):
+    taken = peak_bytes(path, tmp_path) - bare
+    size = path.stat().st_size
+    assert taken < 3 * size, f"{taken / 1e6:,.0f} MB for a file of {size / 1e6:,.0f} MB"
+
+
+def test_resnet50_with_python_and_all_takes_less_than_three_times_its_file(tmp_path):
+    onnx.save(random_light("resnet50"), tmp_path / "resnet50.onnx")
+    assert peak_bytes(tmp_path / "resnet50.onnx", tmp_path) < 3 * (tmp_path / "resnet50.onnx").stat().st_size
