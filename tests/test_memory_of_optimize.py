@@ -6,8 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks.engine import NEXT_TO_NOTHING
 from sample_models.light import random_light
@@ -53,3 +55,15 @@ def test_a_real_model_takes_less_than_three_times_its_file(path, bare, tmp_path)
 def test_resnet50_with_python_and_all_takes_less_than_three_times_its_file(tmp_path):
     onnx.save(random_light("resnet50"), tmp_path / "resnet50.onnx")
     assert peak_bytes(tmp_path / "resnet50.onnx", tmp_path) < 3 * (tmp_path / "resnet50.onnx").stat().st_size
+
+
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("name", ["w", "of another length"])  # it decides whether the numbers lie aligned in the file
+def test_a_weight_that_no_pass_changes_is_never_held_in_memory(name, beside, bare, tmp_path):
+    weight = numpy_helper.from_array(np.zeros((25_000, 1_000), np.float32), name)
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", d]) for n, d in (("x", 25_000), ("y", 1_000)))
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", name], ["y"])], "g", [x], [y], [weight])
+    model = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 21)])
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=beside, location="m.data")
+    taken = peak_bytes(tmp_path / "m.onnx", tmp_path) - bare
+    assert taken < weight.ByteSize() / 4, f"{taken / 1e6:,.0f} MB for a weight of {weight.ByteSize() / 1e6:,.0f} MB"

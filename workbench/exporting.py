@@ -16,7 +16,7 @@ from onnx import TensorProto
 
 from workbench.errors import UserError
 from workbench.ir import Constant, Graph
-from workbench.ir.wire import THIS_FILE, without_weights, write_model
+from workbench.ir.wire import THIS_FILE, without_weights, write_model, write_weight
 from workbench.loading.checks import every_node, every_tensor
 from workbench.loading.dims import fix_dims as with_fixed_dims
 from workbench.ops.channels_last import DOMAIN
@@ -132,7 +132,7 @@ class _Hashed:
         self._file = file
         self._digest = hashlib.sha256()
 
-    def write(self, data: bytes) -> int:
+    def write(self, data: bytes | memoryview) -> int:
         self._digest.update(data)
         return self._file.write(data)
 
@@ -160,7 +160,7 @@ def _write_beside(path: Path, model: onnx.ModelProto, weights: list[Constant]) -
             weight = weights[int(entries["offset"])]
             file.write(b"\0" * (-file.tell() % ALIGNMENT if weight.nbytes >= ALIGNMENT else -file.tell() % 64))
             place = {"location": path.name, "offset": str(file.tell()), "length": str(weight.nbytes)}
-            file.write(weight.tobytes())
+            write_weight(file, weight)
             del tensor.external_data[:]
             for key, text in place.items():
                 tensor.external_data.add(key=key, value=text)

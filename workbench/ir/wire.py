@@ -173,7 +173,15 @@ def write_model(file: BinaryIO, model: onnx.ModelProto, weights: Sequence[Consta
     data = model.SerializeToString()
     filled = _filled(memoryview(data), 0, len(data), "Model", weights)
     for piece in [data] if filled is None else filled[1]:
-        file.write(piece if isinstance(piece, bytes) else piece.tobytes())
+        if isinstance(piece, bytes):
+            file.write(piece)
+        else:
+            write_weight(file, piece)
+
+
+def write_weight(file: BinaryIO, weight: Constant) -> None:
+    """Its bytes as ONNX stores them, little-endian; one that is mapped from a file goes through memory in pieces."""
+    weight.tofile(file)  # type: ignore[attr-defined]  # the protocol lacks it, every tensor of onnx_ir has it
 
 
 _Piece = bytes | Constant

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import mmap
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import onnx
@@ -17,7 +19,7 @@ from workbench.loading.errors import LoadError
 RESIDENT = 8 * 2**20  # bytes of a mapped file that may stay in memory
 
 
-def mapped_tensor(data: memoryview, dtype: onnx_ir.DataType, shape: tuple[int, ...], name: str) -> onnx_ir.LazyTensor:
+class MappedTensor(onnx_ir.LazyTensor):
     """A tensor whose elements are `data`, part of a mapped file. The map lives as long as a tensor needs it.
 
     Each read gives a read-only view of the file, a copy only where the place in
@@ -25,15 +27,46 @@ def mapped_tensor(data: memoryview, dtype: onnx_ir.DataType, shape: tuple[int, .
     place) after loading changes nothing here.
     """
 
-    def view() -> onnx_ir.TensorProtocol:
-        note_read(data)
-        if dtype.bitwidth < 8:
-            packed = onnx.TensorProto(dims=shape, data_type=int(dtype), raw_data=bytes(data), name=name)
-            return onnx_ir.TensorProtoTensor(packed)
-        array = np.frombuffer(data, dtype=dtype.numpy()).reshape(shape)
-        return onnx_ir.Tensor(array if array.flags.aligned else array.copy(), dtype=dtype, name=name)
+    def __init__(self, data: memoryview, dtype: onnx_ir.DataType, shape: tuple[int, ...], name: str) -> None:
+        def view() -> onnx_ir.TensorProtocol:
+            if dtype.bitwidth < 8:
+                packed = onnx.TensorProto(dims=shape, data_type=int(dtype), raw_data=self.tobytes(), name=name)
+                return onnx_ir.TensorProtoTensor(packed)
+            array = np.frombuffer(data, dtype=dtype.numpy())
+            if array.flags.aligned:
+                note_read(data)
+            else:
+                array = _copied(data).view(array.dtype)
+            return onnx_ir.Tensor(array.reshape(shape), dtype=dtype, name=name)
 
-    return onnx_ir.LazyTensor(view, dtype=dtype, shape=onnx_ir.Shape(shape), name=name)
+        super().__init__(view, dtype=dtype, shape=onnx_ir.Shape(shape), name=name)
+        self._data = data
+
+    def tobytes(self) -> bytes:
+        note_read(self._data)
+        return bytes(self._data)
+
+    def tofile(self, file: BinaryIO) -> None:
+        for piece in _pieces(self._data):
+            file.write(piece)
+
+
+def _pieces(data: memoryview) -> Iterator[memoryview]:
+    """The parts of `data` in their order; of those before, nothing stays in memory."""
+    for start in range(0, len(data), RESIDENT):
+        piece = data[start : start + RESIDENT]
+        note_read(piece)
+        yield piece
+
+
+def _copied(data: memoryview) -> np.ndarray:
+    """The bytes, shape (len(data),)."""
+    copy = np.empty(len(data), np.uint8)
+    start = 0
+    for piece in _pieces(data):
+        copy[start : start + len(piece)] = piece
+        start += len(piece)
+    return copy
 
 
 class Files:
@@ -46,7 +79,7 @@ class Files:
         self._folder = folder
         self._maps: dict[str, memoryview] = {} if own is None else {THIS_FILE: own}
 
-    def tensor(self, external: onnx_ir.ExternalTensor) -> onnx_ir.LazyTensor:
+    def tensor(self, external: onnx_ir.ExternalTensor) -> MappedTensor:
         """The external tensor, mapped. Raises LoadError for a wrong place or a wrong length."""
         name, dtype = external.name, external.dtype
         shape = tuple(int(d) for d in external.shape.numpy())
@@ -57,7 +90,7 @@ class Files:
         if offset < 0 or length != needed or offset + length > len(data):
             found = max(0, min(length, len(data) - max(offset, 0)))
             raise LoadError(f"weight '{name}' needs {needed:,} bytes, and the file holds {found:,} for it")
-        return mapped_tensor(data[offset : offset + length], dtype, shape, name)
+        return MappedTensor(data[offset : offset + length], dtype, shape, name)
 
     def _map(self, location: str, weight: str) -> memoryview:
         if location not in self._maps:
