@@ -52,6 +52,19 @@ How time and memory grow: BERTs as TorchScript exports them, with symbolic batch
 
 """
 
+LARGE = """## A model of 3 GB
+
+12 products of 8,192 times 8,192, their weights beside the model; `python benchmarks/simplify.py --large`.
+
+"""
+
+ROUNDING = """## How many digits float32 holds
+
+Where simplifying moves a result by more than 1e-6 of it, the original is itself as far from the same network computed
+in float64, and what is simplified no further; `benchmarks/rounding.py`, whose head says how it is measured.
+
+"""
+
 STRATEGIES = """## Transposes that each layout strategy leaves
 
 Transposes of activations at run time, in brackets the elements that they move; the default preset, weights not counted.
@@ -140,6 +153,14 @@ def simplify(chosen: Chosen) -> str:
     return SIMPLIFY + table + GROWING + _run("simplify.py", "--repeat", "1", "--scale")
 
 
+def large(chosen: Chosen) -> str:
+    return LARGE + _run("simplify.py", "--repeat", "1", "--large")
+
+
+def rounding(chosen: Chosen) -> str:
+    return ROUNDING + _run("rounding.py", *chosen.real)
+
+
 def strategies(chosen: Chosen) -> str:
     more = _without_head(_run("strategies.py", *chosen.real)) if chosen.real else []
     return "".join((STRATEGIES, _run("strategies.py"), *more))
@@ -168,7 +189,7 @@ def view(chosen: Chosen) -> str:
     return VIEW + _run("view.py", *unet)
 
 
-PARTS = (engine, simplify, strategies, minimum, layouts, running, resnet101, view)
+PARTS = (engine, simplify, large, rounding, strategies, minimum, layouts, running, resnet101, view)
 
 
 def main() -> None:

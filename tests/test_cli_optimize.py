@@ -106,7 +106,9 @@ def test_an_option_of_a_pass(done, tmp_path):
 
 
 def test_the_seed_decides_the_inputs(done, tmp_path):
-    errors = [report_of(done, tmp_path, RESNET, "--seed", seed)["totals"]["max_abs_error"] for seed in (0, 0, 7)]
+    """Seen in the errors, of which one alone may be the same by chance: of small outputs they are few last places."""
+    reports = [report_of(done, tmp_path, RESNET, "--seed", seed) for seed in (0, 0, 7)]
+    errors = [[(s["max_abs_error"], s["max_rel_error"]) for s in report["steps"]] for report in reports]
     assert errors[0] == errors[1] != errors[2]
 
 
