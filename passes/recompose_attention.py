@@ -4,24 +4,52 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from workbench.ir import Graph, Node
 from workbench.layout.cost import perm_of
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
+from workbench.rewrite.guards import numbers
 from workbench.rewrite.patterns import factors, made_by, recomposed
 
 OPSET = 23
 
 
-def match_attention(graph: Graph, node: Node, options: Pass) -> Found:
+HIDES = -1e30  # what a mask adds to hide a key; ONNX Runtime's Attention takes the lowest float32 for minus infinity
+
+
+def match_unmasked(graph: Graph, node: Node, options: Pass) -> Found:
+    return _attention(graph, node, _weights(graph, node).inputs[0])
+
+
+def match_masked(graph: Graph, node: Node, options: Pass) -> Found:
+    masking = made_by(graph, _weights(graph, node).inputs[0], "Add")
+    masks = [] if masking is None else [v for v in masking.inputs if graph.constant(v) is not None]
+    if masking is None or len(masks) != 1:
+        raise NoMatch(f"no constant is added to the scores by which {node} weighs")
+    scores = next(v for v in masking.inputs if v != masks[0])
+    mask, shape = numbers(graph, masks[0], node), graph.shape(scores)
+    if mask.ndim < 2 or shape is None or mask.shape[-2:] != shape[-2:]:
+        raise NoMatch(f"mask '{masks[0]}' does not say for every query and key what is added")
+    if mask.ndim > len(shape) or any(m not in (1, n) for m, n in zip(mask.shape, shape[-mask.ndim :], strict=True)):
+        raise NoMatch(f"mask '{masks[0]}' has more batches or heads than the scores to which it is added")
+    if np.isnan(mask).any() or not (mask.max(axis=-1) > HIDES).all() or mask.max() > -HIDES:
+        raise NoMatch(f"mask '{masks[0]}' hides all keys from a query; Attention then gives zeros, Softmax does not")
+    return _attention(graph, node, scores, masks[0])
+
+
+def _weights(graph: Graph, node: Node) -> Node:
     softmax = made_by(graph, node.inputs[0], "Softmax")
     if softmax is None or softmax.attr("axis", -1) not in (-1, 3):
         raise NoMatch(f"{node} does not weigh its second operand with a Softmax along the last of four axes")
-    scale, scores = _scaled(graph, softmax.inputs[0])
-    product = made_by(graph, scores, "MatMul")
+    return softmax
+
+
+def _attention(graph: Graph, node: Node, scores: str, *mask: str) -> Found:
+    scale, products = _scaled(graph, scores)
+    product = made_by(graph, products, "MatMul")
     if product is None:
-        raise NoMatch(
-            f"{softmax} is not of scaled products of queries and keys; a mask that hides all keys gives zeros"
-        )
+        raise NoMatch(f"'{scores}', by which {node} weighs, are not scaled products of queries and keys")
     by_query, query = _scaled(graph, product.inputs[0])
     by_key, turned = _scaled(graph, product.inputs[1])
     value = node.inputs[1]
@@ -30,7 +58,8 @@ def match_attention(graph: Graph, node: Node, options: Pass) -> Found:
     if not 1e-30 < scale < 1e30:
         raise NoMatch(f"{product} is scaled by {scale:g}, which Attention does not take")
     keys, transpose = _keys(graph, turned)
-    return recomposed(graph, node, (query, keys, value), "Attention", OPSET, {"scale": scale}, before=transpose)
+    operands = (query, keys, value, *mask)
+    return recomposed(graph, node, operands, "Attention", OPSET, {"scale": scale}, before=transpose)
 
 
 def _scaled(graph: Graph, value: str) -> tuple[float, str]:
@@ -84,11 +113,12 @@ def _reshaped_around(graph: Graph, turned: str) -> str:
 
 @dataclass(frozen=True)
 class RecomposeAttention(Pass):
-    """One case: softmax(scale * query @ transpose(key)) @ value, all of float32 with axes batch, heads, length and
+    """softmax(scale * query @ transpose(key)) @ value, all of float32 with axes batch, heads, length and
     size, is Attention. The scale may be anywhere in the product, the keys turned by a Transpose, or by one between
-    two Reshapes that take batch and heads as one axis. Where the Transpose does more, a Transpose stays.
+    two Reshapes that take batch and heads as one axis. Where the Transpose does more, a Transpose stays. A constant
+    that is added to the scores, one number for every query and key at least, becomes the mask.
 
-    Must not act on masked scores: Attention gives zeros where a mask hides all keys from a query, and Softmax does
+    Must not act where a mask is computed, or hides all keys from a query: Attention then gives zeros, Softmax does
     not. Nor where a size is not known, for ONNX Runtime's Attention takes no empty batch; where batch or heads are
     broadcast; where anything else reads a value in between; nor before opset 23.
 
@@ -101,7 +131,7 @@ class RecomposeAttention(Pass):
         Rule(
             "unmasked",
             ("MatMul",),
-            match_attention,
+            match_unmasked,
             Example(
                 before="""g (float[2,1,3,4] q, float[2,1,2,4] k, float[2,1,2,5] v) => (float[2,1,3,5] y)
                     <float s = {0.5}> {
@@ -123,8 +153,7 @@ class RecomposeAttention(Pass):
                         t = Transpose<perm=[0,1,3,2]>(k)  c = MatMul(q, t)  d = Add(c, m)  p = Softmax<axis=-1>(d)
                         y = MatMul(p, v)
                     }""",
-                    "Softmax 'Softmax_p' is not of scaled products of queries and keys;"
-                    " a mask that hides all keys gives zeros",
+                    "'d', by which MatMul 'MatMul_y' weighs, are not scaled products of queries and keys",
                 ),
                 Refusal(
                     "g (float[2,3] p, float[3,4] v) => (float[2,4] y) { y = MatMul(p, v) }",
@@ -160,5 +189,61 @@ class RecomposeAttention(Pass):
             ),
             exactness=Exactness.ROUNDING,
             law="attention(q, k, v) == softmax(scale * q @ transpose(k)) @ v",
+        ),
+        Rule(
+            "masked by a constant",
+            ("MatMul",),
+            match_masked,
+            Example(
+                before="""g (float[2,1,2,4] q, float[2,1,2,4] k, float[2,1,2,5] v) => (float[2,1,2,5] y)
+                    <float s = {0.5}, float[2,2] causal = {0, -1e38, 0, 0}> {
+                    t = Transpose<perm=[0,1,3,2]>(k)
+                    b = MatMul(q, t)
+                    c = Mul(b, s)
+                    d = Add(c, causal)
+                    p = Softmax<axis=-1>(d)
+                    y = MatMul(p, v)
+                }""",
+                after="""g (float[2,1,2,4] q, float[2,1,2,4] k, float[2,1,2,5] v) => (float[2,1,2,5] y)
+                    <float[2,2] causal = {0, -1e38, 0, 0}> {
+                    y = Attention<scale=0.5>(q, k, v, causal)
+                }""",
+                sentences=("Transpose 'Transpose_t' to MatMul 'MatMul_y', 6 nodes, compute Attention of 'q'; 5 less",),
+            ),
+            refusals=(
+                Refusal(
+                    """g (float[2,1,2,4] q, float[2,1,2,4] k, float[2,1,2,5] v) => (float[2,1,2,5] y)
+                        <float[2,2] m = {-1e38, -1e38, 0, 0}> {
+                        t = Transpose<perm=[0,1,3,2]>(k)  c = MatMul(q, t)  d = Add(c, m)  p = Softmax<axis=-1>(d)
+                        y = MatMul(p, v)
+                    }""",
+                    "mask 'm' hides all keys from a query; Attention then gives zeros, Softmax does not",
+                ),
+                Refusal(
+                    """g (float[2,1,2,4] q, float[2,1,2,4] k, float[2,1,2,5] v, float[2,2] m) => (float[2,1,2,5] y) {
+                        t = Transpose<perm=[0,1,3,2]>(k)  c = MatMul(q, t)  d = Add(c, m)  p = Softmax<axis=-1>(d)
+                        y = MatMul(p, v)
+                    }""",
+                    "no constant is added to the scores by which MatMul 'MatMul_y' weighs",
+                ),
+                Refusal(
+                    """g (float[2,1,2,4] q, float[2,1,2,4] k, float[2,1,2,5] v) => (float[2,1,2,5] y)
+                        <float[2] m = {0, 1}> {
+                        t = Transpose<perm=[0,1,3,2]>(k)  c = MatMul(q, t)  d = Add(c, m)  p = Softmax<axis=-1>(d)
+                        y = MatMul(p, v)
+                    }""",
+                    "mask 'm' does not say for every query and key what is added",
+                ),
+                Refusal(
+                    """g (float[1,1,2,4] q, float[1,1,2,4] k, float[3,1,2,5] v) => (float[3,1,2,5] y)
+                        <float[3,1,2,2] m = {0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3}> {
+                        t = Transpose<perm=[0,1,3,2]>(k)  c = MatMul(q, t)  d = Add(c, m)  p = Softmax<axis=-1>(d)
+                        y = MatMul(p, v)
+                    }""",
+                    "mask 'm' has more batches or heads than the scores to which it is added",
+                ),
+            ),
+            exactness=Exactness.ROUNDING,
+            law="attention(q, k, v, mask) == softmax(scale * q @ transpose(k) + mask) @ v",
         ),
     )
