@@ -37,6 +37,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.engine import compile_modules  # noqa: E402
+
 LIMIT_S = 300
 RELATIVE = 1e-6
 LONGEST = 120  # characters of a failure
@@ -133,6 +135,7 @@ def main() -> None:
     parser.add_argument("--scale", action="store_true", help="BERTs of 1,100 to 20,000 nodes")
     parser.add_argument("--large", action="store_true", help="a model of 3 GB with external data")
     chosen = parser.parse_args()
+    compile_modules()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if chosen.large:
