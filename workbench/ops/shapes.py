@@ -124,8 +124,10 @@ def _merged(found: TensorType, known: TensorType | None) -> TensorType:
 
 
 def infer_model(model: ModelProto) -> ModelProto:
-    """The model with the types of its values, as far as they follow. Its weights may be left out."""
-    model = _copy(model)
+    """The model with the types of its values, as far as they follow. Its weights may be left out.
+
+    What is given is changed: computations on shapes become constants in it.
+    """
     for node in model.graph.node:
         if node.op_type in _AS_OPERAND and node.domain in ("", "ai.onnx"):
             node.CopyFrom(helper.make_node("Identity", node.input[:1], node.output, node.name))
@@ -133,6 +135,7 @@ def infer_model(model: ModelProto) -> ModelProto:
     for _ in range(ROUNDS):
         if not _compute_numbers(model, typed):
             break
+        del typed  # of a graph of 20,000 nodes it takes 50 MB, and inference needs as much again
         typed = _inferred(model)
     return typed
 
@@ -149,20 +152,17 @@ def _copy(model: ModelProto) -> ModelProto:
 
 def _compute_numbers(model: ModelProto, typed: ModelProto) -> int:
     """Replace small integer computations by constants, in place; how many there were."""
-    known = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer if _is_small(t)}
-    types = {i.name: i for i in (*typed.graph.value_info, *typed.graph.input, *typed.graph.output)}
-    count = 0
+    types = {i.name: _element_type(i) for i in (*typed.graph.value_info, *typed.graph.input, *typed.graph.output)}
+    computed = [node for node in model.graph.node if _is_computed(node, types)]
+    read = {value for node in computed for value in node.input}
+    shapes = {i.name: i for i in (*typed.graph.value_info, *typed.graph.input) if i.name in read}
+    known = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer if t.name in read and _is_small(t)}
     for node in model.graph.node:
-        if node.op_type == "Constant":
+        if node.op_type == "Constant" and node.output[0] in read:
             known.update((node.output[0], value) for value in map(_constant_value, node.attribute) if value is not None)
-            continue
-        if node.domain not in ("", "ai.onnx") or node.op_type not in _COMPUTED or len(node.output) != 1:
-            continue
-        info = types.get(node.output[0])
-        kind = 0 if info is None else info.type.tensor_type.elem_type
-        if kind not in _INTEGERS and not (kind == TensorProto.FLOAT and node.op_type in _FLOATS_TOO):
-            continue
-        result = _shape_of(node, types) if node.op_type in ("Shape", "Size") else _computed(node, known, model)
+    count = 0
+    for node in computed:
+        result = _shape_of(node, shapes) if node.op_type in ("Shape", "Size") else _computed(node, known, model)
         if result is None or result.size > SMALL:
             continue
         known[node.output[0]] = result
@@ -171,6 +171,18 @@ def _compute_numbers(model: ModelProto, typed: ModelProto) -> int:
         node.CopyFrom(constant)
         count += 1
     return count
+
+
+def _element_type(info: ValueInfoProto) -> int:
+    return info.type.tensor_type.elem_type
+
+
+def _is_computed(node: NodeProto, types: Mapping[str, int]) -> bool:
+    """Is it an operator whose integers may be known? types: of elements, by value."""
+    if node.domain not in ("", "ai.onnx") or node.op_type not in _COMPUTED or len(node.output) != 1:
+        return False
+    kind = types.get(node.output[0], 0)
+    return kind in _INTEGERS or (kind == TensorProto.FLOAT and node.op_type in _FLOATS_TOO)
 
 
 def _is_small(tensor: TensorProto) -> bool:
@@ -189,8 +201,8 @@ def _constant_value(attribute: onnx.AttributeProto) -> np.ndarray | None:
     return None
 
 
-def _shape_of(node: NodeProto, types: Mapping[str, ValueInfoProto]) -> np.ndarray | None:
-    info = types.get(node.input[0])
+def _shape_of(node: NodeProto, infos: Mapping[str, ValueInfoProto]) -> np.ndarray | None:
+    info = infos.get(node.input[0])
     if info is None or not info.type.tensor_type.HasField("shape"):
         return None
     dims = info.type.tensor_type.shape.dim
