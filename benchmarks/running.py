@@ -29,8 +29,8 @@ def main() -> None:
     import workbench as wb
     from benchmarks.layouts import free_batch
     from sample_models.light import random_light
-    from workbench.cli_bench import machine_words
     from workbench.run.measure import DTYPES, Variant
+    from workbench.run.words import machine_words
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batch", type=int, default=1)

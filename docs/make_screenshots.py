@@ -27,10 +27,12 @@ def main() -> None:
             place.click()
             settle(page)
 
-        def shot(name: str) -> None:
-            page.mouse.move(SCREEN["width"] - 5, SCREEN["height"] - 5)
+        def shot(name: str, height: int = SCREEN["height"]) -> None:
+            page.set_viewport_size({**SCREEN, "height": height})
+            page.mouse.move(SCREEN["width"] - 5, height - 5)
             page.wait_for_timeout(1500)  # pictures are placed and charts drawn after the script has ended
             page.screenshot(path=folder / f"{name}.png")
+            page.set_viewport_size(SCREEN)
 
         def link(name: str):
             return page.get_by_role("link", name=name, exact=True)
@@ -63,21 +65,17 @@ def main() -> None:
         page.get_by_text("against", exact=True).wait_for()
         click(page.get_by_role("button", name="Measure latency"))
         page.get_by_text("Measured on").wait_for()
-        shot("layouts")
+        shot("layouts", 960)
         click(link("Run"))
         page.get_by_label("Repetitions", exact=True).fill("40")
-        click(page.get_by_role("button", name="Measure"))
+        for _ in range(2):  # so that Runs has a change over time to show
+            click(page.get_by_role("button", name="Measure"))
         page.locator(".js-plotly-plot").nth(1).wait_for()
-        shot("run")
+        shot("run", 900)
         page.get_by_role("tab", name="Operators").click()
-        shot("operators")
-        click(link("Matrix"))
-        page.get_by_label("Repetitions", exact=True).fill("40")
-        click(page.get_by_role("button", name="Measure", exact=True))
-        page.locator(".js-plotly-plot").nth(0).wait_for()
-        shot("matrix")
+        shot("operators", 1600)
         click(link("Runs"))
-        page.locator(".js-plotly-plot").nth(0).wait_for()
+        page.locator(".js-plotly-plot").nth(1).wait_for()
         shot("runs")
         click(link("Export"))
         click(page.get_by_role("button", name="Prepare the file"))
@@ -87,7 +85,16 @@ def main() -> None:
         click(link("Optimize"))
         page.locator(".st-key-target input").click()
         click(page.get_by_role("option", name="npu"))
-        shot("npu_figure")
+        page.get_by_role("button", name="Inspector", exact=True).click()  # room for both panes
+        shot("npu_figure", 900)
+        click(link("Open"))
+        click(page.locator(".st-key-sample_ppocr_cls_v2 button"))
+        click(link("Matrix"))
+        page.get_by_label("Batches", exact=True).fill("1, 2, 4")
+        page.get_by_label("Repetitions", exact=True).fill("20")
+        click(page.get_by_role("button", name="Measure", exact=True))
+        page.locator(".js-plotly-plot").nth(2).wait_for()
+        shot("matrix", 1250)
         with tempfile.TemporaryDirectory() as scratch:
             other = other_tools_output(Path(scratch))
             page.goto(f"{address}/compare?model=sample_models/resnet50_narrow.onnx&other={other}")

@@ -10,6 +10,7 @@ from workbench.layout.infer import infer_layouts
 from workbench.layout.profile import load_profile
 from workbench.run.client import RunError
 from workbench.ui import layouts_page, moments
+from workbench.ui.keeping import measure_here
 from workbench.ui.parts import plain
 from workbench.ui.session import layouts_of, use_inputs
 
@@ -78,11 +79,25 @@ def test_a_measurement_that_breaks_off_is_a_sentence(monkeypatch):
         raise RunError("The run was killed.", "process")
 
     at = compared("npu_path")
-    monkeypatch.setattr(layouts_page, "measure_models", broken)
+    monkeypatch.setattr(layouts_page, "measure_here", broken)
     at.button(key="measure_layouts").click().run()
     assert not at.exception
     assert [error.value for error in at.error] == [plain("The run was killed.")]
     assert at.dataframe
+
+
+def test_a_strategy_that_could_not_be_measured_costs_no_other(monkeypatch):
+    def one_fails(*args, **how):
+        found = measure_here(*args, **how)
+        found["variants"]["greedy"] = {"failed": "Out of memory."}
+        return found
+
+    at = compared("npu_path")
+    monkeypatch.setattr(layouts_page, "measure_here", one_fails)
+    fine(at.button(key="measure_layouts").click().run())
+    rows = {row["strategy"]: row for row in at.dataframe[0].value.to_dict("records")}
+    assert rows["greedy"]["ratio"] == "failed" and rows["optimal"]["latency"] > 0
+    assert at.warning[0].value == plain("greedy: Out of memory.")
 
 
 def test_pictures_are_made_once(monkeypatch):

@@ -98,6 +98,30 @@ def test_wrong_wishes_are_sentences():
     assert "Nothing is chosen" in at.error[0].value
 
 
+def test_one_block_without_a_batch_is_told_in_the_singular():
+    at = fine(measured(asked(opened_sample("conv_relu_conv_relu"), Repetitions=1)))
+    assert "2 variants in 1 block on" in words(at)
+    assert "batch" not in at.dataframe[0].value
+
+
+def test_forgotten_blocks_are_measured_again():
+    opened = small()
+    at = fine(measured(asked(opened, Batches="1", Repetitions=1)))
+    first = opened.matrix
+    fine(next(b for b in at.button if b.label == "Forget these blocks").click().run())
+    assert opened.matrix == [] and not at.dataframe
+    fine(measured(asked(opened, Batches="1", Repetitions=1)))
+    assert opened.matrix[0]["key"] == first[0]["key"]
+    assert opened.matrix[0] != first[0]
+
+
+def test_a_stopped_matrix_says_one_thing():
+    at = page("matrix", small())
+    at.session_state["cancelled_matrix"] = True
+    assert "Measure goes on with the others" in fine(at.run()).info[0].value
+    assert "Nothing is measured yet" not in words(at)
+
+
 def test_a_block_that_cannot_run_is_a_sentence():
     at = asked(small(), Batches="1 1000000000", Repetitions=1)
     fine(measured(at))

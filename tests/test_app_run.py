@@ -17,6 +17,7 @@ from tests.pages import STRATEGIES, fine, opened_sample, page, through_optimize,
 from workbench.run.inputs import seed_inputs
 from workbench.ui import run_page, session
 from workbench.ui.session import Opened
+from workbench.verification import Verifier
 
 
 @pytest.fixture(scope="module")
@@ -47,14 +48,59 @@ def test_backends_and_precisions_are_measured_together(optimized):
     fine(measured(at))
     rows = at.dataframe[0].value.to_dict("records")
     assert len(rows) == 2 * 3  # ONNX Runtime has float32 only
-    assert "ONNX Runtime is measured with the model's own types" in "".join(w.value for w in at.warning)
+    assert words(at).replace("\\", "").count("ONNX Runtime is measured with the model's own types") == 1
     operators = next(d.value for d in at.dataframe if "GFLOP/s" in d.value)
     conv = operators[operators["operator"] == "Conv"].iloc[0]
     assert conv["GFLOP/s"] > 0
     assert conv["of the roof (%)"] > 0
+    assert len(at.get("download_button")) == 4  # the variants as CSV, all as JSON, operators, memory at the peak
     peak = next(d.value for d in at.dataframe if "kept for" in d.value)
     assert (peak["size (MB)"] > 0).all()
     assert "one by one, the whole run" in words(at)
+
+
+def test_sizes_that_were_run_stand_in_the_header():
+    opened = opened_sample("ppocr_cls_v2")
+    assert "224,224" in words(fine(page("run", opened).run()))
+    inputs = {"x": np.zeros((1, 3, 48, 96), np.float32)}
+    opened.verifier = Verifier(opened.graph, inputs, worker=session.worker())
+    at = fine(measured(page("run", opened).run()))
+    assert "x float\\[1,3,48,96\\]" in words(at)
+    assert "224,224" not in words(at)
+
+
+def test_an_operator_with_a_body_says_so():
+    at = fine(measured(page("run", opened_sample("silero_vad")).run()))
+    operators = next(d.value for d in at.dataframe if "GFLOP/s" in d.value)
+    assert operators.iloc[0]["operator"] == "If with its body"
+    assert "1 of 4 operators have a known count of operations" in words(at)
+
+
+def test_a_busy_machine_is_said_beside_the_speed(optimized):
+    at = fine(measured(page("run", optimized).run()))
+    *_, last = optimized.measured["variants"].values()
+    last["ratio_busy"] = True
+    headline = next(m.value for m in fine(at.run()).markdown if "as loaded" in m.value)
+    assert "the machine was busy" in headline
+
+
+def test_a_cancelled_measurement_says_one_thing():
+    at = page("run", opened_sample("conv_relu_conv_relu"))
+    at.session_state["cancelled_measure"] = True
+    fine(at.run())
+    assert "The measurement was cancelled; nothing is measured yet." in at.info[0].value
+    assert "Nothing is measured yet" not in words(at)
+    fine(measured(at))
+    at.session_state["cancelled_measure"] = True
+    assert "what was measured before stays" in fine(at.run()).info[0].value
+
+
+def test_variants_that_fail_alike_are_one_sentence():
+    at = AppTest.from_string(
+        "from workbench.ui.numbers import say_failures\n"
+        "say_failures([('a', 'No CUDA.'), ('b', 'No CUDA.'), ('c', 'Too large.')])"
+    ).run()
+    assert [w.value.replace("\\", "") for w in at.warning] == ["a, b: No CUDA.", "c: Too large."]
 
 
 def test_what_was_measured_before_a_change_says_so():

@@ -76,7 +76,7 @@ def test_the_last_measurement_is_compared(opened):
     assert "Different: another pipeline, an optimized model instead of as it is." in said
     assert "measured together, by turns" in said
     bars, lines = charts(at)
-    assert bars["data"][0]["error_y"]["array"]
+    assert bars["data"][0]["error_x"]["array"]
     assert len(lines["data"]) == 2
     assert all(len(line["x"]) == 2 for line in lines["data"])  # each kind was measured twice
 
@@ -91,7 +91,7 @@ def test_chosen_runs_are_compared_with_what_differs_said(opened):
     assert "They were measured at different times" in said
     at = fine(select(at, 1))
     assert "faster" not in words(at)
-    assert len(charts(at)[0]["data"][0]["x"]) == 1
+    assert len(charts(at)[0]["data"][0]["y"]) == 1
     at = fine(select(at))
     assert "No run is chosen in the table" in words(at)
     assert len(charts(at)) == 1
@@ -152,6 +152,16 @@ def test_downloads_are_what_is_chosen(opened):
     at = fine(select(at))
     labels = {button.proto.label for button in at.get("download_button")}
     assert labels == {"CSV of 4", "JSON of 4"}
+
+
+def test_chosen_runs_can_be_forgotten(opened):
+    keep_pair(opened, slow=8.0)
+    keep_pair(opened)
+    at = fine(page("runs", opened).run())
+    fine(at.button(key="runs_forget").click().run())
+    assert [round(run.median_ms, 2) for run in find()] == [8.2, 4.1]
+    assert list(at.dataframe[0].value["median (ms)"].round(2)) == [8.2, 4.1]
+    assert not any(button.key == "runs_forget" for button in fine(select(at)).button)
 
 
 def test_a_damaged_database_is_a_sentence_and_trying_again_works(opened, own_cache):

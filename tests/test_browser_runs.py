@@ -23,6 +23,11 @@ def test_what_was_measured_is_compared_and_downloaded(page, tmp_path):
     page.get_by_role("spinbutton").fill("3")
     page.get_by_role("button", name="Measure").click()
     settle(page)
+    page.get_by_role("tab", name="Operators").click()
+    page.get_by_label("Variant").locator("visible=true").click()
+    page.get_by_role("option", name="layout_greedy").click()
+    settle(page)
+    page.get_by_text("Every operator, those that take longest first").wait_for(state="visible")  # the tab stays
     go(page, "Runs")
     page.locator(".js-plotly-plot").nth(1).wait_for()
     page.get_by_text("They were measured together, by turns").wait_for()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from workbench.view.charts import HEIGHT, latency_chart, log_ticks, memory_chart
 from workbench.view.matrix_charts import bars_chart, by_batch_chart
-from workbench.view.operator_charts import roofline_chart, strip_chart
+from workbench.view.operator_charts import counted_operators, roofline_chart, strip_chart
+from workbench.view.run_charts import Bar, quartiles_chart
 
 ROOFS = {"flops_per_s": 100e9, "bytes_per_s": 10e9}
 
@@ -24,7 +26,7 @@ SCOPES = {"/a/b/Conv": ("a", "b"), "/a/b/Relu": ("a", "b"), "/a/c/<b>": ("a", "c
 
 
 def test_roofline_places_operators_by_intensity_and_speed():
-    figure = roofline_chart(OPERATORS, ROOFS)
+    figure = roofline_chart(counted_operators(OPERATORS), ROOFS)
     conv, relu, roofs = figure.data
     assert (conv.name, relu.name) == ("Conv", "Relu")  # a Reshape computes nothing
     assert list(conv.x) == [10.0, 10.0]
@@ -35,8 +37,18 @@ def test_roofline_places_operators_by_intensity_and_speed():
     assert roofs.y[0] == pytest.approx(roofs.x[0] * 10.0)
 
 
-def test_without_counts_there_is_no_roofline():
-    assert roofline_chart([op("x", "Fused", 0, 1.0)], ROOFS) is None
+def test_only_operators_of_known_work_have_a_place_under_the_roofs():
+    assert counted_operators([op("x", "Fused", 0, 1.0)]) == []
+    assert [counted["name"] for counted in counted_operators(OPERATORS)] == ["/a/b/Conv", "/a/b/Relu", "/d/Conv"]
+
+
+def test_roofline_axes_are_plain_numbers():
+    """plotly's own ticks say 100µ."""
+    slow = op("x", "Equal", 0.0, 100.0, 1, 17)
+    axis = roofline_chart([slow], ROOFS).layout.yaxis
+    assert "0.00001" in axis.ticktext and "100" in axis.ticktext
+    assert not any("µ" in text or "e" in text for text in axis.ticktext)
+    assert log_ticks([1.5, 30])["ticktext"] == ["1", "2", "5", "10", "20", "50", "100", "200", "500"]
 
 
 def test_strip_shows_operators_under_their_scopes():
@@ -68,6 +80,43 @@ def test_bars_carry_their_intervals():
     assert list(y.y) == [2.0, None]
 
 
+def test_an_interval_ends_at_zero():
+    unsure = bars_chart([{**ROWS[0], "median_error_ms": 3.0}]).data[0].error_y
+    assert (list(unsure.array), list(unsure.arrayminus)) == ([3.0], [1.0])
+
+
+def memory(*peaks: int) -> dict:
+    timeline = [{"op": "Conv", "name": f"n{index}", "peak_bytes": peak} for index, peak in enumerate(peaks)]
+    return {"memory": {"timeline": timeline}}
+
+
+def test_memory_has_whole_operators_and_a_unit_that_fits():
+    few = memory_chart({"a": memory(3072, 4096, 1024)})
+    assert few.layout.xaxis.dtick == 1
+    assert few.layout.yaxis.title.text == "memory (kB)"
+    assert few.data[0].name == "a: peak 4.10 kB while Conv runs"
+    many = memory_chart({"a": memory(*range(10**6, 10**6 + 99)), "b": memory(5 * 10**6), "c": {"memory": {}}})
+    assert many.layout.yaxis.title.text == "memory (MB)"
+    assert many.layout.xaxis.dtick is None
+    assert many.layout.height > few.layout.height > HEIGHT  # a legend below takes no room of the plot
+
+
+def test_legends_lie_beside_the_plot():
+    """The container's edge holds them: plotly then moves the plot, however many lines a legend has."""
+    for figure in (strip_chart(OPERATORS, SCOPES), by_batch_chart(ROWS, "median_ms", "ms")):
+        assert figure.layout.legend.yref == "container"
+    assert bars_chart(ROWS).layout.legend.x > 1
+
+
+def test_every_bar_and_box_has_its_height():
+    bars = [Bar(f"variant {index}", "now", 1.0, 2.0, 3.0, index) for index in range(12)]
+    figure = quartiles_chart(bars)
+    assert figure.layout.height >= 12 * 30
+    assert len(figure.layout.yaxis.ticktext) == 12
+    boxes = latency_chart({f"variant {index}": {"times_ms": [1.0, 2.0]} for index in range(12)})
+    assert boxes.layout.height == figure.layout.height
+
+
 def test_lines_by_batch():
     figure = by_batch_chart(ROWS, "peak_bytes", "MB", 1e6)
     assert [(line.name, list(line.x), list(line.y)) for line in figure.data] == [
@@ -76,3 +125,4 @@ def test_lines_by_batch():
     ]
     two = by_batch_chart([*ROWS, {**ROWS[0], "model": "n"}], "median_ms", "ms")
     assert [line.name for line in two.data] == ["m, x", "m, y", "n, x"]
+    assert list(two.layout.xaxis.ticktext) == ["1", "4"]

@@ -9,6 +9,8 @@ import json
 import pytest
 
 from tests.commands import NHWC, NPU
+from workbench.exporting import export_onnx
+from workbench.ir import from_text
 
 
 @pytest.fixture(autouse=True)
@@ -37,3 +39,17 @@ def test_a_database_that_is_not_there_costs_no_measurement(run, monkeypatch, tmp
     assert code == 0
     assert "median ms" in out
     assert "this measurement is not kept" in err
+
+
+def test_the_sizes_stand_beside_each_run(done, tmp_path):
+    text = "g (float[N,4] x) => (float[N,4] y) { y = Relu(x) }"
+    export_onnx(from_text(text), tmp_path / "m.onnx")
+    done("bench", tmp_path / "m.onnx", "--dims", "N=3", "--repeat", 1)
+    header, row = done("runs").splitlines()[:2]
+    assert "dims" in header and "N=3" in row
+
+
+def test_reading_makes_no_file(refused, tmp_path):
+    url = f"sqlite:///{tmp_path}/none.sqlite"
+    assert "there is no file" in refused("runs", "--url", url)
+    assert not (tmp_path / "none.sqlite").exists()

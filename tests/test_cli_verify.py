@@ -16,6 +16,10 @@ symbolic (float[N,3,H,W] x) => (float[N,2,H,W] y) <float[2,3,1,1] w = {1,2,3,4,5
 { [c] c = Conv (x, w)  [r] y = Relu (c) }
 """
 
+BROKEN = """<ir_version: 10, opset_import: ["": 23]>
+broken (float[N,3,H,W] x) => (float[N,2,H,W] y) <int64[1] s = {5}> { y = Reshape (x, s) }
+"""
+
 
 @pytest.fixture
 def symbolic(tmp_path):
@@ -152,6 +156,33 @@ def test_bench_with_dims_and_own_inputs(done, tmp_path, symbolic):
     np.savez(own, x=np.ones((3, 3, 4, 5), np.float32))
     done("bench", symbolic, "--inputs", own, "--repeat", "1", "--json", record)
     assert json.loads(record.read_text())["dims"] == {"N": 3, "H": 4, "W": 5}
+
+
+def test_bench_ends_alike_with_matrix_where_something_is_left_out_or_fails(run, tmp_path, symbolic):
+    """What cannot be asked for is a note and no failure; what fails is one."""
+    for command in ("bench", "matrix"):
+        code, out, err = run(command, NPU, "--backend", "torch,onnxruntime", "--dtype", "float32,bfloat16",
+                             "--repeat", "1")  # fmt: skip
+        assert code == 0, out + err
+        assert err.count("left out") == 1
+        assert "process" in out and "values" in out
+    broken = variant(tmp_path, BROKEN, "broken.onnx")
+    code, out, _ = run("bench", symbolic, broken, "--dims", "N=1,H=4,W=4", "--repeat", "1")
+    assert code == 1
+    assert "failed" in out
+
+
+def test_bench_says_each_thing_once(run, symbolic):
+    code, out, err = run("bench", symbolic, "--dims", "H=4,W=4", "--backend", "cuda-graphs", "--dtype",
+                         "float32,bfloat16", "--repeat", "1")  # fmt: skip
+    assert code == 0, err
+    assert out.count("need a CUDA device") == 1
+    assert "('float32', 'bfloat16')" in out
+
+
+def test_a_size_that_is_fixed_to_nothing_is_a_sentence(refused, tmp_path):
+    text = '<ir_version: 10, opset_import: ["": 23]> z (float[0,3] x) => (float[0,3] y) { y = Relu(x) }'
+    assert "axis 0 of input 'x' is fixed to 0 in the file" in refused("bench", variant(tmp_path, text, "zero.onnx"))
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")

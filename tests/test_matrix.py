@@ -10,9 +10,21 @@ import pytest
 
 from tests.commands import OCR, RESNET, SPEECH
 from workbench.ir import Graph, from_text
-from workbench.matrix import COLUMNS, Matrix, MatrixError, _digest, as_csv, rows_of, run_matrix
+from workbench.matrix import (
+    COLUMNS,
+    Matrix,
+    MatrixError,
+    _digest,
+    as_csv,
+    batch_sizes,
+    matrix_notes,
+    place_words,
+    rows_of,
+    run_matrix,
+)
 from workbench.plans import PLANS
 from workbench.run.client import CancelledError, Worker
+from workbench.run.measure import notes_of
 
 SMALL = (
     "g (float[N,4] x) => (float[N,4] y) <float[4,4] w = {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16}> { y = MatMul(x, w) }"
@@ -102,10 +114,55 @@ def test_other_dims_are_another_question(worker, tmp_path):
 
 def test_what_failed_is_tried_again(worker, tmp_path):
     record = tmp_path / "m.jsonl"
-    matrix = Matrix(graphs(), backends=("torch", "onnxruntime"), dtypes=("bfloat16",), repeat=1)
+    broken = from_text("b (float[N,4] x) => (float[N,4] y) <int64[1] s = {5}> { y = Reshape(x, s) }")
+    broken.dims = {"N": 1}
+    matrix = Matrix({"product": {"as loaded": graphs()["product"]["again"], "broken": broken}}, repeat=1)
     blocks = run_matrix(matrix, record, worker)
-    assert "failed" in blocks[0]["found"]["variants"]["as loaded, onnxruntime"]
+    assert "Reshape" in blocks[0]["found"]["variants"]["broken"]["failed"]
     assert not record.exists()
+
+
+def test_what_a_backend_cannot_be_asked_for_is_no_failure(worker, tmp_path):
+    record = tmp_path / "m.jsonl"
+    matrix = Matrix(graphs(), backends=("torch", "onnxruntime"), dtypes=("float32", "bfloat16"), repeat=1)
+    blocks = run_matrix(matrix, record, worker)
+    assert len(record.read_text().splitlines()) == 2
+    assert not any(row["failed"] for row in rows_of(blocks))
+    assert len(rows_of(blocks)) == 2 * 3 + 3
+    assert [note for note in matrix_notes(blocks) if "left out" in note] == [
+        "ONNX Runtime is measured with the model's own types: 'as loaded, onnxruntime, bfloat16', "
+        "'again, onnxruntime, bfloat16' left out. (product)",
+        "ONNX Runtime is measured with the model's own types: 'onnxruntime, bfloat16' left out. (relu)",
+    ]
+
+
+def test_notes_stand_once_with_all_that_they_concern(worker):
+    blocks = run_matrix(Matrix(graphs(), batches=(1, 2), repeat=1), None, worker)
+    for block in blocks:
+        for variant in block["found"]["variants"].values():
+            variant["busy"] = True
+        block["found"]["notes"] = ["Something else.", *notes_of(block["found"]["variants"], "cpu")]
+    own, busy = matrix_notes(blocks)
+    assert own == "Something else. (product, batch 1; product, batch 2; relu, batch 1; relu, batch 2)"
+    assert "'product, batch 1, as loaded', 'product, batch 1, again', 'product, batch 2, as loaded'" in busy
+
+
+def test_a_row_says_what_its_peak_is_of(worker):
+    rows = rows_of(run_matrix(Matrix(graphs(), backends=("torch", "onnxruntime"), repeat=1), None, worker))
+    assert {(row["backend"], row["peak_counted"]) for row in rows} == {("torch", "values"), ("onnxruntime", "process")}
+
+
+def test_a_batch_that_is_fixed_inside_is_a_sentence(worker):
+    text = "g (float[N,4] x) => (float[M,K] y) <int64[2] s = {1, 4}> { a = Relu(x) y = Reshape(a, s) }"
+    baked = from_text(text)
+    baked.dims = {"N": 1}
+    first, second = run_matrix(Matrix({"baked": {"as loaded": baked}}, batches=(1, 4), repeat=1), None, worker)
+    assert "found" in first
+    assert second["failed"].startswith(
+        "'baked' does not run with N=4, perhaps because another size is fixed inside it: Reshape"
+    )
+    assert place_words(rows_of([second])[0]) == "baked, batch 4"
+    assert place_words({"model": "m", "batch": None, "variant": None}) == "m"
 
 
 def test_the_plan_has_graphs_that_can_be_run_and_told_apart():
@@ -158,6 +215,13 @@ def test_a_last_line_without_its_end_counts_where_it_is_whole(worker, tmp_path):
     heard: list[str] = []
     assert run_matrix(matrix, record, worker, lambda words, share: heard.append(words)) == first
     assert not heard
+
+
+def test_batches_in_words():
+    assert batch_sizes(" 1, 8 32,") == (1, 8, 32)
+    assert batch_sizes("") == ()
+    with pytest.raises(MatrixError, match="not '0'"):
+        batch_sizes("1,0")
 
 
 def test_dims_that_a_model_needs_are_found(done):

@@ -7,15 +7,17 @@ import pytest
 
 from workbench.ir import Edit, Graph, from_text
 from workbench.ir.types import constant
+from workbench.run import ceilings as ceiling
 from workbench.run.caches import flusher, last_cache_bytes
 from workbench.run.ceilings import ceilings
 from workbench.run.client import Worker
 from workbench.run.interleave import Repetitions, by_turns, repetitions
-from workbench.run.measure import MeasureError, Variant, combined, measure_models
+from workbench.run.measure import MeasureError, Variant, combined, measure_models, notes_of
 from workbench.run.process_memory import growth
 from workbench.run.profile import median_operators, profile
 from workbench.run.statistics import is_busy, is_stable, ratio, spread
 from workbench.run.torch_executor import TorchExecutor
+from workbench.run.work_done import share_of_roof, with_work
 
 
 class Clock:
@@ -88,7 +90,8 @@ def test_statistics():
     assert found.pop("median_error_ms") == pytest.approx(1.57 * 50 / 101**0.5)
     assert found == {"min_ms": 1.0, "median_ms": 51.0, "p90_ms": 91.0, "p99_ms": 100.0, "iqr_ms": 50.0}
     half = ratio([t / 2 for t in times], times)
-    assert half == {"ratio": 0.5, "ratio_low": 0.5, "ratio_high": 0.5}
+    assert half == {"ratio": 0.5, "ratio_low": 0.5, "ratio_high": 0.5, "ratio_busy": True}
+    assert not ratio([1.0, 1.01, 1.02], [2.0, 2.0, 2.0])["ratio_busy"]
     noisy = ratio([1.0, 2.0, 9.0, 1.0, 2.0], [2.0, 2.0, 2.0, 2.0, 2.0])
     assert noisy["ratio_low"] < noisy["ratio"] <= noisy["ratio_high"]
     few = ratio([1.0, 9.0, 2.0], [2.0, 2.0, 2.0])
@@ -122,9 +125,24 @@ def test_an_emptied_cache_is_larger_than_the_cache():
 
 
 def test_ceilings_are_measured():
-    found = ceilings("cpu", "float32")
-    assert found["flops_per_s"] > 1e8
-    assert found["bytes_per_s"] > 1e8
+    found = ceilings("cpu", ["float32", "mixed"])
+    assert set(found) == {"float32", "mixed"}
+    for roofs in found.values():
+        assert roofs["flops_per_s"] > 1e8
+        assert roofs["bytes_per_s"] > 1e8
+
+
+def test_the_best_of_all_ceilings_stays(monkeypatch):
+    """A busy moment lowers no roof, and a free one raises it."""
+    monkeypatch.setattr(ceiling, "_best", {})
+    for rate, best in ((2.0, 2.0), (1.0, 2.0), (3.0, 3.0)):
+        assert ceiling._highest("cpu", "copy", lambda device, what, repeats, rate=rate: rate) == best
+
+    def no_memory(device: str, what: str, repeats: int) -> float:
+        raise MemoryError
+
+    assert ceiling._highest("cpu", "copy", no_memory) == 3.0
+    assert ceiling._highest("cpu", "float32", no_memory) is None
 
 
 # ---- operators and memory, of known size --------------------------------------------------
@@ -227,6 +245,61 @@ def test_work_is_counted_per_operator(worker):
     assert found["variants"]["bf16"]["operators"][1]["bytes"] == relu["bytes"] // 2
 
 
+def moved(text: str, inputs: dict[str, np.ndarray], dtype: str | None = None) -> dict[str, int | None]:
+    """By operator, the bytes that a run of the graph is said to move."""
+    executor = TorchExecutor(from_text(text), dtype=dtype)
+    found = profile(executor, executor.upload(inputs)).operators
+    return {op["op"]: op["bytes"] for op in with_work(found, executor.graph, {})}
+
+
+def test_of_a_table_what_is_picked_counts():
+    table = "float[1000,8] t"
+    found = moved(f"g ({table}, int64[3] i) => (float[3,8] y) {{ y = Gather(t, i) }}",
+                  {"t": np.ones((1000, 8), np.float32), "i": np.arange(3)})  # fmt: skip
+    assert found == {"Gather": 2 * 3 * 8 * 4 + 3 * 8}
+    assert moved(f"g ({table}) => (int64[2] y) {{ y = Shape(t) }}", {"t": np.ones((1000, 8), np.float32)}) == {
+        "Shape": 2 * 8
+    }
+
+
+def test_repeated_elements_count_once():
+    text = """g (float[1,8] x) => (float[100,8] z) <int64[2] s = {100, 8}> {
+        e = Expand(x, s)
+        y = Relu(e)
+        z = Add(y, y)
+    }"""
+    found = moved(text, {"x": np.ones((1, 8), np.float32)})
+    assert found["Relu"] == 8 * 4 + 100 * 8 * 4
+    assert found["Add"] == 2 * 100 * 8 * 4  # one operand, read once
+
+
+def test_bytes_are_those_of_the_types_that_ran():
+    text = "g (float[16,16] x) => (float[16,16] z) { y = MatMul(x, x) r = Relu(y) z = Softmax(r) }"
+    inputs = {"x": np.ones((16, 16), np.float32)}
+    assert moved(text, inputs) == {"MatMul": 2048, "Relu": 2048, "Softmax": 2048}
+    mixed = moved(text, inputs, "mixed")  # the product reads float32 and writes bfloat16
+    assert mixed == {"MatMul": 1024 + 512, "Relu": 512 + 512, "Softmax": 512 + 512}
+
+
+def test_each_operator_stands_under_the_roof_of_its_own_type():
+    roofs = {"mixed": None, "float32": {"flops_per_s": 1e9, "bytes_per_s": 1e9},
+             "bfloat16": {"flops_per_s": 4e9, "bytes_per_s": 1e9}}  # fmt: skip
+    operator = {"time_ms": 1.0, "flops": 400_000, "bytes": 100_000, "dtype": "float32"}
+    assert share_of_roof(operator, roofs) == pytest.approx(0.4)
+    assert share_of_roof({**operator, "dtype": "bfloat16"}, roofs) == pytest.approx(0.1)
+    assert share_of_roof({**operator, "dtype": None}, roofs) == pytest.approx(0.1)  # of memory alone
+    assert share_of_roof({**operator, "flops": None, "bytes": None}, roofs) is None
+
+
+def test_a_mixed_run_has_a_roof_for_each_type(worker):
+    text = "g (float[16,16] x) => (float[16,16] z) { y = Relu(x) z = MatMul(y, y) }"
+    inputs = {"x": np.ones((16, 16), np.float32)}
+    found = measure_models({"m": Variant(from_text(text), dtype="mixed")}, inputs=inputs, repeat=1, worker=worker)
+    assert set(found["ceilings"]) == {"mixed", "bfloat16", "float32"}
+    assert [op["dtype"] for op in found["variants"]["m"]["operators"]] == ["float32", "bfloat16"]
+    assert all(op["of_roof"] > 0 for op in found["variants"]["m"]["operators"])
+
+
 def test_the_error_against_float32_stands_beside_the_speed(worker):
     graph = conv_graph()
     reference = TorchExecutor(graph).run(IMAGE)
@@ -250,19 +323,79 @@ def test_the_peak_of_the_timeline_is_what_lives_then(worker):
     assert largest["name"] == found["at_peak"]["name"]
     assert sum(value["bytes"] for value in found["at_peak"]["values"]) == largest["peak_bytes"]
     assert found["peak_bytes"] == found["weights_bytes"] + largest["peak_bytes"]
+    assert (found["counted"], found["peak_has_weights"], found["timeline_has_weights"]) == ("values", True, False)
+
+
+def test_the_first_session_does_not_pay_for_the_library():
+    with Worker() as fresh:
+        graph = conv_graph()
+        wanted = {label: Variant(graph, "onnxruntime") for label in ("first", "second")}
+        found = measure_models(wanted, inputs=IMAGE, repeat=1, worker=fresh)["variants"]
+    first, second = (found[label]["memory"] for label in wanted)
+    assert first["peak_bytes"] == first["process_bytes"] + IMAGE["x"].nbytes
+    assert first["peak_bytes"] < second["peak_bytes"] + 10e6  # kernels' tables are larger than that
+
+
+BROKEN = "g (float[1,3,16,16] x) => (float[1,8,16,16] y) <int64[1] s = {5}> { y = Reshape(x, s) }"
 
 
 def test_a_variant_that_fails_does_not_take_the_others_with_it(worker):
-    graph = conv_graph()
-    wanted = {"good": Variant(graph), "bad": Variant(graph, "onnxruntime", "bfloat16")}
+    wanted = {"good": Variant(conv_graph()), "bad": Variant(from_text(BROKEN))}
     found = measure_models(wanted, inputs=IMAGE, repeat=2, worker=worker)["variants"]
     assert len(found["good"]["times_ms"]) == 2
-    assert found["bad"] == {
-        "step": "bad",
-        "backend": "onnxruntime",
-        "dtype": "bfloat16",
-        "failed": "ONNX Runtime is measured with the model's own types; use a torch backend.",
-    }
+    assert set(found["bad"]) == {"step", "backend", "dtype", "failed"}
+    assert "Reshape" in found["bad"]["failed"]
+
+
+def test_what_a_backend_cannot_be_asked_for_is_left_out_and_said_once(worker):
+    wanted = combined({"m": conv_graph()}, ["torch", "onnxruntime"], ["float32", "bfloat16", "mixed"])
+    found = measure_models(wanted, inputs=IMAGE, repeat=1, worker=worker)
+    assert len(found["variants"]) == 4
+    (note,) = (note for note in found["notes"] if "ONNX Runtime" in note)
+    assert note.endswith("types: 'onnxruntime, bfloat16', 'onnxruntime, mixed' left out.")
+    with pytest.raises(MeasureError, match="own types; use float32, or a torch backend for float16"):
+        measure_models({"m": conv_graph()}, inputs=IMAGE, backend="onnxruntime", dtype="float16", worker=worker)
+
+
+def test_a_model_of_whole_numbers_is_not_converted(worker):
+    graph = from_text("g (int64[2] x) => (int64[2] y) { y = Add(x, x) }")
+    wanted = combined({"m": graph}, ["torch"], ["float32", "float16"])
+    found = measure_models(wanted, inputs={"x": np.arange(2)}, repeat=1, worker=worker)
+    assert [note for note in found["notes"] if "converted" in note] == [
+        "Nothing was converted in 'float16': no value is of float32, so the model ran in its own types."
+    ]
+    floats = measure_models({"m": Variant(conv_graph(), dtype="bfloat16")}, inputs=IMAGE, repeat=1, worker=worker)
+    assert not any("converted" in note for note in floats["notes"])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (CHAIN.replace("float[256,256] x", "float[N,255] x"), r"'b' takes input 'x' as float\[N,255\], and 'a' as"),
+        (CHAIN.replace("float[256,256] x", "double[256,256] x"), r"as double\[256,256\], and 'a' as float\[256,256\];"),
+        (CHAIN.replace("float[256,256] x", "float[256] x"), r"as float\[256\], and"),
+        (CHAIN.replace(" x", " z").replace("x)", "z)"), r"'a' and 'b' have different inputs \(x and z\)"),
+    ],
+)
+def test_models_that_take_other_inputs_are_one_sentence(worker, text, words):
+    inputs = {"x": np.ones((256, 256), np.float32)}
+    with pytest.raises(MeasureError, match=words):
+        measure_models({"a": from_text(CHAIN), "b": from_text(text)}, inputs=inputs, worker=worker)
+
+
+def test_empty_tensors_run(worker):
+    graph = from_text("g (float[0,3] x) => (float[0,3] y) { y = Relu(x) }")
+    wanted = combined({"m": graph}, ["torch", "onnxruntime"], ["float32"])
+    found = measure_models(wanted, inputs={"x": np.ones((0, 3), np.float32)}, repeat=1, worker=worker)
+    assert all(variant["operators"] is not None for variant in found["variants"].values())
+
+
+def test_notes_name_each_thing_once():
+    quiet = {"busy": False, "stable": True, "backend": "torch"}
+    found = {"a": {**quiet, "busy": True}, "b": {**quiet, "busy": True}, "c": {**quiet, "stable": False}, "d": quiet}
+    busy, unsure = notes_of(found, "cpu")
+    assert "busy with something else while 'a', 'b' ran" in busy
+    assert unsure.startswith("The median of 'c' is not known")
 
 
 def test_cuda_graphs_say_that_they_need_cuda(worker):

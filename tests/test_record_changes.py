@@ -98,7 +98,8 @@ def test_the_ratio_says_whether_both_met_the_same_moments(tmp_path):
     times = {first.id: busy, other.id: [time / 2 for time in busy]}
     apart = ratio_of(first, other, times)
     assert apart["ratio"] == 0.5 and apart["ratio_low"] < 0.5 < apart["ratio_high"]
-    assert set(ratio_of(first, together, times).values()) == {0.5}  # turn by turn, it is half each time
+    half = {"ratio": 0.5, "ratio_low": 0.5, "ratio_high": 0.5, "ratio_busy": True}
+    assert ratio_of(first, together, times) == half  # turn by turn, it is half each time
     assert "at different times" in meaning(first, other)
     assert "together, by turns" in meaning(first, together)
     assert "different model files" in meaning(first, replace(other, model_hash=OTHER_HASH))
@@ -107,7 +108,7 @@ def test_the_ratio_says_whether_both_met_the_same_moments(tmp_path):
 def test_runs_apart_may_have_different_numbers_of_repetitions(tmp_path):
     first, other = kept_twice(f"sqlite:///{tmp_path}/own.sqlite")
     found = ratio_of(first, other, {first.id: [4.0] * 7, other.id: [2.0] * 3})
-    assert set(found.values()) == {0.5}
+    assert found == {"ratio": 0.5, "ratio_low": 0.5, "ratio_high": 0.5, "ratio_busy": False}
 
 
 # ---- the command line --------------------------------------------------------------------------
@@ -137,7 +138,8 @@ def test_the_command_takes_a_file_or_a_hash(capsys, tmp_path):
     keep_one(label="other", origin=Origin(OTHER_HASH, "model"))
     assert "mine" in printed(capsys, str(MODEL)) and "other" not in printed(capsys, str(MODEL))
     assert "other" in printed(capsys, "CDCD") and "mine" not in printed(capsys, "cdcd")
-    assert "no run is kept in" in printed(capsys, url=f"sqlite:///{tmp_path}/other.sqlite")
+    with pytest.raises(UserError, match="there is no file"):
+        printed(capsys, url=f"sqlite:///{tmp_path}/other.sqlite")
     for wrong in ("cd", "xyzw", str(tmp_path / "gone.onnx")):
         with pytest.raises(UserError, match="is neither a file nor"):
             runs_command(RunsRequest(wrong, False, False, None))

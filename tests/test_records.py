@@ -32,6 +32,7 @@ from workbench.run.records import (
     Origin,
     RecordsError,
     find,
+    is_there,
     keep,
     records_of,
     shown_place,
@@ -125,6 +126,14 @@ def test_find_takes_the_newest_of_a_model_a_device_a_backend(url):
 
 def test_a_new_database_is_empty(url):
     assert find(url=url) == ()
+
+
+def test_reading_makes_no_file(own_cache, tmp_path):
+    assert find() == find(url=f"sqlite:///{tmp_path}/own.sqlite") == ()
+    assert not own_cache.exists() and not (tmp_path / "own.sqlite").exists()
+    assert not is_there()
+    keep_one()
+    assert is_there() and len(find()) == 1
 
 
 @pytest.mark.parametrize("name", NAMES, ids=lambda name: ascii(name[:12]))

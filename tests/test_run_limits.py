@@ -11,11 +11,10 @@ import psutil
 import pytest
 
 from tests.worker_jobs import LIMIT_S, SMALL, Client, assert_works, file_of, gate, is_opened, open_gate, sentence, site
-from workbench.run import process
+from workbench.run import memory, process, timing
 from workbench.run.client import CancelledError, RunError, Worker
-from workbench.run.failures import TaskError
+from workbench.run.failures import TaskError, first_line, sentence_of, shortened
 from workbench.run.torch_program import OperatorError
-from workbench.run.worker import _sentence
 
 GROWING = """g (int64[1] n) => (float[M] y)
 <int64 turns = {1000000000000}, bool on = {1}> {
@@ -93,19 +92,64 @@ def test_what_a_gpu_refuses_at_its_limit_is_said_to_be_that():
     limit = 1_000_000_000
     words = "CUDA out of memory. Tried to allocate 2.00 GiB.\nGPU 0 has less. "
     while_loading = TaskError(OutOfMemoryError(words), "load")
-    assert _sentence(while_loading, "cuda:0", limit) == (
+    assert sentence_of(while_loading, "cuda:0", limit) == (
         "The run needs more of the memory of cuda:0 than its limit of 1.0 GB (CUDA out of memory. Tried to allocate "
         "2.00 GiB. GPU 0 has less); bind smaller dimensions or allow more memory."
     )
-    assert "out of memory" in _sentence(while_loading, "cuda:0", None)
+    assert "out of memory" in sentence_of(while_loading, "cuda:0", None)
     while_running = operator_failure(OutOfMemoryError("CUDA out of memory"))
-    assert _sentence(while_running, "cuda:0", limit) == (
+    assert sentence_of(while_running, "cuda:0", limit) == (
         "The run needs more of the memory of cuda:0 than its limit of 1.0 GB (Conv 'c' failed: CUDA out of memory); "
         "bind smaller dimensions or allow more memory."
     )
-    assert _sentence(while_running, "cuda:0", None) == "Conv 'c' failed: CUDA out of memory."
-    assert _sentence(operator_failure(ValueError("no")), "cuda:0", limit) == "Conv 'c' failed: no."
-    assert _sentence(TaskError(ValueError("no"), "run"), "cuda:0", limit) == "The run failed: no."
+    assert sentence_of(while_running, "cuda:0", None) == "Conv 'c' failed: CUDA out of memory."
+    assert sentence_of(operator_failure(ValueError("no")), "cuda:0", limit) == "Conv 'c' failed: no."
+    assert sentence_of(TaskError(ValueError("no"), "run"), "cuda:0", limit) == "The run failed: no."
+
+
+def test_the_limit_of_a_gpu_is_named_for_a_variant_that_fails_alone():
+    from torch import OutOfMemoryError
+
+    results: dict[str, dict[str, str]] = {}
+    with timing._failing_alone("big", {"device": "cuda:0", "memory_limit_bytes": 1_000_000_000}, results):
+        raise operator_failure(OutOfMemoryError("CUDA out of memory"))
+    assert "more of the memory of cuda:0 than its limit of 1.0 GB" in results["big"]["failed"]
+
+
+def test_what_onnx_runtime_cannot_have_of_a_gpu_names_the_limit_too():
+    refused = RuntimeError("Available memory of 0 is smaller than requested bytes of 4096")
+    assert "its limit of 1.0 GB (Available memory of 0" in sentence_of(refused, "cuda:0", 1_000_000_000)
+    assert "are free" in sentence_of(refused)
+    assert "are free" not in sentence_of(refused, "cuda:0")  # that would be the host's
+
+
+def test_where_the_system_killed_for_memory_that_is_said(tmp_path, monkeypatch):
+    """The system's own count of such kills decides: it grows while the run ends."""
+    counts = tmp_path / "vmstat"
+    counts.write_text("pgfault 7\noom_kill 4\n")
+    monkeypatch.setattr(memory, "VMSTAT", counts)
+    monkeypatch.setenv("PYTHONPATH", site(tmp_path))
+    with Worker() as killed:
+        client = Client(killed, gate=str(gate(tmp_path, "never opened")))
+        pid = client.hears("running")["pid"]
+        counts.write_text("pgfault 7\noom_kill 5\n")
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(RunError, match=r"most likely out of memory \(.* were free\)"):
+            client.result()
+
+
+def test_a_systems_own_words_become_one_sentence():
+    raw = (
+        "[ONNXRuntimeError] : 1 : FAIL : Non-zero status code returned while running Reshape node. Name:'r' Status "
+        "Message: /build/core/reshape.h:40 onnxruntime::Reshape::Reshape(const Shape&, bool) size == wanted was false. "
+        "The input cannot be reshaped. Input shape:{4,4}"
+    )
+    assert sentence_of(RuntimeError(raw)) == (
+        "The run failed: Reshape 'r' does not run: The input cannot be reshaped; Input shape:{4,4}."
+    )
+    assert shortened("one two three", 9) == "one two ..."
+    assert first_line(ValueError(" first. \n second")) == "first"
+    assert first_line(ValueError()) == "ValueError"
 
 
 def test_a_stopped_process_is_killed_at_its_time_limit(worker, tmp_path):
@@ -137,7 +181,7 @@ def test_a_process_that_ends_in_mid_run_while_its_child_lives_is_noticed(tmp_pat
         client = Client(orphaning, "child", gate=str(gate(tmp_path, "never opened")))
         child = psutil.Process(client.hears("running")["pid"])
         os.kill(orphaning.pid, signal.SIGKILL)
-        with pytest.raises(RunError, match="killed by the system"):
+        with pytest.raises(RunError, match=r"killed from outside \(signal 9\), though .* of memory were free"):
             client.result()
         child.wait(timeout=60)
         assert orphaning.request("nothing") == {}
@@ -150,11 +194,11 @@ def test_a_process_that_ends_in_mid_run_while_its_child_lives_is_noticed(tmp_pat
             "raise ImportError('psutil is broken')",
             r"code 1 while it started; its last line was: ImportError: psutil is",
         ),
-        ("import os; os.kill(os.getpid(), 9)", "killed by the system"),
+        ("import os; os.kill(os.getpid(), 9)", "killed from outside"),
         ("import os; os.kill(os.getpid(), 11)", r"crashed \(SIGSEGV\)"),
     ],
 )
-def test_a_process_that_dies_while_it_starts_is_a_sentence(code, words, tmp_path, monkeypatch):
+def test_a_process_that_dies_while_it_starts_is_asentence_of(code, words, tmp_path, monkeypatch):
     (tmp_path / "psutil.py").write_text(code)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with Worker() as failing:
@@ -166,7 +210,7 @@ def test_a_process_that_dies_while_it_starts_is_a_sentence(code, words, tmp_path
         assert_works(failing, tmp_path)
 
 
-def test_a_process_that_cannot_be_started_is_a_sentence(tmp_path, monkeypatch):
+def test_a_process_that_cannot_be_started_is_asentence_of(tmp_path, monkeypatch):
     with Worker() as failing:
         with monkeypatch.context() as patch:
             patch.setattr("sys.executable", str(tmp_path / "nowhere"))

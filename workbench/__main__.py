@@ -236,8 +236,8 @@ def _bench(chosen: argparse.Namespace) -> int:
     models = {path: load_model(path, {} if index else dims) for index, path in enumerate(chosen.models)}
     request = BenchRequest(
         device=chosen.device,
-        backends=chosen.backend.split(","),
-        dtypes=(chosen.dtype or "float32").split(","),
+        backends=chosen.backend,
+        dtypes=chosen.dtype or ("float32",),
         repeat=chosen.repeat,
         cold=chosen.cold,
         time_limit=chosen.time_limit,

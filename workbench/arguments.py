@@ -101,9 +101,13 @@ def parser_of(run: Mapping[str, Handler]) -> argparse.ArgumentParser:
 def _measure_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     command.add_argument(
-        "--backend", default="torch", metavar="a,b", help="torch (default), cuda-graphs, torch-compile, onnxruntime"
+        "--backend",
+        type=_names,
+        default=("torch",),
+        metavar="a,b",
+        help="torch (default), cuda-graphs, torch-compile, onnxruntime",
     )
-    command.add_argument("--dtype", metavar="a,b", help="float32 (default), mixed, float16, bfloat16")
+    command.add_argument("--dtype", type=_names, metavar="a,b", help="float32 (default), mixed, float16, bfloat16")
     command.add_argument(
         "--repeat", type=int, metavar="N", help="repetitions of each (default: until each median is known to 1 %%)"
     )
@@ -151,6 +155,13 @@ def _dims_argument(command: argparse.ArgumentParser) -> None:
 def _input_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--inputs", metavar="I.npz", help="inputs of your own (default: seeded)")
     command.add_argument("--seed", type=_seed, default=0, help="seed of the inputs (default: 0)")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not names:
+        raise argparse.ArgumentTypeError("the list is empty; name at least one")
+    return names
 
 
 def _positive(text: str) -> float:

@@ -10,7 +10,16 @@ from typing import Any
 
 from workbench.ir import Graph
 from workbench.pipeline import Progress
-from workbench.printing import DONE, FAILED, UNVERIFIED, print_table, say, verifier_of, write_json
+from workbench.printing import (
+    DONE,
+    FAILED,
+    UNVERIFIED,
+    measured_cells,
+    print_table,
+    say,
+    verifier_of,
+    write_json,
+)
 from workbench.rewrite import History, Step
 
 MOST_TIMES = 20  # rows of operators' times that are printed
@@ -146,9 +155,13 @@ class LayoutsRequest:
     as_json: bool
 
 
+_TIMED = ("median ms", "ratio")
+
+
 def layouts_command(graph: Graph, request: LayoutsRequest) -> int:
     from workbench.api import layouts
     from workbench.run.measure import measure_models
+    from workbench.run.words import figures
 
     with verifier_of(graph, request.inputs, request.seed, request.given) as verifier:
         found = layouts(graph, target=request.target, verifier=verifier if request.verify else None)
@@ -159,7 +172,8 @@ def layouts_command(graph: Graph, request: LayoutsRequest) -> int:
                 graphs, inputs=verifier.inputs, reference=verifier.reference, device=request.device
             )
             for name, variant in measured["variants"].items():
-                rows[name].update(median_ms=variant["median_ms"], ratio=variant["ratio"])
+                row = figures(variant)
+                rows[name] |= {key: row[key] for key in ("median_ms", "ratio", "ratio_busy", "failed")}
     if request.as_json:
         print(json.dumps({"target": request.target, "strategies": rows}, indent=1))
     else:
@@ -173,9 +187,14 @@ def layouts_command(graph: Graph, request: LayoutsRequest) -> int:
             "max error",
             "verdict",
         )
-        more = ("median ms", "ratio") if request.measure else ()
+        more = _TIMED if request.measure else ()
         table = [(*header, *more), *(_layout_row(name, row) for name, row in rows.items())]
         print_table(table, left=(0, 7))
+        for name, row in rows.items():
+            if row.get("failed"):
+                say(f"{name}: {row['failed']}")
+        for note in measured["notes"] if request.measure else ():
+            say(note)
     verdicts = {row["verified"] for row in rows.values()} if request.verify else set()
     return FAILED if False in verdicts else UNVERIFIED if None in verdicts else DONE
 
@@ -193,7 +212,7 @@ def _layout_row(name: str, row: Mapping[str, Any]) -> tuple[str, ...]:
         error,
         verdict_word(row["verified"]),
     )
-    return (*cells, f"{row['median_ms']:,.2f}", f"{row['ratio']:.3f}") if "median_ms" in row else cells
+    return (*cells, *measured_cells(row, _TIMED)) if "median_ms" in row else cells
 
 
 def verify_command(

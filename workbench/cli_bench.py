@@ -10,7 +10,8 @@ from typing import Any
 from workbench.cli_runs import keep_bench
 from workbench.errors import UserError
 from workbench.ir import Graph
-from workbench.printing import DONE, in_bytes, print_table, say, verifier_of, write_json
+from workbench.printing import DONE, FAILED, measured_cells, print_table, say, verifier_of, write_json
+from workbench.run.memory import in_bytes
 
 
 @dataclass(frozen=True)
@@ -31,18 +32,21 @@ class BenchRequest:
 
 
 def bench_command(models: Mapping[str, Graph], request: BenchRequest) -> int:
-    from workbench.run.measure import check_wishes, combined, measure_models
+    """Measure, print, keep; FAILED where a variant could not run, DONE where all did that can be asked for."""
+    from workbench.run.measure import check_wishes, combined, measure_models, refused_sizes
 
     if request.repeat is not None and request.repeat < 1:
         raise UserError(f"--repeat must be at least 1, not {request.repeat}")
     check_wishes(request.backends, request.dtypes, request.repeat)
-    first = next(iter(models.values()))
+    path, first = next(iter(models.items()))
     variants = combined(models, request.backends, request.dtypes)
     with verifier_of(first, request.inputs, request.seed, request.given) as verifier:
+        with refused_sizes(path, {name: first.dims[name] for name in request.given}):
+            inputs, reference = verifier.inputs, verifier.reference
         found = measure_models(
             variants,
-            inputs=verifier.inputs,
-            reference=verifier.reference,
+            inputs=inputs,
+            reference=reference,
             device=request.device,
             repeat=request.repeat,
             cold=request.cold,
@@ -54,7 +58,7 @@ def bench_command(models: Mapping[str, Graph], request: BenchRequest) -> int:
     if request.json:
         write_json(request.json, found)
     keep_bench(found, variants, models)
-    return DONE
+    return FAILED if any("failed" in variant for variant in found["variants"].values()) else DONE
 
 
 def _say_waiting() -> Callable[[Mapping[str, Any]], None]:
@@ -72,26 +76,21 @@ def _say_waiting() -> Callable[[Mapping[str, Any]], None]:
 # ---- printing ---------------------------------------------------------------------------
 
 
-_HEADER = (
-    "variant",
-    "median ms",
-    "min",
-    "p90",
-    "p99",
-    "ratio",
-    "95 % between",
-    "first result s",
-    "peak MB",
+_FIGURES = (
+    *("median ms", "min", "p90", "p99", "ratio", "95 % between", "first result s", "peak MB", "peak is of"),
     "max error",
 )
 
 
 def _print_bench(found: Mapping[str, Any]) -> None:
+    from workbench.run.words import figures, machine_words
+
     ways = {f"; {variant['backend']}, {variant['dtype']}" for variant in found["variants"].values()}
     say(machine_words(found["machine"]) + ("".join(ways) if len(ways) == 1 else ""))
     if found["dims"]:
         say("dims: " + ", ".join(f"{name}={size}" for name, size in found["dims"].items()))
-    print_table([_HEADER, *(_row(label, variant) for label, variant in found["variants"].items())], left=(0,))
+    rows = [(label, *measured_cells(figures(v), _FIGURES)) for label, v in found["variants"].items()]
+    print_table([("variant", *_FIGURES), *rows], left=(0,))
     for label, variant in found["variants"].items():
         if "failed" in variant:
             say(f"{label}: {variant['failed']}")
@@ -100,33 +99,21 @@ def _print_bench(found: Mapping[str, Any]) -> None:
             say(f"{label}: {variant['error']['sentence']}")
         if variant["cold_median_ms"] is not None:
             say(f"{label}: {variant['cold_median_ms']:,.2f} ms on an emptied cache")
-        for what, why in sorted(variant["fallbacks"].items()):
-            say(f"{label}: {what} fell back: {why}")
+    for line, labels in _shared_lines(found["variants"]).items():
+        say(f"{line} ({', '.join(map(repr, labels))})")
     for note in found["notes"]:
         say(f"note: {note}", file=sys.stderr)
 
 
-def machine_words(machine: Mapping[str, Any]) -> str:
-    """ "Xeon, 2 threads, 2,100 MHz; python 3.11, torch 2.13" """
-    clock = f", {machine['clock_mhz']:,.0f} MHz" if "clock_mhz" in machine else ""
-    driver = f", driver {machine['driver']}" if "driver" in machine else ""
-    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
-    return f"{machine['device_name']}, {machine['threads']} threads{clock}{driver}; {versions}"
-
-
-def _row(label: str, variant: Mapping[str, Any]) -> tuple[str, ...]:
-    if "failed" in variant:
-        return (label, "failed", *("-" for _ in _HEADER[2:]))
-    error = variant["error"]
-    return (
-        label,
-        f"{variant['median_ms']:,.2f}",
-        f"{variant['min_ms']:,.2f}",
-        f"{variant['p90_ms']:,.2f}",
-        f"{variant['p99_ms']:,.2f}",
-        f"{variant['ratio']:.3f}",
-        f"{variant['ratio_low']:.3f} and {variant['ratio_high']:.3f}",
-        f"{variant['first_result_s']:,.2f}",
-        f"{variant['memory']['peak_bytes'] / 1e6:,.1f}",
-        "-" if error is None or error["max_rel_error"] is None else f"{error['max_rel_error']:.1e}",
-    )
+def _shared_lines(variants: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
+    """What is said once for all variants of which it is true: what their peak is of, what fell back."""
+    found: dict[str, list[str]] = {}
+    for label, variant in variants.items():
+        if "failed" in variant:
+            continue
+        memory = variant["memory"]
+        lines = [f"peak of {memory['counted']}: {memory['kind']}"]
+        lines += [f"{what} fell back: {why}" for what, why in sorted(variant["fallbacks"].items())]
+        for line in lines:
+            found.setdefault(line, []).append(label)
+    return found

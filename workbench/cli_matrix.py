@@ -11,7 +11,8 @@ from typing import Any
 from workbench.commands import optimize_text
 from workbench.errors import UserError
 from workbench.ir import Graph
-from workbench.printing import DONE, FAILED, in_bytes, print_table, say, write_json, write_text
+from workbench.printing import DONE, FAILED, measured_cells, print_table, say, write_json, write_text
+from workbench.run.memory import in_bytes
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,8 @@ class MatrixRequest:
     layouts: str | None
     steps: bool
     device: str
-    backend: str
-    dtype: str | None
+    backend: Sequence[str]
+    dtype: Sequence[str] | None
     repeat: int | None
     cold: bool
     time_limit: float
@@ -41,8 +42,11 @@ class MatrixRequest:
 
 
 def matrix_command(request: MatrixRequest) -> int:
-    """Measure, print the table, write the files; FAILED where a block or a variant could not run."""
-    from workbench.matrix import as_csv, rows_of, run_matrix
+    """Measure, print the table, write the files; FAILED where a block or a variant could not run, else DONE.
+
+    What cannot be asked for of a backend is left out with a note, and is no failure.
+    """
+    from workbench.matrix import as_csv, matrix_notes, rows_of, run_matrix
     from workbench.run.client import Worker
 
     matrix = _matrix(request)
@@ -51,8 +55,7 @@ def matrix_command(request: MatrixRequest) -> int:
         blocks = run_matrix(matrix, record, worker, _progress())
     rows = rows_of(blocks)
     _print_rows(rows)
-    notes = [f"{block['model']}: {note}" for block in blocks if "found" in block for note in block["found"]["notes"]]
-    for note in dict.fromkeys(notes):
+    for note in matrix_notes(blocks):
         say(f"note: {note}", file=sys.stderr)
     if request.csv:
         write_text(request.csv, as_csv(rows))
@@ -63,7 +66,7 @@ def matrix_command(request: MatrixRequest) -> int:
 
 def _matrix(request: MatrixRequest) -> Any:
     from workbench.api import DEFAULT_PRESET
-    from workbench.matrix import Matrix
+    from workbench.matrix import Matrix, batch_sizes
     from workbench.plans import PLANS
 
     if (request.plan is None) == (not request.models):
@@ -73,14 +76,14 @@ def _matrix(request: MatrixRequest) -> Any:
         raise UserError("a plan has its own models and steps; leave out dims, presets, layouts and steps")
     if request.plan is not None and request.plan not in PLANS:
         raise UserError(f"there is no plan '{request.plan}'; there is {', '.join(PLANS)}")
-    batches = _numbers(request.batches)
+    batches = batch_sizes(request.batches)
     variants = {path: _variants(path, request) for path in request.models}
     matrix = Matrix(
         models={path: {step: graph for step, (graph, _) in made.items()} for path, made in variants.items()},
         batches=batches,
         batch_dim=request.batch_dim,
-        backends=request.backend.split(","),
-        dtypes=(request.dtype or "float32").split(","),
+        backends=request.backend,
+        dtypes=request.dtype or ("float32",),
         device=request.device,
         repeat=request.repeat,
         cold=request.cold,
@@ -95,14 +98,6 @@ def _matrix(request: MatrixRequest) -> Any:
     plan = PLANS[request.plan]
     dtypes = matrix.dtypes if request.dtype else plan.dtypes
     return replace(matrix, models=plan.models(), dtypes=dtypes, batches=batches or plan.batches)
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    wrong = next((part for part in parts if not part.isdecimal() or int(part) < 1), None)
-    if wrong is not None:
-        raise UserError(f"--batches takes whole numbers such as 1,8,32, not '{wrong}'")
-    return tuple(int(part) for part in parts)
 
 
 def _variants(path: str, request: MatrixRequest) -> dict[str, tuple[Graph, str]]:
@@ -134,24 +129,18 @@ def _progress() -> Any:
     return lambda words, share: print(f"\r\033[K{share:4.0%} {words}", end="", file=sys.stderr, flush=True)
 
 
+_FIGURES = ("median ms", "+- ms", "ratio", "95 % between", "peak MB", "peak is of", "max error")
+
+
 def _print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
-    header = ("model", "batch", "variant", "median ms", "+- ms", "ratio", "95 % between", "peak MB", "max error")
-    print_table([header, *(_row(row) for row in rows)], left=(0, 2))
+    from workbench.matrix import place_words
+
+    print_table([("model", "batch", "variant", *_FIGURES), *map(_row, rows)], left=(0, 2))
     for row in rows:
         if row["failed"]:
-            say(f"{row['model']}, {row['variant'] or row['batch']}: {row['failed']}", file=sys.stderr)
+            say(f"{place_words(row)}: {row['failed']}", file=sys.stderr)
 
 
 def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
-    place = (row["model"], "-" if row["batch"] is None else f"{row['batch']:,}", row["variant"] or "-")
-    if row["failed"]:
-        return (*place, "failed", "-", "-", "-", "-", "-")
-    return (
-        *place,
-        f"{row['median_ms']:,.2f}",
-        f"{row['median_error_ms']:,.2f}",
-        f"{row['ratio']:.3f}",
-        f"{row['ratio_low']:.3f} and {row['ratio_high']:.3f}",
-        f"{row['peak_bytes'] / 1e6:,.1f}",
-        "-" if row["max_rel_error"] is None else f"{row['max_rel_error']:.1e}",
-    )
+    batch = "-" if row["batch"] is None else f"{row['batch']:,}"
+    return (row["model"], batch, row["variant"] or "-", *measured_cells(row, _FIGURES))

@@ -13,7 +13,7 @@ from workbench.errors import UserError, printable
 from workbench.ir import Graph
 from workbench.printing import DONE, print_table, say
 from workbench.run.measure import Variant
-from workbench.run.record_texts import csv_of, json_of
+from workbench.run.record_texts import csv_of, json_of, pairs
 from workbench.run.records import (
     MOST,
     Origin,
@@ -21,6 +21,7 @@ from workbench.run.records import (
     Run,
     file_hash,
     find,
+    is_there,
     keep,
     model_hash,
     shown_place,
@@ -42,6 +43,8 @@ class RunsRequest:
 
 def runs_command(request: RunsRequest) -> int:
     """Print the kept runs, the newest first. Raises RecordsError, or UserError for what is neither file nor hash."""
+    if request.url is not None and not is_there(request.url):
+        raise UserError(f"there is no file '{shown_place(request.url)}' of kept runs; name one that is there")
     runs = find(model_hash=_hash(request.model), url=request.url)
     if request.as_json:
         print(json_of(runs, request.url))
@@ -52,8 +55,11 @@ def runs_command(request: RunsRequest) -> int:
     if not runs:
         say(f"no run is kept in {shown_place(request.url)}; `bench` keeps what it measures")
         return DONE
-    header = ("time (UTC)", "model", "variant", "device", "backend", "precision", "median ms", "peak MB", "model file")
-    print_table([header, *map(_row, runs)], left=(0, 1, 2, 3, 4, 5, 8))
+    header = (
+        *("time (UTC)", "model", "variant", "dims", "device", "backend", "precision", "median ms", "peak MB"),
+        "model file",
+    )
+    print_table([header, *map(_row, runs)], left=(0, 1, 2, 3, 4, 5, 6, 9))
     more = f"the newest {MOST} of the runs" if len(runs) == MOST else f"{len(runs):,} runs"
     say(f"{more} in {shown_place(request.url)}", sys.stderr)
     return DONE
@@ -83,6 +89,7 @@ def _row(run: Run) -> tuple[str, ...]:
         f"{run.time:%Y-%m-%d %H:%M:%S}",
         _short(run.model_name),
         _short(run.label),
+        _short(pairs(run.dims)) or "-",
         _short(run.device_name),
         run.backend,
         run.dtype,

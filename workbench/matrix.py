@@ -22,8 +22,9 @@ from workbench.ir.wire import without_weights
 from workbench.loading.dims import bind_dims, symbols
 from workbench.ops.shapes import infer_types
 from workbench.run.client import RUN_LIMIT_S, CancelledError, Worker
-from workbench.run.measure import check_wishes, combined, measure_models
+from workbench.run.measure import check_wishes, combined, measure_models, notes_of, refused_sizes
 from workbench.run.records import Origin, RecordsError, keep, model_hash
+from workbench.run.words import FIGURES, figures
 from workbench.verification import Verifier
 
 OnBlock = Callable[[str, float], None]
@@ -86,8 +87,7 @@ def run_matrix(matrix: Matrix, record: Path | None, worker: Worker, on_block: On
         key = keys[place]
         if key not in done:
             done[key] = {"key": key, "model": place[0], "batch": place[1]}
-            given = {*matrix.given} if place[1] is None else {*matrix.given, matrix.batch_dim or _batch_dim_of(graphs)}
-            done[key] |= _measured(matrix, graphs, given, worker, _share(on_block, _words(*place), index, len(bound)))
+            done[key] |= _measured(matrix, place, graphs, worker, _share(on_block, _words(*place), index, len(bound)))
             _write(record, done[key])
             _keep(done[key], graphs, matrix.pipelines)
         blocks.append(done[key])
@@ -124,10 +124,6 @@ def _bound(matrix: Matrix, model: str, batch: int | None) -> dict[str, Graph]:
     return found
 
 
-def _batch_dim_of(graphs: Mapping[str, Graph]) -> str:
-    return _batch_dim(next(iter(graphs.values())), "the model")
-
-
 def _batch_dim(graph: Graph, model: str) -> str:
     shape = graph.shape(graph.inputs[0]) if graph.inputs else None
     if shape and isinstance(shape[0], str):
@@ -138,19 +134,22 @@ def _batch_dim(graph: Graph, model: str) -> str:
 
 def _measured(
     matrix: Matrix,
+    place: tuple[str, int | None],
     graphs: Mapping[str, Graph],
-    given: Collection[str],
     worker: Worker,
     heard: Callable[[Mapping[str, Any]], None],
 ) -> Block:
     heard({"done": 0, "total": 1, "stage": "computing the reference in ONNX Runtime"})
-    first = next(iter(graphs.values()))
+    (model, batch), first = place, next(iter(graphs.values()))
+    given = {*matrix.given} if batch is None else {*matrix.given, matrix.batch_dim or _batch_dim(first, model)}
     try:
         verifier = Verifier(first, None, matrix.seed, worker=worker, given=given)
+        with refused_sizes(model, {name: first.dims[name] for name in sorted(given & {*first.dims})}):
+            inputs, reference = verifier.inputs, verifier.reference
         found = measure_models(
             combined(graphs, matrix.backends, matrix.dtypes),
-            inputs=verifier.inputs,
-            reference=verifier.reference,
+            inputs=inputs,
+            reference=reference,
             device=matrix.device,
             repeat=matrix.repeat,
             cold=matrix.cold,
@@ -233,7 +232,7 @@ def _is_block(line: str) -> bool:
     try:
         block = json.loads(line)
         variants = block["found"]["variants"].values()
-        return isinstance(block["key"], str) and {"model", "batch"} <= set(block) and all(map(_more, variants))
+        return isinstance(block["key"], str) and {"model", "batch"} <= set(block) and all(map(figures, variants))
     except (ValueError, KeyError, TypeError, AttributeError):
         return False
 
@@ -251,11 +250,7 @@ def _write(record: Path | None, block: Block) -> None:
 
 # ---- tables ------------------------------------------------------------------------------
 
-COLUMNS = (
-    *("model", "batch", "variant", "step", "backend", "dtype", "device", "median_ms", "median_error_ms", "min_ms"),
-    *("p90_ms", "p99_ms", "iqr_ms", "runs", "ratio", "ratio_low", "ratio_high", "first_result_s", "peak_bytes"),
-    *("weights_bytes", "reserved_bytes", "max_rel_error", "fallbacks", "failed"),
-)
+COLUMNS = ("model", "batch", "variant", "device", *FIGURES)
 
 
 def rows_of(blocks: Sequence[Block]) -> list[dict[str, Any]]:
@@ -267,25 +262,42 @@ def rows_of(blocks: Sequence[Block]) -> list[dict[str, Any]]:
             rows.append(dict.fromkeys(COLUMNS) | place | {"failed": block["failed"]})
             continue
         found = block["found"]
+        device = found["machine"]["device_name"]
         for label, variant in found["variants"].items():
-            how = {"variant": label, "device": found["machine"]["device_name"], "failed": variant.get("failed")}
-            row = dict.fromkeys(COLUMNS) | place | how
-            row |= {name: variant[name] for name in COLUMNS if name in variant and name != "fallbacks"}
-            if "failed" not in variant:
-                row |= _more(variant)
-            rows.append(row)
+            rows.append({**place, "variant": label, "device": device, **figures(variant)})
     return rows
 
 
-def _more(variant: Mapping[str, Any]) -> dict[str, Any]:
-    memory = variant["memory"]
-    return {
-        "median_ms": variant["median_ms"],
-        "runs": len(variant["times_ms"]),
-        "max_rel_error": (variant["error"] or {}).get("max_rel_error"),
-        "fallbacks": "; ".join(f"{what}: {why}" for what, why in sorted(variant["fallbacks"].items())) or None,
-        **{name: memory.get(name) for name in ("peak_bytes", "weights_bytes", "reserved_bytes")},
-    }
+def place_words(row: Mapping[str, Any]) -> str:
+    """Where a row or a block stands: "net.onnx, batch 4, greedy"."""
+    return ", ".join(filter(None, (_words(row["model"], row["batch"]), row.get("variant"))))
+
+
+def matrix_notes(blocks: Sequence[Block]) -> list[str]:
+    """What is to be known of the numbers, each thing once with the variants or blocks that it concerns."""
+    measured = [block for block in blocks if "found" in block]
+    rows = {place_words(row): row for row in rows_of(measured) if not row["failed"]}
+    own: dict[str, list[str]] = {}
+    for block in measured:
+        of_variants = notes_of(_ran(block), block["found"]["machine"]["device"])
+        for note in block["found"]["notes"]:
+            if note not in of_variants:
+                own.setdefault(note, []).append(place_words(block))
+    device = measured[0]["found"]["machine"]["device"] if measured else "cpu"
+    return [*(f"{note} ({'; '.join(places)})" for note, places in own.items()), *notes_of(rows, device)]
+
+
+def _ran(block: Block) -> dict[str, Any]:
+    return {label: variant for label, variant in block["found"]["variants"].items() if "failed" not in variant}
+
+
+def batch_sizes(text: str) -> tuple[int, ...]:
+    """The sizes in "1, 8 32". Raises MatrixError for what is none."""
+    parts = text.replace(",", " ").split()
+    wrong = next((part for part in parts if not part.isdecimal() or int(part) < 1), None)
+    if wrong is not None:
+        raise MatrixError(f"batches are whole numbers such as 1,8,32, not '{wrong}'")
+    return tuple(map(int, parts))
 
 
 def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:

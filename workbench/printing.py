@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -36,8 +36,26 @@ def write_text(path: str, content: str) -> None:
         raise UserError(f"'{path}' cannot be written: {error.strerror or error}") from None
 
 
-def in_bytes(gigabytes: float | None) -> int | None:
-    return None if gigabytes is None else round(gigabytes * 1e9)
+_CELLS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "median ms": lambda row: f"{row['median_ms']:,.2f}",
+    "+- ms": lambda row: f"{row['median_error_ms']:,.2f}",
+    "min": lambda row: f"{row['min_ms']:,.2f}",
+    "p90": lambda row: f"{row['p90_ms']:,.2f}",
+    "p99": lambda row: f"{row['p99_ms']:,.2f}",
+    "ratio": lambda row: f"{row['ratio']:.3f}{' (busy)' if row['ratio_busy'] else ''}",
+    "95 % between": lambda row: f"{row['ratio_low']:.3f} and {row['ratio_high']:.3f}",
+    "first result s": lambda row: f"{row['first_result_s']:,.2f}",
+    "peak MB": lambda row: f"{row['peak_bytes'] / 1e6:,.1f}",
+    "peak is of": lambda row: row["peak_counted"],
+    "max error": lambda row: "-" if row["max_rel_error"] is None else f"{row['max_rel_error']:.1e}",
+}
+
+
+def measured_cells(row: Mapping[str, Any], headings: Sequence[str]) -> tuple[str, ...]:
+    """The cells of a measured variant under those headings. row: see `workbench.run.words.figures`."""
+    if row["failed"]:
+        return ("failed", *("-" for _ in headings[1:]))
+    return tuple(_CELLS[heading](row) for heading in headings)
 
 
 def verifier_of(graph: Graph, inputs: str | None, seed: int, given: Collection[str]) -> Any:

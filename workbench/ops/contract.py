@@ -67,11 +67,6 @@ class Contract:
         """FLOPs of the call, None where a shape is not known."""
         return 0 if self.flops is None else self.flops(node, inputs, outputs)
 
-    def count_bytes(self, inputs: Types, outputs: Types) -> int | None:
-        """Bytes read and written at least once: every operand and every result."""
-        sizes = [t.bytes for t in (*inputs, *outputs) if t is not None]
-        return None if any(size is None for size in sizes) else sum(filter(None, sizes))
-
 
 _TABLE: dict[str, Contract] = {}
 

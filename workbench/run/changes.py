@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from workbench.run.records import Run
-from workbench.run.statistics import CONFIDENCE, RESAMPLES, ratio
+from workbench.run.statistics import RESAMPLES, interval, is_busy, ratio
 
 _SETTINGS = {"device_name": "device", "threads": "threads", "backend": "backend", "dtype": "precision"}
 
@@ -52,15 +52,17 @@ def _pipeline_words(first: str, other: str) -> str:
 
 
 def ratio_of(first: Run, other: Run, times_ms: Mapping[int, Sequence[float]]) -> dict[str, float]:
-    """`ratio`, below 1 where `other` is faster, with `ratio_low` and `ratio_high`, its 95 % bootstrap interval.
+    """`ratio`, below 1 where `other` is faster, with `ratio_low` and `ratio_high`, its 95 % bootstrap interval,
+    and `ratio_busy`, see `statistics.ratio`.
 
     times_ms: by the runs' ids. Runs measured together are drawn again turn by turn, others each for itself.
     """
     ours, theirs = times_ms[other.id], times_ms[first.id]
     if first.measurement == other.measurement:
         return ratio(ours, theirs)
-    low, high = np.percentile(_medians(ours, 0) / _medians(theirs, 1), [(100 - CONFIDENCE) / 2, (100 + CONFIDENCE) / 2])
-    return {"ratio": float(np.median(ours) / np.median(theirs)), "ratio_low": float(low), "ratio_high": float(high)}
+    low, high = interval(_medians(ours, 0) / _medians(theirs, 1))
+    middle, busy = float(np.median(ours) / np.median(theirs)), is_busy(ours) or is_busy(theirs)
+    return {"ratio": middle, "ratio_low": low, "ratio_high": high, "ratio_busy": busy}
 
 
 def _medians(times_ms: Sequence[float], seed: int) -> Any:

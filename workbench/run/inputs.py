@@ -11,7 +11,9 @@ import numpy as np
 
 from workbench.errors import UserError
 from workbench.ir import DataType, Graph, TensorType
+from workbench.ir.types import Shape
 from workbench.layout.feed import order_between
+from workbench.run.failures import first_line
 from workbench.run.memory import available_bytes, in_gigabytes
 from workbench.run.use import Use, use_of
 
@@ -227,11 +229,7 @@ def _read_npz(path: Path) -> Tensors:
     except FileNotFoundError:
         raise InputError(f"There is no inputs file {path}.") from None
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path} is not an .npz file of plain arrays ({_short(error)}).") from None
-
-
-def _short(error: Exception) -> str:
-    return str(error).strip().splitlines()[0][:120] if str(error).strip() else type(error).__name__
+        raise InputError(f"{path} is not an .npz file of plain arrays ({first_line(error)}).") from None
 
 
 def _fitted(graph: Graph, value: str, array: np.ndarray) -> np.ndarray:
@@ -240,12 +238,15 @@ def _fitted(graph: Graph, value: str, array: np.ndarray) -> np.ndarray:
         raise InputError(
             f"Input '{value}' is of type {graph.type(value)}, not a tensor, and can not come from an .npz."
         )
-    if type_.shape is not None and not _shape_fits(type_.shape, array.shape):
+    if not shape_fits(type_.shape, array.shape):
         raise InputError(f"Input '{value}' has shape {list(array.shape)}; the model wants {type_}.")
     return _cast(value, type_.dtype, array)
 
 
-def _shape_fits(wanted: tuple, given: tuple[int, ...]) -> bool:
+def shape_fits(wanted: Shape, given: tuple[int, ...]) -> bool:
+    """Is `given` of the wanted rank, where that is known, with its fixed sizes?"""
+    if wanted is None:
+        return True
     if len(wanted) != len(given):
         return False
     return all(not isinstance(w, int) or w < 0 or w == g for w, g in zip(wanted, given, strict=True))

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,18 +17,19 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import UserError
-from workbench.ir import Graph, TensorType
+from workbench.ir import DataType, Graph, TensorType
 from workbench.layout.feed import order_between
 from workbench.ops.shapes import infer_types
-from workbench.run.client import RUN_LIMIT_S, Progress, Worker
+from workbench.run.client import RUN_LIMIT_S, Progress, RunError, Worker
 from workbench.run.compare import BFLOAT16, FLOAT16, FLOAT32, Tolerance, tolerance_for
-from workbench.run.inputs import dims_of, fed
+from workbench.run.inputs import Tensors, dims_of, fed, shape_fits
 from workbench.run.interleave import repetitions
 from workbench.run.memory import estimate_bytes, refuse_unless_fits
-from workbench.run.statistics import is_busy, is_stable, ratio, spread
+from workbench.run.statistics import BUSY, is_busy, is_stable, ratio, spread
 from workbench.run.tensors import save_tensors
-from workbench.run.work_done import with_work
+from workbench.run.work_done import share_of_roof, with_work
 
+MOST_NAMED = 6  # variants in a note; the rest is counted
 WARMUP = 3  # runs before the first that counts
 BACKENDS = {
     "torch": "our executor, operator by operator",
@@ -36,6 +38,7 @@ BACKENDS = {
     "onnxruntime": "ONNX Runtime on the exported file, with all its optimizations",
 }
 DTYPES = {"float32": FLOAT32, "mixed": BFLOAT16, "float16": FLOAT16, "bfloat16": BFLOAT16}  # with their tolerance
+_OWN_TYPES = "ONNX Runtime is measured with the model's own types"
 
 
 class MeasureError(UserError):
@@ -96,27 +99,31 @@ def measure_models(
     timeout_s, memory_limit_bytes: what the whole job may take, see `Worker.request`.
     Returns plain JSON: `variants` by label, each with `step`, `backend`, `dtype`, `times_ms`,
     `min_ms`, `median_ms`, `median_error_ms` (95 %), `p90_ms`, `p99_ms`, `iqr_ms`, `busy`, `stable`,
-    `ratio` to the first with its `ratio_low` and `ratio_high` (95 %), `cold_median_ms` or None,
-    `first_result_s` (opening, compiling and one run), `memory` (`kind`, `counted` in short,
-    `weights_bytes`, `peak_bytes`, `timeline` of `name`, `op`, `live_bytes`; `at_peak`; on CUDA
-    `reserved_bytes`, on the CPU `process_bytes`), `operators` (`name`, `op`, `start_ms`, `time_ms`,
-    `flops`, `bytes`, `allocated_bytes`), `sum_ms` of these and `difference`, a sentence,
-    `fallbacks`, `error`; a variant that could not run has `failed`, its sentence, alone; and
-    `machine`, `ceilings` by dtype (None where they could not be measured), `dims`, `warmup`,
-    `repeat`, `notes`.
+    `ratio` to the first with its `ratio_low` and `ratio_high` (95 %) and `ratio_busy`,
+    `cold_median_ms` or None, `first_result_s` (opening, compiling and one run), `memory`,
+    `operators` (`name`, `op`, `start_ms`, `time_ms`, `allocated_bytes`, and `flops`, `bytes`,
+    `dtype`, `of_roof`, each None where it is not known, see `work_done`), `sum_ms` of these and
+    `difference`, a sentence, `fallbacks`, `error`; a variant that could not run has `failed`, its
+    sentence, alone; and `machine`, `ceilings` by dtype (None where they could not be measured),
+    `dims` of the first, `warmup`, `repeat`, `notes`.
+    `memory` has `kind`, what `peak_bytes` is of, in words, `counted`, the same in short ("values" by
+    our own account, "process" for its growth, "CUDA allocator"), `peak_has_weights`,
+    `weights_bytes`, `timeline` of `name`, `op`, `live_bytes`, `peak_bytes`, `timeline_has_weights`,
+    `at_peak`; on CUDA `reserved_bytes`, on the CPU `process_bytes`.
+    What a backend cannot be asked for, ONNX Runtime in another type than the model's own, is left
+    out, and a note says so.
     Raises MeasureError, DoesNotFitError, or RunError for a run that broke off.
     """
-    wanted = {
-        label: given if isinstance(given, Variant) else Variant(given, backend, dtype)
-        for label, given in variants.items()
+    asked = {
+        label: wish if isinstance(wish, Variant) else Variant(wish, backend, dtype) for label, wish in variants.items()
     }
-    check_wishes([v.backend for v in wanted.values()], [v.dtype for v in wanted.values()], repeat, warmup)
-    if len({variant.graph.inputs for variant in wanted.values()}) > 1:
-        raise MeasureError("The models have different inputs, so they can not be measured on the same ones.")
-    first = next(iter(wanted.values())).graph
-    dims = {**first.dims, **dims_of(first, inputs)}
+    check_wishes([v.backend for v in asked.values()], [v.dtype for v in asked.values()], repeat, warmup)
+    given = _given_inputs(asked, inputs)
+    first = next(iter(asked.values())).graph
+    wanted = {label: variant for label, variant in asked.items() if _can_be_asked(variant.backend, variant.dtype)}
     graphs = {id(v.graph): v.graph for v in wanted.values()}
-    sizes = {key: estimate_bytes(graph, dims) for key, graph in graphs.items()}
+    dims = {key: {**graph.dims, **dims_of(graph, given[key])} for key, graph in graphs.items()}
+    sizes = {key: estimate_bytes(graph, dims[key]) for key, graph in graphs.items()}
     need = sum(sizes[id(v.graph)] for v in wanted.values())
     if device == "cpu":
         refuse_unless_fits(need, "these models side by side" if len(wanted) > 1 else f"'{first.name}'")
@@ -125,7 +132,7 @@ def measure_models(
     folder = Path(tempfile.mkdtemp(dir=worker.folder, prefix="measure-"))
     try:
         files = {key: str(_exported(graph, folder)) for key, graph in graphs.items()}
-        fed_inputs = _saved_inputs(wanted, first, inputs, folder)
+        fed_inputs = _saved_inputs(graphs, first, given, folder)
         raw = worker.request(
             "measure",
             variants=[
@@ -153,7 +160,11 @@ def measure_models(
             worker.close()
         else:
             shutil.rmtree(folder, ignore_errors=True)
-    return {**_summarized(raw, wanted, dims), "dims": dims, "repeat": repeat, "warmup": warmup}
+    types = {key: infer_types(graph, dims[key]) for key, graph in graphs.items()}
+    found = _summarized(raw, wanted, types)
+    notes = [*_left_out(asked), *_nothing_converted(wanted, types), *notes_of(_ran(found), device)]
+    own_dims = {**first.dims, **dims_of(first, inputs)}
+    return {**found, "dims": own_dims, "repeat": repeat, "warmup": warmup, "notes": notes}
 
 
 def _tolerance(dtype: str, first: Graph) -> Tolerance:
@@ -170,8 +181,53 @@ def check_wishes(backends: Sequence[str], dtypes: Sequence[str], repeat: int | N
     for dtype in dtypes:
         if dtype not in DTYPES:
             raise MeasureError(f"There is no element type '{dtype}' to measure in; use {', '.join(DTYPES)}.")
+    if not any(_can_be_asked(backend, dtype) for backend in backends for dtype in dtypes):
+        raise MeasureError(f"{_OWN_TYPES}; use float32, or a torch backend for {', '.join(dict.fromkeys(dtypes))}.")
     if (repeat is not None and repeat < 1) or warmup < 0:
         raise MeasureError(f"{repeat} runs after {warmup} to warm up can not be measured; ask for at least one run.")
+
+
+@contextmanager
+def refused_sizes(model: str, sizes: Mapping[str, int]) -> Iterator[None]:
+    """Where a reference that runs inside does not take sizes that were asked for, MeasureError says so."""
+    try:
+        yield
+    except RunError as error:
+        if error.stage != "run" or not sizes:
+            raise
+        asked = ", ".join(f"{name}={size}" for name, size in sizes.items())
+        raise MeasureError(
+            f"'{model}' does not run with {asked}, perhaps because another size is fixed inside it: "
+            + str(error).removeprefix("The run failed: ")
+        ) from None
+
+
+def _can_be_asked(backend: str, dtype: str) -> bool:
+    """Does the backend run models in that type? For ONNX Runtime "float32" means the types that the model has."""
+    return backend != "onnxruntime" or dtype == "float32"
+
+
+def _given_inputs(wanted: Mapping[str, Variant], inputs: Mapping[str, np.ndarray]) -> dict[int, Tensors]:
+    """By graph, the inputs, which are the first one's, as it takes them. Raises MeasureError where it takes others."""
+    (name, variant), *_ = wanted.items()
+    first, found = variant.graph, {}
+    for label, graph in ((label, v.graph) for label, v in wanted.items()):
+        if set(graph.inputs) != set(first.inputs):
+            raise MeasureError(
+                f"'{name}' and '{label}' have different inputs ({', '.join(first.inputs)} and "
+                f"{', '.join(graph.inputs)}), so they can not be measured on the same ones."
+            )
+        found[id(graph)] = fed(inputs, first, graph)
+        for value, tensor in found[id(graph)].items():
+            ours, theirs = graph.tensor_type(value), first.tensor_type(value)
+            if ours is None or theirs is None:
+                continue
+            if ours.dtype != theirs.dtype or not shape_fits(ours.shape, tensor.shape):
+                raise MeasureError(
+                    f"'{label}' takes input '{value}' as {ours}, and '{name}' as {theirs.with_shape(tensor.shape)}; "
+                    "what is measured together runs on the same inputs."
+                )
+    return found
 
 
 def _exported(graph: Graph, folder: Path) -> Path:
@@ -183,16 +239,16 @@ def _exported(graph: Graph, folder: Path) -> Path:
 
 
 def _saved_inputs(
-    wanted: Mapping[str, Variant], first: Graph, inputs: Mapping[str, np.ndarray], folder: Path
+    graphs: Mapping[int, Graph], first: Graph, given: Mapping[int, Tensors], folder: Path
 ) -> dict[int, str]:
-    """By graph, the file of the inputs as it takes them; one for all graphs that take them alike."""
+    """By graph, the file of its inputs; one for all graphs that take them alike."""
     files: dict[str, str] = {}
     found = {}
-    for graph in {id(v.graph): v.graph for v in wanted.values()}.values():
-        orders = str([order_between(first, graph, value) for value in inputs])
+    for key, graph in graphs.items():
+        orders = str([order_between(first, graph, value) for value in given[key]])
         if orders not in files:
-            files[orders] = _saved(folder / f"inputs{len(files)}.npz", fed(inputs, first, graph))
-        found[id(graph)] = files[orders]
+            files[orders] = _saved(folder / f"inputs{len(files)}.npz", given[key])
+        found[key] = files[orders]
     return found
 
 
@@ -204,33 +260,35 @@ def _saved(path: Path, tensors: Mapping[str, np.ndarray]) -> str:
 # ---- numbers ---------------------------------------------------------------------------
 
 
-def _summarized(raw: Mapping[str, Any], wanted: Mapping[str, Variant], dims: Mapping[str, int]) -> dict[str, Any]:
-    ran = {label: found for label, found in raw["variants"].items() if "failed" not in found}
+def _summarized(
+    raw: Mapping[str, Any], wanted: Mapping[str, Variant], types: Mapping[int, Mapping[str, TensorType]]
+) -> dict[str, Any]:
+    ran = _ran(raw)
     first = next(iter(ran.values()))["times_ms"]
-    graphs = {id(v.graph): v.graph for label, v in wanted.items() if label in ran}
-    types = {key: infer_types(graph, dims) for key, graph in graphs.items()}
     variants: dict[str, Any] = {}
     for label, variant in wanted.items():
         how = {"step": variant.step or label, "backend": variant.backend, "dtype": variant.dtype}
         found = raw["variants"][label]
-        variants[label] = (
-            {**how, **found}
-            if label not in ran
-            else {**how, **_numbers(found, first, variant, types[id(variant.graph)])}
-        )
-    return {
-        "variants": variants,
-        "machine": raw["machine"],
-        "ceilings": raw["ceilings"],
-        "notes": _notes({label: variants[label] for label in ran}, raw["machine"]["device"]),
-    }
+        if label in ran:
+            found = _numbers(found, first, variant, types[id(variant.graph)], raw["ceilings"])
+        variants[label] = {**how, **found}
+    return {"variants": variants, "machine": raw["machine"], "ceilings": raw["ceilings"]}
+
+
+def _ran(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {label: variant for label, variant in found["variants"].items() if "failed" not in variant}
 
 
 def _numbers(
-    found: Mapping[str, Any], first: list[float], variant: Variant, types: Mapping[str, TensorType]
+    found: Mapping[str, Any],
+    first: list[float],
+    variant: Variant,
+    types: Mapping[str, TensorType],
+    ceilings: Mapping[str, Mapping[str, float] | None],
 ) -> dict[str, Any]:
     times, cold = found["times_ms"], found.get("cold_times_ms")
-    operators = with_work(found["operators"], variant.graph, types, variant.dtype)
+    operators = with_work(found["operators"], variant.graph, types)
+    operators = [{**operator, "of_roof": share_of_roof(operator, ceilings)} for operator in operators]
     numbers = {
         **spread(times),
         **ratio(times, first),
@@ -260,16 +318,55 @@ def _difference(numbers: Mapping[str, Any], backend: str) -> str:
     return f"{both}: timing each one costs more than passes between them, so take them as shares."
 
 
-def _notes(variants: Mapping[str, Mapping[str, Any]], device: str) -> list[str]:
-    notes = [
-        f"The times of '{label}' spread by {found['iqr_ms'] / found['median_ms']:.0%} of their "
-        "median: the machine was busy with something else; trust the minimum, or measure again."
-        for label, found in variants.items()
-        if found["busy"]
-    ]
-    unsure = [f"'{label}'" for label, found in variants.items() if not found["stable"] and not found["busy"]]
+# ---- notes -----------------------------------------------------------------------------
+
+
+def notes_of(variants: Mapping[str, Mapping[str, Any]], device: str) -> list[str]:
+    """What is to be known of measured variants, each thing once with the labels that it concerns.
+
+    variants: by label; read are `busy`, `stable`, `backend`.
+    """
+    notes = []
+    busy = [label for label, found in variants.items() if found["busy"]]
+    unsure = [label for label, found in variants.items() if not found["stable"] and not found["busy"]]
+    copying = [label for label, found in variants.items() if found["backend"] == "onnxruntime"]
+    if busy:
+        notes.append(
+            f"The machine was busy with something else while {_named(busy)} ran (the middle half of the times spreads "
+            f"by more than {BUSY:.0%} of the median); trust the minimum, or measure again."
+        )
     if unsure:
-        notes.append(f"The median of {', '.join(unsure)} is not known to one percent yet; more repetitions would tell.")
-    if device != "cpu" and any(found["backend"] == "onnxruntime" for found in variants.values()):
+        notes.append(f"The median of {_named(unsure)} is not known to one percent yet; more repetitions would tell.")
+    if device != "cpu" and copying:
         notes.append("ONNX Runtime copies inputs and outputs to and from the GPU in every run; torch's stay there.")
     return notes
+
+
+def _left_out(asked: Mapping[str, Variant]) -> list[str]:
+    labels = [label for label, variant in asked.items() if not _can_be_asked(variant.backend, variant.dtype)]
+    return [f"{_OWN_TYPES}: {_named(labels)} left out."] if labels else []
+
+
+def _nothing_converted(wanted: Mapping[str, Variant], types: Mapping[int, Mapping[str, TensorType]]) -> list[str]:
+    labels = [
+        label
+        for label, variant in wanted.items()
+        if variant.dtype != "float32" and not _has_float32(variant.graph, types[id(variant.graph)])
+    ]
+    if not labels:
+        return []
+    return [f"Nothing was converted in {_named(labels)}: no value is of float32, so the model ran in its own types."]
+
+
+def _has_float32(graph: Graph, types: Mapping[str, Any]) -> bool:
+    """Also where a type is not known, or a body or a function may hold one."""
+    if graph.functions or any(node.bodies for node in graph.nodes):
+        return True
+    found = (types.get(value) for value in graph.values())
+    return any(not isinstance(type_, TensorType) or type_.dtype == DataType.FLOAT for type_ in found)
+
+
+def _named(labels: Sequence[str]) -> str:
+    more = len(labels) - MOST_NAMED
+    words = ", ".join(f"'{label}'" for label in labels[:MOST_NAMED])
+    return f"{words} and {more:,} more" if more > 0 else words

@@ -11,6 +11,7 @@ from workbench.errors import UserError
 from workbench.ir import Graph, TensorType, constant_type
 
 CGROUP = Path("/sys/fs/cgroup")  # limits of a container, version 2
+VMSTAT = Path("/proc/vmstat")  # what the system has counted since it started (proc(5))
 ROOM = 200 * 2**20  # what the libraries themselves take, in bytes
 
 
@@ -32,6 +33,19 @@ def available_bytes() -> int:
     except (OSError, ValueError):  # no container, or one that does not say
         return free
     return free if limit == "max" else min(free, max(0, int(limit) - used))
+
+
+def in_bytes(gigabytes: float | None) -> int | None:
+    return None if gigabytes is None else round(gigabytes * 1e9)
+
+
+def memory_kills() -> int:
+    """How many processes this system has killed for memory; 0 where it does not tell."""
+    try:
+        lines = VMSTAT.read_text().splitlines()
+    except OSError:  # not Linux
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
 
 
 def weight_bytes(graph: Graph) -> int:

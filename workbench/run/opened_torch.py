@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -15,9 +15,18 @@ from workbench.run.profile import PROFILED, Profile, median_operators, profile
 from workbench.run.runners import open_executor
 from workbench.run.torch_executor import download
 
-_COUNTED = "values that are alive, counted by the executor; what operators use inside is not counted"
-_ALLOCATED = "torch's CUDA allocator, with what operators use inside; the timeline counts values alone"
-_GROWN = "growth of the process during one run; the timeline counts the values of a run operator by operator"
+_COUNTED = (
+    "weights, inputs and computed values that are alive, counted by the executor; what operators use inside is not "
+    "counted"
+)
+_ALLOCATED = (
+    "weights, inputs, computed values and what operators use inside, by torch's CUDA allocator; the timeline counts "
+    "inputs and computed values alone"
+)
+_GROWN = (
+    "weights, inputs, and what the process grew by during one run; the timeline counts inputs and computed values of "
+    "a run operator by operator"
+)
 
 
 class TorchRun:
@@ -90,6 +99,8 @@ class TorchRun:
             "counted": "values",
             "weights_bytes": self._weights,
             "peak_bytes": self._weights + counted,
+            "peak_has_weights": True,
+            "timeline_has_weights": False,
             "timeline": watched.timeline,
             "at_peak": watched.at_peak,
         }
@@ -101,7 +112,7 @@ class TorchRun:
         return found | {
             "kind": _GROWN,
             "counted": "process",
-            "peak_bytes": self._weights + process,
+            "peak_bytes": self._weights + _distinct_bytes(_tensors(self._tensors.values())) + process,
             "process_bytes": process,
         }
 
@@ -113,7 +124,7 @@ class TorchRun:
         self._run()
         torch.cuda.synchronize(self._gpu)
         resident = self._weights + self._pool
-        resident += sum(t.nbytes for t in self._tensors.values() if getattr(t, "is_cuda", False))
+        resident += _distinct_bytes(t for t in _tensors(self._tensors.values()) if t.is_cuda)
         peak = resident + torch.cuda.max_memory_allocated(self._gpu) - held
         most = resident + torch.cuda.max_memory_reserved(self._gpu) - reserved
         return {
@@ -125,6 +136,15 @@ class TorchRun:
 
     def operators(self) -> list[dict[str, Any]]:
         return median_operators(self._profiles)
+
+
+def _tensors(values: Iterable[Any]) -> Iterator[Any]:
+    """The tensors among inputs, those in lists too; an input can be nothing, or an array of strings."""
+    for value in values:
+        if isinstance(value, list):
+            yield from _tensors(value)
+        elif hasattr(value, "untyped_storage"):
+            yield value
 
 
 def _distinct_bytes(tensors: Iterable[Any]) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from workbench.errors import UserError
+from workbench.run.failures import first_line
 
 Run = Callable[[], Mapping[str, Any]]
 _WARMUP = 3  # runs before a capture, as torch asks for: libraries choose their kernels then
@@ -43,7 +44,7 @@ def cuda_graph(executor: Any, tensors: Mapping[str, Any]) -> tuple[Run, str | No
                 results = run()
     except (RuntimeError, UserError) as error:  # an operator waits for the device, or asks the CPU
         torch.cuda.synchronize(executor.device)
-        return run, f"the run cannot be captured: {_first_line(error.__context__ or error)}"
+        return run, f"the run cannot be captured: {first_line(error.__context__ or error)}"
 
     def replay() -> Mapping[str, Any]:
         graph.replay()
@@ -81,7 +82,7 @@ def compiled(executor: Any, tensors: Mapping[str, Any]) -> tuple[Run, str | None
             function = torch.compile(graph, dynamic=False)
             function(*operands)
     except Exception as error:  # tracing and the compilers behind it raise anything
-        return run, f"the run cannot be compiled: {_first_line(error)}"
+        return run, f"the run cannot be compiled: {first_line(error)}"
 
     def compiled_run() -> Mapping[str, Any]:
         with torch.inference_mode():
@@ -95,8 +96,3 @@ PREPARATIONS: Mapping[str, Callable[[Any, Mapping[str, Any]], tuple[Run, str | N
     "cuda-graphs": cuda_graph,
     "torch-compile": compiled,
 }
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines[0] if lines else type(error).__name__)[:300].rstrip(".")

@@ -23,7 +23,8 @@ from typing import Any, BinaryIO
 import psutil
 
 from workbench.errors import UserError
-from workbench.run.memory import available_bytes, in_gigabytes
+from workbench.run.failures import shortened
+from workbench.run.memory import ROOM, available_bytes, in_gigabytes, memory_kills
 
 ROOT = Path(__file__).resolve().parents[2]  # holds the package `workbench`
 LOOK_S = 0.1  # between two looks at the clock and at whether the run was cancelled
@@ -99,14 +100,14 @@ class WorkerProcess:
         Raises RunError where it gives none: the process is gone then.
         """
         with self._turn:
-            free = available_bytes()
+            free, kills = available_bytes(), memory_kills()
             ends = time.monotonic() + limits.timeout_s
             process = self._started()
             try:
                 _send(process, message)
                 return self._answer(process, limits, ends, heed_cancel, on_progress)
             except _EndedError:
-                error = self._obituary(process, need_bytes, free)
+                error = self._obituary(process, need_bytes or 0, free, memory_kills() > kills)
                 self.kill()
                 raise error from None
             except BaseException:  # over a limit, cancelled, Ctrl-C: the run must not go on by itself
@@ -188,14 +189,24 @@ class WorkerProcess:
             elif on_progress is not None:
                 on_progress(answer["progress"])
 
-    def _obituary(self, process: subprocess.Popen[bytes], need_bytes: int | None, free: int) -> RunError:
-        """The error for a process that ended by itself."""
+    def _obituary(self, process: subprocess.Popen[bytes], need: int, free: int, killed_one: bool) -> RunError:
+        """The error for a process that ended by itself.
+
+        need: bytes that the run was estimated to need, 0 for no estimate. free: bytes that were free when it began.
+        killed_one: the system killed a process for memory meanwhile.
+        """
         code = process.wait()
-        if code == -signal.SIGKILL:
-            need = "" if need_bytes is None else f"needed about {in_gigabytes(need_bytes)}, "
+        if code == -signal.SIGKILL and (killed_one or need + ROOM > free):
+            needed = f"needed about {in_gigabytes(need)}, " if need else ""
             return RunError(
-                f"The run was killed by the system, most likely out of memory ({need}{in_gigabytes(free)} were free); "
-                "bind smaller dimensions or close other programs.",
+                f"The run was killed by the system, most likely out of memory ({needed}{in_gigabytes(free)} were free);"
+                " bind smaller dimensions or close other programs.",
+                "process",
+            )
+        if code == -signal.SIGKILL:
+            return RunError(
+                f"The run was killed from outside (signal 9), though {in_gigabytes(free)} of memory were free when it "
+                "began; see what ends processes here, and run it again.",
                 "process",
             )
         if code < 0:
@@ -210,7 +221,7 @@ class WorkerProcess:
 
     def _last_words(self) -> str:
         lines = self._log.read_text(errors="replace").strip().splitlines()
-        return f"; its last line was: {lines[-1][:200]}" if lines else ""
+        return f"; its last line was: {shortened(lines[-1], 200)}" if lines else ""
 
 
 class _EndedError(Exception):

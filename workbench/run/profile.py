@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -10,6 +11,7 @@ from statistics import median
 from typing import Any
 
 from workbench.ir import Graph, Node
+from workbench.run.work_done import moved_bytes
 
 PROFILED = 5  # runs, of which each operator's median is taken
 MOST_AT_PEAK = 50  # values named; the rest is counted
@@ -17,7 +19,8 @@ MOST_AT_PEAK = 50  # values named; the rest is counted
 
 @dataclass(frozen=True)
 class Profile:
-    """operators: `name`, `op`, `time_ms`, `allocated_bytes` of its results (0: views), in order.
+    """operators: `name`, `op`, `time_ms`, `allocated_bytes` of its results (0: views), in order; `bytes` that it
+    reads and writes (see `work_done`), and `dtype`, the float type of its result, both as the tensors were, or None.
     timeline: `name`, `op`, `live_bytes` after it, `peak_bytes` while it ran. at_peak: see `_at_peak`.
 
     Bytes are those of inputs and computed values, weights apart.
@@ -88,9 +91,11 @@ def profile(executor: Any, tensors: Mapping[str, Any], gpu: str | None = None) -
     ledger = Ledger(frozenset(weight.untyped_storage().data_ptr() for weight in executor.weights))
     for name, value in tensors.items():
         ledger.enter(value, name)
+    sizes = {name: _read_bytes(value) for name, value in (executor.constants | dict(tensors)).items()}
     mark, milliseconds = _marks(gpu)
     nodes: list[Node] = []
     allocated: list[int] = []
+    dtypes: list[str | None] = []
     marks: list[tuple[Any, Any]] = []
     timeline: list[dict[str, Any]] = []
     before, living, begin = ledger.live_bytes, ledger.living(), None
@@ -105,7 +110,9 @@ def profile(executor: Any, tensors: Mapping[str, Any], gpu: str | None = None) -
         during = before + added
         if during > peak_bytes:
             peak_bytes, at_peak, at_peak_node = during, {**living, **after}, len(nodes)
+        sizes.update((name, _read_bytes(value)) for value, name in zip(results, node.outputs, strict=False))
         nodes.append(node)
+        dtypes.append(_float_type(results))
         allocated.append(added)
         timeline.append({"name": node.name, "op": node.op, "live_bytes": ledger.live_bytes, "peak_bytes": during})
         before, living = ledger.live_bytes, after
@@ -114,10 +121,36 @@ def profile(executor: Any, tensors: Mapping[str, Any], gpu: str | None = None) -
     begin = mark()
     executor.run_tensors(tensors, observe)
     operators = [
-        {"name": node.name, "op": node.op, "time_ms": milliseconds(*pair), "allocated_bytes": size}
-        for node, pair, size in zip(nodes, marks, allocated, strict=True)
+        {
+            "name": node.name,
+            "op": node.op,
+            "time_ms": milliseconds(*pair),
+            "allocated_bytes": size,
+            "bytes": moved_bytes(node, sizes),
+            "dtype": dtype,
+        }
+        for node, pair, size, dtype in zip(nodes, marks, allocated, dtypes, strict=True)
     ]
     return Profile(operators, timeline, _at_peak(executor.graph, nodes, at_peak_node, at_peak.values()))
+
+
+def _read_bytes(value: Any) -> int | None:
+    """Bytes that reading all of a value takes from memory, elements that repeat (stride 0) once; None for strings."""
+    if value is None:
+        return 0
+    if isinstance(value, list):
+        sizes = [size for item in value if (size := _read_bytes(item)) is not None]
+        return sum(sizes) if len(sizes) == len(value) else None
+    if not hasattr(value, "untyped_storage"):
+        return None
+    there = math.prod(size for size, stride in zip(value.shape, value.stride(), strict=True) if stride)
+    return min(value.nbytes, there * value.element_size(), value.untyped_storage().nbytes())
+
+
+def _float_type(results: Sequence[Any]) -> str | None:
+    """The type of the first result of floats."""
+    dtypes = (value.dtype for value in results if hasattr(value, "untyped_storage"))
+    return next((str(dtype).removeprefix("torch.") for dtype in dtypes if dtype.is_floating_point), None)
 
 
 def median_operators(profiles: Sequence[Profile]) -> list[dict[str, Any]]:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.errors import UserError, printable
 from workbench.exporting import to_bytes
 from workbench.ir import Graph
+from workbench.run.failures import first_line
 from workbench.run.stopwatch import cache_file
 
 if TYPE_CHECKING:
@@ -123,8 +124,9 @@ def find(
     """At most `limit` kept runs, the newest measurement first: of one model, device, backend where they are named.
 
     model_hash: all of it, or its first digits. device: its name, such as "NVIDIA H200". Raises RecordsError.
+    A file that is not there holds no run, and is not made.
     """
-    with _database(url) as database:
+    with _database(url, reads=True) as database:
         columns = _table().c
         query = _table().select().with_only_columns(*(columns[field.name] for field in fields(Run)))
         query = query.where(columns.model_hash.startswith(model_hash.lower(), autoescape=True))
@@ -138,12 +140,18 @@ def find(
 
 def records_of(runs: Sequence[Run], url: str | None = None) -> dict[int, dict[str, Any]]:
     """By the runs' ids, the whole records: what `measure_models` returned, with one variant. Raises RecordsError."""
-    with _database(url) as database:
+    with _database(url, reads=True) as database:
         columns = _table().c
         chosen = columns.id.in_([run.id for run in runs])
         return dict(
             database.execute(_table().select().with_only_columns(columns.id, columns.record).where(chosen)).all()
         )
+
+
+def forget(ids: Sequence[int], url: str | None = None) -> None:
+    """Take the runs with these ids out of the database. Raises RecordsError."""
+    with _database(url) as database:
+        database.execute(_table().delete().where(_table().c.id.in_(ids)))
 
 
 def _row(found: Mapping[str, Any], label: str, origin: Origin) -> dict[str, Any]:
@@ -208,6 +216,20 @@ def _place(url: str | None) -> URL:
     return place
 
 
+def is_there(url: str | None = None) -> bool:
+    """Is there a file, where runs are kept in one? Raises RecordsError for what is no URL."""
+    place = _place(url)
+    file = place.database or ""
+    return place.get_backend_name() != "sqlite" or file.startswith("file:") or os.path.exists(file)
+
+
+def _to_read(place: URL, url: str | None) -> URL:
+    """An empty database in memory where a file could be made, so that reading makes none."""
+    folder = Path(place.database or "").parent
+    can_be_made = folder.is_dir() or place.database == str(_own_file())
+    return place.set(database=":memory:") if can_be_made and not is_there(url) else place
+
+
 def _own_file() -> Path:
     return cache_file().with_name("runs.sqlite")
 
@@ -220,19 +242,19 @@ def _shown(place: URL) -> str:
 
 
 @contextmanager
-def _database(url: str | None) -> Iterator[Connection]:
+def _database(url: str | None, reads: bool = False) -> Iterator[Connection]:
     """A transaction in the database of runs. Raises RecordsError for whatever goes wrong with it while it is used."""
     place = _place(url)
     from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-    engine = _engine(place)
+    engine = _engine(_to_read(place, url) if reads else place)
     try:
-        _prepare(engine, place)
+        _prepare(engine)
         with engine.begin() as connection:
             yield connection
     except (SQLAlchemyError, ValueError) as error:  # ValueError: a column holds what was not written here
-        reason = error.orig if isinstance(error, DBAPIError) else error
-        words = printable(str(reason).strip().partition("\n")[0])
+        reason = (isinstance(error, DBAPIError) and error.orig) or error
+        words = printable(first_line(reason))
         raise RecordsError(
             f"the runs in {_shown(place)} cannot be used ({words}); see to that, or set {URL_VARIABLE} to the URL of "
             "another database"
@@ -260,11 +282,12 @@ def _engine(place: URL) -> Engine:
         ) from None
 
 
-def _prepare(engine: Engine, place: URL) -> None:
+def _prepare(engine: Engine) -> None:
     """Make the table, and the folder of the user's own file, where they are not there."""
     from sqlalchemy import inspect
     from sqlalchemy.exc import DBAPIError
 
+    place = engine.url
     _make_folder(place)
     tables = inspect(engine).get_table_names()
     if _TABLE in tables:

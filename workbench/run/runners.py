@@ -27,7 +27,7 @@ def provider_of(device: str) -> str:
 
 
 def open_session(
-    model: str,
+    model: str | bytes,
     level: str,
     *,
     device: str = "cpu",
@@ -35,7 +35,7 @@ def open_session(
     profile_prefix: str | None = None,
     arena: bool = True,
 ) -> Any:
-    """An onnxruntime.InferenceSession. Raises BackendError, or TaskError of stage "load"."""
+    """An onnxruntime.InferenceSession of a file, or of its bytes. Raises BackendError, or TaskError of stage "load"."""
     import onnxruntime as ort
 
     provider = provider_of(device)

@@ -49,13 +49,21 @@ def ratio(times_ms: Sequence[float], first_ms: Sequence[float]) -> dict[str, flo
 
     Turns are drawn again together, as the runs of one turn met the same moment. Fewer
     than FEWEST carry no such interval: then it is the whole range of the turns.
+    `ratio_busy`: the machine did something else while either was measured.
     """
     ours, theirs = np.asarray(times_ms), np.asarray(first_ms)
     middle = float(np.median(ours) / np.median(theirs))
     if len(ours) < FEWEST:
         pairs = ours / theirs
-        return {"ratio": middle, "ratio_low": float(pairs.min()), "ratio_high": float(pairs.max())}
-    turns = np.random.default_rng(0).integers(0, len(ours), (RESAMPLES, len(ours)))
-    drawn = np.median(ours[turns], axis=1) / np.median(theirs[turns], axis=1)
+        low, high = float(pairs.min()), float(pairs.max())
+    else:
+        turns = np.random.default_rng(0).integers(0, len(ours), (RESAMPLES, len(ours)))
+        low, high = interval(np.median(ours[turns], axis=1) / np.median(theirs[turns], axis=1))
+    busy = is_busy(times_ms) or is_busy(first_ms)
+    return {"ratio": middle, "ratio_low": low, "ratio_high": high, "ratio_busy": busy}
+
+
+def interval(drawn: np.ndarray) -> tuple[float, float]:
+    """What holds CONFIDENCE percent of the numbers that were drawn, as many below it as above."""
     low, high = np.percentile(drawn, [(100 - CONFIDENCE) / 2, (100 + CONFIDENCE) / 2])
-    return {"ratio": middle, "ratio_low": float(low), "ratio_high": float(high)}
+    return float(low), float(high)

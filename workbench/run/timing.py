@@ -58,19 +58,19 @@ def measure(request: Mapping[str, Any], report: Report) -> dict[str, Any]:
     results: dict[str, dict[str, Any]] = {}
     for variant in variants:
         label = variant["label"]
-        with _failing_alone(label, results):
+        with _failing_alone(label, request, results):
             model, seconds = _opened(request, variant, inputs[variant["inputs"]])
             progress.step(f"opened {label}")
             error = _error(model, reference, Tolerance(**variant["tolerance"]))
             progress.step(f"compared {label}")
             opened[label], results[label] = model, {"first_result_s": seconds, "error": error}
-    _time(opened, results, "times_ms", count, progress, lambda: None)
+    _time(request, opened, results, "times_ms", count, progress, lambda: None)
     if cold_runs:
         cold = Repetitions(0, cold_runs, cold_runs)
-        _time(opened, results, "cold_times_ms", cold, progress, flusher(request["device"]))
+        _time(request, opened, results, "cold_times_ms", cold, progress, flusher(request["device"]))
     after = machine(request["device"])
     for label, model in _good(opened, results).items():
-        with _failing_alone(label, results):
+        with _failing_alone(label, request, results):
             results[label]["memory"] = _ran(model.memory)
             results[label]["operators"] = _ran(model.operators)
             results[label]["fallbacks"] = dict(model.fallbacks)
@@ -78,13 +78,16 @@ def measure(request: Mapping[str, Any], report: Report) -> dict[str, Any]:
     dtypes = {variant["dtype"] for variant in variants if "failed" not in results[variant["label"]]}
     if not dtypes:
         raise BackendError(next(iter(results.values()))["failed"])
+    ran = (result for result in results.values() if "failed" not in result)
+    # A mixed run computes in several types, and each has a roof of its own.
+    dtypes |= {op["dtype"] for result in ran for op in result["operators"] if op.get("dtype")}
     opened.clear()  # what the device can do is measured with its memory free
     progress.end()
     changed = {key: value for key, value in after.items() if before.get(key) != value}
     return {
         "variants": results,
         "machine": {**before, "afterwards": changed},
-        "ceilings": {dtype: _ceilings(request["device"], dtype) for dtype in sorted(dtypes)},
+        "ceilings": ceilings(request["device"], sorted(dtypes)),
     }
 
 
@@ -97,12 +100,16 @@ class _RunFailed(TaskError):
 
 
 @contextmanager
-def _failing_alone(label: str, results: dict[str, dict[str, Any]]) -> Iterator[None]:
+def _failing_alone(label: str, request: Mapping[str, Any], results: dict[str, dict[str, Any]]) -> Iterator[None]:
     """What fails inside costs this variant, and no other."""
     try:
         yield
     except TaskError as error:
-        results[label] = {"failed": sentence_of(error)}
+        results[label] = _failed(error, request)
+
+
+def _failed(error: TaskError, request: Mapping[str, Any]) -> dict[str, str]:
+    return {"failed": sentence_of(error, request["device"], request["memory_limit_bytes"])}
 
 
 def _good(opened: Mapping[str, OpenedModel], results: Mapping[str, Mapping[str, Any]]) -> dict[str, OpenedModel]:
@@ -110,6 +117,7 @@ def _good(opened: Mapping[str, OpenedModel], results: Mapping[str, Mapping[str, 
 
 
 def _time(
+    request: Mapping[str, Any],
     opened: Mapping[str, OpenedModel],
     results: dict[str, dict[str, Any]],
     name: str,
@@ -124,7 +132,7 @@ def _time(
                 results[label][name] = times
             return
         except _RunFailed as failed:
-            results[failed.label] = {"failed": sentence_of(failed)}
+            results[failed.label] = _failed(failed, request)
 
 
 def _timed(label: str, model: OpenedModel, prepare: Callable[[], None]) -> Callable[[], float]:
@@ -136,14 +144,6 @@ def _timed(label: str, model: OpenedModel, prepare: Callable[[], None]) -> Calla
             raise _RunFailed(label, error) from error
 
     return run
-
-
-def _ceilings(device: str, dtype: str) -> dict[str, float] | None:
-    """None where there is no memory left even for that."""
-    try:
-        return ceilings(device, dtype)
-    except (RuntimeError, MemoryError):
-        return None
 
 
 class _Progress:
@@ -163,6 +163,10 @@ class _Progress:
 
 def _opened(request: Mapping[str, Any], variant: Mapping[str, Any], inputs: Tensors) -> tuple[OpenedModel, float]:
     """The model, and the seconds to its first result: opening it, compiling, one run."""
+    if variant["backend"] == "onnxruntime":
+        from workbench.run.opened_onnxruntime import load_kernels
+
+        _ran(lambda: load_kernels(request["device"]))
     start = time.perf_counter()
     model = _open(request, variant, inputs)
     _ran(model.outputs)
@@ -172,10 +176,6 @@ def _opened(request: Mapping[str, Any], variant: Mapping[str, Any], inputs: Tens
 def _open(request: Mapping[str, Any], variant: Mapping[str, Any], inputs: Tensors) -> OpenedModel:
     device = request["device"]
     if variant["backend"] == "onnxruntime":
-        if variant["dtype"] != "float32":
-            raise TaskError(
-                BackendError("ONNX Runtime is measured with the model's own types; use a torch backend."), "load"
-            )
         from workbench.run.opened_onnxruntime import SessionRun
 
         limit = request["memory_limit_bytes"]

@@ -75,6 +75,11 @@ class TorchExecutor:
         """The constants of the main graph and of bodies as they were loaded: what lives from run to run."""
         return [value for value in _resident(self._program) if isinstance(value, late_torch.Tensor)]
 
+    @property
+    def constants(self) -> dict[str, Any]:
+        """The constants of the main graph as they were loaded, by name."""
+        return self._program.constants
+
     def _precision(self) -> Any:
         if not self._mixed:
             return nullcontext()

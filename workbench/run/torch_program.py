@@ -22,6 +22,7 @@ from workbench.ops.contract import contract_of
 from workbench.ops.dtypes import CannotRun, constant_tensor
 from workbench.ops.lazy import torch as late_torch
 from workbench.ops.npu import own_function
+from workbench.run.failures import first_line
 from workbench.run.torch_fallback import OneNodeModel
 from workbench.run.torch_places import SHAPE_ONLY, host_values
 
@@ -267,6 +268,11 @@ class Program:
         """The constants in their registers."""
         return tuple(self._template[i] for i in self._prepared.values())
 
+    @property
+    def constants(self) -> dict[str, Any]:
+        """The graph's own constants as they were loaded, by name."""
+        return {name: self._template[register] for (name, _), register in self._prepared.items()}
+
     # ---- running ------------------------------------------------------------------------
 
     def execute(
@@ -308,7 +314,7 @@ class Program:
                 results = step.run(step.call, *operands)
                 return results if isinstance(results, tuple) else (results,)
         except (CannotRun, NotImplementedError) as error:
-            self._fall_back(step, _first_line(error))
+            self._fall_back(step, first_line(error))
         except UserError:
             raise
         except Exception as error:
@@ -328,7 +334,7 @@ class Program:
             reason = self.setting.fallbacks[step.node.op]
             raise OperatorError(
                 f"Neither torch ({reason}) nor ONNX Runtime can run {_described(step.node, operands)}: "
-                f"{_first_line(error)}."
+                f"{first_line(error)}."
             ) from error
 
 
@@ -362,9 +368,4 @@ def _shape_text(value: Any) -> str:
 
 
 def _failure(node: Node, operands: Sequence[Any], error: Exception) -> str:
-    return f"{_described(node, operands)} failed: {_first_line(error)}."
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(". ") if lines else type(error).__name__
+    return f"{_described(node, operands)} failed: {first_line(error)}."

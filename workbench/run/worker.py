@@ -17,8 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from workbench.run.failures import TaskError, sentence_of, stage_of
-from workbench.run.memory import in_gigabytes
+from workbench.run.failures import sentence_of, stage_of
 from workbench.run.runners import check_device
 from workbench.run.tasks import TASKS
 
@@ -38,7 +37,7 @@ def main() -> None:
             task = TASKS[request.pop("kind")]
             answer({"result": task(request, lambda event: answer({"progress": event}))})
         except Exception as error:  # the boundary: every failure of a run becomes a sentence
-            answer({"error": _sentence(error, request["device"], limit), "stage": stage_of(error)})
+            answer({"error": sentence_of(error, request["device"], limit), "stage": stage_of(error)})
 
 
 def _limit_device_memory(device: str, limit: int | None) -> None:
@@ -51,24 +50,6 @@ def _limit_device_memory(device: str, limit: int | None) -> None:
     index = torch.device(device).index or 0
     total = torch.cuda.get_device_properties(index).total_memory
     torch.cuda.set_per_process_memory_fraction(1.0 if limit is None else min(1.0, limit / total), index)
-
-
-def _sentence(error: Exception, device: str, limit: int | None) -> str:
-    """One sentence for any failure; what a limit on a CUDA device refused is said to be that."""
-    if limit is None or not device.startswith("cuda"):
-        return sentence_of(error)
-    import torch
-
-    from workbench.run.torch_program import OperatorError
-
-    cause = error.cause if isinstance(error, TaskError) else error
-    refused = cause.__cause__ if isinstance(cause, OperatorError) else cause
-    if not isinstance(refused, torch.OutOfMemoryError):
-        return sentence_of(error)
-    return (
-        f"The run needs more of the memory of {device} than its limit of {in_gigabytes(limit)} "
-        f"({' '.join(str(cause).split())[:200].rstrip('. ')}); bind smaller dimensions or allow more memory."
-    )
 
 
 def _private_output() -> Callable[[dict[str, Any]], None]:

@@ -8,9 +8,31 @@ from typing import Any
 
 import streamlit as st
 
+from workbench.ir import Graph
+from workbench.run.measure import Variant, measure_models
 from workbench.run.records import Origin, RecordsError, keep, model_hash
 from workbench.ui.parts import command_of, plain
-from workbench.ui.session import Opened
+from workbench.ui.session import Opened, worker
+from workbench.ui.work import Report
+
+
+def measure_here(
+    opened: Opened, variants: Mapping[str, Graph | Variant], device: str, report: Report, **how: Any
+) -> dict[str, Any]:
+    """What `measure_models` finds on the inputs of the open model, compared with its original. how: more for that.
+
+    Raises what `measure_models` and the run of the original raise.
+    """
+    report("computing the reference in ONNX Runtime", 0.0)
+    return measure_models(
+        variants,
+        inputs=opened.verifier.inputs,
+        reference=opened.verifier.reference,
+        device=device,
+        worker=worker(),
+        on_progress=lambda event: report(event["stage"], event["done"] / max(event["total"], 1)),
+        **how,
+    )
 
 
 def keep_measured(opened: Opened, found: Mapping[str, Any], pipelines: Mapping[str, str]) -> None:

@@ -12,10 +12,10 @@ from workbench.cli import verdict_word
 from workbench.commands import optimize_text
 from workbench.errors import UserError
 from workbench.layout.profile import Profile
-from workbench.run.measure import measure_models
 from workbench.ui.graph_view import graph_view
-from workbench.ui.keeping import keep_measured
+from workbench.ui.keeping import keep_measured, measure_here
 from workbench.ui.moments import moment_of_pair
+from workbench.ui.numbers import error_words, ratio_interval, say_failures
 from workbench.ui.parts import header, opened_here, plain, show_error
 from workbench.ui.profiles import choose_profile
 from workbench.ui.run_page import devices
@@ -93,7 +93,8 @@ def _measure(opened: Opened, compared: Compared, where: Any, start: Any) -> str:
         except UserError as error:
             show_error(error)
     elif was_cancelled("latencies"):
-        st.info("The measurement was cancelled; what was measured before stays.", icon=":material/block:")
+        stays = "what was measured before stays" if device in compared.measured else "nothing is measured yet"
+        st.info(f"The measurement was cancelled; {stays}.", icon=":material/block:")
         forget_cancel("latencies")
     return device
 
@@ -108,18 +109,8 @@ def _commands(opened: Opened, compared: Compared) -> dict[str, str]:
 
 
 def _latencies(opened: Opened, compared: Compared, device: str, report: Report) -> Mapping[str, Any]:
-    report("computing the reference in ONNX Runtime", 0.0)
-    verifier = opened.verifier
-    inputs, reference = verifier.inputs, verifier.reference
-    return measure_models(
-        {name: laid_out.history.graph for name, laid_out in compared.found.items()},
-        inputs=inputs,
-        reference=reference,
-        device=device,
-        repeat=REPEAT,
-        worker=worker(),
-        on_progress=lambda event: report(event["stage"], event["done"] / max(event["total"], 1)),
-    )
+    graphs = {name: laid_out.history.graph for name, laid_out in compared.found.items()}
+    return measure_here(opened, graphs, device, report, repeat=REPEAT)
 
 
 def _table(opened: Opened, compared: Compared, device: str) -> None:
@@ -149,13 +140,17 @@ def _table(opened: Opened, compared: Compared, device: str) -> None:
     words = f"Click a strategy to see its steps on the page Optimize; chosen there now: {_word(chosen)}."
     if measured is not None:
         words += f" Measured on {measured['machine']['device_name']}."
-        words += " The machine was busy with something else too; measure again." if measured["notes"] else ""
+        ran = [variant for variant in measured["variants"].values() if "failed" not in variant]
+        busy = any(variant["busy"] for variant in ran)
+        words += " The machine was busy with something else too; measure again." if busy else ""
+        say_failures((name, v["failed"]) for name, v in measured["variants"].items() if "failed" in v)
     st.caption(plain(words))
 
 
 def _latency(variant: Mapping[str, Any]) -> dict[str, Any]:
-    between = f"{variant['ratio_low']:.2f} and {variant['ratio_high']:.2f}"
-    return {"latency": variant["median_ms"], "ratio": f"{variant['ratio']:.2f} ({between})"}
+    if "failed" in variant:
+        return {"latency": None, "ratio": "failed"}
+    return {"latency": variant["median_ms"], "ratio": f"{variant['ratio']:.2f} ({ratio_interval(variant)})"}
 
 
 def _row(name: str, laid_out: LaidOut) -> dict[str, Any]:
@@ -168,7 +163,7 @@ def _row(name: str, laid_out: LaidOut) -> dict[str, Any]:
         "bytes": row["bytes_moved"],
         "bound": bound,
         "seconds": "-" if row["seconds"] is None else f"{row['seconds']:.2f}",
-        "error": "-" if row["max_rel_error"] is None else f"{row['max_rel_error']:.1e}",
+        "error": error_words(row["max_rel_error"]),
         "verdict": verdict_word(row["verified"]),
     }
 

@@ -19,11 +19,12 @@ from workbench.ir import Graph
 from workbench.loading import load_model
 from workbench.loading.dims import symbols
 from workbench.loading.samples import Sample, samples
-from workbench.matrix import Matrix, as_csv, rows_of, run_matrix
+from workbench.matrix import Matrix, as_csv, batch_sizes, matrix_notes, place_words, rows_of, run_matrix
 from workbench.plans import PLANS
 from workbench.run.measure import BACKENDS, DTYPES
 from workbench.run.records import model_hash
 from workbench.run.stopwatch import cache_file
+from workbench.ui.numbers import counted, download, measured_cells, say_failures, show_table
 from workbench.ui.parts import command_of, header, opened_here, plain, show_error
 from workbench.ui.run_page import devices, limits_form
 from workbench.ui.session import Opened, worker
@@ -31,14 +32,7 @@ from workbench.ui.work import Report, forget_cancel, run_with_progress, was_canc
 from workbench.view.matrix_charts import bars_chart, by_batch_chart
 
 _ORIGINAL, _OPTIMIZED = "as loaded", "as on Optimize"
-_ROW = 26  # pixels
-_COLUMNS = {
-    **{n: st.column_config.NumberColumn(format="%.3f") for n in ("median (ms)", "± (ms)", "p90 (ms)", "ratio")},
-    **{
-        n: st.column_config.NumberColumn(format="%.2f")
-        for n in ("first result (s)", "peak memory (MB)", "weights (MB)")
-    },
-}
+_FORGET = "Blocks that are done are not measured again; once they are forgotten, Measure does that."
 
 
 def matrix_page() -> None:
@@ -53,15 +47,16 @@ def matrix_page() -> None:
         st.button("Try again", key="matrix_devices_again")
         return
     _form(opened, names)
-    if was_cancelled("matrix"):
+    cancelled = was_cancelled("matrix")
+    if cancelled:
         st.info(
             "The matrix was stopped; the blocks that are done are kept, and Measure goes on with the others.",
             icon=":material/block:",
         )
         forget_cancel("matrix")
     if opened.matrix:
-        _results(opened.matrix)
-    else:
+        _results(opened)
+    elif not cancelled:
         st.caption("Nothing is measured yet: each model at each batch is a block, whose variants run by turns.")
 
 
@@ -71,7 +66,9 @@ def _form(opened: Opened, names: list[str]) -> None:
         others = {sample.title: sample for sample in samples() if sample.title != opened.title}
         beside = first.multiselect("Other models beside it", list(others), help="Samples, with the same strategies.")
         choices = [_ORIGINAL, *([] if opened.history is None else [_OPTIMIZED]), *library.compared_strategies()]
-        steps = second.multiselect("Steps and strategies", choices, default=[_ORIGINAL, choices[-1]])
+        steps = second.multiselect(
+            "Steps and strategies", choices, default=[_ORIGINAL, choices[-1] if opened.history is None else _OPTIMIZED]
+        )
         device = third.selectbox("Device", names, next((i for i, n in enumerate(names) if n.startswith("cuda")), 0))
         fourth, fifth, sixth, seventh, eighth = st.columns([2, 2, 4, 4, 2], vertical_alignment="bottom")
         free = symbols(opened.graph)
@@ -104,7 +101,7 @@ def _form(opened: Opened, names: list[str]) -> None:
         else:
             models = {opened.title: _variants(opened, steps)}
             models |= {title: _without_history(_loaded(others[title]), steps) for title in beside}
-            sizes = _sizes(batches)
+            sizes = batch_sizes(batches)
             matrix = replace(matrix, models=models, batches=sizes, batch_dim=None if beside else batch_dim)
             paths = {opened.title: opened.path} | {title: str(others[title].file) for title in beside}
             matrix = replace(matrix, pipelines=_pipelines(opened, paths, steps))
@@ -124,14 +121,6 @@ def _record(opened: Opened) -> Path:
     except OSError as error:
         raise UserError(f"the folder '{folder}' for blocks that are done cannot be made: {error.strerror}") from None
     return folder / f"{model_hash(opened.graph)[:16]}.jsonl"
-
-
-def _sizes(text: str) -> tuple[int, ...]:
-    parts = [part for part in text.replace(",", " ").split() if part]
-    wrong = next((part for part in parts if not part.isdecimal() or int(part) < 1), None)
-    if wrong is not None:
-        raise UserError(f"Batches are whole numbers such as 1, 8, 32, not '{wrong}'.")
-    return tuple(map(int, parts))
 
 
 def _variants(opened: Opened, steps: Sequence[str]) -> dict[str, Graph]:
@@ -168,28 +157,27 @@ def _loaded(sample: Sample) -> Graph:
 # ---- what was found ----------------------------------------------------------------------
 
 
-def _results(blocks: Sequence[dict[str, Any]]) -> None:
+def _results(opened: Opened) -> None:
+    blocks = opened.matrix
     rows = rows_of(blocks)
-    for row in rows:
-        if row["failed"]:
-            st.warning(plain(f"{_place(row)}: {row['failed']}"), icon=":material/error:")
+    say_failures((place_words(row), row["failed"]) for row in rows if row["failed"])
     ran = [row for row in rows if not row["failed"]]
     if not ran:
         return
-    words, as_table, as_json = st.columns([6, 1, 1], vertical_alignment="center")
-    busy = sum(any(v.get("busy") for v in b["found"]["variants"].values()) for b in blocks if "found" in b)
-    warned = f"; in {busy:,} of them the machine was busy with something else: measure again" if busy else ""
-    words.caption(plain(f"{len(ran):,} variants in {len(blocks):,} blocks on {ran[0]['device']}{warned}"))
-    how: dict[str, Any] = {"width": "stretch", "on_click": "ignore"}
-    as_table.download_button("CSV", as_csv(rows), "matrix.csv", "text/csv", **how)
-    whole = partial(json.dumps, blocks, indent=1)  # blocks are large, and written when they are asked for
-    as_json.download_button("JSON", whole, "matrix.json", "application/json", **how)
-    shown = [_row(row) for row in ran]
-    height = min(300, _ROW * (len(shown) + 1) + 12)
-    st.dataframe(shown, hide_index=True, row_height=_ROW, height=height, column_config=_COLUMNS)
+    words, again, as_table, as_json = st.columns([5, 2, 1, 1], vertical_alignment="center")
+    again.button("Forget these blocks", on_click=_forget, args=(opened,), width="stretch", help=_FORGET)
+    words.caption(plain(f"{counted(len(ran), 'variant')} in {counted(len(blocks), 'block')} on {ran[0]['device']}."))
+    download(as_table, "CSV", as_csv(rows), "matrix.csv", "matrix_csv")
+    download(as_json, "JSON", partial(json.dumps, blocks, indent=1), "matrix.json", "matrix_json")
+    for note in matrix_notes(blocks):
+        st.caption(plain(note))
+    by_batch = len({row["batch"] for row in ran}) > 1
+    show_table([_row(row) for row in ran])
     st.caption("Median latency, and its 95 % interval")
     st.plotly_chart(bars_chart(ran), key="matrix_bars")
-    if len({row["batch"] for row in ran}) < 2:
+    if not by_batch:
+        if symbols(opened.graph):
+            st.caption("Name several batches to see latency and memory by batch.")
         return
     left, right = st.columns(2)
     with left:
@@ -200,28 +188,22 @@ def _results(blocks: Sequence[dict[str, Any]]) -> None:
         st.plotly_chart(by_batch_chart(ran, "peak_bytes", "peak memory (MB)", 1e6), key="matrix_memory")
 
 
-def _place(row: Mapping[str, Any]) -> str:
-    parts = (row["model"], None if row["batch"] is None else f"batch {row['batch']:,}", row["variant"])
-    return ", ".join(filter(None, parts))
+def _forget(opened: Opened) -> None:
+    """Take the blocks that are shown out of the record, so that Measure measures them again."""
+    record, keys = _record(opened), [block["key"] for block in opened.matrix]
+    if record.exists():
+        lines = record.read_text(encoding="utf-8").splitlines(keepends=True)
+        record.write_text("".join(line for line in lines if not any(key in line for key in keys)), encoding="utf-8")
+    opened.matrix = []
 
 
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:
-    error = row["max_rel_error"]
     return {
         "model": row["model"],
-        "batch": row["batch"],
+        **({} if row["batch"] is None else {"batch": row["batch"]}),
         "step": row["step"],
         "backend": row["backend"],
         "precision": row["dtype"],
-        "median (ms)": row["median_ms"],
-        "± (ms)": row["median_error_ms"],
-        "p90 (ms)": row["p90_ms"],
-        "runs": row["runs"],
-        "ratio": row["ratio"],
-        "95 % between": f"{row['ratio_low']:.2f} and {row['ratio_high']:.2f}",
-        "first result (s)": row["first_result_s"],
-        "peak memory (MB)": row["peak_bytes"] / 1e6,
-        "weights (MB)": row["weights_bytes"] / 1e6,
-        "error against ONNX Runtime": "-" if error is None else f"{error:.1e}",
+        **measured_cells(row),
         "fell back": row["fallbacks"] or "-",
     }

@@ -11,7 +11,7 @@ from workbench.ui.controls import controls
 from workbench.ui.graph_view import graph_view, seen_in
 from workbench.ui.moments import moment_of
 from workbench.ui.panes import GRAPH, TIMES, show_rewrites, show_texts, show_times, views_of
-from workbench.ui.parts import changed_options, command_of, header, opened_here, plain, show_error
+from workbench.ui.parts import changed_options, command_of, header, opened_here, plain, say_settled, show_error
 from workbench.ui.session import Opened, Spec, history_of, worker
 from workbench.ui.shown import shown_history
 from workbench.ui.steps import (
@@ -84,11 +84,7 @@ def _history(opened: Opened, spec: Spec) -> History | None:
 
 def _notes(opened: Opened, history: History) -> int:
     """What must be said of the history above its table; about how many pixels that takes."""
-    taken = 0
-    if opened.verifier.settled:
-        taken += _LINE
-        settled = ", ".join(f"{name} = {size}" for name, size in opened.verifier.settled.items())
-        st.caption(plain(f"The model does not run with the dims as bound; it was run with {settled}, found by trying."))
+    taken = _LINE if say_settled(opened) else 0
     for index, step in enumerate(history.steps):
         if step.proof:
             taken += _LINE
@@ -115,7 +111,7 @@ def _notes(opened: Opened, history: History) -> int:
 
 def _views(opened: Opened, history: History, spec: Spec, taken: int) -> None:
     """One of the views of the chosen step; `taken`: pixels of what stands above."""
-    choice, which, done = st.columns([4, 4, 4], vertical_alignment="center")
+    choice, which, done = st.columns([4, 5, 3], vertical_alignment="center")
     index = st.session_state[STEP]
     views = views_of(history[index])
     if st.session_state.get("view") not in (None, *views):

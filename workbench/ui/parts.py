@@ -74,9 +74,9 @@ def opening(action: Callable[[], None], words: str = "Opening") -> bool:
 
 
 def header(opened: Opened) -> None:
-    """One line that says what is open."""
+    """One line that says what is open, its inputs in the sizes with which it runs."""
     summary = opened.summary
-    inputs = ", ".join(f"{_in_a_line(v.name)} {v.bound}" for v in summary.inputs[:3])
+    inputs = ", ".join(f"{_in_a_line(name)} {type_}" for name, type_ in opened.input_types(3).items())
     more = f" and {len(summary.inputs) - 3} more" if len(summary.inputs) > 3 else ""
     st.markdown(
         f"**{plain(opened.title)}**&ensp;·&ensp;{summary.nodes:,} nodes&ensp;·&ensp;"
@@ -86,6 +86,14 @@ def header(opened: Opened) -> None:
 
 def _in_a_line(name: str) -> str:
     return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
+
+
+def say_settled(opened: Opened) -> bool:
+    """Say it where sizes had to be found with which the model runs; was there anything to say?"""
+    settled = ", ".join(f"{name} = {size}" for name, size in opened.verifier.settled.items())
+    if settled:
+        st.caption(plain(f"The model does not run with the dims as bound; it was run with {settled}, found by trying."))
+    return bool(settled)
 
 
 def shown_mark(mark: str) -> str:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import streamlit as st
 
 from workbench.errors import UserError
-from workbench.printing import in_bytes
 from workbench.rewrite import History
 from workbench.run.client import RUN_LIMIT_S
-from workbench.run.measure import BACKENDS, DTYPES, combined, measure_models
-from workbench.ui.keeping import keep_measured, pipeline_until
-from workbench.ui.parts import header, opened_here, show_error
+from workbench.run.measure import BACKENDS, DTYPES, combined
+from workbench.run.memory import in_bytes
+from workbench.ui.keeping import keep_measured, measure_here, pipeline_until
+from workbench.ui.parts import header, opened_here, say_settled, show_error
 from workbench.ui.run_results import results
 from workbench.ui.session import Opened, worker
 from workbench.ui.work import Report, forget_cancel, run_with_progress, was_cancelled
@@ -25,7 +24,9 @@ def run_page() -> None:
     opened = opened_here()
     if opened is None:
         return
-    header(opened)
+    top = st.empty()
+    with top:
+        header(opened)
     try:
         found = devices()
     except UserError as error:
@@ -33,14 +34,19 @@ def run_page() -> None:
         st.button("Try again", key="devices_again")
         return
     _form(opened, found)
-    if was_cancelled("measure"):
-        st.info("The measurement was cancelled; what was measured before stays.", icon=":material/block:")
+    with top:
+        header(opened)  # again: sizes with which the model runs may have been found just now
+    cancelled = was_cancelled("measure")
+    if cancelled:
+        stays = "what was measured before stays" if opened.measured else "nothing is measured yet"
+        st.info(f"The measurement was cancelled; {stays}.", icon=":material/block:")
         forget_cancel("measure")
     if opened.measured:
+        say_settled(opened)
         if opened.measured_spec != opened.spec:
             st.caption("Measured before the passes were changed; measure again for the steps as they are now.")
         results(opened)
-    else:
+    elif not cancelled:
         st.caption("Nothing is measured yet.")
 
 
@@ -89,22 +95,13 @@ def _form(opened: Opened, found: list[dict[str, Any]]) -> None:
     wanted = combined(graphs, backends, dtypes)
 
     def work(report: Report) -> dict[str, Any]:
-        report("computing the reference in ONNX Runtime", 0.0)
-        verifier = opened.verifier
-        inputs, reference = verifier.inputs, verifier.reference
-
-        def heard(event: Mapping[str, Any]) -> None:
-            report(event["stage"], event["done"] / max(event["total"], 1))
-
-        return measure_models(
+        return measure_here(
+            opened,
             wanted,
-            inputs=inputs,
-            device=device,
+            device,
+            report,
             repeat=None if repeat is None else int(repeat),
             cold=cold,
-            reference=reference,
-            worker=worker(),
-            on_progress=heard,
             timeout_s=time_limit,
             memory_limit_bytes=memory_limit,
         )

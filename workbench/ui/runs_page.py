@@ -12,13 +12,13 @@ import streamlit as st
 from workbench.errors import UserError
 from workbench.run.changes import differences, meaning, ratio_of
 from workbench.run.record_texts import csv_of, json_of, pairs
-from workbench.run.records import MOST, Run, find, model_hash, records_of, shown_place
+from workbench.run.records import MOST, Run, find, forget, model_hash, records_of, shown_place
+from workbench.ui.numbers import comparison, counted, download, show_table
 from workbench.ui.parts import header, opened_here, plain, show_error
-from workbench.ui.run_results import speed_words
 from workbench.ui.session import Opened
 from workbench.view.run_charts import Bar, Line, change_chart, quartiles_chart
 
-_ROW, _HEAD, _ROWS = 26, 34, 7  # pixels of a row, of the first; rows that are seen without scrolling
+_ROWS = 7  # that are seen without scrolling
 _MOST_COMPARED = 12  # runs
 _MOST_LINES = 8
 _LONGEST_NAME = 60  # characters in a sentence
@@ -67,11 +67,9 @@ def _empty(every: bool, place: str) -> None:
 def _table(opened: Opened, runs: Sequence[Run], every: bool) -> Sequence[Run]:
     """The kept runs, a row each; those that are chosen there, at first the last measurement's."""
     rows = [_row(run) for run in runs]
-    event = st.dataframe(
+    event = show_table(
         rows,
-        hide_index=True,
-        row_height=_ROW,
-        height=_HEAD + _ROW * min(len(runs), _ROWS),
+        most=_ROWS,
         column_config=_COLUMNS,
         column_order=[column for column in rows[0] if every or column not in _OF_MODELS],
         key=f"runs_{opened.number}_{every}_{runs[0].id}_{len(runs)}",  # rows are chosen by number: other runs, anew
@@ -107,15 +105,25 @@ def _row(run: Run) -> dict[str, Any]:
 
 
 def _files(chosen: Sequence[Run], runs: Sequence[Run], place: str) -> None:
-    """How many runs there are, where, and what is chosen, or else all of them, to download."""
-    words, as_csv, as_json = st.columns([6, 1, 1], vertical_alignment="center")
+    """How many runs there are, where; what is chosen, or else all of them, to download; the chosen to forget."""
+    words, away, as_csv, as_json = st.columns([5, 2, 1, 1], vertical_alignment="center")
     most = ", the newest" if len(runs) == MOST else ""
-    words.caption(plain(f"{len(runs):,} runs{most}, kept in {place}. Choose two or more to compare them."))
+    words.caption(plain(f"{counted(len(runs), 'run')}{most}, kept in {place}. Choose two or more to compare them."))
     wanted = chosen or runs
-    how: dict[str, Any] = {"width": "stretch", "on_click": "ignore"}
-    as_csv.download_button(f"CSV of {len(wanted):,}", csv_of(wanted), "runs.csv", "text/csv", key="runs_csv", **how)
+    download(as_csv, f"CSV of {len(wanted):,}", csv_of(wanted), "runs.csv", "runs_csv")
     whole = partial(json_of, wanted)  # records are large, and read when they are asked for
-    as_json.download_button(f"JSON of {len(wanted):,}", whole, "runs.json", "application/json", key="runs_json", **how)
+    download(as_json, f"JSON of {len(wanted):,}", whole, "runs.json", "runs_json")
+    if chosen:
+        _forget(away, chosen)
+
+
+def _forget(place: Any, chosen: Sequence[Run]) -> None:
+    """A button behind a question, since what is forgotten is gone for good."""
+    with place.popover(f"Forget {counted(len(chosen), 'run')}", width="stretch"):
+        st.write("They are taken out of the database for good.")
+        if st.button("Forget the chosen runs", type="primary", key="runs_forget"):
+            forget([run.id for run in chosen])
+            st.rerun()
 
 
 def _chosen(chosen: Sequence[Run], runs: Sequence[Run]) -> None:
@@ -125,7 +133,7 @@ def _chosen(chosen: Sequence[Run], runs: Sequence[Run]) -> None:
     times = _times(compared)
     _say_differences(compared, times)
     if len(chosen) > _MOST_COMPARED:
-        st.caption(f"{len(chosen):,} runs are chosen; the newest {_MOST_COMPARED} of them are compared.")
+        st.caption(f"{counted(len(chosen), 'run')} are chosen; the newest {_MOST_COMPARED} of them are compared.")
     left, right = st.columns(2)
     with left:
         st.caption("Side by side: the median, and from the lower to the upper quartile")
@@ -166,16 +174,16 @@ def _say_differences(runs: Sequence[Run], times_ms: Mapping[int, Sequence[float]
 
 
 def _sentence(first: Run, other: Run, times_ms: Mapping[int, Sequence[float]]) -> str:
-    speed = plain(speed_words(ratio_of(first, other, times_ms)))
     apart = first.measurement != other.measurement
+    speed = comparison(_name(other, apart), ratio_of(first, other, times_ms), _name(first, apart))
     found = "; ".join(differences(first, other))
     what = plain(f"Different: {found}." if found else "No setting differs.")
-    return f"**{_name(other, apart)}** is {speed} **{_name(first, apart)}**. {what}"
+    return f"{speed} {what}"
 
 
 def _name(run: Run, with_time: bool) -> str:
     label = run.label if len(run.label) <= _LONGEST_NAME else f"{run.label[:_LONGEST_NAME]}..."
-    return plain(f"{label} of {run.time:%d %b %H:%M:%S}" if with_time else label)
+    return f"{label} of {run.time:%d %b %H:%M:%S}" if with_time else label
 
 
 # ---- over time ---------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import plotly.graph_objects as go
@@ -10,19 +11,22 @@ import plotly.graph_objects as go
 COLOURS = ("#5B7DB1", "#C08A3E", "#6A9A6A", "#9A6AA0", "#4C9DA0", "#A85C5C", "#777777", "#B59B3A")
 DASHES = ("solid", "dash", "dot", "dashdot")
 GREY = "#808080"  # legible on a light and on a dark page
-_HEIGHT = 270  # pixels
+HEIGHT = 270  # pixels, without a legend below
+_LEGEND_LINE = 19  # pixels
+_ROW, _AROUND = 36, 60  # pixels, of a row with two lines of name, of an axis
+_FEW = 12  # operators, up to which each has a tick
 
 
 def empty_figure(x: str, y: str) -> go.Figure:
-    """A figure in the look of all charts, with the titles of its axes."""
+    """A figure in the look of all charts, with the titles of its axes; a legend takes its room above the plot."""
     figure = go.Figure()
     figure.update_layout(
         template="simple_white",
-        height=_HEIGHT,
+        height=HEIGHT,
         margin={"l": 55, "r": 15, "t": 10, "b": 40},
         xaxis_title=x,
         yaxis_title=y,
-        legend={"orientation": "h", "y": 1.12},
+        legend={"orientation": "h", "yref": "container", "y": 1, "yanchor": "top", "x": 0},
         font={"family": "Helvetica, Arial, sans-serif", "size": 12},
         hoverlabel={"namelength": -1},
         paper_bgcolor="rgba(0,0,0,0)",
@@ -33,18 +37,51 @@ def empty_figure(x: str, y: str) -> go.Figure:
     return figure
 
 
+def put_legend_below(figure: go.Figure, lines: int) -> None:
+    """The legend under the plot, a line a trace, for names that are long; the figure grows by it."""
+    legend = {"orientation": "v", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0}
+    figure.update_layout(legend=legend, height=HEIGHT + lines * _LEGEND_LINE, showlegend=True)
+
+
+def lay_rows(figure: go.Figure, rows: int) -> None:
+    """Rows from above down, each with its height and its name, however many there are."""
+    figure.update_yaxes(range=[rows - 0.5, -0.5], automargin=True, rangemode="normal")
+    figure.update_layout(height=max(HEIGHT, _AROUND + _ROW * rows))
+
+
+def byte_unit(largest: float) -> tuple[float, str]:
+    """How many bytes the unit has in which so many are a plain number, and its name: kB below 1 MB."""
+    return (1e6, "MB") if largest >= 1e6 else (1e3, "kB")
+
+
+def log_ticks(values: Iterable[float]) -> dict[str, Any]:
+    """Settings of a logarithmic axis over these values above 0: ticks at powers of ten, over less than three of them
+    at 2 and 5 times these too, as plain numbers, not as 100\u00b5."""
+    found = list(values)
+    low, high = math.floor(math.log10(min(found))), math.ceil(math.log10(max(found)))
+    steps = (1,) if high - low > 3 else (1, 2, 5)
+    ticks = [step * 10.0**power for power in range(low, high + 1) for step in steps]
+    return {"type": "log", "tickvals": ticks, "ticktext": [_plain_number(tick) for tick in ticks]}
+
+
+def _plain_number(value: float) -> str:
+    """Without an exponent: 0.0001, 20,000."""
+    digits = max(0, -math.floor(math.log10(value)))
+    return f"{value:,.{digits}f}"
+
+
 def plain_label(text: str) -> str:
     """plotly reads a few HTML tags in labels: names are text."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def latency_chart(variants: Mapping[str, Mapping[str, Any]]) -> go.Figure:
-    """Every repetition of each variant as a point beside its box; the median is the line in the box."""
-    figure = empty_figure("", "latency of one run (ms)")
+    """Every repetition of each variant as a point on its box; the median is the line in the box."""
+    figure = empty_figure("latency of one run (ms)", "")
     for index, (label, found) in enumerate(variants.items()):
         figure.add_trace(
             go.Box(
-                y=found["times_ms"],
+                x=found["times_ms"],
                 name=plain_label(label),
                 boxpoints="all",
                 jitter=0.4,
@@ -53,19 +90,26 @@ def latency_chart(variants: Mapping[str, Mapping[str, Any]]) -> go.Figure:
                 line={"width": 1.5},
             )
         )
+    figure.update_xaxes(rangemode="tozero")
+    lay_rows(figure, len(variants))
     figure.update_layout(showlegend=False)
     return figure
 
 
 def memory_chart(variants: Mapping[str, Mapping[str, Any]]) -> go.Figure:
-    """What lives while each operator runs, in order; the legend names the peak, a mark shows where it is."""
-    figure = empty_figure("operator, in order of execution", "memory while it runs, without weights (MB)")
-    figure.update_layout(legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
-    for index, (label, found) in enumerate(variants.items()):
-        timeline = found["memory"].get("timeline") or []
+    """What lives while each operator runs, in order; the legend names the peak, a mark shows where it is.
+
+    At least one variant has a timeline, see `measure_models`.
+    """
+    timelines = {label: found["memory"].get("timeline") or [] for label, found in variants.items()}
+    scale, unit = byte_unit(max(point["peak_bytes"] for timeline in timelines.values() for point in timeline))
+    figure = empty_figure("operator, in order of execution", f"memory ({unit})")
+    longest = max(map(len, timelines.values()))
+    figure.update_xaxes(tickformat=",d", dtick=1 if longest <= _FEW else None)
+    for index, (label, timeline) in enumerate(timelines.items()):
         if not timeline:
             continue
-        during = [point["peak_bytes"] / 1e6 for point in timeline]
+        during = [point["peak_bytes"] / scale for point in timeline]
         ops = [point["op"].removeprefix("workbench.") for point in timeline]
         names = [plain_label(f"{op} {point['name']}") for op, point in zip(ops, timeline, strict=True)]
         peak = max(range(len(during)), key=during.__getitem__)
@@ -76,11 +120,12 @@ def memory_chart(variants: Mapping[str, Mapping[str, Any]]) -> go.Figure:
                 x=list(range(1, len(during) + 1)),
                 y=during,
                 text=names,
-                name=plain_label(f"{label}: peak {during[peak]:,.2f} MB while {ops[peak]} runs"),
+                name=plain_label(f"{label}: peak {during[peak]:,.2f} {unit} while {ops[peak]} runs"),
                 mode="lines+markers",
                 marker={"symbol": "diamond-open", "color": colour, "size": sizes},
                 line={"shape": "hv", "color": colour, "width": 1.5, "dash": DASHES[index % len(DASHES)]},
-                hovertemplate="%{text}<br>%{y:,.2f} MB",
+                hovertemplate=f"%{{text}}<br>%{{y:,.2f}} {unit}",
             )
         )
+    put_legend_below(figure, len(figure.data))
     return figure

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from workbench.view.charts import COLOURS, GREY, empty_figure, plain_label
+from workbench.view.charts import COLOURS, GREY, empty_figure, log_ticks, plain_label
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -16,22 +16,25 @@ if TYPE_CHECKING:
 _MOST_TYPES = 6  # operator types with a colour of their own
 _OTHERS = "other operators"
 _ROWS = 3  # scopes shown above the operators
+_ROW, _AROUND = 32, 160  # pixels: of a row of bars, of the axis and two lines of legend
 _SMALLEST, _LARGEST = 6, 40  # pixels, of a mark
 
 Operator = Mapping[str, Any]
 
 
-def roofline_chart(operators: Sequence[Operator], ceilings: Mapping[str, float]) -> go.Figure | None:
-    """The roofline model (Williams, Waterman, Patterson 2009), measured roofs; None where nothing is counted.
+def counted_operators(operators: Sequence[Operator]) -> list[Operator]:
+    """Those whose work is known, so that they have a place under the roofs."""
+    return [op for op in operators if op.get("flops") and op.get("bytes") and op["time_ms"] > 0]
+
+
+def roofline_chart(counted: Sequence[Operator], ceilings: Mapping[str, float]) -> go.Figure:
+    """The roofline model (Williams, Waterman, Patterson 2009), measured roofs; counted: at least one operator.
 
     Each mark is an operator, its size the time that it takes: below the slanted roof it
     waits for memory, below the level one for arithmetic, far below both for something else.
     """
-    counted = [op for op in operators if op.get("flops") and op.get("bytes") and op["time_ms"] > 0]
-    if not counted:
-        return None
-    figure = empty_figure("arithmetic intensity (FLOP/byte)", "GFLOP/s")
-    figure.update_layout(legend={"orientation": "v", "y": 1, "x": 1.02}, height=340)
+    figure = empty_figure("arithmetic intensity (FLOP/byte)", "speed (GFLOP/s)")
+    figure.update_layout(legend={"orientation": "v", "y": 1, "x": 1.02, "yref": "paper"}, height=340)
     longest = max(op["time_ms"] for op in counted)
     intensity = {id(op): op["flops"] / op["bytes"] for op in counted}
     for name, colour, same in _by_type(counted):
@@ -59,15 +62,15 @@ def roofline_chart(operators: Sequence[Operator], ceilings: Mapping[str, float])
         name=f"measured roofs: {slope:,.0f} GB/s, {top:,.0f} GFLOP/s",
         line={"color": GREY, "width": 2, "dash": "dash"},
     )
-    figure.update_xaxes(type="log")
-    figure.update_yaxes(type="log", rangemode="normal")
+    figure.update_xaxes(log_ticks((left, right)))
+    figure.update_yaxes(log_ticks((top, left * slope, *map(_gigaflops, counted))), rangemode="normal")
     return figure
 
 
 def strip_chart(operators: Sequence[Operator], scopes: Mapping[str, tuple[str, ...]]) -> go.Figure:
     """When each operator ran, from left to right, under the scopes that it belongs to: as a flame graph, by time.
 
-    scopes: by operator name, the outermost first.
+    operators: at least one. scopes: by operator name, the outermost first.
     """
     figure = empty_figure("time since the run began (ms)", "")
     for name, colour, same in _by_type(operators):
@@ -78,8 +81,8 @@ def strip_chart(operators: Sequence[Operator], scopes: Mapping[str, tuple[str, .
     for level in range(depth, 0, -1):
         bars = [_scope_bar(path, members) for path, members in _runs_of(operators, scopes, level)]
         _add_bars(figure, bars, f"scope {level}", showlegend=False, text=[bar.text for bar in bars])
-    figure.update_layout(barmode="overlay", height=150 + 32 * len(rows), bargap=0.08)
-    figure.update_layout(legend={"y": 1.02, "yanchor": "bottom", "x": 0}, margin={"t": 40})
+    figure.update_layout(barmode="overlay", height=_AROUND + _ROW * len(rows), bargap=0.08)
+    figure.update_xaxes(range=[0, max(op["start_ms"] + op["time_ms"] for op in operators)])
     figure.update_yaxes(categoryorder="array", categoryarray=rows, rangemode="normal")
     return figure
 

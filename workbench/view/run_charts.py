@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from workbench.view.charts import COLOURS, DASHES, GREY, empty_figure, plain_label
+from workbench.view.charts import COLOURS, DASHES, GREY, empty_figure, lay_rows, plain_label, put_legend_below
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-_UNDER_A_BAR, _IN_THE_LEGEND = 30, 70  # characters
+_BESIDE_A_BAR, _IN_THE_LEGEND = 40, 70  # characters
 _SHORTEST = timedelta(minutes=1)  # that the axis of time shows
 
 
@@ -38,33 +38,41 @@ class Line:
 
 
 def quartiles_chart(bars: Sequence[Bar]) -> go.Figure:
-    """A bar a run, as high as its median; the mark on it reaches from the lower to the upper quartile."""
-    figure = empty_figure("", "median (ms)")
+    """A bar a run, as long as its median; the mark on it reaches from the lower to the upper quartile.
+
+    Every bar has its height, so that the figure grows with them and no name is left out.
+    """
+    figure = empty_figure("median (ms)", "")
     places = list(range(len(bars)))
-    names = [(_short(bar.name, _UNDER_A_BAR), _short(bar.about, _UNDER_A_BAR)) for bar in bars]
+    names = [(_short(bar.name, _BESIDE_A_BAR), _short(bar.about, _BESIDE_A_BAR)) for bar in bars]
     figure.add_bar(
-        x=places,
-        y=[bar.median_ms for bar in bars],
+        x=[bar.median_ms for bar in bars],
+        y=places,
+        orientation="h",
         width=0.6,
         marker={"color": [COLOURS[bar.colour % len(COLOURS)] for bar in bars], "opacity": 0.75},
-        error_y={
+        error_x={
             "type": "data",
             "array": [bar.high_ms - bar.median_ms for bar in bars],
             "arrayminus": [bar.median_ms - bar.low_ms for bar in bars],
             "color": GREY,
         },
         customdata=[(*name, bar.low_ms, bar.high_ms) for name, bar in zip(names, bars, strict=True)],
-        hovertemplate="%{customdata[0]}<br>%{customdata[1]}<br>median %{y:.3f} ms<br>"
+        hovertemplate="%{customdata[0]}<br>%{customdata[1]}<br>median %{x:.3f} ms<br>"
         "quartiles %{customdata[2]:.3f} and %{customdata[3]:.3f} ms<extra></extra>",
     )
-    figure.update_xaxes(tickvals=places, ticktext=["<br>".join(name) for name in names])
+    figure.update_yaxes(
+        tickvals=places,
+        ticktext=["<br>".join(name) for name in names],
+    )
+    figure.update_xaxes(rangemode="tozero")
+    lay_rows(figure, len(bars))
     return figure
 
 
 def change_chart(lines: Sequence[Line]) -> go.Figure:
     """Medians by the time of their runs, a line for each kind of run; there is one run at least."""
     figure = empty_figure("time (UTC)", "median (ms)")
-    figure.update_layout(legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0})
     for index, line in enumerate(lines):
         colour = COLOURS[index % len(COLOURS)]
         figure.add_scatter(
@@ -76,7 +84,7 @@ def change_chart(lines: Sequence[Line]) -> go.Figure:
             line={"color": colour, "width": 1.5, "dash": DASHES[index % len(DASHES)]},
             hovertemplate="%{x|%d %b %Y %H:%M:%S}<br>%{y:.3f} ms",
         )
-    figure.update_layout(showlegend=True)
+    put_legend_below(figure, len(lines))
     times = [time for line in lines for time in line.times]
     if max(times) - min(times) < _SHORTEST:
         figure.update_xaxes(range=[min(times) - _SHORTEST, max(times) + _SHORTEST])

@@ -1,0 +1,119 @@
+"""What only a GPU shows: our executor, CUDA graphs, the allocator's figures, warm and emptied caches, ONNX Runtime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+
+from tests.commands import RESNET
+from workbench.exporting import export_onnx
+from workbench.loading import load_model
+from workbench.run.ceilings import ceilings
+from workbench.run.client import RunError, Worker
+from workbench.run.inputs import seed_inputs
+from workbench.run.measure import combined, measure_models
+from workbench.run.opened_torch import TorchRun
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA device")
+
+GPU = "cuda:0"
+
+
+@pytest.fixture(scope="module")
+def worker():
+    with Worker() as own:
+        yield own
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return load_model(str(RESNET), {})
+
+
+@pytest.fixture(scope="module")
+def inputs(graph):
+    return seed_inputs(graph)
+
+
+@pytest.fixture(scope="module")
+def reference(worker, inputs):
+    """ONNX Runtime's on the CPU."""
+    return worker.outputs(RESNET, inputs).tensors
+
+
+@pytest.fixture(scope="module")
+def exported(graph, tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "model.onnx"
+    export_onnx(graph, path)
+    return str(path)
+
+
+def measured(worker, graph, inputs, reference, backends, dtypes=("float32",), **how):
+    wanted = combined({"m": graph}, backends, dtypes)
+    how = {"repeat": 3, "warmup": 1, **how}
+    return measure_models(wanted, inputs=inputs, reference=reference, device=GPU, worker=worker, **how)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed", "float16"])
+def test_it_computes_what_onnx_runtime_computes_on_the_cpu(worker, graph, inputs, reference, dtype):
+    (found,) = measured(worker, graph, inputs, reference, ["torch"], [dtype])["variants"].values()
+    assert found["error"]["ok"], found["error"]["sentence"]
+    assert found["fallbacks"] == {}
+
+
+def test_a_cuda_graph_computes_what_the_executor_computes(exported, inputs):
+    eager, graph = (TorchRun(exported, inputs, GPU, backend, "float32") for backend in ("torch", "cuda-graphs"))
+    assert graph.fallbacks == {}
+    first, again = eager.outputs(), graph.outputs()
+    assert first.keys() == again.keys()
+    for name in first:
+        np.testing.assert_allclose(again[name], first[name], rtol=1e-4, atol=1e-6)
+
+
+def test_memory_is_the_allocators(worker, graph, inputs, reference):
+    found = measured(worker, graph, inputs, reference, ["torch", "cuda-graphs", "torch-compile"])
+    for label, variant in found["variants"].items():
+        memory = variant["memory"]
+        assert memory["counted"] == "CUDA allocator", label
+        assert 0 < memory["weights_bytes"] <= memory["peak_bytes"] <= memory["reserved_bytes"], label
+        assert memory["timeline"] and memory["at_peak"]["values"], label
+
+
+def test_warm_and_emptied_caches(worker, graph, inputs, reference):
+    found = measured(worker, graph, inputs, reference, ["torch", "cuda-graphs"], cold=True)
+    for variant in found["variants"].values():
+        assert variant["cold_median_ms"] > 0
+        assert variant["median_ms"] > 0
+    assert found["machine"]["capability"] and found["machine"]["device"] == GPU
+
+
+def test_operators_have_times_and_places_under_the_roofs(worker, graph, inputs, reference):
+    found = measured(worker, graph, inputs, reference, ["torch"], ["mixed"])
+    operators = found["variants"]["m"]["operators"]
+    conv = next(operator for operator in operators if operator["op"] == "Conv")
+    assert (conv["dtype"], conv["time_ms"] > 0, conv["of_roof"] > 0) == ("float16", True, True)
+    assert {"mixed", "float16"} <= found["ceilings"].keys()
+    assert ceilings(GPU, ["float32"])["float32"]["bytes_per_s"] > 1e10
+
+
+def test_a_memory_limit_is_named_for_each_variant(worker, graph, inputs, reference):
+    """Smaller than a CUDA context's first block: nothing fits, and each sentence says why."""
+    with pytest.raises(RunError, match=r"more of the memory of cuda:0 than its limit of 1\.0 MB"):
+        measured(worker, graph, inputs, reference, ["torch"], memory_limit_bytes=1_000_000)
+
+
+@pytest.mark.skipif(
+    "CUDAExecutionProvider" not in onnxruntime.get_available_providers(), reason="this ONNX Runtime has no CUDA"
+)
+def test_onnx_runtime_on_the_gpu(worker, graph, inputs, reference):
+    (found,) = measured(worker, graph, inputs, reference, ["onnxruntime"])["variants"].values()
+    assert found["error"]["ok"], found["error"]["sentence"]
+    assert "of the host" in found["memory"]["kind"]
+
+
+def test_the_command(done):
+    assert "CUDA allocator" in done("bench", Path(RESNET), "--device", "cuda", "--repeat", 2)

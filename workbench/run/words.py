@@ -1,0 +1,54 @@
+"""What was measured, in words and in flat rows: what the command line and the app both show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_OF_VARIANT = (
+    *("step", "backend", "dtype", "median_ms", "median_error_ms", "min_ms", "p90_ms", "p99_ms", "iqr_ms", "busy"),
+    *("stable", "ratio", "ratio_low", "ratio_high", "ratio_busy", "cold_median_ms", "first_result_s"),
+)
+_OF_MEMORY = ("peak_bytes", "weights_bytes", "reserved_bytes", "process_bytes")
+FIGURES = (*_OF_VARIANT, "runs", "peak_counted", *_OF_MEMORY, "max_rel_error", "fallbacks", "failed")
+
+
+def figures(variant: Mapping[str, Any]) -> dict[str, Any]:
+    """A measured variant as one row with the keys of FIGURES, None where there is no number.
+
+    variant: as `measure_models` returns it. `peak_counted` is what the peak is of, its memory's `counted`;
+    `peak_bytes` includes the weights.
+    """
+    row = dict.fromkeys(FIGURES) | {name: variant[name] for name in _OF_VARIANT if name in variant}
+    if "failed" in variant:
+        return row | {"failed": variant["failed"]}
+    memory = variant["memory"]
+    return row | {
+        "runs": len(variant["times_ms"]),
+        "peak_counted": memory["counted"],
+        **{name: memory.get(name) for name in _OF_MEMORY},
+        "max_rel_error": (variant["error"] or {}).get("max_rel_error"),
+        "fallbacks": "; ".join(f"{what}: {why}" for what, why in sorted(variant["fallbacks"].items())) or None,
+    }
+
+
+def machine_words(machine: Mapping[str, Any]) -> str:
+    """ "Xeon, 2 threads, 2,100 MHz; python 3.11, torch 2.13" """
+    clock = f", {machine['clock_mhz']:,.0f} MHz" if "clock_mhz" in machine else ""
+    driver = f", driver {machine['driver']}" if "driver" in machine else ""
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    return f"{machine['device_name']}, {machine['threads']} threads{clock}{driver}; {versions}"
+
+
+def speed_words(variant: Mapping[str, Any]) -> str:
+    """ "1.19x faster (95 % between 1.15x and 1.22x) than"; a ratio is of medians, this variant's to the first's.
+
+    variant: `ratio`, `ratio_low`, `ratio_high`, `ratio_busy`; where the machine was busy, that stands beside.
+    """
+    ratio, low, high = variant["ratio"], variant["ratio_low"], variant["ratio_high"]
+    busy = "; the machine was busy" if variant["ratio_busy"] else ""
+    if low <= 1 <= high:
+        return f"not clearly faster or slower (ratio {ratio:.2f}, 95 % between {low:.2f} and {high:.2f}{busy}) than"
+    if ratio < 1:
+        return f"{1 / ratio:.2f}x faster (95 % between {1 / high:.2f}x and {1 / low:.2f}x{busy}) than"
+    return f"{ratio:.2f}x slower (95 % between {low:.2f}x and {high:.2f}x{busy}) than"
