@@ -48,7 +48,8 @@ turns; `benchmarks/simplify.py`, whose head says what each column is, installs t
 """
 
 GROWING = """
-How time and memory grow: BERTs as TorchScript exports them, with symbolic batch and sequence.
+How time and memory grow: BERTs as TorchScript exports them, with symbolic batch and sequence; the smallest five times,
+the others once.
 
 """
 
@@ -60,8 +61,8 @@ LARGE = """## A model of 3 GB
 
 ROUNDING = """## How many digits float32 holds
 
-Where simplifying moves a result by more than 1e-6 of it, the original is itself as far from the same network computed
-in float64, and what is simplified no further; `benchmarks/rounding.py`, whose head says how it is measured.
+Where simplifying moves a result by more than 1e-6 of it, the original is itself further than that from the same network
+computed in float64, and the simplified one about as far; `benchmarks/rounding.py`, whose head says how it is measured.
 
 """
 
@@ -150,7 +151,9 @@ def engine(chosen: Chosen) -> str:
 def simplify(chosen: Chosen) -> str:
     folder = [] if chosen.folder is None else [str(chosen.folder)]
     table = _run("simplify.py", "--repeat", "1", *folder)
-    return SIMPLIFY + table + GROWING + _run("simplify.py", "--repeat", "1", "--scale")
+    small = _run("simplify.py", "--repeat", "5", "--scale", "1100")
+    large = _run("simplify.py", "--repeat", "1", "--scale", "5000", "10000", "20000")
+    return SIMPLIFY + table + GROWING + small + "\n" + large
 
 
 def large(chosen: Chosen) -> str:

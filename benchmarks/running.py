@@ -34,12 +34,13 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--narrow", type=int, default=1, help="divide the channels by this, for a quick look")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--repeat", type=int, help="runs of each (default: until every median is known to one percent)")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "resnet50.onnx"
-        model = random_light("resnet50")
+        model = random_light("resnet50", narrow=chosen.narrow)
         free_batch(model)
         onnx.save(model, path)
         graph = wb.load(path, dims={"N": chosen.batch})

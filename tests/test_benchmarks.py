@@ -25,6 +25,18 @@ def test_resnet101_small():
     assert all(float(row[3]) > 0 and float(row[8]) < 0.1 for row in rows)
 
 
+@pytest.mark.slow
+def test_running_narrow():
+    words = ("--narrow", "16", "--repeat", "2")
+    done = subprocess.run(
+        [sys.executable, "benchmarks/running.py", *words], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    rows = [line.split(" | ") for line in done.stdout.splitlines() if line.startswith("| ")]
+    measured = [row for row in rows if row[0] != "| variant"]
+    assert len(measured) == 5 + 8 and all(float(row[1]) > 0 for row in measured)
+    assert all(float(row[-1].rstrip(" |")) < 0.1 for row in measured)
+
+
 def test_resnet101_is_resnet101():
     """44.55 million weights, as torchvision's has (its batch norms' running statistics not counted)."""
     model = resnet(RESNET_101)

@@ -298,6 +298,13 @@ def test_the_minimap_moves_the_picture_and_selects_nothing(narrow):
     assert narrow.state["selected"] == "" and narrow.state["zoom"] == 0.8
 
 
+def test_a_graph_that_is_nearly_all_in_view_has_no_minimap_over_it(page, app):
+    view = opened(page, app, "sample_models/npu_reshape_add.onnx", "layout_greedy", "npu")
+    before, stage = view.box("conv2d"), view.canvas.bounding_box()
+    view.page.mouse.click(stage["x"] + stage["width"] - 50, stage["y"] + stage["height"] - 12)
+    assert view.box("conv2d") == before, "the click was on the graph, and moved nothing"
+
+
 def test_search_finds_by_shape_and_layout_and_says_where_nothing_is(narrow):
     narrow.goto_node("Conv_NHWC NHWC 1x8x112x112")
     assert narrow.state["selected"] == "n0"

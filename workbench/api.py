@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from workbench.exporting import ExportReport
     from workbench.run.client import Worker
+    from workbench.run.measure import Variant
     from workbench.run.stopwatch import OnShare
     from workbench.summary import Summary
     from workbench.verification import Verdict, Verifier
@@ -208,7 +209,7 @@ def verify(
 
 
 def measure(
-    graphs: Graph | Mapping[str, Graph],
+    graphs: Graph | Mapping[str, Graph | Variant],
     *,
     device: str = "cpu",
     inputs: Mapping[str, np.ndarray] | None = None,
@@ -217,13 +218,15 @@ def measure(
 ) -> dict[str, Any]:
     """Latency (ms) and memory (bytes) of one graph or several, by turns, each compared with ONNX Runtime.
 
+    graphs:  by label; a `workbench.run.measure.Variant` is a graph with a backend and an element type of its own.
     `options` are those of `workbench.run.measure.measure_models`: backend, dtype, repeat, cold.
     """
     from workbench.run.measure import measure_models
     from workbench.verification import Verifier
 
     named = {"model": graphs} if isinstance(graphs, Graph) else dict(graphs)
-    with Verifier(next(iter(named.values())), inputs, seed) as verifier:
+    first = next(iter(named.values()))
+    with Verifier(first if isinstance(first, Graph) else first.graph, inputs, seed) as verifier:
         return measure_models(named, inputs=verifier.inputs, reference=verifier.reference, device=device, **options)
 
 

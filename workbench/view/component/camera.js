@@ -74,9 +74,11 @@ export class Camera {
     return x > 10 && y > 10 && x < this.width - 10 && y < this.height - 10;
   }
 
-  seesAll(scene) {
-    return this.screenX(0) >= -1 && this.screenY(0) >= -1
-      && this.screenX(scene.width) <= this.width + 1 && this.screenY(scene.height) <= this.height + 1;
+  /** Is this share of the scene in view, across and down? */
+  seesMost(scene, share) {
+    const across = Math.min(this.width, this.screenX(scene.width)) - Math.max(0, this.screenX(0));
+    const down = Math.min(this.height, this.screenY(scene.height)) - Math.max(0, this.screenY(0));
+    return across >= share * scene.width * this.zoom && down >= share * scene.height * this.zoom;
   }
 
   /** Moves, where some of the boxes are out of sight: all come in, or if the pane is too small, one when none is. */

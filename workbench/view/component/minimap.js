@@ -1,4 +1,5 @@
-// The whole graph in a corner, with what the panes show of it. It goes away when everything is in view.
+// The whole graph in a corner, with what the panes show of it. It goes away when most is in view: it would hide more
+// than it tells.
 
 import { SAME } from "./comparison.js";
 import { isFrame } from "./scene.js";
@@ -6,6 +7,7 @@ import { isFrame } from "./scene.js";
 const WIDEST = 90;
 const NARROWEST = 34;
 const EDGE = 8; // px from the pane's corner
+const MOST = 0.75; // of the graph, across and down
 
 export class Minimap {
   constructor() {
@@ -17,7 +19,7 @@ export class Minimap {
   place(stage) {
     const { scene } = stage.view;
     const { camera } = stage;
-    if (!scene || camera.seesAll(scene)) return null;
+    if (!scene || camera.seesMost(scene, MOST)) return null;
     const height = Math.min(camera.height * 0.45, 220);
     // Graphs are far taller than wide: the two directions have scales of their own.
     const width = Math.min(WIDEST, Math.max(NARROWEST, (height * scene.width) / scene.height));
