@@ -33,10 +33,10 @@ Nothing here ran on a GPU: none was at hand. `python benchmarks/layouts.py --dev
 ENGINE = """## The engine
 
 Each command is a process of its own, started {repeat} times, from the shell's prompt to its end.
-Peak memory is the largest resident set. Of the model is what it is over the same command's on a model of two nodes,
-one of which is folded: the rest is Python, numpy, onnx and ONNX Runtime, whatever the model is. Its ratio to the file
-is given for models of 20 MB and more, and beside them stands what the onnx package alone takes to load, check, infer
-shapes and save.
+Peak memory is the largest resident set. Of the model is what it is over the same command's on a model of two nodes, one
+of which is folded where the model's own run folds something: the rest is Python, numpy, onnx and, to fold, ONNX
+Runtime. Its ratio to the file is given for models of 20 MB and more, and beside them stands what the onnx package
+alone takes to load, check, infer shapes and save.
 
 """
 

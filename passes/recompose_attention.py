@@ -13,8 +13,6 @@ from workbench.rewrite.guards import numbers
 from workbench.rewrite.patterns import factors, made_by, recomposed
 
 OPSET = 23
-
-
 HIDES = -1e30  # what a mask adds to hide a key; ONNX Runtime's Attention takes the lowest float32 for minus infinity
 
 
@@ -29,11 +27,13 @@ def match_masked(graph: Graph, node: Node, options: Pass) -> Found:
         raise NoMatch(f"no constant is added to the scores by which {node} weighs")
     scores = next(v for v in masking.inputs if v != masks[0])
     mask, shape = numbers(graph, masks[0], node), graph.shape(scores)
-    if mask.ndim < 2 or shape is None or mask.shape[-2:] != shape[-2:]:
+    if mask.ndim < 2 or not mask.size or shape is None or mask.shape[-2:] != shape[-2:]:
         raise NoMatch(f"mask '{masks[0]}' does not say for every query and key what is added")
     if mask.ndim > len(shape) or any(m not in (1, n) for m, n in zip(mask.shape, shape[-mask.ndim :], strict=True)):
         raise NoMatch(f"mask '{masks[0]}' has more batches or heads than the scores to which it is added")
-    if np.isnan(mask).any() or not (mask.max(axis=-1) > HIDES).all() or mask.max() > -HIDES:
+    if np.isnan(mask).any() or mask.max() > -HIDES:
+        raise NoMatch(f"mask '{masks[0]}' holds numbers beyond 1e30, or that are none")
+    if not (mask.max(axis=-1) > HIDES).all():
         raise NoMatch(f"mask '{masks[0]}' hides all keys from a query; Attention then gives zeros, Softmax does not")
     return _attention(graph, node, scores, masks[0])
 
@@ -229,6 +229,22 @@ class RecomposeAttention(Pass):
                 Refusal(
                     """g (float[2,1,2,4] q, float[2,1,2,4] k, float[2,1,2,5] v) => (float[2,1,2,5] y)
                         <float[2] m = {0, 1}> {
+                        t = Transpose<perm=[0,1,3,2]>(k)  c = MatMul(q, t)  d = Add(c, m)  p = Softmax<axis=-1>(d)
+                        y = MatMul(p, v)
+                    }""",
+                    "mask 'm' does not say for every query and key what is added",
+                ),
+                Refusal(
+                    """g (float[2,1,2,4] q, float[2,1,2,4] k, float[2,1,2,5] v) => (float[2,1,2,5] y)
+                        <float[2,2] m = {1e38, 0, 0, 0}> {
+                        t = Transpose<perm=[0,1,3,2]>(k)  c = MatMul(q, t)  d = Add(c, m)  p = Softmax<axis=-1>(d)
+                        y = MatMul(p, v)
+                    }""",
+                    "mask 'm' holds numbers beyond 1e30, or that are none",
+                ),
+                Refusal(
+                    """g (float[2,1,2,4] q, float[2,1,0,4] k, float[2,1,0,5] v) => (float[2,1,2,5] y)
+                        <float[2,0] m = {}> {
                         t = Transpose<perm=[0,1,3,2]>(k)  c = MatMul(q, t)  d = Add(c, m)  p = Softmax<axis=-1>(d)
                         y = MatMul(p, v)
                     }""",

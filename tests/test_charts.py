@@ -9,6 +9,11 @@ from workbench.view.matrix_charts import bars_chart, by_batch_chart
 from workbench.view.operator_charts import counted_operators, roofline_chart, strip_chart
 from workbench.view.run_charts import Bar, quartiles_chart
 
+
+def test_a_run_without_operators_has_an_empty_strip():
+    assert not strip_chart([], {}).data
+
+
 ROOFS = {"flops_per_s": 100e9, "bytes_per_s": 10e9}
 
 

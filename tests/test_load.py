@@ -14,7 +14,7 @@ from onnx import helper, numpy_helper, parser
 
 from tests.conftest import CORPUS, ROOT
 from tests.loading import HEADER, big_model, refusal, run, saved
-from workbench.ir import Graph, TensorType, check
+from workbench.ir import Graph, TensorType, check, from_text
 from workbench.loading import LoadError, fix_dims, load_model
 from workbench.loading.weights import MappedTensor
 from workbench.ops.shapes import infer_types
@@ -83,6 +83,17 @@ def with_external_data(tmp_path: Path, location: str = "weights.bin") -> Path:
 def test_external_data(tmp_path):
     graph = load_model(with_external_data(tmp_path))
     assert graph.constant("w").numpy()[19, 19] == 399
+
+
+def test_the_shape_of_an_output_takes_part_in_inference():
+    """As decoders ask for the shape of the keys that they also return."""
+    text = """g (float[2,3] x) => (float[2,3] y, int64[R] r) <int64 zero = {0}, int64 one = {1}, int64 axis = {1}> {
+        y = Relu(x)
+        s = Shape(y)
+        n = Gather(s, axis)
+        r = Range(zero, n, one)
+    }"""
+    assert infer_types(from_text(text))["r"].shape == (3,)
 
 
 def test_small_external_data_takes_part_in_inference(tmp_path):

@@ -17,14 +17,15 @@ from workbench.matrix import (
     _digest,
     as_csv,
     batch_sizes,
+    forget_blocks,
     matrix_notes,
     place_words,
     rows_of,
     run_matrix,
 )
 from workbench.plans import PLANS
-from workbench.run.client import CancelledError, Worker
-from workbench.run.measure import notes_of
+from workbench.run.client import CancelledError, RunError, Worker
+from workbench.run.measure import notes_of, refused_sizes
 
 SMALL = (
     "g (float[N,4] x) => (float[N,4] y) <float[4,4] w = {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16}> { y = MatMul(x, w) }"
@@ -90,6 +91,9 @@ def test_it_goes_on_where_it_was_broken_off(worker, tmp_path):
     assert not any("product" in words for words in heard)
     assert blocks[:2] == first
     assert [json.loads(line) for line in record.read_text().splitlines()] == blocks
+    forget_blocks(record, blocks[:1])
+    assert [json.loads(line) for line in record.read_text().splitlines()] == blocks[1:]
+    assert sorted(tmp_path.iterdir()) == [record]
 
 
 def test_another_question_is_measured_anew(worker, tmp_path):
@@ -162,6 +166,8 @@ def test_a_batch_that_is_fixed_inside_is_a_sentence(worker):
         "'baked' does not run with N=4, perhaps because another size is fixed inside it: Reshape"
     )
     assert place_words(rows_of([second])[0]) == "baked, batch 4"
+    with pytest.raises(RunError, match=r"^The run is out of memory"), refused_sizes("m", {"N": 4096}):
+        raise RunError("The run is out of memory (1 GB are free).", "run")  # not for any size inside it
     assert place_words({"model": "m", "batch": None, "variant": None}) == "m"
 
 

@@ -107,6 +107,12 @@ def test_what_a_gpu_refuses_at_its_limit_is_said_to_be_that():
     assert sentence_of(TaskError(ValueError("no"), "run"), "cuda:0", limit) == "The run failed: no."
 
 
+def test_memory_of_the_host_is_not_blamed_on_the_limit_of_the_gpu():
+    for error in (TaskError(MemoryError(), "run"), operator_failure(MemoryError("Unable to allocate 40 GiB"))):
+        assert "its limit" not in sentence_of(error, "cuda:0", 1_000_000_000)
+    assert "are free); bind" in sentence_of(TaskError(MemoryError(), "run"), "cuda:0", 1_000_000_000)
+
+
 def test_the_limit_of_a_gpu_is_named_for_a_variant_that_fails_alone():
     from torch import OutOfMemoryError
 

@@ -14,7 +14,7 @@ from workbench.printing import (
     DONE,
     FAILED,
     UNVERIFIED,
-    measured_cells,
+    cells_of,
     print_table,
     say,
     verifier_of,
@@ -174,6 +174,8 @@ def layouts_command(graph: Graph, request: LayoutsRequest) -> int:
             for name, variant in measured["variants"].items():
                 row = figures(variant)
                 rows[name] |= {key: row[key] for key in ("median_ms", "ratio", "ratio_busy", "failed")}
+            for note in measured["notes"]:
+                say(f"note: {note}", file=sys.stderr)
     if request.as_json:
         print(json.dumps({"target": request.target, "strategies": rows}, indent=1))
     else:
@@ -193,10 +195,9 @@ def layouts_command(graph: Graph, request: LayoutsRequest) -> int:
         for name, row in rows.items():
             if row.get("failed"):
                 say(f"{name}: {row['failed']}")
-        for note in measured["notes"] if request.measure else ():
-            say(note)
     verdicts = {row["verified"] for row in rows.values()} if request.verify else set()
-    return FAILED if False in verdicts else UNVERIFIED if None in verdicts else DONE
+    broke_off = any(row.get("failed") for row in rows.values())
+    return FAILED if broke_off or False in verdicts else UNVERIFIED if None in verdicts else DONE
 
 
 def _layout_row(name: str, row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -212,7 +213,7 @@ def _layout_row(name: str, row: Mapping[str, Any]) -> tuple[str, ...]:
         error,
         verdict_word(row["verified"]),
     )
-    return (*cells, *measured_cells(row, _TIMED)) if "median_ms" in row else cells
+    return (*cells, *cells_of(row, _TIMED)) if "median_ms" in row else cells
 
 
 def verify_command(

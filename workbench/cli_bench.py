@@ -10,7 +10,7 @@ from typing import Any
 from workbench.cli_runs import keep_bench
 from workbench.errors import UserError
 from workbench.ir import Graph
-from workbench.printing import DONE, FAILED, measured_cells, print_table, say, verifier_of, write_json
+from workbench.printing import DONE, FAILED, cells_of, print_table, say, verifier_of, write_json
 from workbench.run.memory import in_bytes
 
 
@@ -89,7 +89,7 @@ def _print_bench(found: Mapping[str, Any]) -> None:
     say(machine_words(found["machine"]) + ("".join(ways) if len(ways) == 1 else ""))
     if found["dims"]:
         say("dims: " + ", ".join(f"{name}={size}" for name, size in found["dims"].items()))
-    rows = [(label, *measured_cells(figures(v), _FIGURES)) for label, v in found["variants"].items()]
+    rows = [(label, *cells_of(figures(v), _FIGURES)) for label, v in found["variants"].items()]
     print_table([("variant", *_FIGURES), *rows], left=(0,))
     for label, variant in found["variants"].items():
         if "failed" in variant:

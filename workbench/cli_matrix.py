@@ -11,7 +11,7 @@ from typing import Any
 from workbench.commands import optimize_text
 from workbench.errors import UserError
 from workbench.ir import Graph
-from workbench.printing import DONE, FAILED, measured_cells, print_table, say, write_json, write_text
+from workbench.printing import DONE, FAILED, cells_of, print_table, say, write_json, write_text
 from workbench.run.memory import in_bytes
 
 
@@ -143,4 +143,4 @@ def _print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
 
 def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
     batch = "-" if row["batch"] is None else f"{row['batch']:,}"
-    return (row["model"], batch, row["variant"] or "-", *measured_cells(row, _FIGURES))
+    return (row["model"], batch, row["variant"] or "-", *cells_of(row, _FIGURES))

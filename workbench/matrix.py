@@ -227,6 +227,18 @@ def _recorded(record: Path | None) -> dict[str, Block]:
     return {block["key"]: block for block in blocks}
 
 
+def forget_blocks(record: Path, blocks: Collection[Block]) -> None:
+    """Take these blocks out of the record, so that they are measured again. Raises MatrixError."""
+    keys = {block["key"] for block in blocks}
+    kept = [block for key, block in _recorded(record).items() if key not in keys]
+    beside = record.with_name(f"{record.name}.new")
+    try:
+        beside.write_text("".join(f"{json.dumps(block)}\n" for block in kept), encoding="utf-8")
+        os.replace(beside, record)  # whole or not at all
+    except OSError as error:
+        raise MatrixError(f"the record '{record}' cannot be written: {error.strerror or error}") from None
+
+
 def _is_block(line: str) -> bool:
     """Is this a block as it was written?"""
     try:

@@ -51,7 +51,7 @@ _CELLS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
 }
 
 
-def measured_cells(row: Mapping[str, Any], headings: Sequence[str]) -> tuple[str, ...]:
+def cells_of(row: Mapping[str, Any], headings: Sequence[str]) -> tuple[str, ...]:
     """The cells of a measured variant under those headings. row: see `workbench.run.words.figures`."""
     if row["failed"]:
         return ("failed", *("-" for _ in headings[1:]))

@@ -30,7 +30,7 @@ class MappedTensor(onnx_ir.LazyTensor):
     def __init__(self, data: memoryview, dtype: onnx_ir.DataType, shape: tuple[int, ...], name: str) -> None:
         def view() -> onnx_ir.TensorProtocol:
             if dtype.bitwidth < 8:
-                packed = onnx.TensorProto(dims=shape, data_type=int(dtype), raw_data=self.tobytes(), name=name)
+                packed = onnx.TensorProto(dims=shape, data_type=int(dtype), raw_data=_bytes(data), name=name)
                 return onnx_ir.TensorProtoTensor(packed)
             array = np.frombuffer(data, dtype=dtype.numpy())
             if array.flags.aligned:
@@ -43,8 +43,7 @@ class MappedTensor(onnx_ir.LazyTensor):
         self._data = data
 
     def tobytes(self) -> bytes:
-        note_read(self._data)
-        return bytes(self._data)
+        return _bytes(self._data)
 
     def tofile(self, file: BinaryIO) -> None:
         for piece in _pieces(self._data):
@@ -57,6 +56,11 @@ def _pieces(data: memoryview) -> Iterator[memoryview]:
         piece = data[start : start + RESIDENT]
         note_read(piece)
         yield piece
+
+
+def _bytes(data: memoryview) -> bytes:
+    note_read(data)
+    return bytes(data)
 
 
 def _copied(data: memoryview) -> np.ndarray:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import onnx
@@ -152,10 +152,10 @@ def _copy(model: ModelProto) -> ModelProto:
 
 def _compute_numbers(model: ModelProto, typed: ModelProto) -> int:
     """Replace small integer computations by constants, in place; how many there were."""
-    types = {i.name: _element_type(i) for i in (*typed.graph.value_info, *typed.graph.input, *typed.graph.output)}
+    types = {info.name: info.type.tensor_type.elem_type for info in _infos(typed)}
     computed = [node for node in model.graph.node if _is_computed(node, types)]
     read = {value for node in computed for value in node.input}
-    shapes = {i.name: i for i in (*typed.graph.value_info, *typed.graph.input) if i.name in read}
+    shapes = {i.name: i for i in _infos(typed) if i.name in read}
     known = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer if t.name in read and _is_small(t)}
     for node in model.graph.node:
         if node.op_type == "Constant" and node.output[0] in read:
@@ -173,8 +173,11 @@ def _compute_numbers(model: ModelProto, typed: ModelProto) -> int:
     return count
 
 
-def _element_type(info: ValueInfoProto) -> int:
-    return info.type.tensor_type.elem_type
+def _infos(typed: ModelProto) -> Iterator[ValueInfoProto]:
+    """One after the other: kept all together, 20,000 of them take 50 MB."""
+    yield from typed.graph.value_info
+    yield from typed.graph.input
+    yield from typed.graph.output
 
 
 def _is_computed(node: NodeProto, types: Mapping[str, int]) -> bool:

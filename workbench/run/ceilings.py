@@ -58,7 +58,7 @@ def _product_rate(device: str, dtype: str, repeats: int) -> float:
         side *= 2
 
 
-def _copy_rate(device: str, what: str, repeats: int) -> float:
+def _copy_rate(device: str, _: str, repeats: int) -> float:
     import torch
 
     source = torch.ones(4 * last_cache_bytes(device), dtype=torch.uint8, device=device)

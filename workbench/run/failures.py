@@ -45,7 +45,7 @@ def sentence_of(error: BaseException, device: str = "cpu", memory_limit: int | N
     text = _NOISE.sub("", str(cause)).strip()
     on_gpu = device.startswith("cuda")
     is_full = _is_out_of_memory(cause)
-    if is_full and on_gpu and memory_limit is not None:
+    if is_full and on_gpu and memory_limit is not None and not _is_of_the_host(cause):
         return (
             f"The run needs more of the memory of {device} than its limit of {in_gigabytes(memory_limit)} "
             f"({shortened(text, 200)}); bind smaller dimensions or allow more memory."
@@ -53,8 +53,9 @@ def sentence_of(error: BaseException, device: str = "cpu", memory_limit: int | N
     if isinstance(cause, UserError):
         return str(cause)
     if is_full:
-        free = "" if on_gpu else f"{in_gigabytes(available_bytes())} are free; "
-        return f"The run is out of memory ({free}{_brief(text)}); bind smaller dimensions or close other programs."
+        free = "" if on_gpu and not _is_of_the_host(cause) else f"{in_gigabytes(available_bytes())} are free"
+        known = "; ".join(filter(None, (free, _brief(text)))) or "no more is known"
+        return f"The run is out of memory ({known}); bind smaller dimensions or close other programs."
     what = "The model could not be loaded" if stage_of(error) == "load" else "The run failed"
     return f"{what}: {_brief(text) or type(cause).__name__}."
 
@@ -64,6 +65,11 @@ def _is_out_of_memory(cause: BaseException) -> bool:
     if isinstance(cause, UserError):
         return cause.__cause__ is not None and _is_out_of_memory(cause.__cause__)
     return isinstance(cause, MemoryError) or _OUT_OF_MEMORY.search(str(cause)) is not None
+
+
+def _is_of_the_host(cause: BaseException | None) -> bool:
+    """Python and numpy say MemoryError, a GPU's allocator never does."""
+    return isinstance(cause, MemoryError) or (isinstance(cause, UserError) and _is_of_the_host(cause.__cause__))
 
 
 def first_line(error: BaseException) -> str:

@@ -38,6 +38,7 @@ BACKENDS = {
     "onnxruntime": "ONNX Runtime on the exported file, with all its optimizations",
 }
 DTYPES = {"float32": FLOAT32, "mixed": BFLOAT16, "float16": FLOAT16, "bfloat16": BFLOAT16}  # with their tolerance
+_RUN_FAILED = "The run failed: "  # as sentence_of begins where it knows no other reason
 _OWN_TYPES = "ONNX Runtime is measured with the model's own types"
 
 
@@ -107,9 +108,9 @@ def measure_models(
     sentence, alone; and `machine`, `ceilings` by dtype (None where they could not be measured),
     `dims` of the first, `warmup`, `repeat`, `notes`.
     `memory` has `kind`, what `peak_bytes` is of, in words, `counted`, the same in short ("values" by
-    our own account, "process" for its growth, "CUDA allocator"), `peak_has_weights`,
-    `weights_bytes`, `timeline` of `name`, `op`, `live_bytes`, `peak_bytes`, `timeline_has_weights`,
-    `at_peak`; on CUDA `reserved_bytes`, on the CPU `process_bytes`.
+    our own account, "process" for its growth, "CUDA allocator"), weights included; `weights_bytes`;
+    without weights `timeline` of `name`, `op`, `live_bytes`, `peak_bytes`, and `at_peak`;
+    on CUDA `reserved_bytes`, on the CPU `process_bytes`.
     What a backend cannot be asked for, ONNX Runtime in another type than the model's own, is left
     out, and a note says so.
     Raises MeasureError, DoesNotFitError, or RunError for a run that broke off.
@@ -193,12 +194,12 @@ def refused_sizes(model: str, sizes: Mapping[str, int]) -> Iterator[None]:
     try:
         yield
     except RunError as error:
-        if error.stage != "run" or not sizes:
+        if not sizes or not str(error).startswith(_RUN_FAILED):
             raise
         asked = ", ".join(f"{name}={size}" for name, size in sizes.items())
         raise MeasureError(
             f"'{model}' does not run with {asked}, perhaps because another size is fixed inside it: "
-            + str(error).removeprefix("The run failed: ")
+            + str(error).removeprefix(_RUN_FAILED)
         ) from None
 
 

@@ -61,8 +61,6 @@ class SessionRun:
             "counted": "process",
             "weights_bytes": self._weights,
             "peak_bytes": sum(value.nbytes for value in self._inputs.values()) + self._grown,
-            "peak_has_weights": True,
-            "timeline_has_weights": False,
             "process_bytes": self._grown,
             "timeline": [],
             "at_peak": None,

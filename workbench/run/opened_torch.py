@@ -99,8 +99,6 @@ class TorchRun:
             "counted": "values",
             "weights_bytes": self._weights,
             "peak_bytes": self._weights + counted,
-            "peak_has_weights": True,
-            "timeline_has_weights": False,
             "timeline": watched.timeline,
             "at_peak": watched.at_peak,
         }

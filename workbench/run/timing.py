@@ -51,12 +51,32 @@ def measure(request: Mapping[str, Any], report: Report) -> dict[str, Any]:
     variants, count = request["variants"], Repetitions(**request["repetitions"])
     cold_runs = COLD_RUNS if request["cold"] else 0
     progress = _Progress(report, len(variants) * (count.warmup + count.most + cold_runs + 3))
-    inputs = {file: load_tensors(file) for file in {variant["inputs"] for variant in variants}}
-    reference = load_tensors(request["reference"]) if request["reference"] else None
     before = machine(request["device"])  # imports the libraries too, or the first variant would seem slow to open
+    results, after = _results(request, count, cold_runs, progress)
+    dtypes = {variant["dtype"] for variant in variants if "failed" not in results[variant["label"]]}
+    if not dtypes:
+        raise BackendError(next(iter(results.values()))["failed"])
+    ran = (result for result in results.values() if "failed" not in result)
+    # A mixed run computes in several types, and each has a roof of its own.
+    dtypes |= {op["dtype"] for result in ran for op in result["operators"] if op.get("dtype")}
+    progress.end()
+    changed = {key: value for key, value in after.items() if before.get(key) != value}
+    return {
+        "variants": results,
+        "machine": {**before, "afterwards": changed},
+        "ceilings": ceilings(request["device"], sorted(dtypes)),
+    }
+
+
+def _results(
+    request: Mapping[str, Any], count: Repetitions, cold_runs: int, progress: _Progress
+) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+    """What was measured of each variant, and the machine as it was then. The models are gone when this returns."""
+    inputs = {file: load_tensors(file) for file in {variant["inputs"] for variant in request["variants"]}}
+    reference = load_tensors(request["reference"]) if request["reference"] else None
     opened: dict[str, OpenedModel] = {}
     results: dict[str, dict[str, Any]] = {}
-    for variant in variants:
+    for variant in request["variants"]:
         label = variant["label"]
         with _failing_alone(label, request, results):
             model, seconds = _opened(request, variant, inputs[variant["inputs"]])
@@ -75,20 +95,7 @@ def measure(request: Mapping[str, Any], report: Report) -> dict[str, Any]:
             results[label]["operators"] = _ran(model.operators)
             results[label]["fallbacks"] = dict(model.fallbacks)
         progress.step(f"profiled {label}")
-    dtypes = {variant["dtype"] for variant in variants if "failed" not in results[variant["label"]]}
-    if not dtypes:
-        raise BackendError(next(iter(results.values()))["failed"])
-    ran = (result for result in results.values() if "failed" not in result)
-    # A mixed run computes in several types, and each has a roof of its own.
-    dtypes |= {op["dtype"] for result in ran for op in result["operators"] if op.get("dtype")}
-    opened.clear()  # what the device can do is measured with its memory free
-    progress.end()
-    changed = {key: value for key, value in after.items() if before.get(key) != value}
-    return {
-        "variants": results,
-        "machine": {**before, "afterwards": changed},
-        "ceilings": ceilings(request["device"], sorted(dtypes)),
-    }
+    return results, after
 
 
 class _RunFailed(TaskError):

@@ -50,7 +50,7 @@ def with_work(operators: list[dict[str, Any]], graph: Graph, types: Mapping[str,
         node = nodes.get(operator["name"])
         contract = None if node is None else contract_of(node)
         if node is None or contract is None:
-            found.append({"dtype": None, **operator, "flops": None, "bytes": None})
+            found.append({"dtype": None, "bytes": None, **operator, "flops": None})
             continue
         ins, outs = (
             [types.get(value) if value else None for value in values] for values in (node.inputs, node.outputs)

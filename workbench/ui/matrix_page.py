@@ -19,7 +19,7 @@ from workbench.ir import Graph
 from workbench.loading import load_model
 from workbench.loading.dims import symbols
 from workbench.loading.samples import Sample, samples
-from workbench.matrix import Matrix, as_csv, batch_sizes, matrix_notes, place_words, rows_of, run_matrix
+from workbench.matrix import Matrix, as_csv, batch_sizes, forget_blocks, matrix_notes, place_words, rows_of, run_matrix
 from workbench.plans import PLANS
 from workbench.run.measure import BACKENDS, DTYPES
 from workbench.run.records import model_hash
@@ -165,7 +165,7 @@ def _results(opened: Opened) -> None:
     if not ran:
         return
     words, again, as_table, as_json = st.columns([5, 2, 1, 1], vertical_alignment="center")
-    again.button("Forget these blocks", on_click=_forget, args=(opened,), width="stretch", help=_FORGET)
+    _forget(again, opened)
     words.caption(plain(f"{counted(len(ran), 'variant')} in {counted(len(blocks), 'block')} on {ran[0]['device']}."))
     download(as_table, "CSV", as_csv(rows), "matrix.csv", "matrix_csv")
     download(as_json, "JSON", partial(json.dumps, blocks, indent=1), "matrix.json", "matrix_json")
@@ -188,13 +188,19 @@ def _results(opened: Opened) -> None:
         st.plotly_chart(by_batch_chart(ran, "peak_bytes", "peak memory (MB)", 1e6), key="matrix_memory")
 
 
-def _forget(opened: Opened) -> None:
-    """Take the blocks that are shown out of the record, so that Measure measures them again."""
-    record, keys = _record(opened), [block["key"] for block in opened.matrix]
-    if record.exists():
-        lines = record.read_text(encoding="utf-8").splitlines(keepends=True)
-        record.write_text("".join(line for line in lines if not any(key in line for key in keys)), encoding="utf-8")
-    opened.matrix = []
+def _forget(place: Any, opened: Opened) -> None:
+    """A button behind a question, since measuring them again takes as long as before."""
+    with place.popover(f"Forget {counted(len(opened.matrix), 'block')}", width="stretch"):
+        st.write(_FORGET)
+        if not st.button("Forget these blocks", type="primary", key="matrix_forget"):
+            return
+        try:
+            forget_blocks(_record(opened), opened.matrix)
+        except UserError as error:
+            show_error(error)
+            return
+        opened.matrix = []
+        st.rerun()
 
 
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -58,10 +58,8 @@ def _charts(variants: Mapping[str, Any]) -> None:
         st.caption("Latency: every repetition, quartiles and median")
         st.plotly_chart(latency_chart(variants), key="latency")
     with right:
-        timed = [variant["memory"] for variant in variants.values() if variant["memory"].get("timeline")]
-        if timed:
-            weights = dict.fromkeys("with" if memory["timeline_has_weights"] else "without" for memory in timed)
-            st.caption(f"Memory while each operator runs, {' or '.join(weights)} weights")
+        if any(variant["memory"].get("timeline") for variant in variants.values()):
+            st.caption("Memory while each operator runs, without weights")
             st.plotly_chart(memory_chart(variants), key="memory")
         else:
             st.caption("This backend gives the peak only, not the memory of each operator.")

@@ -19,13 +19,13 @@ import streamlit as st
 
 from workbench import pipeline
 from workbench.api import LaidOut, choose, layouts, timed_target, verified_by
-from workbench.ir import Graph, TensorType
+from workbench.ir import Graph
 from workbench.layout.profile import Profile
 from workbench.loading import load_model
 from workbench.loading.samples import samples
 from workbench.rewrite import DEFAULT_MODE, History, Rewrite
 from workbench.run.client import Worker
-from workbench.run.inputs import bound_dims, input_shape, read_inputs
+from workbench.run.inputs import bound_dims, dim_name, read_inputs
 from workbench.summary import Summary, summarize
 from workbench.ui.address import model_in_address
 from workbench.ui.recent import Recent
@@ -137,7 +137,9 @@ class Opened:
         bound = bound_dims(self.graph, self.verifier.dims)
         ran = {name: self.graph.tensor_type(name) for name in found}
         return found | {
-            name: str(TensorType(type_.dtype, input_shape(self.graph, name, bound)))
+            name: str(
+                type_.with_shape(tuple(bound.get(dim_name(name, i, d) or "", d) for i, d in enumerate(type_.shape)))
+            )
             for name, type_ in ran.items()
             if type_ is not None and type_.shape is not None
         }

@@ -82,7 +82,7 @@ def strip_chart(operators: Sequence[Operator], scopes: Mapping[str, tuple[str, .
         bars = [_scope_bar(path, members) for path, members in _runs_of(operators, scopes, level)]
         _add_bars(figure, bars, f"scope {level}", showlegend=False, text=[bar.text for bar in bars])
     figure.update_layout(barmode="overlay", height=_AROUND + _ROW * len(rows), bargap=0.08)
-    figure.update_xaxes(range=[0, max(op["start_ms"] + op["time_ms"] for op in operators)])
+    figure.update_xaxes(range=[0, max((op["start_ms"] + op["time_ms"] for op in operators), default=1.0)])
     figure.update_yaxes(categoryorder="array", categoryarray=rows, rangemode="normal")
     return figure
 
