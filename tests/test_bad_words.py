@@ -10,7 +10,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import numpy_helper
 
 from tests.conftest import ROOT
 from tests.making import Bomb, model, node, saved, value
@@ -38,6 +40,7 @@ def symbolic(tmp_path):
         ("=3", "name=number"),
         ("M=3", "no dimension 'M'; it has N"),
         ("N=2,M=3", "no dimension 'M'"),
+        ("N=2, N=3", "dim 'N' is given twice"),
         ("N=" + "9" * 5000, "must be a whole number"),
     ],
 )
@@ -101,6 +104,12 @@ def test_a_huge_dim(run, refused, unverified, symbolic):
         (["bench", "MODEL", "--memory-limit", "much"], "a number above 0, not 'much'"),
         (["bench", "MODEL", "--repeat", "0"], "at least 1, not 0"),
         (["bench", "MODEL", "--repeat", "-3"], "at least 1, not -3"),
+        (["bench", "MODEL", "--repeat", "1.5"], "a whole number, at least 1, not 1.5"),
+        (["inspect", ""], "no file is named; name a model"),
+        (["optimize", "MODEL", "-o", ""], "the name of a file to write is empty"),
+        (["matrix", "MODEL", "--layouts", ""], "--layouts: the list is empty"),
+        (["report", "MODEL", "-o", "OUT", "--against", "OTHER", "--layout", "greedy"], "leave out --layout"),
+        (["report", "MODEL", "-o", "OUT", "--against", "OTHER", "--no-verify"], "leave out --no-verify"),
         (["bench", "MODEL", "OTHER"], "different inputs"),
         (["verify", "MODEL", "OTHER"], "Only the first model has an input"),
     ],
@@ -124,8 +133,57 @@ def test_places_that_cannot_be_written(refused, symbolic, tmp_path):
     )
     assert "folder does not exist" in refused("bench", symbolic, "--json", tmp_path / "no/r.json")
     assert not (tmp_path / "o.onnx").exists()
-    assert "cannot be written" in refused("optimize", symbolic, "-o", "/proc/out.onnx", "--no-verify")
     assert "cannot be written" in refused("optimize", symbolic, "-o", tmp_path / ("n" * 300), "--no-verify")
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="no /proc on this system")
+def test_a_place_that_takes_no_file_is_told_before_the_work(refused, symbolic, tmp_path):
+    for place in ("out.onnx", "r.json"):
+        out = "/proc/out.onnx" if place == "out.onnx" else tmp_path / "out.onnx"
+        sentence = refused(
+            "optimize", symbolic, "-o", out, "--report", f"/proc/{place}" if place == "r.json" else tmp_path / "r"
+        )
+        assert f"'/proc/{place}' cannot be written: " in sentence and "write to another place" in sentence
+        assert not (tmp_path / "out.onnx").exists()
+    assert "'/proc/r.html' cannot be written" in refused("report", symbolic, "-o", "/proc/r.html")
+
+
+# ---- what is no file -------------------------------------------------------------------
+
+
+@pytest.fixture
+def pipe(tmp_path):
+    os.mkfifo(tmp_path / "pipe.onnx")
+    return tmp_path / "pipe.onnx"
+
+
+def test_a_pipe_is_neither_read_nor_replaced(refused, symbolic, pipe):
+    """Reading one may never end."""
+    assert "it is a pipe or a device, not a file" in refused("inspect", pipe)
+    assert "it is a pipe or a device" in refused("bench", symbolic, "--inputs", pipe)
+    assert "it is a pipe or a device" in refused("matrix", symbolic, "--record", pipe)
+    assert "it is a pipe or a device" in refused("optimize", symbolic, "-o", pipe)
+    assert pipe.is_fifo()
+
+
+def test_weights_in_a_pipe_are_refused(refused, tmp_path):
+    made = model([node("Add", "x w", "y")], (value("x", [1000, 4]),), (value("y", [1000, 4]),))
+    made.graph.initializer.append(numpy_helper.from_array(np.ones((1000, 4), np.float32), "w"))
+    onnx.save(made, tmp_path / "m.onnx", save_as_external_data=True, location="w.data", size_threshold=0)
+    (tmp_path / "w.data").unlink()
+    os.mkfifo(tmp_path / "w.data")
+    assert "w.data" in refused("inspect", tmp_path / "m.onnx")
+
+
+def test_a_link_stays_and_its_file_is_replaced(done, symbolic, tmp_path):
+    real, link = tmp_path / "deep" / "real.onnx", tmp_path / "link.onnx"
+    real.parent.mkdir()
+    real.write_bytes(b"old")
+    link.symlink_to(real)
+    done("optimize", symbolic, "-o", link, "--no-verify")
+    assert link.is_symlink()
+    assert "1 nodes" in done("inspect", real)
+    assert sorted(real.parent.iterdir()) == [real]
 
 
 def test_nothing_that_is_read_is_overwritten(refused, symbolic, tmp_path):

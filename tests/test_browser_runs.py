@@ -40,3 +40,16 @@ def test_what_was_measured_is_compared_and_downloaded(page, tmp_path):
     for run in runs:
         (variant,) = run["record"]["variants"].values()
         assert len(variant["times_ms"]) == 3
+
+
+def test_a_stopped_matrix_shows_the_blocks_that_are_done(page):
+    open_sample(page, "ppocr_cls_v2")
+    go(page, "Matrix")
+    page.get_by_role("textbox", name="Batches").fill("1, 64")
+    page.get_by_role("spinbutton", name="Repetitions").fill("20")
+    page.get_by_role("button", name="Measure", exact=True).click()
+    page.get_by_text("block 2 of 2").wait_for()
+    page.get_by_role("button", name="Cancel").click()
+    settle(page)
+    page.get_by_text("Measure goes on with the others").wait_for()
+    page.get_by_text("2 variants in 1 block").wait_for()

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import passes as library
-from tests.commands import NHWC, NPU, RESNET, operators
+from tests.commands import NHWC, NPU, OCR, RESNET, operators
 from tests.conftest import ROOT
 from workbench.__main__ import main
 
@@ -91,9 +91,16 @@ def test_explain(done, name):
 
 def test_inspect(done):
     out = done("inspect", RESNET)
-    assert out.startswith("resnet50: 176 nodes, opset 23, ")
+    assert out.startswith("resnet50: 176 nodes, opset 23 (brought to it from the file's 9), ")
     assert "input gpu_0/data_0: float[1,3,224,224] NCHW" in out
     assert "operators: BatchNormalization 53, Conv 53, Relu 49, Sum 16, " in out
+
+
+def test_inspect_says_from_which_opset_the_model_was_brought(done, tmp_path):
+    new = tmp_path / "new.onnxtxt"
+    new.write_text('<ir_version: 10, opset_import: ["": 23]> g (float[2] x) => (float[2] y) { y = Relu(x) }')
+    assert ": 1 nodes, opset 23, " in done("inspect", new)
+    assert json.loads(done("inspect", OCR, "--json"))["file_opset"] == 11
 
 
 def test_inspect_as_json(done):

@@ -172,6 +172,13 @@ def test_bench_ends_alike_with_matrix_where_something_is_left_out_or_fails(run, 
     assert "failed" in out
 
 
+def test_a_model_is_measured_against_itself(done, run, tmp_path):
+    done("bench", NPU, NPU, NPU, "--repeat", "2", "--json", tmp_path / "r.json")
+    variants = json.loads((tmp_path / "r.json").read_text())["variants"]
+    assert list(variants) == [str(NPU), f"{NPU} (2)", f"{NPU} (3)"]
+    assert all(len(variant["times_ms"]) == 2 for variant in variants.values())
+
+
 def test_bench_says_each_thing_once(run, symbolic):
     code, out, err = run("bench", symbolic, "--dims", "H=4,W=4", "--backend", "cuda-graphs", "--dtype",
                          "float32,bfloat16", "--repeat", "1")  # fmt: skip
@@ -187,7 +194,8 @@ def test_a_size_that_is_fixed_to_nothing_is_a_sentence(refused, tmp_path):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 @pytest.mark.parametrize("backend", ["torch", "onnxruntime"])
-def test_bench_on_a_gpu_that_is_not_there(run, backend):
-    code, out, err = run("bench", NPU, "--device", "cuda", "--backend", backend)
+@pytest.mark.parametrize("command", ["bench", "matrix"])
+def test_a_gpu_that_is_not_there(run, command, backend):
+    code, out, err = run(command, NPU, "--device", "cuda", "--backend", backend)
     assert code == 2 and out == ""
     assert err.startswith("workbench: ") and err.count("\n") == 1 and "cuda" in err.lower()

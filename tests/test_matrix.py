@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.commands import OCR, RESNET, SPEECH
 from workbench.ir import Graph, from_text
 from workbench.matrix import (
     COLUMNS,
+    Block,
     Matrix,
     MatrixError,
     _digest,
@@ -39,6 +41,10 @@ def worker():
         yield own
 
 
+def measured(*asked: Any) -> list[Block]:
+    return list(run_matrix(*asked))
+
+
 def graphs() -> dict[str, dict[str, Graph]]:
     first, second = from_text(SMALL), from_text(RELU)
     for graph in (first, second):
@@ -49,7 +55,7 @@ def graphs() -> dict[str, dict[str, Graph]]:
 def test_every_model_at_every_batch_in_every_way(worker):
     matrix = Matrix(graphs(), batches=(1, 3), backends=("torch", "onnxruntime"), repeat=2)
     heard: list[tuple[str, float]] = []
-    blocks = run_matrix(matrix, None, worker, lambda words, share: heard.append((words, share)))
+    blocks = measured(matrix, None, worker, lambda words, share: heard.append((words, share)))
     assert [(b["model"], b["batch"]) for b in blocks] == [("product", 1), ("product", 3), ("relu", 1), ("relu", 3)]
     assert [block["found"]["dims"] for block in blocks] == [{"N": 1}, {"N": 3}, {"B": 1}, {"B": 3}]
     assert list(blocks[0]["found"]["variants"]) == [
@@ -80,14 +86,16 @@ def test_it_goes_on_where_it_was_broken_off(worker, tmp_path):
         if "block 3" in words:
             raise Stop
 
+    done = []
     with pytest.raises(Stop):
-        run_matrix(matrix, record, worker, stop)
+        done.extend(run_matrix(matrix, record, worker, stop))
     first = [json.loads(line) for line in record.read_text().splitlines()]
     assert [(block["model"], block["batch"]) for block in first] == [("product", 1), ("product", 2)]
+    assert done == first  # each was given away when it was done
     with open(record, "a") as file:
         file.write('{"key": "half a line')
     heard: list[str] = []
-    blocks = run_matrix(matrix, record, worker, lambda words, share: heard.append(words))
+    blocks = measured(matrix, record, worker, lambda words, share: heard.append(words))
     assert not any("product" in words for words in heard)
     assert blocks[:2] == first
     assert [json.loads(line) for line in record.read_text().splitlines()] == blocks
@@ -98,12 +106,12 @@ def test_it_goes_on_where_it_was_broken_off(worker, tmp_path):
 
 def test_another_question_is_measured_anew(worker, tmp_path):
     record = tmp_path / "m.jsonl"
-    run_matrix(Matrix(graphs(), repeat=1), record, worker)
+    measured(Matrix(graphs(), repeat=1), record, worker)
     heard: list[str] = []
-    run_matrix(Matrix(graphs(), repeat=2), record, worker, lambda words, share: heard.append(words))
+    measured(Matrix(graphs(), repeat=2), record, worker, lambda words, share: heard.append(words))
     assert heard
     heard.clear()
-    run_matrix(Matrix(graphs(), repeat=2), record, worker, lambda words, share: heard.append(words))
+    measured(Matrix(graphs(), repeat=2), record, worker, lambda words, share: heard.append(words))
     assert not heard
 
 
@@ -112,7 +120,7 @@ def test_other_dims_are_another_question(worker, tmp_path):
     for size in (4, 400):
         found = graphs()
         found["relu"]["as loaded"].dims = {"B": size}
-        blocks = run_matrix(Matrix(found, repeat=1), record, worker)
+        blocks = measured(Matrix(found, repeat=1), record, worker)
         assert blocks[1]["found"]["dims"] == {"B": size}
 
 
@@ -121,7 +129,7 @@ def test_what_failed_is_tried_again(worker, tmp_path):
     broken = from_text("b (float[N,4] x) => (float[N,4] y) <int64[1] s = {5}> { y = Reshape(x, s) }")
     broken.dims = {"N": 1}
     matrix = Matrix({"product": {"as loaded": graphs()["product"]["again"], "broken": broken}}, repeat=1)
-    blocks = run_matrix(matrix, record, worker)
+    blocks = measured(matrix, record, worker)
     assert "Reshape" in blocks[0]["found"]["variants"]["broken"]["failed"]
     assert not record.exists()
 
@@ -129,7 +137,7 @@ def test_what_failed_is_tried_again(worker, tmp_path):
 def test_what_a_backend_cannot_be_asked_for_is_no_failure(worker, tmp_path):
     record = tmp_path / "m.jsonl"
     matrix = Matrix(graphs(), backends=("torch", "onnxruntime"), dtypes=("float32", "bfloat16"), repeat=1)
-    blocks = run_matrix(matrix, record, worker)
+    blocks = measured(matrix, record, worker)
     assert len(record.read_text().splitlines()) == 2
     assert not any(row["failed"] for row in rows_of(blocks))
     assert len(rows_of(blocks)) == 2 * 3 + 3
@@ -141,7 +149,7 @@ def test_what_a_backend_cannot_be_asked_for_is_no_failure(worker, tmp_path):
 
 
 def test_notes_stand_once_with_all_that_they_concern(worker):
-    blocks = run_matrix(Matrix(graphs(), batches=(1, 2), repeat=1), None, worker)
+    blocks = measured(Matrix(graphs(), batches=(1, 2), repeat=1), None, worker)
     for block in blocks:
         for variant in block["found"]["variants"].values():
             variant["busy"] = True
@@ -152,7 +160,7 @@ def test_notes_stand_once_with_all_that_they_concern(worker):
 
 
 def test_a_row_says_what_its_peak_is_of(worker):
-    rows = rows_of(run_matrix(Matrix(graphs(), backends=("torch", "onnxruntime"), repeat=1), None, worker))
+    rows = rows_of(measured(Matrix(graphs(), backends=("torch", "onnxruntime"), repeat=1), None, worker))
     assert {(row["backend"], row["peak_counted"]) for row in rows} == {("torch", "values"), ("onnxruntime", "process")}
 
 
@@ -160,7 +168,7 @@ def test_a_batch_that_is_fixed_inside_is_a_sentence(worker):
     text = "g (float[N,4] x) => (float[M,K] y) <int64[2] s = {1, 4}> { a = Relu(x) y = Reshape(a, s) }"
     baked = from_text(text)
     baked.dims = {"N": 1}
-    first, second = run_matrix(Matrix({"baked": {"as loaded": baked}}, batches=(1, 4), repeat=1), None, worker)
+    first, second = measured(Matrix({"baked": {"as loaded": baked}}, batches=(1, 4), repeat=1), None, worker)
     assert "found" in first
     assert second["failed"].startswith(
         "'baked' does not run with N=4, perhaps because another size is fixed inside it: Reshape"
@@ -187,7 +195,7 @@ def test_cancelling_keeps_what_is_done(worker, tmp_path):
             worker.cancel()
 
     with pytest.raises(CancelledError):
-        run_matrix(Matrix(graphs(), batches=(1, 2), repeat=200), record, worker, cancel)
+        measured(Matrix(graphs(), batches=(1, 2), repeat=200), record, worker, cancel)
     assert len(record.read_text().splitlines()) == 1
 
 
@@ -197,7 +205,7 @@ def test_a_block_that_cannot_run_does_not_end_the_matrix(worker, tmp_path):
     huge.dims = {"N": 1000}
     matrix = Matrix({"huge": {"as loaded": huge}, **graphs()}, repeat=1)
     record = tmp_path / "m.jsonl"
-    blocks = run_matrix(matrix, record, worker)
+    blocks = measured(matrix, record, worker)
     assert "GB of memory" in blocks[0]["failed"]
     assert [("found" in block) for block in blocks] == [False, True, True]
     assert rows_of(blocks)[0]["failed"] == blocks[0]["failed"]
@@ -211,15 +219,15 @@ def test_an_edited_record_is_a_sentence(worker, tmp_path, line):
     record = tmp_path / "m.jsonl"
     record.write_text(line + "\n")
     with pytest.raises(MatrixError, match="line 1"):
-        run_matrix(Matrix(graphs(), repeat=1), record, worker)
+        measured(Matrix(graphs(), repeat=1), record, worker)
 
 
 def test_a_last_line_without_its_end_counts_where_it_is_whole(worker, tmp_path):
     record, matrix = tmp_path / "m.jsonl", Matrix(graphs(), repeat=1)
-    first = run_matrix(matrix, record, worker)
+    first = measured(matrix, record, worker)
     record.write_text("\n" + record.read_text().rstrip("\n"))
     heard: list[str] = []
-    assert run_matrix(matrix, record, worker, lambda words, share: heard.append(words)) == first
+    assert measured(matrix, record, worker, lambda words, share: heard.append(words)) == first
     assert not heard
 
 
@@ -237,14 +245,14 @@ def test_dims_that_a_model_needs_are_found(done):
 def test_bad_wishes_are_sentences(worker, tmp_path):
     fixed = from_text("g (float[2,4] x) => (float[2,4] y) { y = Relu(x) }")
     with pytest.raises(MatrixError, match="'f' has a fixed batch"):
-        run_matrix(Matrix({"f": {"as loaded": fixed}}, batches=(1, 2)), None, worker)
+        measured(Matrix({"f": {"as loaded": fixed}}, batches=(1, 2)), None, worker)
     other = tmp_path / "notes.txt"
     other.write_text("bread\nmilk\n")
     with pytest.raises(MatrixError, match="is no record of a matrix: line 1"):
-        run_matrix(Matrix(graphs(), repeat=1), other, worker)
+        measured(Matrix(graphs(), repeat=1), other, worker)
     assert other.read_text() == "bread\nmilk\n"
     with pytest.raises(MatrixError, match="cannot be written"):
-        run_matrix(Matrix(graphs(), repeat=1), tmp_path / "none" / "m.jsonl", worker)
+        measured(Matrix(graphs(), repeat=1), tmp_path / "none" / "m.jsonl", worker)
 
 
 def test_the_command(done, refused, tmp_path):

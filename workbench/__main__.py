@@ -1,7 +1,8 @@
 """The command line: `python -m workbench COMMAND`. The same engine and the same words as the app.
 
-Exit codes: 0 done and verified, or not asked to; 1 a verification failed, and nothing is written;
-2 bad input; 3 done, but it could not be verified.
+Exit codes: 0 done and verified, or not asked to; 1 a verification failed, so that no model is
+written, or something that was to be measured did not run; 2 bad input; 3 done, but it could not
+be verified; 130 stopped by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import argparse
 import importlib
 import io
 import json
-import os
 import sys
 import types
 from collections.abc import Sequence
@@ -43,6 +43,7 @@ _import_without("onnx_ir", unused="sympy")  # which takes half of the time of li
 
 from workbench.arguments import parser_of  # noqa: E402
 from workbench.errors import UserError, printable  # noqa: E402
+from workbench.files import check_outputs  # noqa: E402
 from workbench.ir import EditError, IllFormedError, TextError  # noqa: E402
 from workbench.loading.dims import parse_dims  # noqa: E402
 
@@ -89,20 +90,6 @@ def _options(pairs: Sequence[str]) -> dict[str, str]:
             raise UserError(f"--option takes pass.field=value, not '{pair}'")
         options[key] = value
     return options
-
-
-def _check_outputs(outputs: Sequence[str | None], inputs: Sequence[str | None]) -> None:
-    """What will be written must not replace what is read, and must have a folder; told before the work."""
-    taken = {os.path.realpath(path) for path in inputs if path is not None}
-    for path in filter(None, outputs):
-        place = os.path.realpath(path)
-        if place in taken:
-            raise UserError(f"'{path}' is read or written already by this command; write to another file")
-        if os.path.isdir(place):
-            raise UserError(f"'{path}' cannot be written, for it is a folder; name a file in it")
-        if not os.path.isdir(os.path.dirname(place)):
-            raise UserError(f"'{path}' cannot be written, for its folder does not exist; make the folder first")
-        taken.add(place)
 
 
 def _load(chosen: argparse.Namespace) -> Any:
@@ -159,9 +146,11 @@ def _inspect(chosen: argparse.Namespace) -> int:
 
 def _optimize(chosen: argparse.Namespace) -> int:
     from workbench.cli import OptimizeRequest, optimize_command
+    from workbench.exporting import check_replaceable
 
     request = OptimizeRequest(**_pipeline(chosen), output=chosen.output, fix_dims=chosen.fix_dims, report=chosen.report)
-    _check_outputs([request.output, request.report], [chosen.model, chosen.inputs])
+    check_outputs([request.output, request.report], [chosen.model, chosen.inputs])
+    check_replaceable(request.output)
     graph = _load(chosen)
     code = optimize_command(graph, request)
     _warn(graph.warnings)
@@ -172,14 +161,27 @@ def _report(chosen: argparse.Namespace) -> int:
     from workbench.cli import PipelineRequest, against_command, report_command
     from workbench.loading import load_model
 
-    _check_outputs([chosen.output], [chosen.model, chosen.inputs, chosen.against])
+    check_outputs([chosen.output], [chosen.model, chosen.inputs, chosen.against])
     request = PipelineRequest(**_pipeline(chosen))
+    _check_no_pass(chosen)
     graph = _load(chosen)
     if chosen.against is not None:
         return against_command(graph, load_model(chosen.against), request.target, chosen.output)
     code = report_command(graph, request, chosen.output)
     _warn(graph.warnings)
     return code
+
+
+_OF_PASSES = ("passes", "preset", "layout", "feed_inputs", "option", "inputs", "no_verify")
+
+
+def _check_no_pass(chosen: argparse.Namespace) -> None:
+    """Words about passes mean nothing where another file is shown beside the model."""
+    if chosen.against is None:
+        return
+    for name in _OF_PASSES:
+        if getattr(chosen, name):
+            raise UserError(f"--against shows two files and runs no pass; leave out --{name.replace('_', '-')}")
 
 
 def _pipeline(chosen: argparse.Namespace) -> dict[str, Any]:
@@ -228,12 +230,16 @@ def _verify(chosen: argparse.Namespace) -> int:
 
 
 def _bench(chosen: argparse.Namespace) -> int:
-    from workbench.cli_bench import BenchRequest, bench_command
+    from workbench.cli_bench import BenchRequest, bench_command, numbered
     from workbench.loading import load_model
 
     dims = parse_dims(chosen.dims)
-    _check_outputs([chosen.json], [*chosen.models, chosen.inputs])
-    models = {path: load_model(path, {} if index else dims) for index, path in enumerate(chosen.models)}
+    check_outputs([chosen.json], [*chosen.models, chosen.inputs])
+    loaded: dict[str, Any] = {}
+    for path in chosen.models:
+        if path not in loaded:
+            loaded[path] = load_model(path, {} if loaded else dims)
+    models = {label: loaded[path] for label, path in zip(numbered(chosen.models), chosen.models, strict=True)}
     request = BenchRequest(
         device=chosen.device,
         backends=chosen.backend,
@@ -253,7 +259,7 @@ def _bench(chosen: argparse.Namespace) -> int:
 def _matrix(chosen: argparse.Namespace) -> int:
     from workbench.cli_matrix import MatrixRequest, matrix_command
 
-    _check_outputs([chosen.record, chosen.csv, chosen.json], chosen.models)
+    check_outputs([chosen.record, chosen.csv, chosen.json], chosen.models)
     words = vars(chosen)
     names = [name for name in MatrixRequest.__dataclass_fields__ if name != "dims"]
     return matrix_command(MatrixRequest(**{name: words[name] for name in names}, dims=parse_dims(chosen.dims)))

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import passes as library
+from workbench.files import write_text
 from workbench.ir import Graph
 from workbench.layout.profile import Profile, load_profile
 from workbench.pipeline import OnProgress, branch, extend, run_pipeline, start
@@ -273,9 +274,8 @@ def _file_name(graph: Graph) -> str:
 
 
 def _written(path: str | Path, text: str) -> int:
-    data = text.encode()
-    Path(path).write_bytes(data)
-    return len(data)
+    write_text(path, text)
+    return len(text.encode())
 
 
 def pass_table() -> list[dict[str, Any]]:

@@ -71,7 +71,7 @@ def parser_of(run: Mapping[str, Handler]) -> argparse.ArgumentParser:
     command.add_argument("--json", metavar="R.json", help="write every number")
 
     command = _command(commands, run, "matrix", "measure models x steps x batches x precisions x backends in one go")
-    command.add_argument("models", nargs="*", metavar="MODEL")
+    command.add_argument("models", nargs="*", metavar="MODEL", help="one or several, each at every batch")
     command.add_argument("--plan", metavar="NAME", help="a matrix by name instead of models: oneflow")
     _dims_argument(command)
     command.add_argument("--batches", default="", metavar="1,8", help="sizes of the batch dimension, in turn")
@@ -81,8 +81,10 @@ def parser_of(run: Mapping[str, Handler]) -> argparse.ArgumentParser:
     )
     command.add_argument("--target", default="cuda", metavar="NAME", help="target profile (default: cuda)")
     which = command.add_mutually_exclusive_group()
-    which.add_argument("--layouts", metavar="a,b", help="a column for each layout strategy, beside none")
-    which.add_argument("--steps", action="store_true", help="a column for each step that changes something")
+    which.add_argument("--layouts", type=_names, metavar="a,b", help="the passes with each of these strategies too")
+    which.add_argument(
+        "--steps", action="store_true", help="the graph after each step that changes it, beside the model as loaded"
+    )
     _measure_arguments(command)
     command.add_argument("--seed", type=_seed, default=0, help="seed of the inputs (default: 0)")
     command.add_argument("--record", metavar="R.jsonl", help="write each block when it is done, and skip those in it")
@@ -109,7 +111,7 @@ def _measure_arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--dtype", type=_names, metavar="a,b", help="float32 (default), mixed, float16, bfloat16")
     command.add_argument(
-        "--repeat", type=int, metavar="N", help="repetitions of each (default: until each median is known to 1 %%)"
+        "--repeat", type=_runs, metavar="N", help="repetitions of each (default: until each median is known to 1 %%)"
     )
     command.add_argument("--cold", action="store_true", help="time runs on an emptied cache too")
     command.add_argument(
@@ -172,6 +174,12 @@ def _positive(text: str) -> float:
     if not 0 < number < float("inf"):
         raise argparse.ArgumentTypeError(f"must be a number above 0, not '{text}'")
     return number
+
+
+def _runs(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number, at least 1, not {text}")
+    return int(text)
 
 
 def _seed(text: str) -> int:

@@ -64,7 +64,8 @@ def inspect_command(graph: Graph, *, as_json: bool) -> int:
         print(json.dumps(found.as_dict(), indent=1))
         return DONE
     weights = f"{found.parameters:,} parameters in {megabytes(found.weight_bytes)}"
-    say(f"{found.name}: {found.nodes:,} nodes, opset {found.opset}, {weights}")
+    brought = f" (brought to it from the file's {found.file_opset})" if found.file_opset != found.opset else ""
+    say(f"{found.name}: {found.nodes:,} nodes, opset {found.opset}{brought}, {weights}")
     more = f" (and {found.unknown_flops:,} operators of unknown cost)" if found.unknown_flops else ""
     say(f"one run: {found.flops / 1e9:,.3f} GFLOP{more}")
     say(f"transposes: {found.transposes:,}, moving {found.elements_moved:,} elements")

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.cli_runs import keep_bench
-from workbench.errors import UserError
 from workbench.ir import Graph
 from workbench.printing import DONE, FAILED, cells_of, print_table, say, verifier_of, write_json
 from workbench.run.memory import in_bytes
@@ -31,12 +30,18 @@ class BenchRequest:
     json: str | None
 
 
+def numbered(paths: Sequence[str]) -> list[str]:
+    """The paths as labels; one that was there before gets a number, so that a model is measured against itself."""
+    return [
+        path if path not in paths[:index] else f"{path} ({paths[: index + 1].count(path)})"
+        for index, path in enumerate(paths)
+    ]
+
+
 def bench_command(models: Mapping[str, Graph], request: BenchRequest) -> int:
     """Measure, print, keep; FAILED where a variant could not run, DONE where all did that can be asked for."""
     from workbench.run.measure import check_wishes, combined, measure_models, refused_sizes
 
-    if request.repeat is not None and request.repeat < 1:
-        raise UserError(f"--repeat must be at least 1, not {request.repeat}")
     check_wishes(request.backends, request.dtypes, request.repeat)
     path, first = next(iter(models.items()))
     variants = combined(models, request.backends, request.dtypes)

@@ -10,8 +10,9 @@ from typing import Any
 
 from workbench.commands import optimize_text
 from workbench.errors import UserError
+from workbench.files import write_text
 from workbench.ir import Graph
-from workbench.printing import DONE, FAILED, cells_of, print_table, say, write_json, write_text
+from workbench.printing import DONE, FAILED, cells_of, print_table, say, write_json
 from workbench.run.memory import in_bytes
 
 
@@ -26,7 +27,7 @@ class MatrixRequest:
     batch_dim: str | None
     preset: str
     target: str
-    layouts: str | None
+    layouts: Sequence[str] | None
     steps: bool
     device: str
     backend: Sequence[str]
@@ -52,7 +53,7 @@ def matrix_command(request: MatrixRequest) -> int:
     matrix = _matrix(request)
     record = None if request.record is None else Path(request.record)
     with Worker() as worker:
-        blocks = run_matrix(matrix, record, worker, _progress())
+        blocks = list(run_matrix(matrix, record, worker, _progress()))
     rows = rows_of(blocks)
     _print_rows(rows)
     for note in matrix_notes(blocks):
@@ -115,7 +116,7 @@ def _variants(path: str, request: MatrixRequest) -> dict[str, tuple[Graph, str]]
                 command = optimize_text(path, passes=names, target=request.target)
                 variants[f"{number} {step.pass_name}"] = (history.at(number), command)
         return variants
-    for layout in (None, *filter(None, (request.layouts or "").split(","))):
+    for layout in (None, *(request.layouts or ())):
         made = optimize(graph, preset=request.preset, target=request.target, layout=layout).graph
         command = optimize_text(path, preset=request.preset, target=request.target, layout=layout)
         variants[layout or request.preset] = (made, command)

@@ -1,4 +1,4 @@
-"""The history of runs on the command line: `bench` keeps what it measures, `runs` prints what is kept."""
+"""The history of runs on the command line: what `bench` and `matrix` measure is kept, `runs` prints it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def runs_command(request: RunsRequest) -> int:
         print(csv_of(runs), end="")
         return DONE
     if not runs:
-        say(f"no run is kept in {shown_place(request.url)}; `bench` keeps what it measures")
+        say(f"no run is kept in {shown_place(request.url)}; `bench`, `matrix` and the app keep what they measure")
         return DONE
     header = (
         *("time (UTC)", "model", "variant", "dims", "device", "backend", "precision", "median ms", "peak MB"),
@@ -67,7 +67,7 @@ def runs_command(request: RunsRequest) -> int:
 
 def keep_bench(found: Mapping[str, Any], variants: Mapping[str, Variant], models: Mapping[str, Graph]) -> None:
     """Keep what was measured of models, by path; where that fails, a note says why, and the command goes on."""
-    names = {id(graph): Path(path).name for path, graph in models.items()}
+    names = {id(graph): Path(path).name for path, graph in reversed([*models.items()])}  # one may be twice
     try:
         keep(found, {label: Origin(model_hash(v.graph), names[id(v.graph)]) for label, v in variants.items()})
     except RecordsError as error:

@@ -15,6 +15,7 @@ import onnx
 from onnx import TensorProto
 
 from workbench.errors import UserError
+from workbench.files import SPECIAL, is_special, not_written
 from workbench.ir import Constant, Graph
 from workbench.ir.wire import THIS_FILE, without_weights, write_model, write_weight
 from workbench.loading.checks import every_node, every_tensor
@@ -57,9 +58,8 @@ def export_onnx(
     Everything is written and checked in a folder of its own and then moved, so a
     failure leaves what was there. Raises ExportError.
     """
-    path = Path(path)
-    if os.path.isdir(path):
-        raise ExportError(f"{path} is a folder; name a file in it, such as {path / 'model.onnx'}")
+    check_replaceable(path)
+    path = Path(os.path.realpath(path) if os.path.islink(path) else path)  # a link stays, its file is replaced
     whole = complete(with_fixed_dims(graph, graph.dims) if fix_dims else graph)
     model, weights = without_weights(whole)
     beside = sum(w.nbytes for w in weights) > LARGEST_FILE if external_data is None else external_data
@@ -73,8 +73,16 @@ def export_onnx(
             for name in names:  # the model last: it is never there without its weights
                 os.replace(draft.parent / name, path.parent / name)
     except OSError as error:
-        raise ExportError(f"{path} cannot be written: {error.strerror or error}") from None
+        raise ExportError(str(not_written(path, error))) from None
     return ExportReport(path, size, digest, tuple(path.parent / name for name in reversed(names)), checks)
+
+
+def check_replaceable(path: str | Path) -> None:
+    """Raises ExportError for what a model cannot be put in place of: a folder, a pipe, a device."""
+    if os.path.isdir(path):
+        raise ExportError(f"'{path}' is a folder; name a file in it, such as '{Path(path) / 'model.onnx'}'")
+    if is_special(path):
+        raise ExportError(f"a model cannot be written to '{path}', for {SPECIAL}; name a file")
 
 
 def to_bytes(graph: Graph) -> bytes:

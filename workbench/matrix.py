@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import UserError
+from workbench.files import SPECIAL, is_special
 from workbench.ir import Graph
 from workbench.ir.wire import without_weights
 from workbench.loading.dims import bind_dims, symbols
@@ -68,8 +69,9 @@ class Matrix:
                 yield model, batch
 
 
-def run_matrix(matrix: Matrix, record: Path | None, worker: Worker, on_block: OnBlock | None = None) -> list[Block]:
-    """Measure what `record` does not hold yet; every block in order: `model`, `batch`, `found` or `failed`.
+def run_matrix(matrix: Matrix, record: Path | None, worker: Worker, on_block: OnBlock | None = None) -> Iterator[Block]:
+    """Measure what `record` does not hold yet; every block in order, once it is done: `model`, `batch`, `found` or
+    `failed`.
 
     record:   a file of one JSON object a line, made where it is not there; None: nothing is written.
               A block of which anything failed is not written, and so tried again.
@@ -80,9 +82,9 @@ def run_matrix(matrix: Matrix, record: Path | None, worker: Worker, on_block: On
     check_wishes(matrix.backends, matrix.dtypes, matrix.repeat)
     bound = {(model, batch): _bound(matrix, model, batch) for model, batch in matrix.blocks()}
     machine = worker.request("devices")
+    _check_device(matrix.device, [device["device"] for device in machine["devices"]])
     keys = {place: _key(matrix, *place, machine) for place in bound}
     done = _recorded(record)
-    blocks = []
     for index, (place, graphs) in enumerate(bound.items()):
         key = keys[place]
         if key not in done:
@@ -90,8 +92,12 @@ def run_matrix(matrix: Matrix, record: Path | None, worker: Worker, on_block: On
             done[key] |= _measured(matrix, place, graphs, worker, _share(on_block, _words(*place), index, len(bound)))
             _write(record, done[key])
             _keep(done[key], graphs, matrix.pipelines)
-        blocks.append(done[key])
-    return blocks
+        yield done[key]
+
+
+def _check_device(asked: str, there: Sequence[str]) -> None:
+    if not any(device == asked or device.startswith(f"{asked}:") for device in there):
+        raise MatrixError(f"there is no device '{asked}' here; use {', '.join(there)}")
 
 
 def _words(model: str, batch: int | None) -> str:
@@ -207,6 +213,8 @@ def _recorded(record: Path | None) -> dict[str, Block]:
     """The blocks in the file. A last line that was not written to its end is taken off it."""
     if record is None or not record.exists():
         return {}
+    if is_special(record):
+        raise MatrixError(f"'{record}' cannot be a record, for {SPECIAL}; name another")
     try:
         lines = record.read_text(encoding="utf-8").splitlines(keepends=True)
     except (OSError, UnicodeDecodeError) as error:

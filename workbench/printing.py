@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TextIO
 
-from workbench.errors import UserError, printable
+from workbench.errors import printable
+from workbench.files import write_text
 from workbench.ir import Graph
 
 DONE, FAILED, UNVERIFIED = 0, 1, 3
@@ -27,13 +27,6 @@ def print_table(rows: Sequence[tuple[str, ...]], left: tuple[int, ...]) -> None:
 
 def write_json(path: str, content: Any) -> None:
     write_text(path, json.dumps(content, indent=1) + "\n")
-
-
-def write_text(path: str, content: str) -> None:
-    try:
-        Path(path).write_text(content, encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"'{path}' cannot be written: {error.strerror or error}") from None
 
 
 _CELLS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {

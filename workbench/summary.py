@@ -26,12 +26,17 @@ class ValueSummary:
 
 @dataclass(frozen=True)
 class Summary:
-    """parameters: numbers in constants; weight_bytes: their size; flops: of one run with `dims`,
-    None where a shape is not known; unknown_flops: operators whose count is not known;
-    not_native: operators without a contract, which the torch executor leaves to ONNX Runtime."""
+    """What a model is.
+
+    opset: the graph's, to which it was brought from file_opset.
+    parameters: numbers in constants; weight_bytes: their size.
+    flops: of one run with `dims`, as far as they are known; unknown_flops: operators whose count is not.
+    not_native: operators without a contract, which the torch executor leaves to ONNX Runtime.
+    """
 
     name: str
     opset: int
+    file_opset: int
     nodes: int
     operators: dict[str, int]
     parameters: int
@@ -74,6 +79,7 @@ def summarize(graph: Graph) -> Summary:
     return Summary(
         name=graph.name,
         opset=graph.opset_imports.get("", 0),
+        file_opset=graph.opset_imports.get("", 0) if graph.file_opset is None else graph.file_opset,
         nodes=counts.nodes,
         operators=dict(sorted(operators.items(), key=lambda item: (-item[1], item[0]))),
         parameters=sum(_numbers(g)[0] for g in _all_graphs(graph)),

@@ -36,15 +36,16 @@ class Graph:
         functions: Mapping[tuple[str, str, str], Function] | None = None,
         metadata: Mapping[str, str] | None = None,
         source: str | None = None,
+        file_opset: int | None = None,
         dims: Mapping[str, int] | None = None,
         bound_types: Mapping[str, TensorType] | None = None,
         warnings: Sequence[str] = (),
         reserved: frozenset[str] = frozenset(),
     ) -> None:
-        """`source`, `dims`, `bound_types` and `warnings` are what loading notes: the file as the
-        user gave it, the values bound to symbolic dims for running, the types that follow from
-        them (for costs), and what to tell the user. `reserved` are names that no new value takes:
-        those outside of a body."""
+        """`source`, `file_opset`, `dims`, `bound_types` and `warnings` are what loading notes: the
+        file as the user gave it, its opset, the values bound to symbolic dims for running, the
+        types that follow from them (for costs), and what to tell the user. `reserved` are names
+        that no new value takes: those outside of a body."""
         self.name = name
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
@@ -52,6 +53,7 @@ class Graph:
         self.functions = dict(functions or {})
         self.metadata = dict(metadata or {})
         self.source = source
+        self.file_opset = file_opset
         self.dims = dict(dims or {})
         self.bound_types = dict(bound_types or {})
         self.warnings = tuple(warnings)
@@ -180,6 +182,7 @@ class Graph:
             functions=self.functions,
             metadata=self.metadata,
             source=self.source,
+            file_opset=self.file_opset,
             dims=self.dims,
             bound_types=self.bound_types,
             warnings=self.warnings,

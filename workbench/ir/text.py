@@ -25,6 +25,12 @@ class TextError(ValueError):
     """The text is not ONNX's textual syntax; the message has the line and what was expected."""
 
 
+def parse_words(error: parser.ParseError) -> str:
+    """What the parser says, which comes as bytes, in one line."""
+    said = error.args[0] if error.args else ""
+    return " ".join((said.decode(errors="replace") if isinstance(said, bytes) else str(said)).split())
+
+
 def from_text(text: str) -> Graph:
     """A graph from a whole model's text, or from a graph's alone (`g (float[2] x) => (...) {...}`).
 
@@ -35,7 +41,7 @@ def from_text(text: str) -> Graph:
     try:
         model = parser.parse_model(header + text)
     except parser.ParseError as error:
-        raise TextError(str(error)) from None
+        raise TextError(parse_words(error)) from None
     graph = from_model(onnx_ir.from_proto(model))
     if not whole and not any(node.domain == "workbench" for node in graph.nodes):
         graph.opset_imports.pop("workbench")

@@ -29,6 +29,8 @@ def load_model(source: str | Path, dims: Mapping[str, int] | None = None, *, nam
     name: what errors call the file, where `source` is not what the user knows it by.
     Raises LoadError with one sentence.
     """
+    if not str(source):
+        raise LoadError("no file is named; name a model")
     path = Path(source)
     called = name or path.name or str(source)
     try:

@@ -73,6 +73,8 @@ def parse_dims(text: str) -> dict[str, int]:
         name, equals, value = part.partition("=")
         if not equals or not name:
             raise LoadError(f"--dims takes name=number pairs such as N=1,H=320, not '{part}'")
+        if name.strip() in dims:
+            raise LoadError(f"dim '{name.strip()}' is given twice; give it one size")
         try:
             dims[name.strip()] = int(value)
         except ValueError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
+from workbench.files import SPECIAL, is_special
 from workbench.loading.errors import LoadError
 
 ONNX, TEXT, TORCH = "onnx", "text", "torch"
@@ -17,13 +18,15 @@ _PICKLE = (
 
 
 def kind_of(path: Path) -> str:
-    """ONNX, TEXT or TORCH. Raises LoadError for what is missing, empty, a folder, or a pickle."""
+    """ONNX, TEXT or TORCH. Raises LoadError for what is missing, empty, a folder, a pipe, or a pickle."""
     if path.is_dir():
         inside = sorted(path.glob("*.onnx"))
         hint = f"open '{inside[0].name}' in it" if len(inside) == 1 else "name a file in it"
         raise LoadError(f"this is a folder; {hint}")
     if not path.exists():
         raise LoadError("there is no such file")
+    if is_special(path):
+        raise LoadError(f"{SPECIAL}; copy the model into a file first")
     with open(path, "rb") as file:
         head = file.read(4)
     if not head:

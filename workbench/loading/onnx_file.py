@@ -12,6 +12,7 @@ from onnx import ModelProto, TensorProto, helper, parser
 
 from workbench.ir import Graph
 from workbench.ir.proto import from_model
+from workbench.ir.text import parse_words
 from workbench.ir.wire import LARGE, TooDeepError, WireError, read_model
 from workbench.loading.checks import (
     check_model,
@@ -19,6 +20,7 @@ from workbench.loading.checks import (
     every_graph,
     every_node,
     every_tensor,
+    opset_of,
     unknown_operators,
     without_declared_types,
 )
@@ -51,7 +53,7 @@ def load_text(text: str, dims: Mapping[str, int] | None = None) -> tuple[Graph, 
     try:
         model = parser.parse_model(text)
     except parser.ParseError as error:
-        raise LoadError(f"the text is not ONNX's textual syntax: {' '.join(str(error).split())}") from None
+        raise LoadError(f"the text is not ONNX's textual syntax: {parse_words(error)}; mend it there") from None
     written = ModelProto()
     written.CopyFrom(model)
     return to_graph(model, Files(None), dims), written
@@ -78,6 +80,7 @@ def to_graph(model: ModelProto, files: Files, dims: Mapping[str, int] | None = N
     put_back_metadata(whole, metadata)
     graph = from_model(whole)
     check_operands(graph)
+    graph.file_opset = opset_of(model)
     graph.warnings = (*warnings, *more)
     graph.dims = bind_dims(graph, dims)
     if graph.dims:

@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 import onnx_ir
 
+from workbench.files import SPECIAL, is_special
 from workbench.ir.wire import THIS_FILE
 from workbench.loading.errors import LoadError
 
@@ -133,6 +134,8 @@ class _MappedFile(mmap.mmap):
 
 def mapped(path: Path) -> memoryview:
     """The file's bytes, mapped and read-only. An empty file is an empty view."""
+    if is_special(path):
+        raise LoadError(f"the weights in '{path.name}' cannot be read, for {SPECIAL}; copy them into a file")
     with open(path, "rb") as file:
         if os.fstat(file.fileno()).st_size == 0:
             return memoryview(b"")

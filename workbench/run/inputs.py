@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from workbench.errors import UserError
+from workbench.files import SPECIAL, is_special
 from workbench.ir import DataType, Graph, TensorType
 from workbench.ir.types import Shape
 from workbench.layout.feed import order_between
-from workbench.run.failures import first_line
 from workbench.run.memory import available_bytes, in_gigabytes
 from workbench.run.use import Use, use_of
 
@@ -220,6 +220,8 @@ def dims_of(graph: Graph, tensors: Mapping[str, np.ndarray]) -> dict[str, int]:
 
 
 def _read_npz(path: Path) -> Tensors:
+    if is_special(path):
+        raise InputError(f"{path} cannot be read, for {SPECIAL}; save the inputs with numpy.savez.")
     try:
         loaded = np.load(path, allow_pickle=False)
         if isinstance(loaded, np.ndarray):
@@ -228,8 +230,10 @@ def _read_npz(path: Path) -> Tensors:
             return {name: arrays[name] for name in arrays.files}
     except FileNotFoundError:
         raise InputError(f"There is no inputs file {path}.") from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path} is not an .npz file of plain arrays ({first_line(error)}).") from None
+    except PermissionError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}; name a file that can.") from None
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
+        raise InputError(f"{path} is not an .npz file of plain arrays; save one with numpy.savez.") from None
 
 
 def _fitted(graph: Graph, value: str, array: np.ndarray) -> np.ndarray:

@@ -19,7 +19,17 @@ from workbench.ir import Graph
 from workbench.loading import load_model
 from workbench.loading.dims import symbols
 from workbench.loading.samples import Sample, samples
-from workbench.matrix import Matrix, as_csv, batch_sizes, forget_blocks, matrix_notes, place_words, rows_of, run_matrix
+from workbench.matrix import (
+    Block,
+    Matrix,
+    as_csv,
+    batch_sizes,
+    forget_blocks,
+    matrix_notes,
+    place_words,
+    rows_of,
+    run_matrix,
+)
 from workbench.plans import PLANS
 from workbench.run.measure import BACKENDS, DTYPES
 from workbench.run.records import model_hash
@@ -90,7 +100,7 @@ def _form(opened: Opened, names: list[str]) -> None:
         show_error("Nothing is chosen to measure; choose at least one step, one backend and one precision.")
         return
 
-    def work(report: Report) -> list[dict[str, Any]]:
+    def work(report: Report) -> None:
         report("preparing the models", 0.0)
         count = None if repeat is None else int(repeat)
         matrix = Matrix({}, backends=tuple(backends), dtypes=tuple(dtypes), device=device, repeat=count)
@@ -105,10 +115,13 @@ def _form(opened: Opened, names: list[str]) -> None:
             matrix = replace(matrix, models=models, batches=sizes, batch_dim=None if beside else batch_dim)
             paths = {opened.title: opened.path} | {title: str(others[title].file) for title in beside}
             matrix = replace(matrix, pipelines=_pipelines(opened, paths, steps))
-        return run_matrix(matrix, _record(opened), worker(), report)
+        done: list[Block] = []
+        for block in run_matrix(matrix, _record(opened), worker(), report):
+            done.append(block)
+            opened.matrix = [*done]  # shown, even if the others are cancelled
 
     try:
-        opened.matrix = run_with_progress("Matrix", work, worker(), "matrix", device)
+        run_with_progress("Matrix", work, worker(), "matrix", device)
     except UserError as error:
         show_error(error)
 

@@ -66,7 +66,8 @@ def _describe(opened: Opened) -> None:
     numbers[2].metric("Weights", f"{summary.weight_bytes / 1e6:,.2f} MB")
     numbers[3].metric("One run", f"{summary.flops / 1e9:,.2f} GFLOP", help=_unknown(summary))
     numbers[4].metric("Transposes", f"{summary.transposes:,}", help=f"They move {summary.elements_moved:,} elements.")
-    numbers[5].metric("Opset", f"{summary.opset}", help="Models are brought to this opset when they are opened.")
+    brought = f"The file is of opset {summary.file_opset}. Models are brought to one opset when they are opened."
+    numbers[5].metric("Opset", f"{summary.opset}", help=brought)
     if opened.graph.dims:
         _dims_form(opened)
     tabs = ["Graph", f"Operators ({len(summary.operators):,})", "Inputs and outputs"]

@@ -6,7 +6,6 @@ shares with the last one and runs the rest.
 
 from __future__ import annotations
 
-import gc
 import itertools
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +27,7 @@ from workbench.run.client import Worker
 from workbench.run.inputs import bound_dims, dim_name, read_inputs
 from workbench.summary import Summary, summarize
 from workbench.ui.address import model_in_address
+from workbench.ui.garbage import let_go
 from workbench.ui.recent import Recent
 from workbench.verification import Verifier
 from workbench.view.matching import Correspondence, match_graphs, renamed
@@ -178,7 +178,7 @@ def open_model(
     shown_path: str | None = None,
 ) -> None:
     """Load a file and make it the session's model. On an error (UserError) what was open stays."""
-    gc.unfreeze()  # what was kept for views of the last model (see `shown`) may go
+    let_go()  # of the views of the last model
     graph = load_model(path, dims, name=title)
     verifier = Verifier(graph, worker=worker(), given=tuple(dims or ()))
     kept = folder

@@ -1,0 +1,65 @@
+"""The files that a user names: what is read must be a plain file, what is written must have a place."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from workbench.errors import UserError
+
+SPECIAL = "it is a pipe or a device, not a file"
+
+
+def is_special(path: str | Path) -> bool:
+    """Is this there, and neither a file nor a folder? Reading it may never end, and moving over it destroys it."""
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+
+
+def check_outputs(outputs: Sequence[str | None], inputs: Sequence[str | None]) -> None:
+    """What will be written must not replace what is read, and must have a place; told before the work.
+
+    Raises UserError.
+    """
+    taken = {os.path.realpath(path) for path in inputs if path is not None}
+    for path in outputs:
+        if path is None:
+            continue
+        if not path:
+            raise UserError("the name of a file to write is empty; name a file")
+        place = os.path.realpath(path)
+        if place in taken:
+            raise UserError(f"'{path}' is read or written already by this command; write to another file")
+        if os.path.isdir(place):
+            raise UserError(f"'{path}' cannot be written, for it is a folder; name a file in it")
+        if not os.path.isdir(os.path.dirname(place)):
+            raise UserError(f"'{path}' cannot be written, for its folder does not exist; make the folder first")
+        _check_writable(path, place)
+        taken.add(place)
+
+
+def _check_writable(path: str, place: str) -> None:
+    if is_special(place):  # opening a pipe waits for its reader
+        return
+    try:
+        if os.path.exists(place):
+            with open(place, "ab"):
+                return
+        with tempfile.TemporaryFile(dir=os.path.dirname(place)):
+            return
+    except OSError as error:
+        raise not_written(path, error) from None
+
+
+def write_text(path: str | Path, content: str) -> None:
+    """Raises UserError."""
+    try:
+        Path(path).write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise not_written(path, error) from None
+
+
+def not_written(path: str | Path, error: OSError) -> UserError:
+    """The sentence for what the system refused."""
+    return UserError(f"'{path}' cannot be written: {error.strerror or error}; write to another place")
