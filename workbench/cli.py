@@ -10,17 +10,9 @@ from typing import Any
 
 from workbench.ir import Graph
 from workbench.pipeline import Progress
-from workbench.printing import (
-    DONE,
-    FAILED,
-    UNVERIFIED,
-    cells_of,
-    print_table,
-    say,
-    verifier_of,
-    write_json,
-)
+from workbench.printing import DONE, FAILED, UNVERIFIED, cells_of, print_table, say, verifier_of, write_json
 from workbench.rewrite import History, Step
+from workbench.run.words import error_words
 
 MOST_TIMES = 20  # rows of operators' times that are printed
 
@@ -203,7 +195,6 @@ def layouts_command(graph: Graph, request: LayoutsRequest) -> int:
 
 def _layout_row(name: str, row: Mapping[str, Any]) -> tuple[str, ...]:
     bound = "-" if row["lower_bound"] is None else f"{row['lower_bound']:,}{' proven' if row['certified'] else ''}"
-    error = "-" if row["max_rel_error"] is None else f"{row['max_rel_error']:.1e}"
     cells = (
         name,
         f"{row['transposes']:,}",
@@ -211,7 +202,7 @@ def _layout_row(name: str, row: Mapping[str, Any]) -> tuple[str, ...]:
         f"{row['bytes_moved']:,}",
         bound,
         "-" if row["seconds"] is None else f"{row['seconds']:.2f}",
-        error,
+        error_words(row["max_rel_error"]),
         verdict_word(row["verified"]),
     )
     return (*cells, *cells_of(row, _TIMED)) if "median_ms" in row else cells
@@ -299,7 +290,7 @@ def error_text(verdict: Any) -> str:
     """The error as tables show it: "bit-equal", or the largest relative error."""
     if verdict.bit_equal:
         return "bit-equal"
-    return "-" if verdict.max_rel_error is None else f"{verdict.max_rel_error:.1e}"
+    return error_words(verdict.max_rel_error)
 
 
 def _exit_code(history: History) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,10 +33,11 @@ class BenchRequest:
 
 def numbered(paths: Sequence[str]) -> list[str]:
     """The paths as labels; one that was there before gets a number, so that a model is measured against itself."""
-    return [
-        path if path not in paths[:index] else f"{path} ({paths[: index + 1].count(path)})"
-        for index, path in enumerate(paths)
-    ]
+    labels, times = [], Counter[str]()
+    for path in paths:
+        times[path] += 1
+        labels.append(path if times[path] == 1 else f"{path} ({times[path]})")
+    return labels
 
 
 def bench_command(models: Mapping[str, Graph], request: BenchRequest) -> int:

@@ -67,7 +67,9 @@ def runs_command(request: RunsRequest) -> int:
 
 def keep_bench(found: Mapping[str, Any], variants: Mapping[str, Variant], models: Mapping[str, Graph]) -> None:
     """Keep what was measured of models, by path; where that fails, a note says why, and the command goes on."""
-    names = {id(graph): Path(path).name for path, graph in reversed([*models.items()])}  # one may be twice
+    names: dict[int, str] = {}
+    for path, graph in models.items():  # a model measured against itself is there twice
+        names.setdefault(id(graph), Path(path).name)
     try:
         keep(found, {label: Origin(model_hash(v.graph), names[id(v.graph)]) for label, v in variants.items()})
     except RecordsError as error:

@@ -6,9 +6,7 @@ done is written down at once, so that a matrix that was broken off goes on where
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -25,7 +23,7 @@ from workbench.ops.shapes import infer_types
 from workbench.run.client import RUN_LIMIT_S, CancelledError, Worker
 from workbench.run.measure import check_wishes, combined, measure_models, notes_of, refused_sizes
 from workbench.run.records import Origin, RecordsError, keep, model_hash
-from workbench.run.words import FIGURES, figures
+from workbench.run.words import FIGURES, csv_text, figures, ran_of
 from workbench.verification import Verifier
 
 OnBlock = Callable[[str, float], None]
@@ -77,12 +75,12 @@ def run_matrix(matrix: Matrix, record: Path | None, worker: Worker, on_block: On
               A block of which anything failed is not written, and so tried again.
     found:    what `measure_models` returned. failed: the sentence why the block could not run.
     on_block: hears in words what goes on, and the share that is done, from 0 to 1; may raise to stop.
-    Raises MatrixError before anything runs, CancelledError; blocks that are done stay in the record.
+    Raises MatrixError before anything runs, RunError where there is no such device, CancelledError; blocks that are
+    done stay in the record.
     """
     check_wishes(matrix.backends, matrix.dtypes, matrix.repeat)
     bound = {(model, batch): _bound(matrix, model, batch) for model, batch in matrix.blocks()}
-    machine = worker.request("devices")
-    _check_device(matrix.device, [device["device"] for device in machine["devices"]])
+    machine = worker.request("devices", device=matrix.device)
     keys = {place: _key(matrix, *place, machine) for place in bound}
     done = _recorded(record)
     for index, (place, graphs) in enumerate(bound.items()):
@@ -93,11 +91,6 @@ def run_matrix(matrix: Matrix, record: Path | None, worker: Worker, on_block: On
             _write(record, done[key])
             _keep(done[key], graphs, matrix.pipelines)
         yield done[key]
-
-
-def _check_device(asked: str, there: Sequence[str]) -> None:
-    if not any(device == asked or device.startswith(f"{asked}:") for device in there):
-        raise MatrixError(f"there is no device '{asked}' here; use {', '.join(there)}")
 
 
 def _words(model: str, batch: int | None) -> str:
@@ -230,7 +223,7 @@ def _recorded(record: Path | None) -> dict[str, Block]:
             with open(record, "a", encoding="utf-8") as file:
                 file.write("\n")
     except OSError as error:
-        raise MatrixError(f"the record '{record}' cannot be written: {error.strerror or error}") from None
+        raise _not_written(record, error) from None
     blocks = [json.loads(line) for line in whole if line.strip()]
     return {block["key"]: block for block in blocks}
 
@@ -244,7 +237,7 @@ def forget_blocks(record: Path, blocks: Collection[Block]) -> None:
         beside.write_text("".join(f"{json.dumps(block)}\n" for block in kept), encoding="utf-8")
         os.replace(beside, record)  # whole or not at all
     except OSError as error:
-        raise MatrixError(f"the record '{record}' cannot be written: {error.strerror or error}") from None
+        raise _not_written(record, error) from None
 
 
 def _is_block(line: str) -> bool:
@@ -265,7 +258,11 @@ def _write(record: Path | None, block: Block) -> None:
         with open(record, "a", encoding="utf-8") as file:
             file.write(json.dumps(block) + "\n")
     except OSError as error:
-        raise MatrixError(f"the record '{record}' cannot be written: {error.strerror or error}") from None
+        raise _not_written(record, error) from None
+
+
+def _not_written(record: Path, error: OSError) -> MatrixError:
+    return MatrixError(f"the record '{record}' cannot be written: {error.strerror or error}")
 
 
 # ---- tables ------------------------------------------------------------------------------
@@ -299,16 +296,12 @@ def matrix_notes(blocks: Sequence[Block]) -> list[str]:
     rows = {place_words(row): row for row in rows_of(measured) if not row["failed"]}
     own: dict[str, list[str]] = {}
     for block in measured:
-        of_variants = notes_of(_ran(block), block["found"]["machine"]["device"])
+        of_variants = notes_of(ran_of(block["found"]), block["found"]["machine"]["device"])
         for note in block["found"]["notes"]:
             if note not in of_variants:
                 own.setdefault(note, []).append(place_words(block))
     device = measured[0]["found"]["machine"]["device"] if measured else "cpu"
     return [*(f"{note} ({'; '.join(places)})" for note, places in own.items()), *notes_of(rows, device)]
-
-
-def _ran(block: Block) -> dict[str, Any]:
-    return {label: variant for label, variant in block["found"]["variants"].items() if "failed" not in variant}
 
 
 def batch_sizes(text: str) -> tuple[int, ...]:
@@ -322,8 +315,4 @@ def batch_sizes(text: str) -> tuple[int, ...]:
 
 def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     """The rows as a table that any program reads."""
-    out = io.StringIO()
-    table = csv.DictWriter(out, COLUMNS, lineterminator="\n")
-    table.writeheader()
-    table.writerows(rows)
-    return out.getvalue()
+    return csv_text(COLUMNS, rows)

@@ -9,6 +9,7 @@ from typing import Any, TextIO
 from workbench.errors import printable
 from workbench.files import write_text
 from workbench.ir import Graph
+from workbench.run.words import error_words
 
 DONE, FAILED, UNVERIFIED = 0, 1, 3
 
@@ -40,7 +41,7 @@ _CELLS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "first result s": lambda row: f"{row['first_result_s']:,.2f}",
     "peak MB": lambda row: f"{row['peak_bytes'] / 1e6:,.1f}",
     "peak is of": lambda row: row["peak_counted"],
-    "max error": lambda row: "-" if row["max_rel_error"] is None else f"{row['max_rel_error']:.1e}",
+    "max error": lambda row: error_words(row["max_rel_error"]),
 }
 
 

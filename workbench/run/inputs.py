@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -84,14 +84,21 @@ def input_shape(graph: Graph, value: str, bound: Mapping[str, int]) -> tuple[int
         raise InputError(f"Input '{value}' has no known rank; give its values as an .npz file.")
     if len(found.shape) > MOST_AXES:
         raise InputError(f"Input '{value}' has {len(found.shape)} axes; at most {MOST_AXES} can be run.")
-    shape = []
-    for axis, dim in enumerate(found.shape):
-        name = dim_name(value, axis, dim)
-        size = int(dim) if name is None else bound[name]  # type: ignore[arg-type]
+    sizes = bound_sizes(value, found.shape, bound)
+    for axis, size in enumerate(sizes):
         if size < 0:
+            name = dim_name(value, axis, found.shape[axis])
             raise InputError(f"Dimension '{name}' of input '{value}' is bound to {size}; give a number from 0 up.")
-        shape.append(size)
-    return tuple(shape)
+    return sizes
+
+
+def bound_sizes(value: str, shape: Sequence[int | str | None], bound: Mapping[str, int]) -> tuple[int, ...]:
+    """The axes of input `value`, its free dims as they are bound."""
+    sizes = []
+    for axis, dim in enumerate(shape):
+        name = dim_name(value, axis, dim)
+        sizes.append(int(dim) if name is None else bound[name])  # type: ignore[arg-type]
+    return tuple(sizes)
 
 
 def fed(tensors: Mapping[str, np.ndarray], first: Graph, second: Graph) -> Tensors:

@@ -27,6 +27,7 @@ from workbench.run.interleave import repetitions
 from workbench.run.memory import estimate_bytes, refuse_unless_fits
 from workbench.run.statistics import BUSY, is_busy, is_stable, ratio, spread
 from workbench.run.tensors import save_tensors
+from workbench.run.words import ran_of
 from workbench.run.work_done import share_of_roof, with_work
 
 MOST_NAMED = 6  # variants in a note; the rest is counted
@@ -163,7 +164,7 @@ def measure_models(
             shutil.rmtree(folder, ignore_errors=True)
     types = {key: infer_types(graph, dims[key]) for key, graph in graphs.items()}
     found = _summarized(raw, wanted, types)
-    notes = [*_left_out(asked), *_nothing_converted(wanted, types), *notes_of(_ran(found), device)]
+    notes = [*_left_out(asked), *_nothing_converted(wanted, types), *notes_of(ran_of(found), device)]
     own_dims = {**first.dims, **dims_of(first, inputs)}
     return {**found, "dims": own_dims, "repeat": repeat, "warmup": warmup, "notes": notes}
 
@@ -211,8 +212,11 @@ def _can_be_asked(backend: str, dtype: str) -> bool:
 def _given_inputs(wanted: Mapping[str, Variant], inputs: Mapping[str, np.ndarray]) -> dict[int, Tensors]:
     """By graph, the inputs, which are the first one's, as it takes them. Raises MeasureError where it takes others."""
     (name, variant), *_ = wanted.items()
-    first, found = variant.graph, {}
+    first = variant.graph
+    found: dict[int, Tensors] = {}
     for label, graph in ((label, v.graph) for label, v in wanted.items()):
+        if id(graph) in found:
+            continue
         if set(graph.inputs) != set(first.inputs):
             raise MeasureError(
                 f"'{name}' and '{label}' have different inputs ({', '.join(first.inputs)} and "
@@ -264,7 +268,7 @@ def _saved(path: Path, tensors: Mapping[str, np.ndarray]) -> str:
 def _summarized(
     raw: Mapping[str, Any], wanted: Mapping[str, Variant], types: Mapping[int, Mapping[str, TensorType]]
 ) -> dict[str, Any]:
-    ran = _ran(raw)
+    ran = ran_of(raw)
     first = next(iter(ran.values()))["times_ms"]
     variants: dict[str, Any] = {}
     for label, variant in wanted.items():
@@ -274,10 +278,6 @@ def _summarized(
             found = _numbers(found, first, variant, types[id(variant.graph)], raw["ceilings"])
         variants[label] = {**how, **found}
     return {"variants": variants, "machine": raw["machine"], "ceilings": raw["ceilings"]}
-
-
-def _ran(found: Mapping[str, Any]) -> dict[str, Any]:
-    return {label: variant for label, variant in found["variants"].items() if "failed" not in variant}
 
 
 def _numbers(

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
 from workbench.run.records import Run, records_of
+from workbench.run.words import csv_text
 
 
 def csv_of(runs: Sequence[Run]) -> str:
     """A line a run under a line of the columns' names; dims and versions as "name=value", separated by commas."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, [field.name for field in fields(Run)], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({**_row(run), "dims": pairs(run.dims), "versions": pairs(run.versions)} for run in runs)
-    return out.getvalue()
+    rows = ({**_row(run), "dims": pairs(run.dims), "versions": pairs(run.versions)} for run in runs)
+    return csv_text((field.name for field in fields(Run)), rows)
 
 
 def json_of(runs: Sequence[Run], url: str | None = None) -> str:

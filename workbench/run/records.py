@@ -23,6 +23,7 @@ from workbench.exporting import to_bytes
 from workbench.ir import Graph
 from workbench.run.failures import first_line
 from workbench.run.stopwatch import cache_file
+from workbench.run.words import ran_of
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine, Table
@@ -112,8 +113,7 @@ def keep(found: Mapping[str, Any], origins: Mapping[str, Origin], url: str | Non
     origins: by the variants' labels. url: see `shown_place`. Raises RecordsError.
     """
     now, measurement = datetime.now(UTC).replace(tzinfo=None), uuid.uuid4().hex
-    ran = [label for label, variant in found["variants"].items() if "failed" not in variant]
-    rows = [{"measurement": measurement, "time": now, **_row(found, label, origins[label])} for label in ran]
+    rows = [{"measurement": measurement, "time": now, **_row(found, label, origins[label])} for label in ran_of(found)]
     with _database(url) as database:
         database.execute(_table().insert(), rows)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice, product
 
 from workbench.ir import Graph
-from workbench.run.inputs import bound_dims, dim_name
+from workbench.run.inputs import bound_dims, bound_sizes, dim_name
 
 TRIES = 80
 PIXELS = (256, 320, 48, 32, 64, 128, 512, 640, 1024, 1)  # sides of images, the usual ones first
@@ -75,11 +76,4 @@ def _candidates(graph: Graph, name: str) -> tuple[int, ...]:
 
 
 def _elements(graph: Graph, dims: Mapping[str, int]) -> int:
-    total = 0
-    for value in graph.inputs:
-        count = 1
-        for axis, dim in enumerate(graph.shape(value) or ()):
-            name = dim_name(value, axis, dim)
-            count *= int(dim) if name is None else dims[name]
-        total += count
-    return total
+    return sum(math.prod(bound_sizes(value, graph.shape(value) or (), dims)) for value in graph.inputs)

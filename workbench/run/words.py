@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import csv
+import io
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 _OF_VARIANT = (
@@ -30,6 +32,25 @@ def figures(variant: Mapping[str, Any]) -> dict[str, Any]:
         "max_rel_error": (variant["error"] or {}).get("max_rel_error"),
         "fallbacks": "; ".join(f"{what}: {why}" for what, why in sorted(variant["fallbacks"].items())) or None,
     }
+
+
+def ran_of(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The variants that ran, of what `measure_models` returned."""
+    return {label: variant for label, variant in found["variants"].items() if "failed" not in variant}
+
+
+def csv_text(columns: Iterable[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    """The rows as a table that any program reads, empty where a row has no such column."""
+    out = io.StringIO()
+    table = csv.DictWriter(out, list(columns), lineterminator="\n")
+    table.writeheader()
+    table.writerows(rows)
+    return out.getvalue()
+
+
+def error_words(largest: float | None) -> str:
+    """A relative error as tables show it."""
+    return "-" if largest is None else f"{largest:.1e}"
 
 
 def machine_words(machine: Mapping[str, Any]) -> str:

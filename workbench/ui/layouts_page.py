@@ -12,10 +12,11 @@ from workbench.cli import verdict_word
 from workbench.commands import optimize_text
 from workbench.errors import UserError
 from workbench.layout.profile import Profile
+from workbench.run.words import error_words, ran_of
 from workbench.ui.graph_view import graph_view
 from workbench.ui.keeping import keep_measured, measure_here
 from workbench.ui.moments import moment_of_pair
-from workbench.ui.numbers import error_words, ratio_interval, say_failures
+from workbench.ui.numbers import ratio_interval, say_failures
 from workbench.ui.parts import header, opened_here, plain, show_error
 from workbench.ui.profiles import choose_profile
 from workbench.ui.run_page import devices
@@ -140,8 +141,7 @@ def _table(opened: Opened, compared: Compared, device: str) -> None:
     words = f"Click a strategy to see its steps on the page Optimize; chosen there now: {_word(chosen)}."
     if measured is not None:
         words += f" Measured on {measured['machine']['device_name']}."
-        ran = [variant for variant in measured["variants"].values() if "failed" not in variant]
-        busy = any(variant["busy"] for variant in ran)
+        busy = any(variant["busy"] for variant in ran_of(measured).values())
         words += " The machine was busy with something else too; measure again." if busy else ""
         say_failures((name, v["failed"]) for name, v in measured["variants"].items() if "failed" in v)
     st.caption(plain(words))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import streamlit as st
 
-from workbench.run.words import speed_words
+from workbench.run.words import csv_text, error_words, speed_words
 from workbench.ui.parts import plain
 
 _ROW, _HEAD = 26, 34  # pixels of a row, of the first
@@ -62,13 +60,9 @@ def download(place: Any, label: str, content: str | Callable[[], str], name: str
     place.download_button(label, content, name, kind, key=key, width="stretch", on_click="ignore")
 
 
-def csv_text(rows: Sequence[Row]) -> str:
-    """The rows, which all have the first one's columns or some of them, for other programs."""
-    out = io.StringIO()
-    table = csv.DictWriter(out, dict.fromkeys(name for row in rows for name in row), lineterminator="\n")
-    table.writeheader()
-    table.writerows(rows)
-    return out.getvalue()
+def shown_csv(rows: Sequence[Row]) -> str:
+    """The rows with every column that any of them has."""
+    return csv_text(dict.fromkeys(name for row in rows for name in row), rows)
 
 
 def measured_cells(row: Row) -> dict[str, Any]:
@@ -93,10 +87,6 @@ def measured_cells(row: Row) -> dict[str, Any]:
 
 def ratio_interval(found: Row) -> str:
     return f"{found['ratio_low']:.2f} and {found['ratio_high']:.2f}"
-
-
-def error_words(largest: float | None) -> str:
-    return "-" if largest is None else f"{largest:.1e}"
 
 
 # ---- sentences ---------------------------------------------------------------------------

@@ -10,8 +10,8 @@ from typing import Any
 import streamlit as st
 
 from workbench.ir import Graph
-from workbench.run.words import figures, machine_words
-from workbench.ui.numbers import comparison, csv_text, download, measured_cells, say_failures, show_table
+from workbench.run.words import figures, machine_words, ran_of
+from workbench.ui.numbers import comparison, download, measured_cells, say_failures, show_table, shown_csv
 from workbench.ui.parts import plain
 from workbench.ui.session import Opened
 from workbench.view.charts import latency_chart, memory_chart
@@ -27,7 +27,7 @@ Ceilings = Mapping[str, Mapping[str, float] | None]
 def results(opened: Opened) -> None:
     """Everything that was measured last."""
     found = opened.measured
-    ran = {label: variant for label, variant in found["variants"].items() if "failed" not in variant}
+    ran = ran_of(found)
     first = next(iter(ran))
     for label, variant in ran.items():
         if label != first:
@@ -39,7 +39,7 @@ def results(opened: Opened) -> None:
     show_table(rows)
     machine, as_csv, as_json = st.columns([6, 1, 1], vertical_alignment="center")
     machine.caption(plain(machine_words(found["machine"])))
-    download(as_csv, "CSV", csv_text(rows), "run.csv", "run_csv")
+    download(as_csv, "CSV", shown_csv(rows), "run.csv", "run_csv")
     download(as_json, "JSON", partial(json.dumps, found, indent=1), "run.json", "run_json")
     kinds = dict.fromkeys((v["memory"]["counted"], v["memory"]["kind"]) for v in ran.values())
     st.caption(plain("Peak memory is of " + "; ".join(f"{short}: {kind}" for short, kind in kinds) + "."))
@@ -86,7 +86,7 @@ def _operators(opened: Opened, variants: Mapping[str, Any], ceilings: Ceilings) 
     rows = [_operator_row(op, total) for op in sorted(operators, key=lambda op: -op["time_ms"])]
     st.caption("Every operator, those that take longest first")
     show_table(rows, _OPERATOR_DECIMALS)
-    download(as_csv, "CSV", csv_text(rows), "operators.csv", "operators_csv")
+    download(as_csv, "CSV", shown_csv(rows), "operators.csv", "operators_csv")
 
 
 def _with_bodies(operators: Sequence[Mapping[str, Any]], graph: Graph | None) -> list[dict[str, Any]]:
@@ -176,4 +176,4 @@ def _at_peak(variants: Mapping[str, Any]) -> None:
     if peak["others_bytes"]:
         rows.append({"value": "others", "size (MB)": peak["others_bytes"] / 1e6, "made by": "", "kept for": ""})
     show_table(rows, {"size (MB)": 3})
-    download(as_csv, "CSV", csv_text(rows), "memory_at_peak.csv", "peak_csv")
+    download(as_csv, "CSV", shown_csv(rows), "memory_at_peak.csv", "peak_csv")

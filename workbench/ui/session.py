@@ -24,7 +24,7 @@ from workbench.loading import load_model
 from workbench.loading.samples import samples
 from workbench.rewrite import DEFAULT_MODE, History, Rewrite
 from workbench.run.client import Worker
-from workbench.run.inputs import bound_dims, dim_name, read_inputs
+from workbench.run.inputs import bound_dims, bound_sizes, read_inputs
 from workbench.summary import Summary, summarize
 from workbench.ui.address import model_in_address
 from workbench.ui.garbage import let_go
@@ -135,14 +135,11 @@ class Opened:
         if self.verifier.dims == self.graph.dims:
             return found
         bound = bound_dims(self.graph, self.verifier.dims)
-        ran = {name: self.graph.tensor_type(name) for name in found}
-        return found | {
-            name: str(
-                type_.with_shape(tuple(bound.get(dim_name(name, i, d) or "", d) for i, d in enumerate(type_.shape)))
-            )
-            for name, type_ in ran.items()
-            if type_ is not None and type_.shape is not None
-        }
+        for name in found:
+            type_ = self.graph.tensor_type(name)
+            if type_ is not None and type_.shape is not None:
+                found[name] = str(type_.with_shape(bound_sizes(name, type_.shape, bound)))
+        return found
 
 
 @st.cache_resource

@@ -15,6 +15,7 @@ from workbench.ir import Graph
 from workbench.layout.infer import infer_layouts
 from workbench.layout.profile import Profile
 from workbench.rewrite import History, Pass, with_options
+from workbench.run.words import ran_of
 from workbench.ui.garbage import keep_out
 from workbench.ui.graph_view import Seen, Shown
 from workbench.ui.moments import Moment, moment_of
@@ -100,7 +101,7 @@ def passes_of(spec: Spec) -> list[Pass]:
 
 def measured_costs(opened: Opened) -> tuple[Mapping[str, Costs], Mapping[str, Costs]]:
     """What the page Run measured of each operator, in the first variant and in the last."""
-    variants = [found for found in (opened.measured.get("variants") or {}).values() if "failed" not in found]
+    variants = [*ran_of(opened.measured).values()] if opened.measured else []
     if not variants:
         return {}, {}
     return _costs(variants[0]), _costs(variants[-1])
