@@ -9,25 +9,41 @@ import numpy as np
 
 from passes.fold_shapes import FoldShapes
 from passes.inline_if import InlineIf
-from workbench.ir import Edit, Graph, Node, constant
+from workbench.ir import Constant, Edit, Graph, Node, constant
+from workbench.ir.permutation import permuted_constant
 from workbench.ops import contract_of
 from workbench.ops.evaluate import RANDOM, CannotEvaluate, evaluate
+from workbench.ops.exact import ENLARGING, enlarged
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule, option
 
+TURNED_FROM = 2**12  # bytes; a smaller result is kept as it is
 
-def _folded(node: Node, results: tuple[np.ndarray | None, ...]) -> Edit:
+
+def _folded(graph: Graph, node: Node, results: tuple[np.ndarray | None, ...]) -> Edit:
     named = zip(node.outputs, results, strict=True)
-    constants = {name: constant(array, name) for name, array in named if array is not None}
+    constants = {name: _kept(graph, node, array, name) for name, array in named if array is not None}
     return Edit(remove=(node.name,), constants=constants)
 
 
+def _kept(graph: Graph, node: Node, result: np.ndarray, name: str) -> Constant:
+    """The result as a constant; a weight that is only turned costs no memory of its own."""
+    if node.op != "Transpose" or result.nbytes < TURNED_FROM:
+        return constant(result, name)
+    perm = node.attr("perm", tuple(reversed(range(result.ndim))))
+    return permuted_constant(graph.constants[node.inputs[0]], perm)
+
+
 def _size(graph: Graph, node: Node) -> int | None:
-    """Bytes of the results where their shapes are known; of ConstantOfShape from the shape that it is given."""
-    if node.op == "ConstantOfShape":
-        shape = graph.constants[node.inputs[0]].numpy().reshape(-1)
-        return math.prod(int(d) for d in shape) * 4
-    sizes = [None if (t := graph.tensor_type(v)) is None else t.bytes for v in node.outputs if v]
-    return None if any(s is None for s in sizes) else sum(s for s in sizes if s is not None)
+    """Bytes of the results where they can be told beforehand: from their types, or from the numbers that make them."""
+    types = [graph.tensor_type(v) for v in node.outputs if v]
+    sizes = [None if t is None else t.bytes for t in types]
+    if all(s is not None for s in sizes):
+        return sum(s for s in sizes if s is not None)
+    if node.op not in ENLARGING:
+        return None
+    elements = enlarged(node.op, [graph.constants[v].numpy() for v in node.uses])
+    itemsize = 4 if types[0] is None else types[0].dtype.itemsize
+    return None if elements is None else math.ceil(elements * itemsize)
 
 
 def match_constant(graph: Graph, node: Node, options: FoldConstants) -> Found:
@@ -58,7 +74,7 @@ def match_constant(graph: Graph, node: Node, options: FoldConstants) -> Found:
     if total > options.max_bytes:
         raise NoMatch(f"the result of {node} would take {total:,} bytes; the bound is {options.max_bytes:,}")
     sentence = f"{node} depends on constants only; computed once, {total:,} bytes"
-    return Found(_folded(node, results), sentence, (node.name,))
+    return Found(_folded(graph, node, results), sentence, (node.name,))
 
 
 def match_shape(graph: Graph, node: Node, options: FoldConstants) -> Found:
@@ -70,7 +86,7 @@ def match_shape(graph: Graph, node: Node, options: FoldConstants) -> Found:
         raise NoMatch(f"{node} makes an output of the graph")
     asked = np.array(math.prod(shape) if node.op == "Size" else shape[node.attr("start", 0) : node.attr("end")])
     sentence = f"{node} asks for the shape of '{node.inputs[0]}', which is always {list(shape)}"
-    return Found(_folded(node, (asked.astype(np.int64),)), sentence, (node.name,))
+    return Found(_folded(graph, node, (asked.astype(np.int64),)), sentence, (node.name,))
 
 
 def match_cast_like(graph: Graph, node: Node, options: Pass) -> Found:

@@ -15,8 +15,7 @@ import onnx_ir
 from onnx.backend.test.case.test_case import TestCase
 
 from workbench.errors import UserError
-from workbench.loading.onnx_file import to_graph
-from workbench.loading.weights import Files
+from workbench.loading.onnx_file import load_proto
 from workbench.ops.dtypes import torch_dtype
 from workbench.run.torch_executor import TorchExecutor
 
@@ -71,7 +70,7 @@ def verdict(name: str) -> Verdict:
     case, operator = cases()[name], operator_of(name)
     try:
         model = onnx.ModelProto.FromString(case.model.SerializeToString())
-        executor = TorchExecutor(to_graph(model, Files(None)))
+        executor = TorchExecutor(load_proto(model))
         wrong = next(filter(None, _differences(case, executor)), "")
     except UserError as error:
         return Verdict(name, operator, REFUSED, str(error))

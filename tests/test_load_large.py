@@ -11,7 +11,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from workbench.exporting import export_onnx
-from workbench.loading import load_model
+from workbench.ir.from_proto import from_proto
+from workbench.ir.to_proto import to_proto
+from workbench.loading import LoadError, load_model
 from workbench.loading.weights import RESIDENT
 
 MEGABYTE = 2**20
@@ -55,6 +57,42 @@ def test_what_exporters_wrote_beside_nodes_survives(tmp_path, opset):
         assert inside == {"then_branch": "in then_branch", "else_branch": "in else_branch"}
     if opset >= 13:  # before, Softmax had another meaning, and becomes several nodes
         assert found["softmax"] == "the same line"
+
+
+@pytest.mark.parametrize("length", [10, 5000])  # of the trace: small nodes are read otherwise than large ones
+def test_nodes_of_functions_keep_what_exporters_wrote(tmp_path, length):
+    inner = traced(helper.make_node("Relu", ["a"], ["b"], name="relu"), "f" * length)
+    function = helper.make_function("own", "F", ["a"], ["b"], [inner], [helper.make_opsetid("", 23)])
+    call = traced(helper.make_node("F", ["x"], ["y"], name="call", domain="own"), "c" * length)
+    x, y = (helper.make_tensor_value_info(v, TensorProto.FLOAT, [4]) for v in "xy")
+    imports = [helper.make_opsetid("", 23), helper.make_opsetid("own", 1)]
+    graph = helper.make_graph([call], "g", [x], [y])
+    onnx.save(helper.make_model(graph, functions=[function], opset_imports=imports, ir_version=10), tmp_path / "m.onnx")
+    export_onnx(load_model(tmp_path / "m.onnx"), tmp_path / "again.onnx")
+    for model in (load_model(tmp_path / "m.onnx"), load_model(tmp_path / "again.onnx")):
+        assert model.node("call").metadata == {"trace": "c" * length}
+        assert model.functions["own", "F", ""].graph.node("relu").metadata == {"trace": "f" * length}
+
+
+@pytest.mark.parametrize("length", [10, 5000])
+def test_what_exporters_wrote_must_be_text(tmp_path, length):
+    node = traced(helper.make_node("Relu", ["x"], ["y"], name="relu"), "?" * length)
+    x, y = (helper.make_tensor_value_info(v, TensorProto.FLOAT, [4]) for v in "xy")
+    model = helper.make_model(helper.make_graph([node], "g", [x], [y]), ir_version=10)
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString().replace(b"?", b"\xff"))
+    with pytest.raises(LoadError, match="is not UTF-8; export or copy it again"):
+        load_model(tmp_path / "m.onnx")
+
+
+def test_texts_that_are_none_stay_as_they_are():
+    """Operators of other domains may carry bytes in an attribute that ONNX calls a string."""
+    node = helper.make_node("Decode", ["x"], ["y"], domain="other", table=b"\xff\x00", tables=[b"\xfe", b"a"])
+    x, y = (helper.make_tensor_value_info(v, TensorProto.FLOAT, [4]) for v in "xy")
+    model = helper.make_model(helper.make_graph([node], "g", [x], [y]), ir_version=10)
+    graph = from_proto(model)
+    assert graph.node("Decode_y").attributes == {"table": b"\xff\x00", "tables": (b"\xfe", "a")}
+    written = {a.name: a for a in to_proto(graph).graph.node[0].attribute}
+    assert written["table"].s == b"\xff\x00" and list(written["tables"].strings) == [b"\xfe", b"a"]
 
 
 @pytest.mark.skipif(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import os
@@ -12,13 +13,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 import onnx
-from onnx import TensorProto
 
 from workbench.errors import UserError
 from workbench.files import SPECIAL, is_special, not_written
 from workbench.ir import Constant, Graph
-from workbench.ir.wire import THIS_FILE, without_weights, write_model, write_weight
-from workbench.loading.checks import every_node, every_tensor
+from workbench.ir.to_proto import Place, to_proto
+from workbench.ir.wire import is_large, structure, write_model, write_weight
+from workbench.loading.checks import every_tensor
 from workbench.loading.dims import fix_dims as with_fixed_dims
 from workbench.ops.channels_last import DOMAIN
 from workbench.ops.npu import with_own_functions
@@ -61,13 +62,12 @@ def export_onnx(
     check_replaceable(path)
     path = Path(os.path.realpath(path) if os.path.islink(path) else path)  # a link stays, its file is replaced
     whole = complete(with_fixed_dims(graph, graph.dims) if fix_dims else graph)
-    model, weights = without_weights(whole)
-    beside = sum(w.nbytes for w in weights) > LARGEST_FILE if external_data is None else external_data
+    beside = _weight_bytes(structure(whole)) > LARGEST_FILE if external_data is None else external_data
     try:
         with tempfile.TemporaryDirectory(prefix=".graph-workbench-", dir=path.parent) as folder:
             draft = Path(folder) / path.name
-            digest = _write(draft, model, weights, beside)
-            checks = _check(draft, model, whole) if check else ()
+            digest = _write(draft, whole, beside)
+            checks = _check(draft, whole) if check else ()
             size = sum(file.stat().st_size for file in draft.parent.iterdir())
             names = sorted((file.name for file in draft.parent.iterdir()), key=lambda name: name == path.name)
             for name in names:  # the model last: it is never there without its weights
@@ -88,7 +88,7 @@ def check_replaceable(path: str | Path) -> None:
 def to_bytes(graph: Graph) -> bytes:
     """The whole model as an ONNX file's bytes, its weights inside."""
     out = io.BytesIO()
-    write_model(out, *without_weights(complete(graph)))
+    write_model(out, complete(graph))
     return out.getvalue()
 
 
@@ -149,49 +149,55 @@ class _Hashed:
         return self._digest.hexdigest()
 
 
-def _write(path: Path, model: onnx.ModelProto, weights: list[Constant], beside: bool) -> str:
+def _weight_bytes(model: onnx.ModelProto) -> int:
+    """Of the weights that a structure leaves out."""
+    entries = (entry for tensor in every_tensor(model) for entry in tensor.external_data)
+    return sum(int(entry.value) for entry in entries if entry.key == "length")
+
+
+def _write(path: Path, graph: Graph, beside: bool) -> str:
     """Write the model, with its weights inside or beside it; the SHA-256 of the `.onnx` file."""
-    if beside:
-        _write_beside(path.with_name(path.name + ".data"), model, weights)
-    with open(path, "wb") as file:
+    with open(path, "wb") as file, contextlib.ExitStack() as open_files:
         hashed = _Hashed(file)
-        write_model(hashed, model, weights)  # type: ignore[arg-type]
+        place = None
+        if beside:
+            weights = open_files.enter_context(open(path.with_name(path.name + ".data"), "wb"))
+            place = _placed_in(weights, path.name + ".data")
+        write_model(hashed, graph, place)  # type: ignore[arg-type]
     return hashed.sha256
 
 
-def _write_beside(path: Path, model: onnx.ModelProto, weights: list[Constant]) -> None:
-    with open(path, "wb") as file:
-        for tensor in every_tensor(model):
-            entries: Mapping[str, str] = {entry.key: entry.value for entry in tensor.external_data}
-            if entries.get("location") != THIS_FILE:
-                continue
-            weight = weights[int(entries["offset"])]
-            file.write(b"\0" * (-file.tell() % ALIGNMENT if weight.nbytes >= ALIGNMENT else -file.tell() % 64))
-            place = {"location": path.name, "offset": str(file.tell()), "length": str(weight.nbytes)}
-            write_weight(file, weight)
-            del tensor.external_data[:]
-            for key, text in place.items():
-                tensor.external_data.add(key=key, value=text)
-            tensor.data_location = TensorProto.EXTERNAL
+def _placed_in(file: BinaryIO, location: str) -> Place:
+    """Writes each large constant to `file` when it is asked where that is."""
+
+    def place(tensor: Constant, name: str) -> Mapping[str, str] | None:
+        if not is_large(tensor):
+            return None
+        file.write(b"\0" * (-file.tell() % ALIGNMENT if tensor.nbytes >= ALIGNMENT else -file.tell() % 64))
+        entries = {"location": location, "offset": str(file.tell()), "length": str(tensor.nbytes)}
+        write_weight(file, tensor)
+        return entries
+
+    return place
 
 
-def _check(draft: Path, model: onnx.ModelProto, graph: Graph) -> tuple[str, ...]:
+def _check(draft: Path, graph: Graph) -> tuple[str, ...]:
     """Run onnx.checker on the file's structure, its weights left where they are in the draft."""
     bare = [v for v in (*graph.inputs, *graph.outputs) if (t := graph.tensor_type(v)) is not None and t.shape is None]
     if bare:
         return (f"onnx.checker not run: it demands every input's and output's rank, and that of '{bare[0]}' is open",)
-    for tensor in every_tensor(model):
-        for entry in tensor.external_data:
-            entry.value = draft.name if (entry.key, entry.value) == ("location", THIS_FILE) else entry.value
-    for node in every_node(model):  # it is written, cannot be wrong, and is often most of the structure
-        del node.metadata_props[:]
-    structure = draft.with_name("structure.onnx" if draft.name != "structure.onnx" else "structure_.onnx")
-    structure.write_bytes(model.SerializeToString())
+
+    def in_draft(tensor: Constant, name: str) -> Mapping[str, str] | None:
+        return {"location": draft.name} if is_large(tensor) else None
+
+    model = to_proto(graph, in_draft, metadata=False)  # metadata cannot be wrong, and is often most of the structure
+    bare_file = draft.with_name("structure.onnx" if draft.name != "structure.onnx" else "structure_.onnx")
+    bare_file.write_bytes(model.SerializeToString())
     try:
-        onnx.checker.check_model(str(structure), full_check=True)
+        onnx.checker.check_model(str(bare_file), full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         reason = " ".join(str(error).split())[:300]
         raise ExportError(f"the graph is not valid ONNX, and nothing was written: {reason}") from None
     finally:
-        structure.unlink()
+        bare_file.unlink()
     return ("onnx.checker",)

@@ -17,7 +17,7 @@ from typing import Any
 from workbench.errors import UserError
 from workbench.files import SPECIAL, is_special
 from workbench.ir import Graph
-from workbench.ir.wire import without_weights
+from workbench.ir.wire import structure
 from workbench.loading.dims import bind_dims, symbols
 from workbench.ops.shapes import infer_types
 from workbench.run.client import RUN_LIMIT_S, CancelledError, Worker
@@ -197,9 +197,8 @@ def _key(matrix: Matrix, model: str, batch: int | None, machine: Mapping[str, An
 
 def _digest(graph: Graph) -> str:
     """The file that a graph came from, and its structure as it is now."""
-    model, _ = without_weights(graph)
-    structure = model.SerializeToString(deterministic=True)
-    return hashlib.sha256(model_hash(graph).encode() + structure).hexdigest()
+    written = structure(graph).SerializeToString(deterministic=True)
+    return hashlib.sha256(model_hash(graph).encode() + written).hexdigest()
 
 
 def _recorded(record: Path | None) -> dict[str, Block]:

@@ -21,10 +21,9 @@ class NamedMatrix:
 def _resnet_101() -> Mapping[str, Mapping[str, Graph]]:
     from sample_models.resnet import resnet
     from workbench.api import optimize
-    from workbench.loading.onnx_file import to_graph
-    from workbench.loading.weights import Files
+    from workbench.loading.onnx_file import load_proto
 
-    graph = to_graph(resnet(), Files(None), {"N": 1})
+    graph = load_proto(resnet(), {"N": 1})
     return {"ResNet-101": {"NCHW": optimize(graph).graph, "channels-last": optimize(graph, layout="optimal").graph}}
 
 

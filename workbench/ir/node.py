@@ -126,3 +126,10 @@ class Function:
     @property
     def key(self) -> tuple[str, str, str]:
         return (self.domain, self.name, self.overload)
+
+
+def without_trailing(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of outputs, those left out at the end taken off; one always stays."""
+    while len(names) > 1 and not names[-1]:
+        names = names[:-1]
+    return names

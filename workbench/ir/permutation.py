@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias, TypeVar
 
+import numpy as np
+
+from workbench.ir.types import Constant, constant_shape, lazy_constant
+
 Permutation: TypeAlias = tuple[int, ...]
 T = TypeVar("T")
 
@@ -49,3 +53,9 @@ def channels_last(rank: int) -> Permutation:
 def channels_first(rank: int) -> Permutation:
     """N spatial... C to N C spatial..."""
     return inverse(channels_last(rank))
+
+
+def permuted_constant(tensor: Constant, perm: Permutation) -> Constant:
+    """The constant transposed, each time that it is read: the weight in its file stays the only copy."""
+    shape = permuted(constant_shape(tensor), perm)
+    return lazy_constant(lambda: np.ascontiguousarray(tensor.numpy().transpose(perm)), tensor.dtype, shape)

@@ -6,15 +6,16 @@ Syntax: https://github.com/onnx/onnx/blob/main/docs/Syntax.md
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import onnx
-import onnx_ir
 from onnx import parser, printer
 
+from workbench.ir.from_proto import from_proto
 from workbench.ir.graph import Graph
 from workbench.ir.node import Node
-from workbench.ir.proto import from_model, to_model
+from workbench.ir.to_proto import to_proto
 from workbench.ir.types import Constant, constant_shape
 
 OPSET = 23  # a text that names no opset is of this one
@@ -42,7 +43,7 @@ def from_text(text: str) -> Graph:
         model = parser.parse_model(header + text)
     except parser.ParseError as error:
         raise TextError(parse_words(error)) from None
-    graph = from_model(onnx_ir.from_proto(model))
+    graph = from_proto(model)
     if not whole and not any(node.domain == "workbench" for node in graph.nodes):
         graph.opset_imports.pop("workbench")
     return graph
@@ -54,7 +55,7 @@ def to_text(graph: Graph, *, functions: bool = True) -> str:
     A constant of more than 16 elements is written as `["location": "..."]`, its
     numbers left out: the text is for reading, the file carries the numbers.
     """
-    model = onnx_ir.to_proto(to_model(_with_small_constants(graph)))
+    model = to_proto(graph, _elided, metadata=False)
     if not functions:
         del model.functions[:]
     model.ClearField("producer_name")
@@ -68,41 +69,8 @@ def graph_text(graph: Graph) -> str:
     return text[text.index(">\n", text.index("opset_import")) + 2 :]
 
 
-def _with_small_constants(graph: Graph) -> Graph:
-    return Graph(
-        name=graph.name,
-        inputs=graph.inputs,
-        outputs=graph.outputs,
-        nodes=[_with_small_bodies(node) for node in graph.nodes],
-        constants={name: _elided(name, tensor) for name, tensor in graph.constants.items()},
-        types=graph.types,
-        opset_imports=graph.opset_imports,
-        functions=graph.functions,
-    )
-
-
-def _with_small_bodies(node: Node) -> Node:
-    if not node.bodies:
-        return node
-    attributes = {key: _small(value) for key, value in node.attributes.items()}
-    return node.replace(attributes=attributes)
-
-
-def _small(value: Any) -> Any:
-    if isinstance(value, Graph):
-        return _with_small_constants(value)
-    if isinstance(value, tuple):
-        return tuple(_small(item) for item in value)
-    return value
-
-
-def _elided(name: str, tensor: Constant) -> Constant:
-    shape = constant_shape(tensor)
-    if math.prod(shape) <= SHOWN_ELEMENTS:
-        return tensor
-    return onnx_ir.ExternalTensor(
-        location=name, offset=None, length=None, dtype=tensor.dtype, shape=onnx_ir.Shape(shape), name=name
-    )
+def _elided(tensor: Constant, name: str) -> Mapping[str, str] | None:
+    return None if math.prod(constant_shape(tensor)) <= SHOWN_ELEMENTS else {"location": name}
 
 
 def _drop_types(graph: onnx.GraphProto) -> None:

@@ -11,16 +11,18 @@ https://protobuf.dev/programming-guides/encoding/.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from typing import BinaryIO
 
 import onnx
 import onnx_ir
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 from onnx import TensorProto
 
+from workbench.ir.from_proto import NodeMetadata
 from workbench.ir.graph import Graph
-from workbench.ir.proto import to_model
+from workbench.ir.to_proto import Place, model_without_graph, to_proto, write_graph, write_node
 from workbench.ir.types import Constant
 
 THIS_FILE = "<this file>"  # the location of a tensor whose data is in the model file itself
@@ -36,7 +38,9 @@ _NESTED = {
     "Attribute": {5: "Tensor", 6: "Graph", 10: "Tensor", 11: "Graph"},
 }
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-_RAW_DATA = 9
+_NODE, _GRAPH, _RAW_DATA = 1, 7, 9  # fields of a graph, of a model, of a tensor
+_NODE_METADATA = 9
+_METADATA_KEY = bytes([_NODE_METADATA << 3 | _BYTES])
 _PACKED = {4: TensorProto.FLOAT, 10: TensorProto.DOUBLE}  # typed data that lies in the file as raw data would
 
 
@@ -48,28 +52,60 @@ class TooDeepError(WireError):
     """Messages are nested deeper than protobuf reads."""
 
 
-def read_model(data: memoryview) -> onnx.ModelProto:
-    """The model in `data`, its large tensors external at THIS_FILE. Raises WireError."""
+def read_model(data: memoryview) -> tuple[onnx.ModelProto, NodeMetadata]:
+    """The model in `data`, its large tensors external at THIS_FILE, and what exporters wrote beside its nodes.
+
+    torch writes the stack trace of each node, often nine tenths of a model without its
+    weights; each check would copy it. Nodes of functions keep theirs. Raises WireError.
+    """
     model = onnx.ModelProto()
+    metadata: dict[tuple[str, ...], tuple[str, Mapping[str, str]]] = {}
     try:
-        model.ParseFromString(bytes(_stripped(data, 0, len(data), "Model", 0)))
+        model.ParseFromString(bytes(_stripped(data, 0, len(data), "Model", 0, metadata)))
     except DecodeError as error:
         raise (TooDeepError if "MaxDepth" in str(error) else WireError)(str(error)) from error
-    return model
+    return model, metadata
 
 
-def _stripped(data: memoryview, start: int, end: int, message: str, depth: int) -> bytearray:
+def _stripped(data: memoryview, start: int, end: int, message: str, depth: int, metadata: dict | None) -> bytearray:
+    """The message without what can stay out. metadata: takes that of nodes; None: they keep theirs."""
     if depth > MAX_DEPTH:
         raise TooDeepError("messages are nested too deep")
     out = bytearray()
+    entries = []
     for field, wire_type, at, value, after in _fields(data, start, end):
         inner = _NESTED[message].get(field)
-        if inner is None or wire_type != _BYTES or after - value <= LARGE:
+        if (message, field, wire_type) == ("Node", _NODE_METADATA, _BYTES) and metadata is not None:
+            entries.append(bytes(data[value:after]))
+        elif inner is None or wire_type != _BYTES or _stays(data, value, after, inner, metadata):
             out += data[at:after]
-            continue
-        body = _tensor(data, value, after) if inner == "Tensor" else _stripped(data, value, after, inner, depth + 1)
-        out += _varint(field << 3 | _BYTES) + _varint(len(body)) + body
+        else:
+            within = None if inner == "Function" else metadata
+            tensor = inner == "Tensor"
+            body = _tensor(data, value, after) if tensor else _stripped(data, value, after, inner, depth + 1, within)
+            out += _varint(field << 3 | _BYTES) + _varint(len(body)) + body
+    if entries and metadata is not None:
+        _keep_metadata(out, entries, metadata)
     return out
+
+
+def _stays(data: memoryview, start: int, end: int, message: str, metadata: dict | None) -> bool:
+    """Is it small, without metadata of nodes?"""
+    if end - start > LARGE:
+        return False
+    return message == "Tensor" or metadata is None or _METADATA_KEY not in bytes(data[start:end])
+
+
+def _keep_metadata(node: bytearray, entries: list[bytes], metadata: dict) -> None:
+    """Note the entries under the node's outputs. What is not text goes back into the node, for the checks to refuse."""
+    found = onnx.NodeProto.FromString(bytes(node))
+    pairs = [onnx.StringStringEntryProto.FromString(entry) for entry in entries]
+    try:
+        texts = {sys.intern(pair.key): sys.intern(pair.value) for pair in pairs}
+        metadata[tuple(found.output)] = (found.op_type, texts)
+    except TypeError:  # protobuf gives bytes for what is not UTF-8
+        for entry in entries:
+            node += _METADATA_KEY + _varint(len(entry)) + entry
 
 
 def _tensor(data: memoryview, start: int, end: int) -> bytes:
@@ -139,41 +175,49 @@ def _varint(number: int) -> bytes:
 # ---- writing ------------------------------------------------------------------------
 
 
-def without_weights(graph: Graph) -> tuple[onnx.ModelProto, list[Constant]]:
-    """The graph's model, and its large constants; in the model each is external at THIS_FILE, its offset its number."""
-    model = to_model(graph)
-    weights: list[Constant] = []
-
-    def left_out(tensor: Constant, name: str) -> onnx_ir.ExternalTensor:
-        weights.append(tensor)
-        shape = onnx_ir.Shape(tensor.shape.numpy())
-        return onnx_ir.ExternalTensor(THIS_FILE, len(weights) - 1, tensor.nbytes, tensor.dtype, shape=shape, name=name)
-
-    for inner in model.graphs():
-        for name, value in inner.initializers.items():
-            tensor = value.const_value
-            if tensor is not None and _is_large(tensor):
-                value.const_value = left_out(tensor, name)
-    owners: tuple[onnx_ir.Graph | onnx_ir.Function, ...] = (model.graph, *model.functions.values())
-    for owner in owners:
-        for node in onnx_ir.traversal.RecursiveGraphIterator(owner):
-            for name, attribute in node.attributes.items():
-                tensor = attribute.value
-                if attribute.type == onnx_ir.AttributeType.TENSOR and _is_large(tensor):
-                    node.attributes[name] = onnx_ir.AttrTensor(name, left_out(tensor, tensor.name or ""))
-    return onnx_ir.to_proto(model), weights
+def structure(graph: Graph) -> onnx.ModelProto:
+    """The graph's model without its large constants and what exporters wrote beside the nodes."""
+    return to_proto(graph, _left_out, metadata=False)
 
 
-def _is_large(tensor: Constant) -> bool:
+def _left_out(tensor: Constant, name: str) -> Mapping[str, str] | None:
+    return {"location": THIS_FILE, "length": str(tensor.nbytes)} if is_large(tensor) else None
+
+
+def is_large(tensor: Constant) -> bool:
     return tensor.dtype != onnx_ir.DataType.STRING and tensor.nbytes > LARGE
 
 
-def write_model(file: BinaryIO, model: onnx.ModelProto, weights: Sequence[Constant]) -> None:
-    """Write `model` with the bytes of `weights` in the places that `without_weights` left."""
-    data = model.SerializeToString()
-    filled = _filled(memoryview(data), 0, len(data), "Model", weights)
-    for piece in [data] if filled is None else filled[1]:
-        if isinstance(piece, bytes):
+def write_model(file: BinaryIO, graph: Graph, place: Place | None = None) -> None:
+    """Write the graph as a model, node by node, so that it is never whole in memory; place: as `to_proto` takes it."""
+    weights: list[Constant] = []
+
+    def numbered(tensor: Constant, name: str) -> Mapping[str, str] | None:
+        if not is_large(tensor):
+            return None
+        weights.append(tensor)
+        return {"location": THIS_FILE, "offset": str(len(weights) - 1)}
+
+    def filled(message: Message, kind: str) -> _Filled:
+        data = memoryview(message.SerializeToString())
+        return _filled(data, 0, len(data), kind, weights) or (len(data), [data])
+
+    place = place or numbered
+    pieces: list[_Piece] = []
+    length = 0
+    for node in graph.nodes:
+        proto = onnx.NodeProto()
+        write_node(proto, node, (graph,), place)
+        size, parts = filled(proto, "Node")
+        head = _varint(_NODE << 3 | _BYTES) + _varint(size)
+        pieces += [head, *parts]
+        length += len(head) + size
+    rest = onnx.GraphProto()
+    write_graph(rest, graph, place)
+    size, parts = filled(rest, "Graph")
+    _, around = filled(model_without_graph(graph, place), "Model")
+    for piece in (*around, _varint(_GRAPH << 3 | _BYTES), _varint(length + size), *pieces, *parts):
+        if isinstance(piece, bytes | memoryview):
             file.write(piece)
         else:
             write_weight(file, piece)
@@ -184,7 +228,7 @@ def write_weight(file: BinaryIO, weight: Constant) -> None:
     weight.tofile(file)  # type: ignore[attr-defined]  # the protocol lacks it, every tensor of onnx_ir has it
 
 
-_Piece = bytes | Constant
+_Piece = bytes | memoryview | Constant
 _Filled = tuple[int, list[_Piece]]  # a message's length in bytes, and its pieces in order
 
 
@@ -202,13 +246,13 @@ def _filled(data: memoryview, start: int, end: int, message: str, weights: Seque
         if filled is None:
             continue
         length, parts = filled
-        head = bytes(data[plain:at]) + _varint(field << 3 | _BYTES) + _varint(length)
-        size += len(head) + length
-        pieces += [head, *parts]
+        head = _varint(field << 3 | _BYTES) + _varint(length)
+        size += at - plain + len(head) + length
+        pieces += [data[plain:at], head, *parts]
         plain = after
     if not pieces:
         return None
-    return size + end - plain, [*pieces, bytes(data[plain:end])]
+    return size + end - plain, [*pieces, data[plain:end]]
 
 
 def _filled_tensor(data: memoryview, weights: Sequence[Constant]) -> _Filled | None:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from workbench.ir import Constant, Edit, Graph, Node, constant_shape, lazy_constant
-from workbench.ir.permutation import Permutation, inverse, permuted
+from workbench.ir import Constant, Edit, Graph, Node, constant_shape
+from workbench.ir.permutation import Permutation, inverse, permuted_constant
 from workbench.layout.cost import elements, moved_by, perm_of
 from workbench.layout.profile import Profile
 from workbench.ops import CannotCarry, layout_of
@@ -200,7 +200,7 @@ class _Work:
         found = at_hand(self.graph, value, perm, self.node) if self.reuse else None
         tensor = self.graph.constant(value)
         if tensor is not None:
-            found = self.constant(value, _permuted_constant(tensor, perm))
+            found = self.constant(value, permuted_constant(tensor, perm))
         elif found is not None:
             self.found[value] = None
         else:
@@ -230,18 +230,13 @@ class _Work:
             result = self.name(f"{value}_{layout.lower()}")
             self.transposes.append(self.transpose(value, result, perm, f"to_{layout.lower()}_{value}"))
             return result, f"weight {WEIGHT_AXES} to {layout} while the model runs"
-        rewritten = _permuted_constant(tensor, perm)
+        rewritten = permuted_constant(tensor, perm)
         existing = f"{value}_{layout.lower()}"
         if _same_numbers(self.graph.constant(existing), rewritten):  # a model may have another of that name
             return existing, f"weight {WEIGHT_AXES} to {layout} once, shared"
         name = self.name(existing)
         self.constants[name] = rewritten
         return name, f"weight {WEIGHT_AXES} to {layout} once, here"
-
-
-def _permuted_constant(tensor: Constant, perm: Permutation) -> Constant:
-    shape = permuted(constant_shape(tensor), perm)
-    return lazy_constant(lambda: np.ascontiguousarray(tensor.numpy().transpose(perm)), tensor.dtype, shape)
 
 
 def _same_numbers(first: Constant | None, second: Constant) -> bool:

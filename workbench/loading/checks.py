@@ -10,7 +10,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
-from workbench.ir.proto import bodies
+from workbench.ir.from_proto import bodies
 from workbench.loading.errors import LoadError
 from workbench.ops.channels_last import DOMAIN
 from workbench.ops.npu import is_own

@@ -11,7 +11,7 @@ import onnx_ir
 from onnx import ModelProto, TensorProto, helper, parser
 
 from workbench.ir import Graph
-from workbench.ir.proto import from_model
+from workbench.ir.from_proto import from_proto
 from workbench.ir.text import parse_words
 from workbench.ir.wire import LARGE, TooDeepError, WireError, read_model
 from workbench.loading.checks import (
@@ -26,7 +26,6 @@ from workbench.loading.checks import (
 )
 from workbench.loading.dims import bind_dims, name_unknown_dims
 from workbench.loading.errors import LoadError
-from workbench.loading.metadata import put_back_metadata, take_metadata
 from workbench.loading.operands import check_operands
 from workbench.loading.opset import to_opset
 from workbench.loading.weights import Files, mapped, note_read
@@ -37,15 +36,7 @@ _TYPED_DATA = ("float_data", "int32_data", "int64_data", "double_data", "uint64_
 
 def load_onnx(path: Path, dims: Mapping[str, int] | None = None) -> Graph:
     """The graph of an `.onnx` file; its weights stay in the file. Raises LoadError."""
-    data = mapped(path)
-    try:
-        model = read_model(data)
-    except TooDeepError:
-        raise LoadError("its bodies are nested deeper than ONNX's own readers go, so nothing could run it") from None
-    except WireError:
-        raise LoadError("the file is not ONNX, or it was cut off; export or copy it again") from None
-    note_read(data)
-    return to_graph(model, Files(path.parent, data), dims)
+    return _load(mapped(path), path.parent, dims)
 
 
 def load_text(text: str, dims: Mapping[str, int] | None = None) -> tuple[Graph, ModelProto]:
@@ -54,17 +45,26 @@ def load_text(text: str, dims: Mapping[str, int] | None = None) -> tuple[Graph, 
         model = parser.parse_model(text)
     except parser.ParseError as error:
         raise LoadError(f"the text is not ONNX's textual syntax: {parse_words(error)}; mend it there") from None
-    written = ModelProto()
-    written.CopyFrom(model)
-    return to_graph(model, Files(None), dims), written
+    return load_proto(model, dims), model
 
 
-def to_graph(model: ModelProto, files: Files, dims: Mapping[str, int] | None = None) -> Graph:
-    """The graph of a model whose large tensors are external in `files`."""
+def load_proto(model: ModelProto, dims: Mapping[str, int] | None = None) -> Graph:
+    """The graph of a model in memory. Raises LoadError."""
+    return _load(memoryview(model.SerializeToString()), None, dims)
+
+
+def _load(data: memoryview, folder: Path | None, dims: Mapping[str, int] | None) -> Graph:
+    try:
+        model, metadata = read_model(data)
+    except TooDeepError:
+        raise LoadError("its bodies are nested deeper than ONNX's own readers go, so nothing could run it") from None
+    except WireError:
+        raise LoadError("the file is not ONNX, or it was cut off; export or copy it again") from None
+    note_read(data)
+    files = Files(folder, data)
     if model.ir_version == 0 and not model.opset_import and not model.HasField("graph"):
         raise LoadError("the file is not ONNX, or it was cut off; export or copy it again")
     check_model(model)
-    model, metadata = take_metadata(model)
     warnings = _drop_constant_inputs(model)
     _check_sizes(model)
     _spell_out_axes(model)
@@ -76,9 +76,7 @@ def to_graph(model: ModelProto, files: Files, dims: Mapping[str, int] | None = N
         converted, more = model, unknown
     else:
         converted, more = to_opset(model)
-    whole = _with_weights(with_types(converted), files)
-    put_back_metadata(whole, metadata)
-    graph = from_model(whole)
+    graph = from_proto(with_types(converted), files.read, metadata)
     check_operands(graph)
     graph.file_opset = opset_of(model)
     graph.warnings = (*warnings, *more)
@@ -134,20 +132,11 @@ def _read_small(model: ModelProto, files: Files) -> None:
     for tensor in every_tensor(model):
         if tensor.data_location != TensorProto.EXTERNAL:
             continue
-        weight = files.tensor(_external(tensor))
+        weight = files.read(tensor)
         if weight.nbytes <= LARGE:
             tensor.raw_data = weight.tobytes()
             tensor.ClearField("external_data")
             tensor.ClearField("data_location")
-
-
-def _external(tensor: TensorProto) -> onnx_ir.ExternalTensor:
-    try:
-        found = onnx_ir.serde.deserialize_tensor(tensor)
-    except (ValueError, TypeError):
-        raise LoadError(f"the external data of weight '{tensor.name}' has no readable place; write it again") from None
-    assert isinstance(found, onnx_ir.ExternalTensor)
-    return found
 
 
 def with_types(model: ModelProto) -> ModelProto:
@@ -191,19 +180,3 @@ def _fill_in(declared: onnx.ValueInfoProto, inferred: onnx.ValueInfoProto) -> No
         contradicts = told.HasField("dim_value") and found.HasField("dim_value") and told.dim_value != found.dim_value
         if told.WhichOneof("value") is None or contradicts:
             told.CopyFrom(found)
-
-
-def _with_weights(model: ModelProto, files: Files) -> onnx_ir.Model:
-    """The model as `onnx_ir` has it, its external tensors mapped from `files`."""
-    result = onnx_ir.from_proto(model)
-    for graph in result.graphs():
-        for value in graph.initializers.values():
-            if isinstance(value.const_value, onnx_ir.ExternalTensor):
-                value.const_value = files.tensor(value.const_value)
-    owners: tuple[onnx_ir.Graph | onnx_ir.Function, ...] = (result.graph, *result.functions.values())
-    for owner in owners:
-        for node in onnx_ir.traversal.RecursiveGraphIterator(owner):
-            for name, attribute in node.attributes.items():
-                if isinstance(attribute.value, onnx_ir.ExternalTensor):
-                    node.attributes[name] = onnx_ir.AttrTensor(name, files.tensor(attribute.value))
-    return result

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import onnx
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper, version_converter
 
-from workbench.ir.proto import bodies
+from workbench.ir.from_proto import bodies
 from workbench.ir.text import OPSET
 from workbench.loading.checks import every_graph, every_node, every_tensor, opset_of, reads
 

@@ -14,10 +14,12 @@ import onnx
 import onnx_ir
 
 from workbench.files import SPECIAL, is_special
+from workbench.ir.from_proto import read_alone
+from workbench.ir.types import Constant
 from workbench.ir.wire import THIS_FILE
 from workbench.loading.errors import LoadError
 
-RESIDENT = 8 * 2**20  # bytes of a mapped file that may stay in memory
+RESIDENT = 2**20  # bytes of a mapped file that may stay in memory
 
 
 class MappedTensor(onnx_ir.LazyTensor):
@@ -84,8 +86,20 @@ class Files:
         self._folder = folder
         self._maps: dict[str, memoryview] = {} if own is None else {THIS_FILE: own}
 
-    def tensor(self, external: onnx_ir.ExternalTensor) -> MappedTensor:
-        """The external tensor, mapped. Raises LoadError for a wrong place or a wrong length."""
+    def read(self, tensor: onnx.TensorProto) -> Constant:
+        """The tensor of a message, mapped where it is external. Raises LoadError for a wrong place or length."""
+        if tensor.data_location != onnx.TensorProto.EXTERNAL:
+            return read_alone(tensor)
+        try:
+            external = onnx_ir.serde.deserialize_tensor(tensor)
+        except (ValueError, TypeError):
+            raise LoadError(
+                f"the external data of weight '{tensor.name}' has no readable place; write it again"
+            ) from None
+        assert isinstance(external, onnx_ir.ExternalTensor)
+        return self._mapped(external)
+
+    def _mapped(self, external: onnx_ir.ExternalTensor) -> MappedTensor:
         name, dtype = external.name, external.dtype
         shape = tuple(int(d) for d in external.shape.numpy())
         needed = math.ceil(math.prod(shape) * dtype.bitwidth / 8)

@@ -18,11 +18,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import onnx_ir
 from onnx import parser
 
 from workbench.ir import Function
-from workbench.ir.proto import from_model
+from workbench.ir.from_proto import from_proto
 from workbench.ops.channels_last import DOMAIN, form_of
 from workbench.ops.contract import Call, Figure, operator, per_input, per_output
 from workbench.ops.convolution import conv, conv_flops
@@ -118,7 +117,7 @@ def blocked_function(op_type: str, opset: int) -> Function:
     text = text.replace("<>", "")  # where there are no attributes
     model = parser.parse_model(f'<ir_version: 10, opset_import: ["": {opset}]> none () => () {{}}')
     model.functions.append(parser.parse_function(text))
-    return next(iter(from_model(onnx_ir.from_proto(model)).functions.values()))
+    return next(iter(from_proto(model).functions.values()))
 
 
 # ---- contracts --------------------------------------------------------------------------

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.ir import Constant, Graph, Node, constant, constant_shape, lazy_constant
-from workbench.ir.permutation import Permutation, inverse, is_identity, permuted
+from workbench.ir import Constant, Graph, Node, constant
+from workbench.ir.permutation import Permutation, inverse, is_identity, permuted, permuted_constant
 from workbench.ops.channels_last import IMAGES, OWN_BODIES, WITH_SECOND, channels_last_op
 from workbench.ops.layouts import (
     CannotCarry,
@@ -87,12 +87,9 @@ def _turned(graph: Graph, node: Node, order: Permutation) -> tuple[dict[str, Any
     tensor = graph.constant(node.inputs[index])
     if tensor is None:
         raise CannotCarry(f"the weight '{node.inputs[index]}' of {node} is computed while the model runs")
-    return with_attributes(node, **attributes), {index: _transposed(tensor, (0, 1, *(2 + axis for axis in order)))}
-
-
-def _transposed(tensor: Constant, perm: Permutation) -> Constant:
-    shape = permuted(constant_shape(tensor), perm)
-    return lazy_constant(lambda: np.ascontiguousarray(tensor.numpy().transpose(perm)), tensor.dtype, shape)
+    return with_attributes(node, **attributes), {
+        index: permuted_constant(tensor, (0, 1, *(2 + axis for axis in order)))
+    }
 
 
 def _both_ends(pads: Sequence[int], order: Permutation) -> tuple[int, ...]:

@@ -12,12 +12,11 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 
 import onnx
-import onnx_ir
 from onnx import parser
 
 from workbench.ir import Function, Graph, Node
+from workbench.ir.from_proto import from_proto
 from workbench.ir.permutation import channels_first, channels_last
-from workbench.ir.proto import from_model
 from workbench.ir.text import OPSET
 from workbench.ops.blocked import blocked_function, parse_blocked
 from workbench.ops.channels_last import (
@@ -178,7 +177,7 @@ def _channels_first_functions(opset: int) -> Mapping[str, Function]:
     functions = [parser.parse_function(f"{header}{text}}}") for text in _BODIES.split("}\n") if text.strip()]
     model = parser.parse_model(f'<ir_version: 10, opset_import: ["": {opset}]> none () => () {{}}')
     model.functions.extend(functions)
-    return {function.name: function for function in from_model(onnx_ir.from_proto(model)).functions.values()}
+    return {function.name: function for function in from_proto(model).functions.values()}
 
 
 def with_own_functions(graph: Graph) -> Graph:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
-from workbench.ir.proto import bodies
+from workbench.ir.from_proto import bodies
 
 LIMIT = 1_000_000  # numbers over all values; real models have thousands
 _RANK = 16  # numbers of a Shape whose operand is not known yet

@@ -7,20 +7,19 @@ computations are carried out first, and their results stand as constants.
 
 from __future__ import annotations
 
-import functools
 import itertools
-import math
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import onnx
 import onnx.inliner
-import onnx_ir
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 from workbench.ir import Graph, TensorType, constant_type
-from workbench.ir.proto import value_type
-from workbench.ir.wire import without_weights
+from workbench.ir.from_proto import value_type
+from workbench.ir.wire import structure
+from workbench.ops.exact import enlarged, exact
 from workbench.ops.npu import with_own_functions
 from workbench.ops.propagation import is_bounded
 
@@ -28,7 +27,7 @@ SMALL = 64  # elements; shapes, axes and pads have fewer
 ROUNDS = 8  # each finds the shapes that the numbers of the one before decide
 _INTEGERS = (TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL)
 _COMPUTED = frozenset(
-    # small integer arithmetic, exact in ONNX's reference evaluator
+    # small integer arithmetic, of which `exact.py` knows the one result
     "Shape Size Range Gather Concat Unsqueeze Squeeze Cast CastLike Add Sub Mul Div Neg Abs Slice Reshape Equal Less "  # noqa: SIM905
     "Greater Where ConstantOfShape Expand ReduceProd ReduceSum ReduceMax ReduceMin Min Max Mod Not And Or Identity "
     "Transpose Flatten Tile ScatterND".split()
@@ -55,7 +54,7 @@ def infer_types(
     bound = graph.dims if dims is None else dims
     whole = with_own_functions(graph)
     added = len(whole.functions) > len(graph.functions)
-    model = without_weights(whole)[0] if model is None or added else _copy(model)
+    model = structure(whole) if model is None or added else _copy(model)
     del model.graph.value_info[:]
     for output in model.graph.output:
         if output.type.HasField("tensor_type"):
@@ -72,7 +71,7 @@ def infer_types(
     names: dict[str, str] = {}
     types.update((name, constant_type(tensor)) for name, tensor in graph.constants.items())
     for info in (*typed.graph.value_info, *typed.graph.output):
-        found = value_type(onnx_ir.serde.deserialize_value_info_proto(info, None))
+        found = value_type(info.type)
         if isinstance(found, TensorType) and graph.has_value(info.name) and info.name not in graph.constants:
             found = _with_own_names(found, names, given) if again else found
             types[info.name] = _merged(found, types.get(info.name))
@@ -162,7 +161,7 @@ def _compute_numbers(model: ModelProto, typed: ModelProto) -> int:
             known.update((node.output[0], value) for value in map(_constant_value, node.attribute) if value is not None)
     count = 0
     for node in computed:
-        result = _shape_of(node, shapes) if node.op_type in ("Shape", "Size") else _computed(node, known, model)
+        result = _shape_of(node, shapes) if node.op_type in ("Shape", "Size") else _computed(node, known)
         if result is None or result.size > SMALL:
             continue
         known[node.output[0]] = result
@@ -218,51 +217,16 @@ def _shape_of(node: NodeProto, infos: Mapping[str, ValueInfoProto]) -> np.ndarra
     return np.array(shape, dtype=np.int64)[slice(span.get("start", 0), span.get("end"))]
 
 
-def _enlarges(node: NodeProto, known: Mapping[str, np.ndarray]) -> bool:
-    """Would the result have far more numbers than the inputs have? It may not even fit the memory."""
-    numbers = [known[value] for value in node.input if value]
-    if node.op_type == "Range":
-        start, limit, delta = (float(n.reshape(-1)[0]) for n in numbers)
-        return delta == 0 or (limit - start) / delta > SMALL
-    if node.op_type in ("ConstantOfShape", "Expand", "Tile"):
-        return math.prod(map(int, numbers[-1].reshape(-1))) > SMALL
-    return False
-
-
-def _computed(node: NodeProto, known: Mapping[str, np.ndarray], model: ModelProto) -> np.ndarray | None:
+def _computed(node: NodeProto, known: Mapping[str, np.ndarray]) -> np.ndarray | None:
+    """The node's numbers; None where those that it reads are not known, or it makes far more of them."""
     if any(value and value not in known for value in node.input):
         return None
-    call = NodeProto()
-    call.CopyFrom(node)
-    call.name, call.output[:] = "call", ["result"]
-    call.input[:] = [value and f"operand{place}" for place, value in enumerate(node.input)]
-    version = max((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), default=1)
-    operands = (known[value] for value in node.input if value)
-    result = _evaluated(call.SerializeToString(), version, tuple((n.dtype.str, n.shape, n.tobytes()) for n in operands))
-    return None if result is None else result.copy()
+    operands = [known[value] if value else None for value in node.input]
+    if (enlarged(node.op_type, operands) or 0) > SMALL:
+        return None
+    return exact(node.op_type, operands, {a.name: _attribute_value(a) for a in node.attribute})
 
 
-_Operand = tuple[str, tuple[int, ...], bytes]  # element type, shape, elements
-
-
-@functools.lru_cache(maxsize=4096)  # a network's layers compute the same shapes again and again
-def _evaluated(serialized: bytes, version: int, operands: tuple[_Operand, ...]) -> np.ndarray | None:
-    """What the node gives for its operands; None where ONNX's reference evaluator refuses them, or it is too large."""
-    from onnx.reference import ReferenceEvaluator
-
-    node = NodeProto.FromString(serialized)
-    names = [value for value in node.input if value]
-    arrays = [np.frombuffer(data, dtype=kind).reshape(shape) for kind, shape, data in operands]
-    known = dict(zip(names, arrays, strict=True))
-    inputs = [helper.make_tensor_value_info(v, helper.np_dtype_to_tensor_dtype(known[v].dtype), None) for v in names]
-    outputs = [helper.make_empty_tensor_value_info(node.output[0])]
-    alone = helper.make_model(
-        helper.make_graph([node], "one", inputs, outputs), opset_imports=[helper.make_opsetid("", version)]
-    )
-    try:
-        if _enlarges(node, known):
-            return None
-        result = list(ReferenceEvaluator(alone).run(None, known))
-    except (ValueError, IndexError, TypeError, RuntimeError, NotImplementedError):
-        return None  # a type that stays open; the runtime will say what is wrong with the numbers
-    return np.asarray(result[0])
+def _attribute_value(attribute: onnx.AttributeProto) -> Any:
+    value = helper.get_attribute_value(attribute)
+    return numpy_helper.to_array(value) if isinstance(value, TensorProto) else value

@@ -12,11 +12,10 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-import onnx_ir
 
 from workbench.exporting import to_bytes
 from workbench.ir import from_text
-from workbench.ir.proto import from_model
+from workbench.ir.from_proto import from_file
 from workbench.run.memory import weight_bytes
 from workbench.run.process_memory import growth
 from workbench.run.profile import PROFILED
@@ -39,7 +38,7 @@ class SessionRun:
 
     def __init__(self, model: str, inputs: Mapping[str, np.ndarray], device: str, memory_limit: int | None) -> None:
         self._model, self._inputs, self._device, self._limit = model, dict(inputs), device, memory_limit
-        self._weights = weight_bytes(from_model(onnx_ir.load(model)))
+        self._weights = weight_bytes(from_file(model))
         self._grown = growth(self._open)
         self.fallbacks: Mapping[str, str] = {}
 

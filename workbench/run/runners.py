@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir
 
 from workbench.errors import UserError
-from workbench.ir.proto import from_model
+from workbench.ir.from_proto import from_file
 from workbench.run.failures import TaskError
 
 LEVELS = {"disabled": "ORT_DISABLE_ALL", "basic": "ORT_ENABLE_BASIC", "all": "ORT_ENABLE_ALL"}
@@ -108,7 +108,7 @@ def open_executor(model: str, device: str, dtype: str | None) -> Any:
 
     torch.backends.cudnn.allow_tf32 = False  # float32 is float32, as in the reference and in the measured ceilings
     try:
-        graph = from_model(onnx_ir.load(model))
+        graph = from_file(model)
         return TorchExecutor(graph, device=device, dtype=dtype)
     except Exception as error:
         raise TaskError(error, "load") from error

@@ -12,8 +12,8 @@ import onnx_ir
 from onnx import helper
 
 from workbench.ir import AttrRef, Graph, Node
-from workbench.ir.proto import to_model
 from workbench.ir.text import OPSET
+from workbench.ir.to_proto import to_proto
 from workbench.ir.types import TensorType
 from workbench.ops.dtypes import to_tensor
 from workbench.ops.lazy import torch
@@ -89,7 +89,7 @@ class OneNodeModel:
             types={name: TensorType(key) for name, key in types if not isinstance(key, tuple)},
             opset_imports=self._opsets,
         )
-        model = onnx_ir.to_proto(to_model(graph))
+        model = to_proto(graph)
         for info, (name, key) in zip(model.graph.input, types, strict=True):
             info.CopyFrom(_value_info(name, key))
         options = onnxruntime.SessionOptions()

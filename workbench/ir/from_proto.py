@@ -1,0 +1,211 @@
+"""ONNX's protobuf messages become our graphs: what loading, and reading text, ends with."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import onnx
+import onnx_ir
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
+
+from workbench.ir.graph import Graph
+from workbench.ir.node import ONNX_DOMAINS, AttrRef, Function, Node, without_trailing
+from workbench.ir.types import Constant, DataType, Dim, OpaqueType, TensorType, ValueType
+
+_IN_CONSTANT_NODES = {
+    AttributeProto.INT: DataType.INT64,
+    AttributeProto.INTS: DataType.INT64,
+    AttributeProto.FLOAT: DataType.FLOAT,
+    AttributeProto.FLOATS: DataType.FLOAT,
+    AttributeProto.STRING: DataType.STRING,
+    AttributeProto.STRINGS: DataType.STRING,
+}
+
+Read = Callable[[TensorProto], Constant]  # how a tensor of a message becomes a constant
+NodeMetadata = Mapping[tuple[str, ...], tuple[str, Mapping[str, str]]]  # by a node's outputs: its operator, entries
+
+
+def read_alone(tensor: TensorProto) -> Constant:
+    """The tensor in a message of its own: a part of a message keeps all of the message in memory."""
+    alone = TensorProto()
+    alone.CopyFrom(tensor)
+    return onnx_ir.serde.deserialize_tensor(alone)
+
+
+def from_proto(model: ModelProto, read: Read = read_alone, metadata: NodeMetadata | None = None) -> Graph:
+    """The model's main graph with its functions. Constant nodes become constants.
+
+    metadata: of nodes, kept apart from the model; the model's own where it has some.
+    """
+    graph = _graph(model.graph, read, metadata or {})
+    graph.opset_imports = _opsets(model)
+    for proto in model.functions:
+        function = _function(proto, read)
+        graph.functions[function.key] = function
+    graph.metadata = {
+        **_entries(model),
+        **({"producer": model.producer_name} if model.producer_name else {}),
+    }
+    return graph
+
+
+def from_file(path: str) -> Graph:
+    """The graph of one of our own exports, its weights where the file has them: inside, or beside it."""
+    model = onnx.load(path, load_external_data=False)
+    folder = os.path.dirname(path)
+    return from_proto(model, lambda tensor: onnx_ir.serde.deserialize_tensor(tensor, folder))
+
+
+def bodies(attribute: AttributeProto) -> tuple[GraphProto, ...]:
+    """The graphs in an attribute: of If, Loop, Scan."""
+    return (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs)
+
+
+def value_type(proto: TypeProto) -> ValueType | None:
+    """The type, None where the message says nothing."""
+    kind = proto.WhichOneof("value")
+    if kind is None:
+        return None
+    if kind != "tensor_type":
+        serde = onnx_ir.serde
+        found = serde.deserialize_type_proto_for_type(proto)
+        return None if found is None else OpaqueType(found, serde.deserialize_type_proto_for_shape(proto))
+    tensor = proto.tensor_type
+    if not tensor.HasField("elem_type"):
+        return None
+    shape = tuple(_dim(d) for d in tensor.shape.dim) if tensor.HasField("shape") else None
+    return TensorType(DataType(tensor.elem_type), shape)
+
+
+def _dim(dim: Any) -> Dim:
+    kind = dim.WhichOneof("value")
+    return None if kind is None else getattr(dim, kind)
+
+
+def _opsets(message: ModelProto | FunctionProto) -> dict[str, int]:
+    return {entry.domain: entry.version for entry in message.opset_import}
+
+
+def _entries(message: ModelProto | NodeProto) -> dict[str, str]:
+    return {entry.key: entry.value for entry in message.metadata_props}
+
+
+def _graph(source: GraphProto, read: Read, metadata: NodeMetadata) -> Graph:
+    infos = {info.name: info.type for info in (*source.value_info, *source.input, *source.output)}
+    inputs = [info.name for info in source.input]
+    constants = {t.name: read(t) for t in source.initializer if t.name}
+    return _with_nodes(source, inputs, [info.name for info in source.output], constants, infos, read, metadata)
+
+
+def _function(source: FunctionProto, read: Read) -> Function:
+    infos = {info.name: info.type for info in source.value_info}
+    graph = _with_nodes(source, list(source.input), list(source.output), {}, infos, read, {})
+    graph.opset_imports = _opsets(source)
+    defaults = {a.name: _attribute(a, read, {}) for a in source.attribute_proto}
+    return Function(source.name, source.domain, graph, defaults | dict.fromkeys(source.attribute), source.overload)
+
+
+def _with_nodes(
+    source: GraphProto | FunctionProto,
+    inputs: list[str],
+    outputs: list[str],
+    constants: dict[str, Constant],
+    infos: Mapping[str, TypeProto],
+    read: Read,
+    metadata: NodeMetadata,
+) -> Graph:
+    values = dict.fromkeys(inputs)
+    nodes: list[Node] = []
+    taken: set[str] = set()
+    for proto in source.node:
+        values.update(dict.fromkeys(proto.output))
+        tensor = _constant_value(proto, read)
+        if tensor is not None:
+            constants[proto.output[0]] = tensor
+        else:
+            nodes.append(_node(proto, taken, read, metadata))
+    types = {v: value_type(infos[v]) for v in values if v and v in infos and v not in constants}
+    return Graph(
+        name=source.name if isinstance(source, GraphProto) and source.name else "graph",
+        inputs=[v for v in inputs if v not in constants],
+        outputs=outputs,
+        nodes=nodes,
+        constants=constants,
+        types={v: found for v, found in types.items() if found is not None},
+    )
+
+
+def _constant_value(node: NodeProto, read: Read) -> Constant | None:
+    """The tensor of a Constant node, whichever attribute it is written in."""
+    if node.op_type != "Constant" or node.domain not in ONNX_DOMAINS or not node.attribute:
+        return None
+    attribute = node.attribute[0]
+    if attribute.ref_attr_name:
+        return None
+    if attribute.type == AttributeProto.TENSOR:
+        return read(attribute.t)
+    dtype = _IN_CONSTANT_NODES.get(attribute.type)
+    return None if dtype is None else onnx_ir.tensor(_attribute(attribute, read, {}), dtype=dtype)
+
+
+def _node(node: NodeProto, taken: set[str], read: Read, metadata: NodeMetadata) -> Node:
+    outputs = tuple(node.output)
+    op_type, entries = metadata.get(outputs, ("", {}))
+    return Node(
+        op_type=node.op_type,
+        domain=node.domain,
+        overload=node.overload,
+        inputs=tuple(node.input),
+        outputs=without_trailing(outputs),
+        attributes={a.name: _attribute(a, read, metadata) for a in node.attribute},
+        name=_unique(node.name or _name_from_output(node), taken),
+        metadata=_entries(node) | dict(entries if op_type == node.op_type else {}),
+    )
+
+
+def _name_from_output(node: NodeProto) -> str:
+    return next((f"{node.op_type}_{v}" for v in node.output if v), node.op_type)
+
+
+def _unique(name: str, taken: set[str]) -> str:
+    unique, count = name, 1
+    while unique in taken:
+        count += 1
+        unique = f"{name}#{count}"
+    taken.add(unique)
+    return unique
+
+
+def _attribute(attribute: AttributeProto, read: Read, metadata: NodeMetadata) -> Any:
+    kind = attribute.type
+    if attribute.ref_attr_name:
+        return AttrRef(attribute.ref_attr_name, kind)
+    if kind == AttributeProto.INT:
+        return attribute.i
+    if kind == AttributeProto.FLOAT:
+        return attribute.f
+    if kind == AttributeProto.STRING:
+        return _text(attribute.s)
+    if kind == AttributeProto.INTS:
+        return tuple(attribute.ints)
+    if kind == AttributeProto.FLOATS:
+        return tuple(attribute.floats)
+    if kind == AttributeProto.STRINGS:
+        return tuple(_text(data) for data in attribute.strings)
+    if kind == AttributeProto.TENSOR:
+        return read(attribute.t)
+    if kind == AttributeProto.GRAPH:
+        return _graph(attribute.g, read, metadata)
+    if kind == AttributeProto.GRAPHS:
+        return tuple(_graph(g, read, metadata) for g in attribute.graphs)
+    return onnx_ir.serde.deserialize_attribute(attribute)  # type protos, sparse tensors: kept as they are
+
+
+def _text(data: bytes) -> str | bytes:
+    """As text; as it is where it is none, which operators of other domains may carry."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data

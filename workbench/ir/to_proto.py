@@ -1,0 +1,201 @@
+"""Our graphs become ONNX's protobuf messages: what files, text and inference are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import onnx_ir
+from google.protobuf.message import Message
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
+
+from workbench.ir.graph import Graph
+from workbench.ir.node import AttrRef, Function, Node, without_trailing
+from workbench.ir.types import Constant, OpaqueType, TensorType, ValueType
+
+IR_VERSION = 10  # what an exported file declares; ONNX Runtime 1.19 and newer read it
+
+Place = Callable[[Constant, str], Mapping[str, str] | None]  # of a constant and its name: where its numbers are
+
+
+def inside(tensor: Constant, name: str) -> None:
+    """The place of a constant whose numbers are in the message itself."""
+
+
+def to_proto(graph: Graph, place: Place = inside, *, metadata: bool = True) -> ModelProto:
+    """The graph as a model, its functions beside it; unused constants are left out.
+
+    place: tells of each constant the entries of `external_data` that stand for its numbers, or None.
+    metadata: of the nodes, which is often nine tenths of the model.
+    """
+    model = model_without_graph(graph, place, metadata=metadata)
+    write_graph(model.graph, graph, place)
+    for node in graph.nodes:
+        write_node(model.graph.node.add(), node, (graph,), place, metadata=metadata)
+    return model
+
+
+def model_without_graph(graph: Graph, place: Place, *, metadata: bool = True) -> ModelProto:
+    """What a model has beside its main graph: versions, imports, notes, functions."""
+    model = ModelProto(producer_name="graph-workbench")
+    model.ir_version = max(IR_VERSION, 11 if graph.opset_imports.get("", 0) >= 23 else 0)
+    _write_opsets(model, graph)
+    _write_entries(model, {key: value for key, value in graph.metadata.items() if key != "producer"})
+    for function in graph.functions.values():
+        _write_function(model.functions.add(), function, place, metadata)
+    return model
+
+
+def write_graph(proto: GraphProto, graph: Graph, place: Place, outside: tuple[Graph, ...] = ()) -> None:
+    """Everything of the graph but its nodes. outside: for a body, the graphs around it, the nearest first."""
+    proto.name = graph.name
+    for value in graph.inputs:
+        _write_value(proto.input.add(), value, graph.types.get(value))
+    used = dict.fromkeys(v for node in graph.nodes for v in node.uses) | dict.fromkeys(graph.outputs)
+    for name in used:  # in the order of their use, so that the text does not depend on the order of edits
+        tensor = graph.constants.get(name)
+        if tensor is not None:
+            _write_value(proto.value_info.add(), name, graph.type(name))
+            _write_tensor(proto.initializer.add(), tensor, name, place)
+    outputs = set(graph.outputs)
+    for value in (v for node in graph.nodes for v in node.outputs if v):
+        if value not in outputs and value in graph.types:
+            _write_value(proto.value_info.add(), value, graph.types[value])
+    for value in graph.outputs:
+        owner = next((g for g in (graph, *outside) if g.has_value(value)), graph)
+        _write_value(proto.output.add(), value, owner.type(value))
+
+
+def write_node(proto: NodeProto, node: Node, within: tuple[Graph, ...], place: Place, *, metadata: bool = True) -> None:
+    """The node with its bodies. within: the graphs that it stands in, the nearest first."""
+    proto.op_type = node.op_type
+    _write_texts(proto, domain=node.domain, name=node.name, overload=node.overload)
+    proto.input.extend(node.inputs)
+    proto.output.extend(without_trailing(node.outputs) if any(node.outputs) else ())
+    for name, value in node.attributes.items():
+        _write_attribute(proto.attribute.add(), name, value, within, place, metadata)
+    if metadata:
+        _write_entries(proto, node.metadata)
+
+
+def _write_texts(message: Message, **texts: str) -> None:
+    """Fields of the message; an empty one is left out."""
+    for field, text in texts.items():
+        if text:
+            setattr(message, field, text)
+
+
+def _write_opsets(message: ModelProto | FunctionProto, graph: Graph) -> None:
+    for domain, version in graph.opset_imports.items():
+        message.opset_import.add(domain=domain, version=version)
+
+
+def _write_entries(message: ModelProto | NodeProto, entries: Mapping[str, str]) -> None:
+    for key in sorted(entries):
+        message.metadata_props.add(key=key, value=entries[key])
+
+
+def _write_value(proto: ValueInfoProto, name: str, type_: ValueType | None) -> None:
+    proto.name = name
+    if isinstance(type_, OpaqueType):
+        onnx_ir.serde.serialize_type_into(proto.type, type_.type)
+        if type_.shape is not None:
+            onnx_ir.serde.serialize_shape_into(proto.type, type_.shape)
+    if not isinstance(type_, TensorType):
+        return
+    tensor = proto.type.tensor_type
+    tensor.elem_type = type_.dtype.value
+    if type_.shape is None:
+        return
+    tensor.shape.SetInParent()  # a scalar has a shape too, of no dims
+    for dim in type_.shape:
+        written = tensor.shape.dim.add()
+        if isinstance(dim, int):
+            written.dim_value = dim
+        elif dim is not None:
+            written.dim_param = dim
+
+
+def _write_tensor(proto: TensorProto, tensor: Constant, name: str, place: Place) -> None:
+    entries = place(tensor, name)
+    if entries is None:
+        onnx_ir.serde.serialize_tensor_into(proto, tensor)
+        _write_texts(proto, name=name)
+        return
+    _write_texts(proto, name=name)
+    proto.data_type, proto.data_location = tensor.dtype.value, TensorProto.EXTERNAL
+    proto.dims.extend(int(d) for d in tensor.shape)  # type: ignore[arg-type]  # of a constant they are numbers
+    for key, text in entries.items():
+        proto.external_data.add(key=key, value=text)
+
+
+def _write_attribute(
+    proto: AttributeProto, name: str, value: Any, within: tuple[Graph, ...], place: Place, metadata: bool
+) -> None:
+    proto.name = name
+    if isinstance(value, AttrRef):
+        proto.ref_attr_name, proto.type = value.name, value.type  # type: ignore[assignment]
+    elif isinstance(value, onnx_ir.Attr):
+        onnx_ir.serde.serialize_attribute_into(proto, value)
+    elif isinstance(value, bool | int):
+        proto.i, proto.type = int(value), AttributeProto.INT
+    elif isinstance(value, float):
+        proto.f, proto.type = value, AttributeProto.FLOAT
+    elif isinstance(value, str | bytes):
+        proto.s, proto.type = _bytes(value), AttributeProto.STRING
+    elif isinstance(value, Graph):
+        proto.type = AttributeProto.GRAPH
+        _write_body(proto.g, value, within, place, metadata)
+    elif isinstance(value, tuple):
+        _write_list(proto, value, within, place, metadata)
+    else:
+        proto.type = AttributeProto.TENSOR
+        _write_tensor(proto.t, value, value.name or "", place)
+
+
+def _write_list(proto: AttributeProto, values: tuple, within: tuple[Graph, ...], place: Place, metadata: bool) -> None:
+    if values and isinstance(values[0], Graph):
+        proto.type = AttributeProto.GRAPHS
+        for body in values:
+            _write_body(proto.graphs.add(), body, within, place, metadata)
+    elif values and isinstance(values[0], str | bytes):
+        proto.type = AttributeProto.STRINGS
+        proto.strings.extend(_bytes(text) for text in values)
+    elif any(isinstance(item, float) for item in values):
+        proto.type = AttributeProto.FLOATS
+        proto.floats.extend(values)
+    else:
+        proto.type = AttributeProto.INTS
+        proto.ints.extend(values)
+
+
+def _bytes(text: str | bytes) -> bytes:
+    return text if isinstance(text, bytes) else text.encode()
+
+
+def _write_body(proto: GraphProto, body: Graph, within: tuple[Graph, ...], place: Place, metadata: bool) -> None:
+    write_graph(proto, body, place, within)
+    for node in body.nodes:
+        write_node(proto.node.add(), node, (body, *within), place, metadata=metadata)
+
+
+def _write_function(proto: FunctionProto, function: Function, place: Place, metadata: bool) -> None:
+    graph = function.graph
+    _write_texts(proto, domain=function.domain, name=function.name, overload=function.overload)
+    _write_opsets(proto, graph)
+    proto.input.extend(graph.inputs)
+    proto.output.extend(graph.outputs)
+    for name, default in function.attributes.items():
+        if default is None:
+            proto.attribute.append(name)
+        else:
+            _write_attribute(proto.attribute_proto.add(), name, default, (graph,), place, metadata)
+    used = dict.fromkeys(v for node in graph.nodes for v in node.uses) | dict.fromkeys(graph.outputs)
+    for name in (name for name in used if name in graph.constants):  # a function has no initializers
+        node = proto.node.add(op_type="Constant", name=f"Constant_{name}", output=[name])
+        _write_attribute(node.attribute.add(), "value", graph.constants[name], (graph,), place, metadata)
+    for node in graph.nodes:
+        write_node(proto.node.add(), node, (graph,), place, metadata=metadata)
+    for value in (*graph.inputs, *(v for node in graph.nodes for v in node.outputs if v)):
+        if value in graph.types:
+            _write_value(proto.value_info.add(), value, graph.types[value])

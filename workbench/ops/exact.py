@@ -1,0 +1,298 @@
+"""Operators whose result has one right value, on NumPy: sizes, integers, comparisons, moved elements, single roundings.
+
+ONNX Runtime gives the same bits, but takes 25 MB and a session for each kind of
+call. What is not here, and operands on which ONNX or the processor leave room
+(a cast of what the type cannot hold, an integer divided by zero), is its business.
+
+Source: ONNX's operator definitions, https://onnx.ai/onnx/operators/; IEEE 754 rounds +, -, *, / and
+square root correctly, so every library that follows it gives the same bits.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir
+
+_Attributes = Mapping[str, Any]  # of the node, plain; a tensor as an array
+_Rule = Callable[..., np.ndarray]  # of the attributes and the operands; ValueError where it has no say
+
+_FLOATS = frozenset(np.dtype(name) for name in ("float16", "float32", "float64"))
+_INTEGERS = frozenset(np.dtype(name) for name in ("int32", "int64"))
+_BOOL = frozenset({np.dtype(bool)})
+_SMALLER = frozenset(np.dtype(name) for name in ("int8", "int16", "uint8", "uint16", "uint32", "uint64"))
+_ALL = _FLOATS | _INTEGERS | _BOOL | _SMALLER
+ENLARGING = ("Range", "ConstantOfShape", "Expand", "Tile")  # operators that make many elements of few
+_WHOLE = 2**53  # beyond it ONNX Runtime 1.31 loses digits of integers, which it divides and reduces as doubles
+_WHOLE_FLOATS = 2**11  # up to here even float16 holds every whole number
+
+
+def exact(operator: str, operands: Sequence[np.ndarray | None], attributes: _Attributes) -> np.ndarray | None:
+    """The one result of an operator of ONNX's own domain; None where these rules have no say.
+
+    attributes: the node's, a tensor as an array. A result of any size is computed; see `enlarged`.
+    """
+    if operator not in _RULES:
+        return None
+    types, rule = _RULES[operator]
+    given = [operand for operand in operands if operand is not None]
+    if any(operand.dtype not in types for operand in given[:1]) or any(o.dtype not in _ALL for o in given):
+        return None
+    if len(given) < len(operands) and operator not in _OPTIONAL:
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            result = np.asarray(rule(attributes, *operands))
+    except (ValueError, IndexError, KeyError, TypeError):  # not as ONNX writes it: ONNX Runtime has the words for it
+        return None
+    whole = result.base is None and result.flags.c_contiguous
+    return result if whole else result.copy()  # a view would keep all of its operand
+
+
+def enlarged(operator: str, operands: Sequence[np.ndarray | None]) -> int | None:
+    """Elements of the result of an operator in ENLARGING; None for others, and where it cannot be told."""
+    given = [operand for operand in operands if operand is not None]
+    if operator == "Range" and [operand.size for operand in given] == [1, 1, 1]:
+        start, limit, delta = (operand.item() for operand in given)
+        steps = (limit - start) / delta if delta else math.inf
+        return max(0, math.ceil(steps)) if math.isfinite(steps) else None
+    if operator == "ConstantOfShape" and len(given) == 1:
+        return math.prod(given[0].reshape(-1).tolist())
+    if operator == "Tile" and len(given) == 2:
+        return given[0].size * math.prod(given[1].reshape(-1).tolist())
+    if operator == "Expand" and len(given) == 2:
+        pairs = itertools.zip_longest(given[0].shape[::-1], given[1].reshape(-1).tolist()[::-1], fillvalue=1)
+        return math.prod(max(own, asked) for own, asked in pairs)
+    return None
+
+
+# ---- numbers -------------------------------------------------------------------------
+
+
+def _alike(function: Callable[..., np.ndarray]) -> _Rule:
+    """An elementwise operator, all of whose operands are of one element type."""
+
+    def rule(_: _Attributes, first: np.ndarray, *others: np.ndarray) -> np.ndarray:
+        _need(all(other.dtype == first.dtype for other in others))
+        return functools.reduce(function, others, first) if others else function(first)
+
+    return rule
+
+
+def _need(holds: object) -> None:
+    if not holds:
+        raise ValueError("these rules have no say")
+
+
+def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    if a.dtype in _FLOATS:
+        return np.divide(a, b)
+    _need((b > 0).all())  # by zero there is no result, nor of the smallest integer by -1
+    return np.floor_divide(a - np.fmod(a, b), b)  # ONNX rounds towards zero
+
+
+def _mod(attributes: _Attributes, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    _need(a.dtype == b.dtype and (b > 0).all())
+    if not attributes.get("fmod", 0):
+        return np.mod(a, b)
+    _need((np.abs(a.astype(np.float64)) <= _WHOLE).all())
+    return np.fmod(a, b)
+
+
+def _cast(attributes: _Attributes, x: np.ndarray) -> np.ndarray:
+    return _cast_to(onnx_ir.DataType(attributes["to"]).numpy(), x)
+
+
+def _cast_like(_: _Attributes, x: np.ndarray, like: np.ndarray) -> np.ndarray:
+    return _cast_to(like.dtype, x)
+
+
+def _cast_to(dtype: np.dtype, x: np.ndarray) -> np.ndarray:
+    _need(dtype in _ALL)
+    if x.dtype in _FLOATS and dtype.kind in "iu" and x.size:  # C leaves open what becomes of a number beyond
+        bounds = np.iinfo(dtype)
+        _need(bounds.min <= float(x.min()) and float(x.max()) <= bounds.max)  # false for NaN too
+    return x.astype(dtype)
+
+
+def _range(_: _Attributes, start: np.ndarray, limit: np.ndarray, delta: np.ndarray) -> np.ndarray:
+    _need(start.size == limit.size == delta.size == 1 and start.dtype == limit.dtype == delta.dtype)
+    numbers = [operand.reshape(-1)[0].item() for operand in (start, limit, delta)]
+    _need(numbers[2] != 0)
+    if start.dtype in _FLOATS:  # ONNX multiplies, ONNX Runtime adds up; of small whole numbers both come to the same
+        _need(all(number == int(number) and abs(number) <= _WHOLE_FLOATS for number in numbers))
+    return np.arange(*map(int, numbers)).astype(start.dtype)
+
+
+def _reduce(ufunc: np.ufunc) -> _Rule:
+    def rule(attributes: _Attributes, x: np.ndarray, axes: np.ndarray | None = None) -> np.ndarray:
+        chosen = attributes.get("axes") if axes is None else tuple(axes.tolist())
+        if not chosen and attributes.get("noop_with_empty_axes", 0):
+            return x
+        _need(x.size)  # of nothing, the largest is not defined
+        over = tuple(chosen) if chosen else None
+        bound = min(_WHOLE, np.iinfo(x.dtype).max)
+        _need((ufunc.reduce(np.abs(x.astype(np.float64)), axis=over) <= bound).all())
+        return ufunc.reduce(x, axis=over, dtype=x.dtype, keepdims=bool(attributes.get("keepdims", 1)))
+
+    return rule
+
+
+# ---- shapes and places -----------------------------------------------------------------
+
+
+def _same(_: _Attributes, x: np.ndarray) -> np.ndarray:
+    return x
+
+
+def _shape(attributes: _Attributes, x: np.ndarray) -> np.ndarray:
+    return np.array(x.shape[attributes.get("start", 0) : attributes.get("end")], np.int64)
+
+
+def _size(_: _Attributes, x: np.ndarray) -> np.ndarray:
+    return np.array(x.size, np.int64)
+
+
+def _reshape(attributes: _Attributes, x: np.ndarray, shape: np.ndarray) -> np.ndarray:
+    dims = shape.tolist()
+    _need(shape.ndim == 1 and all(d >= -1 for d in dims) and not (0 in dims and attributes.get("allowzero", 0)))
+    kept = [x.shape[axis] if d == 0 else d for axis, d in enumerate(dims)]
+    _need(x.size or -1 not in kept)
+    return x.reshape(kept)
+
+
+def _flatten(attributes: _Attributes, x: np.ndarray) -> np.ndarray:
+    axis = attributes.get("axis", 1)
+    _need(-x.ndim <= axis <= x.ndim)
+    axis += x.ndim if axis < 0 else 0
+    return x.reshape(math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
+
+
+def _transpose(attributes: _Attributes, x: np.ndarray) -> np.ndarray:
+    return np.transpose(x, attributes.get("perm"))
+
+
+def _squeeze(attributes: _Attributes, x: np.ndarray, axes: np.ndarray | None = None) -> np.ndarray:
+    chosen = attributes.get("axes") if axes is None else axes.tolist()
+    _need(chosen is None or chosen)
+    return np.squeeze(x, None if chosen is None else tuple(chosen))
+
+
+def _unsqueeze(attributes: _Attributes, x: np.ndarray, axes: np.ndarray | None = None) -> np.ndarray:
+    return np.expand_dims(x, tuple(attributes["axes"] if axes is None else axes.reshape(-1).tolist()))
+
+
+def _concat(attributes: _Attributes, *parts: np.ndarray) -> np.ndarray:
+    _need(all(part.dtype == parts[0].dtype for part in parts))
+    return np.concatenate(parts, attributes["axis"])
+
+
+def _slice(attributes: _Attributes, x: np.ndarray, *given: np.ndarray | None) -> np.ndarray:
+    if given:
+        starts, ends, *rest = ([] if o is None else o.tolist() for o in given)
+    else:  # before opset 10
+        starts, ends, *rest = attributes["starts"], attributes["ends"], attributes.get("axes", ())
+    axes, steps = (*rest, [], [])[:2]
+    axes = [a + x.ndim if a < 0 else a for a in axes] or list(range(len(starts)))
+    steps = steps or [1] * len(starts)
+    _need(len(set(axes)) == len(axes) and all(0 <= axis < x.ndim for axis in axes) and 0 not in steps)
+    taken = [slice(None)] * x.ndim
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        _need(step > 0 or (start >= -x.shape[axis] and end < x.shape[axis]))  # else Python and ONNX clamp differently
+        taken[axis] = slice(start, end, step)
+    return x[tuple(taken)]
+
+
+def _gather(attributes: _Attributes, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    _need(indices.dtype in _INTEGERS)
+    return np.take(x, indices, attributes.get("axis", 0))
+
+
+def _gather_elements(attributes: _Attributes, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    axis = attributes.get("axis", 0)
+    _need(indices.dtype in _INTEGERS and x.ndim == indices.ndim and -x.ndim <= axis < x.ndim)
+    _need(all(n == m or a == axis % x.ndim for a, (n, m) in enumerate(zip(x.shape, indices.shape, strict=True))))
+    return np.take_along_axis(x, indices, axis)
+
+
+def _scatter_nd(attributes: _Attributes, x: np.ndarray, indices: np.ndarray, updates: np.ndarray) -> np.ndarray:
+    _need(attributes.get("reduction", "none") == "none" and updates.dtype == x.dtype and indices.dtype == np.int64)
+    _need(indices.ndim and updates.shape == indices.shape[:-1] + x.shape[indices.shape[-1] :])
+    result = x.copy()
+    result[tuple(np.moveaxis(indices, -1, 0))] = updates
+    return result
+
+
+def _where(_: _Attributes, condition: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    _need(x.dtype == y.dtype)
+    if x.dtype in _FLOATS:  # of which ONNX Runtime 1.31 loses the sign of zero
+        _need(not any(np.signbit(chosen[chosen == 0]).any() for chosen in (x, y)))
+    return np.where(condition, x, y)
+
+
+def _expand(_: _Attributes, x: np.ndarray, shape: np.ndarray) -> np.ndarray:
+    return np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape.tolist())))
+
+
+def _tile(_: _Attributes, x: np.ndarray, repeats: np.ndarray) -> np.ndarray:
+    _need(repeats.shape == (x.ndim,))
+    return np.tile(x, repeats.tolist())
+
+
+def _constant_of_shape(attributes: _Attributes, shape: np.ndarray) -> np.ndarray:
+    value = attributes.get("value", np.zeros(1, np.float32))
+    _need(value.dtype in _ALL and shape.ndim == 1)
+    return np.full(tuple(shape.tolist()), value.reshape(-1)[0], value.dtype)
+
+
+_OPTIONAL = ("Slice", "ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "Squeeze")  # may leave an operand out
+# By operator: the element types of the first operand, and the rule.
+_RULES: Mapping[str, tuple[frozenset[np.dtype], _Rule]] = {
+    "Add": (_FLOATS | _INTEGERS, _alike(np.add)),
+    "Sub": (_FLOATS | _INTEGERS, _alike(np.subtract)),
+    "Mul": (_FLOATS | _INTEGERS, _alike(np.multiply)),
+    "Div": (_FLOATS | _INTEGERS, _alike(_divide)),
+    "Neg": (_FLOATS | _INTEGERS, _alike(np.negative)),
+    "Abs": (_FLOATS | _INTEGERS, _alike(np.abs)),
+    "Sqrt": (_FLOATS, _alike(np.sqrt)),
+    "Mod": (_INTEGERS, _mod),
+    "Min": (_INTEGERS, _alike(np.minimum)),
+    "Max": (_INTEGERS, _alike(np.maximum)),
+    "Equal": (_FLOATS | _INTEGERS | _BOOL, _alike(np.equal)),
+    "Less": (_FLOATS | _INTEGERS, _alike(np.less)),
+    "LessOrEqual": (_FLOATS | _INTEGERS, _alike(np.less_equal)),
+    "Greater": (_FLOATS | _INTEGERS, _alike(np.greater)),
+    "GreaterOrEqual": (_FLOATS | _INTEGERS, _alike(np.greater_equal)),
+    "Not": (_BOOL, _alike(np.logical_not)),
+    "And": (_BOOL, _alike(np.logical_and)),
+    "Or": (_BOOL, _alike(np.logical_or)),
+    "Where": (_BOOL, _where),
+    "Cast": (_ALL, _cast),
+    "CastLike": (_ALL, _cast_like),
+    "Range": (_FLOATS | _INTEGERS, _range),
+    "ReduceSum": (_INTEGERS, _reduce(np.add)),
+    "ReduceProd": (_INTEGERS, _reduce(np.multiply)),
+    "ReduceMax": (_INTEGERS, _reduce(np.maximum)),
+    "ReduceMin": (_INTEGERS, _reduce(np.minimum)),
+    "Identity": (_ALL, _same),
+    "Shape": (_ALL, _shape),
+    "Size": (_ALL, _size),
+    "Reshape": (_ALL, _reshape),
+    "Flatten": (_ALL, _flatten),
+    "Transpose": (_ALL, _transpose),
+    "Squeeze": (_ALL, _squeeze),
+    "Unsqueeze": (_ALL, _unsqueeze),
+    "Concat": (_ALL, _concat),
+    "Slice": (_ALL, _slice),
+    "Gather": (_ALL, _gather),
+    "GatherElements": (_ALL, _gather_elements),
+    "ScatterND": (_ALL, _scatter_nd),
+    "Expand": (_ALL, _expand),
+    "Tile": (_ALL, _tile),
+    "ConstantOfShape": (_INTEGERS, _constant_of_shape),
+}
