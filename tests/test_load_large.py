@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from workbench.exporting import export_onnx
+from workbench.ir import to_text
 from workbench.ir.from_proto import from_proto
 from workbench.ir.to_proto import to_proto
 from workbench.loading import LoadError, load_model
@@ -92,6 +93,7 @@ def test_texts_that_are_none_stay_as_they_are():
     graph = from_proto(model)
     assert graph.node("Decode_y").attributes == {"table": b"\xff\x00", "tables": (b"\xfe", "a")}
     written = {a.name: a for a in to_proto(graph).graph.node[0].attribute}
+    assert r"\xff" in to_text(graph) and r"\xfe" in to_text(graph)
     assert written["table"].s == b"\xff\x00" and list(written["tables"].strings) == [b"\xfe", b"a"]
 
 

@@ -6,13 +6,13 @@ Syntax: https://github.com/onnx/onnx/blob/main/docs/Syntax.md
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import onnx
-from onnx import parser, printer
+from onnx import NodeProto, parser, printer
 
-from workbench.ir.from_proto import from_proto
+from workbench.ir.from_proto import bodies, from_proto
 from workbench.ir.graph import Graph
 from workbench.ir.node import Node
 from workbench.ir.to_proto import to_proto
@@ -60,7 +60,25 @@ def to_text(graph: Graph, *, functions: bool = True) -> str:
         del model.functions[:]
     model.ClearField("producer_name")
     _drop_types(model.graph)
-    return printer.to_text(model).strip() + "\n"
+    try:
+        return printer.to_text(model).strip() + "\n"
+    except UnicodeDecodeError:  # an operator of another domain has an attribute that is no text
+        for nodes in (model.graph.node, *(function.node for function in model.functions)):
+            _spell_out_bytes(nodes)
+        return printer.to_text(model).strip() + "\n"
+
+
+def _spell_out_bytes(nodes: Iterable[NodeProto]) -> None:
+    for node in nodes:
+        for attribute in node.attribute:
+            attribute.s = _spelled_out(attribute.s)
+            attribute.strings[:] = [_spelled_out(data) for data in attribute.strings]
+            for body in bodies(attribute):
+                _spell_out_bytes(body.node)
+
+
+def _spelled_out(data: bytes) -> bytes:
+    return data.decode(errors="backslashreplace").encode()
 
 
 def graph_text(graph: Graph) -> str:
