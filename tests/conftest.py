@@ -1,6 +1,8 @@
 """Paths and fixtures that many tests share."""
 
+import atexit
 import os
+import shutil
 import tempfile
 import warnings
 from pathlib import Path
@@ -15,8 +17,18 @@ ROOT = Path(__file__).resolve().parents[1]
 CORPUS = ROOT.parent / "shared" / "corpus"
 os.environ["WORKBENCH_PROFILES"] = str(ROOT / "tests" / "no_own_profiles")  # whoever tests may have profiles
 os.environ.pop("WORKBENCH_RUNS_URL", None)  # and a database of runs
-os.environ["WORKBENCH_TURNS"] = tempfile.mkdtemp(prefix="workbench-turns-")  # nobody else's runs are waited for
-os.environ.setdefault("WORKBENCH_CACHE", tempfile.mkdtemp(prefix="workbench-times-"))  # and times
+
+
+def _own_folder() -> str:
+    """Gone when this process ends."""
+    folder = tempfile.mkdtemp(prefix="workbench-tests-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+os.environ["WORKBENCH_TURNS"] = _own_folder()  # nobody else's runs are waited for
+if "WORKBENCH_CACHE" not in os.environ:  # set by the first process for all of this run
+    os.environ["WORKBENCH_CACHE"] = _own_folder()
 
 
 def pytest_addoption(parser):

@@ -13,7 +13,8 @@ from workbench.layout.probe import GivenTimes, StopwatchError, Time, probe_of, t
 from workbench.layout.profile import load_profile
 from workbench.rewrite import run_pass, with_options
 from workbench.run.client import RunError, Worker
-from workbench.run.stopwatch import CacheError, DeviceStopwatch, cache_file
+from workbench.run.remembered_times import CacheError, cache_file
+from workbench.run.stopwatch import DeviceStopwatch
 
 CHAIN = """g (float[1,2,8,8] x) => (float[1,2,8,8] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
     a = Conv(x, w)

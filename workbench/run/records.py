@@ -22,7 +22,7 @@ from workbench.errors import UserError, printable
 from workbench.exporting import to_bytes
 from workbench.ir import Graph
 from workbench.run.failures import first_line
-from workbench.run.stopwatch import cache_file
+from workbench.run.remembered_times import cache_file
 from workbench.run.words import ran_of
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from workbench.matrix import (
 from workbench.plans import PLANS
 from workbench.run.measure import BACKENDS, DTYPES
 from workbench.run.records import model_hash
-from workbench.run.stopwatch import cache_file
+from workbench.run.remembered_times import cache_file
 from workbench.ui.numbers import counted, download, measured_cells, say_failures, show_table
 from workbench.ui.parts import command_of, header, opened_here, plain, show_error
 from workbench.ui.run_page import devices, limits_form
