@@ -40,10 +40,10 @@ Nothing here ran on a GPU: none was at hand. With `--device cuda`, `benchmarks/l
 ENGINE = """## The engine
 
 Each command is a process of its own, started {repeat} times, from the shell's prompt to its end.
-Peak memory is the largest resident set. Of the model is what it is over the same command's on a model of two nodes, one
-of which is folded where the model's own run folds something: the rest is Python, numpy, onnx and, to fold, ONNX
-Runtime. Its ratio to the file is given for models of 20 MB and more, and beside them stands what the onnx package
-alone takes to load, check, infer shapes and save.
+Peak memory is the largest resident set of the whole process, for models of 20 MB and more as a multiple of the file
+too. Of the model is what it is over the same command's on a model of two nodes: the rest is Python, numpy, onnx and,
+where ONNX Runtime folds something (what NumPy would round otherwise), ONNX Runtime. Beside the models of 20 MB and more
+stands what the onnx package alone takes to load, check, infer shapes and save.
 
 """
 

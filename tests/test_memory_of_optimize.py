@@ -1,4 +1,4 @@
-"""What `optimize` takes of memory: less than three times the model, over Python and the libraries."""
+"""What `optimize` takes of memory: less than three times a model of 25 MB and more, Python and libraries counted."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from sample_models.light import random_light
 from tests.conftest import CORPUS, ROOT
 
 LARGE = sorted(path for path in CORPUS.glob("*.onnx") if path.stat().st_size > 20_000_000)
+WHOLE_FROM = 25_000_000  # bytes of a file; Python with numpy and onnx takes 64 MB for a model of two nodes
 OPTIMIZE = """
 import sys
 from workbench.__main__ import main
-assert main(["optimize", sys.argv[1], "-o", sys.argv[2], "--no-verify"]) == 0
+assert main(["optimize", sys.argv[1], "--layout", "greedy", "-o", sys.argv[2], "--no-verify"]) == 0
 peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
 print(int(peak.split()[1]) * 1024, "onnxruntime" in sys.modules)
 """
@@ -31,7 +32,7 @@ pytestmark = [
 
 
 def peak_bytes(path: Path, folder: Path) -> tuple[int, bool]:
-    """The largest resident set of a process that optimizes this model and does nothing else; does it fold anything?"""
+    """The largest resident set of a process that only optimizes this model; does ONNX Runtime fold something?"""
     command = [sys.executable, "-c", OPTIMIZE, str(path), str(folder / "out.onnx")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     peak, folds = done.stdout.splitlines()[-1].split()
@@ -40,7 +41,7 @@ def peak_bytes(path: Path, folder: Path) -> tuple[int, bool]:
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory):
-    """By whether anything is folded, which takes ONNX Runtime: what Python and its libraries need."""
+    """By whether ONNX Runtime folds something: what Python and its libraries need."""
     folder = tmp_path_factory.mktemp("bare")
     peaks = (peak_bytes(smallest_model(folder, folded), folder) for folded in (False, True))
     found = {folds: peak for peak, folds in peaks}
@@ -52,14 +53,14 @@ def bare(tmp_path_factory):
 @pytest.mark.parametrize("path", LARGE, ids=lambda path: path.stem)
 def test_a_real_model_takes_less_than_three_times_its_file(path, bare, tmp_path):
     peak, folds = peak_bytes(path, tmp_path)
-    taken = peak - bare[folds]
     size = path.stat().st_size
+    taken = peak if size > WHOLE_FROM else peak - bare[folds]
     assert taken < 3 * size, f"{taken / 1e6:,.0f} MB for a file of {size / 1e6:,.0f} MB"
 
 
-def test_resnet50_with_python_and_all_takes_less_than_three_times_its_file(tmp_path):
+def test_resnet50_takes_less_than_one_and_a_half_times_its_file(tmp_path):
     onnx.save(random_light("resnet50"), tmp_path / "resnet50.onnx")
-    assert peak_bytes(tmp_path / "resnet50.onnx", tmp_path)[0] < 3 * (tmp_path / "resnet50.onnx").stat().st_size
+    assert peak_bytes(tmp_path / "resnet50.onnx", tmp_path)[0] < 1.5 * (tmp_path / "resnet50.onnx").stat().st_size
 
 
 @pytest.mark.parametrize("beside", [False, True])
