@@ -189,7 +189,7 @@ def is_large(tensor: Constant) -> bool:
 
 
 def write_model(file: BinaryIO, graph: Graph, place: Place | None = None) -> None:
-    """Write the graph as a model, node by node, so that it is never whole in memory; place: as `to_proto` takes it."""
+    """Write the graph as a model: one node at a time is a message, and no weight. place: as `to_proto` takes it."""
     weights: list[Constant] = []
 
     def numbered(tensor: Constant, name: str) -> Mapping[str, str] | None:
