@@ -35,14 +35,15 @@ def _kept(graph: Graph, node: Node, result: np.ndarray, name: str) -> Constant:
 
 def _size(graph: Graph, node: Node) -> int | None:
     """Bytes of the results where they can be told beforehand: from their types, or from the numbers that make them."""
-    types = [graph.tensor_type(v) for v in node.outputs if v]
-    sizes = [None if t is None else t.bytes for t in types]
+    sizes = [None if (t := graph.tensor_type(v)) is None else t.bytes for v in node.outputs if v]
     if all(s is not None for s in sizes):
         return sum(s for s in sizes if s is not None)
     if node.op not in ENLARGING:
         return None
-    elements = enlarged(node.op, [graph.constants[v].numpy() for v in node.uses])
-    itemsize = 4 if types[0] is None else types[0].dtype.itemsize
+    numbers = [graph.constants[v].numpy() for v in node.inputs if v]
+    elements = enlarged(node.op, numbers)
+    element = node.attr("value") if node.op == "ConstantOfShape" else numbers[0]
+    itemsize = 4 if element is None else element.dtype.itemsize  # zeros of a ConstantOfShape are floats
     return None if elements is None else math.ceil(elements * itemsize)
 
 
@@ -144,6 +145,11 @@ class FoldConstants(Pass):
                     "g (float[1] x) => (float[4] y) <int64[1] s = {4}> { c = ConstantOfShape(s)  y = Add(x, c) }",
                     "the result of ConstantOfShape 'ConstantOfShape_c' would take 16 bytes; the bound is 8",
                     options={"max_bytes": 8},
+                ),
+                Refusal(
+                    "g (int64[N] x) => (int64[M] y) <int64 a = {0}, int64 b = {1000000000000}, int64 d = {1}>"
+                    " { c = Range(a, b, d)  y = Add(x, c) }",
+                    "the result of Range 'Range_c' would take 8,000,000,000,000 bytes; the bound is 16,777,216",
                 ),
                 Refusal(
                     "g (float[2] x) => (float[2] y) { c = RandomNormal<shape=[2]>()  y = Add(x, c) }",
