@@ -34,17 +34,15 @@ def _kept(graph: Graph, node: Node, result: np.ndarray, name: str) -> Constant:
 
 
 def _size(graph: Graph, node: Node) -> int | None:
-    """Bytes of the results where they can be told beforehand: from their types, or from the numbers that make them."""
-    sizes = [None if (t := graph.tensor_type(v)) is None else t.bytes for v in node.outputs if v]
-    if all(s is not None for s in sizes):
-        return sum(s for s in sizes if s is not None)
+    """Bytes of the results where they can be told beforehand: from the numbers that make them, or from their types."""
     if node.op not in ENLARGING:
-        return None
+        sizes = [None if (t := graph.tensor_type(v)) is None else t.bytes for v in node.outputs if v]
+        return None if any(s is None for s in sizes) else sum(s for s in sizes if s is not None)
     numbers = [graph.constants[v].numpy() for v in node.inputs if v]
     elements = enlarged(node.op, numbers)
     element = node.attr("value") if node.op == "ConstantOfShape" else numbers[0]
-    itemsize = 4 if element is None else element.dtype.itemsize  # zeros of a ConstantOfShape are floats
-    return None if elements is None else math.ceil(elements * itemsize)
+    itemsize = 4 if element is None else math.ceil(element.dtype.itemsize)  # zeros of a ConstantOfShape are floats
+    return None if elements is None else elements * itemsize
 
 
 def match_constant(graph: Graph, node: Node, options: FoldConstants) -> Found:

@@ -19,12 +19,11 @@ _IN_CONSTANT_NODES = {
     AttributeProto.INTS: DataType.INT64,
     AttributeProto.FLOAT: DataType.FLOAT,
     AttributeProto.FLOATS: DataType.FLOAT,
-    AttributeProto.STRING: DataType.STRING,
-    AttributeProto.STRINGS: DataType.STRING,
 }
 
-Read = Callable[[TensorProto], Constant]  # how a tensor of a message becomes a constant
-NodeMetadata = Mapping[tuple[str, ...], tuple[str, Mapping[str, str]]]  # by a node's outputs: its operator, entries
+Read = Callable[[TensorProto], Any]  # how a tensor of a message becomes a constant
+# By the outputs of a node, which nodes in two branches may share: its name, its operator, the entries.
+NodeMetadata = dict[tuple[str, ...], list[tuple[str, str, Mapping[str, str]]]]
 
 
 def read_alone(tensor: TensorProto) -> Constant:
@@ -69,14 +68,23 @@ def value_type(proto: TypeProto) -> ValueType | None:
     if kind is None:
         return None
     if kind != "tensor_type":
-        serde = onnx_ir.serde
-        found = serde.deserialize_type_proto_for_type(proto)
-        return None if found is None else OpaqueType(found, serde.deserialize_type_proto_for_shape(proto))
+        return _opaque_type(proto)
     tensor = proto.tensor_type
     if not tensor.HasField("elem_type"):
         return None
     shape = tuple(_dim(d) for d in tensor.shape.dim) if tensor.HasField("shape") else None
     return TensorType(DataType(tensor.elem_type), shape)
+
+
+def _opaque_type(proto: TypeProto) -> OpaqueType | None:
+    serde = onnx_ir.serde
+    try:
+        found = serde.deserialize_type_proto_for_type(proto)
+        return None if found is None else OpaqueType(found, serde.deserialize_type_proto_for_shape(proto))
+    except serde.SerdeError:  # onnx_ir has no maps, which ONNX's classifiers give
+        alone = TypeProto()
+        alone.CopyFrom(proto)
+        return OpaqueType(alone)
 
 
 def _dim(dim: Any) -> Dim:
@@ -103,7 +111,7 @@ def _function(source: FunctionProto, read: Read) -> Function:
     infos = {info.name: info.type for info in source.value_info}
     graph = _with_nodes(source, list(source.input), list(source.output), {}, infos, read, {})
     graph.opset_imports = _opsets(source)
-    defaults = {a.name: _attribute(a, read, {}) for a in source.attribute_proto}
+    defaults = {a.name: attribute_value(a, read) for a in source.attribute_proto}
     return Function(source.name, source.domain, graph, defaults | dict.fromkeys(source.attribute), source.overload)
 
 
@@ -118,7 +126,7 @@ def _with_nodes(
 ) -> Graph:
     values = dict.fromkeys(inputs)
     nodes: list[Node] = []
-    taken: set[str] = set()
+    taken: dict[str, int] = {}
     for proto in source.node:
         values.update(dict.fromkeys(proto.output))
         tensor = _constant_value(proto, read)
@@ -146,39 +154,51 @@ def _constant_value(node: NodeProto, read: Read) -> Constant | None:
         return None
     if attribute.type == AttributeProto.TENSOR:
         return read(attribute.t)
+    if attribute.type == AttributeProto.STRING:
+        return onnx_ir.StringTensor([attribute.s], shape=onnx_ir.Shape([]))
+    if attribute.type == AttributeProto.STRINGS:
+        return onnx_ir.StringTensor(list(attribute.strings), shape=onnx_ir.Shape([len(attribute.strings)]))
     dtype = _IN_CONSTANT_NODES.get(attribute.type)
-    return None if dtype is None else onnx_ir.tensor(_attribute(attribute, read, {}), dtype=dtype)
+    return None if dtype is None else onnx_ir.tensor(attribute_value(attribute, read), dtype=dtype)
 
 
-def _node(node: NodeProto, taken: set[str], read: Read, metadata: NodeMetadata) -> Node:
-    outputs = tuple(node.output)
-    op_type, entries = metadata.get(outputs, ("", {}))
+def _node(node: NodeProto, taken: dict[str, int], read: Read, metadata: NodeMetadata) -> Node:
     return Node(
         op_type=node.op_type,
         domain=node.domain,
         overload=node.overload,
         inputs=tuple(node.input),
-        outputs=without_trailing(outputs),
-        attributes={a.name: _attribute(a, read, metadata) for a in node.attribute},
+        outputs=without_trailing(tuple(node.output)),
+        attributes={a.name: attribute_value(a, read, metadata) for a in node.attribute},
         name=_unique(node.name or _name_from_output(node), taken),
-        metadata=_entries(node) | dict(entries if op_type == node.op_type else {}),
+        metadata={**_entries(node), **_kept_apart(node, metadata)},
     )
+
+
+def _kept_apart(node: NodeProto, metadata: NodeMetadata) -> Mapping[str, str]:
+    """Its metadata; none where conversion made another operator of it, or two nodes cannot be told apart."""
+    found = [(name, said) for name, op_type, said in metadata.get(tuple(node.output), ()) if op_type == node.op_type]
+    if len(found) > 1:
+        found = [(name, said) for name, said in found if name == node.name]
+    return found[0][1] if len(found) == 1 else {}
 
 
 def _name_from_output(node: NodeProto) -> str:
     return next((f"{node.op_type}_{v}" for v in node.output if v), node.op_type)
 
 
-def _unique(name: str, taken: set[str]) -> str:
-    unique, count = name, 1
+def _unique(name: str, taken: dict[str, int]) -> str:
+    """The name, with a number where it is taken; taken: by name, how often it was asked for."""
+    unique = name
     while unique in taken:
-        count += 1
-        unique = f"{name}#{count}"
-    taken.add(unique)
+        taken[name] += 1
+        unique = f"{name}#{taken[name]}"
+    taken[unique] = 1
     return unique
 
 
-def _attribute(attribute: AttributeProto, read: Read, metadata: NodeMetadata) -> Any:
+def attribute_value(attribute: AttributeProto, read: Read, metadata: NodeMetadata | None = None) -> Any:
+    """The value as nodes carry it; a tensor as `read` makes it."""
     kind = attribute.type
     if attribute.ref_attr_name:
         return AttrRef(attribute.ref_attr_name, kind)
@@ -197,10 +217,10 @@ def _attribute(attribute: AttributeProto, read: Read, metadata: NodeMetadata) ->
     if kind == AttributeProto.TENSOR:
         return read(attribute.t)
     if kind == AttributeProto.GRAPH:
-        return _graph(attribute.g, read, metadata)
+        return _graph(attribute.g, read, metadata or {})
     if kind == AttributeProto.GRAPHS:
-        return tuple(_graph(g, read, metadata) for g in attribute.graphs)
-    return onnx_ir.serde.deserialize_attribute(attribute)  # type protos, sparse tensors: kept as they are
+        return tuple(_graph(g, read, metadata or {}) for g in attribute.graphs)
+    return onnx_ir.serde.deserialize_attribute(attribute)  # type protos: kept as they are
 
 
 def _text(data: bytes) -> str | bytes:

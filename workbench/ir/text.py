@@ -6,13 +6,15 @@ Syntax: https://github.com/onnx/onnx/blob/main/docs/Syntax.md
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import onnx
-from onnx import NodeProto, parser, printer
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+from onnx import parser, printer
 
-from workbench.ir.from_proto import bodies, from_proto
+from workbench.ir.from_proto import from_proto
 from workbench.ir.graph import Graph
 from workbench.ir.node import Node
 from workbench.ir.to_proto import to_proto
@@ -59,26 +61,25 @@ def to_text(graph: Graph, *, functions: bool = True) -> str:
     if not functions:
         del model.functions[:]
     model.ClearField("producer_name")
+    del model.metadata_props[:]
     _drop_types(model.graph)
     try:
         return printer.to_text(model).strip() + "\n"
-    except UnicodeDecodeError:  # an operator of another domain has an attribute that is no text
-        for nodes in (model.graph.node, *(function.node for function in model.functions)):
-            _spell_out_bytes(nodes)
+    except UnicodeDecodeError:  # an attribute or a constant of strings is no text
+        _spell_out_bytes(model)
         return printer.to_text(model).strip() + "\n"
 
 
-def _spell_out_bytes(nodes: Iterable[NodeProto]) -> None:
-    for node in nodes:
-        for attribute in node.attribute:
-            attribute.s = _spelled_out(attribute.s)
-            attribute.strings[:] = [_spelled_out(data) for data in attribute.strings]
-            for body in bodies(attribute):
-                _spell_out_bytes(body.node)
-
-
-def _spelled_out(data: bytes) -> bytes:
-    return data.decode(errors="backslashreplace").encode()
+def _spell_out_bytes(message: Message) -> None:
+    for field, value in message.ListFields():
+        items = value if field.is_repeated else (value,)
+        if field.type == FieldDescriptor.TYPE_MESSAGE:
+            for item in items:
+                _spell_out_bytes(item)
+        elif field.name in ("strings", "string_data"):
+            value[:] = [data.decode(errors="backslashreplace").encode() for data in items]
+        elif field.name == "s":
+            message.s = value.decode(errors="backslashreplace").encode()
 
 
 def graph_text(graph: Graph) -> str:
@@ -88,7 +89,8 @@ def graph_text(graph: Graph) -> str:
 
 
 def _elided(tensor: Constant, name: str) -> Mapping[str, str] | None:
-    return None if math.prod(constant_shape(tensor)) <= SHOWN_ELEMENTS else {"location": name}
+    """The syntax has a place for a constant's numbers, none for those of an attribute."""
+    return {"location": name} if name and math.prod(constant_shape(tensor)) > SHOWN_ELEMENTS else None
 
 
 def _drop_types(graph: onnx.GraphProto) -> None:

@@ -7,7 +7,16 @@ from typing import Any
 
 import onnx_ir
 from google.protobuf.message import Message
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
+from onnx import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    TypeProto,
+    ValueInfoProto,
+)
 
 from workbench.ir.graph import Graph
 from workbench.ir.node import AttrRef, Function, Node, without_trailing
@@ -15,7 +24,8 @@ from workbench.ir.types import Constant, OpaqueType, TensorType, ValueType
 
 IR_VERSION = 10  # what an exported file declares; ONNX Runtime 1.19 and newer read it
 
-Place = Callable[[Constant, str], Mapping[str, str] | None]  # of a constant and its name: where its numbers are
+# Of a constant and its name, "" for an attribute's: the entries of `external_data` that stand for its numbers, or None.
+Place = Callable[[Constant, str], Mapping[str, str] | None]
 
 
 def inside(tensor: Constant, name: str) -> None:
@@ -25,7 +35,7 @@ def inside(tensor: Constant, name: str) -> None:
 def to_proto(graph: Graph, place: Place = inside, *, metadata: bool = True) -> ModelProto:
     """The graph as a model, its functions beside it; unused constants are left out.
 
-    place: tells of each constant the entries of `external_data` that stand for its numbers, or None.
+    place: tells of each constant where its numbers are.
     metadata: of the nodes, which is often nine tenths of the model.
     """
     model = model_without_graph(graph, place, metadata=metadata)
@@ -97,7 +107,9 @@ def _write_entries(message: ModelProto | NodeProto, entries: Mapping[str, str]) 
 
 def _write_value(proto: ValueInfoProto, name: str, type_: ValueType | None) -> None:
     proto.name = name
-    if isinstance(type_, OpaqueType):
+    if isinstance(type_, OpaqueType) and isinstance(type_.type, TypeProto):
+        proto.type.CopyFrom(type_.type)
+    elif isinstance(type_, OpaqueType):
         onnx_ir.serde.serialize_type_into(proto.type, type_.type)
         if type_.shape is not None:
             onnx_ir.serde.serialize_shape_into(proto.type, type_.shape)
@@ -150,7 +162,7 @@ def _write_attribute(
         _write_list(proto, value, within, place, metadata)
     else:
         proto.type = AttributeProto.TENSOR
-        _write_tensor(proto.t, value, value.name or "", place)
+        _write_tensor(proto.t, value, value.name or "", lambda tensor, _: place(tensor, ""))
 
 
 def _write_list(proto: AttributeProto, values: tuple, within: tuple[Graph, ...], place: Place, metadata: bool) -> None:

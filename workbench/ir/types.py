@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 import onnx_ir
+from onnx import TypeProto
 
 DataType = onnx_ir.DataType
 Constant: TypeAlias = onnx_ir.TensorProtocol  # lazy: read from file or memory map when asked
@@ -49,7 +50,7 @@ class TensorType:
         elements = self.elements
         if elements is None or self.dtype in (DataType.STRING, DataType.UNDEFINED):  # strings have any length
             return None
-        return math.ceil(elements * self.dtype.itemsize)
+        return (elements * self.dtype.bitwidth + 7) // 8
 
     def with_shape(self, shape: Shape) -> TensorType:
         return TensorType(self.dtype, shape)
@@ -69,13 +70,13 @@ class TensorType:
 
 @dataclass(frozen=True)
 class OpaqueType:
-    """A sequence, optional or sparse type: kept and written back, not reasoned about."""
+    """A sequence, optional, sparse or map type: kept and written back, not reasoned about."""
 
-    type: onnx_ir.TypeProtocol
+    type: onnx_ir.TypeProtocol | TypeProto
     shape: onnx_ir.Shape | None = None
 
     def __str__(self) -> str:
-        return str(self.type)
+        return " ".join(str(self.type).split())
 
 
 ValueType: TypeAlias = TensorType | OpaqueType

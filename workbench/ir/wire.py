@@ -33,9 +33,9 @@ MAX_DEPTH = 100  # protobuf's own limit of nesting
 _NESTED = {
     "Model": {7: "Graph", 25: "Function"},
     "Graph": {1: "Node", 5: "Tensor"},
-    "Function": {7: "Node"},
+    "Function": {7: "Node", 11: "Attribute"},
     "Node": {5: "Attribute"},
-    "Attribute": {5: "Tensor", 6: "Graph", 10: "Tensor", 11: "Graph"},
+    "Attribute": {5: "Tensor", 6: "Graph", 11: "Graph"},  # lists of tensors, which no operator has, stay as they are
 }
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _NODE, _GRAPH, _RAW_DATA = 1, 7, 9  # fields of a graph, of a model, of a tensor
@@ -59,7 +59,7 @@ def read_model(data: memoryview) -> tuple[onnx.ModelProto, NodeMetadata]:
     weights; each check would copy it. Nodes of functions keep theirs. Raises WireError.
     """
     model = onnx.ModelProto()
-    metadata: dict[tuple[str, ...], tuple[str, Mapping[str, str]]] = {}
+    metadata: NodeMetadata = {}
     try:
         model.ParseFromString(bytes(_stripped(data, 0, len(data), "Model", 0, metadata)))
     except DecodeError as error:
@@ -67,7 +67,9 @@ def read_model(data: memoryview) -> tuple[onnx.ModelProto, NodeMetadata]:
     return model, metadata
 
 
-def _stripped(data: memoryview, start: int, end: int, message: str, depth: int, metadata: dict | None) -> bytearray:
+def _stripped(
+    data: memoryview, start: int, end: int, message: str, depth: int, metadata: NodeMetadata | None
+) -> bytearray:
     """The message without what can stay out. metadata: takes that of nodes; None: they keep theirs."""
     if depth > MAX_DEPTH:
         raise TooDeepError("messages are nested too deep")
@@ -89,20 +91,20 @@ def _stripped(data: memoryview, start: int, end: int, message: str, depth: int, 
     return out
 
 
-def _stays(data: memoryview, start: int, end: int, message: str, metadata: dict | None) -> bool:
+def _stays(data: memoryview, start: int, end: int, message: str, metadata: NodeMetadata | None) -> bool:
     """Is it small, without metadata of nodes?"""
     if end - start > LARGE:
         return False
     return message == "Tensor" or metadata is None or _METADATA_KEY not in bytes(data[start:end])
 
 
-def _keep_metadata(node: bytearray, entries: list[bytes], metadata: dict) -> None:
+def _keep_metadata(node: bytearray, entries: list[bytes], metadata: NodeMetadata) -> None:
     """Note the entries under the node's outputs. What is not text goes back into the node, for the checks to refuse."""
     found = onnx.NodeProto.FromString(bytes(node))
     pairs = [onnx.StringStringEntryProto.FromString(entry) for entry in entries]
     try:
         texts = {sys.intern(pair.key): sys.intern(pair.value) for pair in pairs}
-        metadata[tuple(found.output)] = (found.op_type, texts)
+        metadata.setdefault(tuple(found.output), []).append((found.name, found.op_type, texts))
     except TypeError:  # protobuf gives bytes for what is not UTF-8
         for entry in entries:
             node += _METADATA_KEY + _varint(len(entry)) + entry

@@ -11,7 +11,7 @@ import onnx_ir
 from onnx import ModelProto, TensorProto, helper, parser
 
 from workbench.ir import Graph
-from workbench.ir.from_proto import from_proto
+from workbench.ir.from_proto import NodeMetadata, from_proto
 from workbench.ir.text import parse_words
 from workbench.ir.wire import LARGE, TooDeepError, WireError, read_model
 from workbench.loading.checks import (
@@ -31,6 +31,7 @@ from workbench.loading.opset import to_opset
 from workbench.loading.weights import Files, mapped, note_read
 from workbench.ops.shapes import infer_model, infer_types
 
+MOST_AXES = 64  # of an array of NumPy
 _TYPED_DATA = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
 
 
@@ -76,7 +77,7 @@ def _load(data: memoryview, folder: Path | None, dims: Mapping[str, int] | None)
         converted, more = model, unknown
     else:
         converted, more = to_opset(model)
-    graph = from_proto(with_types(converted), files.read, metadata)
+    graph = _readable(with_types(converted), files, metadata)
     check_operands(graph)
     graph.file_opset = opset_of(model)
     graph.warnings = (*warnings, *more)
@@ -84,6 +85,14 @@ def _load(data: memoryview, folder: Path | None, dims: Mapping[str, int] | None)
     if graph.dims:
         graph.bound_types = infer_types(graph, graph.dims, model=converted)
     return graph
+
+
+def _readable(model: ModelProto, files: Files, metadata: NodeMetadata) -> Graph:
+    try:
+        return from_proto(model, files.read, metadata)
+    except (onnx_ir.serde.SerdeError, ValueError) as error:
+        words = " ".join(str(error.__cause__ or error).split())[:200]
+        raise LoadError(f"a part of the model cannot be read: {words}; export it without that") from None
 
 
 def _drop_constant_inputs(model: ModelProto) -> list[str]:
@@ -114,6 +123,8 @@ def _check_sizes(model: ModelProto) -> None:
         if any(d < 0 for d in tensor.dims):
             raise LoadError(f"weight '{tensor.name}' has the shape {list(tensor.dims)}, with a negative dimension")
         bits = 0 if tensor.data_type == TensorProto.STRING else onnx_ir.DataType(tensor.data_type).bitwidth
+        if len(tensor.dims) > MOST_AXES:
+            raise LoadError(f"weight '{tensor.name}' has {len(tensor.dims)} axes; at most {MOST_AXES} can be opened")
         elements = math.prod(tensor.dims)
         if tensor.data_location == TensorProto.EXTERNAL:
             continue

@@ -28,7 +28,7 @@ _BOOL = frozenset({np.dtype(bool)})
 _SMALLER = frozenset(np.dtype(name) for name in ("int8", "int16", "uint8", "uint16", "uint32", "uint64"))
 _ALL = _FLOATS | _INTEGERS | _BOOL | _SMALLER
 ENLARGING = ("Range", "ConstantOfShape", "Expand", "Tile")  # operators that make many elements of few
-_WHOLE = 2**53  # beyond it ONNX Runtime 1.31 loses digits of integers, which it divides and reduces as doubles
+_WHOLE = 2**53  # beyond it ONNX Runtime 1.31 loses digits where it goes through double: Mod with fmod, reductions
 _WHOLE_FLOATS = 2**11  # up to here even float16 holds every whole number
 
 
@@ -48,7 +48,8 @@ def exact(operator: str, operands: Sequence[np.ndarray | None], attributes: _Att
     try:
         with np.errstate(all="ignore"):
             result = np.asarray(rule(attributes, *operands))
-    except (ValueError, IndexError, KeyError, TypeError):  # not as ONNX writes it: ONNX Runtime has the words for it
+    except (ValueError, IndexError, KeyError, TypeError, ArithmeticError, MemoryError):
+        # It is not as ONNX writes it, or does not fit: ONNX Runtime has the words for it.
         return None
     whole = result.base is None and result.flags.c_contiguous
     return result if whole else result.copy()  # a view would keep all of its operand
@@ -92,15 +93,20 @@ def _need(holds: object) -> None:
 def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if a.dtype in _FLOATS:
         return np.divide(a, b)
-    _need((b > 0).all())  # by zero there is no result, nor of the smallest integer by -1
+    _need(_divides(a, b))
     return np.floor_divide(a - np.fmod(a, b), b)  # ONNX rounds towards zero
 
 
+def _divides(a: np.ndarray, b: np.ndarray) -> bool:
+    """By zero there is no result, nor of the smallest integer by -1."""
+    return bool((b != 0).all()) and not ((b == -1).any() and (a == np.iinfo(a.dtype).min).any())
+
+
 def _mod(attributes: _Attributes, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    _need(a.dtype == b.dtype and (b > 0).all())
+    _need(a.dtype == b.dtype and _divides(a, b))
     if not attributes.get("fmod", 0):
         return np.mod(a, b)
-    _need((np.abs(a.astype(np.float64)) <= _WHOLE).all())
+    _need(all((np.abs(operand.astype(np.float64)) <= _WHOLE).all() for operand in (a, b)))
     return np.fmod(a, b)
 
 
@@ -117,6 +123,8 @@ def _cast_to(dtype: np.dtype, x: np.ndarray) -> np.ndarray:
     if x.dtype in _FLOATS and dtype.kind in "iu" and x.size:  # C leaves open what becomes of a number beyond
         bounds = np.iinfo(dtype)
         _need(bounds.min <= float(x.min()) and float(x.max()) <= bounds.max)  # false for NaN too
+    if x.dtype == np.float64 and dtype == np.float16:  # ONNX Runtime rounds twice
+        x = x.astype(np.float32)
     return x.astype(dtype)
 
 
@@ -126,6 +134,7 @@ def _range(_: _Attributes, start: np.ndarray, limit: np.ndarray, delta: np.ndarr
     _need(numbers[2] != 0)
     if start.dtype in _FLOATS:  # ONNX multiplies, ONNX Runtime adds up; of small whole numbers both come to the same
         _need(all(number == int(number) and abs(number) <= _WHOLE_FLOATS for number in numbers))
+        _need(numbers[0] != 0 or math.copysign(1, numbers[0]) > 0)
     return np.arange(*map(int, numbers)).astype(start.dtype)
 
 
@@ -134,7 +143,7 @@ def _reduce(ufunc: np.ufunc) -> _Rule:
         chosen = attributes.get("axes") if axes is None else tuple(axes.tolist())
         if not chosen and attributes.get("noop_with_empty_axes", 0):
             return x
-        _need(x.size)  # of nothing, the largest is not defined
+        _need(x.size or ufunc in (np.add, np.multiply))  # of nothing, the largest is not defined
         over = tuple(chosen) if chosen else None
         bound = min(_WHOLE, np.iinfo(x.dtype).max)
         _need((ufunc.reduce(np.abs(x.astype(np.float64)), axis=over) <= bound).all())
@@ -246,7 +255,7 @@ def _tile(_: _Attributes, x: np.ndarray, repeats: np.ndarray) -> np.ndarray:
 
 def _constant_of_shape(attributes: _Attributes, shape: np.ndarray) -> np.ndarray:
     value = attributes.get("value", np.zeros(1, np.float32))
-    _need(value.dtype in _ALL and shape.ndim == 1)
+    _need(isinstance(value, np.ndarray) and value.dtype in _ALL and value.shape == (1,) and shape.ndim == 1)
     return np.full(tuple(shape.tolist()), value.reshape(-1)[0], value.dtype)
 
 

@@ -1,7 +1,8 @@
 """How many numbers ONNX's shape inference would carry along, before it is asked to.
 
 Its data propagation holds the numbers of every small integer value and knows no
-bound: Concat of a value with itself, 40 times over, fills any memory.
+bound: Concat of a value with itself, 40 times over, fills any memory. Of a value of
+one axis whose numbers it does not know, whatever its type, it holds as many unknown ones.
 """
 
 from __future__ import annotations
@@ -20,10 +21,27 @@ _FOLLOWED = frozenset("Add Cast Concat Gather Mul Shape Size Slice Squeeze Sub U
 Functions = Mapping[tuple[str, str, str], FunctionProto]
 
 
-def is_bounded(model: ModelProto) -> bool:
-    """Would data propagation over the model, functions at each of their calls, hold at most `LIMIT` numbers?"""
+def is_bounded(model: ModelProto, typed: ModelProto) -> bool:
+    """Would data propagation over the model, functions at each of their calls, hold at most `LIMIT` numbers?
+
+    typed: the model with types from an inference without propagation.
+    """
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
-    return _held(model.graph, {}, functions) <= LIMIT
+    return _held(model.graph, _lengths(typed.graph), functions) <= LIMIT
+
+
+def _lengths(graph: GraphProto) -> dict[str, int]:
+    """By value, in bodies too, the length of those that have one axis, as far as it is known."""
+    found = {}
+    for info in (*graph.input, *graph.value_info, *graph.output):
+        dims = info.type.tensor_type.shape.dim
+        if len(dims) == 1 and dims[0].dim_value > 0:
+            found[info.name] = dims[0].dim_value
+    for node in graph.node:
+        for attribute in node.attribute:
+            for body in bodies(attribute):
+                found.update(_lengths(body))
+    return found
 
 
 def _held(owner: GraphProto | FunctionProto, counts: dict[str, int], functions: Functions) -> int:
@@ -36,11 +54,14 @@ def _held(owner: GraphProto | FunctionProto, counts: dict[str, int], functions: 
         if called is not None:
             inside = dict(zip(called.input, (counts.get(value, 0) for value in node.input), strict=False))
             total += _held(called, inside, functions)
-            made = [inside.get(value, 0) for value in called.output]
-        else:
-            made = [_count(node, counts)] * len(node.output)
-        counts.update(zip(node.output, made, strict=False))
-        total += sum(made)
+            counts.update(zip(node.output, (inside.get(value, 0) for value in called.output), strict=False))
+        elif node.op_type in _FOLLOWED:
+            operands = [counts.get(value, 0) for value in node.input if value]
+            made = counts[node.output[0]] = _count(node, operands)
+            total += max([made, *(number for number in operands if number > LIMIT)])
+        elif node.op_type == "Constant":
+            numbers = (_numbers(a.t) if a.HasField("t") else len(a.ints) for a in node.attribute)
+            counts[node.output[0]] = max(numbers, default=0)
         for attribute in node.attribute:
             total += sum(_held(body, counts, functions) for body in bodies(attribute))
         if total > LIMIT:
@@ -48,15 +69,12 @@ def _held(owner: GraphProto | FunctionProto, counts: dict[str, int], functions: 
     return total
 
 
-def _count(node: NodeProto, counts: dict[str, int]) -> int:
-    """The numbers of the node's result that are carried along, at most."""
-    if node.op_type == "Constant":
-        return max((_numbers(a.t) if a.HasField("t") else len(a.ints) for a in node.attribute), default=0)
-    if node.op_type not in _FOLLOWED:
-        return 0
-    if node.op_type == "Shape":
+def _count(node: NodeProto, operands: list[int]) -> int:
+    """The numbers of the result, at most; `operands`: those of each operand, 0 where they are not followed."""
+    if node.op_type in ("Shape", "Size"):
         return _RANK
-    operands = [counts.get(value, 0) for value in node.input]
+    if 0 in operands[: 1 if node.op_type in ("Slice", "Squeeze", "Unsqueeze", "Gather") else None]:
+        return 0
     if node.op_type == "Concat":
         return sum(operands)
     return max(operands[1:] if node.op_type == "Gather" else operands, default=0)

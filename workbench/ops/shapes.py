@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 import onnx
@@ -17,7 +16,7 @@ import onnx.inliner
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 from workbench.ir import Graph, TensorType, constant_type
-from workbench.ir.from_proto import value_type
+from workbench.ir.from_proto import attribute_value, value_type
 from workbench.ir.wire import structure
 from workbench.ops.exact import enlarged, exact
 from workbench.ops.npu import with_own_functions
@@ -140,7 +139,11 @@ def infer_model(model: ModelProto) -> ModelProto:
 
 
 def _inferred(model: ModelProto) -> ModelProto:
-    return onnx.shape_inference.infer_shapes(model, data_prop=is_bounded(model))
+    typed = onnx.shape_inference.infer_shapes(model)
+    if not is_bounded(model, typed):
+        return typed
+    del typed  # of a graph of 20,000 nodes it takes 50 MB, and inference needs as much again
+    return onnx.shape_inference.infer_shapes(model, data_prop=True)
 
 
 def _copy(model: ModelProto) -> ModelProto:
@@ -224,9 +227,7 @@ def _computed(node: NodeProto, known: Mapping[str, np.ndarray]) -> np.ndarray | 
     operands = [known[value] if value else None for value in node.input]
     if (enlarged(node.op_type, operands) or 0) > SMALL:
         return None
-    return exact(node.op_type, operands, {a.name: _attribute_value(a) for a in node.attribute})
-
-
-def _attribute_value(attribute: onnx.AttributeProto) -> Any:
-    value = helper.get_attribute_value(attribute)
-    return numpy_helper.to_array(value) if isinstance(value, TensorProto) else value
+    if any(a.ref_attr_name or a.t.data_location == TensorProto.EXTERNAL for a in node.attribute):
+        return None
+    attributes = {a.name: attribute_value(a, numpy_helper.to_array) for a in node.attribute}
+    return exact(node.op_type, operands, attributes)
