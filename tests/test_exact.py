@@ -73,20 +73,21 @@ def moved(rng: Rng, least: int = 0, rank: int | None = None) -> np.ndarray:
 
 def modulo(rng: Rng) -> Call:
     operands, _ = elementwise(2, INTEGERS)(rng)
-    operands[1] = np.abs(operands[1] // 2) + 1
+    operands[1] = operands[1] | operands[1].dtype.type(1)
     return operands, {"fmod": int(rng.integers(0, 2))}
 
 
 def division(rng: Rng) -> Call:
     operands, _ = elementwise(2, (*FLOATS, *INTEGERS))(rng)
     if operands[1].dtype.kind == "i":
-        operands[1] = np.abs(operands[1] // 2) + 1
+        operands[1] = operands[1] | operands[1].dtype.type(1)
     return operands, {}
 
 
 def cast(rng: Rng) -> Call:
-    x = moved(rng)
-    to = str(rng.choice(ALL))
+    x, to = moved(rng), str(rng.choice(ALL))
+    if rng.random() < 0.2:  # between two halves, and a little beside
+        x, to = 1 + 2.0**-11 + rng.choice([-(2.0**-40), 0, 2.0**-40], shape_of(rng)), "float16"
     if x.dtype.kind == "f" and np.dtype(to).kind in "iu":
         x = rng.integers(0, 100, x.shape).astype(x.dtype) + np.asarray(0.5, x.dtype)
     return [x], {"to": int(constant(np.zeros(1, to)).dtype)}
@@ -103,7 +104,7 @@ def sequence(rng: Rng) -> Call:
 
 
 def reduction(rng: Rng) -> Call:
-    x = numbers(rng, str(rng.choice(INTEGERS)), shape_of(rng, least=1))
+    x = numbers(rng, str(rng.choice(INTEGERS)), shape_of(rng, least=int(rng.random() < 0.8)))
     chosen = [a - x.ndim if rng.random() < 0.5 else a for a in range(x.ndim) if rng.random() < 0.5]
     attributes = {"keepdims": int(rng.integers(0, 2)), "noop_with_empty_axes": int(rng.integers(0, 2))}
     return [x, *([ints(*chosen)] if rng.random() < 0.8 else [])], attributes
@@ -311,6 +312,11 @@ def f32(*values: float) -> np.ndarray:
         ("Range", [np.float32(0), np.float32(1), np.float32(0.1)], {}),
         ("Range", [np.float32(0), np.float32(1e7), np.float32(1)], {}),
         ("Range", [np.int64(0), np.int64(5), np.int64(0)], {}),
+        ("Range", [np.float32(0), np.float32(np.inf), np.float32(1)], {}),
+        ("Range", [np.float32(-0.0), np.float32(3), np.float32(1)], {}),
+        ("ConstantOfShape", [ints(2)], {"value": ints(1, 2)}),
+        ("ConstantOfShape", [ints(2**40, 2**40)], {}),
+        ("Unsqueeze", [f32(1), ints(2**40)], {}),
         ("ReduceMax", [np.zeros((0,), np.int64)], {}),
         ("ReduceSum", [f32(1, 2)], {}),
         ("Reshape", [f32(1, 2), ints(3)], {}),

@@ -9,11 +9,12 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import workbench.exporting as export_module
 from tests.conftest import CORPUS
 from workbench.exporting import ExportError, export_onnx, to_bytes
-from workbench.ir import Edit, Graph, Node, TensorType, constant, from_text
+from workbench.ir import Edit, Graph, Node, TensorType, constant, from_text, to_text
 from workbench.ir.types import DataType
 from workbench.loading import load_model
 from workbench.ops.npu import OWN_BODIES, is_own, own_function
@@ -286,6 +287,53 @@ def test_names_that_are_ours():
         assert not is_own(name)
         with pytest.raises(KeyError):
             own_function(name, 23)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_the_numbers_of_a_function_s_default_are_written(beside, tmp_path):
+    value = numpy_helper.from_array(np.arange(1000, dtype=np.float32), "v")
+    inner = [helper.make_node("Constant", [], ["k"], name="k"), helper.make_node("Add", ["a", "k"], ["b"], name="add")]
+    inner[0].attribute.add(name="value", ref_attr_name="table", type=onnx.AttributeProto.TENSOR)
+    default = helper.make_attribute("table", value)
+    function = helper.make_function("own", "F", ["a"], ["b"], inner, [helper.make_opsetid("", 23)], [], [default])
+    x, y = (helper.make_tensor_value_info(v, TensorProto.FLOAT, ["N"]) for v in "xy")
+    imports = [helper.make_opsetid("", 23), helper.make_opsetid("own", 1)]
+    graph = helper.make_graph([helper.make_node("F", ["x"], ["y"], domain="own")], "g", [x], [y])
+    onnx.save(helper.make_model(graph, functions=[function], opset_imports=imports, ir_version=10), tmp_path / "m.onnx")
+    export_onnx(load_model(tmp_path / "m.onnx"), tmp_path / "out.onnx", external_data=beside)
+    found = checked(tmp_path / "out.onnx").run(None, {"x": np.ones(1, np.float32)})[0]
+    np.testing.assert_array_equal(found, np.arange(1, 1001, dtype=np.float32))
+    again = load_model(tmp_path / "out.onnx").functions["own", "F", ""].attributes["table"]
+    np.testing.assert_array_equal(again.numpy(), np.arange(1000))
+
+
+def test_maps_are_kept(tmp_path):
+    """What the converter for scikit-learn writes behind its classifiers."""
+    node = helper.make_node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_int64s=[0, 1])
+    inner = onnx.TypeProto()
+    inner.map_type.key_type = TensorProto.INT64
+    inner.map_type.value_type.tensor_type.elem_type = TensorProto.FLOAT
+    y = helper.make_value_info("y", helper.make_sequence_type_proto(inner))
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 2])
+    imports = [helper.make_opsetid("", 23), helper.make_opsetid("ai.onnx.ml", 3)]
+    model = helper.make_model(helper.make_graph([node], "g", [x], [y]), opset_imports=imports, ir_version=10)
+    onnx.save(model, tmp_path / "m.onnx")
+    export_onnx(load_model(tmp_path / "m.onnx"), tmp_path / "out.onnx")
+    found = checked(tmp_path / "out.onnx").run(None, {"x": np.array([[0.25, 0.75]], np.float32)})
+    assert onnx.load(tmp_path / "out.onnx").graph.output[0].type == y.type
+    assert found == [[{0: 0.25, 1: 0.75}]]
+
+
+def test_strings_in_constant_nodes(tmp_path):
+    text = """<ir_version: 10, opset_import: ["": 23]> g (string[2] x) => (string[2] y) {
+        a = Constant<value_strings=["a", "b"]>()  c = Constant<value_string="-">()
+        t = StringConcat(x, a)  y = StringConcat(t, c) }"""
+    (tmp_path / "m.onnx").write_bytes(onnx.parser.parse_model(text).SerializeToString())
+    graph = load_model(tmp_path / "m.onnx")
+    export_onnx(graph, tmp_path / "out.onnx")
+    found = checked(tmp_path / "out.onnx").run(None, {"x": np.array(["x", "y"], object)})[0]
+    assert found.tolist() == ["xa-", "yb-"]
+    assert from_text(to_text(graph)).constants["a"].numpy().tolist() == graph.constants["a"].numpy().tolist()
 
 
 # ---- round trips -----------------------------------------------------------------------------------

@@ -261,3 +261,16 @@ def test_a_fresh_name_is_none_that_a_body_uses():
         }"""
     )
     assert [graph.fresh(base) for base in ("n", "a", "y", "b")] == ["n_1", "a_1", "y_1", "b"]
+
+
+def test_notes_and_tables_of_functions_in_the_text():
+    """What is beside the graph stays out of its text, and a function's numbers, which have no place elsewhere, in it."""
+    numbers = ", ".join(map(str, range(40)))
+    graph = from_text(f"""<ir_version: 10, opset_import: ["": 23, "own": 1]>
+        g (float[40] x) => (float[40] y) {{ y = own.F(x) }}
+        <domain: "own", opset_import: ["": 23]> F (a) => (b)
+            {{ k = Constant<value = float[40] {{{numbers}}}>()  b = Add(a, k) }}""")
+    graph.metadata["note"] = 'quo"te >\n x'
+    assert graph_text(graph).startswith("g (float[40] x) => (float[40] y)")
+    again = from_text(to_text(graph)).functions["own", "F", ""].graph.constants["k"]
+    assert again.numpy().tolist() == list(range(40))

@@ -75,6 +75,23 @@ def test_nodes_of_functions_keep_what_exporters_wrote(tmp_path, length):
         assert model.functions["own", "F", ""].graph.node("relu").metadata == {"trace": "f" * length}
 
 
+@pytest.mark.parametrize("names, kept", [(("a", "b"), True), (("same", "same"), False)])
+def test_what_is_beside_nodes_in_two_branches_is_not_mixed_up(tmp_path, names, kept):
+    """Their outputs may have one name; where their names are alike too, nothing is said rather than the wrong thing."""
+    branches = {}
+    for branch, name in zip(("then_branch", "else_branch"), names, strict=True):
+        made = helper.make_tensor_value_info("r", TensorProto.FLOAT, None)
+        node = traced(helper.make_node("Relu", ["x"], ["r"], name=name), branch)
+        branches[branch] = helper.make_graph([node], branch, [], [made])
+    x, y = (helper.make_tensor_value_info(v, TensorProto.FLOAT, ["N"]) for v in "xy")
+    c = helper.make_tensor_value_info("c", TensorProto.BOOL, [])
+    graph = helper.make_graph([helper.make_node("If", ["c"], ["y"], **branches)], "g", [x, c], [y])
+    onnx.save(helper.make_model(graph, ir_version=10), tmp_path / "m.onnx")
+    (node,) = load_model(tmp_path / "m.onnx").nodes
+    found = {branch: dict(body.nodes[0].metadata) for branch, body in node.bodies.items()}
+    assert found == {branch: {"trace": branch} if kept else {} for branch in branches}
+
+
 @pytest.mark.parametrize("length", [10, 5000])
 def test_what_exporters_wrote_must_be_text(tmp_path, length):
     node = traced(helper.make_node("Relu", ["x"], ["y"], name="relu"), "?" * length)

@@ -55,6 +55,41 @@ def test_operators_that_propagate_numbers_are_those_that_are_counted():
     assert {schema.name for schema in schemas} == propagation._FOLLOWED
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "g (float[100000000000] x) => (float[N] y) { y = Mul(x, x) }",
+        "g (float[N] x, int64[100000000000] c) => (float[N] y) { d = Cast<to=1>(c)  y = Add(x, d) }",
+        "g (float[300000,300000] x) => (float[N] y) <int64[1] s = {-1}> { f = Reshape(x, s)  y = Mul(f, f) }",
+    ],
+)
+def test_the_types_of_a_long_list_are_inferred_without_its_numbers(text, tmp_path):
+    """ONNX's data propagation would hold a number for each of its elements."""
+    path = tmp_path / "m.onnx"
+    path.write_bytes(parser.parse_model(f'<ir_version: 10, opset_import: ["": 22]> {text}').SerializeToString())
+    assert load_model(path).tensor_type("y").rank == 1
+
+
+@pytest.mark.parametrize(
+    "lines, size",
+    [
+        ("s = Shape<start=2>(x)  p = ReduceProd(s)", 1),
+        ("s = Shape<start=1, end=2>(x)  p = Div(s, m)  q = Abs(p)", 3),
+        ('s = Shape<end=1>(x)  p = ScatterND<reduction="none">(s, i, i)', 0),
+    ],
+)
+def test_lengths_are_followed_through(lines, size):
+    """The product of no sizes, a division by a negative number, an attribute that is a text."""
+    last = "q" if "q =" in lines else "p"
+    graph = typed(
+        "g (float[2,3] x) => (float[N,M] y) <int64[1] m = {-1}, int64[1,1] i = {0}, int64[1] o = {1}, float[1] v = {0}>"
+        f" {{ {lines.replace('i, i', 'i, k')}  r = Concat<axis=0>(o, {last})  y = Expand(v, r) }}".replace(
+            "<int64[1] m", "<int64[1] k = {0}, int64[1] m"
+        )
+    )
+    assert graph.shape("y") == (1, size)
+
+
 def test_a_value_read_twice_is_one_number():
     graph = typed("g (float[N,3] x) => (int64[2] y) { s = Shape(x)  t = Add(s, s)  u = Sub(t, s)  y = Neg(u) }")
     assert contents_of(graph, "u") == contents_of(graph, "s")

@@ -220,6 +220,8 @@ def attribute_value(attribute: AttributeProto, read: Read, metadata: NodeMetadat
         return _graph(attribute.g, read, metadata or {})
     if kind == AttributeProto.GRAPHS:
         return tuple(_graph(g, read, metadata or {}) for g in attribute.graphs)
+    if kind in (AttributeProto.SPARSE_TENSOR, AttributeProto.SPARSE_TENSORS):
+        raise ValueError(f"attribute '{attribute.name}' holds sparse tensors, where only dense ones are read")
     return onnx_ir.serde.deserialize_attribute(attribute)  # type protos: kept as they are
 
 

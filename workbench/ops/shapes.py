@@ -227,7 +227,10 @@ def _computed(node: NodeProto, known: Mapping[str, np.ndarray]) -> np.ndarray | 
     operands = [known[value] if value else None for value in node.input]
     if (enlarged(node.op_type, operands) or 0) > SMALL:
         return None
-    if any(a.ref_attr_name or a.t.data_location == TensorProto.EXTERNAL for a in node.attribute):
+    tensors = [a.t for a in node.attribute]
+    if any(t.data_location == TensorProto.EXTERNAL or t.data_type == TensorProto.STRING for t in tensors):
+        return None
+    if any(a.ref_attr_name for a in node.attribute):
         return None
     attributes = {a.name: attribute_value(a, numpy_helper.to_array) for a in node.attribute}
     return exact(node.op_type, operands, attributes)
