@@ -17,7 +17,7 @@ import onnx
 from workbench.errors import UserError
 from workbench.files import SPECIAL, is_special, not_written
 from workbench.ir import Constant, Graph
-from workbench.ir.to_proto import Place, to_proto
+from workbench.ir.to_proto import Place
 from workbench.ir.wire import is_large, structure, write_model, write_weight
 from workbench.loading.checks import every_tensor
 from workbench.loading.dims import fix_dims as with_fixed_dims
@@ -182,17 +182,12 @@ def _placed_in(file: BinaryIO, location: str) -> Place:
 
 
 def _check(draft: Path, graph: Graph) -> tuple[str, ...]:
-    """Run onnx.checker on the file's structure, its weights left where they are in the draft."""
+    """Run onnx.checker on the graph's structure, its weights left where they are in the draft."""
     bare = [v for v in (*graph.inputs, *graph.outputs) if (t := graph.tensor_type(v)) is not None and t.shape is None]
     if bare:
         return (f"onnx.checker not run: it demands every input's and output's rank, and that of '{bare[0]}' is open",)
-
-    def in_draft(tensor: Constant, name: str) -> Mapping[str, str] | None:
-        return {"location": draft.name} if is_large(tensor) else None
-
-    model = to_proto(graph, in_draft, metadata=False)  # metadata cannot be wrong, and is often most of the structure
     bare_file = draft.with_name("structure.onnx" if draft.name != "structure.onnx" else "structure_.onnx")
-    bare_file.write_bytes(model.SerializeToString())
+    bare_file.write_bytes(structure(graph, draft.name).SerializeToString())
     try:
         onnx.checker.check_model(str(bare_file), full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:

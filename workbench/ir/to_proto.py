@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import onnx_ir
@@ -61,12 +61,9 @@ def write_graph(proto: GraphProto, graph: Graph, place: Place, outside: tuple[Gr
     proto.name = graph.name
     for value in graph.inputs:
         _write_value(proto.input.add(), value, graph.types.get(value))
-    used = dict.fromkeys(v for node in graph.nodes for v in node.uses) | dict.fromkeys(graph.outputs)
-    for name in used:  # in the order of their use, so that the text does not depend on the order of edits
-        tensor = graph.constants.get(name)
-        if tensor is not None:
-            _write_value(proto.value_info.add(), name, graph.type(name))
-            _write_tensor(proto.initializer.add(), tensor, name, place)
+    for name, tensor in _used_constants(graph):
+        _write_value(proto.value_info.add(), name, graph.type(name))
+        _write_tensor(proto.initializer.add(), tensor, name, place)
     outputs = set(graph.outputs)
     for value in (v for node in graph.nodes for v in node.outputs if v):
         if value not in outputs and value in graph.types:
@@ -86,6 +83,12 @@ def write_node(proto: NodeProto, node: Node, within: tuple[Graph, ...], place: P
         _write_attribute(proto.attribute.add(), name, value, within, place, metadata)
     if metadata:
         _write_entries(proto, node.metadata)
+
+
+def _used_constants(graph: Graph) -> Iterator[tuple[str, Constant]]:
+    """In the order of their use, so that the text does not depend on the order of edits."""
+    used = dict.fromkeys(v for node in graph.nodes for v in node.uses) | dict.fromkeys(graph.outputs)
+    return ((name, graph.constants[name]) for name in used if name in graph.constants)
 
 
 def _write_texts(message: Message, **texts: str) -> None:
@@ -202,10 +205,9 @@ def _write_function(proto: FunctionProto, function: Function, place: Place, meta
             proto.attribute.append(name)
         else:
             _write_attribute(proto.attribute_proto.add(), name, default, (graph,), place, metadata)
-    used = dict.fromkeys(v for node in graph.nodes for v in node.uses) | dict.fromkeys(graph.outputs)
-    for name in (name for name in used if name in graph.constants):  # a function has no initializers
+    for name, tensor in _used_constants(graph):  # a function has no initializers
         node = proto.node.add(op_type="Constant", name=f"Constant_{name}", output=[name])
-        _write_attribute(node.attribute.add(), "value", graph.constants[name], (graph,), place, metadata)
+        _write_attribute(node.attribute.add(), "value", tensor, (graph,), place, metadata)
     for node in graph.nodes:
         write_node(proto.node.add(), node, (graph,), place, metadata=metadata)
     for value in (*graph.inputs, *(v for node in graph.nodes for v in node.outputs if v)):

@@ -177,13 +177,13 @@ def _varint(number: int) -> bytes:
 # ---- writing ------------------------------------------------------------------------
 
 
-def structure(graph: Graph) -> onnx.ModelProto:
-    """The graph's model without its large constants and what exporters wrote beside the nodes."""
-    return to_proto(graph, _left_out, metadata=False)
+def structure(graph: Graph, location: str = THIS_FILE) -> onnx.ModelProto:
+    """The graph's model without its large constants, said to be at `location`, and without the nodes' metadata."""
 
+    def left_out(tensor: Constant, name: str) -> Mapping[str, str] | None:
+        return {"location": location, "length": str(tensor.nbytes)} if is_large(tensor) else None
 
-def _left_out(tensor: Constant, name: str) -> Mapping[str, str] | None:
-    return {"location": THIS_FILE, "length": str(tensor.nbytes)} if is_large(tensor) else None
+    return to_proto(graph, left_out, metadata=False)
 
 
 def is_large(tensor: Constant) -> bool:

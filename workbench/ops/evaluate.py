@@ -17,17 +17,11 @@ import onnx_ir
 from workbench.ir import Graph, Node
 from workbench.ir.to_proto import to_proto
 from workbench.ir.types import DataType, TensorType
-from workbench.ops.exact import exact
+from workbench.ops.exact import PLAIN, exact, overflows
 
-_PLAIN_NAMES = (
-    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-    *("float16", "float32", "float64"),
-)
 _MOST_SESSIONS = 128
 _LARGEST = 100_000  # bytes of operands: a session keeps the memory that its run took
 _SESSIONS: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
-_PLAIN = frozenset(np.dtype(name) for name in _PLAIN_NAMES)
-
 
 RANDOM = frozenset(  # operators that give other numbers each time
     {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout"}
@@ -82,18 +76,11 @@ def _plain(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check(node: Node, operands: Sequence[np.ndarray | None]) -> None:
     given = [operand for operand in operands if operand is not None]
-    foreign = next((operand.dtype for operand in given if operand.dtype not in _PLAIN), None)
+    foreign = next((operand.dtype for operand in given if operand.dtype not in PLAIN), None)
     if foreign is not None:
         raise CannotEvaluate(f"{node} reads constants of element type {foreign}")
-    if node.op in ("Div", "Mod") and len(given) == 2 and _overflows(*given):
+    if node.op in ("Div", "Mod") and len(given) == 2 and overflows(*given):
         raise CannotEvaluate(f"{node} divides the smallest integer by -1, which has no result")
-
-
-def _overflows(dividend: np.ndarray, divisor: np.ndarray) -> bool:
-    """The processor stops the whole process at this division (ONNX Runtime 1.31)."""
-    if dividend.dtype.kind != "i":
-        return False
-    return bool((divisor == -1).any() and (dividend == np.iinfo(dividend.dtype).min).any())
 
 
 def _session(call: Node, feeds: Mapping[str, np.ndarray], opsets: Mapping[str, int]) -> Any:
