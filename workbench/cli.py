@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.ir import Graph
+from workbench.ir.text import OPSET
 from workbench.printing import DONE, FAILED, UNVERIFIED, cells_of, print_table, say, verifier_of, write_json
 from workbench.progress_line import ProgressLine
 from workbench.rewrite import History, Step
@@ -58,6 +59,8 @@ def inspect_command(graph: Graph, *, as_json: bool) -> int:
         return DONE
     weights = f"{found.parameters:,} parameters in {megabytes(found.weight_bytes)}"
     brought = f" (brought to it from the file's {found.file_opset})" if found.file_opset != found.opset else ""
+    if brought and found.opset < OPSET:
+        brought = brought[:-1] + ", the newest at which ONNX Runtime has its kernels)"
     say(f"{found.name}: {found.nodes:,} nodes, opset {found.opset}{brought}, {weights}")
     more = f" (and {found.unknown_flops:,} operators of unknown cost)" if found.unknown_flops else ""
     say(f"one run: {found.flops / 1e9:,.3f} GFLOP{more}")
@@ -82,7 +85,8 @@ def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
     history = _run(graph, request)
     if history.failed is None:
         written = export(history.graph, request.output, fix_dims=request.fix_dims)
-        say(f"wrote {request.output}, {megabytes(written.bytes)}; checked: {', '.join(written.checks)}")
+        opset = f"opset {history.graph.opset_imports.get('', 0)}"
+        say(f"wrote {request.output}, {megabytes(written.bytes)}, {opset}; checked: {', '.join(written.checks)}")
     else:
         why = "it would not compute what the model computes; leave the failing pass out, or add --on-failure skip"
         say(f"'{request.output}' was not written, for {why}", sys.stderr)
