@@ -30,6 +30,13 @@ def _demand_broadcast(graph: Graph, reader: Node, expanded: str, shape: Shape) -
 
 
 def match_expand(graph: Graph, node: Node, options: Pass) -> Found:
+    power = next((reader for reader in graph.users(node.outputs[0]) if reader.op == "Pow"), None)
+    if power is not None:
+        raise NoMatch(f"{power} may round otherwise where an operand is one number; another rule is for that")
+    return match_expand_of_power(graph, node, options)
+
+
+def match_expand_of_power(graph: Graph, node: Node, options: Pass) -> Found:
     source, expanded = node.inputs[0], node.outputs[0]
     if graph.is_output(expanded):
         raise NoMatch(f"'{expanded}' of {node} is an output of the graph")
@@ -92,7 +99,8 @@ class AbsorbExpand(Pass):
     """Two cases:
 
     - an Expand goes where each of its readers broadcasts its operands, and has another one with every
-      axis that the Expand makes: the result has its shape from that one;
+      axis that the Expand makes: the result has its shape from that one (before a Pow up to rounding, which
+      runtimes compute by products where the exponent is one number);
     - (x + a) + b and (x * a) * b join a and b first where both are smaller than x: of integers to the last
       bit, of floating-point numbers but for what overflows.
 
@@ -151,8 +159,27 @@ class AbsorbExpand(Pass):
                     " { e = Expand(z, s)  y = Relu(x) }",
                     "nobody reads Expand 'Expand_e'",
                 ),
+                Refusal(
+                    "g (float[4,3] x, float z) => (float[4,3] y) <int64[2] s = {4, 3}>"
+                    " { e = Expand(z, s)  y = Pow(x, e) }",
+                    "Pow 'Pow_y' may round otherwise where an operand is one number; another rule is for that",
+                ),
             ),
             exactness=Exactness.BITS,
+        ),
+        Rule(
+            "exponents broadcast anyway",
+            ("Expand",),
+            match_expand_of_power,
+            Example(
+                before="""g (float[N,4] x, float z) => (float[N,4] y) <int64[2] s = {1, 4}> {
+                    e = Expand(z, s)
+                    y = Pow(x, e)
+                }""",
+                after="g (float[N,4] x, float z) => (float[N,4] y) { y = Pow(x, z) }",
+                sentences=("Pow 'Pow_y' broadcasts 'z' itself; Expand 'Expand_e' goes, 4 elements no longer written",),
+            ),
+            exactness=Exactness.ROUNDING,
         ),
         Rule(
             "smallest integers first",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from workbench.rewrite.rule import Found, NoMatch, Rule
 if TYPE_CHECKING:
     from workbench.rewrite.passes import Pass
 
+MayBeDone = Callable[[Graph, Found], bool]
 _MOST_REWRITES_A_NODE = 20  # a pass that exceeds this has two rules that undo each other
 
 
@@ -23,25 +25,22 @@ class RunawayError(UserError):
 
 
 def follow_rules(
-    rules: Sequence[Rule], graph: Graph, options: Pass, leave_out: Collection[str] = ()
+    rules: Sequence[Rule], graph: Graph, options: Pass, may_be_done: MayBeDone = lambda *_: True
 ) -> Iterator[Found]:
-    """Try the rules on every node in topological order, and again round what a rewrite changed; then in bodies.
-
-    leave_out: sentences of rewrites that are not to be done.
-    """
-    yield from _in_graph(rules, graph, options, leave_out)
+    """Try the rules on every node in topological order, and again round what a rewrite changed; then in bodies."""
+    yield from _in_graph(rules, graph, options, may_be_done)
     while any(node.bodies for node in graph.nodes):
         changed = False
         for name in [node.name for node in graph.nodes if node.bodies]:
-            for found in _in_bodies(rules, graph, name, options, leave_out):
+            for found in _in_bodies(rules, graph, name, options, may_be_done):
                 changed = True
                 yield found
         if not changed:
             return
-        yield from _in_graph(rules, graph, options, leave_out)  # what a body captured before may have lost its reader
+        yield from _in_graph(rules, graph, options, may_be_done)  # what a body captured before may have lost its reader
 
 
-def _in_graph(rules: Sequence[Rule], graph: Graph, options: Pass, leave_out: Collection[str]) -> Iterator[Found]:
+def _in_graph(rules: Sequence[Rule], graph: Graph, options: Pass, may_be_done: MayBeDone) -> Iterator[Found]:
     candidates = _by_operator(rules)
     queue = deque(node.name for node in graph.nodes)
     waiting = set(queue)
@@ -50,7 +49,7 @@ def _in_graph(rules: Sequence[Rule], graph: Graph, options: Pass, leave_out: Col
         name = queue.popleft()
         waiting.remove(name)
         node = graph.find(name)
-        found = None if node is None else _first_match(candidates(node.op), graph, node, options, leave_out)
+        found = None if node is None else _first_match(candidates(node.op), graph, node, options, may_be_done)
         if found is None:
             continue
         left -= 1
@@ -65,15 +64,18 @@ def _in_graph(rules: Sequence[Rule], graph: Graph, options: Pass, leave_out: Col
 
 
 def _in_bodies(
-    rules: Sequence[Rule], graph: Graph, name: str, options: Pass, leave_out: Collection[str]
+    rules: Sequence[Rule], graph: Graph, name: str, options: Pass, may_be_done: MayBeDone
 ) -> Iterator[Found]:
     """Rewrites inside the node's bodies; each is the node with another body."""
     for key in graph.node(name).bodies:
         body = graph.node(name).bodies[key]
         inside = opened_body(graph, body)
         where = f"in {key} of {graph.node(name)}: "
-        inner = [sentence.removeprefix(where) for sentence in leave_out if sentence.startswith(where)]
-        for found in follow_rules(rules, inside, options, inner):
+
+        def may_be_done_inside(graph: Graph, found: Found, where: str = where) -> bool:
+            return may_be_done(graph, replace(found, sentence=where + found.sentence))
+
+        for found in follow_rules(rules, inside, options, may_be_done_inside):
             inside.apply(found.edit)
             node = graph.node(name)
             changed = with_body(node, key, closed_body(inside, body, graph))
@@ -91,14 +93,14 @@ def _by_operator(rules: Sequence[Rule]) -> Callable[[str], list[Rule]]:
 
 
 def _first_match(
-    rules: Sequence[Rule], graph: Graph, node: Node, options: Pass, leave_out: Collection[str]
+    rules: Sequence[Rule], graph: Graph, node: Node, options: Pass, may_be_done: MayBeDone
 ) -> Found | None:
     for rule in rules:
         try:
             found = rule.match(graph, node, options)
         except NoMatch:
             continue
-        if found.sentence not in leave_out:
+        if may_be_done(graph, found):
             return found
     return None
 

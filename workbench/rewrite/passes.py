@@ -18,9 +18,10 @@ from typing import Any, ClassVar
 from workbench.errors import UserError
 from workbench.ir import Graph
 from workbench.layout.profile import Profile
-from workbench.rewrite.exactness import DEFAULT_MODE, Exactness
+from workbench.rewrite.exactness import DEFAULT_MODE, EXACT, Exactness
 from workbench.rewrite.follow import follow_rules
 from workbench.rewrite.history import LAYOUT_PREFIX
+from workbench.rewrite.packing import packed_anew
 from workbench.rewrite.rule import Example, Found, Refusal, Rule
 
 
@@ -87,9 +88,13 @@ class Pass:
 
         leave_out: sentences of rewrites that rules are not to propose.
         """
-        if self.rules:
-            return follow_rules([rule for rule in self.rules if rule.exactness.runs_in(mode)], graph, self, leave_out)
-        return self.rewrites(graph, target) if self.exactness.runs_in(mode) else iter(())
+        if not self.rules:
+            return self.rewrites(graph, target) if self.exactness.runs_in(mode) else iter(())
+
+        def may_be_done(graph: Graph, found: Found) -> bool:
+            return found.sentence not in leave_out and not (mode == EXACT and packed_anew(graph, found.edit))
+
+        return follow_rules([rule for rule in self.rules if rule.exactness.runs_in(mode)], graph, self, may_be_done)
 
     def rewrites(self, graph: Graph, target: Profile) -> Iterator[Found]:
         """Yield rewrites one at a time, of a pass without rules.
