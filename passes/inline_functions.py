@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.ir import AttrRef, Graph, Node
+from workbench.ir import AttrRef, Function, Graph, Node
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
-from workbench.rewrite.inlining import inlined
+from workbench.rewrite.inlining import in_place, inlined_call
 
 OWN = "workbench"  # our own domain: operators that are functions so that any runtime can run them
 
@@ -44,25 +44,53 @@ def match_call(graph: Graph, node: Node, options: Pass) -> Found:
         raise NoMatch(f"{node} is no function of the model")
     if node.domain == OWN:
         raise NoMatch(f"{node} is an operator of our own, which runs faster than its body")
-    other = {
-        domain: version
-        for domain, version in function.graph.opset_imports.items()
-        if graph.opset_imports.get(domain, version if domain == node.domain else None) != version
-    }
-    if other:
-        domain, version = next(iter(other.items()))
-        raise NoMatch(f"{node} is written for version {version} of {domain or 'ONNX'}, the model for another")
-    given = {**{key: value for key, value in function.attributes.items() if value is not None}, **node.attributes}
-    operands = (*node.inputs, *("",) * (len(function.graph.inputs) - len(node.inputs)))
-    body = _body_with_values(function.graph, given)
-    edit = inlined(graph, node, body, dict(zip(function.graph.inputs, operands, strict=True)))
+    other = _other_version(graph, function)
+    if other is not None:
+        raise NoMatch(f"{node} is written for version {other[1]} of {other[0] or 'ONNX'}, the model for another")
+    body = _body_of(_unfolded(graph, function, {}), function, node)
+    edit = inlined_call(graph, node, body, _operands(function, node))
     return Found(edit, f"{node} is a function of the model; its {len(body):,} nodes take its place", (node.name,))
+
+
+def _other_version(graph: Graph, function: Function) -> tuple[str, int] | None:
+    """A domain, and its version for which the function is written and the model is not."""
+    for domain, version in function.graph.opset_imports.items():
+        if graph.opset_imports.get(domain, version if domain == function.domain else None) != version:
+            return domain, version
+    return None
+
+
+def _body_of(body: Graph, function: Function, call: Node) -> Graph:
+    given = {**{key: value for key, value in function.attributes.items() if value is not None}, **call.attributes}
+    return _body_with_values(body, given)
+
+
+def _operands(function: Function, call: Node) -> dict[str, str]:
+    """What each input of the function gets, "" for one that is left out."""
+    operands = (*call.inputs, *("",) * (len(function.graph.inputs) - len(call.inputs)))
+    return dict(zip(function.graph.inputs, operands, strict=True))
+
+
+def _unfolded(graph: Graph, function: Function, known: dict[tuple[str, str, str], Graph]) -> Graph:
+    """The function's body with bodies in the place of its calls, each function unfolded once."""
+    if function.key in known:
+        return known[function.key]
+    body = function.graph.copy()
+    for name in [node.name for node in body.nodes]:
+        node = body.node(name)  # it may read another value now
+        called = graph.functions.get((node.domain, node.op_type, node.overload))
+        if called is None or node.domain == OWN or _other_version(graph, called) is not None:
+            continue
+        inner = _body_of(_unfolded(graph, called, known), called, node)
+        body.apply(in_place(body, node, inner, _operands(called, node)))
+    return known.setdefault(function.key, body)
 
 
 @dataclass(frozen=True)
 class InlineFunctions(Pass):
     """One case: a call of a function that the model brings along becomes the function's nodes, the call's
-    attributes and operands put in. A function that calls others is inlined step by step.
+    attributes and operands put in. What the function calls
+    is unfolded with it.
 
     Must not act on functions of our own domain, nor where the function is written for another version of a
     domain than the model.

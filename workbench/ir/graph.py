@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from workbench.ir.edit import Edit, EditError
@@ -149,11 +149,12 @@ class Graph:
         names.update(dict.fromkeys(v for v in self.outputs if not self.has_value(v)))
         return tuple(names)
 
-    def fresh(self, base: str, taken: Iterable[str] = ()) -> str:
+    def fresh(self, base: str, taken: Collection[str] = ()) -> str:
         """A name that no value and no node has yet, in bodies neither: `base`, `base_1`, ..."""
-        taken = set(taken).union(*(self._nodes[node].inner_values for node in self._with_bodies))
+        inner = [self._nodes[node].inner_values for node in self._with_bodies]
+        names = (taken, self.reserved, self._nodes, *inner)
         name, count = base, 0
-        while name in taken or name in self.reserved or name in self._nodes or self.has_value(name):
+        while any(name in known for known in names) or self.has_value(name):
             count += 1
             name = f"{base}_{count}"
         return name
@@ -331,10 +332,13 @@ class Graph:
             self._link(come[name], wanted[name])
         fresh = [node for name, node in come.items() if name not in wanted]
         ceiling: dict[str, float] = {}
+        later: dict[str, float] = {}  # value -> the lowest ceiling of the new nodes behind that read it
         for node in reversed(fresh):
             readers = {u for v in node.outputs if v for u in self._users.get(v, ())}
-            later = (ceiling[n.name] for n in fresh if n.name in ceiling and set(n.uses) & set(node.outputs))
-            ceiling[node.name] = min([*(self._rank[u] for u in readers), *later], default=math.inf)
+            behind = (later[v] for v in node.outputs if v in later)
+            ceiling[node.name] = min([*(self._rank[u] for u in readers), *behind], default=math.inf)
+            for value in node.uses:
+                later[value] = min(later.get(value, math.inf), ceiling[node.name])
         for node in fresh:
             low = max((self._rank[p] for p in self._makers(node)), default=-math.inf)
             self._link(node, self._rank_between(low, ceiling[node.name]))

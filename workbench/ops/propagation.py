@@ -57,7 +57,7 @@ def _held(owner: GraphProto | FunctionProto, counts: dict[str, int], functions: 
             counts.update(zip(node.output, (inside.get(value, 0) for value in called.output), strict=False))
         elif node.op_type in _FOLLOWED:
             operands = [counts.get(value, 0) for value in node.input if value]
-            made = counts[node.output[0]] = _count(node, operands)
+            made = counts[node.output[0]] = max(_count(node, operands), counts.get(node.output[0], 0))
             total += max([made, *(number for number in operands if number > LIMIT)])
         elif node.op_type == "Constant":
             numbers = (_numbers(a.t) if a.HasField("t") else len(a.ints) for a in node.attribute)
@@ -81,5 +81,5 @@ def _count(node: NodeProto, operands: list[int]) -> int:
 
 
 def _numbers(tensor: TensorProto) -> int:
-    is_followed = len(tensor.dims) <= 1 and tensor.data_type in (TensorProto.INT32, TensorProto.INT64)
-    return math.prod(tensor.dims) if is_followed else 0
+    """Those of floats are held as unknown ones."""
+    return math.prod(tensor.dims) if len(tensor.dims) <= 1 else 0

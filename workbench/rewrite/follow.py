@@ -52,7 +52,8 @@ def _in_graph(rules: Sequence[Rule], graph: Graph, options: Pass, may_be_done: M
         found = None if node is None else _first_match(candidates(node.op), graph, node, options, may_be_done)
         if found is None:
             continue
-        left -= 1
+        growth = len(found.edit.insert) - len(found.edit.remove)  # what a function unfolds into is to be looked at too
+        left += _MOST_REWRITES_A_NODE * max(growth, 0) - 1
         if left < 0:
             raise RunawayError(f"pass {options.name} does not come to an end; last: {found.sentence}")
         gone = [graph.node(removed) for removed in found.edit.remove]

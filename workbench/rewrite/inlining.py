@@ -9,12 +9,39 @@ from workbench.ops.shapes import infer_types
 
 
 def inlined(graph: Graph, node: Node, body: Graph, given: dict[str, str]) -> Edit:
-    """The edit that puts the body's nodes where `node` stands.
+    """The edit that puts the body's nodes where `node` stands, and finds the types of all that follows anew.
 
     given: for each input of the body the value that it gets. Names that are
-    taken outside are changed; the results of the node are those of the body,
-    and the types of all that follows from them are found anew.
+    taken outside are changed; the results of the node are those of the body.
     """
+    edit = in_place(graph, node, body, given)
+    after = graph.copy()
+    after.apply(edit)
+    return dataclasses.replace(edit, types={**edit.types, **_better_types(after)})
+
+
+def inlined_call(graph: Graph, node: Node, body: Graph, given: dict[str, str]) -> Edit:
+    """The same for a function's body: its own types alone are found, for inference knows the results of a call."""
+    edit = in_place(graph, node, body, given)
+    read = [value for inner in edit.insert for value in inner.uses]
+    constants = {value: graph.constants[value] for value in read if value in graph.constants}
+    made = {value for inner in edit.insert for value in inner.outputs}
+    inputs = [v for v in dict.fromkeys(read) if v not in made and v not in constants and v not in edit.constants]
+    piece = Graph(
+        inputs=inputs,
+        outputs=[value for value in made if value],
+        nodes=edit.insert,
+        constants={**constants, **{v: c for v, c in edit.constants.items() if c is not None}},
+        types={value: type_ for value in inputs if (type_ := graph.type(value)) is not None},
+        opset_imports=graph.opset_imports,
+        functions=graph.functions,
+    )
+    types = {value: type_ for value, type_ in infer_types(piece, {}, again=True).items() if value in made}
+    return dataclasses.replace(edit, types={**edit.types, **types})
+
+
+def in_place(graph: Graph, node: Node, body: Graph, given: dict[str, str]) -> Edit:
+    """The edit that puts the body's nodes where `node` stands, with the types that the body says."""
     names = dict(given)
     taken = {v for other in graph.nodes if other.bodies and other.name != node.name for v in other.inner_values}
     for value in body.values():
@@ -28,23 +55,41 @@ def inlined(graph: Graph, node: Node, body: Graph, given: dict[str, str]) -> Edi
         renamed = inner.with_values_renamed(names)
         nodes.append(renamed.replace(name=name, outputs=tuple(names.get(v, v) for v in inner.outputs)))
     results = [names.get(value, value) for value in body.outputs]
-    edit = Edit(
+    return Edit(
         remove=(node.name,),
         insert=tuple(nodes),
         replace={old: new for old, new in zip(node.outputs, results, strict=False) if old and old != new},
         constants={names[value]: tensor for value, tensor in body.constants.items()},
         types={names[value]: type_ for value, type_ in body.types.items() if value not in given},
     )
-    after = graph.copy()
-    after.apply(edit)
-    return dataclasses.replace(edit, types={**edit.types, **_better_types(after)})
 
 
 def _better_types(graph: Graph) -> dict[str, TensorType]:
-    """Types that are found now and say more than those that the graph has; public values keep theirs."""
+    """Types that are found now and say more than those that the graph has.
+
+    Public values keep theirs, but for an output whose declared shape the one branch that runs contradicts.
+    """
     found = infer_types(graph, {}, again=True)
-    public = {*graph.inputs, *graph.outputs, *graph.constants}
-    return {v: t for v, t in found.items() if v not in public and _says_more(t, graph.tensor_type(v))}
+    fixed = {*graph.inputs, *graph.constants}
+    return {
+        value: type_
+        for value, type_ in found.items()
+        if value not in fixed
+        and (
+            _contradicts(type_, graph.tensor_type(value))
+            if graph.is_output(value)
+            else _says_more(type_, graph.tensor_type(value))
+        )
+    }
+
+
+def _contradicts(found: TensorType, known: TensorType | None) -> bool:
+    if known is None or known.shape is None or found.shape is None:
+        return False
+    if len(found.shape) != len(known.shape):
+        return True
+    pairs = zip(found.shape, known.shape, strict=True)
+    return any(isinstance(f, int) and isinstance(k, int) and f != k for f, k in pairs)
 
 
 def _says_more(found: TensorType, known: TensorType | None) -> bool:
