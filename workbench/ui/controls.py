@@ -19,7 +19,7 @@ from workbench.ui.session import Spec
 _ORDER, _PRESET, _NONE = "pass_order", "preset", "none"
 _MODES = {
     "exact": "Only rewrites whose results are equal to the last bit.",
-    "ieee": "Rounding may differ; NaN, infinities and -0.0 stay what they are.",
+    "ieee": "Rounding may differ; NaN, infinities and -0.0 stay what they are, but for what overflows on the way.",
     "fast": "Also rewrites that change signed zeros, infinities or NaN, or lose digits.",
 }
 _STARTED = "pipeline_of_link_taken"
