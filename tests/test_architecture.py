@@ -19,6 +19,7 @@ ROOMS = {
     "layout": {"ir", "ops", "layout"},
     "errors": {"errors"},
     "files": {"files"},
+    "imports": {"imports"},
     "loading": {"ir", "ops", "loading"},
     "rewrite": {"ir", "ops", "layout", "rewrite"},
     "run": {"ir", "ops", "layout", "loading", "run", "exporting"},
@@ -30,8 +31,19 @@ ROOMS = {
     "verification": {"ir", "run", "rewrite", "pipeline", "exporting", "verification"},
     "passes": {"ir", "ops", "layout", "rewrite"},
 }
-EVERYWHERE = {"errors", "files"}
-COMMANDS = {"commands", "cli", "cli_bench", "cli_matrix", "cli_runs", "arguments", "printing", "matrix", "plans"}
+EVERYWHERE = {"errors", "files", "imports"}
+COMMANDS = {
+    "commands",
+    "cli",
+    "cli_bench",
+    "cli_matrix",
+    "cli_runs",
+    "arguments",
+    "printing",
+    "progress_line",
+    "matrix",
+    "plans",
+}
 ANYTHING = {"ui", "api", "__main__", "__init__", *COMMANDS}
 LATE = {"torch", "onnxruntime", "plotly", "pandas", "streamlit", "highspy", "sqlalchemy", "psycopg"}
 MAY_USE_STREAMLIT = {"ui"}

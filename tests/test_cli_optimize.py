@@ -29,7 +29,7 @@ STEP = {
 
 
 def test_the_report(done, tmp_path):
-    report = report_of(done, tmp_path, RESNET, "--layout", "greedy")
+    report = report_of(done, tmp_path, RESNET, "--layout", "greedy", "--verify", "each")
     steps, totals = report["steps"], report["totals"]
     expected = library.chosen(None, "default", "greedy")
     assert [step["pass"] for step in steps] == expected and len(expected) == 9

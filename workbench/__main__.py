@@ -8,38 +8,15 @@ be verified; 130 stopped by Ctrl-C.
 from __future__ import annotations
 
 import argparse
-import importlib
 import io
 import json
 import sys
-import types
 from collections.abc import Sequence
 from typing import Any
 
+from workbench.imports import import_onnx_ir
 
-def _import_without(library: str, unused: str) -> None:
-    """Import `library`, and put off what it imports until that is used.
-
-    (importlib's LazyLoader does not outlast a second `import` statement before Python 3.12.)
-    """
-    if unused in sys.modules:
-        return
-    importing = True
-
-    def attribute_of(name: str) -> Any:
-        if importing:
-            return lambda *arguments: getattr(importlib.import_module(unused), name)(*arguments)
-        return getattr(importlib.import_module(unused), name)
-
-    placeholder = types.ModuleType(unused)
-    placeholder.__getattr__ = attribute_of  # type: ignore[method-assign]
-    sys.modules[unused] = placeholder
-    importlib.import_module(library)
-    importing = False
-    del sys.modules[unused]
-
-
-_import_without("onnx_ir", unused="sympy")  # which takes half of the time of listing the passes
+import_onnx_ir()
 
 from workbench.arguments import parser_of  # noqa: E402
 from workbench.errors import UserError, printable  # noqa: E402
@@ -172,7 +149,7 @@ def _report(chosen: argparse.Namespace) -> int:
     return code
 
 
-_OF_PASSES = ("passes", "preset", "layout", "feed_inputs", "option", "inputs", "no_verify")
+_OF_PASSES = ("passes", "preset", "layout", "feed_inputs", "option", "inputs")
 
 
 def _check_no_pass(chosen: argparse.Namespace) -> None:
@@ -182,6 +159,9 @@ def _check_no_pass(chosen: argparse.Namespace) -> None:
     for name in _OF_PASSES:
         if getattr(chosen, name):
             raise UserError(f"--against shows two files and runs no pass; leave out --{name.replace('_', '-')}")
+    if chosen.verify != "end":
+        word = "--no-verify" if chosen.verify == "off" else "--verify"
+        raise UserError(f"--against shows two files and runs no pass; leave out {word}")
 
 
 def _pipeline(chosen: argparse.Namespace) -> dict[str, Any]:
@@ -197,7 +177,8 @@ def _pipeline(chosen: argparse.Namespace) -> dict[str, Any]:
         "inputs": chosen.inputs,
         "seed": chosen.seed,
         "given": parse_dims(chosen.dims),
-        "verify": not chosen.no_verify,
+        "verify": chosen.verify,
+        "on_failure": chosen.on_failure,
     }
 
 

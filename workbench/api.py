@@ -23,7 +23,7 @@ from workbench.files import write_text
 from workbench.ir import Graph
 from workbench.layout.profile import Profile, load_profile
 from workbench.pipeline import OnProgress, branch, extend, run_pipeline, start
-from workbench.rewrite import DEFAULT_MODE, History, OptionError, Pass, with_options
+from workbench.rewrite import DEFAULT_MODE, History, LeftOut, OptionError, Pass, with_options
 
 if TYPE_CHECKING:
     import numpy as np
@@ -95,7 +95,10 @@ def optimize(
     options: Mapping[str, Any] | None = None,
     mode: str = DEFAULT_MODE,
     verifier: Verifier | None = None,
+    verify: str = "each",
+    on_failure: str = "stop",
     on_progress: OnProgress | None = None,
+    on_check: Callable[[str], None] | None = None,
 ) -> History:
     """Run passes over a copy of `graph`; `history.graph` is the result.
 
@@ -104,13 +107,25 @@ def optimize(
     feed_inputs: inputs are taken in the layout that is used.
     mode:     "exact" lets only what is equal to the last bit run, "ieee" rounding too, "fast" what changes
               signed zeros, infinities or NaN.
-    verifier: each step is then compared with the original, and a step that
-              fails is bisected to the rewrite that broke it.
+    verifier: compares with the original: "each" step, or the "end" alone, as `verify` says. A failure is
+              traced to the step and the rewrite that broke it.
+    on_failure: "stop" there, or "skip": leave that rewrite out (`history.left_out`) and run the passes anew.
+    on_check: hears before each comparison what is compared; may raise to stop.
     """
-    after_step = None if verifier is None else verified_by(verifier)
     chosen = choose(passes, preset=preset, layout=layout, feed_inputs=feed_inputs, options=options)
     profile = timed_target(target, None if verifier is None else verifier.worker)
-    return run_pipeline(graph, chosen, profile, mode=mode, after_step=after_step, on_progress=on_progress)
+    after_step = None if verifier is None or verify != "each" else verified_by(verifier, on_check)
+    left_out: list[LeftOut] = []
+    while True:
+        history = run_pipeline(
+            graph, chosen, profile, mode=mode, after_step=after_step, on_progress=on_progress, left_out=left_out
+        )
+        if verifier is not None and (after_step is None or len(history) == 1):
+            verify_end(verifier, history, on_check)
+        culprit = history.culprit if on_failure == "skip" else None
+        if culprit is None:
+            return history
+        left_out.append(culprit)
 
 
 def timed_target(name: str, worker: Worker | None = None, on_share: OnShare | None = None) -> Profile:
@@ -123,11 +138,18 @@ def timed_target(name: str, worker: Worker | None = None, on_share: OnShare | No
     return replace(load_profile(name), stopwatch=DeviceStopwatch(worker, on_share))
 
 
-def verified_by(verifier: Verifier) -> Callable[[History], None]:
+def verified_by(verifier: Verifier, on_check: Callable[[str], None] | None = None) -> Callable[[History], None]:
     """What a pipeline calls after each step, so that the step carries a verdict."""
     from workbench.verification import verify_step
 
-    return lambda history: verify_step(verifier, history)
+    return lambda history: verify_step(verifier, history, on_check)
+
+
+def verify_end(verifier: Verifier, history: History, on_check: Callable[[str], None] | None = None) -> None:
+    """Compare the end of a history with the original; where it fails, find the step and the rewrite that broke it."""
+    from workbench.verification import verify_end
+
+    verify_end(verifier, history, on_check)
 
 
 def layouts(

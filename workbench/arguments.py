@@ -142,7 +142,20 @@ def _pipeline_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--mode", choices=("exact", "ieee", "fast"), default="ieee", help=words)
     command.add_argument("--option", action="append", default=[], metavar="pass.field=value", help="a pass's option")
     _input_arguments(command)
-    command.add_argument("--no-verify", action="store_true", help="do not compare with the original")
+    how = command.add_mutually_exclusive_group()
+    how.add_argument(
+        "--verify",
+        choices=("end", "each", "off"),
+        default="end",
+        help="compare with the original: the end, and only a failure further (default), each step, or not at all",
+    )
+    how.add_argument("--no-verify", action="store_const", const="off", dest="verify", help="the same as --verify off")
+    command.add_argument(
+        "--on-failure",
+        choices=("stop", "skip"),
+        default="stop",
+        help="a rewrite that changes results: write no model (default), or leave it out and go on",
+    )
 
 
 def _model_arguments(command: argparse.ArgumentParser) -> None:

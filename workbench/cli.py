@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.ir import Graph
-from workbench.pipeline import Progress
+from workbench.ir.text import OPSET
 from workbench.printing import DONE, FAILED, UNVERIFIED, cells_of, print_table, say, verifier_of, write_json
+from workbench.progress_line import ProgressLine
 from workbench.rewrite import History, Step
 from workbench.run.words import error_words
 
@@ -31,7 +32,8 @@ class PipelineRequest:
     inputs: str | None
     seed: int
     given: Collection[str]
-    verify: bool
+    verify: str
+    on_failure: str
 
     @property
     def chosen(self) -> dict[str, Any]:
@@ -57,6 +59,8 @@ def inspect_command(graph: Graph, *, as_json: bool) -> int:
         return DONE
     weights = f"{found.parameters:,} parameters in {megabytes(found.weight_bytes)}"
     brought = f" (brought to it from the file's {found.file_opset})" if found.file_opset != found.opset else ""
+    if brought and found.opset < OPSET:
+        brought = brought[:-1] + ", the newest at which ONNX Runtime has its kernels)"
     say(f"{found.name}: {found.nodes:,} nodes, opset {found.opset}{brought}, {weights}")
     more = f" (and {found.unknown_flops:,} operators of unknown cost)" if found.unknown_flops else ""
     say(f"one run: {found.flops / 1e9:,.3f} GFLOP{more}")
@@ -81,9 +85,10 @@ def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
     history = _run(graph, request)
     if history.failed is None:
         written = export(history.graph, request.output, fix_dims=request.fix_dims)
-        say(f"wrote {request.output}, {megabytes(written.bytes)}; checked: {', '.join(written.checks)}")
+        opset = f"opset {history.graph.opset_imports.get('', 0)}"
+        say(f"wrote {request.output}, {megabytes(written.bytes)}, {opset}; checked: {', '.join(written.checks)}")
     else:
-        why = "it would not compute what the model computes; leave the failing pass out"
+        why = "it would not compute what the model computes; leave the failing pass out, or add --on-failure skip"
         say(f"'{request.output}' was not written, for {why}", sys.stderr)
     if request.report:
         write_json(request.report, {"model": graph.name, "output": request.output, **history.report()})
@@ -111,26 +116,25 @@ def against_command(graph: Graph, other: Graph, target: str, output: str) -> int
 
 def _run(graph: Graph, request: PipelineRequest) -> History:
     """The history of the pipeline, its steps printed."""
-    from workbench.api import optimize, verified_by
+    from workbench.api import optimize
 
-    words: dict[str, Any] = {
-        **request.chosen,
-        "target": request.target,
-        "mode": request.mode,
-        "on_progress": _progress(),
-    }
-    if request.verify:
-        with verifier_of(graph, request.inputs, request.seed, request.given) as verifier:
-            history = optimize(graph, verifier=verifier, **words)
-            if len(history) == 1:  # no pass ran; what was loaded is written, and must be right too
-                verified_by(verifier)(history)
-            if verifier.settled:
+    with ProgressLine() as line:
+        words: dict[str, Any] = {
+            **request.chosen,
+            "target": request.target,
+            "mode": request.mode,
+            "on_progress": line.passing,
+        }
+        if request.verify == "off":
+            history = optimize(graph, **words)
+        else:
+            words |= {"verify": request.verify, "on_failure": request.on_failure, "on_check": line.comparing}
+            with verifier_of(graph, request.inputs, request.seed, request.given) as verifier:
+                history = optimize(graph, verifier=verifier, **words)
                 settled = ", ".join(f"{name}={size}" for name, size in verifier.settled.items())
-                say(f"note: the model runs with {settled}, found by trying", file=sys.stderr)
-    else:
-        history = optimize(graph, **words)
-    _clear_progress()
     _print_steps(history)
+    if request.verify != "off" and settled:
+        say(f"note: the model runs with {settled}, found by trying", file=sys.stderr)
     return history
 
 
@@ -251,6 +255,12 @@ def _print_steps(history: History) -> None:
             which = f"rewrite {step.broken_by + 1} of {len(step.rewrites)}"
             say(f"{step.pass_name}: {which} broke it: {step.rewrites[step.broken_by].sentence}")
 
+    for out in history.left_out:
+        say(f"{out}")
+    end = history[-1].verdict
+    if end is not None and end.ok:
+        say(f"the end: {end.sentence}")
+
 
 def _print_times(step: Step) -> None:
     """What operators took, where a layout strategy had them timed: those that take longest in all."""
@@ -297,21 +307,3 @@ def _exit_code(history: History) -> int:
     if history.failed is not None:
         return FAILED
     return UNVERIFIED if history.unverified is not None else DONE
-
-
-def _progress() -> Any:
-    """A line on a terminal; nothing where stderr is a file."""
-    if not sys.stderr.isatty():
-        return None
-
-    def show(progress: Progress) -> None:
-        if progress.rewrites % 50 == 0:
-            words = f"{progress.index + 1}/{progress.count} {progress.pass_name}: {progress.rewrites:,} rewrites"
-            print(f"\r\033[K{words}", end="", file=sys.stderr, flush=True)
-
-    return show
-
-
-def _clear_progress() -> None:
-    if sys.stderr.isatty():
-        print("\r\033[K", end="", file=sys.stderr)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import dataclasses
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from workbench.ir import Graph
@@ -10,7 +11,7 @@ from workbench.layout.cost import count
 from workbench.layout.profile import Profile
 from workbench.rewrite.driver import run_pass
 from workbench.rewrite.exactness import DEFAULT_MODE
-from workbench.rewrite.history import History, Step
+from workbench.rewrite.history import History, LeftOut, Step
 from workbench.rewrite.passes import Pass
 from workbench.rewrite.rule import Rewrite
 
@@ -19,11 +20,12 @@ LOADED = "as loaded"
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a pipeline stands: pass `index` of `count`, and the rewrite it has just made."""
+    """Where a pipeline stands: pass `index` of `count`, what it does, and how many rewrites it has made."""
 
     index: int
     count: int
     pass_name: str
+    title: str
     rewrites: int
 
 
@@ -40,15 +42,21 @@ def run_pipeline(
     after_step: AfterStep | None = None,
     on_progress: OnProgress | None = None,
     check_each: bool = False,
+    left_out: Sequence[LeftOut] = (),
 ) -> History:
     """The history of running `passes` in order, as far as `mode` lets them; `graph` itself stays as it is.
 
     `after_step` is called when a step has joined the history (to verify it).
     `on_progress` is called after each rewrite, and may raise to cancel.
+    `left_out` is not done.
     """
     history = start(graph, target, mode)
+    history.left_out = list(left_out)
     for index, pass_ in enumerate(passes):
-        extend(history, pass_, target, _reporter(on_progress, index, len(passes), pass_.name), check_each)
+        sentences = [out.sentence for out in left_out if out.pass_name == pass_.name]
+        if "" in sentences:  # all of it
+            continue
+        extend(history, pass_, target, _reporter(on_progress, index, len(passes), pass_), check_each, sentences)
         if after_step is not None:
             after_step(history)
     return history
@@ -63,7 +71,9 @@ def start(graph: Graph, target: Profile, mode: str = DEFAULT_MODE) -> History:
 
 def branch(history: History) -> History:
     """Another history with the same steps, which goes on by itself."""
-    return History(history.initial, history.graph.copy(), history.target, list(history.steps), history.mode)
+    return dataclasses.replace(
+        history, graph=history.graph.copy(), steps=list(history.steps), left_out=list(history.left_out)
+    )
 
 
 def extend(
@@ -72,17 +82,24 @@ def extend(
     target: Profile,
     on_rewrite: Callable[[Rewrite], None] | None = None,
     check_each: bool = False,
+    leave_out: Collection[str] = (),
 ) -> Step:
-    """Run one more pass and add its step."""
-    before = history.steps[-1].after
+    """Run one more pass and add its step. leave_out: sentences of rewrites that are not to be done."""
     step = run_pass(
-        pass_, history.graph, target, mode=history.mode, before=before, check_each=check_each, on_rewrite=on_rewrite
+        pass_,
+        history.graph,
+        target,
+        mode=history.mode,
+        before=history.steps[-1].after,
+        check_each=check_each,
+        on_rewrite=on_rewrite,
+        leave_out=leave_out,
     )
     history.steps.append(step)
     return step
 
 
-def _reporter(on_progress: OnProgress | None, index: int, count: int, name: str) -> Callable[[Rewrite], None] | None:
+def _reporter(on_progress: OnProgress | None, index: int, count: int, pass_: Pass) -> Callable[[Rewrite], None] | None:
     if on_progress is None:
         return None
     done = 0
@@ -90,7 +107,7 @@ def _reporter(on_progress: OnProgress | None, index: int, count: int, name: str)
     def report(rewrite: Rewrite) -> None:
         nonlocal done
         done += 1
-        on_progress(Progress(index, count, name, done))
+        on_progress(Progress(index, count, pass_.name, pass_.title, done))
 
-    on_progress(Progress(index, count, name, 0))
+    on_progress(Progress(index, count, pass_.name, pass_.title, 0))
     return report

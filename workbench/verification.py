@@ -19,7 +19,7 @@ import numpy as np
 from workbench.errors import UserError
 from workbench.ir import Graph
 from workbench.run.client import RUN_LIMIT_S, CancelledError, RunError, Worker
-from workbench.run.compare import Comparison, Tolerance, compare, tolerance_for
+from workbench.run.compare import BITS, Comparison, Tolerance, compare, tolerance_for
 from workbench.run.inputs import Tensors, bound_dims, dims_of, fed, seed_inputs
 from workbench.run.memory import DoesNotFitError, estimate_bytes, refuse_unless_fits
 from workbench.run.settle import settle_dims
@@ -36,9 +36,12 @@ __all__ = [
     "bisect",
     "compare",
     "tolerance_for",
+    "verify_end",
     "verify_files",
     "verify_step",
 ]
+
+OnCheck = Callable[[str], None]
 
 TRY_LIMIT_S = 60.0  # a try of another length that takes longer is none to verify with
 
@@ -171,16 +174,19 @@ class Verifier:
         larger = [need for known, need in self._needs.items() if known >= elements]
         return min(larger) if larger else self._needs.setdefault(elements, estimate_bytes(self.original, dims))
 
-    def check(self, graph: Graph) -> Verdict:
-        """Export the graph, run it on the same inputs, compare."""
+    def check(self, graph: Graph, exact: bool = False) -> Verdict:
+        """Export the graph, run it on the same inputs, compare.
+
+        exact: what is not equal to the last bit is not equal.
+        """
         with tempfile.TemporaryDirectory(dir=self.worker.folder, prefix="candidate-") as folder:
-            return self._judged(graph, lambda: _exported(graph, Path(folder)))
+            return self._judged(graph, lambda: _exported(graph, Path(folder)), exact)
 
     def check_file(self, graph: Graph, file: Path) -> Verdict:
         """The same for the file, which any program may have made, that `graph` was loaded from."""
         return self._judged(graph, lambda: file)
 
-    def _judged(self, graph: Graph, candidate: Callable[[], Path]) -> Verdict:
+    def _judged(self, graph: Graph, candidate: Callable[[], Path], exact: bool = False) -> Verdict:
         start = time.monotonic()
         try:
             reference, inputs = self.reference, self.inputs
@@ -191,7 +197,7 @@ class Verifier:
             return Verdict(None, None, None, False, self.tolerance, sentence, time.monotonic() - start)
         try:
             outputs = self._outputs(candidate(), fed(inputs, self.original, graph), self.dims)
-            found = compare(reference, outputs, self.tolerance)
+            found = compare(reference, outputs, BITS if exact else self.tolerance)
         except CancelledError:
             raise
         except UserError as error:
@@ -200,7 +206,13 @@ class Verifier:
             return Verdict(ok, None, None, False, self.tolerance, sentence, time.monotonic() - start)
         seconds = time.monotonic() - start
         return Verdict(
-            found.ok, found.max_abs_error, found.max_rel_error, found.bit_equal, self.tolerance, found.sentence, seconds
+            found.ok,
+            found.max_abs_error,
+            found.max_rel_error,
+            found.bit_equal,
+            BITS if exact else self.tolerance,
+            found.sentence,
+            seconds,
         )
 
 
@@ -216,7 +228,47 @@ def _is_the_models_fault(error: UserError) -> bool:
     return not isinstance(error, DoesNotFitError) and not (isinstance(error, RunError) and error.stage == "process")
 
 
-# ---- which rewrite ------------------------------------------------------------------
+# ---- which step, which rewrite ---------------------------------------------------------
+
+
+def verify_step(verifier: Verifier, history: History, on_check: OnCheck | None = None) -> None:
+    """Give the history's last step its verdict, and where it is the first to fail, the rewrite that broke it."""
+    index = len(history) - 1
+    step, before = history[index], history[index - 1].verdict if index else None
+    if not step.changed and before is not None:
+        step.verdict = before
+        return
+    step.verdict = _checked(verifier, history, history.graph, on_check)
+    if step.verdict.ok is not False or not index or (before is not None and before.ok is False):
+        return
+    _find_rewrite(verifier, history, index, on_check, known_right=before is not None)
+
+
+def verify_end(verifier: Verifier, history: History, on_check: OnCheck | None = None) -> None:
+    """Compare the end alone; only where that fails find the first step that fails, and the rewrite that broke it.
+
+    Every moment can be replayed, so the search takes about log2(steps) +
+    log2(rewrites) runs. What was compared has its verdict in the history.
+
+    on_check: hears before each comparison what is compared; may raise to stop.
+    """
+    last = len(history) - 1
+    verdict = history[last].verdict = _checked(verifier, history, history.graph, on_check)
+    if verdict.ok is not False or last == 0:
+        return
+
+    def is_wrong(index: int) -> bool:
+        step = history[index]
+        step.verdict = _checked(verifier, history, history.at(index), on_check)
+        return step.verdict.ok is False
+
+    changed = [index for index, step in enumerate(history.steps) if step.changed]
+    if is_wrong(0) or not changed:
+        return
+    places = [0, *changed]
+    at = _first_wrong(lambda place: is_wrong(places[place]), len(places) - 1)
+    history[places[at]].verdict = history[places[at]].verdict or verdict
+    _find_rewrite(verifier, history, places[at], on_check, known_right=True)
 
 
 def bisect(verifier: Verifier, graphs: Callable[[int], Graph], count: int) -> int:
@@ -227,29 +279,37 @@ def bisect(verifier: Verifier, graphs: Callable[[int], Graph], count: int) -> in
     """
     if verifier.check(graphs(0)).ok is False:
         return 0
+    return _first_wrong(lambda rewrites: verifier.check(graphs(rewrites)).ok is False, count)
+
+
+def _find_rewrite(
+    verifier: Verifier, history: History, index: int, on_check: OnCheck | None, known_right: bool = False
+) -> None:
+    """Note in the step, which fails, the rewrite that broke it. known_right: the step before is known not to fail."""
+
+    def is_wrong(rewrites: int) -> bool:
+        return _checked(verifier, history, history.at(index, rewrites), on_check).ok is False
+
+    if known_right or not is_wrong(0):
+        history[index].broken_by = _first_wrong(is_wrong, len(history[index].rewrites)) - 1
+
+
+def _first_wrong(is_wrong: Callable[[int], bool], count: int) -> int:
+    """The first wrong of 1 to `count`, of which the last is known to be wrong, and 0 to be right; by halves."""
     right, wrong = 0, count
     while wrong - right > 1:
         middle = (right + wrong) // 2
-        if verifier.check(graphs(middle)).ok is False:
+        if is_wrong(middle):
             wrong = middle
         else:
             right = middle
     return wrong
 
 
-def verify_step(verifier: Verifier, history: History) -> None:
-    """Give the history's last step its verdict, and where it is the first to fail, the rewrite that broke it."""
-    index = len(history) - 1
-    step, before = history[index], history[index - 1].verdict if index else None
-    if not step.changed and before is not None:
-        step.verdict = before
-        return
-    verdict = verifier.check(history.graph)
-    step.verdict = verdict
-    if verdict.ok is not False or (before is not None and before.ok is False):
-        return
-    number = bisect(verifier, lambda rewrites: history.at(index, rewrites), len(step.rewrites))
-    step.broken_by = number - 1 if number else None
+def _checked(verifier: Verifier, history: History, graph: Graph, on_check: OnCheck | None) -> Verdict:
+    if on_check is not None:
+        on_check(f"comparing {graph.name}, {len(graph):,} nodes, with the original")
+    return verifier.check(graph, history.is_exact)
 
 
 # ---- two files ------------------------------------------------------------------------

@@ -31,7 +31,9 @@ from workbench.loading.opset import to_opset
 from workbench.loading.weights import Files, mapped, note_read
 from workbench.ops.shapes import infer_model, infer_types
 
+MOST_NAMED = 3  # inputs in a warning about many
 MOST_AXES = 64  # of an array of NumPy
+LARGEST_ARRAY = 2**63 - 1  # bytes of an array of NumPy, an axis of 0 counted as 1
 _TYPED_DATA = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
 
 
@@ -105,6 +107,12 @@ def _drop_constant_inputs(model: ModelProto) -> list[str]:
     if model.ir_version < 4:
         model.ir_version = 4
         return []
+    if len(both) > MOST_NAMED:
+        named = ", ".join(f"'{name}'" for name in both[:MOST_NAMED])
+        rest = len(both) - MOST_NAMED
+        return [
+            f"{len(both)} inputs have default values in the model and became constants of it: {named} and {rest} more"
+        ]
     return [f"input '{name}' has a default value in the model and became a constant of it" for name in both]
 
 
@@ -125,6 +133,8 @@ def _check_sizes(model: ModelProto) -> None:
         bits = 0 if tensor.data_type == TensorProto.STRING else onnx_ir.DataType(tensor.data_type).bitwidth
         if len(tensor.dims) > MOST_AXES:
             raise LoadError(f"weight '{tensor.name}' has {len(tensor.dims)} axes; at most {MOST_AXES} can be opened")
+        if math.prod(d for d in tensor.dims if d) * max(bits, 8) // 8 > LARGEST_ARRAY:
+            raise LoadError(f"weight '{tensor.name}' has the shape {list(tensor.dims)}, which no array can have")
         elements = math.prod(tensor.dims)
         if tensor.data_location == TensorProto.EXTERNAL:
             continue

@@ -14,23 +14,11 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, 
 from workbench.ir.from_proto import bodies
 from workbench.ir.text import OPSET
 from workbench.loading.checks import every_graph, every_node, every_tensor, opset_of, reads
+from workbench.loading.kernels import newest_opset
 
 # Operators whose meaning changed while their attributes and inputs stayed as they were.
 _SAME_FORM_OTHER_MEANING = {"GroupNormalization": 21, "Upsample": 10}
 _UPSAMPLED = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}  # before opset 11
-# Operators whose form of opset 22 ONNX Runtime 1.31 has no kernel for; it runs the forms before.
-_ONLY_BEFORE_22 = frozenset(
-    {
-        "GlobalLpPool",
-        "MaxRoiPool",
-        "Multinomial",
-        "RandomNormal",
-        "RandomNormalLike",
-        "RandomUniform",
-        "RandomUniformLike",
-        "RoiAlign",
-    }
-)
 _CONVERTER_ERRORS = (RuntimeError, ValueError, version_converter.ConvertError)
 _FILLED = b"weight "
 _BODY_DOMAIN = "node with bodies"
@@ -39,12 +27,12 @@ _BODY_DOMAIN = "node with bodies"
 def to_opset(model: ModelProto) -> tuple[ModelProto, list[str]]:
     """The model at OPSET, and warnings. A newer one, or one that cannot be converted, keeps its own opset.
 
-    A model with an operator that ONNX Runtime runs only in its older form goes to 21, where all others are as in OPSET.
+    A model that ONNX Runtime runs at an older opset only, or there with other kernels, goes to that one.
     """
     version = opset_of(model)
     if version > OPSET:
         return model, _newer_forms(model, version)
-    target = 21 if any(node.op_type in _ONLY_BEFORE_22 for node in every_node(model)) else OPSET
+    target = _target(model, version)
     if version == 0 or version >= target:
         return model, []
     try:
@@ -54,6 +42,14 @@ def to_opset(model: ModelProto) -> tuple[ModelProto, list[str]]:
     except _CONVERTER_ERRORS as error:
         reason = _culprit(model, target) or _last_line(error)
     return model, [f"the model stays at opset {version}, for it cannot be brought to {target}: {reason}"]
+
+
+def _target(model: ModelProto, version: int) -> int:
+    """OPSET, or the newest before it with the kernels that the model has, if rules know every operator's form there."""
+    target, _ = newest_opset(model, version, OPSET)
+    operators = {node.op_type for node in every_node(model) if node.domain in ("", "ai.onnx")}
+    known = all(_same_form(op, target, OPSET) for op in operators if onnx.defs.has(op, target, ""))
+    return target if known or target == 21 else OPSET
 
 
 class _NotConverted(ValueError):

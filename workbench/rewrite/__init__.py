@@ -2,7 +2,7 @@
 
 from workbench.rewrite.driver import run_pass
 from workbench.rewrite.exactness import DEFAULT_MODE, MODES, Exactness
-from workbench.rewrite.history import History, Step
+from workbench.rewrite.history import History, LeftOut, Step
 from workbench.rewrite.passes import OptionError, Pass, option, with_options
 from workbench.rewrite.rule import Example, Found, NoMatch, Refusal, Rewrite, Rule, found_each
 
@@ -13,6 +13,7 @@ __all__ = [
     "Example",
     "Found",
     "History",
+    "LeftOut",
     "NoMatch",
     "OptionError",
     "Pass",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
+from workbench.errors import UserError
 from workbench.ir import Graph, check
 from workbench.layout.cost import Counts, count
 from workbench.layout.profile import Profile
@@ -26,19 +27,25 @@ def run_pass(
     before: Counts | None = None,
     check_each: bool = False,
     on_rewrite: OnRewrite | None = None,
+    leave_out: Collection[str] = (),
 ) -> Step:
     """Run the pass to its end, as far as the mode lets it; `graph` is changed.
 
     The graph is checked after the pass, in tests after each rewrite.
 
     `on_rewrite` hears of each rewrite and may raise to stop; the graph then stands as of that rewrite.
+
+    leave_out: sentences of rewrites that are not to be done. Rules go on without them; a pass that has none,
+    whose rewrites build on each other, ends before the first of them.
     """
     before = before or count(graph)
     started = time.perf_counter()
     rewrites: list[Rewrite] = []
     since = started
     facts: dict[str, Any] = {}
-    for found in _noting(pass_.run(graph, target, mode), facts):
+    for found in _told_apart(pass_, graph, _noting(pass_.run(graph, target, mode, leave_out), facts)):
+        if found.sentence in leave_out:
+            break
         inverse = graph.apply(found.edit)
         now = time.perf_counter()
         rewrites.append(Rewrite(pass_.name, found.sentence, found.case, found.nodes, found.edit, inverse, now - since))
@@ -52,6 +59,24 @@ def run_pass(
         check(graph)
     after = count(graph) if rewrites else before
     return Step(pass_.name, pass_.title, pass_.options(), tuple(rewrites), before, after, seconds, facts)
+
+
+class BrokenPassError(UserError):
+    """A pass ended in an exception, which is a fault of the pass."""
+
+
+def _told_apart(pass_: Pass, graph: Graph, rewrites: Iterator[Found]) -> Iterator[Found]:
+    """The rewrites; an exception of the pass itself becomes a sentence that names it and the model."""
+    try:
+        yield from rewrites
+    except (UserError, MemoryError):
+        raise
+    except Exception as error:
+        words = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise BrokenPassError(
+            f"pass {pass_.name} broke off on model '{graph.name}' ({words}); "
+            "leave that pass out, and report the model to the developers"
+        ) from error
 
 
 def _noting(rewrites: Iterator[Found], facts: dict[str, Any]) -> Iterator[Found]:

@@ -22,8 +22,9 @@ class Exactness(Enum):
         return self in MODES[mode]
 
 
+EXACT = "exact"
 MODES = {
-    "exact": frozenset({Exactness.BITS}),
+    EXACT: frozenset({Exactness.BITS}),
     "ieee": frozenset({Exactness.BITS, Exactness.ROUNDING}),
     "fast": frozenset(Exactness),
 }

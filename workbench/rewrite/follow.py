@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
+from workbench.errors import UserError
 from workbench.ir import Edit, Graph, Node
 from workbench.rewrite.bodies import closed_body, opened_body, with_body
 from workbench.rewrite.rule import Found, NoMatch, Rule
@@ -18,25 +19,30 @@ _MOST_REWRITES_A_NODE = 20  # a pass that exceeds this has two rules that undo e
 _MOST_READERS = 64  # of a value; were more tried again at each change of one, n of them would be tried n times
 
 
-class RunawayError(RuntimeError):
+class RunawayError(UserError):
     """A pass goes on rewriting without end: a fault of the pass."""
 
 
-def follow_rules(rules: Sequence[Rule], graph: Graph, options: Pass) -> Iterator[Found]:
-    """Try the rules on every node in topological order, and again round what a rewrite changed; then in bodies."""
-    yield from _in_graph(rules, graph, options)
+def follow_rules(
+    rules: Sequence[Rule], graph: Graph, options: Pass, leave_out: Collection[str] = ()
+) -> Iterator[Found]:
+    """Try the rules on every node in topological order, and again round what a rewrite changed; then in bodies.
+
+    leave_out: sentences of rewrites that are not to be done.
+    """
+    yield from _in_graph(rules, graph, options, leave_out)
     while any(node.bodies for node in graph.nodes):
         changed = False
         for name in [node.name for node in graph.nodes if node.bodies]:
-            for found in _in_bodies(rules, graph, name, options):
+            for found in _in_bodies(rules, graph, name, options, leave_out):
                 changed = True
                 yield found
         if not changed:
             return
-        yield from _in_graph(rules, graph, options)  # what a body captured before may have lost its reader
+        yield from _in_graph(rules, graph, options, leave_out)  # what a body captured before may have lost its reader
 
 
-def _in_graph(rules: Sequence[Rule], graph: Graph, options: Pass) -> Iterator[Found]:
+def _in_graph(rules: Sequence[Rule], graph: Graph, options: Pass, leave_out: Collection[str]) -> Iterator[Found]:
     candidates = _by_operator(rules)
     queue = deque(node.name for node in graph.nodes)
     waiting = set(queue)
@@ -45,7 +51,7 @@ def _in_graph(rules: Sequence[Rule], graph: Graph, options: Pass) -> Iterator[Fo
         name = queue.popleft()
         waiting.remove(name)
         node = graph.find(name)
-        found = None if node is None else _first_match(candidates(node.op), graph, node, options)
+        found = None if node is None else _first_match(candidates(node.op), graph, node, options, leave_out)
         if found is None:
             continue
         left -= 1
@@ -60,17 +66,20 @@ def _in_graph(rules: Sequence[Rule], graph: Graph, options: Pass) -> Iterator[Fo
                 queue.append(near)
 
 
-def _in_bodies(rules: Sequence[Rule], graph: Graph, name: str, options: Pass) -> Iterator[Found]:
+def _in_bodies(
+    rules: Sequence[Rule], graph: Graph, name: str, options: Pass, leave_out: Collection[str]
+) -> Iterator[Found]:
     """Rewrites inside the node's bodies; each is the node with another body."""
     for key in graph.node(name).bodies:
         body = graph.node(name).bodies[key]
         inside = opened_body(graph, body)
-        for found in follow_rules(rules, inside, options):
+        where = f"in {key} of {graph.node(name)}: "
+        inner = [sentence.removeprefix(where) for sentence in leave_out if sentence.startswith(where)]
+        for found in follow_rules(rules, inside, options, inner):
             inside.apply(found.edit)
             node = graph.node(name)
             changed = with_body(node, key, closed_body(inside, body, graph))
-            sentence = f"in {key} of {node}: {found.sentence}"
-            yield Found(Edit(remove=(name,), insert=(changed,)), sentence, (name,), found.case)
+            yield Found(Edit(remove=(name,), insert=(changed,)), where + found.sentence, (name,), found.case)
 
 
 def _by_operator(rules: Sequence[Rule]) -> Callable[[str], list[Rule]]:
@@ -83,12 +92,16 @@ def _by_operator(rules: Sequence[Rule]) -> Callable[[str], list[Rule]]:
     return looking_at
 
 
-def _first_match(rules: Sequence[Rule], graph: Graph, node: Node, options: Pass) -> Found | None:
+def _first_match(
+    rules: Sequence[Rule], graph: Graph, node: Node, options: Pass, leave_out: Collection[str]
+) -> Found | None:
     for rule in rules:
         try:
-            return rule.match(graph, node, options)
+            found = rule.match(graph, node, options)
         except NoMatch:
             continue
+        if found.sentence not in leave_out:
+            return found
     return None
 
 

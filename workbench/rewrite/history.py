@@ -14,9 +14,10 @@ from typing import Any, Protocol
 
 from workbench.ir import Graph
 from workbench.layout.cost import Counts
-from workbench.rewrite.exactness import DEFAULT_MODE
+from workbench.rewrite.exactness import DEFAULT_MODE, EXACT
 from workbench.rewrite.rule import Rewrite
 
+MOST_LEFT_OUT = 3  # rewrites of one pass, before the whole pass is
 LAYOUT_PREFIX = "layout_"  # of the names of passes that are layout strategies
 
 
@@ -85,15 +86,36 @@ class Step:
         }
 
 
+@dataclass(frozen=True)
+class LeftOut:
+    """A rewrite that was not done, since verification found that it changes results; `why`: the verdict.
+
+    sentence: the rewrite's; "" where the whole pass was left out.
+    """
+
+    pass_name: str
+    sentence: str
+    why: str
+
+    def __str__(self) -> str:
+        what = f"'{self.sentence}'" if self.sentence else "all of it"
+        return f"left out of {self.pass_name}: {what}, for with it {self.why[:1].lower()}{self.why[1:]}"
+
+
 @dataclass
 class History:
-    """The steps from `initial` to `graph`; `history[0]` is the graph as loaded. `mode`: how exact they are (MODES)."""
+    """The steps from `initial` to `graph`; `history[0]` is the graph as loaded.
+
+    mode:     how exact the steps are (MODES).
+    left_out: rewrites that were not done, since verification failed with them.
+    """
 
     initial: Graph
     graph: Graph
     target: str
     steps: list[Step] = field(default_factory=list)
     mode: str = DEFAULT_MODE
+    left_out: list[LeftOut] = field(default_factory=list)
 
     def __getitem__(self, index: int) -> Step:
         return self.steps[index]
@@ -114,9 +136,27 @@ class History:
         return self.at(max(step - 1, 0))
 
     @property
+    def is_exact(self) -> bool:
+        """Is what is not equal to the last bit a failure?"""
+        return self.mode == EXACT
+
+    @property
     def failed(self) -> Step | None:
         """The first step whose verification failed."""
         return next((s for s in self.steps if s.verdict is not None and s.verdict.ok is False), None)
+
+    @property
+    def culprit(self) -> LeftOut | None:
+        """What another run has to leave out: the rewrite that broke the first failing step.
+
+        The whole pass, where MOST_LEFT_OUT of its rewrites were left out already; None where no rewrite is to blame.
+        """
+        step = self.failed
+        if step is None or step.verdict is None or step.broken_by is None:
+            return None
+        before = sum(out.pass_name == step.pass_name for out in self.left_out)
+        sentence = step.rewrites[step.broken_by].sentence if before < MOST_LEFT_OUT else ""
+        return LeftOut(step.pass_name, sentence, step.verdict.sentence)
 
     @property
     def unverified(self) -> Step | None:
@@ -144,6 +184,7 @@ class History:
             "target": self.target,
             "mode": self.mode,
             "steps": [s.report() for s in done],
+            "left_out": [{"pass": o.pass_name, "rewrite": o.sentence, "why": o.why} for o in self.left_out],
             "totals": totals,
             "layout": None if self.layout_step is None else _layout_report(self.layout_step),
         }

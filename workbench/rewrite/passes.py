@@ -11,7 +11,7 @@ import dataclasses
 import sys
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -80,10 +80,15 @@ class Pass:
         kinds = {rule.exactness for rule in cls.rules} or {cls.exactness}
         return kinds == {Exactness.BITS}
 
-    def run(self, graph: Graph, target: Profile, mode: str = DEFAULT_MODE) -> Iterator[Found]:
-        """Yield the rewrites that the mode lets run; each is applied to `graph` before the next is asked for."""
+    def run(
+        self, graph: Graph, target: Profile, mode: str = DEFAULT_MODE, leave_out: Collection[str] = ()
+    ) -> Iterator[Found]:
+        """Yield the rewrites that the mode lets run; each is applied to `graph` before the next is asked for.
+
+        leave_out: sentences of rewrites that rules are not to propose.
+        """
         if self.rules:
-            return follow_rules([rule for rule in self.rules if rule.exactness.runs_in(mode)], graph, self)
+            return follow_rules([rule for rule in self.rules if rule.exactness.runs_in(mode)], graph, self, leave_out)
         return self.rewrites(graph, target) if self.exactness.runs_in(mode) else iter(())
 
     def rewrites(self, graph: Graph, target: Profile) -> Iterator[Found]:

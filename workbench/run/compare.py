@@ -17,15 +17,21 @@ class Tolerance:
     relative: max|a - b| / max|a| over one output.
     absolute: max|a - b| over one output.
     quantized: 8-bit integers may differ too, as a rounding may fall the other way.
+    bits:      nothing may differ, the sign of a zero neither; a NaN is a NaN whatever its bits.
     """
 
     relative: float
     absolute: float
     reason: str
     quantized: bool = False
+    bits: bool = False
 
     def __str__(self) -> str:
-        return f"relative {self.relative:g} or absolute {self.absolute:g}, {self.reason}"
+        return (
+            f"nothing, {self.reason}"
+            if self.bits
+            else f"relative {self.relative:g} or absolute {self.absolute:g}, {self.reason}"
+        )
 
 
 # Reordered sums of float32 stay far below; a wrong rewrite is far above: measured over 56 real models.
@@ -36,6 +42,8 @@ BFLOAT16 = Tolerance(1e-1, 1e-2, "for bfloat16")
 # A rounding that falls the other way moves a value by 1/255 of its range, and later layers carry it on:
 # one runtime's own optimization levels differ by percents.
 INT8 = Tolerance(1e-1, 1e-6, "for a model with 8-bit operators, where roundings may fall either way", quantized=True)
+
+BITS = Tolerance(0.0, 0.0, "in exact mode", bits=True)
 
 _INT8_OPERATORS = ("MatMulInteger", "ConvInteger", "DynamicQuantize", "QuantizeLinear", "QLinear")
 TINY = 1e-30  # keeps a relative error finite where every number is zero
@@ -133,11 +141,16 @@ def _compared(name: str, a: np.ndarray | None, b: np.ndarray | None, tolerance: 
     max_rel = max_abs / max(float(np.abs(x).max(initial=0.0)), TINY)
     exact = a.dtype.kind in "biu" and not (tolerance.quantized and a.dtype.kind != "b" and a.dtype.itemsize == 1)
     ok = max_abs == 0.0 if exact else max_rel <= tolerance.relative or max_abs <= tolerance.absolute
+    ok = ok and not tolerance.bits
     reason = f"{int((x != y).sum())} of {a.size} {a.dtype} values differ" if exact and not ok else ""
     return OutputComparison(name, ok, False, max_abs, max_rel, reason, weak)
 
 
 def _same_bits(a: np.ndarray, b: np.ndarray) -> bool:
+    """The same numbers, -0.0 and 0.0 told apart; a NaN is a NaN, since no runtime keeps its bits."""
+    if a.dtype.kind == "f" and np.isnan(a).any():
+        nan = np.isnan(a)
+        return np.array_equal(nan, np.isnan(b)) and _same_bits(a[~nan], b[~nan])
     plain = f"u{a.dtype.itemsize}" if a.dtype.itemsize in (1, 2, 4, 8) else "u8"
     first, second = (np.ascontiguousarray(x).reshape(-1).view(plain) for x in (a, b))
     return np.array_equal(first, second)

@@ -79,7 +79,9 @@ def estimate_bytes(graph: Graph, dims: Mapping[str, int]) -> int:
     """What one run needs at least: the weights and the peak of the activations, in bytes."""
     from workbench.ops.shapes import infer_types
 
-    types = {value: t for value, t in infer_types(graph, dims).items() if isinstance(t, TensorType)}
+    known = dict(dims) == graph.dims  # loading has inferred what follows from these
+    found = {**graph.types, **graph.bound_types} if known else infer_types(graph, dims)
+    types = {value: t for value, t in found.items() if isinstance(t, TensorType)}
     return weight_bytes(graph) + peak_activation_bytes(graph, types)
 
 

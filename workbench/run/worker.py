@@ -17,9 +17,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from workbench.run.failures import sentence_of, stage_of
-from workbench.run.runners import check_device
-from workbench.run.tasks import TASKS
+from workbench.imports import import_onnx_ir
+
+import_onnx_ir()
+
+from workbench.run.failures import sentence_of, stage_of  # noqa: E402
+from workbench.run.runners import check_device  # noqa: E402
+from workbench.run.tasks import TASKS  # noqa: E402
 
 
 def main() -> None:

@@ -1,0 +1,138 @@
+"""The end alone is compared; only a failure is traced, over steps and then rewrites, and can be left out."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+import sys
+
+import pytest
+
+from tests.commands import OCR, RESHAPE, report_of
+from tests.conftest import ROOT
+from tests.running import typed
+from workbench import api
+from workbench.rewrite import History, LeftOut
+from workbench.verification import Verifier
+
+# Sin of thousands of radians: two sums in another order move the angle by its last place, 1e-3.
+SOUND = """g (float[256] x) => (float[256] y, float[256] z) <float a = {5000.3}, float b = {4000.7}, float c = {0.25}> {
+    r = Relu(x)  t = Relu(r)  k = Mul(t, a)  s = Add(k, a)  u = Add(s, b)  y = Sin(u)
+    v = Add(x, c)  w = Add(v, c)  z = Tanh(w) }"""
+SIMPLIFY = ["remove_noops", "cancel_pairs", "algebra_constants", "dead_nodes"]
+
+
+class Counting(Verifier):
+    """Counts what it compares."""
+
+    compared = 0
+
+    def check(self, graph, exact=False):
+        self.compared += 1
+        return super().check(graph, exact)
+
+
+@pytest.fixture(scope="module")
+def verifier():
+    with Counting(typed(SOUND)) as made:
+        yield made
+
+
+def optimized(verifier, **words) -> History:
+    verifier.compared = 0
+    return api.optimize(typed(SOUND), SIMPLIFY, verifier=verifier, **words)
+
+
+def test_what_is_right_is_compared_once():
+    with Counting(typed("g (float[4] x) => (float[4] y) { a = Relu(x)  b = Relu(a)  y = Neg(b) }")) as verifier:
+        history = api.optimize(verifier.original, preset="simplify", verifier=verifier, verify="end")
+    assert verifier.compared == 1
+    assert [step.verdict is not None for step in history.steps] == [False] * (len(history) - 1) + [True]
+    assert history[-1].verdict.ok and history.report()["totals"]["verified"] is True
+
+
+def test_a_failure_is_traced_to_the_step_and_the_rewrite_as_if_each_step_were_compared(verifier):
+    each = optimized(verifier, verify="each")
+    runs = verifier.compared
+    end = optimized(verifier, verify="end")
+    for history in (each, end):
+        assert history.failed.pass_name == "algebra_constants"
+        assert history.failed.rewrites[history.failed.broken_by].sentence.startswith("the constants of Add 'Add_s'")
+    assert verifier.compared <= runs + 1
+
+
+def test_a_rewrite_that_changes_results_is_left_out_and_the_rest_goes_on(verifier):
+    history = optimized(verifier, verify="end", on_failure="skip")
+    assert history.failed is None and history[-1].verdict.ok
+    (out,) = history.left_out
+    assert out.pass_name == "algebra_constants" and "Add 'Add_s'" in out.sentence
+    assert str(out).startswith("left out of algebra_constants: 'the constants of Add 'Add_s'")
+    assert [node.op for node in history.graph.nodes].count("Add") == 3  # those before Tanh are gathered still
+    assert history.report()["left_out"] == [{"pass": out.pass_name, "rewrite": out.sentence, "why": out.why}]
+    again = api.optimize(history.graph, SIMPLIFY, verifier=verifier, verify="end", on_failure="skip")
+    assert len(again.graph) == len(history.graph)
+
+
+def test_after_three_rewrites_the_whole_pass_is_left_out():
+    lines = "".join(f"s{i} = Add(k, a)  u{i} = Add(s{i}, b)  y{i} = Sin(u{i})\n" for i in range(5))
+    outputs = ", ".join(f"float[256] y{i}" for i in range(5))
+    graph = typed(
+        f"g (float[256] x) => ({outputs}) <float a = {{5000.3}}, float b = {{4000.7}}> {{ k = Mul(x, a)\n{lines} }}"
+    )
+    with Verifier(graph) as verifier:
+        history = api.optimize(graph, ["algebra_constants"], verifier=verifier, verify="end", on_failure="skip")
+    assert [out.sentence == "" for out in history.left_out] == [False] * 3 + [True]
+    assert history.failed is None and len(history.graph) == len(graph)
+
+
+def test_what_fails_before_any_pass_is_not_blamed_on_one(monkeypatch):
+    graph = typed("g (float[4] x) => (float[4] y) { a = Relu(x)  b = Relu(a)  y = Neg(b) }")
+    other = typed("g (float[4] x) => (float[4] y) { y = Relu(x) }")
+    with Verifier(other) as verifier:
+        history = api.optimize(graph, preset="simplify", verifier=verifier, verify="end", on_failure="skip")
+    assert history.failed is history[0] and history.failed.broken_by is None and history.left_out == []
+
+
+def test_the_command_line_leaves_out_writes_and_says_so(run, tmp_path):
+    out = tmp_path / "out.onnx"
+    words = ("optimize", RESHAPE, "-o", out, "--layout", "wrong-on-purpose", "--target", "npu")
+    code, said, _ = run(*words, "--on-failure", "skip")
+    assert code == 0 and out.exists()
+    assert "left out of layout_wrong_on_purpose: 'wrong on purpose: Reshape 'reshape1'" in said
+    assert "the end: Equal" in said
+    out.unlink()
+    code, _, said = run(*words)
+    assert code == 1 and not out.exists()
+    assert "--on-failure skip" in said
+
+
+def test_each_and_off(done, tmp_path):
+    each = report_of(done, tmp_path, OCR, "--verify", "each")
+    assert all(step["verified"] is True for step in each["steps"])
+    off = report_of(done, tmp_path, OCR, "--verify", "off")
+    assert off["totals"]["verified"] is None
+
+
+def test_a_terminal_hears_how_far_it_is_and_a_pipe_does_not(tmp_path):
+    words = [sys.executable, "-m", "workbench", "optimize", str(OCR), "-o", str(tmp_path / "out.onnx")]
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=theirs) as process:
+        os.close(theirs)
+        shown = b""
+        while select.select([ours], [], [], 60)[0]:
+            try:
+                shown += os.read(ours, 4096)
+            except OSError:  # the other side is closed
+                break
+        assert process.wait() == 0
+    os.close(ours)
+    assert b"pass 1 of 8: " in shown and b"nodes, with the original (" in shown
+    assert shown.endswith(b"\r\x1b[K")
+    piped = subprocess.run(words, cwd=ROOT, capture_output=True, check=True)
+    assert piped.stderr == b""
+
+
+def test_left_out_is_said_in_a_sentence():
+    assert str(LeftOut("p", "", "Output 'y' differs.")) == "left out of p: all of it, for with it output 'y' differs."

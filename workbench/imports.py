@@ -1,0 +1,35 @@
+"""An import without the slow part of it that nobody may need."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import types
+from typing import Any
+
+
+def import_without(library: str, unused: str) -> None:
+    """Import `library`, and put off what it imports of `unused` until that is used.
+
+    (importlib's LazyLoader does not outlast a second `import` statement before Python 3.12.)
+    """
+    if unused in sys.modules:
+        return
+    importing = True
+
+    def attribute_of(name: str) -> Any:
+        if importing:
+            return lambda *arguments: getattr(importlib.import_module(unused), name)(*arguments)
+        return getattr(importlib.import_module(unused), name)
+
+    placeholder = types.ModuleType(unused)
+    placeholder.__getattr__ = attribute_of  # type: ignore[method-assign]
+    sys.modules[unused] = placeholder
+    importlib.import_module(library)
+    importing = False
+    del sys.modules[unused]
+
+
+def import_onnx_ir() -> None:
+    """onnx_ir without sympy, which takes most of the time that a process of ours needs to start."""
+    import_without("onnx_ir", unused="sympy")

@@ -1,0 +1,45 @@
+"""One line on a terminal that says how far long work is; nothing where the output is no terminal."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+
+from workbench.errors import printable
+from workbench.pipeline import Progress
+
+SHOW_EVERY_S = 0.1
+
+
+class ProgressLine:
+    """The last line of standard error, written over and over, and taken away in the end."""
+
+    def __init__(self) -> None:
+        self._is_shown = sys.stderr.isatty()
+        self._started = time.monotonic()
+        self._written = 0.0
+
+    def __enter__(self) -> ProgressLine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_shown:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+    def passing(self, progress: Progress) -> None:
+        """Which pass of how many runs, what it does, and how much of it is done."""
+        done = f", {progress.rewrites:,} rewrites" if progress.rewrites else ""
+        self._show(f"pass {progress.index + 1} of {progress.count}: {progress.title}{done}", not progress.rewrites)
+
+    def comparing(self, words: str) -> None:
+        self._show(words, True)
+
+    def _show(self, words: str, at_once: bool) -> None:
+        now = time.monotonic()
+        if not self._is_shown or not (at_once or now - self._written >= SHOW_EVERY_S):
+            return
+        self._written = now
+        columns = shutil.get_terminal_size().columns  # a longer line could not be written over
+        line = printable(f"{words} ({now - self._started:,.0f} s)")
+        print(f"\r\033[K{line[: columns - 1]}", end="", file=sys.stderr, flush=True)
