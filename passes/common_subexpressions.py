@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -91,7 +90,7 @@ def _computed(node: Node) -> tuple:
 
 
 def _told(attribute: Any) -> tuple:
-    if isinstance(attribute, onnx_ir.TensorProtocol):
+    if not isinstance(attribute, int | float | str | tuple) and isinstance(attribute, onnx_ir.TensorProtocol):
         return attribute.dtype, tuple(attribute.shape), attribute.tobytes()
     return type(attribute), repr(attribute)  # as text: -0.0 and 0.0 differ, NaN and NaN do not
 
@@ -110,9 +109,11 @@ class CommonSubexpressions(Pass):
 
     title = "Compute once what is computed twice"
 
-    def run(self, graph: Graph, target: Profile, mode: str = DEFAULT_MODE) -> Iterator[Found]:
+    def run(
+        self, graph: Graph, target: Profile, mode: str = DEFAULT_MODE, leave_out: Collection[str] = ()
+    ) -> Iterator[Found]:
         seen = Seen()
-        return follow_rules([dataclasses.replace(rule, match=seen.match) for rule in self.rules], graph, self)
+        return follow_rules([replace(rule, match=seen.match) for rule in self.rules], graph, self, leave_out)
 
     rules = (
         Rule(

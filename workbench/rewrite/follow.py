@@ -44,7 +44,7 @@ def follow_rules(
 
 def _in_graph(rules: Sequence[Rule], graph: Graph, options: Pass, leave_out: Collection[str]) -> Iterator[Found]:
     candidates = _by_operator(rules)
-    queue = deque(node.name for node in graph.nodes)
+    queue = deque(node.name for node in graph.nodes if candidates(node.op))
     waiting = set(queue)
     left = _MOST_REWRITES_A_NODE * len(graph) + 100
     while queue:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import typing
 from typing import Any, cast
 
@@ -159,7 +158,7 @@ def _options(cls: type[Pass]) -> dict[str, Any]:
     """A field for each option of the pass."""
     hints = typing.get_type_hints(cls)
     values: dict[str, Any] = {}
-    for field in dataclasses.fields(cls):
+    for field in cls.option_fields().values():
         name, default = f"{cls().name}.{field.name}", field.default
         words: Any = {
             "help": plain(field.metadata.get("help", "")),
