@@ -124,8 +124,9 @@ class RecomposeAttention(Pass):
     that is added to the scores, one number for every query and key at least, becomes the mask.
 
     Must not act where a mask is computed, or hides all keys from a query: Attention then gives zeros, Softmax does
-    not. Nor where a size other than the batch is not known, for ONNX Runtime's Attention takes none of size 0 (nor an
-    empty batch, which a symbolic one is taken not to be); where batch or heads are broadcast; where anything else reads a value in between; nor before opset 23.
+    not. Nor where a size other than the batch is not known, for ONNX Runtime's Attention takes none of size 0 (an empty
+    batch neither, and a symbolic one is taken not to be empty); where batch or heads are broadcast; where anything else
+    reads a value in between; nor before opset 23.
 
     Source: ONNX's definition of Attention; Vaswani et al., "Attention Is All You Need".
     """
