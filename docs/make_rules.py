@@ -15,7 +15,9 @@ and largest integers) and with axes of 0, 1, 2 and 3. A rule that rests on a law
 z3 proves the law: for integers of 8 and of 64 bits that wrap around, with and without a sign; for
 booleans; for floats of 16 bits, rounded to nearest even, where NaN is NaN and 0.0 is not -0.0; for sizes
 of axes and places along them, whole numbers from 0; for reals, where a rule is exact but for rounding.
-What the numbers of a model must be for a rule to act (no overflow, no cancellation) is said in its pass."""
+"Overflows on the way" is said of a number in between: x * 2 * 0.5 gives infinity for an x of 3e38, and x is
+3e38. Up to 1e18, where squares of float32 do not overflow, no infinity and no NaN comes or goes.
+What the constants of a model must be for a rule to act (no overflow, no cancellation) is said in its pass."""
 
 
 def _rules() -> Iterator[tuple[str, object]]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workbench.ir import Edit, Graph, Node, TensorType
+import numpy as np
+
+from workbench.ir import Edit, Graph, Node, TensorType, constant
 from workbench.ir.types import Shape
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
-from workbench.rewrite.guards import broadcasts_into, demand_integers, maker, reads_alone
+from workbench.rewrite.guards import broadcasts_into, demand_integers, is_same_shape, maker, reads_alone
 
 _BROADCASTING = frozenset(
     {
@@ -53,6 +55,21 @@ def match_expand_of_power(graph: Graph, node: Node, options: Pass) -> Found:
     return Found(edit, f"{sentence}; {node} goes, {gain}", (node.name, *(reader.name for reader in readers)))
 
 
+def match_axes_only(graph: Graph, node: Node, options: Pass) -> Found:
+    source, result = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
+    more = 0 if source is None or result is None else len(result) - len(source)
+    if source is None or more <= 0 or not is_same_shape((*(1,) * more, *source), result):
+        raise NoMatch(f"{node} is not known to do no more than put axes of size 1 in front")
+    name = graph.fresh(f"{node.outputs[0]}_axes")
+    unsqueeze = node.replace(op_type="Unsqueeze", inputs=(node.inputs[0], name))
+    edit = Edit(
+        remove=(node.name,),
+        insert=(unsqueeze,),
+        constants={name: constant(np.arange(more, dtype=np.int64), name)},
+    )
+    return Found(edit, f"{node} repeats nothing and puts {more} axes of size 1 in front; an Unsqueeze", (node.name,))
+
+
 def _larger(graph: Graph, a: str, b: str) -> str | None:
     """Which of the two has the shape of both together, None where it is not known."""
     if broadcasts_into(graph.shape(a), graph.shape(b)):
@@ -96,8 +113,9 @@ def match_smallest_first(graph: Graph, node: Node, options: Pass) -> Found:
 
 @dataclass(frozen=True)
 class AbsorbExpand(Pass):
-    """Two cases:
+    """Three cases:
 
+    - an Expand that does no more than put axes of size 1 in front is an Unsqueeze, which other rules know;
     - an Expand goes where each of its readers broadcasts its operands, and has another one with every
       axis that the Expand makes: the result has its shape from that one (before a Pow up to rounding, which
       runtimes compute by products where the exponent is one number);
@@ -115,6 +133,26 @@ class AbsorbExpand(Pass):
     title = "Broadcast late"
 
     rules = (
+        Rule(
+            "axes only",
+            ("Expand",),
+            match_axes_only,
+            Example(
+                before="g (float[N,3] x) => (float[1,N,3] y) <int64[3] s = {1, 1, 1}> { a = Neg(x)  y = Expand(a, s) }",
+                after="""g (float[N,3] x) => (float[1,N,3] y) <int64[1] y_axes = {0}> {
+                    a = Neg(x)
+                    y = Unsqueeze(a, y_axes)
+                }""",
+                sentences=("Expand 'Expand_y' repeats nothing and puts 1 axes of size 1 in front; an Unsqueeze",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3] x) => (float[2,N,3] y) <int64[3] s = {2, 1, 1}> { y = Expand(x, s) }",
+                    "Expand 'Expand_y' is not known to do no more than put axes of size 1 in front",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
         Rule(
             "broadcast anyway",
             ("Expand",),

@@ -9,6 +9,7 @@ from workbench.ir import Constant, Edit, Graph, Node, constant_shape, lazy_const
 from workbench.layout.infer import TENSOR, infer_layouts, is_cnn
 from workbench.layout.profile import Profile
 from workbench.ops import layout_of
+from workbench.ops.layouts import AGNOSTIC
 from workbench.rewrite import Exactness, Example, Found, Pass
 
 
@@ -17,7 +18,8 @@ class AlignBroadcast(Pass):
     """A constant of lower rank that is broadcast to a CNN value is written with the axes of size 1 that
     broadcasting puts in front of it: its axes are then those of the value.
 
-    Scalars stay: they have no axes to move. So do constants beside Tensors.
+    Scalars stay: they have no axes to move. So do constants beside Tensors, and operands that are broadcast to
+    nothing: the bounds of a Clip, the ratio of a Dropout, what a CastLike takes its type from.
 
     Source: ONNX's multidirectional broadcasting (which is NumPy's).
     """
@@ -44,7 +46,7 @@ class AlignBroadcast(Pass):
 
     def rewrites(self, graph: Graph, target: Profile) -> Iterator[Found]:
         layouts = infer_layouts(graph)
-        for name in [node.name for node in graph.nodes if layout_of(node).kind == "agnostic"]:
+        for name in [node.name for node in graph.nodes if layout_of(node) is AGNOSTIC]:  # all operands broadcast
             node = graph.node(name)
             if not is_cnn(layouts.get(node.outputs[0], TENSOR)):
                 continue

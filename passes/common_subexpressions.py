@@ -2,53 +2,103 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import onnx_ir
 
 from workbench.ir import Edit, Graph, Node
+from workbench.layout.profile import Profile
 from workbench.ops.evaluate import RANDOM
-from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
+from workbench.rewrite import DEFAULT_MODE, Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
+from workbench.rewrite.follow import follow_rules
 
 
 def match_same(graph: Graph, node: Node, options: Pass) -> Found:
-    if node.op_type in RANDOM:
-        raise NoMatch(f"{node} gives other numbers each time")
-    if node.bodies or not node.inputs or (node.domain, node.op_type, node.overload) in graph.functions:
-        raise NoMatch(f"{node} is not told by operator, operands and attributes alone")
-    first = next((n for n in graph.users(node.inputs[0]) if _computes_the_same(n, node)), node)
-    if first.name == node.name:
-        raise NoMatch(f"no other node before {node} computes the same")
-    public = [value for value in node.outputs if value and graph.is_output(value)]
-    if public:
-        raise NoMatch(f"{first} computes the same, and the output '{public[0]}' needs a value of its own")
-    replace = {old: new for old, new in zip(node.outputs, first.outputs, strict=True) if old}
-    sentence = f"{node} computes the same as {first}; computed once"
-    return Found(Edit(remove=(node.name,), replace=replace), sentence, (first.name, node.name))
+    """Of one node alone; a run keeps what it has seen."""
+    seen = Seen()
+    for other in graph.users(node.inputs[0]) if node.inputs else ():
+        seen.enter(graph, other)
+    return seen.match(graph, node, options)
 
 
-def _computes_the_same(a: Node, b: Node) -> bool:
-    """Is it one operator on the same operands, and does it make all that `b` makes?"""
-    if a.op != b.op or a.overload != b.overload or a.inputs != b.inputs or len(a.outputs) != len(b.outputs):
-        return False
-    made = all(mine or not its for mine, its in zip(a.outputs, b.outputs, strict=True))
-    return made and a.attributes.keys() == b.attributes.keys() and all(map(_is_same, _pairs(a), _pairs(b)))
+@dataclass(frozen=True)
+class Seen:
+    """The nodes of a graph by what they compute, so that no node is held against all others."""
+
+    by_graph: WeakKeyDictionary[Graph, dict[tuple, dict[str, None]]] = field(default_factory=WeakKeyDictionary)
+
+    def enter(self, graph: Graph, node: Node) -> None:
+        """Put the node beside its equals."""
+        if _is_told(graph, node):
+            self.by_graph.setdefault(graph, {}).setdefault(_computed(node), {})[node.name] = None
+
+    def equals(self, graph: Graph, node: Node) -> list[Node]:
+        """The nodes that compute what this one does, itself among them, in the order in which they were met."""
+        if graph not in self.by_graph:
+            for other in graph.nodes:
+                self.enter(graph, other)
+        self.enter(graph, node)
+        computed = _computed(node)
+        there = (graph.find(name) for name in self.by_graph[graph][computed])
+        return [other for other in there if other is not None and _computed(other) == computed]
+
+    def match(self, graph: Graph, node: Node, options: Pass) -> Found:
+        if node.op_type in RANDOM:
+            raise NoMatch(f"{node} gives other numbers each time")
+        if not _is_told(graph, node):
+            raise NoMatch(f"{node} is not told by operator, operands and attributes alone")
+        first, *others = self.equals(graph, node)
+        less = [other for other in others if not _makes_all(first, other)]
+        self.by_graph[graph][_computed(node)] = dict.fromkeys(other.name for other in (first, *less))
+        same = [other for other in others if _makes_all(first, other)]
+        gone = [other for other in same if not any(map(graph.is_output, other.outputs))]
+        if gone:
+            return _computed_once(first, gone)
+        if node not in same:
+            raise NoMatch(f"no other node before {node} computes the same")
+        public = next(value for value in node.outputs if graph.is_output(value))
+        raise NoMatch(f"{first} computes the same, and the output '{public}' needs a value of its own")
 
 
-def _pairs(node: Node) -> list[Any]:
-    return [node.attributes[key] for key in sorted(node.attributes)]
+def _is_told(graph: Graph, node: Node) -> bool:
+    """Does it compute the same as any other of its operator, operands and attributes?"""
+    is_call = (node.domain, node.op_type, node.overload) in graph.functions
+    return bool(node.inputs) and not (node.bodies or is_call or node.op_type in RANDOM)
 
 
-def _is_same(a: Any, b: Any) -> bool:
-    if isinstance(a, onnx_ir.TensorProtocol) and isinstance(b, onnx_ir.TensorProtocol):
-        return a.dtype == b.dtype and tuple(a.shape) == tuple(b.shape) and a.tobytes() == b.tobytes()
-    return type(a) is type(b) and repr(a) == repr(b)  # as text: -0.0 and 0.0 differ, NaN and NaN do not
+def _computed_once(first: Node, gone: list[Node]) -> Found:
+    replace = {old: new for node in gone for old, new in zip(node.outputs, first.outputs, strict=True) if old}
+    names = tuple(node.name for node in gone)
+    told = f"{gone[0]} computes" if len(gone) == 1 else f"{gone[0]} and {len(gone) - 1:,} others compute"
+    return Found(
+        Edit(remove=names, replace=replace), f"{told} the same as {first}; computed once", (first.name, *names)
+    )
+
+
+def _makes_all(a: Node, b: Node) -> bool:
+    """Does `a` make all that `b` makes?"""
+    return all(mine or not its for mine, its in zip(a.outputs, b.outputs, strict=True))
+
+
+def _computed(node: Node) -> tuple:
+    """What the node computes: operator, operands and attributes."""
+    attributes = tuple((key, _told(node.attributes[key])) for key in sorted(node.attributes))
+    return node.op, node.overload, node.inputs, len(node.outputs), attributes
+
+
+def _told(attribute: Any) -> tuple:
+    if not isinstance(attribute, int | float | str | tuple) and isinstance(attribute, onnx_ir.TensorProtocol):
+        return attribute.dtype, tuple(attribute.shape), attribute.tobytes()
+    return type(attribute), repr(attribute)  # as text: -0.0 and 0.0 differ, NaN and NaN do not
 
 
 @dataclass(frozen=True)
 class CommonSubexpressions(Pass):
     """A node of the same operator, operands and attributes as one before it goes; its readers get that one's results.
+    All that are the same go at once.
 
     Nodes behind it may then be the same too, so a repeated chain goes whole.
 
@@ -58,6 +108,12 @@ class CommonSubexpressions(Pass):
     """
 
     title = "Compute once what is computed twice"
+
+    def run(
+        self, graph: Graph, target: Profile, mode: str = DEFAULT_MODE, leave_out: Collection[str] = ()
+    ) -> Iterator[Found]:
+        seen = Seen()
+        return follow_rules([replace(rule, match=seen.match) for rule in self.rules], graph, self, leave_out)
 
     rules = (
         Rule(

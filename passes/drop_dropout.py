@@ -10,9 +10,10 @@ from workbench.rewrite.guards import passed_on
 
 
 def match_dropout(graph: Graph, node: Node, options: Pass) -> Found:
-    training = node.inputs[2] if len(node.inputs) > 2 else ""
-    mode = graph.constant(training) if training else None
-    if training and (mode is None or mode.numpy().any()):
+    ratio, training = (*node.inputs[1:], "", "")[:2]
+    mode, share = graph.constant(training), graph.constant(ratio)
+    drops = training and (mode is None or mode.numpy().any())
+    if drops and (share is None or share.numpy().any()):
         raise NoMatch(f"{node} is told to drop values, or may be, by '{training}'")
     mask = node.outputs[1] if len(node.outputs) > 1 else ""
     if mask and (graph.users(mask) or graph.is_output(mask)):
@@ -22,9 +23,10 @@ def match_dropout(graph: Graph, node: Node, options: Pass) -> Found:
 
 @dataclass(frozen=True)
 class DropDropout(Pass):
-    """A Dropout that is not told to train gives what it is given.
+    """A Dropout that is not told to train, or to drop none, gives what it is given.
 
-    Must not act where training_mode is true or comes while the model runs, nor where the mask is read.
+    Must not act where training_mode is true or comes while the model runs and the ratio is not 0, nor where the mask is
+    read.
 
     Source: ONNX's definition of Dropout; TVM's SimplifyInference.
     """
@@ -59,6 +61,17 @@ class DropDropout(Pass):
                     "g (float[2] x) => (float[2] a, float[2] y) { a = Relu(x)  y = Dropout(a) }",
                     "'a' and 'y' of Dropout 'Dropout_y' are both outputs of the graph",
                 ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        Rule(
+            "dropout of none",
+            ("Dropout",),
+            match_dropout,
+            Example(
+                before="g (float[2] x, bool t) => (float[2] y) <float r = {0}> { a = Dropout(x, r, t)  y = Neg(a) }",
+                after="g (float[2] x, bool t) => (float[2] y) { y = Neg(x) }",
+                sentences=("Dropout 'Dropout_a' passes 'x' on as it is; removed",),
             ),
             exactness=Exactness.BITS,
         ),

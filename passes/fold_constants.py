@@ -81,8 +81,6 @@ def match_shape(graph: Graph, node: Node, options: FoldConstants) -> Found:
     shape = None if type_ is None else type_.static_shape
     if shape is None:
         raise NoMatch(f"the shape of '{node.inputs[0]}', which {node} asks for, is not fixed")
-    if any(graph.is_output(v) for v in node.outputs):
-        raise NoMatch(f"{node} makes an output of the graph")
     asked = np.array(math.prod(shape) if node.op == "Size" else shape[node.attr("start", 0) : node.attr("end")])
     sentence = f"{node} asks for the shape of '{node.inputs[0]}', which is always {list(shape)}"
     return Found(_folded(graph, node, (asked.astype(np.int64),)), sentence, (node.name,))
@@ -103,14 +101,14 @@ class FoldConstants(Pass):
     """Five cases:
 
     - a node whose operands are all constants is computed here, once;
-    - Shape and Size of a value whose shape is always the same become that shape;
+    - Shape and Size of a value whose shape is always the same become that shape, as outputs of the graph too;
     - CastLike of a value whose type is known becomes Cast;
     - what is computed from symbolic shapes is followed, by the rules of `fold_shapes`;
     - an If whose condition is known becomes its branch, by the rule of `inline_if`.
 
     Each makes work for the others: behind an If that went, more shapes are known.
 
-    Must not act on random operators, on what makes an output of the graph, nor where the
+    Must not act on random operators, on what else makes an output of the graph, nor where the
     result takes more than `max_bytes`: a small file that unfolds large weights stays small.
 
     Source: the buddy compiler's plan, "constant folding", first and second kind.

@@ -70,16 +70,21 @@ def _scaled(graph: Graph, value: str) -> tuple[float, str]:
 
 
 def _check_sizes(graph: Graph, node: Node, query: str, turned: str, value: str) -> None:
-    """Raises NoMatch where they do not have the same batch and heads, or where a size may be 0."""
-    types = [graph.tensor_type(v) for v in (query, turned, value)]
-    shapes = [None if t is None else t.static_shape for t in types]
-    sizes = [shape for shape in shapes if shape is not None and len(shape) == 4 and 0 not in shape]
-    if len(sizes) < 3:
+    """Raises NoMatch where they do not have the same batch and heads, or where a size behind the batch may be 0."""
+    shapes = [graph.shape(v) or () for v in (query, turned, value)]
+    if not all(map(_is_known, shapes)):
         raise NoMatch(
-            f"the operands of {node} do not have four axes of known sizes; ONNX Runtime's Attention needs a batch"
+            f"the operands of {node} do not have four axes of known sizes, but for the batch;"
+            " ONNX Runtime's Attention takes none of size 0"
         )
-    if len({shape[:2] for shape in sizes}) > 1:
+    if len({shape[:2] for shape in shapes}) > 1:
         raise NoMatch(f"the operands of {node} do not have the same batch and heads")
+
+
+def _is_known(shape: tuple) -> bool:
+    """Has it four axes of sizes above 0, the batch perhaps under a name?"""
+    sizes = shape[1:] if shape and isinstance(shape[0], str) else shape
+    return len(shape) == 4 and all(isinstance(size, int) and size > 0 for size in sizes)
 
 
 def _keys(graph: Graph, turned: str) -> tuple[str, Node | None]:
@@ -119,8 +124,9 @@ class RecomposeAttention(Pass):
     that is added to the scores, one number for every query and key at least, becomes the mask.
 
     Must not act where a mask is computed, or hides all keys from a query: Attention then gives zeros, Softmax does
-    not. Nor where a size is not known, for ONNX Runtime's Attention takes no empty batch; where batch or heads are
-    broadcast; where anything else reads a value in between; nor before opset 23.
+    not. Nor where a size other than the batch is not known, for ONNX Runtime's Attention takes none of size 0 (an empty
+    batch neither, and a symbolic one is taken not to be empty); where batch or heads are broadcast; where anything else
+    reads a value in between; nor before opset 23.
 
     Source: ONNX's definition of Attention; Vaswani et al., "Attention Is All You Need".
     """
@@ -160,11 +166,17 @@ class RecomposeAttention(Pass):
                     "MatMul 'MatMul_y' does not weigh its second operand with a Softmax along the last of four axes",
                 ),
                 Refusal(
-                    """g (float[N,1,3,4] q, float[N,1,2,4] k, float[N,1,2,5] v) => (float[N,1,3,5] y) {
+                    """g (float[N,1,S,4] q, float[N,1,2,4] k, float[N,1,2,5] v) => (float[N,1,S,5] y) {
                         t = Transpose<perm=[0,1,3,2]>(k)  c = MatMul(q, t)  p = Softmax<axis=-1>(c)  y = MatMul(p, v)
                     }""",
-                    "the operands of MatMul 'MatMul_y' do not have four axes of known sizes;"
-                    " ONNX Runtime's Attention needs a batch",
+                    "the operands of MatMul 'MatMul_y' do not have four axes of known sizes, but for the batch;"
+                    " ONNX Runtime's Attention takes none of size 0",
+                ),
+                Refusal(
+                    """g (float[N,1,3,4] q, float[M,1,2,4] k, float[N,1,2,5] v) => (float[N,1,3,5] y) {
+                        t = Transpose<perm=[0,1,3,2]>(k)  c = MatMul(q, t)  p = Softmax<axis=-1>(c)  y = MatMul(p, v)
+                    }""",
+                    "the operands of MatMul 'MatMul_y' do not have the same batch and heads",
                 ),
                 Refusal(
                     """g (float[2,2,3,4] q, float[2,1,2,4] k, float[2,2,2,5] v) => (float[2,2,3,5] y) {

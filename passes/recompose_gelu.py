@@ -77,6 +77,7 @@ class RecomposeGelu(Pass):
       products, and x in front of the sum too.
 
     Must not act where anything else reads a value in between, where a number is another, nor before opset 20.
+    Beyond 1.7e38 x * (1 + erf(x / sqrt(2))) overflows before it is halved, and gives infinity; Gelu gives x.
 
     Source: ONNX's definition of Gelu; Hendrycks and Gimpel, "Gaussian Error Linear Units".
     """

@@ -84,16 +84,39 @@ def match_tile(graph: Graph, node: Node, options: Pass) -> Found:
     return passed_on(graph, node, node.inputs[0], f"{node} repeats '{node.inputs[0]}' once everywhere; removed")
 
 
+def match_resize(graph: Graph, node: Node, options: Pass) -> Found:
+    if node.attr("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize" or node.attr("antialias", 0):
+        raise NoMatch(f"{node} takes a part of '{node.inputs[0]}', or smooths it")
+    scales, sizes = (*node.inputs[1:], "", "", "")[1:3]
+    if scales and (numbers(graph, scales, node) != 1).any():
+        raise NoMatch(f"{node} scales an axis")
+    if sizes and not is_same_shape(graph.shape(node.inputs[0]), graph.shape(node.outputs[0])):
+        raise NoMatch(f"'{node.inputs[0]}' is not known to have the sizes that {node} gives it")
+    return passed_on(graph, node, node.inputs[0], f"{node} leaves every axis as long as it is; removed")
+
+
+def match_max_pool(graph: Graph, node: Node, options: Pass) -> Found:
+    """Over two axes of float32 ONNX Runtime keeps a NaN, over others it makes the least number of it."""
+    windows = [n for key in ("kernel_shape", "strides") for n in node.attr(key, ())]
+    if any(n != 1 for n in windows) or any(node.attr("pads", ())) or len(node.outputs) > 1:
+        raise NoMatch(f"{node} takes more than one number, leaves some out, or says where they stand")
+    type_ = graph.tensor_type(node.inputs[0])
+    if type_ is None or not (type_.dtype.is_integer() or (type_.dtype == DataType.FLOAT and type_.rank == 4)):
+        raise NoMatch(f"'{node.inputs[0]}' of {node} is not known to be float of two spatial axes, or to hold integers")
+    return passed_on(graph, node, node.inputs[0], f"{node} takes the largest of one number; removed")
+
+
 @dataclass(frozen=True)
 class RemoveNoops(Pass):
     """Operators that give their operand as it is, whatever its numbers:
 
     - Identity; Cast and CastLike to the type that is there; Concat, Sum, Mean, Max and Min of one; Split into one;
     - Reshape, Flatten, Squeeze, Unsqueeze and Expand to the shape that is there, symbolic dims included;
-    - Slice of everything, Pad of nothing, Tile by one.
+    - Slice of everything, Pad of nothing, Tile by one, Resize by one;
+    - MaxPool of one element and stride 1, of integers, and of float32 with two spatial axes.
 
-    Must not act where type or shape are not known to stay, nor where the node is all that is
-    between an input and an output of the graph.
+    Must not act on a Resize that crops or smooths, on a MaxPool where ONNX Runtime makes a number of NaN, where type or
+    shape are not known to stay, nor where the node is all that is between an input and an output of the graph.
 
     Source: ONNX's definitions of these operators; the passes eliminate_identity and
     eliminate_nop_* of onnx-optimizer.
@@ -279,6 +302,59 @@ class RemoveNoops(Pass):
                 Refusal(
                     "g (float[N,3] x) => (float[N,6] y) <int64[2] r = {1, 2}> { a = Tile(x, r)  y = Neg(a) }",
                     "Tile 'Tile_a' repeats along an axis",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        Rule(
+            "resize by one",
+            ("Resize",),
+            match_resize,
+            Example(
+                before="""g (float[2,3,4,4] x) => (float[2,3,4,4] y) <float[4] s = {1, 1, 1, 1}> {
+                    a = Resize<mode="linear">(x, , s)
+                    y = Neg(a)
+                }""",
+                after="g (float[2,3,4,4] x) => (float[2,3,4,4] y) { y = Neg(x) }",
+                sentences=("Resize 'Resize_a' leaves every axis as long as it is; removed",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[1,3,4,4] x) => (float[1,3,4,8] y) <float[4] s = {1, 1, 1, 2}>"
+                    " { a = Resize(x, , s)  y = Neg(a) }",
+                    "Resize 'Resize_a' scales an axis",
+                ),
+                Refusal(
+                    "g (float[1,3,N,4] x) => (float[1,3,4,4] y) <int64[4] s = {1, 3, 4, 4}>"
+                    " { a = Resize(x, , , s)  y = Neg(a) }",
+                    "'x' is not known to have the sizes that Resize 'Resize_a' gives it",
+                ),
+                Refusal(
+                    "g (float[1,3,4,4] x) => (float[1,3,4,4] y) <int64[4] s = {1, 3, 4, 4}>"
+                    ' { a = Resize<mode="linear", antialias=1>(x, , , s)  y = Neg(a) }',
+                    "Resize 'Resize_a' takes a part of 'x', or smooths it",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        Rule(
+            "pool of one",
+            ("MaxPool",),
+            match_max_pool,
+            Example(
+                before="g (float[N,3,4,4] x) => (float[N,3,4,4] y) { a = MaxPool<kernel_shape=[1, 1]>(x)  y = Neg(a) }",
+                after="g (float[N,3,4,4] x) => (float[N,3,4,4] y) { y = Neg(x) }",
+                sentences=("MaxPool 'MaxPool_a' takes the largest of one number; removed",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3,4] x) => (float[N,3,4] y) { a = MaxPool<kernel_shape=[1]>(x)  y = Neg(a) }",
+                    "'x' of MaxPool 'MaxPool_a' is not known to be float of two spatial axes, or to hold integers",
+                ),
+                Refusal(
+                    "g (float[N,3,4,4] x) => (float[N,3,2,2] y)"
+                    " { a = MaxPool<kernel_shape=[1, 1], strides=[2, 2]>(x)  y = Neg(a) }",
+                    "MaxPool 'MaxPool_a' takes more than one number, leaves some out, or says where they stand",
                 ),
             ),
             exactness=Exactness.BITS,

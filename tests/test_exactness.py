@@ -18,6 +18,7 @@ SEEDS = range(6)
 DIMS = (0, 1, 2, 3)  # of symbolic dims
 PLAIN_FLOATS = (0.0, -0.0, 1.0, -1.0, 0.5, -3.25, 7.0)
 HOSTILE_FLOATS = (np.nan, np.inf, -np.inf)
+LARGE_FLOATS = (1e18, -1e18, 3e17, 1.0, 0.5, 0.0)
 EXTREME_FLOATS = (1e-45, -1e-45, 3.4e38, -3.4e38, 1.17549435e-38)  # where rounding differs by all that there is
 
 
@@ -86,6 +87,34 @@ def test_rule_is_as_exact_as_it_says(cls, rule):
                 if isinstance(array, np.ndarray):
                     assert_as_exact(rule.exactness, array, expected[name], f"{rule.name}, dim {dim}, seed {seed}")
     assert ran or not before.inputs, "no input of this test runs through the example"
+
+
+@pytest.mark.parametrize(("cls", "rule"), [p for p in RULES if p.values[1].exactness is Exactness.ROUNDING])
+def test_up_to_1e18_no_infinity_and_no_nan_comes_or_goes(cls, rule, monkeypatch):
+    """Squares of such numbers do not overflow, so nothing does on the way."""
+    monkeypatch.setattr("tests.test_exactness.PLAIN_FLOATS", LARGE_FLOATS)
+    example = rule.example
+    before, after = typed(example.before), typed(example.before)
+    run_pass(with_options(cls, example.options), after, example.profile, mode=example.mode)
+    for seed in SEEDS:
+        inputs = hostile_inputs(before, rule.exactness, seed, 2)
+        expected = outputs(before, inputs)
+        for name, array in outputs(after, inputs).items():
+            np.testing.assert_array_equal(np.isnan(array), np.isnan(expected[name]))
+            np.testing.assert_array_equal(np.isinf(array), np.isinf(expected[name]))
+
+
+@pytest.mark.parametrize(("index", "overflowed"), [(0, np.inf), (1, 3e38)])
+def test_gelu_of_what_overflows_before_it_is_halved_is_the_number_as_its_pass_says(index, overflowed):
+    """The second example halves first, and overflows nowhere."""
+    cls = passes.all_passes()["recompose_gelu"]
+    rule = cls.rules[index]
+    before, after = typed(rule.example.before), typed(rule.example.before)
+    run_pass(cls(), after, rule.example.profile)
+    x = {"x": np.array([[3e38, 1e38, np.inf]], dtype=np.float32)}
+    np.testing.assert_array_equal(outputs(before, x)["y"], np.array([[overflowed, 1e38, np.inf]], np.float32))
+    np.testing.assert_array_equal(outputs(after, x)["y"], x["x"])
+    assert "overflows on the way" in rule.exactness.value and "overflows before it is halved" in cls.__doc__
 
 
 @pytest.mark.parametrize(("cls", "rule"), RULES)

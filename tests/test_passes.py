@@ -32,9 +32,14 @@ def test_every_file_is_a_pass():
     assert PASSES
 
 
+def example_pass(cls, example):
+    earlier = [PASSES[name]() for name in example.behind]
+    return with_options(cls, example.options).behind(earlier)
+
+
 def run_example(cls, example):
     graph = typed(example.before)
-    step = run_pass(with_options(cls, example.options), graph, example.profile, mode=example.mode, check_each=True)
+    step = run_pass(example_pass(cls, example), graph, example.profile, mode=example.mode, check_each=True)
     return graph, step
 
 
@@ -71,7 +76,7 @@ def test_example_computes_the_same_at_every_rewrite(cls, example):
     graph, original = typed(example.before), typed(example.before)
     inputs = random_inputs(graph)
     expected = outputs(graph, inputs)
-    for found in with_options(cls, example.options).run(graph, example.profile, example.mode):
+    for found in example_pass(cls, example).run(graph, example.profile, example.mode):
         graph.apply(found.edit)
         for name, array in outputs(graph, fed(inputs, original, graph)).items():
             np.testing.assert_allclose(array, expected[name], rtol=1e-5, atol=1e-6, err_msg=found.sentence)

@@ -81,7 +81,8 @@ def choose(
                 f"option '{key}' is for no pass that runs; write pass.field, the pass one of: {', '.join(names)}"
             )
         by_pass[name][field] = value
-    return [with_options(library.find_pass(name), by_pass[name]) for name in names]
+    found = [with_options(library.find_pass(name), by_pass[name]) for name in names]
+    return [pass_.behind(found[:index]) for index, pass_ in enumerate(found)]
 
 
 def optimize(
@@ -323,9 +324,7 @@ def pass_table() -> list[dict[str, Any]]:
 
 def option_table(cls: type[Pass]) -> list[dict[str, Any]]:
     """The pass's options: name, type, default, help."""
-    import dataclasses
-
     return [
         {"name": f.name, "type": str(f.type), "default": f.default, "help": f.metadata.get("help", "")}
-        for f in dataclasses.fields(cls)
+        for f in cls.option_fields().values()
     ]

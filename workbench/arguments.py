@@ -136,7 +136,8 @@ def _pipeline_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--layout", metavar="STRATEGY", help="layout strategy, such as greedy or record-then-insert")
     command.add_argument("--feed-inputs", action="store_true", help="take inputs in the layout that is used")
     words = (
-        "how exact rewrites are: exact (to the last bit), ieee (up to rounding, default), fast (not for NaN and -0.0)"
+        "how exact rewrites are: exact (to the last bit), ieee (up to rounding, and what overflows on the way; "
+        "default), fast (not for NaN and -0.0)"
     )
     command.add_argument("--mode", choices=("exact", "ieee", "fast"), default="ieee", help=words)
     command.add_argument("--option", action="append", default=[], metavar="pass.field=value", help="a pass's option")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import textwrap
 
@@ -29,7 +28,7 @@ def _claims(rule: Rule) -> str:
 
 
 def _options(cls: type[Pass]) -> str:
-    lines = [f"  {cls().name}.{f.name} = {f.default}: {f.metadata['help']}" for f in dataclasses.fields(cls)]
+    lines = [f"  {cls().name}.{f.name} = {f.default}: {f.metadata['help']}" for f in cls.option_fields().values()]
     return "\n".join(["Options:", *lines]) if lines else ""
 
 
@@ -38,6 +37,7 @@ def _example(title: str, example: Example) -> str:
         [
             title or "Example",
             *([f"  times: {_times(example)}"] if example.times_us else []),
+            *([f"  behind: {', '.join(example.behind)}"] if example.behind else []),
             "  before:",
             shown(example.before),
             "  after:",

@@ -110,6 +110,9 @@ class Graph:
         names = self._users.get(value, ())
         return tuple(self._nodes[n] for n in sorted(names, key=self._rank.__getitem__))
 
+    def count_users(self, value: str) -> int:
+        return len(self._users.get(value, ()))
+
     def is_output(self, value: str) -> bool:
         return value in self.outputs
 
@@ -242,30 +245,32 @@ class Graph:
             if node.name in come or (node.name in self._nodes and node.name not in gone):
                 raise EditError(f"there is a node '{node.name}' already")
             come[node.name] = node
+        followed = edit.followed
+        self._rename({old: new for old, new in followed.items() if old not in self.outputs}, gone, come)
         renamed: dict[str, str] = {}
-        for old, new in edit.followed.items():
-            renamed[new] = self._replace_value(old, renamed.get(new, new), gone, come)
+        for old, new in ((old, new) for old, new in followed.items() if old in self.outputs):
+            renamed[new] = self._replace_output(old, renamed.get(new, new), gone, come)
         return gone, come
 
-    def _replace_value(self, old: str, new: str, gone: dict[str, Node], come: dict[str, Node]) -> str:
-        """Give readers of `old` the value `new`, and return the name that this goes by from now on."""
-        if old in self.outputs:
-            stays = self.producer(new) if self._producer.get(new) not in gone else None
-            new_maker = next((n for n in come.values() if new in n.outputs), stays)
-            if new_maker is None or new in self.outputs:
-                identity = Node("Identity", (new,), (old,), name=self.fresh(f"{old}_is", come))
-                come[identity.name] = identity
-                return new
-            renamed = new_maker.replace(outputs=tuple(old if v == new else v for v in new_maker.outputs))
-            self._stage(renamed, gone, come)
-            old, new = new, old
-        readers = [n for n in self._users.get(old, ()) if n not in gone]
-        for reader in [*readers, *come]:
-            node = come.get(reader) or self._nodes[reader]
-            changed = node.with_values_renamed({old: new})
-            if changed is not node:
+    def _replace_output(self, old: str, new: str, gone: dict[str, Node], come: dict[str, Node]) -> str:
+        """Give readers of the output `old` the value `new`, and return the name that this goes by from now on."""
+        stays = self.producer(new) if self._producer.get(new) not in gone else None
+        new_maker = next((n for n in come.values() if new in n.outputs), stays)
+        if new_maker is None or new in self.outputs:
+            identity = Node("Identity", (new,), (old,), name=self.fresh(f"{old}_is", come))
+            come[identity.name] = identity
+            return new
+        renamed = new_maker.replace(outputs=tuple(old if v == new else v for v in new_maker.outputs))
+        self._stage(renamed, gone, come)
+        self._rename({new: old}, gone, come)
+        return old
+
+    def _rename(self, names: Mapping[str, str], gone: dict[str, Node], come: dict[str, Node]) -> None:
+        """Stage every node that reads one of the values, reading its new name."""
+        readers = dict.fromkeys(n for old in names for n in self._users.get(old, ()) if n not in gone)
+        for node in [come.get(name) or self._nodes[name] for name in (*readers, *come)]:
+            if (changed := node.with_values_renamed(names)) is not node:
                 self._stage(changed, gone, come)
-        return new
 
     def _stage(self, node: Node, gone: dict[str, Node], come: dict[str, Node]) -> None:
         if node.name not in come:

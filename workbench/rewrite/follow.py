@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 MayBeDone = Callable[[Graph, Found], bool]
 _MOST_REWRITES_A_NODE = 20  # a pass that exceeds this has two rules that undo each other
+_MOST_READERS = 64  # of a value; were more tried again at each change of one, n of them would be tried n times
 
 
 class RunawayError(UserError):
@@ -42,7 +43,7 @@ def follow_rules(
 
 def _in_graph(rules: Sequence[Rule], graph: Graph, options: Pass, may_be_done: MayBeDone) -> Iterator[Found]:
     candidates = _by_operator(rules)
-    queue = deque(node.name for node in graph.nodes)
+    queue = deque(node.name for node in graph.nodes if candidates(node.op))
     waiting = set(queue)
     left = _MOST_REWRITES_A_NODE * len(graph) + 100
     while queue:
@@ -57,8 +58,9 @@ def _in_graph(rules: Sequence[Rule], graph: Graph, options: Pass, may_be_done: M
         if left < 0:
             raise RunawayError(f"pass {options.name} does not come to an end; last: {found.sentence}")
         gone = [graph.node(removed) for removed in found.edit.remove]
+        changed = [reader.name for value in found.edit.replace for reader in graph.users(value)]
         yield found
-        for near in _around(graph, found, gone):
+        for near in (*(name for name in changed if name in graph), *_around(graph, found, gone)):
             if near not in waiting:
                 waiting.add(near)
                 queue.append(near)
@@ -107,14 +109,19 @@ def _first_match(
 
 
 def _around(graph: Graph, found: Found, gone: list[Node]) -> Iterator[str]:
-    """Nodes whose neighbourhood the rewrite changed: new ones, producers and readers of their and of typed values."""
+    """Nodes whose neighbourhood the rewrite changed: new ones, producers and readers of their and of typed values.
+
+    No rule asks who else reads a constant, nor looks at each of very many readers of a value.
+    """
     values = dict.fromkeys((*found.edit.replace.values(), *found.edit.types))
     for node in (*found.edit.insert, *gone):
         if node.name in graph:
             yield node.name
-        values.update(dict.fromkeys((*node.uses, *node.outputs)))
+        values.update(dict.fromkeys(value for value in node.uses if graph.constant(value) is None))
+        values.update(dict.fromkeys(node.outputs))
     for value in values:
         producer = graph.producer(value)
         if producer is not None:
             yield producer.name
-        yield from (user.name for user in graph.users(value))
+        if graph.count_users(value) <= _MOST_READERS:
+            yield from (user.name for user in graph.users(value))

@@ -11,7 +11,7 @@ import dataclasses
 import sys
 import types
 import typing
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -36,7 +36,7 @@ def option(default: Any, help: str, **metadata: Any) -> Any:
 
 @dataclass(frozen=True)
 class Pass:
-    """Base of all passes.
+    """Base of all passes. Its options are the fields that `option` makes.
 
     title:         one line.
     exactness:     of a pass without rules, whose rules would say it.
@@ -67,8 +67,16 @@ class Pass:
     def refusals(cls) -> tuple[Refusal, ...]:
         return tuple(refusal for rule in cls.rules for refusal in rule.refusals)
 
+    @classmethod
+    def option_fields(cls) -> dict[str, dataclasses.Field]:
+        return {f.name: f for f in dataclasses.fields(cls) if "help" in f.metadata}
+
     def options(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        return {name: getattr(self, name) for name in self.option_fields()}
+
+    def behind(self, earlier: Sequence[Pass]) -> Pass:
+        """The pass as it runs behind these: itself, but for one that is about them."""
+        return self
 
     @classmethod
     def summary(cls) -> str:
@@ -109,7 +117,7 @@ def with_options(cls: type[Pass], values: Mapping[str, Any]) -> Pass:
 
     Raises OptionError with one sentence for an unknown option or a bad value.
     """
-    fields = {f.name: f for f in dataclasses.fields(cls)}
+    fields = cls.option_fields()
     hints = typing.get_type_hints(cls)
     name = cls().name
     chosen = {}

@@ -45,6 +45,7 @@ class Example:
     sentences: what the user reads, one for each rewrite, in order.
     times_us:  where time is weighed, what an operator takes, in microseconds.
     mode:      the first mode in which it happens.
+    behind:    names of passes behind which it happens.
     """
 
     before: str
@@ -55,6 +56,7 @@ class Example:
     title: str = ""
     times_us: Mapping[str, float] = field(default_factory=dict)
     mode: str = DEFAULT_MODE
+    behind: tuple[str, ...] = ()
 
     @property
     def profile(self) -> Profile:

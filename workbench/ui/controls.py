@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import typing
 from typing import Any, cast
 
@@ -19,7 +18,7 @@ from workbench.ui.session import Spec
 _ORDER, _PRESET, _NONE = "pass_order", "preset", "none"
 _MODES = {
     "exact": "Only rewrites whose results are equal to the last bit.",
-    "ieee": "Rounding may differ; NaN, infinities and -0.0 stay what they are.",
+    "ieee": "Rounding may differ; NaN, infinities and -0.0 stay what they are, but for what overflows on the way.",
     "fast": "Also rewrites that change signed zeros, infinities or NaN, or lose digits.",
 }
 _STARTED = "pipeline_of_link_taken"
@@ -159,7 +158,7 @@ def _options(cls: type[Pass]) -> dict[str, Any]:
     """A field for each option of the pass."""
     hints = typing.get_type_hints(cls)
     values: dict[str, Any] = {}
-    for field in dataclasses.fields(cls):
+    for field in cls.option_fields().values():
         name, default = f"{cls().name}.{field.name}", field.default
         words: Any = {
             "help": plain(field.metadata.get("help", "")),

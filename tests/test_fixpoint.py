@@ -1,0 +1,116 @@
+"""A preset leaves nothing that its second run would rewrite."""
+
+from dataclasses import dataclass
+
+import pytest
+
+import passes
+from passes.repeat import ROUNDS, Repeat
+from sample_models.light import LIGHT_MODELS, random_light
+from tests.conftest import CORPUS, ROOT
+from tests.running import typed
+from workbench import api
+from workbench.ir import Edit, graph_text, to_text
+from workbench.layout.profile import load_profile
+from workbench.loading import load_model
+from workbench.rewrite import Found, Pass, option, run_pass
+
+SAMPLES = sorted((ROOT / "sample_models").glob("*.onnx"))
+CORPUS_MODELS = sorted(CORPUS.glob("*.onnx"))
+PRESETS = [name for name, preset in passes.presets().items() if "repeat" in preset["passes"]]
+
+
+@dataclass(frozen=True)
+class Swap(Pass):
+    """Writes one operator for another, which is wrong, and undone by the other way round."""
+
+    old: str = option("", "The operator that goes.")
+    new: str = option("", "The operator that comes.")
+
+    def rewrites(self, graph, target):
+        for node in graph.nodes:
+            if node.op == self.old:
+                yield Found(
+                    Edit(remove=(node.name,), insert=(node.replace(op_type=self.new),)), "swapped", (node.name,)
+                )
+
+
+TWICE = """g (float[N] x) => (float[N] y) <float a = {2}, float b = {0.5}> { p = Mul(x, a)  y = Mul(p, b) }"""
+
+
+def assert_second_run_rewrites_nothing(graph, preset):
+    history = api.optimize(graph, preset=preset)
+    again = api.optimize(history.graph, preset=preset)
+    assert [(s.pass_name, [r.sentence for r in s.rewrites]) for s in again.steps if s.rewrites] == []
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
+def test_second_run_rewrites_nothing_on_samples(path, preset):
+    assert_second_run_rewrites_nothing(load_model(path), preset)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("name", LIGHT_MODELS)
+def test_second_run_rewrites_nothing_on_light_models(name, preset, tmp_path):
+    (tmp_path / "m.onnx").write_bytes(random_light(name).SerializeToString())
+    assert_second_run_rewrites_nothing(load_model(tmp_path / "m.onnx"), preset)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("path", CORPUS_MODELS, ids=lambda path: path.stem)
+def test_second_run_rewrites_nothing_on_real_models(path, preset):
+    assert_second_run_rewrites_nothing(load_model(path), preset)
+
+
+@pytest.mark.parametrize("name", passes.all_passes())
+def test_second_run_rewrites_nothing_on_the_examples_of_every_pass(name):
+    for example in passes.all_passes()[name].examples():
+        assert_second_run_rewrites_nothing(typed(example.before), "simplify")
+
+
+def test_every_preset_with_passes_of_its_own_repeats_them():
+    assert [name for name, preset in passes.presets().items() if preset["passes"] != ["layout"]] == PRESETS
+    assert all(preset["passes"].count("repeat") <= 1 for preset in passes.presets().values())
+
+
+def test_times_two_times_half_leaves_nothing():
+    graph = typed(TWICE.replace("y = Mul(p, b)", "q = Mul(p, b)  y = Neg(q)"))
+    assert [node.op for node in api.optimize(graph, preset="simplify").graph.nodes] == ["Neg"]
+
+
+def test_there_is_one_step_a_pass_in_order_and_any_moment_of_the_repetition_can_be_had():
+    graph = load_model(ROOT / "sample_models" / "silero_vad.onnx")
+    history = api.optimize(graph, preset="simplify")
+    assert [step.pass_name for step in history.steps[1:]] == passes.chosen(None, "simplify", None)
+    last, count = len(history) - 1, len(history.steps[-1].rewrites)
+    assert count > 1 and all(", round " in rewrite.sentence for rewrite in history.steps[-1].rewrites)
+    assert graph_text(history.at(last)) == graph_text(history.graph)
+    undone = history.graph.copy()
+    for rewrite in reversed(history.steps[-1].rewrites):
+        undone.apply(rewrite.inverse)
+    assert to_text(undone) == to_text(history.at(last, 0)) == to_text(history.at(last - 1))
+
+
+def test_a_rewrite_of_the_repetition_can_be_left_out():
+    passes_ = ["remove_neutral", "algebra_constants", "repeat"]
+    text = TWICE.replace("y = Mul(p, b)", "q = Mul(p, b)  y = Neg(q)")
+    first = api.optimize(typed(text), passes_).steps[-1].rewrites[0].sentence
+    repeat = api.choose(passes_)[-1]
+    graph = api.optimize(typed(text), passes_[:2]).graph
+    found = list(repeat.run(graph.copy(), load_profile("cuda"), "ieee", [first]))
+    assert found == [] and first.startswith("remove_neutral, round 1: ")
+
+
+def test_what_stands_before_a_layout_strategy_is_not_repeated_behind_it():
+    repeat = api.choose(preset="default", layout="greedy")[-1]
+    assert isinstance(repeat, Repeat)
+    assert [pass_.name for pass_ in repeat.earlier] == ["dead_nodes"]
+
+
+def test_passes_that_undo_each_other_are_repeated_no_more_than_the_bound_says():
+    graph = typed("g (float[N] x) => (float[N] y) { y = Neg(x) }")
+    repeat = Repeat().behind([Swap("Neg", "Abs"), Swap("Abs", "Neg")])
+    assert len(run_pass(repeat, graph, load_profile("cuda")).rewrites) == 2 * ROUNDS
