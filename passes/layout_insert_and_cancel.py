@@ -79,5 +79,5 @@ def _insert(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) 
     moved = " and ".join(
         f"'{value}' transposed in front of it, {elements(number)}" for value, number in conversion.moved.items()
     )
-    sentence = f"inserted: {node} in {layout}, {moved}, and its result behind it{conversion.weight_said()}"
+    sentence = f"inserted: {node} in {layout}, {moved}, and its result behind it{conversion.others_said()}"
     yield Found(conversion.edit, sentence, (node.name,), "inserted")

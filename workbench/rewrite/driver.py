@@ -9,6 +9,7 @@ from typing import Any
 from workbench.ir import Graph, check
 from workbench.layout.cost import Counts, count
 from workbench.layout.profile import Profile
+from workbench.layout.sizes import infer_sizes
 from workbench.rewrite.exactness import DEFAULT_MODE
 from workbench.rewrite.history import Step
 from workbench.rewrite.passes import Pass
@@ -33,6 +34,8 @@ def run_pass(
 
     `on_rewrite` hears of each rewrite and may raise to stop; the graph then stands as of that rewrite.
     """
+    if pass_.is_layout and infer_sizes(graph):
+        before = None
     before = before or count(graph)
     started = time.perf_counter()
     rewrites: list[Rewrite] = []
