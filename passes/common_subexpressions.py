@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -10,10 +9,8 @@ from weakref import WeakKeyDictionary
 import onnx_ir
 
 from workbench.ir import Edit, Graph, Node
-from workbench.layout.profile import Profile
 from workbench.ops.evaluate import RANDOM
-from workbench.rewrite import DEFAULT_MODE, Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
-from workbench.rewrite.follow import follow_rules
+from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
 
 
 def match_same(graph: Graph, node: Node, options: Pass) -> Found:
@@ -109,11 +106,9 @@ class CommonSubexpressions(Pass):
 
     title = "Compute once what is computed twice"
 
-    def run(
-        self, graph: Graph, target: Profile, mode: str = DEFAULT_MODE, leave_out: Collection[str] = ()
-    ) -> Iterator[Found]:
+    def rules_of_run(self) -> tuple[Rule, ...]:
         seen = Seen()
-        return follow_rules([replace(rule, match=seen.match) for rule in self.rules], graph, self, leave_out)
+        return tuple(replace(rule, match=seen.match) for rule in self.rules)
 
     rules = (
         Rule(

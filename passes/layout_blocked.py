@@ -153,8 +153,8 @@ class LayoutBlocked(Pass):
         yield from found_each(one_transpose_an_order(graph, self.weigh), "tidied")
         yield from found_each(tidy_transposes(graph), "tidied")
         yield from _refused(graph, problem.refused, block, layouts)
-        after = count(graph)
-        return proof(after, self.weigh, solution, problem.always, self.weigh == COUNT or not after.unknown)
+        over = f"no choice among NCHW, NHWC and NCHW{block}c for the operators that have those forms"
+        return proof(count(graph), self.weigh, solution, problem.always, over=over, complete=True)
 
 
 def _converted(

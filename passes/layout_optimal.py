@@ -32,8 +32,12 @@ class LayoutOptimal(Pass):
     - Where time is weighed, every operator and transpose is timed on the device in both layouts,
       and the least sum of all times is chosen; what the target demands is only a wish then.
 
-    The bound that comes with the result is the maximum flow: no choice of two layouts moves
-    less. Where the result moves exactly that, it is certified. Transposes of Tensors, and to
+    - A broadcast operand of lower rank is reshaped, which is free; one whose axes must change
+      places is transposed once for all who read it so.
+
+    The bound that comes with the result is the maximum flow: no choice of channels first or last
+    for the operators that run in both moves less. Where the result moves exactly that, it is
+    certified; not where the size of what is moved is not known. Transposes of Tensors, and to
     other orders of axes, count but stay.
 
     Source: minimum s-t cut, Ford and Fulkerson 1956; shared values as hyperedges, Lawler 1973.
@@ -107,10 +111,14 @@ class LayoutOptimal(Pass):
         promised = in_unit(cost) if self.weigh == BYTES else tie_break(cost)
         kept = after.transposes == in_unit(cost) if self.weigh == COUNT else after.bytes_moved == promised
         least = in_unit(solution.lower_bound + problem.always)
+        unknown = 0 if self.weigh == COUNT else after.unknown  # what they move counts as nothing
+        exact = problem.exact and not unknown
         return {
             "weigh": self.weigh,
-            "lower_bound": least if problem.exact else None,
-            "certified": problem.exact and kept and in_unit(cost) == least,
+            "over": "no choice between channels first and last for the operators that run in both",
+            "unknown": unknown,
+            "lower_bound": least if exact else None,
+            "certified": exact and kept and in_unit(cost) == least,
         }
 
 

@@ -108,7 +108,14 @@ class LayoutOptimalAnyOrder(Pass):
         yield from found_each(tidy_transposes(graph, reshape=False), "tidied")
         yield from found_each(one_transpose_an_order(graph, self.weigh), "tidied")
         yield from found_each(tidy_transposes(graph), "tidied")
-        return proof(count(graph), self.weigh, solution, problem.always, problem.complete)
+        return proof(
+            count(graph),
+            self.weigh,
+            solution,
+            problem.always,
+            over="no choice among the orders of axes that the graph's Transposes and the target name",
+            complete=problem.complete,
+        )
 
 
 def _named(node: Node, perm: Permutation, layouts: dict[str, str]) -> str | None:

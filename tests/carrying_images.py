@@ -152,7 +152,7 @@ def _factors(draw: Draw, make) -> tuple[np.ndarray, np.ndarray, int]:
     return a, b, max(a.ndim, b.ndim)
 
 
-@row("MatMul", *LAST, "go by position", "Gemm takes a transposed operand", exact=False)
+@row("MatMul", *LAST, "Gemm takes a transposed operand", exact=False)
 def _matmul(draw: Draw, op: str) -> Case:
     a, b, rank = _factors(draw, draw.normal)
     if draw.one_of(True, False, False, False):
@@ -163,7 +163,7 @@ def _matmul(draw: Draw, op: str) -> Case:
     return Case([Fixed(v) if i == fixed else v for i, v in enumerate((a, b))], rank=rank)
 
 
-@row("MatMulInteger", *LAST, "go by position", "a number for each")
+@row("MatMulInteger", *LAST, "a number for each")
 def _matmul_integer(draw: Draw, op: str) -> Case:
     a, b, rank = _factors(draw, lambda *shape: draw.integers(0, 255, *shape, dtype=np.uint8))
     columns = draw.one_of([], [2]) if b.ndim == 2 else []
@@ -171,7 +171,7 @@ def _matmul_integer(draw: Draw, op: str) -> Case:
     return Case([a, b, *zeros[: draw.one_of(0, 1, 2)]], rank=rank)
 
 
-@row("QLinearMatMul", *LAST, "go by position", "a number for each")
+@row("QLinearMatMul", *LAST, "a number for each")
 def _qlinear_matmul(draw: Draw, op: str) -> Case:
     a, b, rank = _factors(draw, lambda *shape: draw.integers(0, 255, *shape, dtype=np.uint8))
     scale, zero = Fixed(np.array(0.02, np.float32)), Fixed(np.array(3, np.uint8))

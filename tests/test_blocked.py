@@ -101,8 +101,8 @@ REFUSED = {
     "y = Conv<group=2>(x, w)": ("float[16,12,1,1] w", 24, "has groups that are not of whole blocks of 8 channels"),
     "y, i = MaxPool<kernel_shape=[1,1]>(x)": ("int64[1] w", 8, "has a blocked form of one result, not of 2"),
     "y = LRN<size=3>(x)": ("int64[1] w", 8, "has no form in NCHW8c"),
-    "y = Add(x, w)": ("float[4,4] w", 8, "operand 'w' of Add 'Add_y' has rank 2"),
-    "y = Mul(x, w)": ("float[1,1,4,4] w", 8, "'w' has 1 channel, which 8 does not divide"),
+    "y = Add(x, w)": ("float[8,4,4] w", 8, "operand 'w' of rank 3 is broadcast, and would have to be cut into blocks"),
+    "y = Mul(x, w)": ("float[1,2,4,4] w", 2, "'x' has 2 channels, which 8 does not divide"),
     "y = Concat<axis=1>(x, w)": ("float[1,12,4,4] w", 8, "'w' has 12 channels, which 8 does not divide"),
 }
 

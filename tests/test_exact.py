@@ -210,6 +210,8 @@ CALLS: dict[str, Callable[[Rng], Call]] = {
     "Div": division,
     **dict.fromkeys(("Neg", "Abs"), elementwise(1, NUMBERS)),
     "Sqrt": elementwise(1, FLOATS),
+    "Floor": elementwise(1, FLOATS),
+    "Ceil": elementwise(1, FLOATS),
     "Mod": modulo,
     **dict.fromkeys(("Min", "Max"), elementwise(3, INTEGERS)),
     "Equal": elementwise(2, (*NUMBERS, "bool")),

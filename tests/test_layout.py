@@ -143,10 +143,6 @@ REFUSED = {
         f"g ({X}, int64[1] a) => (float[2,1,4,5] y) {{ y = ReduceMean(x, a) }}",
         "operand 'a' of ReduceMean 'ReduceMean_y' is computed while the model runs",
     ),
-    "rank": (
-        f"g ({X}, float[4,5] z) => (float[2,3,4,5] y) {{ y = Add(x, z) }}",
-        "operand 'z' of Add 'Add_y' has rank 2, and broadcasts by position",
-    ),
     "barrier": (
         f"g ({X}) => (int64[4,n] y) {{ y = NonZero(x) }}",
         "NonZero 'NonZero_y' was written for one order of its axes",

@@ -23,6 +23,7 @@ from workbench.loading import load_model
 from workbench.rewrite import Step, run_pass, with_options
 
 TARGETS = ("cpu", "cuda", "nchw", "npu")
+OVER = "no choice among the orders of axes that the graph's Transposes and the target name"
 
 
 def least(graph: Graph, target: str = "cuda", weigh: str = "bytes") -> Step:
@@ -66,16 +67,16 @@ def test_attention_heads_are_split_by_one_transpose_each():
     )
     assert fixed_orders(graph).after.transposes == 4
     step = least(graph)
-    assert step.facts == {"weigh": "bytes", "lower_bound": 3 * 30 * 4, "certified": True, "gap": 0.0}
+    assert (step.facts["lower_bound"], step.facts["certified"], step.facts["gap"]) == (3 * 30 * 4, True, 0.0)
     assert step.after.transposes == 3
-    assert step.proof == "no choice of orders moves less than 360 bytes, and this moves exactly that"
+    assert step.proof == f"{OVER} moves less than 360 bytes, and this moves exactly that"
 
 
 def test_a_gap_is_said():
     step = least(typed("g (float[2,3] x) => (float[3,2] y) { y = Transpose<perm=[1,0]>(x) }"))
     stopped = replace(step, facts={**step.facts, "lower_bound": 18, "certified": False, "gap": 0.25})
     assert stopped.proof == (
-        "no choice of orders moves less than 18 bytes, and this moves more; 25.0% of it is not proven to be needed"
+        f"{OVER} moves less than 18 bytes, and this moves more; 25.0% of it is not proven to be needed"
     )
 
 
@@ -173,7 +174,7 @@ def test_what_bodies_and_outputs_read_keeps_its_order():
                 else_branch = no () => (float[3,2] v) { s = Transpose<perm=[1,0]>(t) v = Transpose<perm=[1,0]>(s) }>
         }"""
     )
-    step = least(graph)
+    step = least(graph, weigh="count")
     assert step.facts["certified"] and step.after.transposes == step.before.transposes == 3
 
 

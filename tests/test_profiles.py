@@ -193,7 +193,8 @@ def test_the_layout_that_is_wanted_of_an_operator():
 def test_each_strategy_gives_each_operator_its_layout(name, layout, demands, last):
     target = replace(load_profile("cuda"), layout=layout, demands=demands)
     ops, _ = laid_out(library.strategies()[name], target)
-    assert {op for op in ops if op.startswith(("Conv", "MaxPool"))} == {
+    weights = "_OHWI" if name == "insert-and-cancel" else ""  # they go with the data
+    assert {op.removesuffix(weights) for op in ops if op.startswith(("Conv", "MaxPool"))} == {
         f"{op}_NHWC" if op == last else op for op in ("Conv", "MaxPool")
     }
 

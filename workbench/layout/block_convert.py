@@ -32,7 +32,8 @@ from workbench.layout.places import (
     places,
     shape_of,
 )
-from workbench.layout.tidy import Tidied, reshape_to
+from workbench.layout.reshape import reshape_to
+from workbench.layout.tidy import Tidied
 from workbench.ops.blocking import blocked_form
 
 _SHAPE = "workbench.shape"  # metadata of the nodes that compute the shape of a conversion's Reshape: its result
@@ -58,6 +59,10 @@ def convert_to_blocks(
             moves = work.convert(value, graph.tensor_type(value), joined(own), BLOCKED, blocked[value])
             moved[value] = _number_of(graph, value) if moves else 0
         inputs[index] = blocked[value]
+    lined_up = {}
+    for index, (op, numbers, shape) in form.lined_up.items():
+        inputs[index] = work.lined_up(node.inputs[index], op, numbers, shape)
+        lined_up[node.inputs[index]] = f"[{', '.join('?' if dim is None else str(dim) for dim in shape)}]"
     for index, tensor in form.constants.items():
         inputs[index] = work.name(f"{node.inputs[index]}_nchw{block}c")
         work.constants[inputs[index]] = tensor
@@ -89,7 +94,7 @@ def convert_to_blocks(
         constants=work.constants,
         types=work.types,
     )
-    return Conversion(edit, moved, tuple(found)), form.note
+    return Conversion(edit, moved, tuple(found), lined_up=lined_up), form.note
 
 
 def _number_of(graph: Graph, value: str) -> int | None:
@@ -133,6 +138,16 @@ class _Work:
         fresh = self.graph.fresh(base, self._taken)
         self._taken.add(fresh)
         return fresh
+
+    def lined_up(self, value: str, op: str, numbers: tuple[int, ...], shape: tuple[Dim, ...]) -> str:
+        """A broadcast operand with a block's axis, which moves nothing."""
+        result = self.name(f"{value}_nchw{self.block}c")
+        type_ = self.graph.tensor_type(value)
+        assert type_ is not None  # or it had no shape
+        operand = self.name(f"{result}_{'axes' if op == 'Unsqueeze' else 'shape'}")
+        self.constants[operand] = constant(np.array(numbers, np.int64))
+        self._node(op, (value, operand), result, type_.with_shape(shape))
+        return result
 
     def convert(self, source: str, type_: TensorType | None, given: Axes, wanted: Axes, result: str) -> bool:
         """Nodes that make `result` of `source`, an image of that type; do they move any element?"""

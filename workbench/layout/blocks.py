@@ -24,6 +24,7 @@ from workbench.ops import CannotCarry, layout_of
 from workbench.ops.blocked import block_of
 from workbench.ops.blocking import blocked_form
 from workbench.ops.channels_last import weight_permutation
+from workbench.ops.layouts import lines_up
 
 BLOCK: Literal["blocked"] = "blocked"
 Way = Permutation | Literal["blocked"] | None  # how the operands are permuted; None: as the graph is written
@@ -124,6 +125,7 @@ class _Builder:
         if any(self.graph.rank_of(node.inputs[index]) != len(perm) for index in carried.inputs):
             return {}  # its CNN operand only gives a type or a bound, as CastLike's second does
         inputs: dict[int, Permutation] = dict.fromkeys(carried.inputs, perm)
+        inputs |= {i: lines_up(perm, self.graph.rank_of(node.inputs[i]) or 0)[0] for i in carried.lined_up}
         if node.op == "Conv" and carried.op_type is not None:  # its channels-last form
             inputs[1] = weight_permutation(self.target.weights, len(perm))
         turned = {index: permuted(self._axes(node.inputs[index]), order) for index, order in inputs.items()}

@@ -9,17 +9,19 @@ travel down the graph one rewrite at a time, and every moment of it is right.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from workbench.ir import Constant, Edit, Graph, Node, constant_shape
-from workbench.ir.permutation import Permutation, inverse, permuted_constant
+from workbench.ir import Constant, Edit, Graph, Node, constant, constant_shape
+from workbench.ir.permutation import Permutation, inverse, is_identity, moves_data, permuted, permuted_constant
 from workbench.layout.cost import elements, moved_by, perm_of
 from workbench.layout.profile import Profile
+from workbench.layout.reshape import reshape_to
 from workbench.ops import CannotCarry, layout_of
 from workbench.ops.channels_last import WEIGHT_AXES, channels_last_op, weight_permutation
+from workbench.ops.layouts import lines_up
 
 RESTORES = "workbench.restores"  # metadata of a Transpose that a strategy put behind a converted node: the value
 REASON = "workbench.reason"  # metadata of one that stays: the sentence that says why
@@ -27,20 +29,26 @@ REASON = "workbench.reason"  # metadata of one that stays: the sentence that say
 
 @dataclass
 class Conversion:
-    """The edit, and for the sentence: operands that a new Transpose moves, those at hand, what became of the weight."""
+    """The edit, and for the sentence: operands that a new Transpose moves, those at hand, what became of others.
+
+    lined_up: operands of lower rank that are reshaped, with the words for their new axes.
+    """
 
     edit: Edit
     moved: dict[str, int | None] = field(default_factory=dict)
     at_hand: tuple[str, ...] = ()
     weight: str = ""
+    lined_up: dict[str, str] = field(default_factory=dict)
 
     def said(self) -> str:
-        """What moves, and what became of the weight."""
+        """What moves, and what became of other operands."""
         moved = ", ".join(f"'{value}' is transposed, {elements(number)}" for value, number in self.moved.items())
-        return f"{moved or 'nothing moved'}{self.weight_said()}"
+        return f"{moved or 'nothing moved'}{self.others_said()}"
 
-    def weight_said(self) -> str:
-        return f"; {self.weight}" if self.weight else ""
+    def others_said(self) -> str:
+        """What became of operands of lower rank, and of the weight."""
+        reshaped = "".join(f"; '{value}' is reshaped to {shape}" for value, shape in self.lined_up.items())
+        return f"{reshaped}; {self.weight}" if self.weight else reshaped
 
 
 def why_there(node: Node, where: str, target: Profile) -> str:
@@ -88,6 +96,8 @@ def convert(
     inputs = list(node.inputs)
     for index in carried.inputs:
         inputs[index] = work.permuted_operand(node.inputs[index], perm)
+    for index in carried.lined_up:
+        inputs[index] = work.lined_up_operand(node.inputs[index], perm)
     domain, op_type = carried.domain or node.domain, carried.op_type or node.op_type
     constants = dict(carried.constants)
     weight = ""
@@ -115,25 +125,21 @@ def convert(
         outputs=tuple(outputs),
         attributes=node.attributes if carried.attributes is None else carried.attributes,
     )
-    read = {value for reader in (*work.transposes, changed) for value in reader.uses}
-    dead = (
-        ()
-        if not reuse
-        else _orphaned(graph, node, [v for i in carried.inputs if (v := node.inputs[i]) not in read], perm)
-    )
+    read = {value for reader in (*work.before, changed) for value in reader.uses}
+    dead = _orphaned(graph, node, {v: p for v, p in work.arrive.items() if v not in read}) if reuse else ()
     edit = Edit(
         remove=(node.name, *dead),
-        insert=(*work.transposes, changed, *restoring),
+        insert=(*work.before, changed, *restoring),
         constants=work.constants,
         types=work.types,
     )
-    return Conversion(edit, work.moved, tuple(work.found), weight)
+    return Conversion(edit, work.moved, tuple(work.found), weight, work.lined_up)
 
 
-def _orphaned(graph: Graph, node: Node, values: Iterable[str], perm: Permutation) -> tuple[str, ...]:
-    """Restoring transposes that only this node read."""
+def _orphaned(graph: Graph, node: Node, arrive: Mapping[str, Permutation]) -> tuple[str, ...]:
+    """Restoring transposes that only this node read, of operands that arrive so permuted."""
     dead: dict[str, None] = {}
-    for value in values:
+    for value, perm in arrive.items():
         maker = pending(graph, value, perm)
         if maker is not None and is_only_reader(graph, node, value):
             dead[maker.name] = None
@@ -175,13 +181,15 @@ class _Work:
         self.node = node
         self.layout = layout
         self.reuse = reuse
-        self.transposes: list[Node] = []
+        self.before: list[Node] = []
         self.constants: dict[str, Constant] = {}
         self.types: dict = {}
         self.moved: dict[str, int | None] = {}
         self.found: dict[str, None] = {}
+        self.lined_up: dict[str, str] = {}
+        self.arrive: dict[str, Permutation] = {}  # operands that are no constants, and how they are permuted
         self._taken: set[str] = set()
-        self._permuted: dict[str, str] = {}
+        self._made: dict[str, str] = {}
 
     def name(self, base: str) -> str:
         fresh = self.graph.fresh(base, self._taken)
@@ -195,10 +203,12 @@ class _Work:
         return self.transpose(source, result, perm, f"restore_{result}").replace(metadata={RESTORES: result})
 
     def permuted_operand(self, value: str, perm: Permutation) -> str:
-        if value in self._permuted:
-            return self._permuted[value]
+        if value in self._made:
+            return self._made[value]
         found = at_hand(self.graph, value, perm, self.node) if self.reuse else None
         tensor = self.graph.constant(value)
+        if tensor is None:
+            self.arrive[value] = perm
         if tensor is not None:
             found = self.constant(value, permuted_constant(tensor, perm))
         elif found is not None:
@@ -206,12 +216,33 @@ class _Work:
         else:
             found = self.name(f"{value}_{self.layout.lower()}")
             self.moved[value] = moved_by(self.graph, value, perm)
-            self.transposes.append(self.transpose(value, found, perm, f"to_{self.layout.lower()}_{value}"))
+            self.before.append(self.transpose(value, found, perm, f"to_{self.layout.lower()}_{value}"))
             type_ = self.graph.tensor_type(value)
             if type_ is not None:
                 self.types[found] = type_.permuted(perm)
-        self._permuted[value] = found
+        self._made[value] = found
         return found
+
+    def lined_up_operand(self, value: str, perm: Permutation) -> str:
+        """An operand of lower rank with all axes: reshaped where that moves nothing, else transposed first."""
+        if value in self.lined_up:
+            return self._made[value]
+        type_ = self.graph.tensor_type(value)
+        assert type_ is not None and type_.shape is not None  # or it were not carried
+        own, new = lines_up(perm, len(type_.shape))
+        dims = iter(permuted(type_.shape, own))
+        shape = tuple(1 if place in new else next(dims) for place in range(len(perm)))
+        target = None if moves_data(own, type_.shape) else reshape_to(shape)
+        source = self.permuted_operand(value, own) if target is None and not is_identity(own) else value
+        op, numbers = ("Unsqueeze", np.array(new, np.int64)) if target is None else ("Reshape", target)
+        result = self.name(f"{value}_{self.layout.lower()}")
+        operand = self.name(f"{result}_{'axes' if target is None else 'shape'}")
+        self.constants[operand] = constant(numbers)
+        self.before.append(Node(op, (source, operand), (result,), name=self.name(f"{op.lower()}_{result}")))
+        self.types[result] = type_.with_shape(shape)
+        self.lined_up[value] = f"[{', '.join('?' if dim is None else str(dim) for dim in shape)}]"
+        self._made[value] = result
+        return result
 
     def constant(self, value: str, tensor: Constant) -> str:
         name = self.name(f"{value}_{self.layout.lower()}")
@@ -228,7 +259,7 @@ class _Work:
         tensor = self.graph.constant(value) if turned is None else turned
         if tensor is None:
             result = self.name(f"{value}_{layout.lower()}")
-            self.transposes.append(self.transpose(value, result, perm, f"to_{layout.lower()}_{value}"))
+            self.before.append(self.transpose(value, result, perm, f"to_{layout.lower()}_{value}"))
             return result, f"weight {WEIGHT_AXES} to {layout} while the model runs"
         rewritten = permuted_constant(tensor, perm)
         existing = f"{value}_{layout.lower()}"

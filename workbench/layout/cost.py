@@ -23,14 +23,23 @@ class Counts:
 
 
 def bound_shape(graph: Graph, value: str) -> tuple[int, ...] | None:
-    """The value's shape with the symbolic dims bound; for costs only, a rule never relies on it."""
-    found = _known_shape(graph, value)
+    """The value's shape with the symbolic dims bound; for costs only, a rule never relies on it.
+
+    Its rank is always `graph.rank_of(value)`. None where that, or a size, is not known.
+    """
+    rank = graph.rank_of(value)
+    return None if rank is None else _shape_of_rank(graph, value, rank)
+
+
+def _shape_of_rank(graph: Graph, value: str, rank: int) -> tuple[int, ...] | None:
+    found = _known_shape(graph, value, rank)
     return found if found is not None else _shape_by_reshape(graph, value)
 
 
-def _known_shape(graph: Graph, value: str) -> tuple[int, ...] | None:
-    found = _bound(graph.tensor_type(value), graph)
-    return found if found is not None else _bound(graph.bound_types.get(value), graph)
+def _known_shape(graph: Graph, value: str, rank: int) -> tuple[int, ...] | None:
+    """With the sizes bound a value may have another rank: a Squeeze without axes then drops a batch of 1 too."""
+    own, with_sizes = (_bound(type_, graph) for type_ in (graph.tensor_type(value), graph.bound_types.get(value)))
+    return next((shape for shape in (own, with_sizes) if shape is not None and len(shape) == rank), None)
 
 
 def _shape_by_reshape(graph: Graph, value: str) -> tuple[int, ...] | None:
@@ -39,13 +48,14 @@ def _shape_by_reshape(graph: Graph, value: str) -> tuple[int, ...] | None:
     beside = [maker.inputs[0]] if maker is not None and maker.op == "Reshape" else []
     beside += [user.outputs[0] for user in graph.users(value) if user.op == "Reshape"]
     for other in beside:
-        known = _known_shape(graph, other)
-        if known is None:
+        dims = graph.shape(other)
+        known = None if dims is None else _known_shape(graph, other, len(dims))
+        if dims is None or known is None:
             continue
-        lengths = dict(zip(graph.shape(other) or (), known, strict=False))
-        dims = [lengths.get(dim) if isinstance(dim, str) else dim for dim in graph.shape(value) or (None,)]
-        if None not in dims:
-            return tuple(dim for dim in dims if isinstance(dim, int))
+        lengths = dict(zip(dims, known, strict=True))
+        sizes = [lengths.get(dim) if isinstance(dim, str) else dim for dim in graph.shape(value) or (None,)]
+        if None not in sizes:
+            return tuple(size for size in sizes if isinstance(size, int))
     return None
 
 
@@ -57,7 +67,7 @@ def _bound(type_: TensorType | None, graph: Graph) -> tuple[int, ...] | None:
 
 def moved_by(graph: Graph, value: str, perm: Permutation) -> int | None:
     """Elements that a Transpose of `value` by `perm` moves: none where only axes of size 1 change place."""
-    shape = bound_shape(graph, value)
+    shape = _shape_of_rank(graph, value, len(perm))
     if shape is None or len(shape) != len(perm):
         return None
     return math.prod(shape) if moves_data(perm, shape) else 0
@@ -80,8 +90,8 @@ def moved_by_node(graph: Graph, node: Node) -> int | None:
     moved = moved_by(graph, node.inputs[0], perm)
     if moved is not None:
         return moved
-    result = bound_shape(graph, node.outputs[0])
-    if result is None:
+    result = _shape_of_rank(graph, node.outputs[0], len(perm))
+    if result is None or len(result) != len(perm):
         return None
     return math.prod(result) if moves_data(perm, permuted(result, inverse(perm))) else 0
 

@@ -78,11 +78,11 @@ def said(node: Node, conversion: Conversion, layout: str, layouts: Mapping[str, 
         for value, number in conversion.moved.items()
     )
     here = " and ".join(f"'{value}'" for value in conversion.at_hand)
-    weight = conversion.weight_said()
+    others = conversion.others_said()
     if not moved and demanded:
-        return f"{node} demands {layout}, {here} is at hand as {layout}; nothing moved{weight}"
+        return f"{node} demands {layout}, {here} is at hand as {layout}; nothing moved{others}"
     if not moved:
-        return f"{node} takes {layout} as it comes; nothing moved{weight}"
+        return f"{node} takes {layout} as it comes; nothing moved{others}"
     if demanded:
-        return f"{node} demands {layout}, {moved}{weight}"
-    return f"{node} has inputs in two layouts, brought to {layout}: {moved}{weight}"
+        return f"{node} demands {layout}, {moved}{others}"
+    return f"{node} has inputs in two layouts, brought to {layout}: {moved}{others}"

@@ -26,7 +26,7 @@ from workbench.layout.problem import demanded_side, layout_of_images, side_of, w
 from workbench.layout.profile import Profile
 from workbench.ops import CannotCarry, layout_of
 from workbench.ops.channels_last import weight_permutation
-from workbench.ops.layouts import Carried
+from workbench.ops.layouts import Carried, lines_up
 from workbench.ops.reshaping import AxisGroup, groups_of
 
 MOST_ORDERS = 6  # of one value, beside those in which the graph already has it
@@ -176,6 +176,10 @@ class _Orders:
         out_perms = dict(zip(node.outputs, results, strict=False))
         gives = [(value, out_perms.get(value) or self.origins[value].order) for value in node.outputs if value]
         needs = [self._needed(value, perm if index in turned else None) for index, value in enumerate(node.inputs)]
+        if carried is not None and perm is not None:
+            for index in carried.lined_up:
+                value = node.inputs[index]
+                needs[index] = self._needed(value, lines_up(perm, self.graph.rank_of(value) or 0)[0])
         needs += [self._needed(value) for value in node.uses if value not in node.inputs]
         if carried is not None and node.op == "Conv" and carried.op_type is not None:  # its channels-last form
             rank = self.graph.rank_of(node.inputs[0]) or 4
@@ -268,16 +272,23 @@ def always_paid(graph: Graph, fixed: set[str], weigh: str) -> int:
     return total
 
 
-def proof(after: Counts, weigh: str, solution: Solution, always: int, complete: bool) -> dict[str, Any]:
+def proof(after: Counts, weigh: str, solution: Solution, always: int, *, over: str, complete: bool) -> dict[str, Any]:
     """The facts of a search: the bound, whether the graph as it is now reaches it, and the gap.
 
-    complete: does the problem hold all that may be chosen, and is every cost known? Else there is no bound.
+    over:     the class of choices that were searched, as a sentence says it.
+    complete: does the problem hold all that may be chosen? Else there is no bound.
+
+    A transpose of unknown size counts as nothing, so that the bound holds; where none is left, what
+    reaches it is the least.
     """
     least = solution.lower_bound + always
     reached = after.bytes_moved if weigh == BYTES else after.transposes
-    known = complete and reached >= least  # less: the shape of some value that was made is not known
+    unknown = after.unknown if weigh == BYTES else 0
+    known = complete and not unknown and reached >= least
     return {
         "weigh": weigh,
+        "over": over,
+        "unknown": unknown,
         "lower_bound": least if known else None,
         "certified": known and solution.gap == 0 and reached == least,
         "gap": solution.gap,

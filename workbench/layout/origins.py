@@ -9,7 +9,8 @@ from workbench.ir import Edit, Graph, Node
 from workbench.ir.permutation import Permutation, identity, inverse, permuted, then
 from workbench.layout.cost import bound_shape, elements, known_sum, moved_by_node, perm_of
 from workbench.layout.prices import BYTES
-from workbench.layout.tidy import Tidied, reshape_to
+from workbench.layout.reshape import reshape_to
+from workbench.layout.tidy import Tidied
 
 
 @dataclass(frozen=True)

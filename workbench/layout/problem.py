@@ -1,7 +1,8 @@
 """A graph as a problem of choosing between two layouts: which operators may choose, what transposes cost.
 
 Values that differ by Transposes from channels first to channels last, or back,
-are one value: the strategy may keep any of those transposes or none. Operators
+are one value: the strategy may keep any of those transposes or none. A broadcast
+operand of lower rank is reshaped, or transposed once for all who read it so. Operators
 that the contract cannot carry to the other layout, inputs, outputs and Tensor
 operands keep what they have; an operator that the target demands has no choice
 either. Every other operator may run in either layout. Where measured time is
@@ -22,7 +23,7 @@ from workbench.layout.prices import BYTES, TIME, Prices
 from workbench.layout.profile import Profile
 from workbench.layout.times import OperatorTimes
 from workbench.ops import CannotCarry, layout_of
-from workbench.ops.layouts import Carried
+from workbench.ops.layouts import Carried, lines_up
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,7 @@ class _Builder:
         self.as_written = tuple(self._enter(None, side, _only(side, 0)) for side in (FIRST, LAST))
         self.choice_of: dict[tuple[str, str], int] = {}  # by node and value: the operator runs in the value's layout
         self.also_as_written: set[tuple[str, str]] = set()  # by node and value: an operand that keeps its axes
+        self.lined_up: dict[tuple[str, Permutation, int], list[int]] = {}  # who may read the value so permuted
         self.exact = True
 
     def build(self) -> LayoutProblem:
@@ -124,8 +126,9 @@ class _Builder:
             if self._side(value) is None or value in self.graph.constants:
                 continue
             readers.setdefault(self._root(value), []).extend(self._readers(value))
-        values = tuple(self._shared(root, tuple(found)) for root, found in readers.items())
-        problem = Problem(tuple(self.choices), values)
+        values = [self._shared(root, tuple(found)) for root, found in readers.items()]
+        values += [self._lined_up(*key, tuple(found)) for key, found in self.lined_up.items()]
+        problem = Problem(tuple(self.choices), tuple(values))
         exact = self.exact and self.prices.complete
         return LayoutProblem(problem, tuple(self.nodes), tuple(self.own), always, exact)
 
@@ -159,6 +162,9 @@ class _Builder:
         self.choice_of.update({(node.name, value): index for value in follow})
         others = [v for i, v in enumerate(node.inputs) if i not in carried.inputs]
         self.also_as_written.update((node.name, value) for value in others)
+        for value in {node.inputs[i] for i in carried.lined_up}:
+            order, _ = lines_up(perm, self.graph.rank_of(value) or 0)
+            self.lined_up.setdefault((value, order, own), []).append(index)
         return True
 
     def _follows(self, result: str, perm: Permutation | None) -> bool:
@@ -235,6 +241,13 @@ class _Builder:
         there, back = self.prices.both_ways(root, perm)
         weights = (there, back) if side == FIRST else (back, there)
         return SharedValue(self.as_written[side] if producer is None else producer, readers, *weights)
+
+    def _lined_up(self, value: str, order: Permutation, own: int, readers: tuple[int, ...]) -> SharedValue:
+        """A broadcast operand of lower rank, for readers that are not in the layout `own`."""
+        weight = self.prices.transpose(value, order)
+        if weight and self._side(value) is not None:  # a choice may bring it to that order too
+            self.exact = False
+        return SharedValue(self.as_written[own], readers, weight)
 
 
 def _only(side: int, cost: int) -> Choice:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from workbench.ir import Edit, Graph, Node, constant
 from workbench.ir.permutation import is_identity, moves_data, permuted, then
 from workbench.layout.convert import is_only_reader
 from workbench.layout.cost import no_longer_moved, perm_of
+from workbench.layout.reshape import reshape_to
 
 Tidied = tuple[Edit, str, tuple[str, ...]]
 
@@ -98,14 +97,3 @@ def _as_reshape(graph: Graph, node: Node) -> Tidied | None:
     reshape = Node("Reshape", (node.inputs[0], name), node.outputs, name=node.name)
     sentence = f"perm {list(perm)} of {node} moves only axes of size 1; reshaped, no element moved"
     return Edit(remove=(node.name,), insert=(reshape,), constants={name: constant(target)}), sentence, (node.name,)
-
-
-def reshape_to(shape: tuple) -> np.ndarray | None:
-    """The shape for a Reshape to that shape, None where there is none: at most one dim may be left to it.
-
-    Nor is there one with a dim of 0, which a Reshape takes for "as it was".
-    """
-    free = [axis for axis, dim in enumerate(shape) if not isinstance(dim, int)]
-    if len(free) > 1 or 0 in shape:
-        return None
-    return np.array([dim if isinstance(dim, int) else -1 for dim in shape], np.int64)

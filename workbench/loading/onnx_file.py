@@ -14,6 +14,7 @@ from workbench.ir import Graph
 from workbench.ir.from_proto import NodeMetadata, from_proto
 from workbench.ir.text import parse_words
 from workbench.ir.wire import LARGE, TooDeepError, WireError, read_model
+from workbench.loading.broadcasts import spell_out_broadcasts
 from workbench.loading.checks import (
     check_model,
     check_types,
@@ -81,11 +82,12 @@ def _load(data: memoryview, folder: Path | None, dims: Mapping[str, int] | None)
         converted, more = to_opset(model)
     graph = _readable(with_types(converted), files, metadata)
     check_operands(graph)
+    spelled_out = spell_out_broadcasts(graph)
     graph.file_opset = opset_of(model)
-    graph.warnings = (*warnings, *more)
+    graph.warnings = (*warnings, *more, *spelled_out)
     graph.dims = bind_dims(graph, dims)
     if graph.dims:
-        graph.bound_types = infer_types(graph, graph.dims, model=converted)
+        graph.bound_types = infer_types(graph, graph.dims, model=None if spelled_out else converted)
     return graph
 
 

@@ -30,6 +30,8 @@ class BlockedForm:
     inputs:    operands that must arrive blocked.
     outputs:   is each result blocked?
     constants: operands to be replaced by these.
+    lined_up:  operands broadcast over blocks, each with the operator (Reshape or Unsqueeze) that gives it a block's
+               axis, its numbers and the shape then; no element moves.
     note:      for the sentence: what is not blocked, and why.
     """
 
@@ -40,6 +42,10 @@ class BlockedForm:
     op_type: str | None = None
     domain: str | None = None
     note: str = ""
+    lined_up: Mapping[int, LinedUp] = field(default_factory=dict)
+
+
+LinedUp = tuple[str, tuple[int, ...], tuple[int | str | None, ...]]
 
 
 def may_be_blocked(op: str) -> bool:
@@ -132,7 +138,39 @@ def _elementwise(graph: Graph, node: Node, own: str, block: int) -> BlockedForm:
         tensor = graph.constant(node.inputs[index])
         assert tensor is not None
         constants[index] = _blocked_constant(node.inputs[index], tensor, own, block)
-    return BlockedForm(carried.inputs, tuple(perm is not None for perm in carried.outputs), None, constants)
+    broadcast = [i for i in carried.inputs if _is_plane(graph, node.inputs[i], own)]
+    lined_up = {i: _lined_up(graph, node.inputs[i], own, block) for i in (*carried.lined_up, *broadcast)}
+    inputs = tuple(index for index in carried.inputs if index not in lined_up)
+    results = tuple(perm is not None for perm in carried.outputs)
+    return BlockedForm(inputs, results, None, constants, lined_up=lined_up)
+
+
+def _is_plane(graph: Graph, value: str, own: str) -> bool:
+    """Has it all axes, and one channel?"""
+    shape = graph.shape(value) or ()
+    return len(shape) == len(own) and shape[own.index("C")] == 1
+
+
+def _lined_up(graph: Graph, value: str, own: str, block: int) -> LinedUp:
+    """One number for all channels is so in every block; a number a channel is cut into blocks.
+
+    Raises CannotCarry for an operand of more, whose elements would have to move.
+    """
+    shape = graph.shape(value) or ()
+    letters = own[len(own) - len(shape) :]
+    dims = dict.fromkeys(own, 1) | dict(zip(letters, shape, strict=True))
+    channels = dims.pop("C")
+    if channels == 1:
+        axis = dict(zip("NCHW" if own == _IMAGE else "N_HWC", range(5), strict=False))
+        kept = {axis[letter] for letter in letters}
+        blocked = (dims["N"], 1, dims["H"], dims["W"], 1)
+        return "Unsqueeze", tuple(place for place in range(5) if place not in kept), blocked
+    if set(dims.values()) != {1} or not isinstance(channels, int):
+        raise CannotCarry(f"operand '{value}' of rank {len(shape)} is broadcast, and would have to be cut into blocks")
+    if channels % block:
+        raise CannotCarry(_indivisible(value, channels, block))
+    cut = (1, channels // block, 1, 1, block)
+    return "Reshape", cut, cut
 
 
 def _blocked_constant(value: str, tensor: Constant, own: str, block: int) -> Constant:

@@ -277,6 +277,8 @@ _RULES: Mapping[str, tuple[frozenset[np.dtype], _Rule]] = {
     "Neg": (_FLOATS | _INTEGERS, _alike(np.negative)),
     "Abs": (_FLOATS | _INTEGERS, _alike(np.abs)),
     "Sqrt": (_FLOATS, _alike(np.sqrt)),
+    "Floor": (_FLOATS, _alike(np.floor)),
+    "Ceil": (_FLOATS, _alike(np.ceil)),
     "Mod": (_INTEGERS, _mod),
     "Min": (_INTEGERS, _alike(np.minimum)),
     "Max": (_INTEGERS, _alike(np.maximum)),

@@ -33,6 +33,7 @@ class Carried:
     """The node that works on permuted operands.
 
     inputs:     operands that must arrive permuted by the permutation asked for.
+    lined_up:   operands of lower rank, broadcast by position: they must arrive with all axes, permuted (`lines_up`).
     outputs:    permutation of each result (None: as it was).
     constants:  operands to be replaced by these constants, or added where the node leaves them out.
     """
@@ -43,6 +44,7 @@ class Carried:
     constants: Mapping[int, Constant] = field(default_factory=dict)
     op_type: str | None = None
     domain: str | None = None
+    lined_up: tuple[int, ...] = ()
 
 
 Carry = Callable[[Graph, Node, Permutation], Carried]
@@ -134,6 +136,16 @@ def aligned(tensor: Constant, perm: Permutation) -> Constant | None:
     )
 
 
+def lines_up(perm: Permutation, rank: int) -> tuple[Permutation, tuple[int, ...]]:
+    """How a broadcast operand of `rank` axes joins neighbours permuted by `perm`, which has more.
+
+    The permutation of its own axes, and the places of the axes of size 1 that an Unsqueeze puts in behind it.
+    """
+    ahead = len(perm) - rank
+    own = tuple(axis - ahead for axis in perm if axis >= ahead)
+    return own, tuple(place for place, axis in enumerate(perm) if axis < ahead)
+
+
 # ---- barrier ------------------------------------------------------------------------
 
 
@@ -148,9 +160,9 @@ BARRIER = Layout("barrier", _refuse, NONE)
 
 
 def _carry_elementwise(graph: Graph, node: Node, perm: Permutation) -> Carried:
-    """Any permutation passes; operands of lower rank are lined up where they are constants."""
+    """Any permutation passes; operands of lower rank are lined up, constants here."""
     rank = len(perm)
-    inputs, constants = [], {}
+    inputs, lined_up, constants = [], [], {}
     for index, value in enumerate(node.inputs):
         if not value:
             continue
@@ -163,20 +175,22 @@ def _carry_elementwise(graph: Graph, node: Node, perm: Permutation) -> Carried:
         own = graph.rank_of(value)
         if own is None:
             raise CannotCarry(f"the rank of '{value}', an operand of {node}, is not known")
+        if own > rank:
+            raise CannotCarry(f"operand '{value}' of {node} has rank {own}, and raises the rank of the result")
         if own == rank:
             inputs.append(index)
         elif not _stays(graph, value, perm):
-            raise CannotCarry(f"operand '{value}' of {node} has rank {own}, and broadcasts by position")
+            lined_up.append(index)
     if not inputs:
         raise CannotCarry(f"no operand of {node} has {rank} axes")
-    return Carried(tuple(inputs), (perm,) * len(node.outputs), constants=constants)
+    return Carried(tuple(inputs), (perm,) * len(node.outputs), constants=constants, lined_up=tuple(lined_up))
 
 
 def _stays(graph: Graph, value: str, perm: Permutation) -> bool:
     """Do the axes that an operand of lower rank lines up with keep their places? Where it has size 1 they need not."""
     shape = graph.shape(value) or ()
     ahead = len(perm) - len(shape)
-    return ahead >= 0 and all(dim == 1 or perm[ahead + axis] == ahead + axis for axis, dim in enumerate(shape))
+    return all(dim == 1 or perm[ahead + axis] == ahead + axis for axis, dim in enumerate(shape))
 
 
 def _carry_first(graph: Graph, node: Node, perm: Permutation) -> Carried:

@@ -66,11 +66,12 @@ def _is_one(graph: Graph, value: str) -> bool:
 def _carry_batches(
     graph: Graph, node: Node, perm: Permutation, ranks: tuple[int | None, int | None], second: int
 ) -> Carried:
-    """Both operands' batch axes change places alike; a constant of fewer axes is lined up."""
+    """Both operands' batch axes change places alike; an operand of fewer axes is lined up."""
     rank = len(perm)
     if rank < 3 or perm[-2:] != (rank - 2, rank - 1):
         raise CannotCarry(f"{node} multiplies matrices of the last two axes, which would not be the last")
     inputs: list[int] = []
+    lined_up: list[int] = []
     constants: dict[int, Constant] = {}
     for index, own in zip((0, second), ranks, strict=True):
         value = node.inputs[index]
@@ -79,13 +80,15 @@ def _carry_batches(
             inputs.append(index)
         elif own == 2:
             continue
-        elif tensor is None or own is None or not 2 < own < rank:
+        elif own is None or not 2 < own < rank:
             raise CannotCarry(f"operand '{value}' of {node} has rank {own}, and its batches go by position")
+        elif tensor is None:
+            lined_up.append(index)
         elif (moved := aligned(tensor, perm)) is not None:
             constants[index] = moved
     if not inputs:
         raise CannotCarry(f"no operand of {node} has {rank} axes")
-    return Carried(tuple(inputs), (perm,), constants=constants)
+    return Carried(tuple(inputs), (perm,), constants=constants, lined_up=tuple(lined_up))
 
 
 def _carry_gemm(graph: Graph, node: Node, perm: Permutation) -> Carried:

@@ -1,8 +1,10 @@
 """Types of all values, from ONNX's own shape inference on a model without its weights.
 
 ONNX's inference does not follow numbers through Range, Gather or Where of
-constants, with which exporters compute axes and shapes; such small integer
-computations are carried out first, and their results stand as constants.
+constants, with which exporters compute axes and shapes; such small
+computations are carried out first, and their results stand as constants:
+those of integers, and of floats what hangs on known numbers alone (a size
+times 2.0, rounded down).
 """
 
 from __future__ import annotations
@@ -26,17 +28,18 @@ SMALL = 64  # elements; shapes, axes and pads have fewer
 ROUNDS = 8  # each finds the shapes that the numbers of the one before decide
 _INTEGERS = (TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL)
 _COMPUTED = frozenset(
-    # small integer arithmetic, of which `exact.py` knows the one result
+    # small arithmetic, of which `exact.py` knows the one result
     "Shape Size Range Gather Concat Unsqueeze Squeeze Cast CastLike Add Sub Mul Div Neg Abs Slice Reshape Equal Less "  # noqa: SIM905
     "Greater Where ConstantOfShape Expand ReduceProd ReduceSum ReduceMax ReduceMin Min Max Mod Not And Or Identity "
-    "Transpose Flatten Tile ScatterND".split()
+    "Transpose Flatten Tile ScatterND Floor Ceil Sqrt".split()
 )
+
+_SIZES = ("Shape", "Size")
 
 _MADE_UP = "unk__"  # what ONNX's inference calls a size that it does not know
 _OWN = "unk_"
 _NUMBERS = itertools.count()
 _AS_OPERAND = ("GroupNormalization",)  # ONNX infers nothing of it; its result has its first operand's type
-_FLOATS_TOO = ("Range", "Cast", "CastLike")  # a Range of floats has a length too
 
 
 def infer_types(
@@ -155,16 +158,17 @@ def _copy(model: ModelProto) -> ModelProto:
 def _compute_numbers(model: ModelProto, typed: ModelProto) -> int:
     """Replace small integer computations by constants, in place; how many there were."""
     types = {info.name: info.type.tensor_type.elem_type for info in _infos(typed)}
-    computed = [node for node in model.graph.node if _is_computed(node, types)]
+    computed = _computed_nodes(model, types)
     read = {value for node in computed for value in node.input}
-    shapes = {i.name: i for i in _infos(typed) if i.name in read}
+    measured = {node.input[0] for node in computed if node.op_type in _SIZES}
+    shapes = {i.name: i for i in _infos(typed) if i.name in measured}
     known = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer if t.name in read and _is_small(t)}
     for node in model.graph.node:
         if node.op_type == "Constant" and node.output[0] in read:
             known.update((node.output[0], value) for value in map(_constant_value, node.attribute) if value is not None)
     count = 0
     for node in computed:
-        result = _shape_of(node, shapes) if node.op_type in ("Shape", "Size") else _computed(node, known)
+        result = _shape_of(node, shapes) if node.op_type in _SIZES else _computed(node, known)
         if result is None or result.size > SMALL:
             continue
         known[node.output[0]] = result
@@ -182,12 +186,22 @@ def _infos(typed: ModelProto) -> Iterator[ValueInfoProto]:
     yield from typed.graph.output
 
 
-def _is_computed(node: NodeProto, types: Mapping[str, int]) -> bool:
-    """Is it an operator whose integers may be known? types: of elements, by value."""
-    if node.domain not in ("", "ai.onnx") or node.op_type not in _COMPUTED or len(node.output) != 1:
-        return False
-    kind = types.get(node.output[0], 0)
-    return kind in _INTEGERS or (kind == TensorProto.FLOAT and node.op_type in _FLOATS_TOO)
+def _computed_nodes(model: ModelProto, types: Mapping[str, int]) -> list[NodeProto]:
+    """Nodes whose numbers may be known; of floats only what hangs on such nodes and on constants alone.
+
+    types: of elements, by value.
+    """
+    known, computed = {tensor.name for tensor in model.graph.initializer} | {""}, []
+    for node in model.graph.node:
+        if node.op_type == "Constant":
+            known.update(node.output)
+        if node.domain not in ("", "ai.onnx") or node.op_type not in _COMPUTED or len(node.output) != 1:
+            continue
+        kind = types.get(node.output[0], 0)
+        if kind in _INTEGERS or (kind == TensorProto.FLOAT and known.issuperset(node.input)):
+            known.update(node.output)
+            computed.append(node)
+    return computed
 
 
 def _is_small(tensor: TensorProto) -> bool:

@@ -10,6 +10,7 @@ from workbench.errors import UserError
 from workbench.ir import Graph, check
 from workbench.layout.cost import Counts, count
 from workbench.layout.profile import Profile
+from workbench.layout.sizes import infer_sizes
 from workbench.rewrite.exactness import DEFAULT_MODE
 from workbench.rewrite.history import Step
 from workbench.rewrite.passes import Pass
@@ -38,6 +39,8 @@ def run_pass(
     leave_out: sentences of rewrites that are not to be done. Rules go on without them; a pass that has none,
     whose rewrites build on each other, ends before the first of them.
     """
+    if pass_.is_layout and infer_sizes(graph):
+        before = None
     before = before or count(graph)
     started = time.perf_counter()
     rewrites: list[Rewrite] = []

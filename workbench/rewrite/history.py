@@ -56,15 +56,22 @@ class Step:
 
     @property
     def proof(self) -> str:
-        """What a layout strategy proved of its result, as a sentence; "" where it proves nothing."""
+        """What a layout strategy proved of its result, and over which choices, as a sentence; "" where it does not.
+
+        Where sizes are not known it says so: then nothing is proven.
+        """
         least = self.facts.get("lower_bound")
+        unknown = self.facts.get("unknown", 0)
+        if least is None and unknown:
+            what = "1 transpose moves" if unknown == 1 else f"{unknown:,} transposes move"
+            return f"not proven to be the least: what {what} is not known, for sizes do not follow from the inputs"
         if least is None:
             return ""
         gap = self.facts.get("gap")
         reached = "exactly that" if self.facts["certified"] else "more"
         if gap:
             reached += f"; {gap:.1%} of it is not proven to be needed"
-        choice = "no choice of orders" if gap is not None else "no choice between the two layouts"
+        choice = self.facts["over"]
         if self.facts["weigh"] == "time":
             where = f"as operators were timed on {self.facts['device']}"
             return f"{choice} takes less than {least / 1e6:,.3f} ms, {where}, and this takes {reached}"

@@ -102,7 +102,12 @@ class Pass:
         def may_be_done(graph: Graph, found: Found) -> bool:
             return found.sentence not in leave_out and not (mode == EXACT and packed_anew(graph, found.edit))
 
-        return follow_rules([rule for rule in self.rules if rule.exactness.runs_in(mode)], graph, self, may_be_done)
+        rules = [rule for rule in self.rules_of_run() if rule.exactness.runs_in(mode)]
+        return follow_rules(rules, graph, self, may_be_done)
+
+    def rules_of_run(self) -> tuple[Rule, ...]:
+        """The rules for one run; a pass whose rules remember what they saw makes them anew."""
+        return self.rules
 
     def rewrites(self, graph: Graph, target: Profile) -> Iterator[Found]:
         """Yield rewrites one at a time, of a pass without rules.

@@ -32,7 +32,9 @@ _COLUMNS = {
     "transposes": st.column_config.NumberColumn(format="localized"),
     "elements": st.column_config.NumberColumn("elements moved", format="localized"),
     "bytes": st.column_config.NumberColumn("bytes moved", format="localized"),
-    "bound": st.column_config.TextColumn("bound (bytes)", help="No choice between the two layouts moves less."),
+    "bound": st.column_config.TextColumn(
+        "bound (bytes)", help="No choice of those that the strategy searches moves less."
+    ),
     "seconds": st.column_config.TextColumn("time (s)", alignment="right", help="What the strategy took."),
     "error": st.column_config.TextColumn("max relative error", help="Against ONNX Runtime on the original file."),
     "verdict": st.column_config.TextColumn(help="Does the result still compute what the original computes?"),
