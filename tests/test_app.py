@@ -40,7 +40,7 @@ PRESET = [name for name in library.presets()["default"]["passes"] if name != lib
 
 
 def test_the_whole_app_starts_on_a_sample():
-    at = AppTest.from_file("../app.py", default_timeout=LIMIT_S).run()
+    at = AppTest.from_file("../workbench/ui/main.py", default_timeout=LIMIT_S).run()
     fine(at)
     assert at.session_state["opened"].title == samples()[0].title
 

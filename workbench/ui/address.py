@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import streamlit as st
 
@@ -18,6 +17,7 @@ from workbench.errors import UserError
 from workbench.loading.dims import parse_dims
 from workbench.loading.samples import samples
 from workbench.rewrite import DEFAULT_MODE
+from workbench.ui.folders import real_path
 
 MODEL, DIMS, TARGET, PASSES, OPTION, MODE = "model", "dims", "target", "passes", "option", "mode"
 PRESET = "preset"
@@ -45,7 +45,7 @@ def model_in_address() -> Named | None:
         name = path.removeprefix(UPLOADED)
         raise UserError(f"the link shows '{name}', an upload that only its own session has; upload the file here")
     name = path.rpartition("/")[2]
-    sample = next((s for s in samples() if s.file == Path(path).resolve()), None)
+    sample = next((s for s in samples() if s.file == real_path(path)), None)
     return Named(path, name if sample is None else sample.title, parse_dims(st.query_params.get(DIMS, "")))
 
 
