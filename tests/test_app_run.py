@@ -167,6 +167,37 @@ def test_export_without_optimizing_says_so():
     onnx.checker.check_model(onnx.load_from_string(at.session_state["exported"][2]))
 
 
+def test_what_failed_verification_is_exported_only_when_that_is_confirmed_and_under_a_name_that_tells():
+    at = page("optimize", opened_sample("npu_reshape_add")).run()
+    at.radio(key="strategy").set_value("wrong-on-purpose").run()
+    wrong = at.session_state["opened"]
+    assert wrong.history.failed is not None
+    at = page("export", wrong).run()
+    assert not at.exception
+    assert "NOT EQUAL" in at.error[0].value.replace("\\", "")
+    assert not offered(at) and "prepare" not in [button.key for button in at.button]
+    (confirm,) = (box for box in at.checkbox if "FAILED" in box.label)
+    confirm.set_value(True).run()
+    at.button(key="prepare").click().run()
+    assert not at.exception
+    names = [offer.label for offer in offered(at)]
+    assert names == ["Download npu_reshape_add.FAILED.onnx", "Download the report (JSON)"]
+    assert all(offer.type == "secondary" for offer in offered(at))
+    onnx.checker.check_model(onnx.load_from_string(at.session_state["exported"][2]))
+
+
+def offered(at: AppTest) -> list:
+    """What can be downloaded from the page."""
+    return [element.proto for element in at.get("download_button")]
+
+
+def test_a_good_file_is_the_one_thing_to_take_home(optimized):
+    at = fine(page("export", optimized).run())
+    fine(at.button(key="prepare").click().run())
+    first = offered(at)[0]
+    assert (first.label, first.type) == ("Download conv_relu_conv_relu.opt.onnx", "primary")
+
+
 def test_export_asks_before_it_fixes_dims():
     opened = opened_sample("ppocr_cls_v2")
     at = fine(page("export", opened).run())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import onnx
@@ -11,6 +12,7 @@ import onnxruntime
 import psutil
 import pytest
 
+import passes as library
 from tests.browser import SCREEN, GraphView, go, open_sample, settle, upload
 from tests.making import HOSTILE, hostile_model
 from workbench.loading.samples import FOLDER
@@ -194,3 +196,28 @@ def test_two_sessions_do_not_disturb_each_other(page, browser, app):
     assert "ResNet-50" in page.locator("[data-testid=stMainBlockContainer]").inner_text()
     assert "NPU: one CNN path" in other.locator("[data-testid=stMainBlockContainer]").inner_text()
     context.close()
+
+
+def test_after_a_reload_and_from_a_link_every_strategy_does_what_it_says(page):
+    """The link names the passes that run: those it does not name are off, but which layout pass runs is free."""
+    open_sample(page, "tvm_two_convs_nhwc")
+    go(page, "Optimize")
+    page.locator(".st-key-strategy").get_by_text("greedy", exact=True).click()
+    settle(page)
+    link = passes_in_link(page)
+    page.reload()
+    settle(page)
+    assert passes_in_link(page) == link
+    assert page.locator(".st-key-strategy").get_by_role("radio", name="greedy").is_checked()
+    for strategy, layout in library.strategies().items():
+        words = page.locator(".st-key-strategy").get_by_text(re.compile(rf"^{strategy}( \(demonstration\))?$"))
+        words.click()
+        settle(page)
+        wanted = [layout().name if name == "layout_greedy" else name for name in link]
+        assert passes_in_link(page) == wanted, strategy
+        told = page.locator("select.gw-steps option").filter(has_text=layout.title)
+        told.first.wait_for(state="attached")
+
+
+def passes_in_link(page) -> list[str]:
+    return parse_qs(urlsplit(page.url).query)["passes"][0].split(",")

@@ -90,7 +90,7 @@ _FIGURES = (
 
 
 def _print_bench(found: Mapping[str, Any]) -> None:
-    from workbench.run.words import figures, machine_words
+    from workbench.run.words import compared_alike, compared_backends, figures, machine_words, ran_of
 
     ways = {f"; {variant['backend']}, {variant['dtype']}" for variant in found["variants"].values()}
     say(machine_words(found["machine"]) + ("".join(ways) if len(ways) == 1 else ""))
@@ -98,6 +98,10 @@ def _print_bench(found: Mapping[str, Any]) -> None:
         say("dims: " + ", ".join(f"{name}={size}" for name, size in found["dims"].items()))
     rows = [(label, *cells_of(figures(v), _FIGURES)) for label, v in found["variants"].items()]
     print_table([("variant", *_FIGURES), *rows], left=(0,))
+    for label, words, first in compared_alike(ran_of(found)):
+        say(f"'{label}' is {words} '{first}'")
+    for label, words, first in compared_backends(ran_of(found)):
+        say(f"backends and precisions among each other: '{label}' is {words} '{first}'")
     for label, variant in found["variants"].items():
         if "failed" in variant:
             say(f"{label}: {variant['failed']}")

@@ -52,9 +52,10 @@ def run_pipeline(
     """
     history = start(graph, target, mode)
     history.left_out = list(left_out)
+    sentences = [out.sentence for out in left_out if out.sentence]
+    whole = {out.pass_name for out in left_out if not out.sentence}
     for index, pass_ in enumerate(passes):
-        sentences = [out.sentence for out in left_out if out.pass_name == pass_.name]
-        if "" in sentences:  # all of it
+        if pass_.name in whole:
             continue
         extend(history, pass_, target, _reporter(on_progress, index, len(passes), pass_), check_each, sentences)
         if after_step is not None:

@@ -89,7 +89,7 @@ def measure_models(
     timeout_s: float = RUN_LIMIT_S,
     memory_limit_bytes: int | None = None,
 ) -> dict[str, Any]:
-    """Latency and memory of each variant on the same inputs, by turns, in the worker's process.
+    """Latency and memory of each variant on the same inputs, by turns, each backend in a process of its own.
 
     variants: graphs, which run as `backend` and `dtype` say, or `Variant`s that say it themselves.
     repeat: runs that count; None: 10 to 200, until every median is known to one percent or 20 s have passed.
@@ -98,10 +98,12 @@ def measure_models(
                within `tolerance`, by default that of the element type or of the first graph,
                whichever is looser.
     on_progress: gets {"done", "total", "stage"} after every run.
-    timeout_s, memory_limit_bytes: what the whole job may take, see `Worker.request`.
+    timeout_s, memory_limit_bytes: what the whole job may take, see `Worker.request`; of a CUDA device,
+               each backend's process may take as much.
     Returns plain JSON: `variants` by label, each with `step`, `backend`, `dtype`, `times_ms`,
     `min_ms`, `median_ms`, `median_error_ms` (95 %), `p90_ms`, `p99_ms`, `iqr_ms`, `busy`, `stable`,
-    `ratio` to the first with its `ratio_low` and `ratio_high` (95 %) and `ratio_busy`,
+    `ratio` to `ratio_to`, the first of the same backend and precision that ran, with its
+    `ratio_low` and `ratio_high` (95 %) and `ratio_busy`,
     `cold_median_ms` or None, `first_result_s` (opening, compiling and one run), `memory`,
     `operators` (`name`, `op`, `start_ms`, `time_ms`, `allocated_bytes`, and `flops`, `bytes`,
     `dtype`, `of_roof`, each None where it is not known, see `work_done`), `sum_ms` of these and
@@ -269,20 +271,21 @@ def _summarized(
     raw: Mapping[str, Any], wanted: Mapping[str, Variant], types: Mapping[int, Mapping[str, TensorType]]
 ) -> dict[str, Any]:
     ran = ran_of(raw)
-    first = next(iter(ran.values()))["times_ms"]
+    firsts: dict[tuple[str, str], str] = {}  # by backend and precision
     variants: dict[str, Any] = {}
     for label, variant in wanted.items():
         how = {"step": variant.step or label, "backend": variant.backend, "dtype": variant.dtype}
         found = raw["variants"][label]
         if label in ran:
-            found = _numbers(found, first, variant, types[id(variant.graph)], raw["ceilings"])
+            first = firsts.setdefault((variant.backend, variant.dtype), label)
+            beside = {"ratio_to": first, **ratio(found["times_ms"], ran[first]["times_ms"])}
+            found = _numbers({**beside, **found}, variant, types[id(variant.graph)], raw["ceilings"])
         variants[label] = {**how, **found}
     return {"variants": variants, "machine": raw["machine"], "ceilings": raw["ceilings"]}
 
 
 def _numbers(
     found: Mapping[str, Any],
-    first: list[float],
     variant: Variant,
     types: Mapping[str, TensorType],
     ceilings: Mapping[str, Mapping[str, float] | None],
@@ -292,7 +295,6 @@ def _numbers(
     operators = [{**operator, "of_roof": share_of_roof(operator, ceilings)} for operator in operators]
     numbers = {
         **spread(times),
-        **ratio(times, first),
         **found,
         "operators": operators,
         "busy": is_busy(times),

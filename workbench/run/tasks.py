@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from workbench.run.apart import answering
 from workbench.run.failures import TaskError
 from workbench.run.machine import devices, versions
 from workbench.run.operator_times import operator_times
@@ -46,4 +47,5 @@ TASKS: Mapping[str, Callable[[Mapping[str, Any], Report], dict[str, Any]]] = {
     "measure": measure,
     "operator_times": operator_times,
     "devices": _devices,
+    "apart": answering(),
 }

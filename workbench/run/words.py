@@ -7,9 +7,11 @@ import io
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from workbench.run.statistics import ratio
+
 _OF_VARIANT = (
     *("step", "backend", "dtype", "median_ms", "median_error_ms", "min_ms", "p90_ms", "p99_ms", "iqr_ms", "busy"),
-    *("stable", "ratio", "ratio_low", "ratio_high", "ratio_busy", "cold_median_ms", "first_result_s"),
+    *("stable", "ratio_to", "ratio", "ratio_low", "ratio_high", "ratio_busy", "cold_median_ms", "first_result_s"),
 )
 _OF_MEMORY = ("peak_bytes", "weights_bytes", "reserved_bytes", "process_bytes")
 FIGURES = (*_OF_VARIANT, "runs", "peak_counted", *_OF_MEMORY, "max_rel_error", "fallbacks", "failed")
@@ -61,15 +63,34 @@ def machine_words(machine: Mapping[str, Any]) -> str:
     return f"{machine['device_name']}, {machine['threads']} threads{clock}{driver}; {versions}"
 
 
-def speed_words(variant: Mapping[str, Any]) -> str:
-    """ "1.19x faster (95 % between 1.15x and 1.22x) than"; a ratio is of medians, this variant's to the first's.
+def speed_words(found: Mapping[str, Any]) -> str:
+    """ "1.19x faster (95 % between 1.15x and 1.22x) than"; no factor where the machine was busy.
 
-    variant: `ratio`, `ratio_low`, `ratio_high`, `ratio_busy`; where the machine was busy, that stands beside.
+    found: `ratio` of a median to another one, `ratio_low`, `ratio_high`, `ratio_busy`.
     """
-    ratio, low, high = variant["ratio"], variant["ratio_low"], variant["ratio_high"]
-    busy = "; the machine was busy" if variant["ratio_busy"] else ""
+    middle, low, high = found["ratio"], found["ratio_low"], found["ratio_high"]
+    if found["ratio_busy"]:
+        return "not comparable (the machine was busy; measure again) with"
     if low <= 1 <= high:
-        return f"not clearly faster or slower (ratio {ratio:.2f}, 95 % between {low:.2f} and {high:.2f}{busy}) than"
-    if ratio < 1:
-        return f"{1 / ratio:.2f}x faster (95 % between {1 / high:.2f}x and {1 / low:.2f}x{busy}) than"
-    return f"{ratio:.2f}x slower (95 % between {low:.2f}x and {high:.2f}x{busy}) than"
+        return f"not clearly faster or slower (ratio {middle:.2f}, 95 % between {low:.2f} and {high:.2f}) than"
+    if middle < 1:
+        return f"{1 / middle:.2f}x faster (95 % between {1 / high:.2f}x and {1 / low:.2f}x) than"
+    return f"{middle:.2f}x slower (95 % between {low:.2f}x and {high:.2f}x) than"
+
+
+Comparison = tuple[str, str, str]  # a label, `speed_words`, the label that it is compared with
+
+
+def compared_alike(variants: Mapping[str, Mapping[str, Any]]) -> list[Comparison]:
+    """Each variant against the first of its own backend and precision: what was done to the model, and nothing else.
+
+    variants: those that ran, by label, see `measure_models`.
+    """
+    return [(label, speed_words(v), v["ratio_to"]) for label, v in variants.items() if v["ratio_to"] != label]
+
+
+def compared_backends(variants: Mapping[str, Mapping[str, Any]]) -> list[Comparison]:
+    """Backends and precisions among each other, on the first model: each against the first."""
+    (first, start), *others = variants.items()
+    alike = ((label, v) for label, v in others if v["step"] == start["step"])
+    return [(label, speed_words(ratio(v["times_ms"], start["times_ms"])), first) for label, v in alike]

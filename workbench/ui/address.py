@@ -1,6 +1,7 @@
 """The state of the view in the address of the page, so that a link shows the same.
 
 model, dims, target, passes, option, mode: what `workbench optimize` is given; the pages write them.
+preset: where the list of passes comes from, and what it goes back to.
 step, rewrite, node: what is looked at; the component writes them while one steps, without a rerun.
 """
 
@@ -8,16 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import streamlit as st
 
+from workbench.api import DEFAULT_PRESET
 from workbench.errors import UserError
 from workbench.loading.dims import parse_dims
 from workbench.loading.samples import samples
 from workbench.rewrite import DEFAULT_MODE
+from workbench.ui.folders import real_path
 
 MODEL, DIMS, TARGET, PASSES, OPTION, MODE = "model", "dims", "target", "passes", "option", "mode"
+PRESET = "preset"
 STEP, REWRITE, NODE, OTHER = "step", "rewrite", "node", "other"
 UPLOADED = "upload:"  # before the name of a model that only its own session has
 
@@ -42,18 +45,19 @@ def model_in_address() -> Named | None:
         name = path.removeprefix(UPLOADED)
         raise UserError(f"the link shows '{name}', an upload that only its own session has; upload the file here")
     name = path.rpartition("/")[2]
-    sample = next((s for s in samples() if s.file == Path(path).resolve()), None)
+    sample = next((s for s in samples() if s.file == real_path(path)), None)
     return Named(path, name if sample is None else sample.title, parse_dims(st.query_params.get(DIMS, "")))
 
 
 @dataclass(frozen=True)
 class Wished:
-    """The pipeline of a link: passes in order, "pass.option=value", the target's name ("" for none), the mode."""
+    """The pipeline of a link: passes in order, "pass.option=value", the target's name ("" for none), mode, preset."""
 
     passes: tuple[str, ...]
     options: tuple[str, ...]
     target: str
     mode: str
+    preset: str
 
 
 def pipeline_in_address() -> Wished | None:
@@ -62,8 +66,9 @@ def pipeline_in_address() -> Wished | None:
     if named is None:
         return None
     passes = tuple(name for name in named.split(",") if name)
-    mode = st.query_params.get(MODE, DEFAULT_MODE)
-    return Wished(passes, tuple(st.query_params.get_all(OPTION)), st.query_params.get(TARGET, ""), mode)
+    options, target = tuple(st.query_params.get_all(OPTION)), st.query_params.get(TARGET, "")
+    mode, preset = st.query_params.get(MODE, DEFAULT_MODE), st.query_params.get(PRESET, DEFAULT_PRESET)
+    return Wished(passes, options, target, mode, preset)
 
 
 def moment_in_address() -> Moment | None:
@@ -95,11 +100,12 @@ def write_model(path: str, dims: Mapping[str, int], uploaded: bool) -> None:
     _write(DIMS, ",".join(f"{name}={size}" for name, size in dims.items()))
 
 
-def write_pipeline(passes: Sequence[str], options: Mapping[str, object], target: str, mode: str) -> None:
+def write_pipeline(passes: Sequence[str], options: Mapping[str, object], target: str, mode: str, preset: str) -> None:
     """Let the address say what is done to it."""
     _write(PASSES, ",".join(passes))
     _write(TARGET, target)
     _write(MODE, "" if mode == DEFAULT_MODE else mode)
+    _write(PRESET, "" if preset == DEFAULT_PRESET else preset)
     told = [f"{key}={value}" for key, value in options.items()]
     if st.query_params.get_all(OPTION) != told:
         st.query_params[OPTION] = told

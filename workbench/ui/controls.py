@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import typing
 from typing import Any, cast
 
@@ -49,7 +50,7 @@ def controls() -> Spec:
             help="A preset: which passes are on, and their order. Below, both can be changed.",
         )
         order = _order()
-        preset = library.presets()[_preset()]["passes"]
+        preset = library.presets()[chosen_preset()]["passes"]
         used = [name for name in order if name in preset or st.session_state.get(f"on_{name}")]
         for index, name in enumerate(order):
             if name in used:
@@ -75,7 +76,8 @@ def _mode() -> str:
     return str(choice)
 
 
-def _preset() -> str:
+def chosen_preset() -> str:
+    """The preset whose passes the list started from."""
     return st.session_state.get(_PRESET, DEFAULT_PRESET)
 
 
@@ -94,11 +96,13 @@ def _take_over_link() -> None:
     known = [name for name in wished.passes if name in library.all_passes()]
     layouts = {cls().name: strategy for strategy, cls in library.strategies().items()}
     st.session_state["strategy"] = next((layouts[name] for name in known if name in layouts), _NONE)
+    if wished.preset in library.presets():
+        st.session_state[_PRESET] = wished.preset
     order = [library.PLACE_OF_LAYOUT if name in layouts else name for name in known]
-    rest = [name for name in _order() if name not in order]
-    st.session_state[_ORDER] = list(dict.fromkeys(order)) + rest
+    st.session_state[_ORDER] = _completed(list(dict.fromkeys(order)), _order())
     for name in library.all_passes():
-        st.session_state[f"on_{name}"] = name in known
+        if name not in layouts:  # which of those runs, and whether one does, is the strategy's to say
+            st.session_state[f"on_{name}"] = name in known
     st.session_state["target"] = wished.target
     st.session_state["mode"] = wished.mode if wished.mode in _MODES else DEFAULT_MODE
     for pair in wished.options:
@@ -106,6 +110,15 @@ def _take_over_link() -> None:
         pass_name, _, key = name.partition(".")
         if pass_name in known:
             st.session_state[f"option_{name}"] = with_options(library.find_pass(pass_name), {key: words}).options()[key]
+
+
+def _completed(order: list[str], every: list[str]) -> list[str]:
+    """`order` with the names that it lacks, each behind the one that stands before it in `every`."""
+    found = list(order)
+    for before, name in itertools.pairwise(["", *every]):
+        if name not in found:
+            found.insert(found.index(before) + 1 if before else 0, name)
+    return found
 
 
 def _strategy_words(name: str) -> str:
@@ -117,7 +130,7 @@ def _strategy_words(name: str) -> str:
 def _order() -> list[str]:
     """Passes in the user's order; one that is in no preset waits at the end, switched off."""
     if _ORDER not in st.session_state:
-        preset = list(library.presets()[_preset()]["passes"])
+        preset = list(library.presets()[chosen_preset()]["passes"])
         layouts = set(library.strategies().values())
         rest = [name for name, cls in library.all_passes().items() if cls not in layouts and name not in preset]
         st.session_state[_ORDER] = preset + rest
@@ -151,7 +164,7 @@ def _swap(order: list[str], a: int, b: int) -> None:
 
 
 def _resolved(order: list[str], strategy: str) -> list[str]:
-    return library.chosen(order, _preset(), None if strategy == _NONE else strategy)
+    return library.chosen(order, chosen_preset(), None if strategy == _NONE else strategy)
 
 
 def _options(cls: type[Pass]) -> dict[str, Any]:

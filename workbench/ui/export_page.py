@@ -1,4 +1,8 @@
-"""Export: the optimized file, its size and digest, what was checked, and the same as a command."""
+"""Export: the optimized file, its size and digest, what was checked, and the same as a command.
+
+What failed verification is not offered, as the command line writes none of it;
+whoever confirms it gets it under a name that tells.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import json
 import tempfile
 import zipfile
 from pathlib import Path
+from typing import Literal
 
 import streamlit as st
 
@@ -32,9 +37,10 @@ def export_page() -> None:
             bound = ", ".join(f"{name} = {size}" for name, size in opened.graph.dims.items())
             key = f"fix_dims_{opened.number}"
             fix_dims = st.checkbox(f"Write the bound dims into the file ({plain(bound)})", key=key)
-        if st.button("Prepare the file", type="primary", key="prepare"):
-            _prepare(opened, history, fix_dims)
-        _download(opened, history, fix_dims)
+        if _may_export(history):
+            if st.button("Prepare the file", type=_weight(history), key="prepare"):
+                _prepare(opened, history, fix_dims)
+            _download(opened, history, fix_dims)
     with right:
         used = spec or Spec((), load_profile(DEFAULT_TARGET))
         output = _file_name(opened)
@@ -54,20 +60,44 @@ def _verdict(history: History | None) -> None:
         f"{first.nodes:,} nodes as loaded, **{last.nodes:,}** now; transposes {first.transposes:,}, now "
         f"**{last.transposes:,}**; elements moved {first.elements_moved:,}, now **{last.elements_moved:,}**."
     )
-    verdict = history[-1].verdict
+    failed, verdict = history.failed, history[-1].verdict
+    if failed is not None:
+        why = "" if failed.verdict is None else f" {failed.verdict.sentence}"
+        show_error(
+            f"{failed.title}: NOT EQUAL to the original, so there is no file to take home.{why} "
+            "Optimize shows which rewrite broke it: leave that pass out, and come back."
+        )
+        return
     if verdict is None:
         st.caption("This result was not verified.")
         return
-    show = {True: st.success, False: st.error, None: st.warning}[verdict.ok]
+    show = st.success if verdict.ok else st.warning
     show(plain(verdict.sentence))
 
 
-def _file_name(opened: Opened) -> str:
-    return f"{Path(opened.path).stem}.opt.onnx"
+def _failed(history: History | None) -> bool:
+    return history is not None and history.failed is not None
 
 
-def _key(opened: Opened, fix_dims: bool) -> tuple:
-    return (id(opened.graph), opened.spec, fix_dims)
+def _weight(history: History | None) -> Literal["primary", "secondary"]:
+    """Of a button: what failed is never the page's first thing to do."""
+    return "secondary" if _failed(history) else "primary"
+
+
+def _may_export(history: History | None) -> bool:
+    """What failed is written only where the user says of this very result that it is wanted."""
+    if not _failed(history):
+        return True
+    words = "Write the wrong model all the same, as .FAILED.onnx, to look for the fault"
+    return st.checkbox(plain(words), key=f"wanted_{id(history)}")
+
+
+def _file_name(opened: Opened, history: History | None = None) -> str:
+    return f"{Path(opened.path).stem}.{'FAILED' if _failed(history) else 'opt'}.onnx"
+
+
+def _key(opened: Opened, history: History | None, fix_dims: bool) -> tuple:
+    return (id(opened.graph), opened.spec, _failed(history), fix_dims)
 
 
 def _prepare(opened: Opened, history: History | None, fix_dims: bool) -> None:
@@ -75,13 +105,13 @@ def _prepare(opened: Opened, history: History | None, fix_dims: bool) -> None:
     graph = opened.graph if history is None else history.graph
     try:
         with tempfile.TemporaryDirectory(prefix="workbench-export-") as folder, st.spinner("Writing and checking"):
-            written = export(graph, Path(folder) / _file_name(opened), fix_dims=fix_dims)
+            written = export(graph, Path(folder) / _file_name(opened, history), fix_dims=fix_dims)
             files = sorted(Path(folder).iterdir())
             content = files[0].read_bytes() if len(files) == 1 else _zipped(files)
     except UserError as error:
         show_error(error)
         return
-    st.session_state["exported"] = (_key(opened, fix_dims), written, content, len(files) > 1)
+    st.session_state["exported"] = (_key(opened, history, fix_dims), written, content, len(files) > 1)
 
 
 def _zipped(files: list[Path]) -> bytes:
@@ -95,16 +125,18 @@ def _zipped(files: list[Path]) -> bytes:
 
 def _download(opened: Opened, history: History | None, fix_dims: bool) -> None:
     key, written, content, zipped = st.session_state.get("exported", (None, None, b"", False))
-    if key != _key(opened, fix_dims):
+    if key != _key(opened, history, fix_dims):
         st.caption("The file is not prepared yet.")
         return
-    name = _file_name(opened) + (".zip" if zipped else "")
+    name = _file_name(opened, history) + (".zip" if zipped else "")
     size, checks = st.columns([1, 2], vertical_alignment="bottom")
     size.metric("Size", f"{written.bytes / 1e6:,.2f} MB")
     checks.caption("Checked: " + plain(", ".join(written.checks)))
     st.caption("SHA-256")
     st.code(written.sha256, language=None, wrap_lines=True)
-    st.download_button(f"Download {name}", content, name, "application/octet-stream", key="download", type="primary")
+    st.download_button(
+        f"Download {name}", content, name, "application/octet-stream", key="download", type=_weight(history)
+    )
     if history is not None:
         report = json.dumps({"model": opened.title, **history.report()}, indent=1)
         st.download_button("Download the report (JSON)", report, file_name="report.json", key="download_report")

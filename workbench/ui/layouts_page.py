@@ -152,7 +152,9 @@ def _table(opened: Opened, compared: Compared, device: str) -> None:
 def _latency(variant: Mapping[str, Any]) -> dict[str, Any]:
     if "failed" in variant:
         return {"latency": None, "ratio": "failed"}
-    return {"latency": variant["median_ms"], "ratio": f"{variant['ratio']:.2f} ({ratio_interval(variant)})"}
+    interval = ratio_interval(variant)
+    words = interval if variant["ratio_busy"] else f"{variant['ratio']:.2f} ({interval})"
+    return {"latency": variant["median_ms"], "ratio": words}
 
 
 def _row(name: str, laid_out: LaidOut) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from workbench.run.words import csv_text, error_words, speed_words
+from workbench.run.words import csv_text, error_words
 from workbench.ui.parts import plain
 
 _ROW, _HEAD = 26, 34  # pixels of a row, of the first
@@ -74,7 +74,7 @@ def measured_cells(row: Row) -> dict[str, Any]:
         "p90 (ms)": row["p90_ms"],
         "p99 (ms)": row["p99_ms"],
         "runs": row["runs"],
-        "ratio": row["ratio"],
+        "ratio": None if row["ratio_busy"] else row["ratio"],
         "95 % between": ratio_interval(row),
         "first result (s)": row["first_result_s"],
         "peak memory (MB)": row["peak_bytes"] / 1e6,
@@ -86,15 +86,16 @@ def measured_cells(row: Row) -> dict[str, Any]:
 
 
 def ratio_interval(found: Row) -> str:
-    return f"{found['ratio_low']:.2f} and {found['ratio_high']:.2f}"
+    """The ratio's interval; of a busy machine there is none to trust."""
+    return "busy" if found["ratio_busy"] else f"{found['ratio_low']:.2f} and {found['ratio_high']:.2f}"
 
 
 # ---- sentences ---------------------------------------------------------------------------
 
 
-def comparison(name: str, found: Row, first: str) -> str:
-    """How fast a variant is, and whether the machine was busy, as Markdown. found: see `words.speed_words`."""
-    return f"**{plain(name)}** is {plain(speed_words(found))} **{plain(first)}**."
+def comparison(name: str, words: str, first: str) -> str:
+    """How fast a variant is against another, as Markdown. words: see `run.words.speed_words`."""
+    return f"**{plain(name)}** is {plain(words)} **{plain(first)}**."
 
 
 def say_failures(failures: Iterable[tuple[str, str]]) -> None:

@@ -7,7 +7,7 @@ import streamlit as st
 from workbench.errors import UserError
 from workbench.rewrite import History
 from workbench.ui.address import node_in_address, write_model, write_pipeline, write_seen
-from workbench.ui.controls import controls
+from workbench.ui.controls import chosen_preset, controls
 from workbench.ui.graph_view import graph_view, seen_in
 from workbench.ui.moments import moment_of
 from workbench.ui.panes import GRAPH, TIMES, show_rewrites, show_texts, show_times, views_of
@@ -55,7 +55,8 @@ def optimize_page() -> None:
     _views(opened, history, spec, taken)
     write_seen(chosen_moment(opened, history), node_in_address() if seen.moment is None else seen.id)
     write_model(opened.path, opened.dims_given, opened.uploaded)
-    write_pipeline([name for name, _ in spec.passes], changed_options(spec), spec.target, spec.mode)
+    names = [name for name, _ in spec.passes]
+    write_pipeline(names, changed_options(spec), spec.target, spec.mode, chosen_preset())
 
 
 def _view_key(opened: Opened) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import streamlit as st
 
 from workbench.ir import Graph
-from workbench.run.words import figures, machine_words, ran_of
+from workbench.run.words import compared_alike, compared_backends, figures, machine_words, ran_of
 from workbench.ui.numbers import comparison, download, measured_cells, say_failures, show_table, shown_csv
 from workbench.ui.parts import plain
 from workbench.ui.session import Opened
@@ -28,10 +28,11 @@ def results(opened: Opened) -> None:
     """Everything that was measured last."""
     found = opened.measured
     ran = ran_of(found)
-    first = next(iter(ran))
-    for label, variant in ran.items():
-        if label != first:
-            st.markdown(comparison(label, variant, first))
+    for compared in compared_alike(ran):
+        st.markdown(comparison(*compared))
+    if among := compared_backends(ran):
+        sentences = " ".join(comparison(*compared) for compared in among)
+        st.caption(f"Backends and precisions among each other: {sentences}")
     say_failures((label, variant["failed"]) for label, variant in found["variants"].items() if "failed" in variant)
     for note in found["notes"]:
         st.caption(plain(note))

@@ -13,6 +13,7 @@ from workbench.errors import UserError
 from workbench.run.changes import differences, meaning, ratio_of
 from workbench.run.record_texts import csv_of, json_of, pairs
 from workbench.run.records import MOST, Run, find, forget, model_hash, records_of, shown_place
+from workbench.run.words import speed_words
 from workbench.ui.numbers import comparison, counted, download, show_table
 from workbench.ui.parts import header, opened_here, plain, show_error
 from workbench.ui.session import Opened
@@ -175,7 +176,8 @@ def _say_differences(runs: Sequence[Run], times_ms: Mapping[int, Sequence[float]
 
 def _sentence(first: Run, other: Run, times_ms: Mapping[int, Sequence[float]]) -> str:
     apart = first.measurement != other.measurement
-    speed = comparison(_name(other, apart), ratio_of(first, other, times_ms), _name(first, apart))
+    words = speed_words(ratio_of(first, other, times_ms))
+    speed = comparison(_name(other, apart), words, _name(first, apart))
     found = "; ".join(differences(first, other))
     what = plain(f"Different: {found}." if found else "No setting differs.")
     return f"{speed} {what}"

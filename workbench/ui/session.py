@@ -27,6 +27,7 @@ from workbench.run.client import Worker
 from workbench.run.inputs import bound_dims, bound_sizes, read_inputs
 from workbench.summary import Summary, summarize
 from workbench.ui.address import model_in_address
+from workbench.ui.folders import check_may_open
 from workbench.ui.garbage import let_go
 from workbench.ui.recent import Recent
 from workbench.verification import Verifier
@@ -174,7 +175,12 @@ def open_model(
     folder: tempfile.TemporaryDirectory[str] | None = None,
     shown_path: str | None = None,
 ) -> None:
-    """Load a file and make it the session's model. On an error (UserError) what was open stays."""
+    """Load a file and make it the session's model. On an error (UserError) what was open stays.
+
+    folder: of an upload; a file of this machine must be one that may be opened (`workbench.ui.folders`).
+    """
+    if folder is None:
+        check_may_open(path)
     let_go()  # of the views of the last model
     graph = load_model(path, dims, name=title)
     verifier = Verifier(graph, worker=worker(), given=tuple(dims or ()))
@@ -227,7 +233,12 @@ def save_uploads(files: Sequence[Any]) -> tuple[tempfile.TemporaryDirectory[str]
 
 
 def open_other(opened: Opened, path: str, folder: tempfile.TemporaryDirectory[str] | None = None) -> None:
-    """Put another model beside the open one. On an error (UserError) what stood there stays."""
+    """Put another model, an upload or one that may be opened, beside the open one.
+
+    On an error (UserError) what stood there stays.
+    """
+    if folder is None:
+        check_may_open(path)
     graph = load_model(path)
     found = match_graphs(opened.graph, graph)
     opened.other = Other(Path(path).name, path, graph, renamed(graph, found.pairs, opened.graph), found, folder)

@@ -1,0 +1,88 @@
+"""What is said first of a measurement: like with like, backends among each other apart, no factor of a busy machine."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.pages import fine, opened_sample, page, words
+from workbench.cli_bench import _print_bench
+from workbench.ir import from_text
+from workbench.loading.samples import FOLDER
+from workbench.run.measure import Variant, _summarized
+from workbench.run.words import compared_alike, compared_backends
+
+FACTOR = re.compile(r"\d+\.\d+x|ratio \d")
+TIMES = {  # ONNX Runtime is much quicker than torch, and greedy makes it a tenth slower there
+    "as loaded, torch": 20.0,
+    "as loaded, onnxruntime": 1.0,
+    "greedy, torch": 10.0,
+    "greedy, onnxruntime": 1.1,
+}
+
+
+def found(busy: str = "") -> dict[str, Any]:
+    """A measurement with those times, steady to one percent, but those of `busy`."""
+    graph = from_text("g (float[2] x) => (float[2] y) { y = Relu(x) }")
+    memory = {
+        "counted": "values",
+        "kind": "values",
+        "weights_bytes": 0,
+        "peak_bytes": 8,
+        "timeline": [],
+        "at_peak": None,
+    }
+    raw: dict[str, Any] = {"variants": {}, "machine": {}, "ceilings": {"float32": None}}
+    raw["machine"] = {"device": "cpu", "device_name": "Xeon", "threads": 2, "versions": {}}
+    wanted = {}
+    for label, time in TIMES.items():
+        step, backend = label.split(", ")
+        wanted[label] = Variant(graph, backend, "float32", step)
+        times = [time * (1 + 0.001 * (turn % 3) + (turn % 4 if label == busy else 0)) for turn in range(20)]
+        told = {"times_ms": times, "operators": [], "memory": memory, "fallbacks": {}, "error": None}
+        raw["variants"][label] = told | {"first_result_s": 1.0}
+    return _summarized(raw, wanted, {id(graph): {}}) | {"dims": {}, "notes": []}
+
+
+def test_a_variant_is_compared_with_the_first_of_its_own_backend_and_precision():
+    alike = compared_alike(found()["variants"])
+    assert [(label, first) for label, _, first in alike] == [
+        ("greedy, torch", "as loaded, torch"),
+        ("greedy, onnxruntime", "as loaded, onnxruntime"),
+    ]
+    assert alike[0][1].startswith("2.00x faster") and alike[1][1].startswith("1.10x slower")
+
+
+def test_backends_are_compared_among_each_other_on_the_first_model_alone():
+    ((label, said, first),) = compared_backends(found()["variants"])
+    assert (label, first) == ("as loaded, onnxruntime", "as loaded, torch")
+    assert said.startswith("20.00x faster")
+
+
+@pytest.mark.parametrize("busy", TIMES)
+def test_no_factor_is_given_of_a_variant_that_a_busy_machine_ran(busy, capsys):
+    measured = found(busy)
+    compared = [*compared_alike(measured["variants"]), *compared_backends(measured["variants"])]
+    of_busy = [said for label, said, first in compared if busy in (label, first)]
+    assert of_busy and not any(FACTOR.search(said) for said in of_busy)
+    assert all("the machine was busy" in said for said in of_busy)
+    _print_bench(measured)
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith(busy)]
+    assert lines and all(" busy " in line for line in lines), "the table has none either"
+
+
+def test_the_command_line_and_the_app_say_the_same(done):
+    one = FOLDER / "conv_relu_conv_relu.onnx"
+    said = done("bench", one, one, "--backend", "torch,onnxruntime", "--repeat", "3")
+    for backend in ("torch", "onnxruntime"):
+        assert f"'{one} (2), {backend}' is " in said and f" '{one}, {backend}'\n" in said
+    assert f"backends and precisions among each other: '{one}, onnxruntime' is " in said
+    at = page("run", opened_sample(one.stem)).run()
+    next(m for m in at.multiselect if m.label == "Backends").set_value(["torch", "onnxruntime"])
+    next(n for n in at.number_input if n.label == "Repetitions").set_value(3)
+    fine(next(b for b in at.button if b.label == "Measure").click().run())
+    shown = words(at).replace("\\", "")
+    assert "Backends and precisions among each other: **onnxruntime** is " in shown
+    assert not any(line.startswith("**onnxruntime** is") for line in shown.splitlines())

@@ -1,0 +1,98 @@
+"""Models opened in a process of their own to be measured: no other library's threads and memory are there.
+
+One process for each backend, started by the worker when several are measured
+together. It is the worker's child: it ends with it, its memory counts there,
+and it serves later measurements too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from workbench.run.here import Here
+from workbench.run.process import Limits, RunError, WorkerProcess
+
+_ENDED = "The run's process was ended between two runs; see what ends processes here, and measure again."
+
+
+class Apart:
+    """As `Here`, in a process of its own. Raises RunError for what fails there, and where it dies."""
+
+    def __init__(self, process: WorkerProcess, device: str, memory_limit: int | None, reference: str | None) -> None:
+        self._process, self._where = process, {"device": device, "memory_limit_bytes": memory_limit}
+        self._died: RunError | None = None
+        self._ask("begin", reference=reference)
+
+    def open(self, variant: Mapping[str, Any]) -> dict[str, Any]:
+        return self._ask("open", variant=dict(variant))
+
+    def time_ms(self, label: str, cold: bool) -> float:
+        return self._ask("time", label=label, cold=cold)["time_ms"]
+
+    def profile(self, label: str) -> dict[str, Any]:
+        return self._ask("profile", label=label)
+
+    def close(self) -> None:
+        """Let go of the models."""
+        if self._died is None:
+            self._ask("end")
+
+    def _ask(self, act: str, **fields: Any) -> dict[str, Any]:
+        if self._died is not None:  # a new process would not have the models
+            raise self._died
+        message = {"kind": "apart", "act": act, **self._where, **fields}
+        try:  # time, memory and cancel are looked after by the client of the worker, which ends both
+            answer = self._process.ask(message, limits=Limits(math.inf), heed_cancel=lambda: None)
+        except RunError as error:
+            self._died = error
+            raise
+        if "error" in answer:
+            raise RunError(answer["error"], answer.get("stage", "run"))
+        return answer["result"]
+
+
+@cache
+def _process(backend: str) -> WorkerProcess:
+    return WorkerProcess(Path(f"{backend}.log").absolute())  # in the worker's folder, which its client removes
+
+
+@contextmanager
+def places(
+    backends: Sequence[str], device: str, memory_limit: int | None, reference: str | None
+) -> Iterator[Mapping[str, Here | Apart]]:
+    """Where the variants of each backend are measured: apart, or here where there is only one."""
+    if len(backends) == 1:
+        yield {backends[0]: Here(device, memory_limit, reference)}
+        return
+    found = {backend: Apart(_process(backend), device, memory_limit, reference) for backend in backends}
+    try:
+        yield found
+    finally:
+        for place in found.values():
+            place.close()
+
+
+def answering() -> Callable[[Mapping[str, Any], Any], dict[str, Any]]:
+    """The task that an `Apart` asks for; between two requests it keeps what it has opened."""
+    places: list[Here] = []
+
+    def answer(request: Mapping[str, Any], report: Any) -> dict[str, Any]:
+        act = request["act"]
+        if act in ("begin", "end"):
+            places.clear()
+        if act == "begin":
+            places.append(Here(request["device"], request["memory_limit_bytes"], request["reference"]))
+        if not places and act != "end":  # this process stands for one that died while nobody asked it
+            raise RunError(_ENDED, "process")
+        if act == "open":
+            return places[0].open(request["variant"])
+        if act == "time":
+            return {"time_ms": places[0].time_ms(request["label"], request["cold"])}
+        return places[0].profile(request["label"]) if act == "profile" else {}
+
+    return answer

@@ -1,0 +1,34 @@
+"""The script that each session of the app runs: its pages in the order of the data. `app.py` serves it."""
+
+from pathlib import Path
+
+import streamlit as st
+
+from workbench.ui.compare_page import compare_page
+from workbench.ui.export_page import export_page
+from workbench.ui.layouts_page import layouts_page
+from workbench.ui.matrix_page import matrix_page
+from workbench.ui.open_page import open_page
+from workbench.ui.optimize_page import optimize_page
+from workbench.ui.parts import style
+from workbench.ui.run_page import run_page
+from workbench.ui.runs_page import runs_page
+
+_ICON = Path(__file__).parent / "icon.svg"  # a named icon would be fetched from another site
+
+st.set_page_config(page_title="Graph Workbench", page_icon=str(_ICON), layout="wide")
+style()
+
+st.navigation(
+    [
+        st.Page(open_page, title="Open", url_path="open", default=True),
+        st.Page(optimize_page, title="Optimize", url_path="optimize"),
+        st.Page(layouts_page, title="Layouts", url_path="layouts"),
+        st.Page(compare_page, title="Compare", url_path="compare"),
+        st.Page(run_page, title="Run", url_path="run"),
+        st.Page(matrix_page, title="Matrix", url_path="matrix"),
+        st.Page(runs_page, title="Runs", url_path="runs"),
+        st.Page(export_page, title="Export", url_path="export"),
+    ],
+    position="top",
+).run()

@@ -1,0 +1,119 @@
+"""Who may ask the server: a browser that shows this app under a name of its own, and no page of another site.
+
+The app opens files of its machine and takes orders through a WebSocket, which
+a browser lets any page open. A page elsewhere is told by its Origin. One whose
+name was turned to this machine after it was loaded (DNS rebinding: for the
+browser it is then the same site) is told by its Host.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+from streamlit import config
+from streamlit.web.server.server_util import allowlisted_origins
+
+LOCAL = ("localhost", "127.0.0.1", "::1")
+_EVERYWHERE = ("0.0.0.0", "::")  # addresses to listen at, which are nobody's name
+_PORTS = {"http": 80, "https": 443}  # where a browser leaves the port out
+_log = logging.getLogger(__name__)
+
+
+class OwnSite:
+    """ASGI middleware: a request with a foreign Host or Origin is answered with 403 and one sentence.
+
+    Host:   a name for this machine (LOCAL), the address that the request came
+            to, or what the user set: `server.allowedHosts`, `server.address`,
+            `browser.serverAddress`.
+    Origin: where there is one, such a name with the port of this app or
+            `browser.serverPort`; or one of `server.corsAllowedOrigins`. What is
+            no browser sends none.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._named = tuple(config.get_option("server.allowedHosts"))
+        config.set_option("server.allowedHosts", [])  # Streamlit's own check knows these names alone
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        fault = _fault(scope, self._named) if scope["type"] in ("http", "websocket") else ""
+        if not fault:
+            await self._app(scope, receive, send)
+            return
+        _log.warning(fault)
+        await PlainTextResponse(f"{fault}\n", 403, {"X-Content-Type-Options": "nosniff"})(scope, receive, send)
+
+
+def _fault(scope: Scope, named: Sequence[str]) -> str:
+    """Why the request is refused, "" if it is not. named: patterns of names that the user gave."""
+    headers = Headers(scope=scope)
+    hosts, origins = headers.getlist("host"), headers.getlist("origin")
+    address, port = scope["server"]
+    host = _site(f"//{hosts[0]}") if len(hosts) == 1 else None
+    if host is None or not _is_own(host[1], address, named):
+        told = ", ".join(hosts) or "none"
+        return (
+            f"This app does not answer to the name {told!a}; open it as localhost, "
+            "or start it with --server.allowedHosts and the name that it has."
+        )
+    ports = (port, config.get_option("browser.serverPort"))
+    for origin in set(origins) - allowlisted_origins():
+        scheme, name, given = _site(origin) or ("", "", None)
+        if scheme not in _PORTS or not _is_own(name, address, named) or (given or _PORTS[scheme]) not in ports:
+            return (
+                f"This app takes no orders from a page of {origin!a}; use its own page, "
+                "or start it with --server.corsAllowedOrigins and that site."
+            )
+    return ""
+
+
+def _site(url: str) -> tuple[str, str, int | None] | None:
+    """Scheme, name and port ("https://box:8501", "//box"), None if anything else stands there."""
+    try:
+        parts = urlsplit(url)
+        name, port = parts.hostname, parts.port
+    except ValueError:
+        return None
+    extra = parts.path or parts.query or parts.fragment or parts.username or parts.password
+    return None if not name or extra else (parts.scheme, _normal(name), port)
+
+
+def _normal(name: str) -> str:
+    """One spelling of a name or an address: "LOCALHOST." is "localhost", "0:0::1" is "::1"."""
+    name = name.lower().removesuffix(".")
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return name
+    return str(getattr(address, "ipv4_mapped", None) or address)
+
+
+def _is_own(name: str, address: str, named: Sequence[str]) -> bool:
+    """address: where the request arrived; no name service can turn that elsewhere."""
+    given = (config.get_option("server.address"), config.get_option("browser.serverAddress"))
+    own = {_normal(known) for known in (*LOCAL, address, *given) if known and known not in _EVERYWHERE}
+    return name in own or any(_fits(name, pattern.strip()) for pattern in named)
+
+
+def _fits(name: str, pattern: str) -> bool:
+    """As Streamlit reads `server.allowedHosts`: a name, "*.box.lan" for every name that ends so, or "*"."""
+    if pattern.startswith("*."):
+        return name.endswith(_normal(pattern[1:]))
+    return pattern == "*" or name == _normal(pattern)
+
+
+def listens_beyond_this_machine() -> bool:
+    """Can another machine reach the app?"""
+    address = config.get_option("server.address")
+    if not address:
+        return True
+    try:
+        return not ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return address != "localhost"
