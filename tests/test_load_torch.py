@@ -227,3 +227,36 @@ def test_factories_that_do_not_work(factories, factory, sentence):
     with pytest.raises(LoadError) as caught:
         load_torch(factory)
     assert sentence in str(caught.value) and "\n" not in str(caught.value)
+
+
+# ---- what unfolds ---------------------------------------------------------------------------
+
+
+def with_entry(program: Path, path: Path, name: str, size: int) -> Path:
+    """The program with one more entry, of zeros, packed."""
+    with zipfile.ZipFile(program) as old, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new:
+        root = old.namelist()[0].split("/", 1)[0]
+        for entry in old.namelist():
+            new.writestr(entry, old.read(entry))
+        with new.open(f"{root}/{name}", "w", force_zip64=True) as entry:
+            for _ in range(size >> 20):
+                entry.write(b"\0" * 2**20)
+    return path
+
+
+def test_an_entry_that_unfolds_far_is_refused_before_it_does(program, tmp_path):
+    path = with_entry(program, tmp_path / "bomb.pt2", "data/weights/weight_77", 256 << 20)
+    assert path.stat().st_size < 2**20
+    told = refusal(path)
+    assert "weight_77' in the archive unfolds from" in told and "to 268 MB, as no weights do" in told
+
+
+def test_an_entry_that_the_program_does_not_name_is_not_read(program, tmp_path):
+    from workbench.loading.torch_program import open_program
+
+    path = with_entry(program, tmp_path / "more.pt2", "data/weights/weight_77", 48 << 20)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    open_program(path, scratch)
+    assert (scratch / "program.pt2").stat().st_size < 2**20
+    assert len(load_model(path)) == len(load_model(program))

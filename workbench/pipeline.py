@@ -54,10 +54,10 @@ def run_pipeline(
     history.left_out = list(left_out)
     sentences = [out.sentence for out in left_out if out.sentence]
     whole = {out.pass_name for out in left_out if not out.sentence}
-    for index, pass_ in enumerate(passes):
-        if pass_.name in whole:
-            continue
-        extend(history, pass_, target, _reporter(on_progress, index, len(passes), pass_), check_each, sentences)
+    kept = [pass_ for pass_ in passes if pass_.name not in whole]
+    for index, pass_ in enumerate(kept):
+        hear = _reporter(on_progress, index, len(kept), pass_)
+        extend(history, pass_.behind(kept[:index]), target, hear, check_each, sentences)
         if after_step is not None:
             after_step(history)
     return history

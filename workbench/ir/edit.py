@@ -60,3 +60,15 @@ class Edit:
                 new = self.replace[new]
             resolved[old] = new
         return resolved
+
+
+def update(table: dict, changes: Mapping) -> None:
+    """Put the changes into the table; None takes an entry away."""
+    table.update(changes)
+    for key in [key for key, value in changes.items() if value is None]:
+        del table[key]
+
+
+def restoring(before: Mapping, after: Mapping) -> dict:
+    """The changes that bring back what was there before."""
+    return {key: value for key, value in before.items() if after.get(key) is not value}

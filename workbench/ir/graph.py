@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from workbench.ir.edit import Edit, EditError
+from workbench.ir.edit import Edit, EditError, restoring, update
 from workbench.ir.node import Function, Node
 from workbench.ir.order import topological
 from workbench.ir.types import Constant, TensorType, ValueType, constant_type
@@ -219,16 +219,16 @@ class Graph:
             for node in gone.values():
                 self._link(node, ranks_before[node.name])
             raise EditError(f"the edit would make a cycle through {next(iter(come.values()))}")
-        _update(self._constants, edit.constants)
-        _update(self._types, edit.types)
-        _update(self.metadata, edit.metadata)
+        update(self._constants, edit.constants)
+        update(self._types, edit.types)
+        update(self.metadata, edit.metadata)
         self._drop_unused(touched)
         return Edit(
             remove=tuple(come),
             insert=tuple(gone.values()),
-            constants=_restoring(constants_before, self._constants),
-            types=_restoring(types_before, self._types),
-            metadata=_restoring(metadata_before, self.metadata),
+            constants=restoring(constants_before, self._constants),
+            types=restoring(types_before, self._types),
+            metadata=restoring(metadata_before, self.metadata),
             ranks={**moved, **ranks_before},
         )
 
@@ -392,13 +392,3 @@ class Graph:
                 self._constants.pop(value, None)
             if value not in self._producer and value not in self.inputs:
                 self._types.pop(value, None)
-
-
-def _update(table: dict, changes: Mapping) -> None:
-    table.update(changes)
-    for key in [key for key, value in changes.items() if value is None]:
-        del table[key]
-
-
-def _restoring(before: Mapping, after: Mapping) -> dict:
-    return {key: value for key, value in before.items() if after.get(key) is not value}

@@ -14,9 +14,10 @@ import importlib
 import json
 import logging
 import re
+import shutil
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,9 @@ from workbench.loading.errors import LoadError
 if TYPE_CHECKING:
     import torch
 
+MOST_UNFOLDED = 64  # times its packed size that an entry, and all together, may take; torch packs nothing
+SMALL_ENTRY = 2**26  # bytes that they may take in any case
+_PIECE = 2**20  # bytes that are copied at once
 _SAVE_AGAIN = "save it again with torch.export.save of torch 2.9 or newer"
 _PLAIN = re.compile(r"(archive_format|archive_version|byteorder|\.data/.*|\.format_version|\.storage_alignment)")
 _PROGRAM = re.compile(r"models/\w+\.json")
@@ -145,19 +149,61 @@ def _quiet() -> Iterator[None]:
 
 
 def _copy_plain_data(archive: zipfile.ZipFile, target: Path) -> None:
-    """Write a copy without pickles. Raises LoadError where the program cannot do without them."""
+    """Write a copy without pickles, and of the weights what the program names.
+
+    Raises LoadError where the program cannot do without them, and for entries that unfold far beyond the file.
+    """
     names = archive.namelist()
     root = names[0].split("/", 1)[0] if names else ""
     if f"{root}/archive_format" not in names:
         raise LoadError(f"this is no program of torch.export, or one of an old form that holds pickles; {_SAVE_AGAIN}")
+    inner = {name.removeprefix(f"{root}/"): name for name in dict.fromkeys(names)}
+    _refuse_large(archive)
+    texts = {place: _plain(place, archive.read(inner[place])) for place in inner if _is_read_whole(place)}
+    named = _named_weights(texts)
     with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as copy:
-        for name in dict.fromkeys(names):
-            inner = name.removeprefix(f"{root}/")
-            if _LEFT_OUT.fullmatch(inner):
-                if inner.startswith("data/sample_inputs/"):
+        for place, name in inner.items():
+            if _LEFT_OUT.fullmatch(place):
+                if place.startswith("data/sample_inputs/"):
                     copy.writestr(name, b"")
-                continue
-            copy.writestr(name, _plain(inner, archive.read(name)))
+            elif place in texts:
+                copy.writestr(name, texts[place])
+            elif place in named:
+                with archive.open(name) as source, copy.open(name, "w", force_zip64=True) as written:
+                    shutil.copyfileobj(source, written, _PIECE)
+
+
+def _refuse_large(archive: zipfile.ZipFile) -> None:
+    """Raise LoadError for entries that unfold far beyond what the file holds, each and together, before one does."""
+    packed = unfolded = 0
+    for entry in archive.infolist():
+        packed, unfolded = packed + entry.compress_size, unfolded + entry.file_size
+        if _unfolds(entry.file_size, entry.compress_size) or _unfolds(unfolded, packed):
+            raise LoadError(
+                f"'{entry.filename}' in the archive unfolds from {entry.compress_size / 1e6:,.1f} to "
+                f"{entry.file_size / 1e6:,.0f} MB, as no weights do; {_SAVE_AGAIN}"
+            )
+
+
+def _unfolds(size: int, packed: int) -> bool:
+    return size > MOST_UNFOLDED * packed + SMALL_ENTRY
+
+
+def _is_read_whole(place: str) -> bool:
+    """Is it an entry that is looked into? Weights are copied as they are, and only those that are named."""
+    if _LEFT_OUT.fullmatch(place):
+        return False
+    return not _DATA.fullmatch(place) or place.endswith("_config.json")
+
+
+def _named_weights(texts: Mapping[str, bytes]) -> set[str]:
+    """Entries with the weights that the program's tables name."""
+    return {
+        f"{place.rpartition('/')[0]}/{entry['path_name']}"
+        for place, text in texts.items()
+        if place.endswith("_config.json")
+        for entry in _json(place, text)["config"].values()
+    }
 
 
 def _plain(name: str, data: bytes) -> bytes:
