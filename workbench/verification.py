@@ -22,6 +22,7 @@ from workbench.run.client import RUN_LIMIT_S, CancelledError, RunError, Worker
 from workbench.run.compare import BITS, Comparison, Tolerance, compare, tolerance_for
 from workbench.run.inputs import Tensors, bound_dims, dims_of, fed, seed_inputs
 from workbench.run.memory import DoesNotFitError, estimate_bytes, refuse_unless_fits
+from workbench.run.randomness import is_random, with_seeds
 from workbench.run.settle import settle_dims
 
 if TYPE_CHECKING:
@@ -106,10 +107,23 @@ class Verifier:
 
     @cached_property
     def reference_file(self) -> Path:
-        """The file as the user gave it; the export of the original where there is none."""
-        if self.original.source is not None:
+        """The file as the user gave it; the export of the original where there is none.
+
+        A copy with seeds, where the model draws random numbers.
+        """
+        if self.original.source is not None and not self.is_random:
             return Path(self.original.source)
-        return _exported(self.original, Path(tempfile.mkdtemp(dir=self.worker.folder, prefix="reference-")))
+        folder = Path(tempfile.mkdtemp(dir=self.worker.folder, prefix="reference-"))
+        file = _exported(self.original, folder) if self.original.source is None else Path(self.original.source)
+        return self._runnable(file, folder)
+
+    @cached_property
+    def is_random(self) -> bool:
+        """Does the original draw numbers, for which both sides then get the same seed?"""
+        return is_random(self.original)
+
+    def _runnable(self, file: Path, folder: Path) -> Path:
+        return with_seeds(file, folder) if self.is_random else file
 
     @cached_property
     def inputs(self) -> Tensors:
@@ -180,11 +194,12 @@ class Verifier:
         exact: what is not equal to the last bit is not equal.
         """
         with tempfile.TemporaryDirectory(dir=self.worker.folder, prefix="candidate-") as folder:
-            return self._judged(graph, lambda: _exported(graph, Path(folder)), exact)
+            return self._judged(graph, lambda: self._runnable(_exported(graph, Path(folder)), Path(folder)), exact)
 
     def check_file(self, graph: Graph, file: Path) -> Verdict:
         """The same for the file, which any program may have made, that `graph` was loaded from."""
-        return self._judged(graph, lambda: file)
+        with tempfile.TemporaryDirectory(dir=self.worker.folder, prefix="candidate-") as folder:
+            return self._judged(graph, lambda: self._runnable(file, Path(folder)))
 
     def _judged(self, graph: Graph, candidate: Callable[[], Path], exact: bool = False) -> Verdict:
         start = time.monotonic()
@@ -211,7 +226,7 @@ class Verifier:
             found.max_rel_error,
             found.bit_equal,
             BITS if exact else self.tolerance,
-            found.sentence,
+            found.sentence + (" Random operators had the same seed on both sides." if self.is_random else ""),
             seconds,
         )
 

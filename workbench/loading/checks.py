@@ -16,6 +16,8 @@ from workbench.ops.channels_last import DOMAIN
 from workbench.ops.npu import is_own
 
 OLDEST_OPSET = 7
+EARLY = {"LayerNormalization": 17}  # operators of ONNX Runtime in ONNX's domain, and the opset in which ONNX has them
+ONLY_ONNXRUNTIME = "com.microsoft"
 MOST_NODES = 1_000_000  # of a function and all that it calls; shape inference walks every one
 SCHEMA_DOMAINS = ("ai.onnx.ml", "ai.onnx.preview.training")
 
@@ -161,16 +163,27 @@ def unknown_operators(model: ModelProto) -> list[str]:
         domain = "" if node.domain == "ai.onnx" else node.domain
         if (node.domain, node.op_type) in functions or (domain == DOMAIN and is_own(node.op_type)):
             continue
+        if is_early(node, versions.get("", 1)):
+            continue
         known_domain = domain == "" or domain in SCHEMA_DOMAINS
         if known_domain and onnx.defs.has(node.op_type, max_inclusive_version=versions.get(domain, 1), domain=domain):
             continue
         op = f"{domain}.{node.op_type}" if domain else node.op_type
+        if domain == ONLY_ONNXRUNTIME:
+            found.setdefault(op, f"operator '{op}' of {_called(node)} is ONNX Runtime's own; it is left as it is")
+            continue
         found.setdefault(
             op,
             f"the model can be shown, not run: operator '{op}' of {_called(node)} is unknown"
             + (f" in opset {versions.get(domain)}" if known_domain else f", and no function defines domain '{domain}'"),
         )
     return list(found.values())
+
+
+def is_early(node: NodeProto, version: int) -> bool:
+    """Does ONNX Runtime know the operator at this opset, and ONNX only later, in the same form?"""
+    one_result = len([value for value in node.output if value]) == 1
+    return node.domain in ("", "ai.onnx") and version < EARLY.get(node.op_type, 0) and one_result
 
 
 def every_node(model: ModelProto) -> Iterator[NodeProto]:

@@ -14,6 +14,7 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, 
 from workbench.ir.from_proto import bodies
 from workbench.ir.text import OPSET
 from workbench.loading.checks import every_graph, every_node, every_tensor, opset_of, reads
+from workbench.loading.early import put_back, set_aside
 from workbench.loading.kernels import newest_opset
 
 # Operators whose meaning changed while their attributes and inputs stayed as they were.
@@ -35,8 +36,11 @@ def to_opset(model: ModelProto) -> tuple[ModelProto, list[str]]:
     target = _target(model, version)
     if version == 0 or version >= target:
         return model, []
+    known, aside = set_aside(model)
     try:
-        return _converted(model, version, target), []
+        converted = _converted(known, version, target)
+        put_back(converted, aside)
+        return converted, []
     except _NotConverted as error:
         reason = str(error)
     except _CONVERTER_ERRORS as error:

@@ -1,0 +1,45 @@
+"""The same random numbers for two models that are compared.
+
+An operator without a seed gives other numbers in each session, in ONNX Runtime by its place in the graph
+too. For a comparison all such operators get one seed, in both files.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+from onnx import helper
+
+from workbench.ir import Graph
+from workbench.ir.wire import LARGE
+from workbench.loading.checks import every_node
+from workbench.ops.evaluate import RANDOM
+
+SEED = 1
+_MOST_INSIDE = 2**31 - 2**24  # bytes of a file with its weights inside
+
+
+def is_random(graph: Graph) -> bool:
+    """Has the graph, or a body or function of it, an operator that draws numbers and has no seed?"""
+    if any(node.op in RANDOM and "seed" not in node.attributes for node in graph.nodes):
+        return True
+    inner = [body for node in graph.nodes for body in node.bodies.values()]
+    inner += [function.graph for function in graph.functions.values()]
+    return any(is_random(graph) for graph in inner)
+
+
+def with_seeds(file: Path, folder: Path) -> Path:
+    """A copy of the model in `folder`, in which every operator that draws numbers has a seed."""
+    model = onnx.load(file)
+    for node in every_node(model):
+        if (
+            node.op_type in RANDOM
+            and node.domain in ("", "ai.onnx")
+            and not any(a.name == "seed" for a in node.attribute)
+        ):
+            is_whole = node.op_type == "Dropout"  # of which the seed is an integer; of the others it is a float
+            node.attribute.append(helper.make_attribute("seed", SEED if is_whole else float(SEED)))
+    copy = folder / "seeded.onnx"
+    onnx.save(model, copy, save_as_external_data=model.ByteSize() > _MOST_INSIDE, size_threshold=LARGE)
+    return copy
