@@ -60,7 +60,17 @@ def history(at: AppTest) -> History:
     return at.session_state["opened"].history
 
 
+def compared(at: AppTest) -> AppTest:
+    """The page when every step of its history has been compared, or one has failed."""
+    checking = at.session_state["opened"].checking
+    if checking is not None:
+        checking.wait(LIMIT_S)
+        at.run()
+    return at
+
+
 def verdicts(at: AppTest) -> set[str]:
+    compared(at)
     return {verdict_word(step.verdict.ok) for step in history(at).steps[1:]}
 
 

@@ -16,6 +16,7 @@ from tests.making import HOSTILE, hostile_model, model, node, saved, value
 from tests.pages import (
     LIMIT_S,
     STRATEGIES,
+    compared,
     drawn,
     fine,
     history,
@@ -297,7 +298,7 @@ def test_a_failing_pass_is_shown_failing_with_its_rewrite(tmp_path, monkeypatch)
     library._discovered.cache_clear()
     try:
         at = through_optimize("conv_relu_conv_relu")
-        at.checkbox(key="on_spoil_relu").set_value(True).run()
+        compared(at.checkbox(key="on_spoil_relu").set_value(True).run())
     finally:
         monkeypatch.undo()
         library._discovered.cache_clear()

@@ -9,7 +9,7 @@ from tests.pages import fine, opened_sample, page, words
 from workbench.layout.profile import load_profile
 from workbench.run.inputs import InputError
 from workbench.ui.parts import python_of
-from workbench.ui.session import Spec, history_of, use_inputs
+from workbench.ui.session import Spec, checking_of, history_of, use_inputs
 from workbench.view.scopes import MAIN, inner_graphs
 
 SPEC = Spec((("fold_batchnorm", ()),), load_profile("cuda"))
@@ -38,6 +38,8 @@ def test_own_inputs_are_what_is_compared_and_what_the_command_says():
     use_inputs(opened, npz(**{name: x}), 0)
     assert opened.history is None
     history = history_of(opened, SPEC, lambda words, share: None)
+    checking_of(opened, history, 1)
+    opened.checking.wait(180)
     assert history[1].verdict.ok
     np.testing.assert_array_equal(opened.verifier.inputs[name], x)
     at = fine(page("optimize", opened).run())

@@ -8,7 +8,7 @@ import pytest
 import passes as library
 from passes.layout_wrong_on_purpose import LayoutWrongOnPurpose
 from tests.commands import NPU, RESHAPE, RESNET
-from tests.pages import drawn, opened_sample, page, steps
+from tests.pages import compared, drawn, opened_sample, page, steps, verdicts, words
 from tests.running import outputs, random_inputs, typed
 from workbench.layout.profile import load_profile
 from workbench.rewrite import run_pass
@@ -76,7 +76,7 @@ def test_the_app_shows_it_failing():
     radio = at.radio(key="strategy")
     assert f"{NAME} (demonstration)" in radio.options
     radio.set_value(NAME).run()
-    assert not at.exception
+    assert not compared(at).exception
     assert steps(at)[-1]["verdict"] == "NOT EQUAL"
     assert "Rewrite 2 of 2 broke it" in at.error[0].value.replace("\\", "")
     at.button(key="show_broken").click().run()
@@ -87,6 +87,19 @@ def test_the_app_shows_it_failing():
         "as a whole: its last rewrite is the wrong one"
     )
     assert "was written for NCHW and reads NHWC" in shown["scene"]["rewrites"][-1]["s"]
+
+
+def test_the_app_leaves_it_out_and_goes_on():
+    at = page("optimize", opened_sample("npu_reshape_add")).run()
+    at.radio(key="strategy").set_value(NAME).run()
+    compared(at).button(key="leave_out").click().run()
+    assert verdicts(at) == {"equal"}
+    assert not at.exception and not at.error
+    assert "left out of layout_wrong_on_purpose: " in words(at).replace("\\", "")
+    assert any("--on-failure skip" in code.value for code in at.code)
+    at.button(key="put_back").click().run()
+    assert not compared(at).exception
+    assert "Rewrite 2 of 2 broke it" in at.error[0].value.replace("\\", "")
 
 
 def test_the_page_of_all_strategies_leaves_it_out():

@@ -39,6 +39,7 @@ __all__ = [
     "tolerance_for",
     "verify_end",
     "verify_files",
+    "verify_others",
     "verify_step",
 ]
 
@@ -284,6 +285,30 @@ def verify_end(verifier: Verifier, history: History, on_check: OnCheck | None = 
     at = _first_wrong(lambda place: is_wrong(places[place]), len(places) - 1)
     history[places[at]].verdict = history[places[at]].verdict or verdict
     _find_rewrite(verifier, history, places[at], on_check, known_right=True)
+
+
+def verify_others(
+    verifier: Verifier, history: History, shown: Callable[[], int], on_check: OnCheck | None = None
+) -> None:
+    """Give every step that has no verdict one, the step that is shown first; what changed nothing costs nothing.
+
+    shown: asked before each comparison which step that is.
+    """
+    changed = [index for index, step in enumerate(history.steps) if step.changed or not index]
+    ends = [*(index - 1 for index in changed[1:]), len(history) - 1]  # of the stretches of steps with one graph
+    while True:
+        waiting = []
+        for first, last in zip(changed, ends, strict=True):
+            alike = history.steps[first : last + 1]
+            known = next((step.verdict for step in alike if step.verdict is not None), None)
+            if known is None:
+                waiting.append(first)
+            for step in alike:
+                step.verdict = step.verdict or known
+        if not waiting:
+            return
+        index = max((i for i in waiting if i <= shown()), default=waiting[0])
+        history[index].verdict = _checked(verifier, history, history.at(index), on_check)
 
 
 def bisect(verifier: Verifier, graphs: Callable[[int], Graph], count: int) -> int:

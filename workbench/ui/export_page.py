@@ -15,12 +15,13 @@ from typing import Literal
 
 import streamlit as st
 
-from workbench.api import DEFAULT_TARGET, export
+from workbench.api import DEFAULT_TARGET, export, verify_end
 from workbench.errors import UserError
 from workbench.layout.profile import load_profile
 from workbench.rewrite import History
 from workbench.ui.parts import command_of, header, opened_here, plain, python_of, show_error
-from workbench.ui.session import Opened, Spec
+from workbench.ui.session import Opened, Spec, stop_checking, worker
+from workbench.ui.work import Report, run_with_progress
 
 
 def export_page() -> None:
@@ -31,6 +32,8 @@ def export_page() -> None:
     history, spec = opened.history, opened.spec
     fix_dims = False
     left, right = st.columns([1, 1], gap="large")
+    if history is not None and history[-1].verdict is None:
+        _compare(opened, history)
     with left:
         _verdict(history)
         if opened.graph.dims:
@@ -73,6 +76,16 @@ def _verdict(history: History | None) -> None:
         return
     show = st.success if verdict.ok else st.warning
     show(plain(verdict.sentence))
+
+
+def _compare(opened: Opened, history: History) -> None:
+    """Compare what is exported with the original, where Optimize has not come to that yet."""
+    stop_checking(opened)
+
+    def work(report: Report) -> None:
+        verify_end(opened.verifier, history, lambda words: report(words, None))
+
+    run_with_progress("Verification", work, worker(), "verify_export")
 
 
 def _failed(history: History | None) -> bool:

@@ -21,11 +21,13 @@ from streamlit.components.v2 import component
 from streamlit.components.v2.get_bidi_component_manager import get_bidi_component_manager
 from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentManifest
 
+from workbench.rewrite import History
 from workbench.ui.address import Moment, node_in_address
 from workbench.ui.parts import growing
 from workbench.view.finding import find
 from workbench.view.report import COMPONENT, bundle
-from workbench.view.scene import View, packed
+from workbench.view.scene import View, packed, steps_of
+from workbench.view.timeline import take_verdicts
 
 _NAME = "graph_workbench.graph"
 _EVENTS = ("toggle", "find", "reveal", "constants", "flat")
@@ -53,6 +55,13 @@ class Shown:
     found: dict[str, Any] | None = None
     show: dict[str, Any] | None = None
     packed: tuple[str, str] | None = None
+    scene: dict[str, Any] = field(default_factory=dict)
+
+    def tell_verdicts(self, history: History) -> None:
+        """Let the browser have the verdicts that came since; nothing is placed anew for that."""
+        if take_verdicts(self.view.timeline, history) and self.packed is not None:
+            self.scene["steps"] = steps_of(self.view.timeline)
+            self.packed = packed(self.scene)
 
     def go_to(self, step: int, rewrite: int | None) -> None:
         """Ask the browser to show the step after so many rewrites, None: as a whole."""
@@ -82,7 +91,8 @@ class Shown:
     def data(self, seen: Seen, height: str) -> dict[str, Any]:
         """What the component is given."""
         if self.packed is None:
-            self.packed = packed(self.view.scene())
+            self.scene = self.view.scene()
+            self.packed = packed(self.scene)
         scene, number = self.packed
         return {
             "scene": scene,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import streamlit as st
 
 from workbench.errors import UserError
@@ -12,7 +14,7 @@ from workbench.ui.graph_view import graph_view, seen_in
 from workbench.ui.moments import moment_of
 from workbench.ui.panes import GRAPH, TIMES, show_rewrites, show_texts, show_times, views_of
 from workbench.ui.parts import changed_options, command_of, header, opened_here, plain, say_settled, show_error
-from workbench.ui.session import Opened, Spec, history_of, worker
+from workbench.ui.session import Opened, Spec, checking_of, history_of, worker
 from workbench.ui.shown import shown_history
 from workbench.ui.steps import (
     STEP,
@@ -20,16 +22,15 @@ from workbench.ui.steps import (
     choose_step,
     chosen_moment,
     follow,
-    go_to,
     shown_steps,
     step_table,
     stepped_to,
     table_height,
 )
+from workbench.ui.verdicts import LINE, show_verdicts
 from workbench.ui.work import Report, forget_cancel, run_with_progress, was_cancelled
 
-# Pixels of height: a caption, an alert of three lines, and what a pane needs at the least.
-_LINE, _ALERT, _LEAST = 26, 98, 180
+_LEAST = 180  # pixels of height that a pane needs
 _CHOICE = 66  # pixels that the choice of a step takes, where the view itself has none
 
 
@@ -37,7 +38,7 @@ def optimize_page() -> None:
     opened = opened_here()
     if opened is None:
         return
-    spec = controls()
+    spec = replace(controls(), left_out=opened.left_out)
     top, command = st.columns([5, 1], vertical_alignment="center")
     with top:
         header(opened)
@@ -85,29 +86,13 @@ def _history(opened: Opened, spec: Spec) -> History | None:
 
 def _notes(opened: Opened, history: History) -> int:
     """What must be said of the history above its table; about how many pixels that takes."""
-    taken = _LINE if say_settled(opened) else 0
+    taken = LINE if say_settled(opened) else 0
     for index, step in enumerate(history.steps):
         if step.proof:
-            taken += _LINE
+            taken += LINE
             st.caption(plain(f"Step {index}, {step.title}: {step.proof}."))
-    failed = history.failed
-    if failed is not None:
-        index, broken = history.steps.index(failed), failed.broken_by
-        sentence = "" if failed.verdict is None else failed.verdict.sentence
-        culprit = "" if broken is None else f" Rewrite {broken + 1:,} of {len(failed.rewrites):,} broke it: "
-        culprit += "" if broken is None else failed.rewrites[broken].sentence
-        words, button = st.columns([6, 1], vertical_alignment="center")
-        with words:
-            show_error(f"Step {index}, {failed.title}: NOT EQUAL to the original. {sentence}{culprit}")
-        if broken is not None:
-            button.button(
-                "Show it", key="show_broken", on_click=go_to, args=(opened, index, broken + 1), width="stretch"
-            )
-        taken += _ALERT
-    elif history.unverified is not None and history.unverified.verdict is not None:
-        st.warning(plain(history.unverified.verdict.sentence))
-        taken += _ALERT
-    return taken
+    checking = checking_of(opened, history, st.session_state.get(STEP) or len(history) - 1)
+    return taken + show_verdicts(opened, history, checking)
 
 
 def _views(opened: Opened, history: History, spec: Spec, taken: int) -> None:

@@ -128,6 +128,8 @@ def command_of(
         words += ["--inputs", opened.inputs]
     elif opened.seed:
         words += ["--seed", str(opened.seed)]
+    if spec.left_out:
+        words += ["--on-failure", "skip"]
     if fix_dims:
         words.append("--fix-dims")
     return " ".join(w if w == "''" else shlex.quote(w) for w in words)

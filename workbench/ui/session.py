@@ -17,16 +17,17 @@ from typing import Any
 import streamlit as st
 
 from workbench import pipeline
-from workbench.api import LaidOut, choose, layouts, timed_target, verified_by
+from workbench.api import LaidOut, choose, layouts, timed_target
 from workbench.ir import Graph
 from workbench.layout.profile import Profile
 from workbench.loading import load_model
 from workbench.loading.samples import samples
-from workbench.rewrite import DEFAULT_MODE, History, Rewrite
+from workbench.rewrite import DEFAULT_MODE, History, LeftOut, Rewrite
 from workbench.run.client import Worker
 from workbench.run.inputs import bound_dims, bound_sizes, read_inputs
 from workbench.summary import Summary, summarize
 from workbench.ui.address import model_in_address
+from workbench.ui.checking import AT_ONCE_S, Checking, is_compared
 from workbench.ui.folders import check_may_open
 from workbench.ui.garbage import let_go
 from workbench.ui.recent import Recent
@@ -46,6 +47,7 @@ class Spec:
     passes: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
     profile: Profile
     mode: str = DEFAULT_MODE
+    left_out: tuple[LeftOut, ...] = ()
 
     @property
     def target(self) -> str:
@@ -93,6 +95,7 @@ class Opened:
     laid_out: see `compared_before`, by target.
     moments: see `workbench.ui.moments`; views: see `workbench.ui.shown`.
     toggled: groups of the graph that were opened (True) or closed by hand.
+    checking: what compares the steps of the history; left_out: rewrites that the user leaves out.
     """
 
     title: str
@@ -101,6 +104,8 @@ class Opened:
     verifier: Verifier
     history: History | None = None
     spec: Spec | None = None
+    checking: Checking | None = None
+    left_out: tuple[LeftOut, ...] = ()
     measured: dict[str, Any] = field(default_factory=dict)
     measured_spec: Spec | None = None
     measured_graphs: dict[str, Graph] = field(default_factory=dict)
@@ -202,6 +207,7 @@ def use_inputs(opened: Opened, file: Any | None, seed: int) -> None:
             path = Path(folder) / Path(file.name).name
             path.write_bytes(file.getbuffer())
             tensors = read_inputs(path, opened.graph)
+    stop_checking(opened)
     opened.verifier = Verifier(opened.graph, tensors, seed, worker=worker(), given=opened.given)
     opened.inputs, opened.seed = ("" if file is None else Path(file.name).name), seed
     opened.history = opened.spec = opened.measured_spec = None
@@ -245,25 +251,47 @@ def open_other(opened: Opened, path: str, folder: tempfile.TemporaryDirectory[st
 
 
 def history_of(opened: Opened, spec: Spec, report: Callable[[str, float], None]) -> History:
-    """The history of `spec`, the steps shared with the last one kept, each new step verified.
+    """The history of `spec`, the steps shared with the last one kept; new steps have no verdict yet.
 
     `report` hears how far it is, in words and as a share from 0 to 1, and may raise to stop.
     """
     if opened.history is not None and opened.spec == spec:
         return opened.history
-    passes = choose([name for name, _ in spec.passes], options=spec.options)
+    stop_checking(opened)
+    whole = {out.pass_name for out in spec.left_out if not out.sentence}
+    chosen = choose([name for name, _ in spec.passes], options=spec.options)
+    passes = [pass_ for pass_ in chosen if pass_.name not in whole]
     history = _shared(opened, spec)
-    verify = verified_by(opened.verifier)
+    history.left_out = list(spec.left_out)
+    sentences = [out.sentence for out in spec.left_out if out.sentence]
     for index in range(len(history) - 1, len(passes)):
-        share, name = index / len(passes), passes[index].name
-        report(name, share)
+        share, pass_ = index / len(passes), passes[index].behind(passes[:index])
+        report(pass_.name, share)
         target = timed_target(spec.target, opened.verifier.worker, _within(report, share))
-        pipeline.extend(history, passes[index], target, _counting(report, name, share))
-        report(f"{name}, comparing with the original", share)
-        verify(history)
+        pipeline.extend(history, pass_, target, _counting(report, pass_.name, share), leave_out=sentences)
     opened.history, opened.spec = history, spec
     opened.moments.clear()
     return history
+
+
+def checking_of(opened: Opened, history: History, shown: int) -> Checking | None:
+    """What compares the steps of the history with the original, started where that is needed; None where all are."""
+    checking = opened.checking
+    if checking is not None and checking.history is history:
+        checking.shown = shown
+        return None if is_compared(history) and checking.is_done else checking
+    stop_checking(opened)
+    if is_compared(history):
+        return None
+    opened.checking = Checking(opened.verifier, history, shown)
+    opened.checking.wait(AT_ONCE_S)
+    return None if is_compared(history) else opened.checking
+
+
+def stop_checking(opened: Opened) -> None:
+    if opened.checking is not None:
+        opened.checking.stop()
+        opened.checking = None
 
 
 def compared_before(opened: Opened, profile: Profile) -> Compared | None:
@@ -292,10 +320,15 @@ def _counting(report: Callable[[str, float], None], name: str, share: float) -> 
     return lambda _: report(f"{name}, {next(numbers):,} rewrites", share)
 
 
+def _setting(spec: Spec) -> tuple[Profile, str, tuple[LeftOut, ...]]:
+    """What every step depends on."""
+    return spec.profile, spec.mode, spec.left_out
+
+
 def _shared(opened: Opened, spec: Spec) -> History:
     """A history of the first steps that the new list has in common with the last."""
     last, old = opened.history, opened.spec
-    if last is None or old is None or (old.profile, old.mode) != (spec.profile, spec.mode):
+    if last is None or old is None or _setting(old) != _setting(spec):
         return pipeline.start(opened.graph, spec.profile, spec.mode)
     same = 0
     while same < min(len(old.passes), len(spec.passes)) and old.passes[same] == spec.passes[same]:

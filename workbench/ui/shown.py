@@ -35,7 +35,9 @@ def shown_history(opened: Opened, history: History, spec: Spec) -> Shown:
         view = View(timeline, opened.title, target.layout, opened.toggled, costs=costs)
         return Shown(view, partial(_inspected, opened, history, view, target, passes_of(spec)))
 
-    return kept(opened, ("history", spec, id(history), id(opened.measured)), make)
+    shown = kept(opened, ("history", spec, id(history), id(opened.measured)), make)
+    shown.tell_verdicts(history)
+    return shown
 
 
 def shown_graph(opened: Opened, name: str, graph: Graph, target: Profile) -> Shown:

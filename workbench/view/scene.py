@@ -98,6 +98,22 @@ def packed(told: Mapping[str, Any]) -> tuple[str, str]:
     return base64.b64encode(gzip.compress(raw, 6, mtime=0)).decode(), hashlib.sha256(raw).hexdigest()[:16]
 
 
+def steps_of(timeline: Timeline) -> list[dict[str, Any]]:
+    """What a scene tells of each step."""
+    return [
+        {
+            "title": chapter.title,
+            "pass": chapter.pass_name,
+            "first": chapter.first,
+            "rewrites": chapter.rewrites,
+            "verdict": chapter.verdict,
+            "ok": chapter.ok,
+            "facts": chapter.facts,
+        }
+        for chapter in timeline.chapters
+    ]
+
+
 class _Writer:
     """Writes a scene; looks, words and categories are sent once each, and told by number."""
 
@@ -120,7 +136,7 @@ class _Writer:
             "T": timeline.last,
             "pair": int(timeline.is_pair),
             "nodes": sum(1 for versions in timeline.versions.values() if versions[0].born == 0),
-            "steps": [self._step(i) for i in range(len(timeline.chapters))],
+            "steps": steps_of(timeline),
             "rewrites": [self._rewrite(event) for event in timeline.events],
             "categories": self.categories,
             "classes": list(CLASSES),
@@ -132,18 +148,6 @@ class _Writer:
             "measured": self._measured(),
             "width": placed.width,
             "height": placed.height,
-        }
-
-    def _step(self, number: int) -> dict[str, Any]:
-        chapter = self.view.timeline.chapters[number]
-        return {
-            "title": chapter.title,
-            "pass": chapter.pass_name,
-            "first": chapter.first,
-            "rewrites": chapter.rewrites,
-            "verdict": chapter.verdict,
-            "ok": chapter.ok,
-            "facts": chapter.facts,
         }
 
     def _rewrite(self, event: Event) -> dict[str, Any]:

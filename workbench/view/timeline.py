@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from workbench.ir import Graph, Node
 from workbench.layout.infer import TENSOR, infer_layouts, infer_near
 from workbench.layout.profile import Profile
-from workbench.rewrite import History, Rewrite
+from workbench.rewrite import History, Rewrite, Step
 from workbench.view.diff import diff
 from workbench.view.ids import INPUT, OUTPUT
 from workbench.view.looks import NO_KIND, Look, constant_look, kind_of, look_of, shape_words, value_words
@@ -127,20 +127,31 @@ def timeline_of(history: History, target: Profile) -> Timeline:
             _apply(record, graph, rewrite, number)
         if step.rewrites:
             record.settle(graph, infer_layouts(graph))
-        verdict = step.verdict
         record.chapters.append(
             Chapter(
                 step.title,
                 step.pass_name,
                 first,
                 len(step.rewrites),
-                "" if verdict is None else verdict.sentence,
-                None if verdict is None else verdict.ok,
+                *_verdict(step),
                 f"{step.before.nodes:,} to {step.after.nodes:,} nodes, "
                 f"{step.before.transposes:,} to {step.after.transposes:,} transposes",
             )
         )
     return record.timeline(graph)
+
+
+def _verdict(step: Step) -> tuple[str, bool | None]:
+    return ("", None) if step.verdict is None else (step.verdict.sentence, step.verdict.ok)
+
+
+def take_verdicts(timeline: Timeline, history: History) -> bool:
+    """Note the verdicts that the steps have by now; are there new ones?"""
+    before = list(timeline.chapters)
+    for index, step in enumerate(history.steps):
+        words, ok = _verdict(step)
+        timeline.chapters[index] = replace(before[index], verdict=words, ok=ok)
+    return timeline.chapters != before
 
 
 def timeline_of_pair(first: Graph, second: Graph, titles: tuple[str, str], sentence: str, target: Profile) -> Timeline:
