@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from workbench.ir import Graph, Node
-from workbench.layout.convert import convert, insert_pair, pending
+from workbench.layout.convert import convert, insert_pair, pending, store_weights
 from workbench.layout.cost import elements, moved_by
 from workbench.layout.infer import CNN_TO_CNN, TENSOR_TO_CNN, case_of, infer_layouts
 from workbench.layout.npu_strategy import (
@@ -20,6 +20,7 @@ from workbench.layout.npu_strategy import (
 )
 from workbench.layout.profile import Profile
 from workbench.ops import CannotCarry
+from workbench.ops.channels_last import plain_op
 from workbench.rewrite import Example, Found, Pass, found_each
 
 
@@ -90,6 +91,7 @@ class LayoutRecordThenInsert(Pass):
     )
 
     def rewrites(self, graph: Graph, target: Profile) -> Iterator[Found]:
+        yield from found_each(store_weights(graph, target), "weights")
         layouts = infer_layouts(graph)
         names = [node.name for node in graph.nodes]
         for value, why in _recorded(graph, layouts, target):
@@ -131,7 +133,7 @@ def _visit(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) -
         yield from found_each(restored_operands(graph, node, layouts, why_kept(node, case, target)), case)
         return
     layout, perm = way
-    demanded = node.op in target.demands
+    demanded = plain_op(node) in target.demands
     why = f"{case}: {node} was written for {{layout}}"
     if node.op == "Transpose":
         why = f"existing {node} is taken as it is, and reads {{layout}}"

@@ -23,6 +23,7 @@ from workbench.layout.prices import BYTES, TIME, Prices
 from workbench.layout.profile import Profile
 from workbench.layout.times import OperatorTimes
 from workbench.ops import CannotCarry, layout_of
+from workbench.ops.channels_last import plain_op
 from workbench.ops.layouts import Carried, lines_up
 
 
@@ -210,7 +211,7 @@ class _Builder:
 
     def _demanded(self, node: Node) -> int | None:
         """The side that the operator must have."""
-        return None if self.prices.weigh == TIME else demanded_side(self.target, node.op)
+        return None if self.prices.weigh == TIME else demanded_side(self.target, plain_op(node))
 
     def _root(self, value: str) -> str:
         """The value from which the Transposes between the two layouts start."""

@@ -16,7 +16,7 @@ from functools import cache
 import onnx.defs
 
 from workbench.ir import AttrRef, Function, Graph, Node
-from workbench.ir.permutation import Permutation, channels_first, channels_last, inverse, is_identity
+from workbench.ir.permutation import Permutation, channels_first, channels_last, inverse, is_identity, then
 
 DOMAIN = "workbench"
 LAYOUT_NAMES = {3: ("NCW", "NWC"), 4: ("NCHW", "NHWC"), 5: ("NCDHW", "NDHWC")}
@@ -52,6 +52,11 @@ def weight_permutation(weights: str, rank: int) -> Permutation:
     spatial = {3: "W", 4: "HW", 5: "DHW"}[rank]
     own = "OI" + spatial
     return tuple(own.index(axis) for axis in weights.replace("HW", spatial))
+
+
+def weight_way(stored: str, wanted: str, rank: int) -> Permutation:
+    """From one order of a convolution's weight to another."""
+    return then(inverse(weight_permutation(stored, rank)), weight_permutation(wanted, rank))
 
 
 def channels_last_op(op_type: str, rank: int, weights: str | None = None) -> tuple[str, str]:
@@ -90,6 +95,21 @@ class OwnBody:
 
 # Filled by npu.py.
 OWN_BODIES: dict[str, OwnBody] = {}
+
+
+def plain_op(node: Node) -> str:
+    """The operator of which the node's is the channels-last form, or the node's own: "Conv" for Conv_NHWC_HWIO."""
+    parts = parse_channels_last(node.domain, node.op_type)
+    if parts is None:
+        return node.op
+    plain = PLAIN.get(parts.op_type, parts.op_type)
+    return f"{DOMAIN}.{plain}" if plain in OWN_BODIES else plain
+
+
+def stored_weights(node: Node) -> str:
+    """The order in which a convolution's weight is stored; ONNX's own but for a channels-last form that names one."""
+    parts = parse_channels_last(node.domain, node.op_type)
+    return WEIGHT_AXES if parts is None or parts.weights is None else parts.weights
 
 
 def channels_last_function(op_type: str, opset: int) -> Function:

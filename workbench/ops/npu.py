@@ -29,8 +29,7 @@ from workbench.ops.channels_last import (
 )
 from workbench.ops.contract import operator, per_output
 from workbench.ops.convolution import conv_transpose
-from workbench.ops.images import OWN_SENSITIVE
-from workbench.ops.layouts import BARRIER
+from workbench.ops.images import OWN_SENSITIVE, channels_last_layout
 from workbench.ops.lazy import F, torch
 from workbench.ops.sensitive import sensitive
 from workbench.ops.windows import Window, torch_pads
@@ -181,17 +180,23 @@ def _channels_first_functions(opset: int) -> Mapping[str, Function]:
 
 
 def with_own_functions(graph: Graph) -> Graph:
-    """The graph with the bodies of our operators that it calls, and the imports that it needs."""
+    """The graph with the functions that it calls, bodies of our operators among them, and the imports that it needs.
+
+    Functions that nothing calls are left out, as TVM's RemoveUnusedFunctions does.
+    """
     opset = graph.opset_imports.get("") or OPSET
-    functions = dict(graph.functions)
-    waiting = [node.op_type for node in _every_node(graph, functions) if node.domain == DOMAIN]
+    functions: dict[tuple[str, str, str], Function] = {}
+    waiting = list(_every_node(graph, {}))
     while waiting:
-        op_type = waiting.pop()
-        if (DOMAIN, op_type, "") in functions or not is_own(op_type):
+        node = waiting.pop()
+        key = (node.domain, node.op_type, node.overload)
+        function = functions.get(key) or graph.functions.get(key)
+        if function is None and node.domain == DOMAIN and is_own(node.op_type):
+            function = own_function(node.op_type, opset)
+        if function is None or function.key in functions:
             continue
-        function = own_function(op_type, opset)
         functions[function.key] = function
-        waiting += [node.op_type for node in function.graph.nodes if node.domain == DOMAIN]
+        waiting.extend(_every_node(function.graph, {}))
     result = graph.copy()
     result.functions = functions
     for node in _every_node(result, functions):
@@ -222,7 +227,8 @@ def _images(name: str, category: str, flops=None):
             return result.permute(channels_last(4)).contiguous() if own.gives_image else result
 
         operator(f"{DOMAIN}.{name}", category=category, layout=OWN_SENSITIVE, flops=flops)(run)
-        operator(f"{DOMAIN}.{name}_NHWC", category=category, layout=BARRIER, flops=flops)(native)
+        back = channels_last_layout(f"{DOMAIN}.{name}", 4, own.images, own.gives_image)
+        operator(f"{DOMAIN}.{name}_NHWC", category=category, layout=back, flops=flops)(native)
         return run
 
     return enter

@@ -100,7 +100,7 @@ def _is_of_weights(layout: str) -> bool:
 
 
 def _kind_of_weights(layout: str, target: Profile) -> int:
-    return TARGET if target.weights and layout == target.weights != "OIHW" else OWN
+    return TARGET if layout == target.weights_for("Conv") != "OIHW" else OWN
 
 
 def value_words(graph: Graph, value: str, layouts: Mapping[str, str]) -> str:
