@@ -49,6 +49,21 @@ GRAPHS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
         """,
         {"weight1": (3, 3, 64, 32), "weight2": (3, 3, 32, 32)},
     ),
+    # The NPU's first figure: a value of type CNN, then Tensor, then CNN again.
+    "npu_types.onnx": (
+        """
+        npu_types (float[1,8,14,14] input) => (float[1,16,7,7] output) {
+            cnn = Conv <pads = [1, 1, 1, 1]> (input, weight)
+            flat = Constant <value_ints = [1, 3136]> ()
+            image = Constant <value_ints = [1, 16, 14, 14]> ()
+            tensor = Reshape (cnn, flat)
+            shares = Softmax <axis = 1> (tensor)
+            cnn_again = Reshape (shares, image)
+            output = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (cnn_again)
+        }
+        """,
+        {"weight": (16, 8, 3, 3)},
+    ),
     # The NPU's record-then-insert: one path of CNN values, with an operator that demands the NPU's layout.
     "npu_path.onnx": (
         """

@@ -30,6 +30,7 @@ from workbench.loading.errors import LoadError
 from workbench.loading.operands import check_operands
 from workbench.loading.opset import to_opset
 from workbench.loading.weights import Files, mapped, note_read
+from workbench.ops.npu import conversions_as_transposes
 from workbench.ops.shapes import infer_model, infer_types
 
 MOST_AXES = 64  # of an array of NumPy
@@ -80,6 +81,7 @@ def _load(data: memoryview, folder: Path | None, dims: Mapping[str, int] | None)
         converted, more = to_opset(model)
     graph = _readable(with_types(converted), files, metadata)
     check_operands(graph)
+    conversions_as_transposes(graph)
     spelled_out = spell_out_broadcasts(graph)
     graph.file_opset = opset_of(model)
     graph.warnings = (*warnings, *more, *spelled_out)

@@ -3,7 +3,8 @@
 Each has a body in ONNX's textual syntax, which is its meaning, in NCHW terms
 and for four dims; a torch function, its fast form; and a channels-last form
 `<name>_NHWC`, whose body is Transposes round it. `nchw2nhwc` and `nhwc2nchw`
-are ONNX's Transpose, `concat` and `pad` its Concat and Pad.
+become ONNX's Transpose when a file is opened; `concat` and `pad` are its Concat
+and Pad.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from functools import cache
 import onnx
 from onnx import parser
 
-from workbench.ir import Function, Graph, Node
+from workbench.ir import Edit, Function, Graph, Node
 from workbench.ir.from_proto import from_proto
 from workbench.ir.permutation import channels_first, channels_last
 from workbench.ir.text import OPSET
@@ -35,6 +36,12 @@ from workbench.ops.sensitive import sensitive
 from workbench.ops.windows import Window, torch_pads
 
 _BODIES = """
+nchw2nhwc (x) => (y) {
+    y = Transpose <perm = [0, 2, 3, 1]> (x)
+}
+nhwc2nchw (x) => (y) {
+    y = Transpose <perm = [0, 3, 1, 2]> (x)
+}
 BPA <dilations, group, output_padding, pads, strides> (dy, w) => (dx) {
     dx = ConvTranspose <dilations: ints = @dilations, group: int = @group, output_padding: ints = @output_padding,
                         pads: ints = @pads, strides: ints = @strides> (dy, w)
@@ -115,6 +122,7 @@ bilinear <size> (x) => (y) {
     y = Resize <mode = "linear"> (x, , , sizes)
 }
 """
+CONVERSIONS = {"nchw2nhwc": channels_last(4), "nhwc2nchw": channels_first(4)}
 _INT, _FLOAT, _INTS = 2, 1, 7  # ONNX's AttributeType
 _IMAGE = (4,)  # the operators are of images: N, C, H, W
 
@@ -151,7 +159,7 @@ def is_own(op_type: str) -> bool:
         return True
     parts = parse_channels_last(DOMAIN, op_type)
     if parts is None:
-        return op_type in OWN_BODIES
+        return op_type in OWN_BODIES or op_type in CONVERSIONS
     known = parts.op_type in OWN_BODIES or onnx.defs.has(PLAIN.get(parts.op_type, parts.op_type))
     return known and parts.weights in (None, "OHWI", "HWIO", "HWOI")
 
@@ -163,7 +171,7 @@ def own_function(op_type: str, opset: int = OPSET) -> Function:
     """
     if not is_own(op_type):
         raise KeyError(op_type)
-    if op_type in OWN_BODIES:
+    if op_type in OWN_BODIES or op_type in CONVERSIONS:
         return _channels_first_functions(opset)[op_type]
     if parse_blocked(DOMAIN, op_type) is not None:
         return blocked_function(op_type, opset)
@@ -202,6 +210,13 @@ def with_own_functions(graph: Graph) -> Graph:
     for node in _every_node(result, functions):
         result.opset_imports.setdefault(node.domain, opset if node.domain == "" else 1)
     return result
+
+
+def conversions_as_transposes(graph: Graph) -> None:
+    """The NPU's `nchw2nhwc` and `nhwc2nchw` become the Transposes that they are, and count as such."""
+    for node in [node for node in graph.nodes if node.domain == DOMAIN and node.op_type in CONVERSIONS]:
+        transpose = node.replace(op_type="Transpose", domain="", attributes={"perm": CONVERSIONS[node.op_type]})
+        graph.apply(Edit(remove=(node.name,), insert=(transpose,)))
 
 
 def _every_node(graph: Graph, functions: Mapping[tuple[str, str, str], Function]) -> Iterator[Node]:
