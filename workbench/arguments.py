@@ -148,6 +148,8 @@ def _model_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("model", nargs="?", metavar="MODEL", help=".onnx, .pt2 or ONNX text")
     command.add_argument("--torch", metavar="package.module:factory", help="a torch program instead of a file")
     _dims_argument(command)
+    words = "the layout of an input where the file does not tell it: NCHW, NHWC, HWOI, ...; once for each input"
+    command.add_argument("--input-layout", action="append", default=[], metavar="x=NHWC", help=words)
 
 
 def _dims_argument(command: argparse.ArgumentParser) -> None:

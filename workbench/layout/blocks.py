@@ -15,16 +15,16 @@ from typing import Literal
 
 from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation, identity, permuted
-from workbench.layout.convert import order_of_weight
+from workbench.layout.convert import carry_for, order_of_weight
 from workbench.layout.ilp import Form, Problem, Use
 from workbench.layout.orders import CHANGED, FREE, always_paid, follow_from_constants, weight_of
 from workbench.layout.places import BLOCKED, Axes, in_memory, is_conversion, lengths, members_of, places
 from workbench.layout.problem import demanded_side, layout_of_images, side_of, way_between
 from workbench.layout.profile import Profile
-from workbench.ops import CannotCarry, layout_of
+from workbench.ops import CannotCarry
 from workbench.ops.blocked import block_of
 from workbench.ops.blocking import blocked_form
-from workbench.ops.channels_last import plain_op, stored_weights, weight_way
+from workbench.ops.channels_last import KERNELS, plain_op, stored_weights, weight_way
 from workbench.ops.layouts import lines_up
 
 BLOCK: Literal["blocked"] = "blocked"
@@ -120,14 +120,14 @@ class _Builder:
         """The form in the other order of channels, if there is one."""
         _, perm = way_between(own)
         try:
-            carried = layout_of(node).carry(self.graph, node, perm)
+            carried = carry_for(self.graph, node, perm, self.target)
         except CannotCarry:
             return {}
         if any(self.graph.rank_of(node.inputs[index]) != len(perm) for index in carried.inputs):
             return {}  # its CNN operand only gives a type or a bound, as CastLike's second does
         inputs: dict[int, Permutation] = dict.fromkeys(carried.inputs, perm)
         inputs |= {i: lines_up(perm, self.graph.rank_of(node.inputs[i]) or 0)[0] for i in carried.lined_up}
-        if plain_op(node) == "Conv":
+        if plain_op(node) in KERNELS:
             stored, order = stored_weights(node), order_of_weight(node, carried, self.target)
             if order != stored:
                 inputs[1] = weight_way(stored, order, len(perm))

@@ -18,7 +18,7 @@ from typing import Any
 
 from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation, channels_first, channels_last, identity, inverse, is_identity, then
-from workbench.layout.convert import order_of_weight
+from workbench.layout.convert import carry_for, order_of_weight
 from workbench.layout.cost import Counts, bound_shape, count, element_bytes, moved_by_node
 from workbench.layout.ilp import Cost, Form, Problem, Solution, Use
 from workbench.layout.origins import in_memory, is_relation, origins, shape_that_counts
@@ -26,7 +26,7 @@ from workbench.layout.prices import BYTES
 from workbench.layout.problem import demanded_side, layout_of_images, side_of, way_between
 from workbench.layout.profile import Profile
 from workbench.ops import CannotCarry, layout_of
-from workbench.ops.channels_last import plain_op, stored_weights, weight_way
+from workbench.ops.channels_last import KERNELS, plain_op, stored_weights, weight_way
 from workbench.ops.layouts import Carried, lines_up
 from workbench.ops.reshaping import AxisGroup, groups_of
 
@@ -149,7 +149,7 @@ class _Orders:
         if node.name in self.decided or perm in forms or is_identity(perm):
             return False
         try:
-            carried = layout_of(node).carry(self.graph, node, perm)
+            carried = carry_for(self.graph, node, perm, self.target)
         except CannotCarry:
             return False
         if any(self.graph.rank_of(node.inputs[index]) != len(perm) for index in carried.inputs):
@@ -183,7 +183,7 @@ class _Orders:
                 value = node.inputs[index]
                 needs[index] = self._needed(value, lines_up(perm, self.graph.rank_of(value) or 0)[0])
         needs += [self._needed(value) for value in node.uses if value not in node.inputs]
-        if carried is not None and plain_op(node) == "Conv":
+        if carried is not None and plain_op(node) in KERNELS:
             stored, order = stored_weights(node), order_of_weight(node, carried, self.target)
             if order != stored:
                 needs[1] = self._needed(node.inputs[1], weight_way(stored, order, len(perm or ())))

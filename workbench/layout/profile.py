@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workbench.errors import UserError
+from workbench.layout.declared import OF_WEIGHTS
 from workbench.ops import contracts
 from workbench.ops.blocked import BLOCKED_LAYOUTS, block_of
 from workbench.ops.blocking import may_be_blocked
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent / "profiles"
 FOLDER_VARIABLE = "WORKBENCH_PROFILES"
 LAYOUTS = ("NCHW", "NHWC", *BLOCKED_LAYOUTS)
-WEIGHTS = ("OIHW", "OHWI", "HWIO", "HWOI")
+WEIGHTS = OF_WEIGHTS
 DEFAULT = "default"  # of a pair [data, kernel]: the kernel as the data's layout has it, OIHW or HWIO
 SUFFIX = ".toml"
 _KEYS = ("title", "layout", "weights", "demands")

@@ -30,7 +30,8 @@ from workbench.loading.errors import LoadError
 from workbench.loading.operands import check_operands
 from workbench.loading.opset import to_opset
 from workbench.loading.weights import Files, mapped, note_read
-from workbench.ops.npu import conversions_as_transposes
+from workbench.ops.channels_last import DOMAIN
+from workbench.ops.npu import CONVERSIONS
 from workbench.ops.shapes import infer_model, infer_types
 
 MOST_AXES = 64  # of an array of NumPy
@@ -71,6 +72,7 @@ def _load(data: memoryview, folder: Path | None, dims: Mapping[str, int] | None)
     warnings = _drop_constant_inputs(model)
     _check_sizes(model)
     _spell_out_axes(model)
+    _spell_out_conversions(model)
     _read_small(model, files)
     name_unknown_dims(model)
     unknown = unknown_operators(model)
@@ -81,7 +83,6 @@ def _load(data: memoryview, folder: Path | None, dims: Mapping[str, int] | None)
         converted, more = to_opset(model)
     graph = _readable(with_types(converted), files, metadata)
     check_operands(graph)
-    conversions_as_transposes(graph)
     spelled_out = spell_out_broadcasts(graph)
     graph.file_opset = opset_of(model)
     graph.warnings = (*warnings, *more, *spelled_out)
@@ -117,6 +118,14 @@ def _spell_out_axes(model: ModelProto) -> None:
     for node in every_node(model):
         if node.op_type == "MeanVarianceNormalization" and node.domain in ("", "ai.onnx") and not node.attribute:
             node.attribute.append(helper.make_attribute("axes", [0, 2, 3]))
+
+
+def _spell_out_conversions(model: ModelProto) -> None:
+    """The NPU's `nchw2nhwc` and `nhwc2nchw` are Transposes, and count as such."""
+    for node in every_node(model):
+        if node.domain == DOMAIN and node.op_type in CONVERSIONS:
+            perm = CONVERSIONS[node.op_type]
+            node.CopyFrom(helper.make_node("Transpose", node.input, node.output, node.name, perm=perm))
 
 
 def _check_sizes(model: ModelProto) -> None:

@@ -93,6 +93,10 @@ class OwnBody:
     results: int = 1
 
 
+# Operators whose channels-last forms name the order of a weight: the second operand, or (BPW) the result.
+KERNELS = ("Conv", f"{DOMAIN}.BPA")
+GIVES_KERNEL = f"{DOMAIN}.BPW"
+
 # Filled by npu.py.
 OWN_BODIES: dict[str, OwnBody] = {}
 
@@ -122,23 +126,27 @@ def channels_last_function(op_type: str, opset: int) -> Function:
         raise ValueError(f"{DOMAIN}.{op_type} is not a channels-last operator")
     own = form_of(parts.op_type, opset)
     domain = DOMAIN if parts.op_type in OWN_BODIES else ""
-    to_first, to_last = {"perm": channels_first(parts.rank)}, {"perm": channels_last(parts.rank)}
+    to_first = {"perm": channels_first(parts.rank)}
     operands, nodes = list(own.inputs), []
     for index in own.images:
         operands[index] = f"{own.inputs[index]}_first"
         name = f"{own.inputs[index]}_to_channels_first"
         nodes.append(Node("Transpose", (own.inputs[index],), (operands[index],), to_first, name=name))
     weight_perm = parts.weight_perm
-    if weight_perm is not None and not is_identity(weight_perm):
+    gives_kernel = f"{domain}.{parts.op_type}" == GIVES_KERNEL
+    if weight_perm is not None and not is_identity(weight_perm) and not gives_kernel:
         operands[1] = f"{own.inputs[1]}_onnx"
         nodes.append(Node("Transpose", (own.inputs[1],), (operands[1],), {"perm": weight_perm}, name="weights"))
     results = ("result", "second")[: own.results]
-    given = tuple(f"{result}_first" for result in results) if own.gives_image else results
+    turned = channels_last(parts.rank) if own.gives_image else None
+    if gives_kernel and parts.weights is not None:
+        turned = weight_permutation(parts.weights, parts.rank)
+    given = results if turned is None else tuple(f"{result}_first" for result in results)
     references = {name: AttrRef(name, kind) for name, kind in own.attributes.items()}
     plain = PLAIN.get(parts.op_type, parts.op_type)
     nodes.append(Node(plain, tuple(operands), given, references, name=plain.lower(), domain=domain))
-    for first, result in zip(given, results, strict=True) if own.gives_image else ():
-        nodes.append(Node("Transpose", (first,), (result,), to_last, name=f"{result}_to_channels_last"))
+    for first, result in zip(given, results, strict=True) if turned is not None else ():
+        nodes.append(Node("Transpose", (first,), (result,), {"perm": turned}, name=f"{result}_turned"))
     imports = {"": opset, **({DOMAIN: 1} if domain else {})}
     graph = Graph(name=op_type, inputs=own.inputs, outputs=results, nodes=nodes, opset_imports=imports)
     return Function(op_type, DOMAIN, graph, dict.fromkeys(own.attributes))

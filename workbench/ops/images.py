@@ -48,8 +48,13 @@ def sensitive_layout(ranks: tuple[int, ...]) -> Layout:
     return Layout("sensitive", carry)
 
 
-def channels_last_layout(plain: str, rank: int, images: Sequence[int], gives_image: bool) -> Layout:
-    """Of the channels-last form of `plain`, which goes back to channels first, with ONNX's order of a weight."""
+def channels_last_layout(
+    plain: str, rank: int, images: Sequence[int], gives_image: bool, result: Permutation | None = None
+) -> Layout:
+    """Of the channels-last form of `plain`, which goes back to channels first, with ONNX's order of a weight.
+
+    result: the way back of a result that is a weight.
+    """
     domain, _, op_type = plain.rpartition(".")
     back = channels_first(rank)
 
@@ -57,7 +62,7 @@ def channels_last_layout(plain: str, rank: int, images: Sequence[int], gives_ima
         if perm != back:
             raise CannotCarry(f"{node} knows channels last and channels first, not axes {list(perm)}")
         inputs = tuple(index for index in images if has_operand(node, index))
-        results = (perm if gives_image else None,) * len(node.outputs)
+        results = (perm if gives_image else result,) * len(node.outputs)
         return Carried(inputs, results, op_type=op_type, domain=domain)
 
     return Layout("sensitive", carry)

@@ -10,29 +10,31 @@ and Pad.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 
 import onnx
 from onnx import parser
 
-from workbench.ir import Edit, Function, Graph, Node
+from workbench.ir import Function, Graph, Node
 from workbench.ir.from_proto import from_proto
-from workbench.ir.permutation import channels_first, channels_last
+from workbench.ir.permutation import channels_first, channels_last, inverse
 from workbench.ir.text import OPSET
 from workbench.ops.blocked import blocked_function, parse_blocked
 from workbench.ops.channels_last import (
     DOMAIN,
+    GIVES_KERNEL,
     OWN_BODIES,
     PLAIN,
     OwnBody,
     channels_last_function,
     parse_channels_last,
+    weight_permutation,
 )
 from workbench.ops.contract import operator, per_output
 from workbench.ops.convolution import conv_transpose
 from workbench.ops.images import OWN_SENSITIVE, channels_last_layout
 from workbench.ops.lazy import F, torch
-from workbench.ops.sensitive import sensitive
+from workbench.ops.sensitive import CONV_WEIGHTS, sensitive
 from workbench.ops.windows import Window, torch_pads
 
 _BODIES = """
@@ -212,13 +214,6 @@ def with_own_functions(graph: Graph) -> Graph:
     return result
 
 
-def conversions_as_transposes(graph: Graph) -> None:
-    """The NPU's `nchw2nhwc` and `nhwc2nchw` become the Transposes that they are, and count as such."""
-    for node in [node for node in graph.nodes if node.domain == DOMAIN and node.op_type in CONVERSIONS]:
-        transpose = node.replace(op_type="Transpose", domain="", attributes={"perm": CONVERSIONS[node.op_type]})
-        graph.apply(Edit(remove=(node.name,), insert=(transpose,)))
-
-
 def _every_node(graph: Graph, functions: Mapping[tuple[str, str, str], Function]) -> Iterator[Node]:
     waiting = [graph, *(function.graph for function in functions.values())]
     while waiting:
@@ -244,9 +239,19 @@ def _images(name: str, category: str, flops=None):
         operator(f"{DOMAIN}.{name}", category=category, layout=OWN_SENSITIVE, flops=flops)(run)
         back = channels_last_layout(f"{DOMAIN}.{name}", 4, own.images, own.gives_image)
         operator(f"{DOMAIN}.{name}_NHWC", category=category, layout=back, flops=flops)(native)
+        for order in CONV_WEIGHTS[1:] if f"{DOMAIN}.{name}" == GIVES_KERNEL else ():
+            perm = weight_permutation(order, 4)
+            kernel = channels_last_layout(f"{DOMAIN}.{name}", 4, own.images, False, result=inverse(perm))
+            stored = partial(_stored, native, perm)
+            operator(f"{DOMAIN}.{name}_NHWC_{order}", category=category, layout=kernel, flops=flops)(stored)
         return run
 
     return enter
+
+
+def _stored(run, perm, call, *inputs):
+    """The kernel that `run` gives, stored in another order."""
+    return run(call, *inputs).permute(perm).contiguous()
 
 
 def _weight_gradient_flops(node, inputs, outputs):
@@ -254,7 +259,7 @@ def _weight_gradient_flops(node, inputs, outputs):
     dy, elements = inputs[1], None if outputs[0] is None else outputs[0].elements
     if dy is None or dy.static_shape is None or elements is None:
         return None
-    channels = dy.static_shape[3 if node.op_type.endswith("_NHWC") else 1]
+    channels = dy.static_shape[3 if "_NHWC" in node.op_type else 1]
     return 2 * elements * (dy.elements // channels)
 
 
@@ -264,7 +269,7 @@ def _input_gradient_flops(node, inputs, outputs):
     return None if weight is None or elements is None else 2 * elements * weight[1] * weight[2] * weight[3]
 
 
-@sensitive("workbench.BPA", category="convolution", flops=_input_gradient_flops, ranks=_IMAGE)
+@sensitive("workbench.BPA", category="convolution", flops=_input_gradient_flops, ranks=_IMAGE, weights=CONV_WEIGHTS)
 def bpa(call, dy, weight):
     """The gradient of a convolution with respect to its input."""
     return conv_transpose(call, dy, weight)
