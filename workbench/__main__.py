@@ -177,7 +177,7 @@ def _report(chosen: argparse.Namespace) -> int:
     return code
 
 
-_OF_PASSES = ("passes", "preset", "layout", "feed_inputs", "option", "inputs", "no_verify")
+_OF_PASSES = ("passes", "preset", "layout", "feed_inputs", "give_outputs", "option", "inputs", "no_verify")
 
 
 def _check_no_pass(chosen: argparse.Namespace) -> None:
@@ -197,6 +197,7 @@ def _pipeline(chosen: argparse.Namespace) -> dict[str, Any]:
         "target": chosen.target,
         "layout": chosen.layout,
         "feed_inputs": chosen.feed_inputs,
+        "give_outputs": chosen.give_outputs,
         "options": _options(chosen.option),
         "mode": chosen.mode,
         "inputs": chosen.inputs,

@@ -135,6 +135,7 @@ def _pipeline_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--target", default="cuda", metavar="NAME", help="target profile (default: cuda)")
     command.add_argument("--layout", metavar="STRATEGY", help="layout strategy, such as greedy or record-then-insert")
     command.add_argument("--feed-inputs", action="store_true", help="take inputs in the layout that is used")
+    command.add_argument("--give-outputs", action="store_true", help="give outputs in the layout that they are made in")
     words = (
         "how exact rewrites are: exact (to the last bit), ieee (up to rounding, default), fast (not for NaN and -0.0)"
     )

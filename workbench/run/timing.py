@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any, Protocol
@@ -14,6 +14,7 @@ from workbench.run.caches import flusher
 from workbench.run.ceilings import ceilings
 from workbench.run.compare import Tolerance, compare
 from workbench.run.failures import TaskError, sentence_of
+from workbench.run.inputs import turned
 from workbench.run.interleave import COLD_RUNS, Repetitions, by_turns
 from workbench.run.machine import machine
 from workbench.run.runners import BackendError, check_device
@@ -81,7 +82,7 @@ def _results(
         with _failing_alone(label, request, results):
             model, seconds = _opened(request, variant, inputs[variant["inputs"]])
             progress.step(f"opened {label}")
-            error = _error(model, reference, Tolerance(**variant["tolerance"]))
+            error = _error(model, reference, Tolerance(**variant["tolerance"]), variant["orders"])
             progress.step(f"compared {label}")
             opened[label], results[label] = model, {"first_result_s": seconds, "error": error}
     _time(request, opened, results, "times_ms", count, progress, lambda: None)
@@ -192,10 +193,13 @@ def _open(request: Mapping[str, Any], variant: Mapping[str, Any], inputs: Tensor
     return _ran(lambda: TorchRun(variant["model"], inputs, device, variant["backend"], variant["dtype"]))
 
 
-def _error(model: OpenedModel, reference: Tensors | None, tolerance: Tolerance) -> dict[str, Any] | None:
+def _error(
+    model: OpenedModel, reference: Tensors | None, tolerance: Tolerance, orders: Mapping[str, Sequence[int]]
+) -> dict[str, Any] | None:
+    """orders: how outputs are to be permuted to stand as the reference gives them."""
     if reference is None:
         return None
-    found = asdict(compare(reference, _ran(model.outputs), tolerance))
+    found = asdict(compare(reference, turned(_ran(model.outputs), orders), tolerance))
     return {key: value for key, value in found.items() if key != "outputs"}
 
 
