@@ -9,7 +9,7 @@ from typing import Any
 from workbench.ir import Edit, Graph, Node
 from workbench.layout.block_convert import convert_to_blocks, one_conversion_a_layout
 from workbench.layout.blocks import BLOCK, Way, block_problem
-from workbench.layout.convert import REASON, convert, why_there
+from workbench.layout.convert import REASON, convert, store_weights, why_there
 from workbench.layout.cost import count
 from workbench.layout.ilp import solve
 from workbench.layout.infer import case_of, infer_layouts
@@ -140,6 +140,7 @@ class LayoutBlocked(Pass):
     def rewrites(self, graph: Graph, target: Profile) -> Generator[Found, None, dict[str, Any]]:
         block = (target.block or BLOCKS[0]) if self.block == AUTO else int(self.block)
         yield from found_each(tidy_transposes(graph, reshape=False), "tidied")
+        yield from found_each(store_weights(graph, target), "weights")
         layouts = infer_layouts(graph, through_reshapes=True)
         problem = block_problem(graph, layouts, target, block, self.weigh)
         solution = solve(problem.problem, self.seconds)

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 
 from workbench.ir import Graph, Node
 from workbench.layout.classes import class_of
-from workbench.layout.convert import convert, pending
+from workbench.layout.convert import convert, pending, store_weights
 from workbench.layout.infer import infer_layouts
 from workbench.layout.npu_strategy import reshapes, wanted
-from workbench.layout.profile import WEIGHTS, Profile, ProfileError, check_profile
+from workbench.layout.profile import WEIGHTS, Profile, ProfileError, check_profile, desired
 from workbench.layout.tidy import tidy_transposes
 from workbench.ops import CannotCarry
+from workbench.ops.channels_last import plain_op
 from workbench.rewrite import Example, Found, Pass, found_each, option
 
 FROM_TARGET = "target"
@@ -32,6 +33,9 @@ class LayoutConvertLayout(Pass):
 
     It looks at no cost: where branches meet, it may move more than there was.
 
+    A convolution that is channels last in the file (`Conv_NHWC_HWIO`) comes back to channels first, its
+    weight with it.
+
     Source: TVM's ConvertLayout, its three classes and its map of desired layouts. There an
     elementwise operator follows the operand of lower rank; here constants are lined up.
     """
@@ -41,7 +45,8 @@ class LayoutConvertLayout(Pass):
     operators: str = option(
         "",
         "Operators that get a layout, separated by spaces, with one of their own as in Conv=NHWC MaxPool=NCHW, "
-        "or the target's; none: what the target demands.",
+        "or the target's; behind a comma the kernel's order, as in Conv=NHWC,HWIO or Conv=NCHW,default; "
+        "none: what the target demands.",
     )
     weights: str = option(
         FROM_TARGET,
@@ -97,8 +102,9 @@ class LayoutConvertLayout(Pass):
     )
 
     def rewrites(self, graph: Graph, target: Profile) -> Iterator[Found]:
-        layouts = infer_layouts(graph)
         profile = self.aim(target)
+        yield from found_each(store_weights(graph, profile), "weights")
+        layouts = infer_layouts(graph)
         for name in [node.name for node in graph.nodes if node.op != "Transpose"]:
             yield from _visit(graph, graph.node(name), layouts, profile)
         yield from found_each(tidy_transposes(graph), "tidied")
@@ -113,11 +119,14 @@ class LayoutConvertLayout(Pass):
         twice = next((operator for operator in named if named.count(operator) > 1), None)
         if twice is not None:
             raise ProfileError(f"option {self.name}.operators names {twice} twice; give each operator one layout")
-        demands = {operator: layout or target.layout for operator, _, layout in words}
+        what = f"option {self.name}.operators"
+        pairs = {op: desired(op, (layout or target.layout).split(","), what) for op, _, layout in words}
+        demands = {operator: data for operator, (data, _) in pairs.items()}
+        kernels = {operator: kernel for operator, (_, kernel) in pairs.items() if kernel is not None}
         only = set(demands.values())
         layout = only.pop() if len(only) == 1 else target.layout  # what is not named follows what is
-        aimed = replace(target, layout=layout, demands=demands, weights=weights)
-        check_profile(aimed, f"option {self.name}.operators")
+        aimed = replace(target, layout=layout, demands=demands, weights=weights, kernels=kernels)
+        check_profile(aimed, what)
         return aimed
 
 
@@ -126,7 +135,7 @@ def _visit(graph: Graph, node: Node, layouts: dict[str, str], profile: Profile) 
     if way is None or reshapes(node):
         return
     layout, perm = way
-    named = node.op in profile.demands
+    named = plain_op(node) in profile.demands
     if not named and not any(value and pending(graph, value, perm) is not None for value in node.inputs):
         return
     try:

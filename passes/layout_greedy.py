@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from workbench.ir import Edit, Graph, Node
 from workbench.ir.permutation import Permutation, is_identity, then
-from workbench.layout.convert import RESTORES, Conversion, convert, is_only_reader, pending
+from workbench.layout.convert import RESTORES, Conversion, convert, is_only_reader, pending, store_weights
 from workbench.layout.cost import elements, known_sum, moved_by, no_longer_moved, perm_of
 from workbench.layout.infer import CNN_TO_CNN, case_of, infer_layouts, is_cnn
 from workbench.layout.npu_strategy import reshapes, restored_operands, restored_outputs, said, wanted, why_kept
 from workbench.layout.profile import Profile
 from workbench.ops import CannotCarry, layout_of
+from workbench.ops.channels_last import plain_op
 from workbench.rewrite import Example, Found, Pass, found_each
 
 
@@ -131,6 +132,7 @@ class LayoutGreedy(Pass):
     )
 
     def rewrites(self, graph: Graph, target: Profile) -> Iterator[Found]:
+        yield from found_each(store_weights(graph, target), "weights")
         layouts = infer_layouts(graph)
         reached = _reached_by_demand(graph, layouts, target)
         for name in [node.name for node in graph.nodes if node.name in reached]:
@@ -146,7 +148,7 @@ class LayoutGreedy(Pass):
 
 def _reached_by_demand(graph: Graph, layouts: dict[str, str], target: Profile) -> set[str]:
     """Nodes tied by CNN values to one with a demand; nothing is done elsewhere."""
-    waiting = [n for n in graph.nodes if n.op in target.demands and wanted(n, layouts, target) is not None]
+    waiting = [n for n in graph.nodes if plain_op(n) in target.demands and wanted(n, layouts, target) is not None]
     reached = {node.name for node in waiting}
     while waiting:
         node = waiting.pop()
@@ -167,7 +169,7 @@ def _visit(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) -
         yield from found_each(restored_operands(graph, node, layouts, why_kept(node, case, target)), case)
         return
     layout, perm = way
-    demanded = node.op in target.demands
+    demanded = plain_op(node) in target.demands
     why = f"{case}: {node} was written for {{layout}}"
     if demanded or (case == CNN_TO_CNN and not reshapes(node) and _arrived(graph, node, perm, target)):
         try:
@@ -219,7 +221,7 @@ def _arrived(graph: Graph, node: Node, perm: Permutation, target: Profile) -> bo
 def _can_go(graph: Graph, value: str, perm: Permutation, target: Profile) -> bool:
     """Would all readers of an existing transpose's result take its operand instead?"""
     readers = graph.users(value)
-    if graph.is_output(value) or not (len(readers) == 1 or any(r.op in target.demands for r in readers)):
+    if graph.is_output(value) or not (len(readers) == 1 or any(plain_op(r) in target.demands for r in readers)):
         return False
     try:
         for reader in readers:

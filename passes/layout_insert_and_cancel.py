@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from workbench.ir import Graph, Node
-from workbench.layout.convert import convert, pending
+from workbench.layout.convert import convert, pending, store_weights
 from workbench.layout.cost import elements
 from workbench.layout.infer import infer_layouts
 from workbench.layout.npu_strategy import reshapes, wanted
 from workbench.layout.profile import Profile
 from workbench.layout.tidy import tidy_transposes
 from workbench.ops import CannotCarry, layout_of
-from workbench.ops.channels_last import WEIGHT_AXES
-from workbench.rewrite import Example, Found, Pass
+from workbench.ops.channels_last import WEIGHT_AXES, plain_op
+from workbench.rewrite import Example, Found, Pass, found_each
 
 _LIKE_THE_DATA = "OHWI"
 
@@ -90,6 +90,7 @@ class LayoutInsertAndCancel(Pass):
     def rewrites(self, graph: Graph, target: Profile) -> Iterator[Found]:
         layouts = infer_layouts(graph)
         profile = replace(target, weights=_LIKE_THE_DATA) if target.weights == WEIGHT_AXES else target
+        yield from found_each(store_weights(graph, profile), "weights")
         for name in [node.name for node in graph.nodes if node.op != "Transpose"]:
             yield from _insert(graph, graph.node(name), layouts, profile)
         for edit, sentence, nodes in tidy_transposes(graph):
@@ -101,7 +102,7 @@ def _insert(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) 
     if way is None or reshapes(node):
         return
     layout, perm = way
-    has_format = layout_of(node).kind == "sensitive" or node.op in target.demands
+    has_format = layout_of(node).kind == "sensitive" or plain_op(node) in target.demands
     if not has_format and not any(value and pending(graph, value, perm) is not None for value in node.inputs):
         return
     try:

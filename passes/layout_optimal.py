@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.ir import Graph, Node
-from workbench.layout.convert import convert, why_there
+from workbench.layout.convert import convert, store_weights, why_there
 from workbench.layout.cost import count
 from workbench.layout.cut import Solution, solve
 from workbench.layout.infer import case_of, infer_layouts
@@ -84,6 +84,7 @@ class LayoutOptimal(Pass):
 
     def rewrites(self, graph: Graph, target: Profile) -> Generator[Found, None, dict[str, Any]]:
         yield from found_each(tidy_transposes(graph, reshape=False), "tidied")
+        yield from found_each(store_weights(graph, target), "weights")
         layouts = infer_layouts(graph, through_reshapes=True)
         times = OperatorTimes(graph, target)
         if self.weigh == TIME:

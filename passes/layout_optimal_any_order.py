@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation, permuted
-from workbench.layout.convert import convert, why_there
+from workbench.layout.convert import convert, store_weights, why_there
 from workbench.layout.cost import count
 from workbench.layout.ilp import solve
 from workbench.layout.infer import TENSOR, case_of, infer_layouts, is_cnn
@@ -91,6 +91,7 @@ class LayoutOptimalAnyOrder(Pass):
 
     def rewrites(self, graph: Graph, target: Profile) -> Generator[Found, None, dict[str, Any]]:
         yield from found_each(tidy_transposes(graph, reshape=False), "tidied")
+        yield from found_each(store_weights(graph, target), "weights")
         layouts = infer_layouts(graph, through_reshapes=True)
         problem = order_problem(graph, layouts, target, self.weigh)
         solution = solve(problem.problem, self.seconds)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from workbench.ir import Graph, Node
-from workbench.layout.convert import convert, insert_pair, pending
+from workbench.layout.convert import convert, insert_pair, pending, store_weights
 from workbench.layout.cost import elements, moved_by
-from workbench.layout.infer import CNN_TO_CNN, TENSOR_TO_CNN, case_of, infer_layouts
+from workbench.layout.infer import CNN_TO_CNN, CNN_TO_TENSOR, TENSOR_TO_CNN, case_of, infer_layouts
 from workbench.layout.npu_strategy import (
     reshapes,
     restored_operands,
@@ -20,7 +20,10 @@ from workbench.layout.npu_strategy import (
 )
 from workbench.layout.profile import Profile
 from workbench.ops import CannotCarry
+from workbench.ops.channels_last import plain_op
 from workbench.rewrite import Example, Found, Pass, found_each
+
+_THIRD_FAULT = "which the document's first solution does not see to (its third fault)"
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,8 @@ class LayoutRecordThenInsert(Pass):
     `cancel_transposes` afterwards takes the second away.
 
     Source: the NPU layout document, first solution. Its third fault, the layout not restored at
-    CNN to Tensor, is mended here, since it changes what the model computes.
+    CNN to Tensor, is mended here, since it changes what the model computes; the sentence of each such
+    place says so, and `layout_wrong_on_purpose` shows what becomes of it.
     """
 
     title = "Layout: record, then insert"
@@ -84,12 +88,14 @@ class LayoutRecordThenInsert(Pass):
                 "transposed to NHWC, 32 elements",
                 "case 1, CNN to CNN: Conv 'Conv_c' demands NHWC, 'a_back' is at hand as NHWC; nothing moved; "
                 "weight OIHW to HWOI once, here",
-                "case 2, CNN to Tensor: Reshape 'Reshape_y' was written for NCHW; transposed back, 32 elements",
+                "case 2, CNN to Tensor: Reshape 'Reshape_y' was written for NCHW, which the document's first solution "
+                "does not see to (its third fault); transposed back, 32 elements",
             ),
         ),
     )
 
     def rewrites(self, graph: Graph, target: Profile) -> Iterator[Found]:
+        yield from found_each(store_weights(graph, target), "weights")
         layouts = infer_layouts(graph)
         names = [node.name for node in graph.nodes]
         for value, why in _recorded(graph, layouts, target):
@@ -131,8 +137,10 @@ def _visit(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) -
         yield from found_each(restored_operands(graph, node, layouts, why_kept(node, case, target)), case)
         return
     layout, perm = way
-    demanded = node.op in target.demands
+    demanded = plain_op(node) in target.demands
     why = f"{case}: {node} was written for {{layout}}"
+    if case == CNN_TO_TENSOR:
+        why += f", {_THIRD_FAULT}"
     if node.op == "Transpose":
         why = f"existing {node} is taken as it is, and reads {{layout}}"
     elif demanded or (

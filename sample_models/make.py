@@ -18,6 +18,10 @@ from onnx import ModelProto, checker, numpy_helper, parser
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from sample_models.light import random_light
+from workbench.ir.from_proto import from_proto
+from workbench.ir.to_proto import to_proto
+from workbench.ops.channels_last import DOMAIN
+from workbench.ops.npu import with_own_functions
 
 # file -> the model in ONNX's textual syntax, and the shapes of its weights
 GRAPHS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
@@ -33,21 +37,32 @@ GRAPHS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
         """,
         {"w1": (16, 8, 3, 3), "b1": (16,), "w2": (8, 16, 3, 3), "b2": (8,)},
     ),
-    # TVM's ConvertLayout: two convolutions in NHWC, as a TensorFlow model comes out of its exporter.
+    # TVM's ConvertLayout: two convolutions in NHWC, their kernels stored as TensorFlow has them, HWIO.
     "tvm_two_convs_nhwc.onnx": (
         """
         tvm_two_convs_nhwc (float[1,56,56,64] x) => (float[1,56,56,32] y) {
-            x_nchw = Transpose <perm = [0, 3, 1, 2]> (x)
-            conv1_nchw = Conv <pads = [1, 1, 1, 1]> (x_nchw, weight1)
-            conv1 = Transpose <perm = [0, 2, 3, 1]> (conv1_nchw)
+            conv1 = workbench.Conv_NHWC_HWIO <pads = [1, 1, 1, 1]> (x, weight1)
             relu1 = Relu (conv1)
-            relu1_nchw = Transpose <perm = [0, 3, 1, 2]> (relu1)
-            conv2_nchw = Conv <pads = [1, 1, 1, 1]> (relu1_nchw, weight2)
-            conv2 = Transpose <perm = [0, 2, 3, 1]> (conv2_nchw)
+            conv2 = workbench.Conv_NHWC_HWIO <pads = [1, 1, 1, 1]> (relu1, weight2)
             y = Relu (conv2)
         }
         """,
-        {"weight1": (32, 64, 3, 3), "weight2": (32, 32, 3, 3)},
+        {"weight1": (3, 3, 64, 32), "weight2": (3, 3, 32, 32)},
+    ),
+    # The NPU's first figure: a value of type CNN, then Tensor, then CNN again.
+    "npu_types.onnx": (
+        """
+        npu_types (float[1,8,14,14] input) => (float[1,16,7,7] output) {
+            cnn = Conv <pads = [1, 1, 1, 1]> (input, weight)
+            flat = Constant <value_ints = [1, 3136]> ()
+            image = Constant <value_ints = [1, 16, 14, 14]> ()
+            tensor = Reshape (cnn, flat)
+            shares = Softmax <axis = 1> (tensor)
+            cnn_again = Reshape (shares, image)
+            output = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (cnn_again)
+        }
+        """,
+        {"weight": (16, 8, 3, 3)},
     ),
     # The NPU's record-then-insert: one path of CNN values, with an operator that demands the NPU's layout.
     "npu_path.onnx": (
@@ -97,9 +112,14 @@ def _model(text: str, shapes: dict[str, tuple[int, ...]]) -> ModelProto:
     model = parser.parse_model(_HEADER + text)
     for node in model.graph.node:
         node.name = node.output[0]
+    channels_last = any(node.domain == DOMAIN for node in model.graph.node)
+    if channels_last:
+        model.opset_import.add(domain=DOMAIN, version=1)
+        model.functions.extend(to_proto(with_own_functions(from_proto(model))).functions)
     for name, shape in shapes.items():
         random = np.random.default_rng(zlib.crc32(f"{model.graph.name}/{name}".encode()))
-        scale = math.sqrt(2.0 / math.prod(shape[1:])) if len(shape) > 1 else 0.1
+        inputs = shape[:-1] if channels_last else shape[1:]  # the channels of the result stand last in HWIO
+        scale = math.sqrt(2.0 / math.prod(inputs)) if len(shape) > 1 else 0.1
         values = random.standard_normal(shape, np.float32) * np.float32(scale)
         model.graph.initializer.append(numpy_helper.from_array(values, name))
     return model

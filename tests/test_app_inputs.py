@@ -75,3 +75,16 @@ def test_bodies_are_shown():
     choice = at.selectbox(key=f"inner_{opened.number}")
     fine(choice.set_value(list(inner)[3]).run())
     assert "nodes" in words(at)
+
+
+def test_the_layout_of_an_input_can_be_declared():
+    opened = opened_sample("npu_reshape_add")
+    at = fine(page("open", opened).run())
+    field = at.selectbox(key=f"layout_{opened.number}_input3")
+    assert field.value == "Tensor" and "NHWC" in field.options
+    assert not any(box.key == f"layout_{opened.number}_input1" for box in at.selectbox)  # its Conv tells
+    field.set_value("NCHW")
+    fine(next(button for button in at.button if button.label == "Declare").click().run())
+    assert opened.summary.inputs[1].layout == "NCHW"
+    history = history_of(opened, Spec((("layout_greedy", ()),), load_profile("npu")), lambda words, share: None)
+    assert history[1].verdict.ok

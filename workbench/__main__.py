@@ -22,6 +22,8 @@ from workbench.arguments import parser_of  # noqa: E402
 from workbench.errors import UserError, printable  # noqa: E402
 from workbench.files import check_outputs  # noqa: E402
 from workbench.ir import EditError, IllFormedError, TextError  # noqa: E402
+from workbench.layout.declared import parse_layouts  # noqa: E402
+from workbench.layout.infer import declare  # noqa: E402
 from workbench.loading.dims import parse_dims  # noqa: E402
 
 DONE, FAILED, BAD_INPUT, UNVERIFIED = 0, 1, 2, 3
@@ -75,7 +77,10 @@ def _load(chosen: argparse.Namespace) -> Any:
     if (chosen.model is None) == (chosen.torch is None):
         raise UserError("give either a model file or --torch package.module:factory")
     dims = parse_dims(chosen.dims)
-    return load_torch(chosen.torch, dims) if chosen.torch else load_model(chosen.model, dims)
+    layouts = parse_layouts(chosen.input_layout)
+    graph = load_torch(chosen.torch, dims) if chosen.torch else load_model(chosen.model, dims)
+    declare(graph, layouts)
+    return graph
 
 
 def _warn(warnings: Sequence[str]) -> None:
@@ -149,7 +154,7 @@ def _report(chosen: argparse.Namespace) -> int:
     return code
 
 
-_OF_PASSES = ("passes", "preset", "layout", "feed_inputs", "option", "inputs")
+_OF_PASSES = ("passes", "preset", "layout", "feed_inputs", "give_outputs", "option", "inputs")
 
 
 def _check_no_pass(chosen: argparse.Namespace) -> None:
@@ -172,6 +177,7 @@ def _pipeline(chosen: argparse.Namespace) -> dict[str, Any]:
         "target": chosen.target,
         "layout": chosen.layout,
         "feed_inputs": chosen.feed_inputs,
+        "give_outputs": chosen.give_outputs,
         "options": _options(chosen.option),
         "mode": chosen.mode,
         "inputs": chosen.inputs,

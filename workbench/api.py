@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 DEFAULT_TARGET = "cuda"
 DEFAULT_PRESET = "default"
 FEED = "feed_inputs"  # the pass by which inputs are taken in the layout that is used
+GIVE = "give_outputs"  # and that by which outputs are given as they are made
 
 
 def load(source: str | Path, dims: Mapping[str, int] | None = None) -> Graph:
@@ -63,16 +64,17 @@ def choose(
     preset: str = DEFAULT_PRESET,
     layout: str | None = None,
     feed_inputs: bool = False,
+    give_outputs: bool = False,
     options: Mapping[str, Any] | None = None,
 ) -> list[Pass]:
     """The passes to run, with their options; `options` maps "pass.field" to a value.
 
-    feed_inputs: the pass of that name comes last.
+    feed_inputs, give_outputs: the passes of those names come last.
 
     Raises PassError or OptionError with one sentence.
     """
     names = library.chosen(None if passes is None else list(passes), preset, layout)
-    names += [FEED] * feed_inputs
+    names += [FEED] * feed_inputs + [GIVE] * give_outputs
     by_pass: dict[str, dict[str, Any]] = {name: {} for name in names}
     for key, value in (options or {}).items():
         name, dot, field = key.partition(".")
@@ -93,6 +95,7 @@ def optimize(
     target: str = DEFAULT_TARGET,
     layout: str | None = None,
     feed_inputs: bool = False,
+    give_outputs: bool = False,
     options: Mapping[str, Any] | None = None,
     mode: str = DEFAULT_MODE,
     verifier: Verifier | None = None,
@@ -106,6 +109,7 @@ def optimize(
     passes:   names in order, or None for those of `preset`.
     layout:   a strategy ("greedy", "record-then-insert") beside them.
     feed_inputs: inputs are taken in the layout that is used.
+    give_outputs: outputs are given in the layout in which they are made.
     mode:     "exact" lets only what is equal to the last bit run, "ieee" rounding too, "fast" what changes
               signed zeros, infinities or NaN.
     verifier: compares with the original: "each" step, or the "end" alone, as `verify` says. A failure is
@@ -113,7 +117,9 @@ def optimize(
     on_failure: "stop" there, or "skip": leave that rewrite out (`history.left_out`) and run the passes anew.
     on_check: hears before each comparison what is compared; may raise to stop.
     """
-    chosen = choose(passes, preset=preset, layout=layout, feed_inputs=feed_inputs, options=options)
+    chosen = choose(
+        passes, preset=preset, layout=layout, feed_inputs=feed_inputs, give_outputs=give_outputs, options=options
+    )
     profile = timed_target(target, None if verifier is None else verifier.worker)
     after_step = None if verifier is None or verify != "each" else verified_by(verifier, on_check)
     left_out: list[LeftOut] = []

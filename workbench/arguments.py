@@ -135,6 +135,7 @@ def _pipeline_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--target", default="cuda", metavar="NAME", help="target profile (default: cuda)")
     command.add_argument("--layout", metavar="STRATEGY", help="layout strategy, such as greedy or record-then-insert")
     command.add_argument("--feed-inputs", action="store_true", help="take inputs in the layout that is used")
+    command.add_argument("--give-outputs", action="store_true", help="give outputs in the layout that they are made in")
     words = (
         "how exact rewrites are: exact (to the last bit), ieee (up to rounding, and what overflows on the way; "
         "default), fast (not for NaN and -0.0)"
@@ -162,6 +163,8 @@ def _model_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("model", nargs="?", metavar="MODEL", help=".onnx, .pt2 or ONNX text")
     command.add_argument("--torch", metavar="package.module:factory", help="a torch program instead of a file")
     _dims_argument(command)
+    words = "the layout of an input where the file does not tell it: NCHW, NHWC, HWOI, ...; once for each input"
+    command.add_argument("--input-layout", action="append", default=[], metavar="x=NHWC", help=words)
 
 
 def _dims_argument(command: argparse.ArgumentParser) -> None:

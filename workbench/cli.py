@@ -18,6 +18,9 @@ from workbench.run.words import error_words
 MOST_TIMES = 20  # rows of operators' times that are printed
 
 
+_CHOICES = ("passes", "preset", "layout", "feed_inputs", "give_outputs", "options")
+
+
 @dataclass(frozen=True)
 class PipelineRequest:
     """What is to be done to a model, as the command line says it; `given`: dims that the user bound."""
@@ -27,6 +30,7 @@ class PipelineRequest:
     target: str
     layout: str | None
     feed_inputs: bool
+    give_outputs: bool
     options: Mapping[str, str]
     mode: str
     inputs: str | None
@@ -38,7 +42,7 @@ class PipelineRequest:
     @property
     def chosen(self) -> dict[str, Any]:
         """The words of `api.choose`."""
-        return {name: getattr(self, name) for name in ("passes", "preset", "layout", "feed_inputs", "options")}
+        return {name: getattr(self, name) for name in _CHOICES}
 
 
 @dataclass(frozen=True)

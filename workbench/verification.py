@@ -20,7 +20,7 @@ from workbench.errors import UserError
 from workbench.ir import Graph
 from workbench.run.client import RUN_LIMIT_S, CancelledError, RunError, Worker
 from workbench.run.compare import BITS, Comparison, Tolerance, compare, tolerance_for
-from workbench.run.inputs import Tensors, bound_dims, dims_of, fed, seed_inputs
+from workbench.run.inputs import Tensors, bound_dims, dims_of, fed, output_orders, seed_inputs, turned
 from workbench.run.memory import DoesNotFitError, estimate_bytes, refuse_unless_fits
 from workbench.run.randomness import is_random, with_seeds
 from workbench.run.settle import settle_dims
@@ -213,6 +213,7 @@ class Verifier:
             return Verdict(None, None, None, False, self.tolerance, sentence, time.monotonic() - start)
         try:
             outputs = self._outputs(candidate(), fed(inputs, self.original, graph), self.dims)
+            outputs = turned(outputs, output_orders(self.original, graph))
             found = compare(reference, outputs, BITS if exact else self.tolerance)
         except CancelledError:
             raise

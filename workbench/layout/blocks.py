@@ -15,15 +15,16 @@ from typing import Literal
 
 from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation, identity, permuted
+from workbench.layout.convert import carry_for, order_of_weight
 from workbench.layout.ilp import Form, Problem, Use
 from workbench.layout.orders import CHANGED, FREE, always_paid, follow_from_constants, weight_of
 from workbench.layout.places import BLOCKED, Axes, in_memory, is_conversion, lengths, members_of, places
 from workbench.layout.problem import demanded_side, layout_of_images, side_of, way_between
 from workbench.layout.profile import Profile
-from workbench.ops import CannotCarry, layout_of
+from workbench.ops import CannotCarry
 from workbench.ops.blocked import block_of
 from workbench.ops.blocking import blocked_form
-from workbench.ops.channels_last import weight_permutation
+from workbench.ops.channels_last import KERNELS, plain_op, stored_weights, weight_way
 from workbench.ops.layouts import lines_up
 
 BLOCK: Literal["blocked"] = "blocked"
@@ -100,7 +101,7 @@ class _Builder:
         written: dict[Way, Form] = {None: self._written(node)}
         if own is None:
             return written
-        demanded = self.target.demands.get(node.op)
+        demanded = self.target.demands.get(plain_op(node))
         turned = self._turned(node, own)
         if demanded is None:
             blocked = self._blocked(node, own)
@@ -109,7 +110,7 @@ class _Builder:
             found = self._blocked(node, own)
             if found:
                 return found
-        return written if side_of(own) == demanded_side(self.target, node.op) else turned or written
+        return written if side_of(own) == demanded_side(self.target, plain_op(node)) else turned or written
 
     def _written(self, node: Node) -> Form:
         gives = self._as_written(value for value in node.outputs if value)
@@ -119,15 +120,17 @@ class _Builder:
         """The form in the other order of channels, if there is one."""
         _, perm = way_between(own)
         try:
-            carried = layout_of(node).carry(self.graph, node, perm)
+            carried = carry_for(self.graph, node, perm, self.target)
         except CannotCarry:
             return {}
         if any(self.graph.rank_of(node.inputs[index]) != len(perm) for index in carried.inputs):
             return {}  # its CNN operand only gives a type or a bound, as CastLike's second does
         inputs: dict[int, Permutation] = dict.fromkeys(carried.inputs, perm)
         inputs |= {i: lines_up(perm, self.graph.rank_of(node.inputs[i]) or 0)[0] for i in carried.lined_up}
-        if node.op == "Conv" and carried.op_type is not None:  # its channels-last form
-            inputs[1] = weight_permutation(self.target.weights, len(perm))
+        if plain_op(node) in KERNELS:
+            stored, order = stored_weights(node), order_of_weight(node, carried, self.target)
+            if order != stored:
+                inputs[1] = weight_way(stored, order, len(perm))
         turned = {index: permuted(self._axes(node.inputs[index]), order) for index, order in inputs.items()}
         results = [
             self._axes(value) if order is None else permuted(self._axes(value), order)
@@ -140,7 +143,7 @@ class _Builder:
         try:
             form = blocked_form(self.graph, node, own, self.block)
         except CannotCarry as error:
-            if block_of(self.target.demands.get(node.op, "")) is not None:
+            if block_of(self.target.demands.get(plain_op(node), "")) is not None:
                 self.refused[node.name] = str(error)
             return {}
         results = [v for v, is_blocked in zip(node.outputs, form.outputs, strict=False) if v and is_blocked]

@@ -6,7 +6,7 @@ from workbench.ir import Node
 from workbench.layout.profile import Profile
 from workbench.ops import contracts
 from workbench.ops.blocked import parse_blocked
-from workbench.ops.channels_last import DOMAIN, OWN_BODIES, parse_channels_last
+from workbench.ops.channels_last import plain_op
 
 AGNOSTIC, LIGHTLY, HEAVILY = "layout-agnostic", "lightly layout-sensitive", "heavily layout-sensitive"
 
@@ -17,7 +17,8 @@ def class_of(node: Node, target: Profile) -> str:
     Heavily: a convolution, or what the target demands a layout of; lightly: one whose axes stand in its
     attributes (Concat, Pad, pools); agnostic: any order of the axes serves (Relu, Add).
     """
-    op = _channels_first(node)
+    blocked = parse_blocked(node.domain, node.op_type)
+    op = plain_op(node) if blocked is None else blocked.op_type
     contract = contracts().get(op)
     kind = "barrier" if contract is None else contract.layout.kind
     if op in target.demands or (contract is not None and contract.category == "convolution"):
@@ -25,14 +26,3 @@ def class_of(node: Node, target: Profile) -> str:
     if kind == "agnostic":
         return AGNOSTIC
     return LIGHTLY if kind in ("remapped", "sensitive") else ""
-
-
-def _channels_first(node: Node) -> str:
-    """The operator of which the node's is the channels-last or blocked form, or the node's own."""
-    blocked = parse_blocked(node.domain, node.op_type)
-    if blocked is not None:
-        return blocked.op_type
-    parts = parse_channels_last(node.domain, node.op_type)
-    if parts is None:
-        return node.op
-    return f"{DOMAIN}.{parts.op_type}" if parts.op_type in OWN_BODIES else parts.op_type

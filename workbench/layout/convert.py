@@ -9,8 +9,8 @@ travel down the graph one rewrite at a time, and every moment of it is right.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -19,8 +19,18 @@ from workbench.ir.permutation import Permutation, inverse, is_identity, moves_da
 from workbench.layout.cost import elements, moved_by, perm_of
 from workbench.layout.profile import Profile
 from workbench.layout.reshape import reshape_to
-from workbench.ops import CannotCarry, layout_of
-from workbench.ops.channels_last import WEIGHT_AXES, channels_last_op, weight_permutation
+from workbench.ops import CannotCarry, Carried, layout_of
+from workbench.ops.channels_last import (
+    DOMAIN,
+    GIVES_KERNEL,
+    KERNELS,
+    WEIGHT_AXES,
+    channels_last_op,
+    plain_op,
+    stored_weights,
+    weight_permutation,
+    weight_way,
+)
 from workbench.ops.layouts import lines_up
 
 RESTORES = "workbench.restores"  # metadata of a Transpose that a strategy put behind a converted node: the value
@@ -53,7 +63,7 @@ class Conversion:
 
 def why_there(node: Node, where: str, target: Profile) -> str:
     """Why a strategy that weighs everything runs the node `where`: "in NHWC"."""
-    return f"is demanded {where}" if node.op in target.demands else f"runs {where}, which costs least"
+    return f"is demanded {where}" if plain_op(node) in target.demands else f"runs {where}, which costs least"
 
 
 def is_only_reader(graph: Graph, node: Node, value: str) -> bool:
@@ -88,7 +98,7 @@ def convert(
     reuse: take an operand that is at hand in that layout; else every operand gets a Transpose of its own.
     Raises CannotCarry with a sentence where the operator keeps its own order.
     """
-    carried = layout_of(node).carry(graph, node, perm)
+    carried = carry_for(graph, node, perm, target)
     other = next((node.inputs[i] for i in carried.inputs if graph.rank_of(node.inputs[i]) != len(perm)), None)
     if other is not None:  # its CNN operand only gives a type or a bound, as CastLike's second does
         raise CannotCarry(f"operand '{other}' of {node} has other axes")
@@ -98,12 +108,15 @@ def convert(
         inputs[index] = work.permuted_operand(node.inputs[index], perm)
     for index in carried.lined_up:
         inputs[index] = work.lined_up_operand(node.inputs[index], perm)
-    domain, op_type = carried.domain or node.domain, carried.op_type or node.op_type
+    op_type = carried.op_type or node.op_type
+    domain = node.domain if carried.domain is None else carried.domain
     constants = dict(carried.constants)
-    weight = ""
-    if node.op == "Conv" and carried.op_type is not None and target.weights != WEIGHT_AXES:  # its channels-last form
-        domain, op_type = channels_last_op("Conv", len(perm), target.weights)
-        inputs[1], weight = work.weight(node.inputs[1], target.weights, constants.pop(1, None))
+    weight, order = "", order_of_weight(node, carried, target)
+    stored = stored_weights(node) if plain_op(node) in KERNELS else WEIGHT_AXES
+    if order != WEIGHT_AXES:
+        domain, op_type = channels_last_op(plain_op(node).removeprefix(f"{DOMAIN}."), len(perm), order)
+    if order != stored:
+        inputs[1], weight = work.weight(node.inputs[1], stored, order, constants.pop(1, None))
     for index, tensor in constants.items():
         inputs += [""] * (index + 1 - len(inputs))
         inputs[index] = work.constant(inputs[index] or f"{node.outputs[0]}_{index}", tensor)
@@ -134,6 +147,49 @@ def convert(
         types=work.types,
     )
     return Conversion(edit, work.moved, tuple(work.found), weight, work.lined_up)
+
+
+def carry_for(graph: Graph, node: Node, perm: Permutation, target: Profile) -> Carried:
+    """As the contract carries the node; one that gives a weight (BPW) stores it as the target wants.
+
+    Raises CannotCarry with a sentence where the operator keeps its own order.
+    """
+    carried = layout_of(node).carry(graph, node, perm)
+    order = target.weights_for("Conv")
+    if node.op != GIVES_KERNEL or carried.op_type is None or order == WEIGHT_AXES:
+        return carried
+    _, op_type = channels_last_op(node.op_type, len(perm), order)
+    return replace(carried, op_type=op_type, outputs=(weight_permutation(order, len(perm)),))
+
+
+def order_of_weight(node: Node, carried: Carried, target: Profile) -> str:
+    """The order of the weight that the carried node reads: the target's in a convolution's channels-last form, else
+    ONNX's.
+    """
+    if plain_op(node) not in KERNELS:
+        return WEIGHT_AXES
+    if carried.op_type is None:
+        return stored_weights(node)
+    return target.weights_for("Conv") if node.op in KERNELS else WEIGHT_AXES
+
+
+def store_weights(graph: Graph, target: Profile) -> Iterator[tuple[Edit, str, tuple[str, ...]]]:
+    """Channels-last convolutions whose weight the target wants stored otherwise: (edit, sentence, nodes).
+
+    A target that wants ONNX's own order takes any; ONNX Runtime's bodies do.
+    """
+    for node in [n for n in graph.nodes if plain_op(n) in KERNELS and n.op not in KERNELS]:
+        rank = graph.rank_of(node.inputs[1])
+        wanted = target.layout_for(rank or 0, plain_op(node))
+        stored, order = stored_weights(node), target.weights_for("Conv")
+        if wanted is None or not wanted.endswith("C") or order in (WEIGHT_AXES, stored) or rank is None:
+            continue
+        work = _Work(graph, wanted, node)
+        value, said = work.weight(node.inputs[1], stored, order, None)
+        _, op_type = channels_last_op(plain_op(node).removeprefix(f"{DOMAIN}."), rank, order)
+        changed = node.replace(op_type=op_type, inputs=(node.inputs[0], value, *node.inputs[2:]))
+        edit = Edit(remove=(node.name,), insert=(*work.before, changed), constants=work.constants, types=work.types)
+        yield edit, f"{node} is in {wanted}; {said}", (node.name,)
 
 
 def _orphaned(graph: Graph, node: Node, arrive: Mapping[str, Permutation]) -> tuple[str, ...]:
@@ -249,25 +305,32 @@ class _Work:
         self.constants[name] = tensor
         return name
 
-    def weight(self, value: str, layout: str, turned: Constant | None) -> tuple[str, str]:
-        """The weight in the layout wanted: a constant is rewritten here, a computed one by a Transpose.
+    def weight(self, value: str, stored: str, layout: str, turned: Constant | None) -> tuple[str, str]:
+        """The weight, `stored` in one order, in the one wanted: a constant is rewritten here, a computed one by a
+        Transpose.
 
         turned: the constant with its spatial axes in another order, where they change places.
         """
-        rank = self.graph.rank_of(value) or 4
-        perm = weight_permutation(layout, rank)
+        perm = weight_way(stored, layout, self.graph.rank_of(value) or 4)
         tensor = self.graph.constant(value) if turned is None else turned
+        found = at_hand(self.graph, value, perm, self.node) if tensor is None else None
+        if found is not None:
+            self.arrive[value] = perm
+            return found, f"weight at hand as {layout}"
         if tensor is None:
             result = self.name(f"{value}_{layout.lower()}")
             self.before.append(self.transpose(value, result, perm, f"to_{layout.lower()}_{value}"))
-            return result, f"weight {WEIGHT_AXES} to {layout} while the model runs"
+            type_ = self.graph.tensor_type(value)
+            if type_ is not None:
+                self.types[result] = type_.permuted(perm)
+            return result, f"weight {stored} to {layout} while the model runs"
         rewritten = permuted_constant(tensor, perm)
         existing = f"{value}_{layout.lower()}"
         if _same_numbers(self.graph.constant(existing), rewritten):  # a model may have another of that name
-            return existing, f"weight {WEIGHT_AXES} to {layout} once, shared"
+            return existing, f"weight {stored} to {layout} once, shared"
         name = self.name(existing)
         self.constants[name] = rewritten
-        return name, f"weight {WEIGHT_AXES} to {layout} once, here"
+        return name, f"weight {stored} to {layout} once, here"
 
 
 def _same_numbers(first: Constant | None, second: Constant) -> bool:

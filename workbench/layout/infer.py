@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from workbench.errors import UserError
 from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation, inverse, permuted
 from workbench.layout.cost import perm_of
+from workbench.layout.declared import DECLARED, declared_layouts, layouts_of_rank
 from workbench.ops import layout_of
 from workbench.ops.blocked import Blocked, parse_blocked
 from workbench.ops.channels_last import IMAGES, LAYOUT_NAMES, OWN_BODIES, parse_channels_last
@@ -33,7 +35,7 @@ _AFTER_RESHAPE = {  # axes of one group, and how many it becomes -> their names
     ("CG", 1): "C",
     ("HW", 1): "W",
 }
-_WEIGHTED = {"Conv": "OI", "ConvTranspose": "IO"}
+_WEIGHTED = {"Conv": "OI", "ConvTranspose": "IO", "BPA": "OI"}
 _BLOCKED = "NCHWc"  # a letter an axis; outside it is named with the length of the last, "NCHW8c"
 
 
@@ -43,8 +45,8 @@ def infer_layouts(graph: Graph, *, through_reshapes: bool = False) -> dict[str, 
     through_reshapes: where a Reshape splits the channels into groups or merges the spatial axes,
     the result is a CNN value still: "NGCHW", "NCW". (In the NPU document it is a Tensor.)
     """
-    layouts: dict[str, str] = {}
-    waiting = [name for node in graph.nodes for name in _seed(graph, node, layouts)]
+    layouts = declared_layouts(graph)
+    waiting = [*layouts, *(name for node in graph.nodes for name in _seed(graph, node, layouts))]
     while waiting:
         value = waiting.pop()
         neighbours = [*graph.users(value), *filter(None, [graph.producer(value)])]
@@ -55,6 +57,28 @@ def infer_layouts(graph: Graph, *, through_reshapes: bool = False) -> dict[str, 
             if through_reshapes and node.op == "Reshape":
                 waiting.extend(_through_reshape(graph, node, layouts))
     return {value: _with_block(graph, value, layouts.get(value, TENSOR)) for value in graph.values()}
+
+
+def declare(graph: Graph, layouts: Mapping[str, str]) -> None:
+    """Note the layouts of inputs on the graph; Tensor: none any more.
+
+    Raises UserError for one that does not fit, and notes nothing then.
+    """
+    told, declared = infer_layouts(graph), declared_layouts(graph)
+    for value, layout in layouts.items():
+        if value not in graph.inputs:
+            raise UserError(f"the model has no input '{value}'; it has {', '.join(graph.inputs) or 'none'}")
+        fitting = layouts_of_rank(graph.rank_of(value))
+        if layout not in (*fitting, TENSOR):
+            may = f"it can be {', '.join(fitting)}" if fitting else "its axes have no layout"
+            raise UserError(f"input '{value}' of {graph.tensor_type(value)} cannot be {layout or 'without one'}; {may}")
+        known = told.get(value, TENSOR)
+        if known not in (TENSOR, layout) and value not in declared:
+            raise UserError(f"input '{value}' is {known}, as the operators that read it say; it cannot be {layout}")
+    for value, layout in layouts.items():
+        graph.metadata.pop(DECLARED + value, None)
+        if layout != TENSOR:
+            graph.metadata[DECLARED + value] = layout
 
 
 def infer_near(graph: Graph, nodes: Iterable[Node], known: Mapping[str, str]) -> dict[str, str]:
@@ -103,13 +127,18 @@ def _seed(graph: Graph, node: Node, layouts: dict[str, str]) -> Iterator[str]:
         if names is not None and value and value not in layouts:
             layouts[value] = names[0 if last is None else 1]
             yield value
+    if op_type == "BPW" and node.outputs[0] not in layouts:
+        layouts[node.outputs[0]] = "OIHW" if last is None or last.weights is None else last.weights
+        yield node.outputs[0]
     if op_type in _WEIGHTED and len(node.inputs) > 1:
         rank = graph.rank_of(node.inputs[1])
         spatial = {3: "W", 4: "HW", 5: "DHW"}.get(rank or 0, "")
         if spatial:
             own = _WEIGHTED[op_type] + spatial
             stored = own if last is None or last.weights is None else last.weights.replace("HW", spatial)
-            layouts.setdefault(node.inputs[1], stored)
+            if node.inputs[1] not in layouts:
+                layouts[node.inputs[1]] = stored
+                yield node.inputs[1]
 
 
 def _seed_blocked(graph: Graph, node: Node, parts: Blocked, layouts: dict[str, str]) -> Iterator[str]:

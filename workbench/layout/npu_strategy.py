@@ -11,6 +11,7 @@ from workbench.layout.cost import elements, moved_by_node
 from workbench.layout.infer import between, is_cnn
 from workbench.layout.profile import Profile
 from workbench.ops import layout_of
+from workbench.ops.channels_last import plain_op
 
 
 def way_to_target(own: str, target: Profile, op: str | None = None) -> tuple[str, Permutation] | None:
@@ -28,7 +29,7 @@ def way_to_target(own: str, target: Profile, op: str | None = None) -> tuple[str
 
 def wanted(node: Node, layouts: Mapping[str, str], target: Profile) -> tuple[str, Permutation] | None:
     """The way to the layout wanted of the node's CNN operands; None where they have it already."""
-    ways = (way_to_target(layouts.get(value, ""), target, node.op) for value in node.inputs if value)
+    ways = (way_to_target(layouts.get(value, ""), target, plain_op(node)) for value in node.inputs if value)
     return next((way for way in ways if way is not None), None)
 
 
@@ -63,7 +64,7 @@ def restored_outputs(graph: Graph, layouts: Mapping[str, str]) -> Iterator[tuple
 
 def why_kept(node: Node, case: str, target: Profile) -> str:
     """Why a node that could go with its operands keeps the layout that they had: the target says so."""
-    return f"{case}: {node} {'demands' if node.op in target.demands else 'is wanted in'} {{layout}}"
+    return f"{case}: {node} {'demands' if plain_op(node) in target.demands else 'is wanted in'} {{layout}}"
 
 
 def _restoring(graph: Graph, value: str) -> Node | None:

@@ -17,7 +17,8 @@ from math import prod
 from typing import Any
 
 from workbench.ir import Graph, Node
-from workbench.ir.permutation import Permutation, channels_last, identity, inverse, is_identity, then
+from workbench.ir.permutation import Permutation, channels_first, channels_last, identity, inverse, is_identity, then
+from workbench.layout.convert import carry_for, order_of_weight
 from workbench.layout.cost import Counts, bound_shape, count, element_bytes, moved_by_node
 from workbench.layout.ilp import Cost, Form, Problem, Solution, Use
 from workbench.layout.origins import in_memory, is_relation, origins, shape_that_counts
@@ -25,7 +26,7 @@ from workbench.layout.prices import BYTES
 from workbench.layout.problem import demanded_side, layout_of_images, side_of, way_between
 from workbench.layout.profile import Profile
 from workbench.ops import CannotCarry, layout_of
-from workbench.ops.channels_last import weight_permutation
+from workbench.ops.channels_last import KERNELS, plain_op, stored_weights, weight_way
 from workbench.ops.layouts import Carried, lines_up
 from workbench.ops.reshaping import AxisGroup, groups_of
 
@@ -117,7 +118,8 @@ class _Orders:
         if demanded is not None:
             self.decided.add(node.name)
         elif layout_of(node).kind == "sensitive":
-            self._enter(node, channels_last(self.graph.rank_of(node.inputs[0]) or 2))
+            rank = self.graph.rank_of(node.inputs[0]) or 2
+            self._enter(node, channels_last(rank) if plain_op(node) == node.op else channels_first(rank))
 
     def _add(self, root: str, order: Permutation) -> None:
         place = in_memory(order, self.shapes[root])
@@ -147,7 +149,7 @@ class _Orders:
         if node.name in self.decided or perm in forms or is_identity(perm):
             return False
         try:
-            carried = layout_of(node).carry(self.graph, node, perm)
+            carried = carry_for(self.graph, node, perm, self.target)
         except CannotCarry:
             return False
         if any(self.graph.rank_of(node.inputs[index]) != len(perm) for index in carried.inputs):
@@ -181,9 +183,10 @@ class _Orders:
                 value = node.inputs[index]
                 needs[index] = self._needed(value, lines_up(perm, self.graph.rank_of(value) or 0)[0])
         needs += [self._needed(value) for value in node.uses if value not in node.inputs]
-        if carried is not None and node.op == "Conv" and carried.op_type is not None:  # its channels-last form
-            rank = self.graph.rank_of(node.inputs[0]) or 4
-            needs[1] = self._needed(node.inputs[1], weight_permutation(self.target.weights, rank))
+        if carried is not None and plain_op(node) in KERNELS:
+            stored, order = stored_weights(node), order_of_weight(node, carried, self.target)
+            if order != stored:
+                needs[1] = self._needed(node.inputs[1], weight_way(stored, order, len(perm or ())))
         return _Uses([use for use in gives if use[0] not in self.fixed], [use for use in needs if use is not None])
 
     def _needed(self, value: str, perm: Permutation | None = None) -> _Ordered | None:
@@ -195,7 +198,7 @@ class _Orders:
 
     def _demanded(self, node: Node) -> Permutation | None:
         """The permutation to the layout that the target demands of an operator on images; None where there is none."""
-        demanded, own = demanded_side(self.target, node.op), layout_of_images(node, self.layouts)
+        demanded, own = demanded_side(self.target, plain_op(node)), layout_of_images(node, self.layouts)
         if demanded is None or own is None:
             return None
         return identity(len(own)) if side_of(own) == demanded else way_between(own)[1]

@@ -16,13 +16,15 @@ from dataclasses import dataclass
 
 from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation, inverse, then
+from workbench.layout.convert import carry_for
 from workbench.layout.cost import perm_of
 from workbench.layout.cut import FIRST, LAST, Choice, Problem, SharedValue
 from workbench.layout.infer import PAIRS, between
 from workbench.layout.prices import BYTES, TIME, Prices
 from workbench.layout.profile import Profile
 from workbench.layout.times import OperatorTimes
-from workbench.ops import CannotCarry, layout_of
+from workbench.ops import CannotCarry
+from workbench.ops.channels_last import plain_op
 from workbench.ops.layouts import Carried, lines_up
 
 
@@ -148,7 +150,7 @@ class _Builder:
             return False
         _, perm = way_between(self.layouts[image])
         try:
-            carried = layout_of(node).carry(self.graph, node, perm)
+            carried = carry_for(self.graph, node, perm, self.target)
         except CannotCarry:
             return False
         operands = [node.inputs[index] for index in carried.inputs]
@@ -210,7 +212,7 @@ class _Builder:
 
     def _demanded(self, node: Node) -> int | None:
         """The side that the operator must have."""
-        return None if self.prices.weigh == TIME else demanded_side(self.target, node.op)
+        return None if self.prices.weigh == TIME else demanded_side(self.target, plain_op(node))
 
     def _root(self, value: str) -> str:
         """The value from which the Transposes between the two layouts start."""

@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workbench.errors import UserError
+from workbench.layout.declared import OF_WEIGHTS
 from workbench.ops import contracts
 from workbench.ops.blocked import BLOCKED_LAYOUTS, block_of
 from workbench.ops.blocking import may_be_blocked
+from workbench.ops.channels_last import parse_channels_last
 
 if TYPE_CHECKING:
     from workbench.layout.probe import Stopwatch
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent / "profiles"
 FOLDER_VARIABLE = "WORKBENCH_PROFILES"
 LAYOUTS = ("NCHW", "NHWC", *BLOCKED_LAYOUTS)
-WEIGHTS = ("OIHW", "OHWI", "HWIO", "HWOI")
+WEIGHTS = OF_WEIGHTS
+DEFAULT = "default"  # of a pair [data, kernel]: the kernel as the data's layout has it, OIHW or HWIO
 SUFFIX = ".toml"
 _KEYS = ("title", "layout", "weights", "demands")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
@@ -50,6 +53,7 @@ class Profile:
     weights:   order of a convolution's weight ("HWOI").
     demands:   operators whose CNN operands must be in one layout, each with that layout.
     stopwatch: times operators on the device.
+    kernels:   operators whose demand is a pair [data, kernel], each with the order of its weight.
 
     A blocked layout ("NCHW8c") is one of the strategy `blocked`; all others take it for NCHW.
     """
@@ -60,6 +64,11 @@ class Profile:
     weights: str
     demands: Mapping[str, str] = field(hash=False)
     stopwatch: Stopwatch | None = field(default=None, compare=False, repr=False)
+    kernels: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    def weights_for(self, op: str) -> str:
+        """The order wanted of the operator's weight."""
+        return self.kernels.get(op, self.weights)
 
     def layout_for(self, rank: int, op: str | None = None) -> str | None:
         """The layout wanted of a CNN value of that rank, of `op` the one that it demands: NWC, NHWC, NCDHW, ..."""
@@ -77,11 +86,39 @@ class Profile:
     def toml(self) -> str:
         """The profile as its file says it."""
         lines = [f"{key} = {_quoted(getattr(self, key))}" for key in ("title", "layout", "weights")]
-        if set(self.demands.values()) <= {self.layout}:
+        if set(self.demands.values()) <= {self.layout} and not self.kernels:
             lines += ["demands = [", *(f"    {_quoted(op)}," for op in self.demands), "]"]
         else:
-            lines += ["", "[demands]", *(f"{_quoted(op)} = {_quoted(layout)}" for op, layout in self.demands.items())]
+            lines += ["", "[demands]", *(f"{_quoted(op)} = {self._demand(op)}" for op in self.demands)]
         return "\n".join(lines) + "\n"
+
+    def _demand(self, op: str) -> str:
+        data = _quoted(self.demands[op])
+        return f"[{data}, {_quoted(self.kernels[op])}]" if op in self.kernels else data
+
+
+def desired(op: str, wanted: object, what: str) -> tuple[str, str | None]:
+    """The data's layout and the kernel's order of a demand: "NHWC", or as TVM writes it [data, kernel].
+
+    Raises ProfileError, whose sentence begins with `what`.
+    """
+    given = wanted if isinstance(wanted, list) else [wanted]
+    words = [word for word in given if isinstance(word, str)]
+    if len(words) != len(given) or len(words) not in (1, 2):
+        raise ProfileError(f'{what}: the layout of {op} is one word, or a pair such as ["NHWC", "HWIO"]; change it')
+    data = words[0]
+    if data == DEFAULT:
+        raise ProfileError(f"{what}: the data of {op} cannot be default, only its kernel can; name a layout")
+    if len(words) == 1:
+        return data, None
+    last = data.endswith("C")
+    kernel = ("HWIO" if last else "OIHW") if words[1] == DEFAULT else words[1]
+    _check_one_of(what, f"the kernel of {op}", kernel, (*WEIGHTS, DEFAULT))
+    if words[1] != DEFAULT and op != "Conv":
+        raise ProfileError(f"{what}: only Conv has kernels in another order, not {op}; say default of it")
+    if not last and kernel != "OIHW":
+        raise ProfileError(f"{what}: a kernel beside {data} is OIHW, as ONNX has it, not {kernel}; say default")
+    return data, kernel if op == "Conv" else None
 
 
 def own_folder() -> Path:
@@ -98,7 +135,8 @@ def demandable_operators() -> tuple[str, ...]:
     """Operators of which a profile may demand a layout, those first that have a layout of their own."""
     kinds = ("sensitive", "remapped", "agnostic")
     found = [(kinds.index(c.layout.kind), op) for op, c in contracts().items() if c.layout.kind in kinds]
-    return tuple(op for _, op in sorted(found) if op != "Transpose")
+    own_forms = {op for _, op in found if parse_channels_last(*op.rpartition(".")[::2]) is not None}
+    return tuple(op for _, op in sorted(found) if op != "Transpose" and op not in own_forms)
 
 
 def built_in_names() -> tuple[str, ...]:
@@ -200,8 +238,13 @@ def _read(name: str, place: Path) -> Profile:
         if not all(isinstance(op, str) for op in demands):
             raise ProfileError(f"profile '{place}': demands must be a list of operators' names, such as [\"Conv\"]")
         demands = dict.fromkeys(demands, table["layout"])
-    profile = Profile(name, table["title"], table["layout"], table["weights"], demands)
-    check_profile(profile, f"profile '{place}'")
+    what, kernels = f"profile '{place}'", {}
+    if isinstance(demands, dict):
+        pairs = {op: desired(op, wanted, what) for op, wanted in demands.items()}
+        demands = {op: data for op, (data, _) in pairs.items()}
+        kernels = {op: kernel for op, (_, kernel) in pairs.items() if kernel is not None}
+    profile = Profile(name, table["title"], table["layout"], table["weights"], demands, kernels=kernels)
+    check_profile(profile, what)
     return profile
 
 
@@ -213,7 +256,9 @@ def check_profile(profile: Profile, what: str) -> None:
     _check_one_of(what, "layout", profile.layout, LAYOUTS)
     _check_one_of(what, "weights", profile.weights, WEIGHTS)
     if not isinstance(profile.demands, Mapping):
-        raise ProfileError(f'{what}: demands must be a list of operators, or a table such as Conv = "NHWC"')
+        raise ProfileError(
+            f'{what}: demands must be a list of operators, or a table such as Conv = "NHWC" or Conv = ["NHWC", "HWIO"]'
+        )
     for op, layout in profile.demands.items():
         if op not in demandable_operators():
             near = difflib.get_close_matches(op, demandable_operators(), 1)

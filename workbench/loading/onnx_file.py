@@ -30,6 +30,8 @@ from workbench.loading.errors import LoadError
 from workbench.loading.operands import check_operands
 from workbench.loading.opset import to_opset
 from workbench.loading.weights import Files, mapped, note_read
+from workbench.ops.channels_last import DOMAIN
+from workbench.ops.npu import CONVERSIONS
 from workbench.ops.shapes import infer_model, infer_types
 
 MOST_NAMED = 3  # inputs in a warning about many
@@ -72,6 +74,7 @@ def _load(data: memoryview, folder: Path | None, dims: Mapping[str, int] | None)
     warnings = _drop_constant_inputs(model)
     _check_sizes(model)
     _spell_out_axes(model)
+    _spell_out_conversions(model)
     _read_small(model, files)
     name_unknown_dims(model)
     unknown = unknown_operators(model)
@@ -123,6 +126,14 @@ def _spell_out_axes(model: ModelProto) -> None:
     for node in every_node(model):
         if node.op_type == "MeanVarianceNormalization" and node.domain in ("", "ai.onnx") and not node.attribute:
             node.attribute.append(helper.make_attribute("axes", [0, 2, 3]))
+
+
+def _spell_out_conversions(model: ModelProto) -> None:
+    """The NPU's `nchw2nhwc` and `nhwc2nchw` are Transposes, and count as such."""
+    for node in every_node(model):
+        if node.domain == DOMAIN and node.op_type in CONVERSIONS:
+            perm = CONVERSIONS[node.op_type]
+            node.CopyFrom(helper.make_node("Transpose", node.input, node.output, node.name, perm=perm))
 
 
 def _check_sizes(model: ModelProto) -> None:

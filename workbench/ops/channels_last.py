@@ -16,7 +16,7 @@ from functools import cache
 import onnx.defs
 
 from workbench.ir import AttrRef, Function, Graph, Node
-from workbench.ir.permutation import Permutation, channels_first, channels_last, inverse, is_identity
+from workbench.ir.permutation import Permutation, channels_first, channels_last, inverse, is_identity, then
 
 DOMAIN = "workbench"
 LAYOUT_NAMES = {3: ("NCW", "NWC"), 4: ("NCHW", "NHWC"), 5: ("NCDHW", "NDHWC")}
@@ -54,6 +54,11 @@ def weight_permutation(weights: str, rank: int) -> Permutation:
     return tuple(own.index(axis) for axis in weights.replace("HW", spatial))
 
 
+def weight_way(stored: str, wanted: str, rank: int) -> Permutation:
+    """From one order of a convolution's weight to another."""
+    return then(inverse(weight_permutation(stored, rank)), weight_permutation(wanted, rank))
+
+
 def channels_last_op(op_type: str, rank: int, weights: str | None = None) -> tuple[str, str]:
     """(domain, operator) of the channels-last form; `weights` only where they are not in ONNX's order."""
     suffix = f"_{weights}" if weights and weights != WEIGHT_AXES else ""
@@ -88,8 +93,27 @@ class OwnBody:
     results: int = 1
 
 
+# Operators whose channels-last forms name the order of a weight: the second operand, or (BPW) the result.
+KERNELS = ("Conv", f"{DOMAIN}.BPA")
+GIVES_KERNEL = f"{DOMAIN}.BPW"
+
 # Filled by npu.py.
 OWN_BODIES: dict[str, OwnBody] = {}
+
+
+def plain_op(node: Node) -> str:
+    """The operator of which the node's is the channels-last form, or the node's own: "Conv" for Conv_NHWC_HWIO."""
+    parts = parse_channels_last(node.domain, node.op_type)
+    if parts is None:
+        return node.op
+    plain = PLAIN.get(parts.op_type, parts.op_type)
+    return f"{DOMAIN}.{plain}" if plain in OWN_BODIES else plain
+
+
+def stored_weights(node: Node) -> str:
+    """The order in which a convolution's weight is stored; ONNX's own but for a channels-last form that names one."""
+    parts = parse_channels_last(node.domain, node.op_type)
+    return WEIGHT_AXES if parts is None or parts.weights is None else parts.weights
 
 
 def channels_last_function(op_type: str, opset: int) -> Function:
@@ -102,23 +126,27 @@ def channels_last_function(op_type: str, opset: int) -> Function:
         raise ValueError(f"{DOMAIN}.{op_type} is not a channels-last operator")
     own = form_of(parts.op_type, opset)
     domain = DOMAIN if parts.op_type in OWN_BODIES else ""
-    to_first, to_last = {"perm": channels_first(parts.rank)}, {"perm": channels_last(parts.rank)}
+    to_first = {"perm": channels_first(parts.rank)}
     operands, nodes = list(own.inputs), []
     for index in own.images:
         operands[index] = f"{own.inputs[index]}_first"
         name = f"{own.inputs[index]}_to_channels_first"
         nodes.append(Node("Transpose", (own.inputs[index],), (operands[index],), to_first, name=name))
     weight_perm = parts.weight_perm
-    if weight_perm is not None and not is_identity(weight_perm):
+    gives_kernel = f"{domain}.{parts.op_type}" == GIVES_KERNEL
+    if weight_perm is not None and not is_identity(weight_perm) and not gives_kernel:
         operands[1] = f"{own.inputs[1]}_onnx"
         nodes.append(Node("Transpose", (own.inputs[1],), (operands[1],), {"perm": weight_perm}, name="weights"))
     results = ("result", "second")[: own.results]
-    given = tuple(f"{result}_first" for result in results) if own.gives_image else results
+    turned = channels_last(parts.rank) if own.gives_image else None
+    if gives_kernel and parts.weights is not None:
+        turned = weight_permutation(parts.weights, parts.rank)
+    given = results if turned is None else tuple(f"{result}_first" for result in results)
     references = {name: AttrRef(name, kind) for name, kind in own.attributes.items()}
     plain = PLAIN.get(parts.op_type, parts.op_type)
     nodes.append(Node(plain, tuple(operands), given, references, name=plain.lower(), domain=domain))
-    for first, result in zip(given, results, strict=True) if own.gives_image else ():
-        nodes.append(Node("Transpose", (first,), (result,), to_last, name=f"{result}_to_channels_last"))
+    for first, result in zip(given, results, strict=True) if turned is not None else ():
+        nodes.append(Node("Transpose", (first,), (result,), {"perm": turned}, name=f"{result}_turned"))
     imports = {"": opset, **({DOMAIN: 1} if domain else {})}
     graph = Graph(name=op_type, inputs=own.inputs, outputs=results, nodes=nodes, opset_imports=imports)
     return Function(op_type, DOMAIN, graph, dict.fromkeys(own.attributes))

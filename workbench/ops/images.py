@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from workbench.ir import Constant, Graph, Node, constant
-from workbench.ir.permutation import Permutation, inverse, is_identity, permuted, permuted_constant
+from workbench.ir.permutation import Permutation, channels_first, inverse, is_identity, permuted, permuted_constant
 from workbench.ops.channels_last import IMAGES, OWN_BODIES, WITH_SECOND, channels_last_op
 from workbench.ops.layouts import (
     CannotCarry,
@@ -44,6 +44,26 @@ def sensitive_layout(ranks: tuple[int, ...]) -> Layout:
         if len(perm) not in ranks or graph.rank_of(node.inputs[0]) != len(perm):
             raise CannotCarry(f"{node} is one of images, which have {_listed(ranks)} axes")
         return _carry_image(graph, node, perm)
+
+    return Layout("sensitive", carry)
+
+
+def channels_last_layout(
+    plain: str, rank: int, images: Sequence[int], gives_image: bool, result: Permutation | None = None
+) -> Layout:
+    """Of the channels-last form of `plain`, which goes back to channels first, with ONNX's order of a weight.
+
+    result: the way back of a result that is a weight.
+    """
+    domain, _, op_type = plain.rpartition(".")
+    back = channels_first(rank)
+
+    def carry(graph: Graph, node: Node, perm: Permutation) -> Carried:
+        if perm != back:
+            raise CannotCarry(f"{node} knows channels last and channels first, not axes {list(perm)}")
+        inputs = tuple(index for index in images if has_operand(node, index))
+        results = (perm if gives_image else result,) * len(node.outputs)
+        return Carried(inputs, results, op_type=op_type, domain=domain)
 
     return Layout("sensitive", carry)
 

@@ -3,39 +3,47 @@
 Each has a body in ONNX's textual syntax, which is its meaning, in NCHW terms
 and for four dims; a torch function, its fast form; and a channels-last form
 `<name>_NHWC`, whose body is Transposes round it. `nchw2nhwc` and `nhwc2nchw`
-are ONNX's Transpose, `concat` and `pad` its Concat and Pad.
+become ONNX's Transpose when a file is opened; `concat` and `pad` are its Concat
+and Pad.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 
 import onnx
 from onnx import parser
 
 from workbench.ir import Function, Graph, Node
 from workbench.ir.from_proto import from_proto
-from workbench.ir.permutation import channels_first, channels_last
+from workbench.ir.permutation import channels_first, channels_last, inverse
 from workbench.ir.text import OPSET
 from workbench.ops.blocked import blocked_function, parse_blocked
 from workbench.ops.channels_last import (
     DOMAIN,
+    GIVES_KERNEL,
     OWN_BODIES,
     PLAIN,
     OwnBody,
     channels_last_function,
     parse_channels_last,
+    weight_permutation,
 )
 from workbench.ops.contract import operator, per_output
 from workbench.ops.convolution import conv_transpose
-from workbench.ops.images import OWN_SENSITIVE
-from workbench.ops.layouts import BARRIER
+from workbench.ops.images import OWN_SENSITIVE, channels_last_layout
 from workbench.ops.lazy import F, torch
-from workbench.ops.sensitive import sensitive
+from workbench.ops.sensitive import CONV_WEIGHTS, sensitive
 from workbench.ops.windows import Window, torch_pads
 
 _BODIES = """
+nchw2nhwc (x) => (y) {
+    y = Transpose <perm = [0, 2, 3, 1]> (x)
+}
+nhwc2nchw (x) => (y) {
+    y = Transpose <perm = [0, 3, 1, 2]> (x)
+}
 BPA <dilations, group, output_padding, pads, strides> (dy, w) => (dx) {
     dx = ConvTranspose <dilations: ints = @dilations, group: int = @group, output_padding: ints = @output_padding,
                         pads: ints = @pads, strides: ints = @strides> (dy, w)
@@ -116,6 +124,7 @@ bilinear <size> (x) => (y) {
     y = Resize <mode = "linear"> (x, , , sizes)
 }
 """
+CONVERSIONS = {"nchw2nhwc": channels_last(4), "nhwc2nchw": channels_first(4)}
 _INT, _FLOAT, _INTS = 2, 1, 7  # ONNX's AttributeType
 _IMAGE = (4,)  # the operators are of images: N, C, H, W
 
@@ -152,7 +161,7 @@ def is_own(op_type: str) -> bool:
         return True
     parts = parse_channels_last(DOMAIN, op_type)
     if parts is None:
-        return op_type in OWN_BODIES
+        return op_type in OWN_BODIES or op_type in CONVERSIONS
     known = parts.op_type in OWN_BODIES or onnx.defs.has(PLAIN.get(parts.op_type, parts.op_type))
     return known and parts.weights in (None, "OHWI", "HWIO", "HWOI")
 
@@ -164,7 +173,7 @@ def own_function(op_type: str, opset: int = OPSET) -> Function:
     """
     if not is_own(op_type):
         raise KeyError(op_type)
-    if op_type in OWN_BODIES:
+    if op_type in OWN_BODIES or op_type in CONVERSIONS:
         return _channels_first_functions(opset)[op_type]
     if parse_blocked(DOMAIN, op_type) is not None:
         return blocked_function(op_type, opset)
@@ -181,17 +190,23 @@ def _channels_first_functions(opset: int) -> Mapping[str, Function]:
 
 
 def with_own_functions(graph: Graph) -> Graph:
-    """The graph with the bodies of our operators that it calls, and the imports that it needs."""
+    """The graph with the functions that it calls, bodies of our operators among them, and the imports that it needs.
+
+    Functions that nothing calls are left out, as TVM's RemoveUnusedFunctions does.
+    """
     opset = graph.opset_imports.get("") or OPSET
-    functions = dict(graph.functions)
-    waiting = [node.op_type for node in _every_node(graph, functions) if node.domain == DOMAIN]
+    functions: dict[tuple[str, str, str], Function] = {}
+    waiting = list(_every_node(graph, {}))
     while waiting:
-        op_type = waiting.pop()
-        if (DOMAIN, op_type, "") in functions or not is_own(op_type):
+        node = waiting.pop()
+        key = (node.domain, node.op_type, node.overload)
+        function = functions.get(key) or graph.functions.get(key)
+        if function is None and node.domain == DOMAIN and is_own(node.op_type):
+            function = own_function(node.op_type, opset)
+        if function is None or function.key in functions:
             continue
-        function = own_function(op_type, opset)
         functions[function.key] = function
-        waiting += [node.op_type for node in function.graph.nodes if node.domain == DOMAIN]
+        waiting.extend(_every_node(function.graph, {}))
     result = graph.copy()
     result.functions = functions
     for node in _every_node(result, functions):
@@ -222,10 +237,21 @@ def _images(name: str, category: str, flops=None):
             return result.permute(channels_last(4)).contiguous() if own.gives_image else result
 
         operator(f"{DOMAIN}.{name}", category=category, layout=OWN_SENSITIVE, flops=flops)(run)
-        operator(f"{DOMAIN}.{name}_NHWC", category=category, layout=BARRIER, flops=flops)(native)
+        back = channels_last_layout(f"{DOMAIN}.{name}", 4, own.images, own.gives_image)
+        operator(f"{DOMAIN}.{name}_NHWC", category=category, layout=back, flops=flops)(native)
+        for order in CONV_WEIGHTS[1:] if f"{DOMAIN}.{name}" == GIVES_KERNEL else ():
+            perm = weight_permutation(order, 4)
+            kernel = channels_last_layout(f"{DOMAIN}.{name}", 4, own.images, False, result=inverse(perm))
+            stored = partial(_stored, native, perm)
+            operator(f"{DOMAIN}.{name}_NHWC_{order}", category=category, layout=kernel, flops=flops)(stored)
         return run
 
     return enter
+
+
+def _stored(run, perm, call, *inputs):
+    """The kernel that `run` gives, stored in another order."""
+    return run(call, *inputs).permute(perm).contiguous()
 
 
 def _weight_gradient_flops(node, inputs, outputs):
@@ -233,7 +259,7 @@ def _weight_gradient_flops(node, inputs, outputs):
     dy, elements = inputs[1], None if outputs[0] is None else outputs[0].elements
     if dy is None or dy.static_shape is None or elements is None:
         return None
-    channels = dy.static_shape[3 if node.op_type.endswith("_NHWC") else 1]
+    channels = dy.static_shape[3 if "_NHWC" in node.op_type else 1]
     return 2 * elements * (dy.elements // channels)
 
 
@@ -243,7 +269,7 @@ def _input_gradient_flops(node, inputs, outputs):
     return None if weight is None or elements is None else 2 * elements * weight[1] * weight[2] * weight[3]
 
 
-@sensitive("workbench.BPA", category="convolution", flops=_input_gradient_flops, ranks=_IMAGE)
+@sensitive("workbench.BPA", category="convolution", flops=_input_gradient_flops, ranks=_IMAGE, weights=CONV_WEIGHTS)
 def bpa(call, dy, weight):
     """The gradient of a convolution with respect to its input."""
     return conv_transpose(call, dy, weight)

@@ -15,8 +15,7 @@ from workbench.ir import Node, TensorType
 from workbench.ir.permutation import Permutation, channels_first, channels_last, inverse
 from workbench.ops.channels_last import IMAGES, LAYOUT_NAMES, WITH_SECOND, channels_last_op, weight_permutation
 from workbench.ops.contract import Call, Figure, Types, operator
-from workbench.ops.images import sensitive_layout
-from workbench.ops.layouts import BARRIER
+from workbench.ops.images import channels_last_layout, sensitive_layout
 
 CONV_WEIGHTS = (None, "OHWI", "HWIO", "HWOI")
 
@@ -44,7 +43,7 @@ def sensitive(
             operator(
                 f"{domain}.{op_type}",
                 category=category,
-                layout=BARRIER,
+                layout=channels_last_layout(op, rank, IMAGES.get(name, (0,)), True),
                 flops=None if flops is None else _channels_last_figure(flops, rank, weight_perm),
                 host_inputs=host_inputs,
             )(_channels_last_run(run, rank, weight_perm, IMAGES.get(name, (0,))))

@@ -55,7 +55,7 @@ def infer_types(
     """
     bound = graph.dims if dims is None else dims
     whole = with_own_functions(graph)
-    added = len(whole.functions) > len(graph.functions)
+    added = whole.functions.keys() - graph.functions.keys()
     model = structure(whole) if model is None or added else _copy(model)
     del model.graph.value_info[:]
     for output in model.graph.output:

@@ -13,6 +13,7 @@ import numpy as np
 from workbench.run.caches import flusher
 from workbench.run.compare import Tolerance, compare
 from workbench.run.failures import TaskError
+from workbench.run.inputs import turned
 from workbench.run.tensors import load_tensors
 
 _LOOK_S, _ASLEEP_S, _LONGEST_S = 0.002, 0.0003, 0.5
@@ -58,7 +59,7 @@ class Here:
         ran(model.outputs)
         seconds = time.perf_counter() - start
         self._opened[variant["label"]] = model
-        return {"first_result_s": seconds, "error": self._error(model, Tolerance(**variant["tolerance"]))}
+        return {"first_result_s": seconds, "error": self._error(model, variant)}
 
     def time_ms(self, label: str, cold: bool) -> float:
         """The second of two runs, as if it ran alone: the first wakes threads and fills caches that others used.
@@ -99,10 +100,12 @@ class Here:
 
         return lambda: TorchRun(variant["model"], inputs, self._device, variant["backend"], variant["dtype"])
 
-    def _error(self, model: OpenedModel, tolerance: Tolerance) -> dict[str, Any] | None:
+    def _error(self, model: OpenedModel, variant: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Against the reference; `orders` of the variant say how outputs are to be permuted to stand as there."""
         if self._reference is None:
             return None
-        found = asdict(compare(load_tensors(self._reference), ran(model.outputs), tolerance))
+        outputs = turned(ran(model.outputs), variant["orders"])
+        found = asdict(compare(load_tensors(self._reference), outputs, Tolerance(**variant["tolerance"])))
         return {key: value for key, value in found.items() if key != "outputs"}
 
 

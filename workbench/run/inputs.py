@@ -13,7 +13,7 @@ from workbench.errors import UserError
 from workbench.files import SPECIAL, is_special
 from workbench.ir import DataType, Graph, TensorType
 from workbench.ir.types import Shape
-from workbench.layout.feed import order_between
+from workbench.layout.feed import GIVEN, order_between
 from workbench.run.memory import available_bytes, in_gigabytes
 from workbench.run.use import Use, use_of
 
@@ -108,6 +108,17 @@ def fed(tensors: Mapping[str, np.ndarray], first: Graph, second: Graph) -> Tenso
         value: tensor if (order := orders[value]) is None else np.ascontiguousarray(tensor.transpose(order))
         for value, tensor in tensors.items()
     }
+
+
+def output_orders(first: Graph, second: Graph) -> dict[str, tuple[int, ...]]:
+    """How the outputs of `second` are to be permuted to stand as `first` gives them; those alone that differ."""
+    found = ((value, order_between(second, first, value, GIVEN)) for value in first.outputs)
+    return {value: order for value, order in found if order is not None}
+
+
+def turned(tensors: Mapping[str, np.ndarray], orders: Mapping[str, Sequence[int]]) -> Tensors:
+    """Tensors by name, with the axes of those in `orders` permuted so."""
+    return {name: t.transpose(orders[name]) if name in orders else t for name, t in tensors.items()}
 
 
 # ---- seeded ------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from workbench.layout.feed import order_between
 from workbench.ops.shapes import infer_types
 from workbench.run.client import RUN_LIMIT_S, Progress, RunError, Worker
 from workbench.run.compare import BFLOAT16, FLOAT16, FLOAT32, Tolerance, tolerance_for
-from workbench.run.inputs import Tensors, dims_of, fed, shape_fits
+from workbench.run.inputs import Tensors, dims_of, fed, output_orders, shape_fits
 from workbench.run.interleave import repetitions
 from workbench.run.memory import estimate_bytes, refuse_unless_fits
 from workbench.run.statistics import BUSY, is_busy, is_stable, ratio, spread
@@ -147,6 +147,7 @@ def measure_models(
                     "backend": v.backend,
                     "dtype": v.dtype,
                     "tolerance": asdict(tolerance or _tolerance(v.dtype, first)),
+                    "orders": output_orders(first, v.graph),
                 }
                 for label, v in wanted.items()
             ],

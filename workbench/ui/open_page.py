@@ -7,13 +7,15 @@ from functools import partial
 import streamlit as st
 
 from workbench.api import DEFAULT_TARGET
+from workbench.layout.declared import declared_layouts, layouts_of_rank
+from workbench.layout.infer import TENSOR
 from workbench.layout.profile import load_profile
 from workbench.loading.samples import samples
 from workbench.summary import Summary
 from workbench.ui.address import write_model
 from workbench.ui.graph_view import graph_view
 from workbench.ui.parts import header, opened_here, opening, pane, plain, warnings
-from workbench.ui.session import Opened, open_model, open_uploads, use_inputs
+from workbench.ui.session import Opened, declare_layouts, open_model, open_uploads, use_inputs
 from workbench.ui.shown import shown_graph
 from workbench.view.scopes import MAIN, inner_graphs
 
@@ -93,7 +95,29 @@ def _describe(opened: Opened) -> None:
             for v in described
         ]
         st.dataframe(rows, hide_index=True, row_height=26)
+        _layouts_form(opened)
         _inputs_form(opened)
+
+
+def _layouts_form(opened: Opened) -> None:
+    """The layouts of inputs of which the operators that read them do not tell it."""
+    declared = declared_layouts(opened.graph)
+    told = {value.name: value.layout for value in opened.summary.inputs}
+    may = {name: layouts_of_rank(opened.graph.rank_of(name)) for name in told}
+    open_ = [name for name, layout in told.items() if may[name] and (layout == TENSOR or name in declared)]
+    if not open_:
+        return
+    with st.form(f"layouts_form_{opened.number}"):
+        st.caption("The operators that read these inputs do not tell their layout. You can declare it.")
+        *columns, press = st.columns(5, vertical_alignment="bottom")
+        chosen = {}
+        for index, name in enumerate(open_):
+            field, choices = columns[index % len(columns)], (TENSOR, *may[name])
+            now = choices.index(declared.get(name, TENSOR))
+            chosen[name] = field.selectbox(plain(name), choices, now, key=f"layout_{opened.number}_{name}")
+        layouts = {name: layout for name, layout in chosen.items() if layout != declared.get(name, TENSOR)}
+        if press.form_submit_button("Declare") and layouts and opening(lambda: declare_layouts(opened, layouts)):
+            st.rerun()
 
 
 def _inputs_form(opened: Opened) -> None:

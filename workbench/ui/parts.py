@@ -10,6 +10,7 @@ from typing import Any
 import streamlit as st
 
 from workbench.errors import UserError
+from workbench.layout.declared import declared_layouts
 from workbench.rewrite import DEFAULT_MODE
 from workbench.ui.session import Opened, Spec, current
 
@@ -124,6 +125,8 @@ def command_of(
         words += ["--mode", spec.mode]
     if opened.graph.dims:
         words += ["--dims", ",".join(f"{name}={size}" for name, size in opened.graph.dims.items())]
+    for value, layout in declared_layouts(opened.graph).items():
+        words += ["--input-layout", f"{value}={layout}"]
     if opened.inputs:
         words += ["--inputs", opened.inputs]
     elif opened.seed:

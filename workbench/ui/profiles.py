@@ -111,4 +111,6 @@ def _fields(start: Profile, name: str) -> tuple[Profile, set[str]]:
         lists[order] = st.multiselect(f"Operators that demand {order}", able, before, key=key(order), select_all=False)
     demands = {op: order for order, chosen in lists.items() for op in chosen}
     stated = Counter(op for chosen in lists.values() for op in chosen)
-    return Profile(name, title.strip(), layout, weights, demands), {op for op, count in stated.items() if count > 1}
+    kernels = {op: kernel for op, kernel in start.kernels.items() if demands.get(op) == start.demands[op]}
+    edited = Profile(name, title.strip(), layout, weights, demands, kernels=kernels)
+    return edited, {op for op, count in stated.items() if count > 1}

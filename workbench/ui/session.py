@@ -19,6 +19,7 @@ import streamlit as st
 from workbench import pipeline
 from workbench.api import LaidOut, choose, layouts, timed_target
 from workbench.ir import Graph
+from workbench.layout.infer import declare
 from workbench.layout.profile import Profile
 from workbench.loading import load_model
 from workbench.loading.samples import samples
@@ -210,6 +211,18 @@ def use_inputs(opened: Opened, file: Any | None, seed: int) -> None:
     stop_checking(opened)
     opened.verifier = Verifier(opened.graph, tensors, seed, worker=worker(), given=opened.given)
     opened.inputs, opened.seed = ("" if file is None else Path(file.name).name), seed
+    _let_go_of_results(opened)
+
+
+def declare_layouts(opened: Opened, layouts: Mapping[str, str]) -> None:
+    """Note the layouts of inputs on the open model. Raises UserError, and leaves all as it was, where one cannot be."""
+    declare(opened.graph, layouts)
+    opened.__dict__.pop("summary", None)  # it names layouts
+    opened.views.clear()
+    _let_go_of_results(opened)
+
+
+def _let_go_of_results(opened: Opened) -> None:
     opened.history = opened.spec = opened.measured_spec = None
     opened.measured = {}
     opened.laid_out = {}

@@ -70,7 +70,7 @@ def look_of(
         name="" if node.op == node.name else shortened(_without_scopes(node.name)),
         detail=_detail(graph, node, layout, weights, layouts),
         layout=kind_of(layout, target),
-        weights=NO_KIND if not weights else _kind_of_weights(weights, target),
+        weights=NO_KIND if not weights else kind_of(weights, target),
         category=NOT_KNOWN if contract is None else contract.category,
         klass=class_of(node, target),
         step=step,
@@ -81,33 +81,31 @@ def look_of(
 def constant_look(graph: Graph, value: str, layouts: Mapping[str, str], target: Profile) -> Look:
     """The look of a constant's box."""
     layout = layouts.get(value, TENSOR)
-    kind = _kind_of_weights(layout, target) if _is_of_weights(layout) else kind_of(layout, target)
+    kind = kind_of(layout, target)
     words = f"{shape_words(graph, value)} {'' if layout == TENSOR else layout}".strip()
     return Look("constant", shortened(value), words or "scalar", kind, NO_KIND, "constant", "")
 
 
 def kind_of(layout: str, target: Profile) -> int:
     """Which of the three colours a value of this layout has."""
+    if is_of_weights(layout):
+        return TARGET if layout == target.weights_for("Conv") != "OIHW" else OWN
     if not is_cnn(layout):
         return PLAIN
     wanted = target.layout if block_of(target.layout) else target.layout_for(len(layout))
     return TARGET if layout == wanted else OWN
 
 
-def _is_of_weights(layout: str) -> bool:
+def is_of_weights(layout: str) -> bool:
     """ "OIHW", "HWOI" and the like; those of activations begin with N, or with C."""
     return layout.startswith(("O", "I", "H"))
-
-
-def _kind_of_weights(layout: str, target: Profile) -> int:
-    return TARGET if target.weights and layout == target.weights != "OIHW" else OWN
 
 
 def value_words(graph: Graph, value: str, layouts: Mapping[str, str]) -> str:
     """What an edge says: "1x3x224x224 NCHW", symbolic dims bound; "?" is what is not known."""
     layout = layouts.get(value, TENSOR)
     shape = shape_words(graph, value)
-    return f"{shape} {layout}".strip() if is_cnn(layout) else shape
+    return f"{shape} {layout}".strip() if is_cnn(layout) or is_of_weights(layout) else shape
 
 
 def shape_words(graph: Graph, value: str) -> str:
@@ -143,7 +141,7 @@ def megabytes(size: float) -> str:
 def _weights(graph: Graph, node: Node, layouts: Mapping[str, str]) -> str:
     """The layout of the node's weights, "" for a node without."""
     named = (layouts.get(value, "") for value in node.inputs[1:2])
-    return next((layout for layout in named if _is_of_weights(layout)), "")
+    return next((layout for layout in named if is_of_weights(layout)), "")
 
 
 def _detail(graph: Graph, node: Node, layout: str, weights: str, layouts: Mapping[str, str]) -> str:

@@ -19,7 +19,17 @@ from workbench.layout.profile import Profile
 from workbench.rewrite import History, Rewrite, Step
 from workbench.view.diff import diff
 from workbench.view.ids import INPUT, OUTPUT
-from workbench.view.looks import NO_KIND, Look, constant_look, kind_of, look_of, shape_words, value_words
+from workbench.view.looks import (
+    NO_KIND,
+    OWN,
+    Look,
+    constant_look,
+    is_of_weights,
+    kind_of,
+    look_of,
+    shape_words,
+    value_words,
+)
 
 FOREVER = 1_000_000_000  # a moment that never comes: what dies then is there at the end
 
@@ -272,6 +282,8 @@ class _Record:
 
     def _look_of_value(self, graph: Graph, value: str, what: str) -> Look:
         words, kind = self._words(graph, value)
+        if what == "input" and is_of_weights(self._layouts.get(value, TENSOR)):
+            kind = OWN  # it comes so, whatever the hardware wants
         return Look(what, value, words, kind, NO_KIND, what, "")
 
     def _begin(self, graph: Graph, node: Node, step: int, fused: str) -> None:
