@@ -19,7 +19,7 @@ _WHOLE = (DataType.BOOL, *_INTEGERS)
 
 
 def element_type(graph: Graph, value: str) -> DataType | None:
-    """The element type; where none was inferred, as behind most ai.onnx.ml operators, the one that the schema allows."""
+    """The element type; where none was inferred, as behind most ai.onnx.ml operators, the one its schema allows."""
     known = graph.tensor_type(value)
     node = graph.producer(value)
     if known is not None or node is None:
