@@ -62,6 +62,19 @@ def match_difference(graph: Graph, node: Node, options: Pass) -> Found:
     return _difference(graph, node)
 
 
+def match_where_of_not(graph: Graph, node: Node, options: Pass) -> Found:
+    """Of floats too; ONNX Runtime's Where makes 0.0 of a -0.0 that it takes first, and keeps the other."""
+    first = maker(graph, node.inputs[0], ("Not",), node)
+    turned = node.replace(inputs=(first.inputs[0], node.inputs[2], node.inputs[1]))
+    edit = Edit(remove=(node.name,), insert=(turned,))
+    return Found(edit, f"{node} takes what it chooses the other way round, without {first}", (first.name, node.name))
+
+
+def match_integer_where_of_not(graph: Graph, node: Node, options: Pass) -> Found:
+    demand_integers(graph, node.inputs[1], node)
+    return match_where_of_not(graph, node, options)
+
+
 # ---- order -----------------------------------------------------------------------------
 
 
@@ -90,12 +103,13 @@ def match_reversed_twice(graph: Graph, node: Node, options: Pass) -> Found:
 
 @dataclass(frozen=True)
 class AlgebraInverse(Pass):
-    """Eight cases:
+    """Nine cases:
 
     - Neg, Not, BitwiseNot, Reciprocal (but for what is too small) or a Slice that gives whole axes
       backwards, twice: the value before both;
     - Relu of Relu, Abs of Abs, Sign of Sign, and Ceil, Floor or Round of any of these: the first one;
     - Relu of Abs, of floating-point numbers: the Abs;
+    - Where of Not is the Where the other way round;
     - a sum with a Neg is a difference, a difference with a Neg a sum;
     - Neg of Sub is the Sub the other way round, of floating-point numbers but for the sign of zero.
 
@@ -187,6 +201,41 @@ class AlgebraInverse(Pass):
             ),
             exactness=Exactness.BITS,
             law="for floats: relu(abs(x)) == abs(x)",
+        ),
+        Rule(
+            "where of not, of integers",
+            ("Where",),
+            match_integer_where_of_not,
+            Example(
+                before="g (bool[N] p, int64[N] x, int64[N] z) => (int64[N] y) { q = Not(p)  y = Where(q, x, z) }",
+                after="g (bool[N] p, int64[N] x, int64[N] z) => (int64[N] y) { q = Not(p)  y = Where(p, z, x) }",
+                sentences=("Where 'Where_y' takes what it chooses the other way round, without Not 'Not_q'",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (int64[N] p, int64[N] x) => (int64[N] y) { q = Equal(p, x)  y = Where(q, x, p) }",
+                    "Where 'Where_y' does not follow a Not",
+                ),
+                Refusal(
+                    "g (bool[N] p, float[N] x, float[N] z) => (float[N] y) { q = Not(p)  y = Where(q, x, z) }",
+                    "'x', an operand of Where 'Where_y', is not known to hold integers",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            law="for integers: where(not p, x, y) == where(p, y, x)",
+        ),
+        Rule(
+            "where of not",
+            ("Where",),
+            match_where_of_not,
+            Example(
+                before="g (bool[N] p, float[N] x, float[N] z) => (float[N] y) { q = Not(p)  y = Where(q, x, z) }",
+                after="g (bool[N] p, float[N] x, float[N] z) => (float[N] y) { q = Not(p)  y = Where(p, z, x) }",
+                sentences=("Where 'Where_y' takes what it chooses the other way round, without Not 'Not_q'",),
+                mode="fast",
+            ),
+            exactness=Exactness.SIGNS,
+            law="where(not p, x, y) == where(p, y, x)",
         ),
         Rule(
             "negative summand",

@@ -10,8 +10,10 @@ import numpy as np
 from workbench.ir import Constant, Edit, Graph, Node, TensorType, constant
 from workbench.ir.types import Dim
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
-from workbench.rewrite.guards import maker, numbers, reads_alone
+from workbench.rewrite.guards import demand_floating, maker, numbers, reads_alone
 
+_LOWEST = float(np.finfo(np.float32).min)
+_NOT_NEGATIVE = ("Relu", "Abs", "Exp", "Sigmoid", "Softmax", "HardSigmoid", "Softplus")
 _AUTOMATIC = ("SAME_UPPER", "SAME_LOWER")
 
 
@@ -63,6 +65,31 @@ def match_direct(graph: Graph, node: Node, options: Pass) -> Found:
         raise NoMatch(f"{node} would have padding as wide as its window")
     wider = node.replace(inputs=(pad.inputs[0], *node.inputs[1:]), attributes={**attributes, "pads": pads})
     sentence = f"{pad} adds what {node} can add itself; pads are {list(pads)}"
+    return Found(Edit(remove=(pad.name, node.name), insert=(wider,)), sentence, (pad.name, node.name))
+
+
+def match_max_pool(graph: Graph, node: Node, options: Pass) -> Found:
+    """Of NaN in a window ONNX Runtime makes what the order of the elements gives, in which a pad has no part."""
+    pad = maker(graph, node.inputs[0], ("Pad",), node)
+    reads_alone(graph, node, pad)
+    demand_floating(graph, pad.inputs[0], node)
+    source, value = graph.producer(pad.inputs[0]), _value(graph, pad)
+    if value > _LOWEST and not (value <= 0 and source is not None and source.op in _NOT_NEGATIVE):
+        raise NoMatch(f"{pad} adds {value:g}, which may be the largest in a window")
+    rank = graph.rank_of(pad.inputs[0])
+    if (
+        rank is None
+        or len(node.outputs) > 1
+        or node.attr("ceil_mode", 0)
+        or any(d != 1 for d in node.attr("dilations", ()))
+    ):
+        raise NoMatch(f"{node} says where its numbers stand, spreads its window or rounds its size up")
+    pads = _padded(graph, node, _pads(graph, pad, rank))
+    if any(p >= k for p, k in zip(pads, (*node.attr("kernel_shape"),) * 2, strict=True)):
+        raise NoMatch(f"{node} would have padding as wide as its window")
+    attributes = {key: value for key, value in node.attributes.items() if key != "auto_pad"}
+    wider = node.replace(inputs=pad.inputs[:1], attributes={**attributes, "pads": pads})
+    sentence = f"{pad} adds what is the largest in no window of {node}, which pads itself; pads are {list(pads)}"
     return Found(Edit(remove=(pad.name, node.name), insert=(wider,)), sentence, (pad.name, node.name))
 
 
@@ -142,13 +169,15 @@ def _places(source: tuple, target: tuple) -> list[int] | None:
 
 @dataclass(frozen=True)
 class FoldPad(Pass):
-    """Two cases:
+    """Three cases:
 
+    - a Pad with the least number before a MaxPool, or with zeros behind Relu and the like, becomes padding of the pool:
+      in mode fast only, for of windows with NaN ONNX Runtime makes what the order of their elements gives;
     - a Pad with zeros before a Conv, and before an AveragePool that counts its padding, becomes padding of these;
     - a Pad whose result only gets axes of size 1 before a Conv is done behind the Reshape, so that the first
       case applies.
 
-    Must not act on MaxPool, where ONNX Runtime takes the least finite number for negative infinity; on other
+    Must not act on a MaxPool of numbers that may be less than what is padded; on other
     modes and values, on batch and channels, on padding that is as wide as a pooling window, where ceil_mode or
     auto_pad find a size by themselves, nor where anything else reads the padded image.
 
@@ -238,6 +267,47 @@ class FoldPad(Pass):
             ),
             exactness=Exactness.ROUNDING,
             law="x * w + 0 * u == x * w",
+        ),
+        Rule(
+            "before a largest",
+            ("MaxPool",),
+            match_max_pool,
+            Example(
+                before="""g (float[N,1,4,4] x) => (float[N,1,2,2] y) <int64[8] p = {0, 0, 1, 1, 0, 0, 0, 0}> {
+                    r = Relu(x)
+                    a = Pad(r, p)
+                    y = MaxPool<kernel_shape=[2,2], strides=[2,2]>(a)
+                }""",
+                after="""g (float[N,1,4,4] x) => (float[N,1,2,2] y) {
+                    r = Relu(x)
+                    y = MaxPool<kernel_shape=[2,2], strides=[2,2], pads=[1,1,0,0]>(r)
+                }""",
+                sentences=(
+                    "Pad 'Pad_a' adds what is the largest in no window of MaxPool 'MaxPool_y', which pads itself;"
+                    " pads are [1, 1, 0, 0]",
+                ),
+                mode="fast",
+            ),
+            refusals=(
+                Refusal(
+                    """g (float[1,1,4,4] x) => (float[1,1,2,2] y) <int64[8] p = {0, 0, 1, 1, 0, 0, 0, 0}>
+                        { a = Pad(x, p)  y = MaxPool<kernel_shape=[2,2], strides=[2,2]>(a) }""",
+                    "Pad 'Pad_a' adds 0, which may be the largest in a window",
+                ),
+                Refusal(
+                    """g (float[1,1,4,4] x) => (float[1,1,3,3] y) <int64[8] p = {0, 0, 2, 2, 0, 0, 0, 0}>
+                        { r = Relu(x)  a = Pad(r, p)  y = MaxPool<kernel_shape=[2,2], strides=[2,2]>(a) }""",
+                    "MaxPool 'MaxPool_y' would have padding as wide as its window",
+                ),
+                Refusal(
+                    """g (float[1,1,4,4] x) => (float[1,1,3,3] y) <int64[8] p = {0, 0, 1, 1, 0, 0, 0, 0}> {
+                        r = Relu(x)  a = Pad(r, p)
+                        y = MaxPool<kernel_shape=[2,2], strides=[2,2], ceil_mode=1>(a)
+                    }""",
+                    "MaxPool 'MaxPool_y' says where its numbers stand, spreads its window or rounds its size up",
+                ),
+            ),
+            exactness=Exactness.SIGNS,
         ),
         Rule(
             "behind a Reshape",

@@ -40,7 +40,7 @@ def match_group(graph: Graph, node: Node, options: Pass) -> Found:
     if not _has_shape_of(graph, node, x):
         raise NoMatch(f"{node} does not bring back the shape of '{x}'")
     attributes = {"epsilon": norm.attr("epsilon", 1e-5), "num_groups": groups}
-    return _by_channel(graph, node, x, "GroupNormalization", GROUP_OPSET, attributes)
+    return _by_channel(graph, node, x, "GroupNormalization", GROUP_OPSET, attributes, biased_alone=False)
 
 
 def _groups(graph: Graph, split: Node) -> int:
@@ -62,8 +62,13 @@ def _has_shape_of(graph: Graph, back: Node, x: str) -> bool:
     return is_same_shape(graph.shape(x), graph.shape(back.outputs[0]))
 
 
-def _by_channel(graph: Graph, node: Node, x: str, operator: str, opset: int, attributes: dict) -> Found:
-    """The operator with the scale and bias by channel that are constants behind the node."""
+def _by_channel(
+    graph: Graph, node: Node, x: str, operator: str, opset: int, attributes: dict, biased_alone: bool = True
+) -> Found:
+    """The operator with the scale and bias by channel that are constants behind the node.
+
+    biased_alone: a bias must be there.
+    """
     channels = (graph.shape(x) or (None, None))[1]
     rank = graph.rank_of(x) or 0
     last, scale = only_reader(graph, node.outputs[0], "Mul")
@@ -72,6 +77,8 @@ def _by_channel(graph: Graph, node: Node, x: str, operator: str, opset: int, att
         last, factors = node, np.ones(channels, np.float32) if isinstance(channels, int) else None
     biased, bias = only_reader(graph, last.outputs[0], "Add")
     shifts = _channel_numbers(graph, bias, channels, rank)
+    if (biased is None or shifts is None) and not biased_alone and isinstance(channels, int):
+        biased, shifts = last, np.zeros(channels, np.float32)
     if biased is None or shifts is None or factors is None:
         raise NoMatch(f"no constant by channel is added behind {last}")
     if has_negative_zero(shifts):
@@ -102,15 +109,36 @@ class RecomposeNorms(Pass):
       by channel behind, are GroupNormalization. ONNX defines it by mean(x ** 2) - mean(x) ** 2, so where a group's
       mean is ten times its deviation or more, digits are lost that the three nodes keep: only in mode fast.
 
-    Without a Mul by channel the scale is ones.
+    Without a Mul by channel the scale is ones, and of groups without an Add the bias zeros.
 
-    Must not act without a bias by channel, which is what makes zeros of one sign, where anything else reads a value
-    in between, nor before opset 21 for groups.
+    Must not make an InstanceNormalization without a bias by channel, which is what makes zeros of one sign; nor act
+    where anything else reads a value in between, nor before opset 21 for groups.
 
     Source: ONNX's definitions of InstanceNormalization and GroupNormalization; Wu and He, "Group Normalization".
     """
 
     title = "Recompose InstanceNormalization and GroupNormalization"
+
+    own_examples = (
+        Example(
+            title="Groups without scale and bias",
+            before="""g (float[2,4,3] x) => (float[2,4,3] y)
+                <int64[3] split = {0, 2, -1}, int64[3] back = {2, 4, 3}, float[2] ones = {1, 1},
+                 float[2] zeros = {0, 0}> {
+                g = Reshape(x, split)
+                n = InstanceNormalization<epsilon=0.5>(g, ones, zeros)
+                y = Reshape(n, back)
+            }""",
+            after="""g (float[2,4,3] x) => (float[2,4,3] y)
+                <float[4] y_scale = {1, 1, 1, 1}, float[4] y_bias = {0, 0, 0, 0}> {
+                y = GroupNormalization<epsilon=0.5, num_groups=2>(x, y_scale, y_bias)
+            }""",
+            sentences=(
+                "Reshape 'Reshape_g' to Reshape 'Reshape_y', 3 nodes, compute GroupNormalization of 'x'; 2 less",
+            ),
+            mode="fast",
+        ),
+    )
 
     rules = (
         Rule(

@@ -9,6 +9,7 @@ import numpy as np
 from workbench.ir import Graph, Node, constant_shape
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
 from workbench.rewrite.guards import broadcasts_into, demand_floating, numbers, passed_on
+from workbench.rewrite.zeros import holds_no_negative_zero
 
 _ON_EITHER_SIDE = frozenset({"Add", "Mul", "And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor"})
 
@@ -43,6 +44,15 @@ def match_zero(graph: Graph, node: Node, options: Pass) -> Found:
     source, zero = _operands(graph, node)
     if not _all(numbers(graph, zero, node), -0.0 if node.op == "Add" else 0.0):
         raise NoMatch(f"'{zero}' of {node} is not the zero that changes no number, -0.0 neither")
+    return _without(graph, node, source, zero, "adds" if node.op == "Add" else "takes away")
+
+
+def match_no_negative_zero(graph: Graph, node: Node, options: Pass) -> Found:
+    source, zero = _operands(graph, node)
+    if numbers(graph, zero, node).any():
+        raise NoMatch(f"'{zero}' of {node} is not zero")
+    if not holds_no_negative_zero(graph, source):
+        raise NoMatch(f"'{source}' may hold -0.0, of which {node} makes 0.0")
     return _without(graph, node, source, zero, "adds" if node.op == "Add" else "takes away")
 
 
@@ -89,7 +99,8 @@ class RemoveNeutral(Pass):
     """An operator of two operands goes where the constant one is neutral:
 
     - x + 0 and x - 0 of integers; of floats x + (-0.0) and x - 0.0, which keep the sign of a zero;
-    - x + 0.0 and x - (-0.0) in mode "fast" only: they turn -0.0 into 0.0;
+    - x + 0.0 and x - (-0.0) where x holds no -0.0, as behind the sum with a bias, or a Relu of it; else in mode "fast"
+      only: they turn -0.0 into 0.0;
     - x * 1, x / 1, and x ** 1 of floats;
     - p and true, p or false, p xor false; x & ~0, x | 0, x ^ 0, and shifts by 0.
 
@@ -139,6 +150,38 @@ class RemoveNeutral(Pass):
             ),
             exactness=Exactness.BITS,
             law="x + -0.0 == x; x - 0 == x",
+        ),
+        Rule(
+            "zero added to no -0.0",
+            ("Add", "Sub"),
+            match_no_negative_zero,
+            Example(
+                before="""g (float[N,3] x) => (float[N,3] y) <float[3] b = {1, 0, -1}, float z = {0}> {
+                    a = Add(x, b)
+                    r = Relu(a)
+                    s = Add(r, z)
+                    y = Neg(s)
+                }""",
+                after="""g (float[N,3] x) => (float[N,3] y) <float[3] b = {1, 0, -1}> {
+                    a = Add(x, b)
+                    r = Relu(a)
+                    y = Neg(r)
+                }""",
+                sentences=("Add 'Add_s' adds 'z', which is neutral; 'r' passed on",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N] x) => (float[N] y) <float z = {0}> { r = Relu(x)  s = Add(r, z)  y = Neg(s) }",
+                    "'r' may hold -0.0, of which Add 'Add_s' makes 0.0",
+                ),
+                Refusal(
+                    "g (float[N] x, float[N] w) => (float[N] y) <float z = {0}>"
+                    " { r = Mul(x, w)  s = Add(r, z)  y = Neg(s) }",
+                    "'r' may hold -0.0, of which Add 'Add_s' makes 0.0",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            law="for floats: (x + a) + 0.0 == x + a if a != 0",
         ),
         Rule(
             "zero of another sign",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from workbench.ir import DataType, Graph, Node
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
+from workbench.rewrite.casts import element_type
 from workbench.rewrite.guards import is_same_shape, numbers, passed_on
 from workbench.rewrite.slices import cuts_of, takes_all
 
@@ -16,12 +17,16 @@ def match_identity(graph: Graph, node: Node, options: Pass) -> Found:
 
 def match_cast(graph: Graph, node: Node, options: Pass) -> Found:
     source = node.inputs[0]
-    known = graph.tensor_type(source)
+    known = element_type(graph, source)
     like = graph.tensor_type(node.inputs[1]) if node.op == "CastLike" else None
     wanted = DataType(node.attr("to")) if node.op == "Cast" else None if like is None else like.dtype
-    if known is None or known.dtype != wanted:
+    if known is None or known != wanted:
         raise NoMatch(f"'{source}' is not known to have the type to which {node} casts it")
-    return passed_on(graph, node, source, f"'{source}' is {known.dtype.name.lower()} before {node} already; removed")
+    found = passed_on(graph, node, source, f"'{source}' is {known.name.lower()} before {node} already; removed")
+    result = graph.type(node.outputs[0])
+    if graph.type(source) is not None or result is None:
+        return found
+    return replace(found, edit=replace(found.edit, types={source: result}))
 
 
 def match_single(graph: Graph, node: Node, options: Pass) -> Found:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from onnx import defs
 
-from workbench.ir import DataType
+from workbench.ir import DataType, Graph
 
 _DIGITS = {DataType.BFLOAT16: 8, DataType.FLOAT16: 11, DataType.FLOAT: 24, DataType.DOUBLE: 53}  # of the significand
 _WIDER = {
@@ -15,6 +16,22 @@ _WIDER = {
 _SIGNED = (DataType.INT8, DataType.INT16, DataType.INT32, DataType.INT64)
 _INTEGERS = (*_SIGNED, DataType.UINT8, DataType.UINT16, DataType.UINT32, DataType.UINT64)
 _WHOLE = (DataType.BOOL, *_INTEGERS)
+
+
+def element_type(graph: Graph, value: str) -> DataType | None:
+    """The element type; where none was inferred, as behind most ai.onnx.ml operators, the one its schema allows."""
+    known = graph.tensor_type(value)
+    node = graph.producer(value)
+    if known is not None or node is None:
+        return None if known is None else known.dtype
+    version = graph.opset_imports.get(node.domain, 0)
+    if not defs.has(node.op_type, version, node.domain):
+        return None
+    outputs = defs.get_schema(node.op_type, version, node.domain).outputs
+    place = node.outputs.index(value)
+    allowed = outputs[place].types if place < len(outputs) else set()
+    names = [name.removeprefix("tensor(").removesuffix(")").upper() for name in allowed]
+    return DataType.__members__.get(names[0]) if len(names) == 1 else None
 
 
 def keeps_numbers(source: DataType, target: DataType) -> bool:

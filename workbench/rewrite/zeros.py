@@ -1,0 +1,47 @@
+"""Values among which there is no -0.0, so that a sum with 0.0 changes nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from workbench.ir import Constant, Graph, Node
+from workbench.rewrite.patterns import has_negative_zero
+
+_DEEPEST = 8  # nodes of a chain that is followed
+_POSITIVE = ("Abs", "Exp", "Softmax")
+_MOVING = ("Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Gather", "Expand", "Tile")
+
+
+def holds_no_negative_zero(graph: Graph, value: str, depth: int = _DEEPEST) -> bool:
+    """Is it known that no element is -0.0?
+
+    A sum is -0.0 only where both summands are, and a difference where -0.0 loses 0.0. Relu gives -0.0 for it in ONNX
+    Runtime, and 0.0 for what is less.
+    """
+    tensor = graph.constant(value)
+    if tensor is not None:
+        return tensor.dtype.is_integer() or not has_negative_zero(tensor.numpy())
+    node = graph.producer(value)
+    return node is not None and depth > 0 and _makes_none(graph, node, depth - 1)
+
+
+def _makes_none(graph: Graph, node: Node, depth: int) -> bool:
+    if node.op in _POSITIVE:
+        return True
+    if node.op == "Cast":
+        source = graph.tensor_type(node.inputs[0])
+        return source is not None and source.dtype.is_integer()
+    if node.op == "Add":
+        return any(holds_no_negative_zero(graph, operand, depth) for operand in node.inputs)
+    if node.op == "Sub":
+        return holds_no_negative_zero(graph, node.inputs[0], depth) or _has_no_zero(graph.constant(node.inputs[1]))
+    if node.op in ("Conv", "ConvTranspose", "Gemm"):
+        bias = node.inputs[2] if len(node.inputs) > 2 else ""
+        return node.attr("beta", 1.0) == 1 and graph.constant(bias) is not None and holds_no_negative_zero(graph, bias)
+    if node.op == "Concat":
+        return all(holds_no_negative_zero(graph, operand, depth) for operand in node.inputs)
+    return node.op in ("Relu", *_MOVING) and holds_no_negative_zero(graph, node.inputs[0], depth)
+
+
+def _has_no_zero(tensor: Constant | None) -> bool:
+    return tensor is not None and bool(np.asarray(tensor.numpy()).all())
