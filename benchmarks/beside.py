@@ -1,6 +1,6 @@
 """Is ONNX Runtime as quick by turns with torch as it is alone?
 
-    python benchmarks/beside.py [--rounds 12] [--repeat 30]
+    python benchmarks/beside.py [--rounds 12] [--repeat 20]
 
 Each round measures a model by ONNX Runtime alone, and then by turns with torch; a round's number is the minimum, and
 the median, of its runs. The ratio by turns to alone is of the rounds' medians, with its 95 % interval over rounds
@@ -33,7 +33,7 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=12)
-    parser.add_argument("--repeat", type=int, default=30, help="runs a round")
+    parser.add_argument("--repeat", type=int, default=20, help="runs a round")
     chosen = parser.parse_args()
     rows, machine = [], ""
     with Worker() as worker:

@@ -38,18 +38,21 @@ def library_of(pid: int) -> str:
 
 def test_each_backend_has_a_process_without_the_others_library_and_no_two_run_at_once(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", site(tmp_path))
+    libraries: dict[int, str] = {}
+
+    def look(event: dict[str, Any]) -> None:
+        if not libraries and event.get("stage", "").startswith("run 3 of"):
+            libraries.update((child.pid, library_of(child.pid)) for child in psutil.Process(worker.pid).children())
+
     with Worker() as worker:
-        found = measure_models(wanted(), inputs=INPUTS, repeat=6, worker=worker)
-        again = measure_models(wanted(), inputs=INPUTS, repeat=1, worker=worker)
+        found = measure_models(wanted(), inputs=INPUTS, repeat=6, worker=worker, on_progress=look)["variants"]
+        assert not psutil.Process(worker.pid).children(), "they end with the measurement"
         log = [entry for entry in log_of(tmp_path) if entry[0] == "apart"]
-        processes = {entry[3] for entry in log}
-        assert {library_of(pid) for pid in processes} == set(BACKENDS)
-        assert len(processes) == len(BACKENDS) and worker.pid not in processes
-    assert all(len(variant["times_ms"]) == 6 for variant in found["variants"].values())
-    assert all(len(variant["times_ms"]) == 1 for variant in again["variants"].values())
+        assert {entry[3] for entry in log} == set(libraries) and worker.pid not in libraries
+    assert sorted(libraries.values()) == sorted(BACKENDS)
+    assert all(len(variant["times_ms"]) == 6 for variant in found.values())
     for (_, _, end, _), (_, begin, _, _) in itertools.pairwise(log):
         assert end <= begin, "the turns are kept between processes"
-    until(lambda: not any(map(psutil.pid_exists, processes)))
 
 
 def test_one_backend_is_measured_by_the_worker_itself(tmp_path, monkeypatch):
@@ -73,7 +76,7 @@ class Killing:
         os.kill(self.killed, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", [BACKENDS[0], pytest.param(BACKENDS[1], marks=pytest.mark.slow)])
 def test_a_backend_whose_process_dies_costs_its_variants_alone(backend):
     with Worker() as worker:
         killing = Killing(worker, backend)
@@ -87,6 +90,7 @@ def test_a_backend_whose_process_dies_costs_its_variants_alone(backend):
     assert not any("failed" in variant for variant in again.values()), "the next measurement starts it anew"
 
 
+@pytest.mark.slow
 def test_a_measurement_that_is_cancelled_leaves_no_process():
     processes: list[int] = []
 

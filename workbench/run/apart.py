@@ -1,8 +1,8 @@
 """Models opened in a process of their own to be measured: no other library's threads and memory are there.
 
 One process for each backend, started by the worker when several are measured
-together. It is the worker's child: it ends with it, its memory counts there,
-and it serves later measurements too.
+together, and ended with the measurement. It is the worker's child: it ends with
+it too, and its memory counts there.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +23,9 @@ class Apart:
     """As `Here`, in a process of its own. Raises RunError for what fails there, and where it dies."""
 
     def __init__(self, process: WorkerProcess, device: str, memory_limit: int | None, reference: str | None) -> None:
-        self._process, self._where = process, {"device": device, "memory_limit_bytes": memory_limit}
+        self._process = process
+        self._where = {"device": device, "memory_limit_bytes": memory_limit, "reference": reference}
         self._died: RunError | None = None
-        self._ask("begin", reference=reference)
 
     def open(self, variant: Mapping[str, Any]) -> dict[str, Any]:
         return self._ask("open", variant=dict(variant))
@@ -36,11 +35,6 @@ class Apart:
 
     def profile(self, label: str) -> dict[str, Any]:
         return self._ask("profile", label=label)
-
-    def close(self) -> None:
-        """Let go of the models."""
-        if self._died is None:
-            self._ask("end")
 
     def _ask(self, act: str, **fields: Any) -> dict[str, Any]:
         if self._died is not None:  # a new process would not have the models
@@ -56,11 +50,6 @@ class Apart:
         return answer["result"]
 
 
-@cache
-def _process(backend: str) -> WorkerProcess:
-    return WorkerProcess(Path(f"{backend}.log").absolute())  # in the worker's folder, which its client removes
-
-
 @contextmanager
 def places(
     backends: Sequence[str], device: str, memory_limit: int | None, reference: str | None
@@ -69,12 +58,13 @@ def places(
     if len(backends) == 1:
         yield {backends[0]: Here(device, memory_limit, reference)}
         return
-    found = {backend: Apart(_process(backend), device, memory_limit, reference) for backend in backends}
+    # Their logs lie in the worker's folder, which its client removes.
+    processes = {backend: WorkerProcess(Path(f"{backend}.log").absolute()) for backend in backends}
     try:
-        yield found
+        yield {backend: Apart(process, device, memory_limit, reference) for backend, process in processes.items()}
     finally:
-        for place in found.values():
-            place.close()
+        for process in processes.values():
+            process.kill()
 
 
 def answering() -> Callable[[Mapping[str, Any], Any], dict[str, Any]]:
@@ -83,16 +73,14 @@ def answering() -> Callable[[Mapping[str, Any], Any], dict[str, Any]]:
 
     def answer(request: Mapping[str, Any], report: Any) -> dict[str, Any]:
         act = request["act"]
-        if act in ("begin", "end"):
-            places.clear()
-        if act == "begin":
-            places.append(Here(request["device"], request["memory_limit_bytes"], request["reference"]))
-        if not places and act != "end":  # this process stands for one that died while nobody asked it
-            raise RunError(_ENDED, "process")
         if act == "open":
+            if not places:
+                places.append(Here(request["device"], request["memory_limit_bytes"], request["reference"]))
             return places[0].open(request["variant"])
+        if not places or not places[0].has(request["label"]):  # it stands for one that died while nobody asked it
+            raise RunError(_ENDED, "process")
         if act == "time":
             return {"time_ms": places[0].time_ms(request["label"], request["cold"])}
-        return places[0].profile(request["label"]) if act == "profile" else {}
+        return places[0].profile(request["label"])
 
     return answer
