@@ -1,8 +1,9 @@
 """Models opened in a process of their own to be measured: no other library's threads and memory are there.
 
 One process for each backend, started by the worker when several are measured
-together, and ended with the measurement. It is the worker's child: it ends with
-it too, and its memory counts there.
+together. It is the worker's child: it ends with it, and its memory counts there.
+It stays for the next measurement, since its library takes seconds to load; not
+where memory is limited.
 """
 
 from __future__ import annotations
@@ -36,6 +37,11 @@ class Apart:
     def profile(self, label: str) -> dict[str, Any]:
         return self._ask("profile", label=label)
 
+    def close(self) -> None:
+        """Let go of the models."""
+        if self._died is None:
+            self._ask("end")
+
     def _ask(self, act: str, **fields: Any) -> dict[str, Any]:
         if self._died is not None:  # a new process would not have the models
             raise self._died
@@ -50,21 +56,35 @@ class Apart:
         return answer["result"]
 
 
+_kept: dict[str, WorkerProcess] = {}  # by backend
+
+
 @contextmanager
 def places(
     backends: Sequence[str], device: str, memory_limit: int | None, reference: str | None
 ) -> Iterator[Mapping[str, Here | Apart]]:
     """Where the variants of each backend are measured: apart, or here where there is only one."""
+    if memory_limit is not None:
+        _end_kept()
     if len(backends) == 1:
         yield {backends[0]: Here(device, memory_limit, reference)}
         return
-    # Their logs lie in the worker's folder, which its client removes.
-    processes = {backend: WorkerProcess(Path(f"{backend}.log").absolute()) for backend in backends}
+    for backend in backends:  # their logs lie in the worker's folder, which its client removes
+        _kept.setdefault(backend, WorkerProcess(Path(f"{backend}.log").absolute()))
+    found = {backend: Apart(_kept[backend], device, memory_limit, reference) for backend in backends}
     try:
-        yield {backend: Apart(process, device, memory_limit, reference) for backend, process in processes.items()}
+        yield found
     finally:
-        for process in processes.values():
-            process.kill()
+        for place in found.values():
+            place.close()
+        if memory_limit is not None:
+            _end_kept()
+
+
+def _end_kept() -> None:
+    while _kept:
+        _, process = _kept.popitem()
+        process.kill()
 
 
 def answering() -> Callable[[Mapping[str, Any], Any], dict[str, Any]]:
@@ -73,6 +93,9 @@ def answering() -> Callable[[Mapping[str, Any], Any], dict[str, Any]]:
 
     def answer(request: Mapping[str, Any], report: Any) -> dict[str, Any]:
         act = request["act"]
+        if act == "end":
+            places.clear()
+            return {}
         if act == "open":
             if not places:
                 places.append(Here(request["device"], request["memory_limit_bytes"], request["reference"]))
