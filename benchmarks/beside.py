@@ -35,7 +35,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--repeat", type=int, default=20, help="runs a round")
     chosen = parser.parse_args()
-    rows, machine = [], ""
+    print(f"{chosen.rounds} rounds of {chosen.repeat} runs.\n\n{HEAD}", flush=True)
+    machine = ""
     with Worker() as worker:
         for sample in (s for s in samples() if s.file.stem in MODELS):
             graph = wb.load(sample.file, dims=dict(sample.dims))
@@ -50,13 +51,12 @@ def main() -> None:
             for key, word in (("min_ms", "minimum"), ("median_ms", "median")):
                 alone, beside = ([float(v[key]) for v in times[name]] for name in ("alone", "by turns"))
                 r = ratio(beside, alone)
-                rows.append(
+                print(
                     f"| {sample.file.stem} | {word} | {np.median(alone):.3f} | {np.median(beside):.3f} "
-                    f"| {r['ratio']:.2f} | {r['ratio_low']:.2f} to {r['ratio_high']:.2f} |"
+                    f"| {r['ratio']:.2f} | {r['ratio_low']:.2f} to {r['ratio_high']:.2f} |",
+                    flush=True,
                 )
-    print(f"{machine}. {chosen.rounds} rounds of {chosen.repeat} runs.\n")
-    print(HEAD)
-    print("\n".join(rows))
+    print(f"\n{machine}.")
 
 
 if __name__ == "__main__":
