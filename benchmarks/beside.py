@@ -1,6 +1,6 @@
 """Is ONNX Runtime as quick by turns with torch as it is alone?
 
-    python benchmarks/beside.py [--rounds 12] [--repeat 30]
+    python benchmarks/beside.py [--rounds 12] [--repeat 20]
 
 Each round measures a model by ONNX Runtime alone, and then by turns with torch; a round's number is the minimum, and
 the median, of its runs. The ratio by turns to alone is of the rounds' medians, with its 95 % interval over rounds
@@ -33,9 +33,10 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=12)
-    parser.add_argument("--repeat", type=int, default=30, help="runs a round")
+    parser.add_argument("--repeat", type=int, default=20, help="runs a round")
     chosen = parser.parse_args()
-    rows, machine = [], ""
+    print(f"{chosen.rounds} rounds of {chosen.repeat} runs.\n\n{HEAD}", flush=True)
+    machine = ""
     with Worker() as worker:
         for sample in (s for s in samples() if s.file.stem in MODELS):
             graph = wb.load(sample.file, dims=dict(sample.dims))
@@ -50,13 +51,12 @@ def main() -> None:
             for key, word in (("min_ms", "minimum"), ("median_ms", "median")):
                 alone, beside = ([float(v[key]) for v in times[name]] for name in ("alone", "by turns"))
                 r = ratio(beside, alone)
-                rows.append(
+                print(
                     f"| {sample.file.stem} | {word} | {np.median(alone):.3f} | {np.median(beside):.3f} "
-                    f"| {r['ratio']:.2f} | {r['ratio_low']:.2f} to {r['ratio_high']:.2f} |"
+                    f"| {r['ratio']:.2f} | {r['ratio_low']:.2f} to {r['ratio_high']:.2f} |",
+                    flush=True,
                 )
-    print(f"{machine}. {chosen.rounds} rounds of {chosen.repeat} runs.\n")
-    print(HEAD)
-    print("\n".join(rows))
+    print(f"\n{machine}.")
 
 
 if __name__ == "__main__":

@@ -115,6 +115,14 @@ them, `python -m workbench matrix --plan oneflow --device cuda` OneFlow's table.
 
 """
 
+BESIDE = """## ONNX Runtime alone, and by turns with torch
+
+Each round measures a model by ONNX Runtime alone, and then by turns with torch, each backend in a process of its own
+(`benchmarks/beside.py`). The ratio is by turns to alone, over rounds; where its interval holds 1, a backend is as quick
+beside another one as it is alone.
+
+"""
+
 VIEW = """## The graph view
 
 In Debian's Chromium with software rendering, 1366 x 768, driven by `benchmarks/view.py`, whose head says how each
@@ -200,12 +208,16 @@ def running(chosen: Chosen) -> str:
     return RUNNING + _run("running.py")
 
 
+def beside(chosen: Chosen) -> str:
+    return BESIDE + _run("beside.py")
+
+
 def view(chosen: Chosen) -> str:
     unet = [str(path) for path in chosen.found if path.stem == "unet_sd15_raw"]
     return VIEW + _run("view.py", *unet)
 
 
-PARTS = (engine, simplify, large, rounding, strategies, minimum, layouts, running, resnet101, view)
+PARTS = (engine, simplify, large, rounding, strategies, minimum, layouts, running, beside, resnet101, view)
 
 
 def main() -> None:

@@ -27,6 +27,10 @@ def wanted() -> dict[str, Variant]:
     return combined({"m": from_text(GRAPH), "n": from_text(GRAPH)}, BACKENDS, ["float32"])
 
 
+def children_of(worker: Worker) -> list[int]:
+    return [child.pid for child in psutil.Process(worker.pid).children()]
+
+
 def library_of(pid: int) -> str:
     """Which of the two libraries is loaded there; both never are."""
     maps = Path(f"/proc/{pid}/maps").read_text()
@@ -39,17 +43,17 @@ def library_of(pid: int) -> str:
 def test_each_backend_has_a_process_without_the_others_library_and_no_two_run_at_once(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", site(tmp_path))
     with Worker() as worker:
-        found = measure_models(wanted(), inputs=INPUTS, repeat=6, worker=worker)
-        again = measure_models(wanted(), inputs=INPUTS, repeat=1, worker=worker)
+        found = measure_models(wanted(), inputs=INPUTS, repeat=6, worker=worker)["variants"]
+        measure_models(wanted(), inputs=INPUTS, repeat=1, worker=worker)
+        processes = children_of(worker)
         log = [entry for entry in log_of(tmp_path) if entry[0] == "apart"]
-        processes = {entry[3] for entry in log}
-        assert {library_of(pid) for pid in processes} == set(BACKENDS)
-        assert len(processes) == len(BACKENDS) and worker.pid not in processes
-    assert all(len(variant["times_ms"]) == 6 for variant in found["variants"].values())
-    assert all(len(variant["times_ms"]) == 1 for variant in again["variants"].values())
+        assert {entry[3] for entry in log} == set(processes), "they stay for the next measurement"
+        assert sorted(map(library_of, processes)) == sorted(BACKENDS)
+        measure_models(wanted(), inputs=INPUTS, repeat=1, worker=worker, memory_limit_bytes=8 * 2**30)
+        assert not children_of(worker), "where memory is limited none stays, for it would count"
+    assert all(len(variant["times_ms"]) == 6 for variant in found.values())
     for (_, _, end, _), (_, begin, _, _) in itertools.pairwise(log):
         assert end <= begin, "the turns are kept between processes"
-    until(lambda: not any(map(psutil.pid_exists, processes)))
 
 
 def test_one_backend_is_measured_by_the_worker_itself(tmp_path, monkeypatch):
@@ -68,12 +72,11 @@ class Killing:
     def __call__(self, event: dict[str, Any]) -> None:
         if self.killed or not event.get("stage", "").startswith("run 3 of"):
             return
-        children = [child.pid for child in psutil.Process(self._worker.pid).children()]
-        self.killed = next(pid for pid in children if library_of(pid) == self._backend)
+        self.killed = next(pid for pid in children_of(self._worker) if library_of(pid) == self._backend)
         os.kill(self.killed, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", [BACKENDS[0], pytest.param(BACKENDS[1], marks=pytest.mark.slow)])
 def test_a_backend_whose_process_dies_costs_its_variants_alone(backend):
     with Worker() as worker:
         killing = Killing(worker, backend)
@@ -87,12 +90,13 @@ def test_a_backend_whose_process_dies_costs_its_variants_alone(backend):
     assert not any("failed" in variant for variant in again.values()), "the next measurement starts it anew"
 
 
+@pytest.mark.slow
 def test_a_measurement_that_is_cancelled_leaves_no_process():
     processes: list[int] = []
 
     def cancel(event: dict[str, Any]) -> None:
         if event.get("stage", "").startswith("run 3 of"):
-            processes.extend(child.pid for child in psutil.Process(worker.pid).children())
+            processes.extend(children_of(worker))
             worker.cancel()
 
     with Worker() as worker:

@@ -37,6 +37,16 @@ def test_running_narrow():
     assert all(float(row[-1].rstrip(" |")) < 0.1 for row in measured)
 
 
+@pytest.mark.slow
+def test_beside_in_one_round():
+    words = ("--rounds", "1", "--repeat", "1")
+    done = subprocess.run(
+        [sys.executable, "benchmarks/beside.py", *words], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    rows = [line.split(" | ") for line in done.stdout.splitlines() if " | minimum | " in line or " | median | " in line]
+    assert len(rows) == 6 and all(float(row[2]) > 0 and float(row[3]) > 0 for row in rows)
+
+
 def test_resnet101_is_resnet101():
     """44.55 million weights, as torchvision's has (its batch norms' running statistics not counted)."""
     model = resnet(RESNET_101)

@@ -1,8 +1,9 @@
 """Models opened in a process of their own to be measured: no other library's threads and memory are there.
 
 One process for each backend, started by the worker when several are measured
-together. It is the worker's child: it ends with it, its memory counts there,
-and it serves later measurements too.
+together. It is the worker's child: it ends with it, and its memory counts there.
+It stays for the next measurement, since its library takes seconds to load; not
+where memory is limited.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,9 @@ class Apart:
     """As `Here`, in a process of its own. Raises RunError for what fails there, and where it dies."""
 
     def __init__(self, process: WorkerProcess, device: str, memory_limit: int | None, reference: str | None) -> None:
-        self._process, self._where = process, {"device": device, "memory_limit_bytes": memory_limit}
+        self._process = process
+        self._where = {"device": device, "memory_limit_bytes": memory_limit, "reference": reference}
         self._died: RunError | None = None
-        self._ask("begin", reference=reference)
 
     def open(self, variant: Mapping[str, Any]) -> dict[str, Any]:
         return self._ask("open", variant=dict(variant))
@@ -56,9 +56,7 @@ class Apart:
         return answer["result"]
 
 
-@cache
-def _process(backend: str) -> WorkerProcess:
-    return WorkerProcess(Path(f"{backend}.log").absolute())  # in the worker's folder, which its client removes
+_kept: dict[str, WorkerProcess] = {}  # by backend
 
 
 @contextmanager
@@ -66,15 +64,27 @@ def places(
     backends: Sequence[str], device: str, memory_limit: int | None, reference: str | None
 ) -> Iterator[Mapping[str, Here | Apart]]:
     """Where the variants of each backend are measured: apart, or here where there is only one."""
+    if memory_limit is not None:
+        _end_kept()
     if len(backends) == 1:
         yield {backends[0]: Here(device, memory_limit, reference)}
         return
-    found = {backend: Apart(_process(backend), device, memory_limit, reference) for backend in backends}
+    for backend in backends:  # their logs lie in the worker's folder, which its client removes
+        _kept.setdefault(backend, WorkerProcess(Path(f"{backend}.log").absolute()))
+    found = {backend: Apart(_kept[backend], device, memory_limit, reference) for backend in backends}
     try:
         yield found
     finally:
         for place in found.values():
             place.close()
+        if memory_limit is not None:
+            _end_kept()
+
+
+def _end_kept() -> None:
+    while _kept:
+        _, process = _kept.popitem()
+        process.kill()
 
 
 def answering() -> Callable[[Mapping[str, Any], Any], dict[str, Any]]:
@@ -83,16 +93,17 @@ def answering() -> Callable[[Mapping[str, Any], Any], dict[str, Any]]:
 
     def answer(request: Mapping[str, Any], report: Any) -> dict[str, Any]:
         act = request["act"]
-        if act in ("begin", "end"):
+        if act == "end":
             places.clear()
-        if act == "begin":
-            places.append(Here(request["device"], request["memory_limit_bytes"], request["reference"]))
-        if not places and act != "end":  # this process stands for one that died while nobody asked it
-            raise RunError(_ENDED, "process")
+            return {}
         if act == "open":
+            if not places:
+                places.append(Here(request["device"], request["memory_limit_bytes"], request["reference"]))
             return places[0].open(request["variant"])
+        if not places or not places[0].has(request["label"]):  # it stands for one that died while nobody asked it
+            raise RunError(_ENDED, "process")
         if act == "time":
             return {"time_ms": places[0].time_ms(request["label"], request["cold"])}
-        return places[0].profile(request["label"]) if act == "profile" else {}
+        return places[0].profile(request["label"])
 
     return answer

@@ -61,6 +61,10 @@ class Here:
         self._opened[variant["label"]] = model
         return {"first_result_s": seconds, "error": self._error(model, variant)}
 
+    def has(self, label: str) -> bool:
+        """Was it opened here?"""
+        return label in self._opened
+
     def time_ms(self, label: str, cold: bool) -> float:
         """The second of two runs, as if it ran alone: the first wakes threads and fills caches that others used.
 

@@ -337,7 +337,7 @@ def notes_of(variants: Mapping[str, Mapping[str, Any]], device: str) -> list[str
     if busy:
         notes.append(
             f"The machine was busy with something else while {_named(busy)} ran (the middle half of the times spreads "
-            f"by more than {BUSY:.0%} of the median); trust the minimum, or measure again."
+            f"by more than {BUSY:.0%} of the median), so no factor is told; trust the minimum, or measure again."
         )
     if unsure:
         notes.append(f"The median of {_named(unsure)} is not known to one percent yet; more repetitions would tell.")

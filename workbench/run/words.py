@@ -84,13 +84,14 @@ Comparison = tuple[str, str, str]  # a label, `speed_words`, the label that it i
 def compared_alike(variants: Mapping[str, Mapping[str, Any]]) -> list[Comparison]:
     """Each variant against the first of its own backend and precision: what was done to the model, and nothing else.
 
-    variants: those that ran, by label, see `measure_models`.
+    variants: those that ran, by label, see `measure_models`. What a busy machine ran is not compared; a note says so.
     """
-    return [(label, speed_words(v), v["ratio_to"]) for label, v in variants.items() if v["ratio_to"] != label]
+    pairs = [(label, v, v["ratio_to"]) for label, v in variants.items() if v["ratio_to"] != label]
+    return [(label, speed_words(v), first) for label, v, first in pairs if not v["ratio_busy"]]
 
 
 def compared_backends(variants: Mapping[str, Mapping[str, Any]]) -> list[Comparison]:
-    """Backends and precisions among each other, on the first model: each against the first."""
+    """Backends and precisions among each other, on the first model: each against the first. variants: as above."""
     (first, start), *others = variants.items()
-    alike = ((label, v) for label, v in others if v["step"] == start["step"])
-    return [(label, speed_words(ratio(v["times_ms"], start["times_ms"])), first) for label, v in alike]
+    alike = [(label, ratio(v["times_ms"], start["times_ms"])) for label, v in others if v["step"] == start["step"]]
+    return [(label, speed_words(found), first) for label, found in alike if not found["ratio_busy"]]

@@ -23,10 +23,12 @@ _UPLOADS = "uploads_done"  # how many uploads were opened: the field starts anew
 
 
 def open_page() -> None:
+    top = st.container()
     left, right = st.columns([2, 3], gap="medium")
     with left:
         _choose()
-    opened = opened_here()
+    with top:  # where a link that does not open is seen
+        opened = opened_here()
     if opened is None:
         return
     write_model(opened.path, opened.dims_given, opened.uploaded)

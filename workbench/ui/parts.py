@@ -160,8 +160,10 @@ def python_of(opened: Opened, spec: Spec, output: str = "optimized.onnx", fix_di
             "import workbench as wb",
             f"graph = wb.load({opened.path!r}{dims})",
             f"history = wb.optimize(graph, {names!r}, target={spec.target!r}{more})",
-            f"print(wb.verify(graph, history.graph{given}).sentence)",
-            f"wb.export(history.graph, {output!r}{fixed})",
+            f"verdict = wb.verify(graph, history.graph{given})",
+            "print(verdict.sentence)",
+            "if verdict.ok is not False:",
+            f"    wb.export(history.graph, {output!r}{fixed})",
         ]
     )
 
