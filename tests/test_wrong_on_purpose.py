@@ -95,7 +95,7 @@ def test_the_app_leaves_it_out_and_goes_on():
     compared(at).button(key="leave_out").click().run()
     assert verdicts(at) == {"equal"}
     assert not at.exception and not at.error
-    assert "left out of layout_wrong_on_purpose: " in words(at).replace("\\", "")
+    assert "Left out of layout_wrong_on_purpose: " in words(at).replace("\\", "")
     assert any("--on-failure skip" in code.value for code in at.code)
     at.button(key="put_back").click().run()
     assert not compared(at).exception

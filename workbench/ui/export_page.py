@@ -68,7 +68,7 @@ def _verdict(history: History | None) -> None:
         why = "" if failed.verdict is None else f" {failed.verdict.sentence}"
         show_error(
             f"{failed.title}: NOT EQUAL to the original, so there is no file to take home.{why} "
-            "Optimize shows which rewrite broke it: leave that pass out, and come back."
+            "Optimize shows which rewrite broke it, and leaves it out if you say so."
         )
         return
     if verdict is None:

@@ -98,9 +98,10 @@ def _left_out(opened: Opened) -> int:
     if not opened.left_out:
         return 0
     words, button = st.columns([6, 1], vertical_alignment="center")
-    words.caption(plain("; ".join(str(out) for out in opened.left_out)))
+    told = "; ".join(str(out) for out in opened.left_out)
+    words.caption(plain(told[:1].upper() + told[1:]))
     button.button("Put back", key="put_back", on_click=_put_back, args=(opened,), width="stretch")
-    return LINE
+    return 2 * LINE
 
 
 def _put_back(opened: Opened) -> None:
