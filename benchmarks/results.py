@@ -47,6 +47,14 @@ stands what the onnx package alone takes to load, check, infer shapes and save.
 
 """
 
+VERIFIED = """## What it costs to be sure
+
+CPU seconds of `optimize --preset simplify`, all processes counted: not verified, the end compared with ONNX Runtime on
+the original file (the default), every step compared; and of one run of the model in ONNX Runtime, opening it counted
+in (`benchmarks/verified.py`). The bound is 1.5 times the first, and three runs.
+
+"""
+
 SIMPLIFY = """## Simplifying, beside other tools
 
 The preset `simplify` in its default mode `ieee`, onnxsim, onnxslim, onnxscript and ONNX Runtime's basic level, by
@@ -166,6 +174,11 @@ def engine(chosen: Chosen) -> str:
     return "".join((ENGINE.format(repeat=chosen.repeat), table, *more))
 
 
+def verified(chosen: Chosen) -> str:
+    more = _without_head(_run("verified.py", *chosen.real)) if chosen.real else []
+    return "".join((VERIFIED, _run("verified.py"), *more))
+
+
 def simplify(chosen: Chosen) -> str:
     folder = [] if chosen.folder is None else [str(chosen.folder)]
     table = _run("simplify.py", "--repeat", "1", *folder)
@@ -217,7 +230,7 @@ def view(chosen: Chosen) -> str:
     return VIEW + _run("view.py", *unet)
 
 
-PARTS = (engine, simplify, large, rounding, strategies, minimum, layouts, running, beside, resnet101, view)
+PARTS = (engine, verified, simplify, large, rounding, strategies, minimum, layouts, running, beside, resnet101, view)
 
 
 def main() -> None:

@@ -68,3 +68,13 @@ def test_mixed_precision_is_narrow_where_autocast_says():
     narrow = np.abs(found["y"] - exact["y"]).max()
     assert 1e-5 < narrow < 0.05  # bfloat16 has 8 bits
     np.testing.assert_allclose(found["z"], exact["z"], rtol=1e-6)
+
+
+@pytest.mark.slow
+def test_verified_on_one_sample():
+    words = ("--repeat", "1", "sample_models/npu_path.onnx")
+    done = subprocess.run(
+        [sys.executable, "benchmarks/verified.py", *words], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    (row,) = [line.split(" | ") for line in done.stdout.splitlines() if line.startswith("| npu_path")]
+    assert all(float(cell.rstrip(" |")) > 0 for cell in row[1:])
