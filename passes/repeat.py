@@ -61,9 +61,14 @@ class Repeat(Pass):
                     continue
                 idle_since[pass_] = rewrites
                 where = f"{pass_.name}, round {round_}: "
-                inner = [sentence.removeprefix(where) for sentence in leave_out]
+                inner = [*leave_out, *_of_rounds(pass_.name, leave_out)]
                 for found in pass_.run(graph, target, mode, inner):
                     rewrites += 1
                     yield dataclasses.replace(found, sentence=where + found.sentence)
             if rewrites == before:
                 return
+
+
+def _of_rounds(name: str, sentences: Collection[str]) -> list[str]:
+    """What the pass of that name is not to do, said of any round: rounds shift where something is left out."""
+    return [sentence.partition(": ")[2] for sentence in sentences if sentence.startswith(f"{name}, round ")]

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 
 from workbench.errors import UserError
-from workbench.ir import Graph, TensorType, constant_type
+from workbench.ir import Graph, TensorType, ValueType, constant_type
 
 CGROUP = Path("/sys/fs/cgroup")  # limits of a container, version 2
 VMSTAT = Path("/proc/vmstat")  # what the system has counted since it started (proc(5))
@@ -79,10 +79,16 @@ def estimate_bytes(graph: Graph, dims: Mapping[str, int]) -> int:
     """What one run needs at least: the weights and the peak of the activations, in bytes."""
     from workbench.ops.shapes import infer_types
 
-    known = dict(dims) == graph.dims  # loading has inferred what follows from these
-    found = {**graph.types, **graph.bound_types} if known else infer_types(graph, dims)
+    found: Mapping[str, ValueType] = {**graph.types, **graph.bound_types}
+    made = (value for node in graph.nodes for value in node.outputs if value)
+    if dict(dims) != graph.dims or not all(_has_size(found.get(value)) for value in made):
+        found = infer_types(graph, dims)
     types = {value: t for value, t in found.items() if isinstance(t, TensorType)}
     return weight_bytes(graph) + peak_activation_bytes(graph, types)
+
+
+def _has_size(type_: ValueType | None) -> bool:
+    return isinstance(type_, TensorType) and type_.bytes is not None
 
 
 def refuse_unless_fits(need: int, what: str) -> None:
