@@ -1,16 +1,22 @@
 """A value's rank is known in one place: a Squeeze without axes, and a PRelu that broadcasts its operand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+import passes
 from passes.layout_blocked import LayoutBlocked
 from passes.layout_greedy import LayoutGreedy
 from passes.layout_optimal import LayoutOptimal
 from passes.layout_optimal_any_order import LayoutOptimalAnyOrder
-from tests.running import outputs
+from tests.running import outputs, typed
+from workbench import api
 from workbench.layout.cost import bound_shape
+from workbench.layout.probe import GivenTimes
 from workbench.layout.profile import load_profile
 from workbench.loading import load_model
+from workbench.pipeline import run_pipeline
 from workbench.rewrite import run_pass, with_options
 
 STRATEGIES = (LayoutBlocked, LayoutGreedy, LayoutOptimal, LayoutOptimalAnyOrder)
@@ -64,3 +70,16 @@ def test_a_slope_larger_than_its_operand_gives_the_result_its_shape(tmp_path):
     for strategy in STRATEGIES:
         found = outputs(laid_out(graph, strategy), inputs)["y"]
         np.testing.assert_allclose(found, np.einsum("oc,nchw->nohw", weight, expected), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("strategy", passes.compared_strategies())
+def test_a_result_of_unknown_rank_behind_a_branch_of_known_rank_stops_no_strategy(strategy):
+    graph = typed("""g (float[2,1,2] x, bool c) => (float[] y) <int64[1] z = {0}, float[1,1,1] w = {2}> {
+        v = If(c) <then_branch = t () => (float[1,2,1,2] p) { p = Unsqueeze(x, z) },
+                   else_branch = e () => (float[2,1,2] q) { q = Neg(x) }>
+        y = Conv(v, w)
+    }""")
+    inputs = {"x": np.ones((2, 1, 2), np.float32), "c": np.array(False)}
+    profile = replace(load_profile("cuda"), stopwatch=GivenTimes({"Transpose": 1}))
+    found = run_pipeline(graph, api.choose(layout=strategy), profile).graph
+    np.testing.assert_array_equal(outputs(found, inputs)["y"], outputs(graph, inputs)["y"])

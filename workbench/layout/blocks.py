@@ -125,6 +125,9 @@ class _Builder:
             return {}
         if any(self.graph.rank_of(node.inputs[index]) != len(perm) for index in carried.inputs):
             return {}  # its CNN operand only gives a type or a bound, as CastLike's second does
+        orders = list(zip(node.outputs, carried.outputs, strict=False))
+        if any(value and order is not None and self.graph.rank_of(value) != len(order) for value, order in orders):
+            return {}  # of a result whose rank is not known nothing can be turned
         inputs: dict[int, Permutation] = dict.fromkeys(carried.inputs, perm)
         inputs |= {i: lines_up(perm, self.graph.rank_of(node.inputs[i]) or 0)[0] for i in carried.lined_up}
         if plain_op(node) in KERNELS:
@@ -133,8 +136,7 @@ class _Builder:
                 inputs[1] = weight_way(stored, order, len(perm))
         turned = {index: permuted(self._axes(node.inputs[index]), order) for index, order in inputs.items()}
         results = [
-            self._axes(value) if order is None else permuted(self._axes(value), order)
-            for value, order in zip(node.outputs, carried.outputs, strict=False)
+            self._axes(value) if order is None else permuted(self._axes(value), order) for value, order in orders
         ]
         return {perm: self._changed(node, turned, results)}
 

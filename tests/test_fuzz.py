@@ -1,0 +1,105 @@
+"""Random graphs through presets, strategies and modes give what ONNX Runtime gives; and the fuzzer finds what is wrong."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import passes
+from passes.layout_wrong_on_purpose import LayoutWrongOnPurpose
+from tests.cutting_down import cut_down
+from tests.fuzz import Fuzzer, Plan, failure, fragments
+from tests.random_graphs import random_graph
+from tests.running import outputs, random_inputs, typed
+from workbench.ir import Edit, check, graph_text
+from workbench.rewrite import Exactness, Found, Pass
+from workbench.run.randomness import is_random
+
+SMALL, LARGE = range(30), range(1000, 2000)
+
+# Rules that fire on no random graph, and why.
+NEVER_FIRES = {"drop_dropout.dropout of none": "the rule before it has the same match, and fires in its place"}
+
+
+@dataclass(frozen=True)
+class TanhOfSigmoid(Pass):
+    """Wrong: a Sigmoid becomes a Tanh."""
+
+    def rewrites(self, graph, target):
+        for node in graph.nodes:
+            if node.op == "Sigmoid":
+                yield Found(Edit(remove=(node.name,), insert=(node.replace(op_type="Tanh"),)), "wrong", (node.name,))
+
+
+@dataclass(frozen=True)
+class Scaled(Pass):
+    """Equal up to rounding, and says that it is equal to the last bit: x * 0.7 * 0.3 becomes x * (0.7 * 0.3)."""
+
+    exactness = Exactness.BITS
+
+    def rewrites(self, graph, target):
+        yield from passes.find_pass("algebra_constants")().run(graph, target, "ieee")
+
+
+def test_random_graphs_give_what_onnx_runtime_gives():
+    fuzzer = Fuzzer()
+    assert [str(found) for found in fuzzer.failures(SMALL)] == []
+    assert fuzzer.graphs > 20 and sum(fuzzer.fired.values()) > fuzzer.graphs
+
+
+@pytest.mark.slow
+def test_a_thousand_random_graphs_give_what_onnx_runtime_gives_and_every_rule_fires():
+    fuzzer = Fuzzer()
+    assert [str(found) for found in fuzzer.failures(LARGE)] == []
+    assert {one.key for one in fragments() if not fuzzer.fired[one.key]} == set(NEVER_FIRES)
+
+
+def test_most_random_graphs_run_and_are_the_same_for_the_same_seed():
+    text = "g (float[N,4] x) => (float[N,4] y) { y = Relu(x) }"
+    ran = 0
+    for seed in range(12):
+        graph = random_graph(seed, [text])
+        check(graph)
+        assert graph_text(graph) == graph_text(random_graph(seed, [text]))
+        assert not is_random(graph) and len(graph) >= 1
+        ran += bool(outputs(graph, random_inputs(graph)))
+    assert ran == 12
+
+
+WRONG = """g (float[2,3] x, float[3] z) => (float[2,3] y, float[2,3] u) {
+    a = Neg(x)  b = Add(a, z)  s = Sigmoid(b)  c = Exp(s)  y = Mul(c, z)  u = Abs(a)
+}"""
+
+
+@pytest.mark.parametrize("mode", ["ieee", "fast"])
+def test_a_wrong_rewrite_is_found_and_cut_down_to_its_node(mode):
+    plan = Plan("wrong", (TanhOfSigmoid(),), mode)
+    graph = typed(WRONG)
+    assert failure(graph, plan).startswith("numbers: Output")
+    small = cut_down(graph, lambda g: failure(g, plan) != "")
+    assert [node.op for node in small.nodes] == ["Sigmoid"]
+
+
+def test_what_is_equal_up_to_rounding_fails_in_exact_mode_alone():
+    graph = typed(
+        "g (float[64] x) => (float[64] y) <float a = {0.7}, float b = {0.3}> { p = Mul(x, a)  y = Mul(p, b) }"
+    )
+    assert "allowed: nothing" in failure(graph, Plan("scaled", (Scaled(),), "exact"))
+    assert failure(graph, Plan("scaled", (Scaled(),), "ieee")) == ""
+
+
+def test_what_noise_explains_is_no_failure():
+    """Two roundings of one number, subtracted and magnified."""
+    graph = typed("""g (float[64] x) => (float[64] y) <float a = {0.7}, float b = {0.3}, float ab = {0.21}, float big = {1e7}> {
+        p = Mul(x, a)  q = Mul(p, b)  r = Mul(x, ab)  d = Sub(q, r)  y = Mul(d, big)
+    }""")
+    assert failure(graph, Plan("scaled", (Scaled(),), "ieee")) == ""
+    found = Plan("scaled", (Scaled(),), "ieee").run(graph).graph
+    x = random_inputs(graph)
+    assert np.abs(outputs(graph, x)["y"] - outputs(found, x)["y"]).max() > 0.01
+
+
+def test_the_strategy_that_is_wrong_on_purpose_is_found():
+    example = LayoutWrongOnPurpose.own_examples[0]
+    wrong = failure(typed(example.before), Plan("wrong", (LayoutWrongOnPurpose(),), "ieee", example.target))
+    assert wrong.startswith("numbers: ")
