@@ -9,7 +9,7 @@ from workbench.ui.session import open_other
 
 def test_what_corresponds_is_counted_and_what_does_not_is_listed():
     opened = opened_sample("conv_relu_conv_relu")
-    open_other(opened, str(FOLDER / "tvm_two_convs_nhwc.onnx"))
+    open_other(opened, str(FOLDER / "npu_reshape_add.onnx"))
     at = fine(page("compare", opened).run())
     assert "only in the first" in words(at) or "only in the second" in words(at)
     counts, unmatched = (table.value.to_dict("records") for table in at.dataframe)
@@ -18,7 +18,7 @@ def test_what_corresponds_is_counted_and_what_does_not_is_listed():
     scene = drawn(at)["scene"]
     assert scene["pair"] == 1 and [step["title"] for step in scene["steps"]] == [
         opened.title,
-        "tvm_two_convs_nhwc.onnx",
+        "npu_reshape_add.onnx",
     ]
     assert "--against" in at.code[0].value
 

@@ -87,4 +87,6 @@ def test_the_layout_of_an_input_can_be_declared():
     fine(next(button for button in at.button if button.label == "Declare").click().run())
     assert opened.summary.inputs[1].layout == "NCHW"
     history = history_of(opened, Spec((("layout_greedy", ()),), load_profile("npu")), lambda words, share: None)
+    checking_of(opened, history, 1)
+    opened.checking.wait(180)
     assert history[1].verdict.ok

@@ -251,7 +251,7 @@ def test_measuring(worker, backend, tmp_path):
         worker=worker,
         on_progress=events.append,
     )
-    assert events[-1]["done"] == events[-1]["total"] == 2 * (5 + 2 + 3)
+    assert events[-1]["done"] == events[-1]["total"] == 2 * (5 + 2 + 2)
     assert list(found["variants"]) == ["before", "after"]
     assert found["variants"]["before"]["ratio"] == 1.0
     assert {"device_name", "threads", "versions"} <= set(found["machine"])
