@@ -75,7 +75,6 @@ _UNARY = {
     "Not": "logical_not",
     "Reciprocal": "reciprocal",
     "Round": "round",  # halves to even, as ONNX says
-    "Sign": "sign",
     "Sin": "sin",
     "Sinh": "sinh",
     "Sqrt": "sqrt",
@@ -89,6 +88,12 @@ def _torch_unary(name: str) -> Run:
 
 for _op, _name in _UNARY.items():
     _elementwise(_op)(_torch_unary(_name))
+
+
+@_elementwise("Sign")
+def sign(call, x):
+    """Of NaN it is NaN, where torch says 0."""
+    return torch.where(x.isnan(), x, x.sign())
 
 
 @_elementwise("BitwiseNot", widen=_low_bits)

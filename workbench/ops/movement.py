@@ -78,12 +78,20 @@ def split(call, x, sizes=None):
     return tuple(x.split([*[each] * (count - 1), length - each * (count - 1)], axis))
 
 
+_NO_END = (2**31 - 1, 2**63 - 1)
+
+
 @operator("Slice", category="movement", layout=SLICE, host_inputs=(1, 2, 3, 4))
 def slice_(call, x, starts, ends, axes=None, steps=None):
     places = range(starts.numel()) if axes is None else axes.tolist()
     strides = itertools.repeat(1) if steps is None else steps.tolist()
     for axis, start, end, step in zip(places, starts.tolist(), ends.tolist(), strides, strict=False):
-        first, stop, _ = slice(start, end, step).indices(x.shape[axis])
+        length = x.shape[axis]
+        if step < 0 and start < -length:
+            start = 0  # ONNX moves it to the first element, Python before it
+        if step < 0 and end in _NO_END:
+            end = -length - 1  # as ONNX Runtime reads it, which way the slice may go
+        first, stop, _ = slice(start, end, step).indices(length)
         count = len(range(first, stop, step))
         if step > 0:
             # indices() of an empty slice may lie behind the end

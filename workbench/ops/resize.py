@@ -64,7 +64,8 @@ def _axes(call: Call, x: torch.Tensor, roi, scales, sizes) -> list[_Axis]:
             results = [math.floor(one * n + 0.5) for n in lengths]
     else:
         ratios = [float(s) for s in scales.tolist()]
-        results = [math.floor(n * s) for n, s in zip(lengths, ratios, strict=True)]
+        products = scales.float() * torch.tensor(lengths, dtype=torch.float32)  # in float32 10 * 1.3 is 13
+        results = [math.floor(product) for product in products.tolist()]
     if roi is None or not roi.numel():
         bounds = [(0.0, 1.0)] * len(chosen)
     else:
@@ -147,9 +148,10 @@ def _resampled(call: Call, x: torch.Tensor, axis: _Axis, places: torch.Tensor) -
     return sum(x.index_select(axis.axis, i) * w.reshape(view) for i, w in zip(index, weights, strict=True))
 
 
-_ROUND = {
-    "round_prefer_floor": lambda x: (x - 0.5).ceil(),
-    "round_prefer_ceil": lambda x: (x + 0.5).floor(),
+_HALF_WAY = 1e-5  # what ONNX Runtime still takes for half way, where the scale itself was rounded
+_ROUND = {  # places below 0 are moved to 0 whatever they are rounded to; x + 0.5 would itself be rounded
+    "round_prefer_floor": lambda x: x.floor() + (x - x.floor() > 0.5),
+    "round_prefer_ceil": lambda x: x.floor() + (x - x.floor() >= 0.5 - _HALF_WAY),
     "floor": lambda x: x.floor(),
     "ceil": lambda x: x.ceil(),
 }
