@@ -200,7 +200,7 @@ def test_two_sessions_do_not_disturb_each_other(page, browser, app):
 
 def test_after_a_reload_and_from_a_link_every_strategy_does_what_it_says(page):
     """The link names the passes that run: those it does not name are off, but which layout pass runs is free."""
-    open_sample(page, "tvm_two_convs_nhwc")
+    open_sample(page, "conv_relu_conv_relu")
     go(page, "Optimize")
     page.locator(".st-key-strategy").get_by_text("greedy", exact=True).click()
     settle(page)
