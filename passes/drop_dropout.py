@@ -33,6 +33,15 @@ class DropDropout(Pass):
 
     title = "Remove dropout"
 
+    own_examples = (
+        Example(
+            title="A rate of 0",
+            before="g (float[2] x, bool t) => (float[2] y) <float r = {0}> { a = Dropout(x, r, t)  y = Neg(a) }",
+            after="g (float[2] x, bool t) => (float[2] y) { y = Neg(x) }",
+            sentences=("Dropout 'Dropout_a' passes 'x' on as it is; removed",),
+        ),
+    )
+
     rules = (
         Rule(
             "dropout",
@@ -61,17 +70,6 @@ class DropDropout(Pass):
                     "g (float[2] x) => (float[2] a, float[2] y) { a = Relu(x)  y = Dropout(a) }",
                     "'a' and 'y' of Dropout 'Dropout_y' are both outputs of the graph",
                 ),
-            ),
-            exactness=Exactness.BITS,
-        ),
-        Rule(
-            "dropout of none",
-            ("Dropout",),
-            match_dropout,
-            Example(
-                before="g (float[2] x, bool t) => (float[2] y) <float r = {0}> { a = Dropout(x, r, t)  y = Neg(a) }",
-                after="g (float[2] x, bool t) => (float[2] y) { y = Neg(x) }",
-                sentences=("Dropout 'Dropout_a' passes 'x' on as it is; removed",),
             ),
             exactness=Exactness.BITS,
         ),

@@ -41,6 +41,16 @@ def test_a_wrong_rate_is_still_found():
         assert verifier.check(wrong).ok is False
 
 
+@pytest.mark.parametrize("opset", [7, 11, 13])
+def test_a_dropout_that_does_not_train_draws_nothing(run, tmp_path, opset):
+    path = tmp_path / "g.onnxtxt"
+    path.write_text(
+        f'<ir_version: 7, opset_import: ["": {opset}]> g (float[9] x) => (float[9] y) {{ a = Dropout(x)  y = Neg(a) }}'
+    )
+    code, said, _ = run("optimize", path, "-o", tmp_path / "out.onnx", "--preset", "simplify")
+    assert code == 0 and "Random" not in said
+
+
 def test_what_is_not_random_runs_as_its_file_is():
     text = (
         "g (float[9] x) => (float[9] y) <float r = {0.5}, bool t = {1}> { a = Dropout<seed = 3>(x, r, t)  y = Neg(a) }"
