@@ -62,7 +62,8 @@ def _in_nhwc(graph: Graph, node: Node, images: set[str], constants: dict[str, Co
                 inputs += [""] * (index + 1 - len(inputs))
                 inputs[index] = f"{node.name}_{index}_nhwc"
                 constants[inputs[index]] = tensor
-            if carried.op_type is None and all(perm in (None, TO_LAST) for perm in carried.outputs):
+            plain = carried.op_type is None and not carried.lined_up
+            if plain and all(perm in (None, TO_LAST) for perm in carried.outputs):
                 attributes = node.attributes if carried.attributes is None else carried.attributes
                 return (node.replace(inputs=tuple(inputs), attributes=attributes),)
     first = {value: f"{value}_nchw_{node.name}" for value in own}
