@@ -254,13 +254,14 @@ def test_bisect_names_the_first_wrong_rewrite(worker, count, wrong):
     graphs = steps_of(graph, count, wrong)
     verifier = Verifier(graph, worker=worker)
     assert verifier.check(graphs[-1]).ok is False
-    assert bisect(verifier, graphs.__getitem__, count) == wrong
+    assert bisect(lambda k: verifier.check(graphs[k]).ok is False, count) == wrong
 
 
 def test_bisect_says_when_it_was_wrong_before(worker):
     graph = from_text(CHAIN)
     broken = changed(graph, node_making(graph, "c"), op_type="Cos")
-    assert bisect(Verifier(graph, worker=worker), lambda k: broken, 3) == 0
+    verifier = Verifier(graph, worker=worker)
+    assert bisect(lambda k: verifier.check(broken).ok is False, 3) == 0
 
 
 def history_of(graph: Graph, wrong: int) -> History:

@@ -128,6 +128,8 @@ def optimize(
             graph, chosen, profile, mode=mode, after_step=after_step, on_progress=on_progress, left_out=left_out
         )
         if verifier is not None and (after_step is None or len(history) == 1):
+            from workbench.verification import verify_end
+
             verify_end(verifier, history, on_check)
         culprit = history.culprit if on_failure == "skip" else None
         if culprit is None:
@@ -150,13 +152,6 @@ def verified_by(verifier: Verifier, on_check: Callable[[str], None] | None = Non
     from workbench.verification import verify_step
 
     return lambda history: verify_step(verifier, history, on_check)
-
-
-def verify_end(verifier: Verifier, history: History, on_check: Callable[[str], None] | None = None) -> None:
-    """Compare the end of a history with the original; where it fails, find the step and the rewrite that broke it."""
-    from workbench.verification import verify_end
-
-    verify_end(verifier, history, on_check)
 
 
 def layouts(

@@ -52,15 +52,20 @@ def run_pipeline(
     """
     history = start(graph, target, mode)
     history.left_out = list(left_out)
-    sentences = [out.sentence for out in left_out if out.sentence]
-    whole = {out.pass_name for out in left_out if not out.sentence}
-    kept = [pass_ for pass_ in passes if pass_.name not in whole]
+    kept, sentences = without(passes, left_out)
     for index, pass_ in enumerate(kept):
         hear = _reporter(on_progress, index, len(kept), pass_)
-        extend(history, pass_.behind(kept[:index]), target, hear, check_each, sentences)
+        extend(history, pass_, target, hear, check_each, sentences)
         if after_step is not None:
             after_step(history)
     return history
+
+
+def without(passes: Sequence[Pass], left_out: Sequence[LeftOut]) -> tuple[list[Pass], list[str]]:
+    """The passes that stay, each as it runs behind those before it; sentences of rewrites that are not to be done."""
+    whole = {out.pass_name for out in left_out if not out.sentence}
+    kept = [pass_ for pass_ in passes if pass_.name not in whole]
+    return [p.behind(kept[:i]) for i, p in enumerate(kept)], [out.sentence for out in left_out if out.sentence]
 
 
 def start(graph: Graph, target: Profile, mode: str = DEFAULT_MODE) -> History:

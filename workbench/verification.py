@@ -279,13 +279,12 @@ def verify_end(verifier: Verifier, history: History, on_check: OnCheck | None = 
         step.verdict = _checked(verifier, history, history.at(index), on_check)
         return step.verdict.ok is False
 
-    changed = [index for index, step in enumerate(history.steps) if step.changed]
-    if is_wrong(0) or not changed:
+    places = [0, *(index for index, step in enumerate(history.steps) if step.changed)]
+    at = places[bisect(lambda place: is_wrong(places[place]), len(places) - 1)]
+    if at == 0:
         return
-    places = [0, *changed]
-    at = _first_wrong(lambda place: is_wrong(places[place]), len(places) - 1)
-    history[places[at]].verdict = history[places[at]].verdict or verdict
-    _find_rewrite(verifier, history, places[at], on_check, known_right=True)
+    history[at].verdict = history[at].verdict or verdict
+    _find_rewrite(verifier, history, at, on_check, known_right=True)
 
 
 def verify_others(
@@ -312,31 +311,14 @@ def verify_others(
         history[index].verdict = _checked(verifier, history, history.at(index), on_check)
 
 
-def bisect(verifier: Verifier, graphs: Callable[[int], Graph], count: int) -> int:
-    """The first of `count` rewrites (from 1) after which the verdict fails; 0 where it fails before them all.
+def bisect(is_wrong: Callable[[int], bool], count: int, known_right: bool = False) -> int:
+    """The first of `count` changes (from 1) after which it is wrong; 0 where it is wrong before them all.
 
-    `graphs(k)` is the graph after k rewrites; after all of them the verdict
-    is known to fail. Takes about log2(count) runs.
+    After all of them it is known to be wrong; `known_right`: before them it is
+    known not to be. Asks about log2(count) times, each answer halving what is left.
     """
-    if verifier.check(graphs(0)).ok is False:
+    if not known_right and is_wrong(0):
         return 0
-    return _first_wrong(lambda rewrites: verifier.check(graphs(rewrites)).ok is False, count)
-
-
-def _find_rewrite(
-    verifier: Verifier, history: History, index: int, on_check: OnCheck | None, known_right: bool = False
-) -> None:
-    """Note in the step, which fails, the rewrite that broke it. known_right: the step before is known not to fail."""
-
-    def is_wrong(rewrites: int) -> bool:
-        return _checked(verifier, history, history.at(index, rewrites), on_check).ok is False
-
-    if known_right or not is_wrong(0):
-        history[index].broken_by = _first_wrong(is_wrong, len(history[index].rewrites)) - 1
-
-
-def _first_wrong(is_wrong: Callable[[int], bool], count: int) -> int:
-    """The first wrong of 1 to `count`, of which the last is known to be wrong, and 0 to be right; by halves."""
     right, wrong = 0, count
     while wrong - right > 1:
         middle = (right + wrong) // 2
@@ -345,6 +327,18 @@ def _first_wrong(is_wrong: Callable[[int], bool], count: int) -> int:
         else:
             right = middle
     return wrong
+
+
+def _find_rewrite(
+    verifier: Verifier, history: History, index: int, on_check: OnCheck | None, known_right: bool
+) -> None:
+    """Note in the step, which fails, the rewrite that broke it. known_right: the step before is known not to fail."""
+
+    def is_wrong(rewrites: int) -> bool:
+        return _checked(verifier, history, history.at(index, rewrites), on_check).ok is False
+
+    number = bisect(is_wrong, len(history[index].rewrites), known_right)
+    history[index].broken_by = number - 1 if number else None
 
 
 def _checked(verifier: Verifier, history: History, graph: Graph, on_check: OnCheck | None) -> Verdict:

@@ -15,13 +15,14 @@ from typing import Literal
 
 import streamlit as st
 
-from workbench.api import DEFAULT_TARGET, export, verify_end
+from workbench.api import DEFAULT_TARGET, export
 from workbench.errors import UserError
 from workbench.layout.profile import load_profile
 from workbench.rewrite import History
 from workbench.ui.parts import command_of, header, opened_here, plain, python_of, show_error
 from workbench.ui.session import Opened, Spec, stop_checking, worker
 from workbench.ui.work import Report, run_with_progress
+from workbench.verification import verify_end
 
 
 def export_page() -> None:

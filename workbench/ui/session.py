@@ -271,14 +271,12 @@ def history_of(opened: Opened, spec: Spec, report: Callable[[str, float], None])
     if opened.history is not None and opened.spec == spec:
         return opened.history
     stop_checking(opened)
-    whole = {out.pass_name for out in spec.left_out if not out.sentence}
     chosen = choose([name for name, _ in spec.passes], options=spec.options)
-    passes = [pass_ for pass_ in chosen if pass_.name not in whole]
+    passes, sentences = pipeline.without(chosen, spec.left_out)
     history = _shared(opened, spec)
     history.left_out = list(spec.left_out)
-    sentences = [out.sentence for out in spec.left_out if out.sentence]
     for index in range(len(history) - 1, len(passes)):
-        share, pass_ = index / len(passes), passes[index].behind(passes[:index])
+        share, pass_ = index / len(passes), passes[index]
         report(pass_.name, share)
         target = timed_target(spec.target, opened.verifier.worker, _within(report, share))
         pipeline.extend(history, pass_, target, _counting(report, pass_.name, share), leave_out=sentences)
