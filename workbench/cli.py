@@ -122,6 +122,7 @@ def _run(graph: Graph, request: PipelineRequest) -> History:
     """The history of the pipeline, its steps printed."""
     from workbench.api import optimize
 
+    settled = ""
     with ProgressLine() as line:
         words: dict[str, Any] = {
             **request.chosen,
@@ -137,7 +138,7 @@ def _run(graph: Graph, request: PipelineRequest) -> History:
                 history = optimize(graph, verifier=verifier, **words)
                 settled = ", ".join(f"{name}={size}" for name, size in verifier.settled.items())
     _print_steps(history)
-    if request.verify != "off" and settled:
+    if settled:
         say(f"note: the model runs with {settled}, found by trying", file=sys.stderr)
     return history
 

@@ -182,8 +182,9 @@ def unknown_operators(model: ModelProto) -> list[str]:
 
 def is_early(node: NodeProto, version: int) -> bool:
     """Does ONNX Runtime know the operator at this opset, and ONNX only later, in the same form?"""
-    one_result = len([value for value in node.output if value]) == 1
-    return node.domain in ("", "ai.onnx") and version < EARLY.get(node.op_type, 0) and one_result
+    if version >= EARLY.get(node.op_type, 0) or node.domain not in ("", "ai.onnx"):
+        return False
+    return len([value for value in node.output if value]) == 1
 
 
 def every_node(model: ModelProto) -> Iterator[NodeProto]:

@@ -27,24 +27,22 @@ NEWEST_KERNEL: Mapping[str, tuple[int, frozenset[int]]] = {
 }
 # operator -> the opset from which another kernel runs, which sums in another order.
 OTHER_KERNEL = {"AveragePool": 19}
+_LIMITED = {*NEWEST_KERNEL, *OTHER_KERNEL}
 
 
-def newest_opset(model: ModelProto, version: int, newest: int) -> tuple[int, str]:
-    """The opset from `version` to `newest` to bring a model of opset `version` to, and why it is not `newest`."""
-    found, reason = newest, ""
-    nodes = [node for node in every_node(model) if node.domain in ("", "ai.onnx")]
-    types: dict[str, int] | None = None
+def newest_opset(model: ModelProto, version: int, newest: int) -> int:
+    """The opset from `version` to `newest` at which a model of opset `version` runs, and as it runs now."""
+    found = newest
+    nodes = [node for node in every_node(model) if node.op_type in _LIMITED and node.domain in ("", "ai.onnx")]
+    types = _element_types(model) if any(NEWEST_KERNEL.get(node.op_type, (0, _ANY))[1] for node in nodes) else {}
     for node in nodes:
         last, only_of = NEWEST_KERNEL.get(node.op_type, (newest, _ANY))
-        if only_of and last < found and types is None:
-            types = _element_types(model)
-        if last < found and (not only_of or _operand_type(node, types or {}) in only_of):
-            found, reason = last, f"ONNX Runtime has no kernel for this {node.op_type} in newer ones"
-    for node in nodes:
-        since = OTHER_KERNEL.get(node.op_type, 0)
-        if version < since <= found:
-            found, reason = since - 1, f"ONNX Runtime has another kernel for {node.op_type} in newer ones"
-    return (found, reason) if found >= version else (version, reason)
+        if not only_of or _operand_type(node, types) in only_of:
+            found = min(found, last)
+        since = OTHER_KERNEL.get(node.op_type, version)
+        if version < since:
+            found = min(found, since - 1)
+    return max(found, version)
 
 
 def _operand_type(node: NodeProto, types: Mapping[str, int]) -> int:

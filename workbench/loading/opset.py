@@ -50,7 +50,9 @@ def to_opset(model: ModelProto) -> tuple[ModelProto, list[str]]:
 
 def _target(model: ModelProto, version: int) -> int:
     """OPSET, or the newest before it with the kernels that the model has, if rules know every operator's form there."""
-    target, _ = newest_opset(model, version, OPSET)
+    target = newest_opset(model, version, OPSET)
+    if target == OPSET:
+        return OPSET
     operators = {node.op_type for node in every_node(model) if node.domain in ("", "ai.onnx")}
     known = all(_same_form(op, target, OPSET) for op in operators if onnx.defs.has(op, target, ""))
     return target if known or target == 21 else OPSET
