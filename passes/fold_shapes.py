@@ -65,7 +65,7 @@ def match_known(graph: Graph, node: Node, options: Pass) -> Found:
 def match_part_of_shape(graph: Graph, node: Node, options: Pass) -> Found:
     contents = contents_of(graph, node.outputs[0])
     if contents is None or contents.is_scalar or contents.known is not None:
-        raise NoMatch(f"{node} does not put together sizes of axes")
+        raise NoMatch(f"{node} does not make sizes of axes")
     type_ = graph.tensor_type(node.outputs[0])
     if type_ is None or type_.dtype != DataType.INT64:
         raise NoMatch(f"{node} makes no 64-bit integers, as Shape does")
@@ -76,9 +76,10 @@ def match_part_of_shape(graph: Graph, node: Node, options: Pass) -> Found:
             if sizes[start:end] != contents.sizes:
                 continue
             shape = node.replace(op_type="Shape", inputs=(value,), attributes={"start": start, "end": end})
-            sentence = f"{node} puts together the sizes of axes {start} to {end - 1} of '{value}'; asked for at once"
+            axes = f"sizes of axes {start} to {end - 1}" if end - start > 1 else f"size of axis {start}"
+            sentence = f"{node} makes the {axes} of '{value}'; asked for at once"
             return Found(Edit(remove=(node.name,), insert=(shape,)), sentence, (node.name,))
-    raise NoMatch(f"{node} puts together sizes that no one value has side by side")
+    raise NoMatch(f"{node} makes sizes that no one value has side by side")
 
 
 def _asked(graph: Graph, node: Node) -> Iterator[str]:
@@ -228,22 +229,21 @@ class FoldShapes(Pass):
                     c = Shape<start=2, end=4>(x)
                     y = Neg(c)
                 }""",
-                sentences=("Concat 'Concat_c' puts together the sizes of axes 2 to 3 of 'x'; asked for at once",),
+                sentences=("Concat 'Concat_c' makes the sizes of axes 2 to 3 of 'x'; asked for at once",),
             ),
             refusals=(
                 Refusal(
-                    """g (float[N,C,H,W] x) => (int64[2] y) <int64[1] a = {3}, int64[1] b = {2}> {
-                        s = Shape(x)
-                        w = Gather(s, a)
-                        h = Gather(s, b)
+                    """g (float[N,C,H,W] x) => (int64[2] y) {
+                        h = Shape<start=2, end=3>(x)
+                        w = Shape<start=3, end=4>(x)
                         c = Concat<axis=0>(w, h)
                         y = Neg(c)
                     }""",
-                    "Concat 'Concat_c' puts together sizes that no one value has side by side",
+                    "Concat 'Concat_c' makes sizes that no one value has side by side",
                 ),
                 Refusal(
                     "g (float[N,C] x) => (float[M,C] y) { y = Concat<axis=0>(x, x) }",
-                    "Concat 'Concat_y' does not put together sizes of axes",
+                    "Concat 'Concat_y' does not make sizes of axes",
                 ),
             ),
             exactness=Exactness.BITS,

@@ -14,7 +14,7 @@ from workbench.rewrite import Exactness, Example, Found, Pass
 
 @dataclass(frozen=True)
 class ShareConstants(Pass):
-    """Constants of one element type, shape and content become the first of them.
+    """Constants of one element type, shape and content become the first of them, all that are alike at once.
 
     A constant that is an output of the graph keeps its name.
 
@@ -39,19 +39,43 @@ class ShareConstants(Pass):
             }""",
             sentences=("constant 'b' holds the same as 'a'; 4 bytes less",),
         ),
+        Example(
+            title="Three, of which one rewrite is made",
+            before="""g (float[N] x) => (float[N] y) <float a = {2}, float b = {2}, float c = {2}> {
+                p = Add(x, a)
+                q = Mul(p, b)
+                y = Sub(q, c)
+            }""",
+            after="""g (float[N] x) => (float[N] y) <float a = {2}> {
+                p = Add(x, a)
+                q = Mul(p, a)
+                y = Sub(q, a)
+            }""",
+            sentences=("constant 'b' and 1 other hold the same as 'a'; 8 bytes less",),
+        ),
     )
 
     def rewrites(self, graph: Graph, target: Profile) -> Iterator[Found]:
-        kept: dict[tuple, str] = {}
         alike = Counter(map(_kind, graph.constants.values()))
-        candidates = [(v, tensor) for v, tensor in graph.constants.items() if alike[_kind(tensor)] > 1]
-        for value, tensor in candidates:
-            first = kept.setdefault((*_kind(tensor), hashlib.sha256(tensor.tobytes()).digest()), value)
-            if first == value or graph.is_output(value) or value not in graph.constants:
-                continue
-            sentence = f"constant '{value}' holds the same as '{first}'; {tensor.nbytes:,} bytes less"
-            readers = tuple(node.name for node in graph.users(value))
-            yield Found(Edit(replace={value: first}), sentence, readers)
+        same: dict[tuple, list[str]] = {}
+        for value, tensor in graph.constants.items():
+            if alike[_kind(tensor)] > 1:
+                content = hashlib.sha256(tensor.tobytes()).digest()
+                same.setdefault((*_kind(tensor), content), []).append(value)
+        for first, *others in same.values():
+            gone = [value for value in others if not graph.is_output(value)]
+            if gone:
+                yield _shared(graph, first, gone)
+
+
+def _shared(graph: Graph, first: str, gone: list[str]) -> Found:
+    told = f"constant '{gone[0]}' holds"
+    if len(gone) > 1:
+        told = f"constant '{gone[0]}' and {len(gone) - 1:,} other{'s' if len(gone) > 2 else ''} hold"
+    less = graph.constants[first].nbytes * len(gone)
+    readers = dict.fromkeys(node.name for value in gone for node in graph.users(value))
+    sentence = f"{told} the same as '{first}'; {less:,} bytes less"
+    return Found(Edit(replace=dict.fromkeys(gone, first)), sentence, tuple(readers))
 
 
 def _kind(tensor: Constant) -> tuple:

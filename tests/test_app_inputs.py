@@ -90,3 +90,25 @@ def test_the_layout_of_an_input_can_be_declared():
     checking_of(opened, history, 1)
     opened.checking.wait(180)
     assert history[1].verdict.ok
+
+
+def test_a_link_declares_the_layouts_that_were_declared():
+    opened = opened_sample("npu_reshape_add")
+    first = page("open", opened).run()
+    first.selectbox(key=f"layout_{opened.number}_input3").set_value("NHWC")
+    fine(next(button for button in first.button if button.label == "Declare").click().run())
+    linked = page("open")
+    for key in ("model", "input_layout"):
+        linked.query_params[key] = first.query_params[key]
+    fine(linked.run())
+    assert linked.session_state["opened"].summary.inputs[1].layout == "NHWC"
+    assert "input3=NHWC" in linked.query_params["input_layout"]
+
+
+def test_a_link_with_a_layout_that_does_not_fit_says_so():
+    linked = page("open")
+    linked.query_params["model"] = opened_sample("npu_reshape_add").path
+    linked.query_params["input_layout"] = ["input9=NHWC"]
+    linked.run()
+    assert not linked.exception
+    assert ["the model has no input 'input9'" in error.value for error in linked.error] == [True]

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.pages import fine, opened_sample, page, steps, verdicts, words
-from workbench.layout.profile import built_in_names, load_profile, profile_names
+from workbench.layout.profile import Profile, built_in_names, load_profile, profile_names, save_profile
 from workbench.ui.parts import plain
 
 
@@ -135,3 +135,12 @@ def test_a_profile_that_was_deleted_meanwhile_gives_way_to_the_usual_one(folder)
     (folder / "my-cuda.toml").unlink()
     fine(at.run())
     assert at.selectbox(key="target").value == "cuda"
+
+
+def test_the_kernel_of_a_pair_is_shown_and_changed():
+    save_profile(Profile("pairs", "Pairs", "NHWC", "OIHW", {"Conv": "NHWC"}, kernels={"Conv": "HWIO"}))
+    at = editor(start="pairs")
+    assert at.selectbox(key="profile_weights_pairs").value == "HWIO"
+    at.selectbox(key="profile_weights_pairs").set_value("OHWI")
+    fine(press(at, "Save"))
+    assert load_profile("pairs").kernels == {"Conv": "OHWI"}

@@ -97,6 +97,12 @@ def test_the_app_leaves_it_out_and_goes_on():
     assert not at.exception and not at.error
     assert "Left out of layout_wrong_on_purpose: " in words(at).replace("\\", "")
     assert any("--on-failure skip" in code.value for code in at.code)
+    linked = page("optimize")
+    for key in ("model", "passes", "target", "leave_out"):
+        linked.query_params[key] = at.query_params[key]
+    compared(linked.run())
+    assert verdicts(linked) == {"equal"}
+    assert "Left out of layout_wrong_on_purpose: " in words(linked).replace("\\", "")
     at.button(key="put_back").click().run()
     assert not compared(at).exception
     assert "Rewrite 2 of 2 broke it" in at.error[0].value.replace("\\", "")

@@ -21,6 +21,7 @@ _IN_CONSTANT_NODES = {
     AttributeProto.FLOATS: DataType.FLOAT,
 }
 
+_MAY_HOLD_BODIES = frozenset((AttributeProto.UNDEFINED, AttributeProto.GRAPH, AttributeProto.GRAPHS))
 Read = Callable[[TensorProto], Any]  # how a tensor of a message becomes a constant
 # By the outputs of a node, which nodes in two branches may share: its name, its operator, the entries.
 NodeMetadata = dict[tuple[str, ...], list[tuple[str, str, Mapping[str, str]]]]
@@ -59,6 +60,8 @@ def from_file(path: str) -> Graph:
 
 def bodies(attribute: AttributeProto) -> tuple[GraphProto, ...]:
     """The graphs in an attribute: of If, Loop, Scan."""
+    if attribute.type not in _MAY_HOLD_BODIES:
+        return ()
     return (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs)
 
 

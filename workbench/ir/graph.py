@@ -66,6 +66,8 @@ class Graph:
         self._producer: dict[str, str] = {}
         self._users: dict[str, dict[str, None]] = {}
         self._with_bodies: dict[str, None] = {}
+        self._by_op: dict[str, dict[str, None]] = {}
+        self._counted: dict[str, int] = {}  # how far `fresh` came, by base: n names of one base are found in n steps
         self._sorted: tuple[Node, ...] | None = None
         for rank, node in enumerate(nodes):
             self._link(node, float(rank))
@@ -78,6 +80,21 @@ class Graph:
         if self._sorted is None:
             self._sorted = tuple(sorted(self._nodes.values(), key=lambda node: self._rank[node.name]))
         return self._sorted
+
+    @property
+    def operators(self) -> Collection[str]:
+        """The operators of the nodes, without those of bodies."""
+        return self._by_op.keys()
+
+    def nodes_of(self, operators: Collection[str]) -> list[Node]:
+        """The nodes of these operators, in topological order."""
+        names = [name for op in self._by_op.keys() & set(operators) for name in self._by_op[op]]
+        return [self._nodes[name] for name in sorted(names, key=self._rank.__getitem__)]
+
+    @property
+    def with_bodies(self) -> list[Node]:
+        """The nodes that hold bodies, in topological order."""
+        return [self._nodes[name] for name in sorted(self._with_bodies, key=self._rank.__getitem__)]
 
     @property
     def constants(self) -> Mapping[str, Constant]:
@@ -153,11 +170,12 @@ class Graph:
         return tuple(names)
 
     def fresh(self, base: str, taken: Collection[str] = ()) -> str:
-        """A name that no value and no node has yet, in bodies neither: `base`, `base_1`, ..."""
+        """A name that no value and no node has yet, in bodies neither: `base`, or one counted on from it."""
         inner = [self._nodes[node].inner_values for node in self._with_bodies]
         names = (taken, self.reserved, self._nodes, *inner)
-        name, count = base, 0
+        name, count = base, self._counted.get(base, 0)
         while any(name in known for known in names) or self.has_value(name):
+            self._counted[base] = count
             count += 1
             name = f"{base}_{count}"
         return name
@@ -306,6 +324,7 @@ class Graph:
         self._nodes[node.name] = node
         if node.bodies:
             self._with_bodies[node.name] = None
+        self._by_op.setdefault(node.op, {})[node.name] = None
         self._rank[node.name] = rank
         insort(self._ranks, rank)
         for value in filter(None, node.outputs):
@@ -317,6 +336,10 @@ class Graph:
     def _unlink(self, node: Node) -> None:
         del self._nodes[node.name]
         self._with_bodies.pop(node.name, None)
+        alike = self._by_op[node.op]
+        del alike[node.name]
+        if not alike:
+            del self._by_op[node.op]
         self._ranks.pop(bisect_left(self._ranks, self._rank.pop(node.name)))
         for value in filter(None, node.outputs):
             del self._producer[value]

@@ -49,7 +49,7 @@ class Node:
         object.__setattr__(self, "attributes", MappingProxyType(dict(self.attributes)))
         object.__setattr__(self, "metadata", MappingProxyType(dict(self.metadata)))
 
-    @property
+    @cached_property
     def op(self) -> str:
         """The operator with its domain: "Conv", "com.microsoft.FusedConv"."""
         return f"{self.domain}.{self.op_type}" if self.domain else self.op_type

@@ -106,22 +106,30 @@ def element_bytes(graph: Graph, value: str) -> int:
 
 def count(graph: Graph) -> Counts:
     """Nodes, transposes and what they move. Transposes of constants do not count."""
-    nodes = transposes = moved = size = unknown = 0
-    fixed = set(graph.constants)
-    for node in graph.nodes:
-        nodes += 1
-        if node.uses and all(v in fixed for v in node.uses):
-            fixed.update(node.outputs)
-        for body in node.bodies.values():
-            inner = count(body)
-            nodes, transposes, unknown = nodes + inner.nodes, transposes + inner.transposes, unknown + inner.unknown
-            moved, size = moved + inner.elements_moved, size + inner.bytes_moved
-        if node.op != "Transpose" or node.inputs[0] in fixed:
+    nodes = len(graph)
+    transposes = moved = size = unknown = 0
+    for body in (body for node in graph.with_bodies for body in node.bodies.values()):
+        inner = count(body)
+        nodes, transposes, unknown = nodes + inner.nodes, transposes + inner.transposes, unknown + inner.unknown
+        moved, size = moved + inner.elements_moved, size + inner.bytes_moved
+    found = graph.nodes_of(("Transpose",))
+    fixed = _constant_values(graph) if found else set()
+    for node in found:
+        if node.inputs[0] in fixed:
             continue
         cost = moved_by_node(graph, node)
         transposes, moved, unknown = transposes + 1, moved + (cost or 0), unknown + (cost is None)
         size += (cost or 0) * element_bytes(graph, node.inputs[0])
     return Counts(nodes, transposes, moved, size, unknown)
+
+
+def _constant_values(graph: Graph) -> set[str]:
+    """The constants, and what is computed from them alone."""
+    fixed = set(graph.constants)
+    for node in graph.nodes:
+        if node.uses and fixed.issuperset(node.uses):
+            fixed.update(node.outputs)
+    return fixed
 
 
 def known_sum(numbers: Iterable[int | None]) -> int | None:

@@ -89,9 +89,16 @@ def _load(data: memoryview, folder: Path | None, dims: Mapping[str, int] | None)
     graph.file_opset = opset_of(model)
     graph.warnings = (*warnings, *more, *spelled_out)
     graph.dims = bind_dims(graph, dims)
-    if graph.dims:
+    if graph.dims and not _all_sizes_follow(graph):
         graph.bound_types = infer_types(graph, graph.dims, model=None if spelled_out else converted)
     return graph
+
+
+def _all_sizes_follow(graph: Graph) -> bool:
+    """Does every value have its sizes once the symbols of its own type are bound?"""
+    types = (graph.tensor_type(value) for value in graph.values())
+    shapes = [None if type_ is None else type_.shape for type_ in types]
+    return all(s is not None and all(isinstance(d, int) or d in graph.dims for d in s) for s in shapes)
 
 
 def _readable(model: ModelProto, files: Files, metadata: NodeMetadata) -> Graph:

@@ -30,9 +30,9 @@ def follow_rules(
 ) -> Iterator[Found]:
     """Try the rules on every node in topological order, and again round what a rewrite changed; then in bodies."""
     yield from _in_graph(rules, graph, options, may_be_done)
-    while any(node.bodies for node in graph.nodes):
+    while graph.with_bodies:
         changed = False
-        for name in [node.name for node in graph.nodes if node.bodies]:
+        for name in [node.name for node in graph.with_bodies]:
             for found in _in_bodies(rules, graph, name, options, may_be_done):
                 changed = True
                 yield found
@@ -43,7 +43,10 @@ def follow_rules(
 
 def _in_graph(rules: Sequence[Rule], graph: Graph, options: Pass, may_be_done: MayBeDone) -> Iterator[Found]:
     candidates = _by_operator(rules)
-    queue = deque(node.name for node in graph.nodes if candidates(node.op))
+    operators = [op for op in graph.operators if candidates(op)]
+    if not operators:
+        return
+    queue = deque(node.name for node in graph.nodes_of(operators))
     waiting = set(queue)
     left = _MOST_REWRITES_A_NODE * len(graph) + 100
     while queue:

@@ -95,18 +95,20 @@ class Step:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A rewrite that was not done, since verification found that it changes results; `why`: the verdict.
+    """A rewrite that was not done, since verification found that it changes results.
 
     sentence: the rewrite's; "" where the whole pass was left out.
+    why:      the verdict, "" where it was found elsewhere.
     """
 
     pass_name: str
     sentence: str
-    why: str
+    why: str = ""
 
     def __str__(self) -> str:
         what = f"'{self.sentence}'" if self.sentence else "all of it"
-        return f"left out of {self.pass_name}: {what}, for with it {self.why[:1].lower()}{self.why[1:]}"
+        why = f", for with it {self.why[:1].lower()}{self.why[1:]}" if self.why else ""
+        return f"left out of {self.pass_name}: {what}{why}"
 
 
 @dataclass

@@ -48,6 +48,8 @@ def scaled(graph: Graph, node: Node, factor: np.ndarray, shift: np.ndarray) -> S
     Raises NoMatch where weights or bias are computed, or where their element type does not hold the product.
     """
     weight = _weight(graph, node)
+    if node.op == "MatMul" and shift.any() and graph.rank_of(node.inputs[0]) != 2:
+        raise NoMatch(f"{node} has no bias, and Gemm, which has one, takes matrices only")
     dtype = weight.dtype.numpy()
     bias = _bias(graph, node)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -66,13 +68,9 @@ def scaled(graph: Graph, node: Node, factor: np.ndarray, shift: np.ndarray) -> S
         bias_name = graph.fresh(f"{node.name}_bias_folded", (name,))
         constants[bias_name] = constant(new_bias)
         inputs = (*inputs, bias_name)
-    op = node.op
     if node.op == "Gemm":
         attributes["beta"] = 1.0
-    if node.op == "MatMul" and len(inputs) == 3:
-        if graph.rank_of(node.inputs[0]) != 2:
-            raise NoMatch(f"{node} has no bias, and Gemm, which has one, takes matrices only")
-        op = "Gemm"
+    op = "Gemm" if node.op == "MatMul" and len(inputs) == 3 else node.op
     numbers = int(np.prod(constant_shape(weight)))
     return Scaled(node.replace(op_type=op, inputs=inputs, attributes=attributes), constants, numbers)
 

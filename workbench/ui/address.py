@@ -1,6 +1,7 @@
 """The state of the view in the address of the page, so that a link shows the same.
 
-model, dims, target, passes, option, mode: what `workbench optimize` is given; the pages write them.
+model, dims, input_layout, target, passes, option, mode: what `workbench optimize` is given; the pages write them.
+leave_out: rewrites that the user left out, "pass: sentence".
 preset: where the list of passes comes from, and what it goes back to.
 step, rewrite, node: what is looked at; the component writes them while one steps, without a rerun.
 """
@@ -14,13 +15,14 @@ import streamlit as st
 
 from workbench.api import DEFAULT_PRESET
 from workbench.errors import UserError
+from workbench.layout.declared import parse_layouts
 from workbench.loading.dims import parse_dims
 from workbench.loading.samples import samples
-from workbench.rewrite import DEFAULT_MODE
+from workbench.rewrite import DEFAULT_MODE, LeftOut
 from workbench.ui.folders import real_path
 
 MODEL, DIMS, TARGET, PASSES, OPTION, MODE = "model", "dims", "target", "passes", "option", "mode"
-PRESET = "preset"
+PRESET, INPUT_LAYOUT, LEAVE_OUT = "preset", "input_layout", "leave_out"
 STEP, REWRITE, NODE, OTHER = "step", "rewrite", "node", "other"
 UPLOADED = "upload:"  # before the name of a model that only its own session has
 
@@ -29,11 +31,12 @@ Moment = tuple[int, int | None]  # a step, and how many of its rewrites are done
 
 @dataclass(frozen=True)
 class Named:
-    """The model that a link names."""
+    """The model that a link names, with the sizes of symbolic dims and the layouts of inputs that it declares."""
 
     path: str
     title: str
     dims: Mapping[str, int]
+    layouts: Mapping[str, str]
 
 
 def model_in_address() -> Named | None:
@@ -46,7 +49,8 @@ def model_in_address() -> Named | None:
         raise UserError(f"the link shows '{name}', an upload that only its own session has; upload the file here")
     name = path.rpartition("/")[2]
     sample = next((s for s in samples() if s.file == real_path(path)), None)
-    return Named(path, name if sample is None else sample.title, parse_dims(st.query_params.get(DIMS, "")))
+    dims, layouts = parse_dims(st.query_params.get(DIMS, "")), parse_layouts(st.query_params.get_all(INPUT_LAYOUT))
+    return Named(path, name if sample is None else sample.title, dims, layouts)
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,12 @@ def pipeline_in_address() -> Wished | None:
     options, target = tuple(st.query_params.get_all(OPTION)), st.query_params.get(TARGET, "")
     mode, preset = st.query_params.get(MODE, DEFAULT_MODE), st.query_params.get(PRESET, DEFAULT_PRESET)
     return Wished(passes, options, target, mode, preset)
+
+
+def left_out_in_address() -> tuple[LeftOut, ...]:
+    """The rewrites that the link leaves out."""
+    named = (word.partition(": ") for word in st.query_params.get_all(LEAVE_OUT))
+    return tuple(LeftOut(pass_name, sentence) for pass_name, _, sentence in named)
 
 
 def moment_in_address() -> Moment | None:
@@ -94,10 +104,11 @@ def write_other(path: str) -> None:
     _write(OTHER, path)
 
 
-def write_model(path: str, dims: Mapping[str, int], uploaded: bool) -> None:
-    """Let the address say what is open."""
+def write_model(path: str, dims: Mapping[str, int], layouts: Mapping[str, str], uploaded: bool) -> None:
+    """Let the address say what is open, and what was declared of its inputs."""
     _write(MODEL, f"{UPLOADED}{path}" if uploaded else path)
     _write(DIMS, ",".join(f"{name}={size}" for name, size in dims.items()))
+    _write_all(INPUT_LAYOUT, [f"{value}={layout}" for value, layout in layouts.items()])
 
 
 def write_pipeline(passes: Sequence[str], options: Mapping[str, object], target: str, mode: str, preset: str) -> None:
@@ -106,9 +117,12 @@ def write_pipeline(passes: Sequence[str], options: Mapping[str, object], target:
     _write(TARGET, target)
     _write(MODE, "" if mode == DEFAULT_MODE else mode)
     _write(PRESET, "" if preset == DEFAULT_PRESET else preset)
-    told = [f"{key}={value}" for key, value in options.items()]
-    if st.query_params.get_all(OPTION) != told:
-        st.query_params[OPTION] = told
+    _write_all(OPTION, [f"{key}={value}" for key, value in options.items()])
+
+
+def write_left_out(left_out: Sequence[LeftOut]) -> None:
+    """Let the address say which rewrites are left out."""
+    _write_all(LEAVE_OUT, [f"{out.pass_name}: {out.sentence}" for out in left_out])
 
 
 def write_seen(moment: Moment | None, node: str) -> None:
@@ -117,6 +131,11 @@ def write_seen(moment: Moment | None, node: str) -> None:
     _write(STEP, str(step))
     _write(REWRITE, "" if rewrite is None else str(rewrite))
     _write(NODE, node)
+
+
+def _write_all(key: str, values: list[str]) -> None:
+    if st.query_params.get_all(key) != values:
+        st.query_params[key] = values
 
 
 def _write(key: str, value: str) -> None:

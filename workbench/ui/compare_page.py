@@ -11,6 +11,7 @@ import streamlit as st
 from workbench.api import DEFAULT_TARGET
 from workbench.ir import Graph
 from workbench.layout.cost import count
+from workbench.layout.declared import declared_layouts
 from workbench.layout.profile import load_profile
 from workbench.ui.address import other_in_address, write_model, write_other
 from workbench.ui.graph_view import graph_view
@@ -32,7 +33,7 @@ def compare_page() -> None:
     opened = opened_here()
     if opened is None:
         return
-    write_model(opened.path, opened.dims_given, opened.uploaded)
+    write_model(opened.path, opened.dims_given, declared_layouts(opened.graph), opened.uploaded)
     top, upload, path, command = st.columns([5, 2, 2, 2], vertical_alignment="center")
     with top:
         header(opened)

@@ -31,7 +31,7 @@ def open_page() -> None:
         opened = opened_here()
     if opened is None:
         return
-    write_model(opened.path, opened.dims_given, opened.uploaded)
+    write_model(opened.path, opened.dims_given, declared_layouts(opened.graph), opened.uploaded)
     with right:
         _describe(opened)
 

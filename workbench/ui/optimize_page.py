@@ -7,8 +7,9 @@ from dataclasses import replace
 import streamlit as st
 
 from workbench.errors import UserError
+from workbench.layout.declared import declared_layouts
 from workbench.rewrite import History
-from workbench.ui.address import node_in_address, write_model, write_pipeline, write_seen
+from workbench.ui.address import node_in_address, write_left_out, write_model, write_pipeline, write_seen
 from workbench.ui.controls import chosen_preset, controls
 from workbench.ui.graph_view import graph_view, seen_in
 from workbench.ui.moments import moment_of
@@ -55,9 +56,10 @@ def optimize_page() -> None:
     step_table(opened, history)
     _views(opened, history, spec, taken)
     write_seen(chosen_moment(opened, history), node_in_address() if seen.moment is None else seen.id)
-    write_model(opened.path, opened.dims_given, opened.uploaded)
+    write_model(opened.path, opened.dims_given, declared_layouts(opened.graph), opened.uploaded)
     names = [name for name, _ in spec.passes]
     write_pipeline(names, changed_options(spec), spec.target, spec.mode, chosen_preset())
+    write_left_out(opened.left_out)
 
 
 def _view_key(opened: Opened) -> str:

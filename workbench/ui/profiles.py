@@ -103,7 +103,13 @@ def _fields(start: Profile, name: str) -> tuple[Profile, set[str]]:
         format_func=_ORDERS.__getitem__,
         help="What operators without a demand take where it arrives.",
     )
-    weights = right.selectbox("Weights of convolutions", WEIGHTS, WEIGHTS.index(start.weights), key=key("weights"))
+    weights = right.selectbox(
+        "Weights of convolutions",
+        WEIGHTS,
+        WEIGHTS.index(start.weights_for("Conv")),
+        key=key("weights"),
+        help="The kernel's half of a pair [data, kernel], too.",
+    )
     lists = {}
     for order in ("NHWC", "NCHW", *BLOCKED_LAYOUTS):
         able = [op for op in demandable_operators() if order not in BLOCKED_LAYOUTS or may_be_blocked(op)]
@@ -111,6 +117,7 @@ def _fields(start: Profile, name: str) -> tuple[Profile, set[str]]:
         lists[order] = st.multiselect(f"Operators that demand {order}", able, before, key=key(order), select_all=False)
     demands = {op: order for order, chosen in lists.items() for op in chosen}
     stated = Counter(op for chosen in lists.values() for op in chosen)
-    kernels = {op: kernel for op, kernel in start.kernels.items() if demands.get(op) == start.demands[op]}
+    paired = [op for op in start.kernels if demands.get(op) == start.demands[op]]
+    kernels = {op: weights if demands[op].endswith("C") else start.kernels[op] for op in paired}
     edited = Profile(name, title.strip(), layout, weights, demands, kernels=kernels)
     return edited, {op for op, count in stated.items() if count > 1}

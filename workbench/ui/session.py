@@ -27,7 +27,7 @@ from workbench.rewrite import DEFAULT_MODE, History, LeftOut, Rewrite
 from workbench.run.client import Worker
 from workbench.run.inputs import bound_dims, bound_sizes, read_inputs
 from workbench.summary import Summary, summarize
-from workbench.ui.address import model_in_address
+from workbench.ui.address import left_out_in_address, model_in_address
 from workbench.ui.checking import AT_ONCE_S, Checking, is_compared
 from workbench.ui.folders import check_may_open
 from workbench.ui.garbage import let_go
@@ -163,11 +163,13 @@ def current() -> Opened:
 
 
 def _open_first() -> None:
-    """Raises UserError where the link's model does not open; the first sample is open then."""
+    """Raises UserError where the link's model does not open (a sample is open then), or a layout does not fit."""
     try:
         named = model_in_address()
         if named is not None:
             open_model(named.path, named.title, named.dims)
+            st.session_state[_KEY].left_out = left_out_in_address()
+            declare(st.session_state[_KEY].graph, named.layouts)
     finally:
         if _KEY not in st.session_state:
             first = samples()[0]

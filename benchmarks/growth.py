@@ -1,0 +1,112 @@
+"""How the engine's time grows with the graph: `python benchmarks/growth.py`.
+
+CPU seconds (user and system) and peak memory of `optimize --preset simplify --no-verify`, a process each, on graphs of
+one kind and growing size: BERTs; a chain of Adds, each of a constant; a chain in which every other node is the same
+Exp; a function that calls another twice, which calls another twice, and so on.
+"growth" is how many times the CPU seconds grew, over how many times the nodes did, both against the row above:
+1 is linear. What takes over ten minutes is stopped, and said.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.engine import compile_modules  # noqa: E402
+from benchmarks.simplify_models import bert_of  # noqa: E402
+
+LIMIT_S = 600
+SIZES = (1_000, 10_000, 100_000)
+CALLS = (2**10, 2**13, 2**16)
+
+
+def chain_of_adds(nodes: int) -> ModelProto:
+    one = numpy_helper.from_array(np.ones(1, np.float32), "one")
+    made = [helper.make_node("Add", [f"v{i}", "one"], [f"v{i + 1}"], f"n{i}") for i in range(nodes)]
+    return _model(made, "v0", f"v{nodes}", [one])
+
+
+def equal_nodes(nodes: int) -> ModelProto:
+    made = [helper.make_node("Neg", ["x"], ["s0"], "start")]
+    for i in range(nodes // 2):
+        made.append(helper.make_node("Exp", ["x"], [f"e{i}"], f"e{i}"))
+        made.append(helper.make_node("Sub", [f"s{i}", f"e{i}"], [f"s{i + 1}"], f"s{i}"))
+    return _model(made, "x", f"s{nodes // 2}", [])
+
+
+def nested_calls(calls: int) -> ModelProto:
+    depth = calls.bit_length() - 1
+    bodies = ["f0 (a) => (b) { b = Neg(a) }"]
+    bodies += [f"f{i} (a) => (b) {{ c = own.f{i - 1}(a)  b = own.f{i - 1}(c) }}" for i in range(1, depth + 1)]
+    imports = '<domain: "own", opset_import: ["": 21, "own": 1]>\n'
+    head = '<ir_version: 10, opset_import: ["": 21, "own": 1]>\n'
+    graph = f"g (float[1] x) => (float[1] y) {{ y = own.f{depth}(x) }}\n"
+    return parser.parse_model(head + graph + "\n".join(imports + body for body in bodies))
+
+
+def _model(nodes: list[onnx.NodeProto], read: str, made: str, constants: list[TensorProto]) -> ModelProto:
+    given, out = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in (read, made))
+    graph = helper.make_graph(nodes, "g", [given], [out], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+KINDS: dict[str, tuple[Callable[[int], ModelProto], tuple[int, ...]]] = {
+    "BERT": (bert_of, SIZES),
+    "chain of Adds": (chain_of_adds, SIZES),
+    "equal nodes": (equal_nodes, SIZES),
+    "nested calls": (nested_calls, CALLS),
+}
+
+
+def measured(model: Path, written: Path) -> tuple[float, float] | None:
+    """CPU seconds and peak megabytes; None where it took too long. Exits where it fails."""
+    command = [sys.executable, "-m", "workbench", "optimize", str(model), "-o", str(written), "--preset", "simplify"]
+    process = subprocess.Popen([*command, "--no-verify"], cwd=ROOT, stdout=subprocess.DEVNULL)
+    watch = threading.Timer(LIMIT_S, os.kill, (process.pid, signal.SIGKILL))
+    watch.start()
+    _, status, usage = os.wait4(process.pid, 0)
+    watch.cancel()
+    code = os.waitstatus_to_exitcode(status)
+    if code == -signal.SIGKILL:
+        return None
+    if code:
+        raise SystemExit(f"this command failed: {' '.join(command)}")
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e6
+
+
+def main() -> None:
+    compile_modules()
+    print("| graph | nodes | left | CPU s | growth | peak (MB) |")
+    print("|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        model, written = Path(folder) / "model.onnx", Path(folder) / "out.onnx"
+        for kind, (make, sizes) in KINDS.items():
+            before: tuple[int, float] | None = None
+            for size in sizes:
+                onnx.save(make(size), model)
+                found = measured(model, written)
+                if found is None:
+                    print(f"| {kind} | {size:,} | - | over {LIMIT_S} s | - | - |", flush=True)
+                    break
+                seconds, peak = found
+                growth = "-" if before is None else f"{seconds / before[1] / (size / before[0]):.2f}"
+                left = len(onnx.load(written).graph.node)
+                print(f"| {kind} | {size:,} | {left:,} | {seconds:.2f} | {growth} | {peak:,.0f} |", flush=True)
+                before = size, seconds
+
+
+if __name__ == "__main__":
+    main()
