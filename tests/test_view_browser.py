@@ -6,7 +6,10 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
+from onnx import helper, numpy_helper
 
 from tests.browser import SCREEN, GraphView, go, open_sample, settle
 from tests.making import HOSTILE, hostile_model
@@ -67,6 +70,38 @@ def test_one_pane_or_two(narrow):
     assert narrow.state["panes"] == 1
     narrow.press("2")
     assert narrow.state["panes"] == 2
+
+
+def test_the_view_stays_while_the_steps_get_their_verdicts(page, app, slow_network):
+    """Mounted once: what one types or points at there is not lost when the line about the comparison goes."""
+    page.add_init_script("""
+        window.mounted = [];
+        window.graphWorkbench = new Proxy({}, {
+            set: (views, key, view) => { window.mounted.push("put"); views[key] = view; return true; },
+            deleteProperty: (views, key) => { window.mounted.push("gone"); return delete views[key]; },
+        });
+    """)
+    page.goto(f"{app[0]}/optimize?model={slow_network}&passes=cancel_transposes,layout_greedy&target=cuda")
+    line = page.get_by_text("Verification: ")
+    line.wait_for(timeout=60_000)
+    GraphView(page)
+    assert line.count(), "the view is there before the verdicts"
+    line.wait_for(state="detached", timeout=120_000)
+    settle(page)
+    assert page.evaluate("window.mounted") == ["put"]
+
+
+@pytest.fixture
+def slow_network(tmp_path):
+    """Six convolutions that take seconds to run."""
+    weight = numpy_helper.from_array(np.full((32, 32, 3, 3), 0.01, np.float32), "w")
+    pads = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+    nodes = [helper.make_node("Conv", [f"v{i}", "w"], [f"v{i + 1}"], f"conv{i}", **pads) for i in range(6)]
+    given, made = (helper.make_tensor_value_info(name, 1, [1, 32, 640, 640]) for name in ("v0", "v6"))
+    graph = helper.make_graph(nodes, "slow", [given], [made], [weight])
+    file = tmp_path / "slow.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), file)
+    return file
 
 
 def test_the_legend_names_every_colour_and_mark(narrow):

@@ -50,7 +50,8 @@ def optimize_page() -> None:
     history = _history(opened, spec)
     if history is None:
         return
-    taken = _notes(opened, history)
+    with st.container():  # what stands below keeps its place, and so the view is not mounted anew, when a note goes
+        taken = _notes(opened, history)
     seen = seen_in(_view_key(opened))
     stepped_to(opened, history, seen)
     step_table(opened, history)
