@@ -41,15 +41,17 @@ def gemm(call, a, b, c=None):
     if not a.dtype.is_floating_point:
         product = integer_matmul(a, b) * alpha
         return (product if c is None else product + beta * c).to(a.dtype)
-    if c is None:
+    if c is None or beta == 0.0:
         product = a @ b
         return product if alpha == 1.0 else product * alpha
+    if alpha == 0.0:  # torch leaves the product out then, and what is NaN or infinite in it
+        return (a @ b) * alpha + c * beta
     return torch.addmm(c, a, b, beta=beta, alpha=alpha)
 
 
 @operator("Einsum", category="matmul", layout=EINSUM)
 def einsum(call, *operands):
-    return torch.einsum(call.attr("equation"), *operands)
+    return torch.einsum(call.attr("equation"), *operands).to(operands[0].dtype)  # torch sums int32 in int64
 
 
 def integer_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
