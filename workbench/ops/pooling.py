@@ -51,24 +51,18 @@ def _max_pool_indices(
     """The largest elements and their places in the flattened input; the first one where several are equal."""
     spatial, rank = x.shape[2:], x.dim() - 2
     ends = [e + o for e, o in zip(window.ends, window.overhang(spatial, counts), strict=True)]
+    pads = torch_pads(window.begins, ends)
     floats = x if x.dtype.is_floating_point else x.to(torch.float64)
-    padded = F.pad(floats, torch_pads(window.begins, ends), value=-math.inf)
-    largest, place = window.slide(padded, counts).flatten(2 + rank).max(-1)
-    index = torch.zeros_like(place)
-    step = 1
-    column_major = call.attr("storage_order", 0) == 1
-    within = []
-    for axis in reversed(range(rank)):
-        within.append((axis, place % window.kernel[axis]))
-        place = place // window.kernel[axis]
-    for axis, offset in reversed(within) if column_major else within:
-        view = [1] * (2 + rank)
-        view[2 + axis] = counts[axis]
-        start = torch.arange(counts[axis], device=x.device).reshape(view) * window.strides[axis]
-        index = index + (start + offset * window.dilations[axis] - window.begins[axis]) * step
-        step *= spatial[axis]
+    values = window.slide(F.pad(floats, pads, value=-math.inf), counts).flatten(2 + rank)
+    places = torch.arange(math.prod(spatial), device=x.device)
+    if call.attr("storage_order", 0) == 1:
+        places = places.reshape(tuple(reversed(spatial))).permute(*reversed(range(rank)))
+    slid = window.slide(F.pad(places.reshape(1, 1, *spatial), pads, value=-1), counts).flatten(2 + rank)
+    largest = values.amax(-1, keepdim=True)
+    found = ((values == largest) | values.isnan()) & (slid >= 0)  # -inf is found in the image, not beside it
+    index = slid.expand(values.shape).gather(-1, found.byte().argmax(-1, keepdim=True)).squeeze(-1)
     planes = torch.arange(x.shape[0] * x.shape[1], device=x.device).reshape(*x.shape[:2], *(1,) * rank)
-    return largest.to(x.dtype), index + planes * math.prod(spatial)
+    return largest.squeeze(-1).to(x.dtype), index + planes * math.prod(spatial)
 
 
 @sensitive("AveragePool", category="pooling", flops=pool_flops)
