@@ -6,6 +6,7 @@ import itertools
 
 from workbench.ir.permutation import moves_data
 from workbench.ops.contract import operator
+from workbench.ops.dtypes import CannotRun
 from workbench.ops.layouts import BARRIER
 from workbench.ops.lazy import F, torch
 from workbench.ops.remapped import (
@@ -113,6 +114,8 @@ def pad(call, x, pads, value=None, axes=None):
     mode = call.attr("mode", "constant")
     if mode == "constant":
         filling = 0 if value is None else value.item()
+        if isinstance(filling, int) and int(float(filling)) != filling:
+            raise CannotRun("torch pads with numbers that a double holds")
         pairs = [p for b, e in zip(reversed(begins), reversed(ends), strict=True) for p in (b, e)]
         return F.pad(x, pairs, value=filling)
     for axis, (begin, end) in enumerate(zip(begins, ends, strict=True)):
@@ -122,15 +125,17 @@ def pad(call, x, pads, value=None, axes=None):
 
 
 def _source_places(mode: str, begin: int, end: int, length: int) -> torch.Tensor:
-    """Which element each place of the padded axis shows."""
-    places = torch.arange(-begin, length + end)
+    """Which element each place of the padded axis shows: of those that negative pads leave."""
+    first = max(-begin, 0)
+    left = length - first - max(-end, 0)
+    places = torch.arange(-max(begin, 0), left + max(end, 0))
     if mode == "edge":
-        return places.clamp(0, length - 1)
+        return first + places.clamp(0, left - 1)
     if mode == "wrap":
-        return places % length
-    period = max(2 * (length - 1), 1)
+        return first + places % left
+    period = max(2 * (left - 1), 1)
     places = places % period
-    return torch.minimum(places, period - places) if length > 1 else torch.zeros_like(places)
+    return first + (torch.minimum(places, period - places) if left > 1 else torch.zeros_like(places))
 
 
 @operator("Expand", category="movement", layout=EXPAND, host_inputs=(1,))

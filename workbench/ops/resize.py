@@ -28,6 +28,8 @@ class _Axis:
 def resize(call, x, roi=None, scales=None, sizes=None):
     """One axis after the other: interpolation is separable."""
     axes = [a for a in _axes(call, x, roi, scales, sizes) if not _unchanged(call, a)]
+    if not axes:
+        return x
     fast = _interpolated(call, x, axes)
     if fast is not None:
         return fast
@@ -56,7 +58,7 @@ def _axes(call: Call, x: torch.Tensor, roi, scales, sizes) -> list[_Axis]:
     lengths = [x.shape[a] for a in chosen]
     if sizes is not None and sizes.numel():
         results = [int(n) for n in sizes.tolist()]
-        ratios = [r / n for r, n in zip(results, lengths, strict=True)]
+        ratios = [r / n if n else 1.0 for r, n in zip(results, lengths, strict=True)]
         policy = call.attr("keep_aspect_ratio_policy", "stretch")
         if policy != "stretch":
             one = min(ratios) if policy == "not_larger" else max(ratios)
@@ -117,8 +119,8 @@ def _coordinates(call: Call, axis: _Axis) -> tuple[torch.Tensor, torch.Tensor | 
         steps = torch.full_like(i, span / 2) if scaled == 1 else i * span / (scaled - 1)
         places = steps + axis.start * (axis.length - 1)
         return places, (places < 0) | (places > axis.length - 1)
-    if mode == "pytorch_half_pixel" and scaled == 1:
-        return torch.full_like(i, -0.5), None
+    if mode == "pytorch_half_pixel" and axis.result == 1:
+        return torch.zeros_like(i), None
     places = (i + 0.5) / scale - 0.5
     if mode == "half_pixel_symmetric":
         places = places + axis.length / 2 * (1 - axis.result / scaled)
