@@ -117,4 +117,6 @@ def log_softmax(call, x):
 @_activation("Hardmax", 1, SOFTMAX)
 def hardmax(call, x):
     axis = call.attr("axis", -1)
+    if not x.numel():
+        return x
     return torch.zeros_like(x).scatter(axis, x.argmax(axis, keepdim=True), 1)

@@ -152,7 +152,12 @@ def div(call, a, b):
 
 @_elementwise("Mod")
 def mod(call, a, b):
-    return torch.fmod(a, b) if call.attr("fmod", 0) else torch.remainder(a, b)
+    """Of floats in float64, where the quotient, which torch computes on the way, does not overflow."""
+    if not call.attr("fmod", 0):
+        return torch.remainder(a, b)
+    if not a.dtype.is_floating_point:
+        return torch.fmod(a, b)
+    return torch.fmod(a.double(), b.double()).to(a.dtype)
 
 
 @_elementwise("Pow")

@@ -17,6 +17,8 @@ def batch_normalization(call, x, scale, bias, mean, variance):
     if any(p.dtype != x.dtype for p in parameters):  # torch takes narrow operands with wide parameters
         mean, variance, scale, bias = (p.to(wide) for p in parameters)
     if not call.attr("training_mode", 0):
+        if not x.numel():  # torch wants a channel
+            return x
         return F.batch_norm(x, mean, variance, scale, bias, eps=eps)
     axes = [0, *range(2, x.dim())]
     momentum = call.attr("momentum", 0.9)
@@ -28,7 +30,7 @@ def batch_normalization(call, x, scale, bias, mean, variance):
 
 @sensitive("InstanceNormalization", category="normalization", flops=per_output(7))
 def instance_normalization(call, x, scale, bias):
-    return torch.group_norm(x, x.shape[1], scale, bias, call.attr("epsilon", 1e-5))
+    return torch.group_norm(x, max(x.shape[1], 1), scale, bias, call.attr("epsilon", 1e-5))
 
 
 @sensitive("GroupNormalization", category="normalization", flops=per_output(7))

@@ -35,6 +35,9 @@ def reduce_sum(x, axes, keep):
 
 @_reduction("ReduceMean")
 def reduce_mean(x, axes, keep):
+    """Of nothing, where ONNX leaves it open, it is 0 as in ONNX Runtime."""
+    if not x.numel():
+        return x.sum(axes, keepdim=keep)
     if x.dtype.is_floating_point:
         return x.mean(axes, keepdim=keep)
     count = math.prod(x.shape[axis] for axis in axes)
@@ -118,7 +121,7 @@ def _running(op: str, accumulate: Callable[..., torch.Tensor], neutral: int):
         axis, backwards = int(axis_input), bool(call.attr("reverse", 0))
         ordered = x.flip(axis) if backwards else x
         total = accumulate(ordered, axis)
-        if call.attr("exclusive", 0):
+        if call.attr("exclusive", 0) and total.numel():
             first = torch.full_like(total.narrow(axis, 0, 1), neutral)
             total = torch.cat([first, total.narrow(axis, 0, total.shape[axis] - 1)], axis)
         return total.flip(axis) if backwards else total
