@@ -18,7 +18,7 @@ DIFFERS = {
     "Elu": [-1e-45],
     "Tanh": [1e-45, -1e-45],
     "Mish": [-100.0],
-    "HardSwish": [3.4e38],  # x * 6 overflows in torch
+    "HardSwish": [3.4e38],  # x * 6 overflows in torch's one kernel; two would move more than twice the bytes
 }
 
 FUNCTIONS = (
@@ -40,9 +40,12 @@ def both(text, **inputs):
     return TorchExecutor(graph).run(inputs)["y"], outputs(graph, inputs)["y"]
 
 
-def assert_same(ours, theirs, message=""):
+def assert_same(ours, theirs, message="", rtol=1e-5, atol=0.0):
     assert ours.shape == theirs.shape and ours.dtype == theirs.dtype, message
-    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=0, err_msg=message)
+    if ours.dtype.kind != "f":  # a float64 does not hold every int64
+        np.testing.assert_array_equal(ours, theirs, err_msg=message)
+        return
+    np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=atol, err_msg=message)
     zero = theirs == 0
     np.testing.assert_array_equal(np.signbit(ours[zero]), np.signbit(theirs[zero]), err_msg=message)
 
@@ -61,7 +64,7 @@ def test_reductions_with_each_corner_value_beside_ordinary_ones(op):
     assert_same(*both(f"g (float[{CORNERS.size},3] x) => (float[M,K] y) {axes} {{ y = {op}({given}) }}", x=x))
 
 
-@pytest.mark.parametrize("op", [op for op in WHOLE if op != "ReduceMean"])  # whose result ONNX leaves open
+@pytest.mark.parametrize("op", WHOLE)
 def test_reductions_of_an_empty_axis(op):
     axes, given = ("<int64[1] a = {1}>", "x, a") if op.startswith("Reduce") else ("", "x")
     text = f"g (float[2,0] x) => (float[M,K] y) {axes} {{ y = {op}({given}) }}"
