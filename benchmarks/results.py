@@ -70,6 +70,14 @@ the others once.
 
 """
 
+GROWTH_OF_ENGINE = """## How the engine's time grows
+
+CPU seconds and peak memory of `optimize --preset simplify --no-verify`, a process each, its start counted in
+(`benchmarks/growth.py`). "Growth" is how many times the CPU seconds grew over how many times the nodes did: 1 is
+linear, and below 1 it is what the start of the process takes.
+
+"""
+
 LARGE = """## A model of 3 GB
 
 12 products of 8,192 times 8,192, their weights beside the model; `python benchmarks/simplify.py --large`.
@@ -187,6 +195,10 @@ def simplify(chosen: Chosen) -> str:
     return SIMPLIFY + table + GROWING + small + "\n" + large
 
 
+def growth(chosen: Chosen) -> str:
+    return GROWTH_OF_ENGINE + _run("growth.py")
+
+
 def large(chosen: Chosen) -> str:
     return LARGE + _run("simplify.py", "--repeat", "1", "--large")
 
@@ -230,7 +242,21 @@ def view(chosen: Chosen) -> str:
     return VIEW + _run("view.py", *unet)
 
 
-PARTS = (engine, verified, simplify, large, rounding, strategies, minimum, layouts, running, beside, resnet101, view)
+PARTS = (
+    engine,
+    verified,
+    simplify,
+    growth,
+    large,
+    rounding,
+    strategies,
+    minimum,
+    layouts,
+    running,
+    beside,
+    resnet101,
+    view,
+)
 
 
 def main() -> None:

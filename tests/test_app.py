@@ -38,6 +38,13 @@ from workbench.ui.session import Spec, history_of, open_uploads
 SAMPLES = [sample.file.stem for sample in samples()]
 SMALL = ("conv_relu_conv_relu", "tvm_two_convs_nhwc", "npu_path", "npu_reshape_add", "bias_add_dropout")
 PRESET = [name for name in library.presets()["default"]["passes"] if name != library.PLACE_OF_LAYOUT]
+COMBINED = [
+    pytest.param(stem, strategy, profile, marks=[] if stem in SMALL else [pytest.mark.slow])
+    for number, stem in enumerate(SAMPLES)
+    for place, strategy in enumerate(STRATEGIES)
+    for index, profile in enumerate(profile_names())
+    if stem in SMALL[:2] or (number + place) % len(profile_names()) == index
+]
 
 
 def test_the_whole_app_starts_on_a_sample():
@@ -152,20 +159,19 @@ def test_the_default_preset_keeps_every_sample_equal(stem):
     assert steps(at)[0]["rewrites"] == "-"
 
 
-@pytest.mark.parametrize("profile", profile_names())
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("stem", [s if s in SMALL else pytest.param(s, marks=pytest.mark.slow) for s in SAMPLES])
+@pytest.mark.parametrize(("stem", "strategy", "profile"), COMBINED)
 def test_every_strategy_and_profile(stem, strategy, profile):
+    """On two small samples all combinations; on each other every strategy, the profiles in rotation."""
     at = through_optimize(stem, ("strategy", strategy), ("target", profile))
     assert len(history(at)) == len(PRESET) + 2
     assert verdicts(at) == {"equal"}
 
 
 @pytest.mark.parametrize(
-    "stem", [*SMALL[:2], *(pytest.param(s, marks=pytest.mark.slow) for s in SAMPLES if s not in SMALL[:2])]
+    "stem", [*SMALL[:2], *(pytest.param(s, marks=pytest.mark.slow) for s in ("resnet50_narrow", "silero_vad"))]
 )
 def test_every_pass_off_and_on(stem):
-    """On the first two every pass, on the others those of the preset."""
+    """On the small ones every pass, on a larger one and one with bodies those of the preset."""
     at = through_optimize(stem, ("strategy", STRATEGIES[0]))
     names = [box.key.removeprefix("on_") for box in at.checkbox if str(box.key).startswith("on_")]
     for name in names if stem in SMALL[:2] else PRESET:

@@ -70,8 +70,8 @@ def drawn(path, dims):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 def test_optimize_keeps_what_the_model_computes(done, tmp_path, path, way):
-    if path.name in HEAVY and way == "record-then-insert on npu":
-        pytest.skip("the heaviest model goes three ways only")
+    if path.name in HEAVY and way not in ("default", "optimal on cuda"):
+        pytest.skip("the heaviest model goes two ways only")
     out, report = tmp_path / "out.onnx", tmp_path / "report.json"
     done("optimize", path, "-o", out, "--report", report, *WAYS[way])
     totals = json.loads(report.read_text())["totals"]
@@ -102,10 +102,11 @@ def test_inspect_verify_and_bench(done, tmp_path, path):
     done("optimize", path, "-o", out, "--no-verify")
     verdict = json.loads(done("verify", path, out, "--json"))
     assert verdict["ok"] is True
-    models = [path] if path.name in HEAVY else [path, out]
-    done("bench", *models, "--device", "cpu", "--repeat", "2", "--json", bench)
+    if path.name in HEAVY:  # whose runs test_executor_numbers compares
+        return
+    done("bench", path, out, "--device", "cpu", "--repeat", "2", "--json", bench)
     variants = json.loads(bench.read_text())["variants"]
-    assert list(variants) == list(map(str, models))
+    assert list(variants) == [str(path), str(out)]
     for variant in variants.values():
         assert len(variant["times_ms"]) == 2 and variant["memory"]["peak_bytes"] > 0
         assert variant["error"]["ok"] is True

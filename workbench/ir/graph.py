@@ -7,13 +7,13 @@ the size of the graph.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from workbench.ir.edit import Edit, EditError, restoring, update
 from workbench.ir.node import Function, Node
-from workbench.ir.order import topological
+from workbench.ir.order import rank_between, topological
 from workbench.ir.types import Constant, TensorType, ValueType, constant_type
 
 if TYPE_CHECKING:
@@ -80,11 +80,6 @@ class Graph:
         if self._sorted is None:
             self._sorted = tuple(sorted(self._nodes.values(), key=lambda node: self._rank[node.name]))
         return self._sorted
-
-    @property
-    def operators(self) -> Collection[str]:
-        """The operators of the nodes, without those of bodies."""
-        return self._by_op.keys()
 
     def nodes_of(self, operators: Collection[str]) -> list[Node]:
         """The nodes of these operators, in topological order."""
@@ -369,7 +364,7 @@ class Graph:
                 later[value] = min(later.get(value, math.inf), ceiling[node.name])
         for node in fresh:
             low = max((self._rank[p] for p in self._makers(node)), default=-math.inf)
-            self._link(node, self._rank_between(low, ceiling[node.name]))
+            self._link(node, rank_between(self._ranks, low, ceiling[node.name]))
         return {} if all(self._fits(node) for node in come.values()) else self._reranked(come)
 
     def _makers(self, node: Node) -> Iterator[str]:
@@ -379,18 +374,6 @@ class Graph:
         rank = self._rank[node.name]
         readers = (u for v in node.outputs if v for u in self._users.get(v, ()))
         return all(self._rank[m] < rank for m in self._makers(node)) and all(rank < self._rank[r] for r in readers)
-
-    def _rank_between(self, low: float, high: float) -> float:
-        """A free rank just before `high`, or just after `low` where there is no `high`."""
-        if math.isfinite(high):
-            at = bisect_left(self._ranks, high)
-            below = max(low, self._ranks[at - 1] if at else high - 2.0)
-            return (below + high) / 2
-        if not math.isfinite(low):
-            return self._ranks[-1] + 1.0 if self._ranks else 0.0
-        at = bisect_right(self._ranks, low)
-        above = self._ranks[at] if at < len(self._ranks) else low + 2.0
-        return (low + above) / 2
 
     def _reranked(self, come: Mapping[str, Node]) -> dict[str, float] | None:
         order = topological(self._nodes, self._producer, self._rank)

@@ -1,9 +1,11 @@
-"""Topological order."""
+"""Topological order, and places in it: the rank of a node is a number between those of its neighbours."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
 
 from workbench.ir.node import Node
 
@@ -31,3 +33,16 @@ def topological(nodes: Mapping[str, Node], producer: Mapping[str, str], rank: Ma
             if waiting[reader] == 0:
                 heapq.heappush(ready, (rank[reader], reader))
     return order if len(order) == len(nodes) else None
+
+
+def rank_between(ranks: Sequence[float], low: float, high: float) -> float:
+    """A rank that none of the sorted `ranks` is: just before `high`, or just after `low` where there is no `high`."""
+    if math.isfinite(high):
+        at = bisect_left(ranks, high)
+        below = max(low, ranks[at - 1] if at else high - 2.0)
+        return (below + high) / 2
+    if not math.isfinite(low):
+        return ranks[-1] + 1.0 if ranks else 0.0
+    at = bisect_right(ranks, low)
+    above = ranks[at] if at < len(ranks) else low + 2.0
+    return (low + above) / 2

@@ -19,6 +19,8 @@ from workbench.loading.kernels import newest_opset
 
 # Operators whose meaning changed while their attributes and inputs stayed as they were.
 _SAME_FORM_OTHER_MEANING = {"GroupNormalization": 21, "Upsample": 10}
+_MAY_MEAN_SOMETHING_ELSE = {"GroupNormalization", "Scan", "Resize", "Upsample"}
+_HAD_OTHER_DEFAULTS = {"Upsample", "Resize", "RoiAlign"}
 _UPSAMPLED = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}  # before opset 11
 _CONVERTER_ERRORS = (RuntimeError, ValueError, version_converter.ConvertError)
 _FILLED = b"weight "
@@ -63,11 +65,9 @@ class _NotConverted(ValueError):
 
 
 def _converted(model: ModelProto, version: int, target: int) -> ModelProto:
-    numbers = {t.name: t for graph in every_graph(model) for t in graph.initializer}
-    constants = (node for node in every_node(model) if node.op_type == "Constant")
-    numbers.update((node.output[0], a.t) for node in constants for a in node.attribute if a.name == "value")
-    for node in every_node(model):
-        _refuse_other_meaning(node, version, target, numbers)
+    operators = {node.op_type for node in every_node(model)}
+    if operators & _MAY_MEAN_SOMETHING_ELSE:
+        _refuse_other_meanings(model, version, target)
     bare = onnx.shape_inference.infer_shapes(model)
     if version < 13:
         for graph in every_graph(bare):
@@ -77,10 +77,12 @@ def _converted(model: ModelProto, version: int, target: int) -> ModelProto:
     graph = _graph_at(bare.graph, bare.opset_import, {}, target)
     others = [o for o in model.opset_import if o.domain not in ("", "ai.onnx")]
     result = helper.make_model(graph, opset_imports=[helper.make_opsetid("", target), *others], ir_version=10)
-    _make_holes(result, holes)
+    if holes:
+        _make_holes(result, holes)
     _put_back_rest(model, result)
     _rename_new_values(result.graph, set(_values(model.graph)), {}, [0])
-    _keep_old_defaults(model, result, version)
+    if operators & _HAD_OTHER_DEFAULTS:
+        _keep_old_defaults(model, result, version)
     result.functions.extend(_function_at(f, version, target) for f in model.functions)
     return result
 
@@ -140,6 +142,14 @@ def _reconnect(kept: NodeProto, captured: Sequence[str], placeholder: NodeProto)
 
 
 # What the converter gets wrong: checked against ONNX Runtime, operator by operator, in the tests.
+
+
+def _refuse_other_meanings(model: ModelProto, version: int, target: int) -> None:
+    numbers = {t.name: t for graph in every_graph(model) for t in graph.initializer}
+    constants = (node for node in every_node(model) if node.op_type == "Constant")
+    numbers.update((node.output[0], a.t) for node in constants for a in node.attribute if a.name == "value")
+    for node in every_node(model):
+        _refuse_other_meaning(node, version, target, numbers)
 
 
 def _refuse_other_meaning(node: NodeProto, version: int, target: int, numbers: dict[str, TensorProto]) -> None:

@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import onnx
 import onnx.inliner
-from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, helper, numpy_helper
 
 from workbench.ir import Graph, TensorType, constant_type
-from workbench.ir.from_proto import attribute_value, value_type
+from workbench.ir.from_proto import attribute_value, bodies, value_type
 from workbench.ir.wire import structure
 from workbench.ops.exact import enlarged, exact
 from workbench.ops.npu import with_own_functions
@@ -134,11 +134,23 @@ def infer_model(model: ModelProto) -> ModelProto:
             node.CopyFrom(helper.make_node("Identity", node.input[:1], node.output, node.name))
     typed = _inferred(model)
     for _ in range(ROUNDS):
-        if not _compute_numbers(model, typed):
+        if _is_settled(typed.graph) or not _compute_numbers(model, typed):
             break
         del typed  # as in `_inferred`
         typed = _inferred(model)
     return typed
+
+
+def _is_settled(typed: GraphProto) -> bool:
+    """Are all sizes known, so that numbers have no more to tell? Nothing is said of bodies."""
+    if any(bodies(attribute) for node in typed.node for attribute in node.attribute):
+        return False
+    types = {info.name: info.type.tensor_type for info in (*typed.value_info, *typed.output)}
+    return all(value in types and _is_sized(types[value]) for node in typed.node for value in node.output if value)
+
+
+def _is_sized(type_: TypeProto.Tensor) -> bool:
+    return type_.HasField("shape") and all(dim.HasField("dim_value") for dim in type_.shape.dim)
 
 
 def _inferred(model: ModelProto) -> ModelProto:

@@ -43,10 +43,8 @@ def follow_rules(
 
 def _in_graph(rules: Sequence[Rule], graph: Graph, options: Pass, may_be_done: MayBeDone) -> Iterator[Found]:
     candidates = _by_operator(rules)
-    operators = [op for op in graph.operators if candidates(op)]
-    if not operators:
-        return
-    queue = deque(node.name for node in graph.nodes_of(operators))
+    operators = {op for rule in rules for op in rule.operators}
+    queue = deque(node.name for node in (graph.nodes if "*" in operators else graph.nodes_of(operators)))
     waiting = set(queue)
     left = _MOST_REWRITES_A_NODE * len(graph) + 100
     while queue:
