@@ -84,20 +84,22 @@ class CommonSizes(Pass):
             tuple(FOLLOWED),
             match_same_sizes,
             Example(
-                before="""g (float[1,2,H,W] x, float[1,1,1,1] anchor) => (float[1,2,H,W] grid, int64[2] y)
+                before="""g (float[1,2,H,W] x, float[1,1,1,1] anchor) => (float[1,2,H,W] z, int64[2] y)
                     <int64[2] image = {2, 3}> {
                     s = Shape(x)
                     i = Gather(s, image)
                     n = Neg(i)
                     grid = Expand(anchor, s)
+                    z = Neg(grid)
                     t = Shape<start=2>(grid)
                     y = Add(t, n)
                 }""",
-                after="""g (float[1,2,H,W] x, float[1,1,1,1] anchor) => (float[1,2,H,W] grid, int64[2] y) {
+                after="""g (float[1,2,H,W] x, float[1,1,1,1] anchor) => (float[1,2,H,W] z, int64[2] y) {
                     s = Shape(x)
                     i = Shape<start=2, end=4>(x)
                     n = Neg(i)
                     grid = Expand(anchor, s)
+                    z = Neg(grid)
                     y = Add(i, n)
                 }""",
                 sentences=(

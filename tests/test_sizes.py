@@ -8,6 +8,7 @@ import onnx
 import pytest
 from onnx import parser
 
+from passes import find_pass
 from passes.fold_shapes import FoldShapes
 from tests.running import outputs, typed
 from workbench.layout.profile import load_profile
@@ -171,3 +172,22 @@ def test_random_arithmetic_is_followed():
     programs = [Program(seed) for seed in range(40)]
     values = [(typed(p.text()), v) for p in programs for v in (*p.lists, *p.numbers)]
     assert sum(contents_of(graph, v) is not None for graph, v in values) > 0.7 * len(values)
+
+
+def test_what_a_model_declares_of_its_outputs_says_nothing_of_other_values(tmp_path):
+    """As GPT-2's export has it: what is cached afterwards is declared as long as what was cached before."""
+    text = """<ir_version: 10, opset_import: ["": 23]>
+    g (float[P,2] past, float[S,2] x) => (float[P,2] present, int64[1] y, int64[1] z) {
+        present = Concat<axis=0>(past, x)
+        before = Shape<end=1>(past)
+        after = Shape<end=1>(present)
+        y = Neg(before)
+        z = Neg(after)
+    }"""
+    onnx.save(parser.parse_model(text), tmp_path / "cached.onnx")
+    graph = load_model(tmp_path / "cached.onnx")
+    inputs = {"past": np.zeros((3, 2), np.float32), "x": np.zeros((2, 2), np.float32)}
+    for name in ("fold_shapes", "common_sizes"):
+        run_pass(find_pass(name)(), graph, load_profile("cuda"), check_each=True)
+    found = outputs(graph, inputs)
+    assert (found["y"].tolist(), found["z"].tolist()) == ([-3], [-5])

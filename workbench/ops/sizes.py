@@ -103,17 +103,21 @@ class Contents:
         return None if None in numbers else tuple(n for n in numbers if n is not None)
 
 
-def size_of_dim(value: str, axis: int, dim: Dim) -> Size:
-    """The size of an axis of `value`."""
+def _size_of_dim(value: str, axis: int, dim: Dim, is_declared: bool) -> Size:
     if isinstance(dim, int):
         return Size.number(dim)
-    return Size.symbol(dim if isinstance(dim, str) else f"{value}[{axis}]")
+    return Size.symbol(f"{value}[{axis}]" if dim is None or is_declared else dim)
 
 
 def shape_sizes(graph: Graph, value: str) -> tuple[Size, ...] | None:
-    """The sizes of all axes, None where the rank is not known."""
+    """The sizes of all axes, None where the rank is not known.
+
+    The symbols of a computed output are what its model declares, which no runtime checks; exporters give what is
+    cached the length of what was there before. So they say nothing of other values.
+    """
     shape = graph.shape(value)
-    return None if shape is None else tuple(size_of_dim(value, axis, dim) for axis, dim in enumerate(shape))
+    is_declared = graph.is_output(value) and value not in graph.inputs
+    return None if shape is None else tuple(_size_of_dim(value, axis, d, is_declared) for axis, d in enumerate(shape))
 
 
 def contents_of(graph: Graph, value: str) -> Contents | None:
