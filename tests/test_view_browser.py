@@ -73,7 +73,7 @@ def test_one_pane_or_two(narrow):
 
 
 def test_the_view_stays_while_the_steps_get_their_verdicts(page, app, slow_network):
-    """Mounted once: what one types or points at there is not lost when the line about the comparison goes."""
+    """Mounted once, where it is: nothing that one types or points at there is lost when all is compared."""
     page.add_init_script("""
         window.mounted = [];
         window.graphWorkbench = new Proxy({}, {
@@ -82,12 +82,14 @@ def test_the_view_stays_while_the_steps_get_their_verdicts(page, app, slow_netwo
         });
     """)
     page.goto(f"{app[0]}/optimize?model={slow_network}&passes=cancel_transposes,layout_greedy&target=cuda")
-    line = page.get_by_text("Verification: ")
-    line.wait_for(timeout=60_000)
-    GraphView(page)
-    assert line.count(), "the view is there before the verdicts"
-    line.wait_for(state="detached", timeout=120_000)
+    page.get_by_text("Verification: ").wait_for(timeout=60_000)
+    view = GraphView(page)
+    assert page.get_by_role("button", name="Stop", exact=True).count(), "the view is there before the verdicts"
+    before = view.canvas.bounding_box()
+    page.get_by_text("Verification: 3 of 3 steps").wait_for(timeout=120_000)
     settle(page)
+    assert page.get_by_role("button", name="Stop", exact=True).count() == 0
+    assert view.canvas.bounding_box() == before
     assert page.evaluate("window.mounted") == ["put"]
 
 

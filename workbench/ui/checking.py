@@ -23,12 +23,13 @@ class Checking:
 
     shown:  the step that the page shows; the page keeps it up to date.
     words:  what it does now.
+    is_watched: it took so long that the page tells of it.
     """
 
     def __init__(self, verifier: Verifier, history: History, shown: int) -> None:
         self.history, self.shown, self.words = history, shown, "waiting"
         self.started = time.monotonic()
-        self.failure = ""
+        self.failure, self.is_watched = "", False
         self._verifier = verifier
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)

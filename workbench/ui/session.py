@@ -298,7 +298,8 @@ def checking_of(opened: Opened, history: History, shown: int) -> Checking | None
         return None
     opened.checking = Checking(opened.verifier, history, shown)
     opened.checking.wait(AT_ONCE_S)
-    return None if is_compared(history) else opened.checking
+    opened.checking.is_watched = not is_compared(history)
+    return opened.checking if opened.checking.is_watched else None
 
 
 def stop_checking(opened: Opened) -> None:

@@ -7,21 +7,23 @@ import time
 import streamlit as st
 
 from workbench.rewrite import History
-from workbench.ui.checking import Checking
+from workbench.ui.checking import Checking, is_compared
 from workbench.ui.parts import plain, show_error
 from workbench.ui.session import Opened
 from workbench.ui.steps import go_to
 
 LOOK_EVERY_S = 1.0  # how often the page looks how far the comparison is
-LINE, ALERT = 26, 98  # pixels of height: a caption, an alert of three lines
+LINE, ROW, ALERT = 26, 44, 98  # pixels of height: a caption, a line with a button, an alert of three lines
 
 
 def show_verdicts(opened: Opened, history: History, checking: Checking | None) -> int:
     """What is known, and what is compared still; about how many pixels that takes."""
     taken = _left_out(opened)
-    if checking is not None and history.failed is None:
-        _watch(opened, checking)
-        taken += LINE
+    told = checking or opened.checking
+    if told is not None and told.history is history and told.is_watched and history.failed is None:
+        with st.container(height=ROW, border=False):  # stays when all is compared, or the view would move
+            _watch(opened, told)
+        taken += ROW
     if history.failed is not None:
         _failure(opened, history)
         taken += ALERT
@@ -33,6 +35,9 @@ def show_verdicts(opened: Opened, history: History, checking: Checking | None) -
 
 def _watch(opened: Opened, checking: Checking) -> None:
     """A line that follows the comparison; the page is drawn anew when the end is compared, and when all is."""
+    if is_compared(checking.history):
+        st.caption(f"Verification: {_count(checking)}.")
+        return
     if checking.is_done:
         words, button = st.columns([6, 1], vertical_alignment="center")
         why = checking.failure or "The comparison with the original was stopped."
