@@ -1,7 +1,7 @@
 """How the engine's time grows with the graph: `python benchmarks/growth.py`.
 
-CPU seconds (user and system) and peak memory of `optimize --preset simplify --no-verify`, a process each, on graphs of
-one kind and growing size: BERTs; a chain of Adds, each of a constant; a chain in which every other node is the same
+CPU seconds (user and system) of `optimize --preset simplify --no-verify`, a process each, on graphs of one kind and
+growing size: BERTs; a chain of Adds, each of a constant; a chain in which every other node is the same
 Exp; a function that calls another twice, which calls another twice, and so on.
 "growth" is how many times the CPU seconds grew, over how many times the nodes did, both against the row above:
 1 is linear. What takes over ten minutes is stopped, and said.
@@ -71,8 +71,8 @@ KINDS: dict[str, tuple[Callable[[int], ModelProto], tuple[int, ...]]] = {
 }
 
 
-def measured(model: Path, written: Path) -> tuple[float, float] | None:
-    """CPU seconds and peak megabytes; None where it took too long. Exits where it fails."""
+def measured(model: Path, written: Path) -> float | None:
+    """CPU seconds; None where it took too long. Exits where it fails."""
     command = [sys.executable, "-m", "workbench", "optimize", str(model), "-o", str(written), "--preset", "simplify"]
     process = subprocess.Popen([*command, "--no-verify"], cwd=ROOT, stdout=subprocess.DEVNULL)
     watch = threading.Timer(LIMIT_S, os.kill, (process.pid, signal.SIGKILL))
@@ -84,27 +84,26 @@ def measured(model: Path, written: Path) -> tuple[float, float] | None:
         return None
     if code:
         raise SystemExit(f"this command failed: {' '.join(command)}")
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e6
+    return usage.ru_utime + usage.ru_stime
 
 
 def main() -> None:
     compile_modules()
-    print("| graph | nodes | left | CPU s | growth | peak (MB) |")
-    print("|---|---|---|---|---|---|")
+    print("| graph | nodes | left | CPU s | growth |")
+    print("|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         model, written = Path(folder) / "model.onnx", Path(folder) / "out.onnx"
         for kind, (make, sizes) in KINDS.items():
             before: tuple[int, float] | None = None
             for size in sizes:
                 onnx.save(make(size), model)
-                found = measured(model, written)
-                if found is None:
-                    print(f"| {kind} | {size:,} | - | over {LIMIT_S} s | - | - |", flush=True)
+                seconds = measured(model, written)
+                if seconds is None:
+                    print(f"| {kind} | {size:,} | - | over {LIMIT_S} s | - |", flush=True)
                     break
-                seconds, peak = found
                 growth = "-" if before is None else f"{seconds / before[1] / (size / before[0]):.2f}"
                 left = len(onnx.load(written).graph.node)
-                print(f"| {kind} | {size:,} | {left:,} | {seconds:.2f} | {growth} | {peak:,.0f} |", flush=True)
+                print(f"| {kind} | {size:,} | {left:,} | {seconds:.2f} | {growth} |", flush=True)
                 before = size, seconds
 
 
