@@ -4,17 +4,13 @@ CPU seconds (user and system) of `optimize --preset simplify --no-verify`, a pro
 growing size: BERTs; a chain of Adds, each of a constant; a chain in which every other node is the same
 Exp; a function that calls another twice, which calls another twice, and so on.
 "growth" is how many times the CPU seconds grew, over how many times the nodes did, both against the row above:
-1 is linear. What takes over ten minutes is stopped, and said.
+1 is linear.
 """
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,8 +23,9 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.engine import compile_modules  # noqa: E402
 from benchmarks.simplify_models import bert_of  # noqa: E402
+from benchmarks.verified import cpu_seconds  # noqa: E402
 
-LIMIT_S = 600
+OPTIMIZE = (sys.executable, "-m", "workbench", "optimize", "--preset", "simplify", "--no-verify")
 SIZES = (1_000, 10_000, 100_000)
 CALLS = (2**10, 2**13, 2**16)
 
@@ -71,22 +68,6 @@ KINDS: dict[str, tuple[Callable[[int], ModelProto], tuple[int, ...]]] = {
 }
 
 
-def measured(model: Path, written: Path) -> float | None:
-    """CPU seconds; None where it took too long. Exits where it fails."""
-    command = [sys.executable, "-m", "workbench", "optimize", str(model), "-o", str(written), "--preset", "simplify"]
-    process = subprocess.Popen([*command, "--no-verify"], cwd=ROOT, stdout=subprocess.DEVNULL)
-    watch = threading.Timer(LIMIT_S, os.kill, (process.pid, signal.SIGKILL))
-    watch.start()
-    _, status, usage = os.wait4(process.pid, 0)
-    watch.cancel()
-    code = os.waitstatus_to_exitcode(status)
-    if code == -signal.SIGKILL:
-        return None
-    if code:
-        raise SystemExit(f"this command failed: {' '.join(command)}")
-    return usage.ru_utime + usage.ru_stime
-
-
 def main() -> None:
     compile_modules()
     print("| graph | nodes | left | CPU s | growth |")
@@ -97,10 +78,7 @@ def main() -> None:
             before: tuple[int, float] | None = None
             for size in sizes:
                 onnx.save(make(size), model)
-                seconds = measured(model, written)
-                if seconds is None:
-                    print(f"| {kind} | {size:,} | - | over {LIMIT_S} s | - |", flush=True)
-                    break
+                seconds = cpu_seconds([*OPTIMIZE, str(model), "-o", str(written)])
                 growth = "-" if before is None else f"{seconds / before[1] / (size / before[0]):.2f}"
                 left = len(onnx.load(written).graph.node)
                 print(f"| {kind} | {size:,} | {left:,} | {seconds:.2f} | {growth} |", flush=True)

@@ -233,9 +233,10 @@ class FoldShapes(Pass):
             ),
             refusals=(
                 Refusal(
-                    """g (float[N,C,H,W] x) => (int64[2] y) {
-                        h = Shape<start=2, end=3>(x)
-                        w = Shape<start=3, end=4>(x)
+                    """g (float[N,C,H,W] x) => (int64[2] y) <int64[1] a = {3}, int64[1] b = {2}> {
+                        s = Shape(x)
+                        w = Gather(s, a)
+                        h = Gather(s, b)
                         c = Concat<axis=0>(w, h)
                         y = Neg(c)
                     }""",
