@@ -12,7 +12,7 @@ import streamlit as st
 from workbench.errors import UserError
 from workbench.layout.declared import declared_layouts
 from workbench.rewrite import DEFAULT_MODE
-from workbench.ui.session import Opened, Spec, current
+from workbench.ui.session import Opened, Spec, current, forget_refusal, refusal
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|~$:^=&])")
 
@@ -55,12 +55,19 @@ def show_error(error: Exception | str) -> None:
 
 
 def opened_here() -> Opened | None:
-    """The open model, the link's or the first sample before any; where that fails, the reason is on the page."""
+    """The open model, the link's or the first sample before any; what did not open is a sentence on the page."""
     try:
-        return current()
+        opened = current()
     except UserError as error:
         show_error(error)
-        return st.session_state.get("opened")
+        return None
+    fault = refusal()
+    if fault:  # the page may run anew by itself at any time: the sentence stays until it is noted
+        words, button = st.columns([14, 1], vertical_alignment="center")
+        with words:
+            show_error(fault)
+        button.button("Close", on_click=forget_refusal, key="close_refusal", width="stretch")
+    return opened
 
 
 def opening(action: Callable[[], None], words: str = "Opening") -> bool:

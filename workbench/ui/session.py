@@ -18,6 +18,7 @@ import streamlit as st
 
 from workbench import pipeline
 from workbench.api import LaidOut, choose, layouts, timed_target
+from workbench.errors import UserError
 from workbench.ir import Graph
 from workbench.layout.infer import declare
 from workbench.layout.profile import Profile
@@ -36,6 +37,7 @@ from workbench.verification import Verifier
 from workbench.view.matching import Correspondence, match_graphs, renamed
 
 _KEY = "opened"
+_REFUSAL = "link_refused"
 _MOST_MOMENTS = 6  # of a history that are kept ready to draw
 _MOST_VIEWS = 4  # placed graphs that are kept
 _NUMBERS = itertools.count()
@@ -156,24 +158,45 @@ def worker() -> Worker:
 
 
 def current() -> Opened:
-    """The opened model; a new session starts with the one that its link names, or with the first sample."""
+    """The opened model; a new session starts with the one that its link names, else with the first sample.
+
+    Raises UserError where not even the sample opens. Why the link's model did not is `refusal`.
+    """
     if _KEY not in st.session_state:
         _open_first()
     return st.session_state[_KEY]
 
 
+def refusal() -> str | None:
+    """Why what the session's link names is not open, until another model is opened or the user has noted it."""
+    return st.session_state.get(_REFUSAL)
+
+
+def forget_refusal() -> None:
+    st.session_state.pop(_REFUSAL, None)
+
+
 def _open_first() -> None:
-    """Raises UserError where the link's model does not open (a sample is open then), or a layout does not fit."""
+    fault = _open_link()
+    if _KEY not in st.session_state:
+        first = samples()[0]
+        open_model(str(first.file), first.title, first.dims)
+        fault = fault and f"{fault}. The sample '{first.title}' is open instead."
+    if fault:
+        st.session_state[_REFUSAL] = fault
+
+
+def _open_link() -> str | None:
+    """Open the model that the link names, if it names one; why that model, or a declared layout of it, cannot be."""
     try:
         named = model_in_address()
         if named is not None:
             open_model(named.path, named.title, named.dims)
             st.session_state[_KEY].left_out = left_out_in_address()
             declare(st.session_state[_KEY].graph, named.layouts)
-    finally:
-        if _KEY not in st.session_state:
-            first = samples()[0]
-            open_model(str(first.file), first.title, first.dims)
+    except UserError as error:
+        return str(error)
+    return None
 
 
 def open_model(
@@ -197,6 +220,7 @@ def open_model(
         kept = st.session_state[_KEY].folder
     shown = shown_path or _from_here(path)
     st.session_state[_KEY] = Opened(title, shown, graph, verifier, folder=kept, given=tuple(dims or ()))
+    forget_refusal()
 
 
 def use_inputs(opened: Opened, file: Any | None, seed: int) -> None:
