@@ -56,6 +56,22 @@ def chromium() -> Iterator[Browser | None]:
 
 
 @contextlib.contextmanager
+def guarded(browser: Browser, address: str) -> Iterator[Page]:
+    """A session of its own; whatever the page asks of another site, and each dialog it opens, is a failure."""
+    context = browser.new_context(viewport=SCREEN, accept_downloads=True)
+    opened = context.new_page()
+    strangers, dialogs = [], []
+    opened.on("request", lambda r: None if r.url.startswith((address, "data:", "blob:")) else strangers.append(r.url))
+    opened.on("dialog", lambda d: (dialogs.append(d.message), d.dismiss()))
+    try:
+        yield opened
+    finally:
+        context.close()
+    assert not strangers
+    assert not dialogs
+
+
+@contextlib.contextmanager
 def running_app(*words: str, address: str = "127.0.0.1", folder: Path = ROOT) -> Iterator[tuple[str, int]]:
     """The address and the process id of the app, started as a user starts it, stopped in the end.
 

@@ -126,19 +126,19 @@ def app(tmp_path_factory):
 
 
 @pytest.fixture
-def page(browser, app):
-    """A session of its own; whatever the page asks of another site, and each dialog it opens, is a failure."""
-    from tests.browser import SCREEN, settle
+def tab(browser, app):
+    """A session of its own, for tests that open an address themselves."""
+    from tests.browser import guarded
 
-    address, _ = app
-    context = browser.new_context(viewport=SCREEN, accept_downloads=True)
-    opened = context.new_page()
-    strangers, dialogs = [], []
-    opened.on("request", lambda r: None if r.url.startswith((address, "data:", "blob:")) else strangers.append(r.url))
-    opened.on("dialog", lambda d: (dialogs.append(d.message), d.dismiss()))
-    opened.goto(address)
-    settle(opened)
-    yield opened
-    context.close()
-    assert not strangers
-    assert not dialogs
+    with guarded(browser, app[0]) as opened:
+        yield opened
+
+
+@pytest.fixture
+def page(tab, app):
+    """A session of its own, at the app's first page."""
+    from tests.browser import settle
+
+    tab.goto(app[0])
+    settle(tab)
+    return tab

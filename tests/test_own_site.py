@@ -106,10 +106,10 @@ def test_of_two_origins_one_foreign_is_refused(app):
     assert answer(app[0], "localhost:{port}", two)[0] in (400, 403)
 
 
-def test_a_path_that_cannot_be_one_is_a_sentence(page, app):
-    page.goto(f"{app[0]}/?model=a%00b")
-    settle(page)
-    assert "cannot be the path of a file" in page.get_by_role("alert").first.inner_text()
+def test_a_path_that_cannot_be_one_is_a_sentence(tab, app):
+    tab.goto(f"{app[0]}/?model=a%00b")
+    settle(tab)
+    assert "cannot be the path of a file" in tab.get_by_role("alert").first.inner_text()
 
 
 @pytest.fixture(scope="module")

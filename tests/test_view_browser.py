@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from tests.browser import SCREEN, GraphView, go, open_sample, settle
+from tests.browser import SCREEN, GraphView, go, guarded, open_sample, settle
 from tests.making import HOSTILE, hostile_model
 from tests.viewing import large_graph
 from workbench.exporting import export_onnx
@@ -20,6 +20,7 @@ from workbench.loading.samples import FOLDER
 pytestmark = pytest.mark.browser
 GREEDY = "fold_batchnorm,layout_greedy"
 NARROW = "sample_models/resnet50_narrow.onnx"
+AT_FIRST = {"step": 2, "panes": 2, "compare": "step", "colouring": "layout", "hops": 0, "selected": "", "zoom": 0.8}
 
 
 def opened(page, app, model: str, passes: str = GREEDY, target: str = "cuda", **more) -> GraphView:
@@ -30,19 +31,41 @@ def opened(page, app, model: str, passes: str = GREEDY, target: str = "cuda", **
     return GraphView(page)
 
 
-@pytest.fixture
-def narrow(page, app) -> GraphView:
-    return opened(page, app, NARROW)
+@pytest.fixture(scope="module")
+def shared_tab(browser, app):
+    with guarded(browser, app[0]) as page:
+        yield page
 
 
 @pytest.fixture
-def scoped(page, app, tmp_path) -> GraphView:
+def narrow(shared_tab, app) -> GraphView:
+    """The narrow ResNet in a page that tests share: brought back to how it was at first, else opened anew."""
+    if shared_tab.url != "about:blank":
+        view = GraphView(shared_tab)
+        if is_as_at_first(view):
+            return view
+    return opened(shared_tab, app, NARROW)
+
+
+def is_as_at_first(view: GraphView) -> bool:
+    """Bring the view back to the whole of step 2, with nothing selected or searched; is all of it as at first?"""
+    view.press("Escape", "Escape", *["ArrowUp"] * 3, "ArrowDown", "ArrowDown")
+    view.page.get_by_label("Colour by").select_option(label="Layout")
+    view.page.locator("input.gw-search").fill("")
+    state = view.state
+    if any(state[key] != value for key, value in AT_FIRST.items()):
+        return False
+    return not any(id_.startswith("const:") for id_ in view.boxes)
+
+
+@pytest.fixture
+def scoped(tab, app, tmp_path) -> GraphView:
     """A model of 600 nodes in scopes, most of them in closed groups."""
     file = tmp_path / "scoped.onnx"
     export_onnx(large_graph(600, scopes=True), file)
-    page.goto(f"{app[0]}/?model={file}")
-    settle(page)
-    return GraphView(page)
+    tab.goto(f"{app[0]}/?model={file}")
+    settle(tab)
+    return GraphView(tab)
 
 
 def sent_frames(page) -> list:
@@ -72,25 +95,25 @@ def test_one_pane_or_two(narrow):
     assert narrow.state["panes"] == 2
 
 
-def test_the_view_stays_while_the_steps_get_their_verdicts(page, app, slow_network):
+def test_the_view_stays_while_the_steps_get_their_verdicts(tab, app, slow_network):
     """Mounted once, where it is: nothing that one types or points at there is lost when all is compared."""
-    page.add_init_script("""
+    tab.add_init_script("""
         window.mounted = [];
         window.graphWorkbench = new Proxy({}, {
             set: (views, key, view) => { window.mounted.push("put"); views[key] = view; return true; },
             deleteProperty: (views, key) => { window.mounted.push("gone"); return delete views[key]; },
         });
     """)
-    page.goto(f"{app[0]}/optimize?model={slow_network}&passes=cancel_transposes,layout_greedy&target=cuda")
-    page.get_by_text("Verification: ").wait_for(timeout=60_000)
-    view = GraphView(page)
-    assert page.get_by_role("button", name="Stop", exact=True).count(), "the view is there before the verdicts"
+    tab.goto(f"{app[0]}/optimize?model={slow_network}&passes=cancel_transposes,layout_greedy&target=cuda")
+    tab.get_by_text("Verification: ").wait_for(timeout=60_000)
+    view = GraphView(tab)
+    assert tab.get_by_role("button", name="Stop", exact=True).count(), "the view is there before the verdicts"
     before = view.canvas.bounding_box()
-    page.get_by_text("Verification: 3 of 3 steps").wait_for(timeout=120_000)
-    settle(page)
-    assert page.get_by_role("button", name="Stop", exact=True).count() == 0
+    tab.get_by_text("Verification: 3 of 3 steps").wait_for(timeout=120_000)
+    settle(tab)
+    assert tab.get_by_role("button", name="Stop", exact=True).count() == 0
     assert view.canvas.bounding_box() == before
-    assert page.evaluate("window.mounted") == ["put"]
+    assert tab.evaluate("window.mounted") == ["put"]
 
 
 @pytest.fixture
@@ -146,9 +169,9 @@ def test_measured_latency_is_a_colouring_with_a_scale(page):
 # ---- playback ----------------------------------------------------------------------------------
 
 
-def test_a_hundred_steps_move_nothing_that_stays_and_ask_python_nothing(page, app):
-    sent = sent_frames(page)
-    view = opened(page, app, NARROW, step=2, rewrite=1)
+def test_a_hundred_steps_move_nothing_that_stays_and_ask_python_nothing(tab, app):
+    sent = sent_frames(tab)
+    view = opened(tab, app, NARROW, step=2, rewrite=1)
     sent.clear()
     view.press("Space")  # the whole graph is in sight: the camera has no reason to move
     before = view.places()
@@ -207,12 +230,12 @@ def test_the_slider_shows_where_the_selected_box_comes_and_goes(narrow):
 # ---- the address ----------------------------------------------------------------------------------
 
 
-def test_a_link_shows_the_same(page, app, browser):
-    view = opened(page, app, NARROW)
+def test_a_link_shows_the_same(tab, app, browser):
+    view = opened(tab, app, NARROW)
     view.goto_node("n172")
     view.press("Home", "ArrowRight", "ArrowRight", "ArrowRight")
-    page.wait_for_timeout(500)
-    link = page.url
+    tab.wait_for_timeout(500)
+    link = tab.url
     for words in ("model=", "passes=", "target=cuda", "step=2", "rewrite=3", "node="):
         assert words in link, link
     context = browser.new_context(viewport=SCREEN)
@@ -227,20 +250,20 @@ def test_a_link_shows_the_same(page, app, browser):
     context.close()
 
 
-def test_a_link_to_what_there_is_not_is_one_sentence_until_it_is_noted(page, app):
-    page.goto(f"{app[0]}/optimize?model=/no/such/model.onnx")
-    alert = page.get_by_role("alert").filter(has_text="model.onnx: there is no such file")
+def test_a_link_to_what_there_is_not_is_one_sentence_until_it_is_noted(tab, app):
+    tab.goto(f"{app[0]}/optimize?model=/no/such/model.onnx")
+    alert = tab.get_by_role("alert").filter(has_text="model.onnx: there is no such file")
     alert.wait_for()
-    GraphView(page).press("ArrowUp")
-    page.get_by_role("button", name="Stop", exact=True).wait_for(state="detached")  # the page runs anew by itself here
-    page.locator(".st-key-view").get_by_text("Rewrites").click()
-    settle(page)
+    GraphView(tab).press("ArrowUp")
+    tab.get_by_role("button", name="Stop", exact=True).wait_for(state="detached")  # the tab runs anew by itself here
+    tab.locator(".st-key-view").get_by_text("Rewrites").click()
+    settle(tab)
     assert "is open instead" in alert.inner_text()
-    page.get_by_role("button", name="Close", exact=True).click()
+    tab.get_by_role("button", name="Close", exact=True).click()
     alert.wait_for(state="detached")
-    page.goto(f"{app[0]}/?model=upload:mine.onnx")
-    settle(page)
-    assert "mine.onnx" in page.get_by_role("alert").first.inner_text()
+    tab.goto(f"{app[0]}/?model=upload:mine.onnx")
+    settle(tab)
+    assert "mine.onnx" in tab.get_by_role("alert").first.inner_text()
 
 
 def test_what_the_table_of_steps_chooses_the_view_shows_and_back(narrow):
@@ -332,7 +355,8 @@ def test_control_f_searches_the_model_and_not_the_page(narrow):
     narrow.wait("hook => hook.state().selected === 'n175'")
 
 
-def test_the_minimap_moves_the_picture_and_selects_nothing(narrow):
+def test_the_minimap_moves_the_picture_and_selects_nothing(tab, app):
+    narrow = opened(tab, app, NARROW)
     before = narrow.box("n0")
     stage = narrow.canvas.bounding_box()
     narrow.page.mouse.click(stage["x"] + stage["width"] - 26, stage["y"] + stage["height"] - 30)
@@ -341,8 +365,8 @@ def test_the_minimap_moves_the_picture_and_selects_nothing(narrow):
     assert narrow.state["selected"] == "" and narrow.state["zoom"] == 0.8
 
 
-def test_a_graph_that_is_nearly_all_in_view_has_no_minimap_over_it(page, app):
-    view = opened(page, app, "sample_models/npu_reshape_add.onnx", "layout_greedy", "npu")
+def test_a_graph_that_is_nearly_all_in_view_has_no_minimap_over_it(tab, app):
+    view = opened(tab, app, "sample_models/npu_reshape_add.onnx", "layout_greedy", "npu")
     before, stage = view.box("conv2d"), view.canvas.bounding_box()
     view.page.mouse.click(stage["x"] + stage["width"] - 50, stage["y"] + stage["height"] - 12)
     assert view.box("conv2d") == before, "the click was on the graph, and moved nothing"
@@ -473,17 +497,17 @@ def test_light_and_dark(browser, app, scheme):
     context.close()
 
 
-def test_hostile_and_enormous_names_break_nothing(page, app, tmp_path):
-    page.goto(f"{app[0]}/?model={hostile_model(tmp_path)}")
-    settle(page)
-    view = GraphView(page)
+def test_hostile_and_enormous_names_break_nothing(tab, app, tmp_path):
+    tab.goto(f"{app[0]}/?model={hostile_model(tmp_path)}")
+    settle(tab)
+    view = GraphView(tab)
     id_ = next(id_ for id_ in view.boxes if HOSTILE in id_ and not id_.startswith(("in:", "out:")))
     view.click(id_)
-    settle(page)
-    page.locator(".gw-inspector").get_by_text(HOSTILE).first.wait_for()
-    assert page.locator("img[src=x]").count() == 0
-    go(page, "Optimize")
-    GraphView(page)
+    settle(tab)
+    tab.locator(".gw-inspector").get_by_text(HOSTILE).first.wait_for()
+    assert tab.locator("img[src=x]").count() == 0
+    go(tab, "Optimize")
+    GraphView(tab)
 
 
 def test_two_files_are_compared(page, tmp_path):

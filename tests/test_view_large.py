@@ -42,8 +42,8 @@ def stays(view: GraphView, steps: int) -> None:
     assert [id_ for id_ in before if before[id_][:2] != after[id_][:2]] == []
 
 
-def test_resnet_101_before_and_after(page, app, models):
-    view = optimized(page, app, models / "resnet101.onnx", "fold_batchnorm,layout_record_then_insert")
+def test_resnet_101_before_and_after(tab, app, models):
+    view = optimized(tab, app, models / "resnet101.onnx", "fold_batchnorm,layout_record_then_insert")
     assert view.state["step"] == 2 and view.state["rewrite"] > 200
     assert {"+", "~"} <= {mark for *_, mark in view.places().values()}
     stays(view, 100)
@@ -52,36 +52,36 @@ def test_resnet_101_before_and_after(page, app, models):
 
 
 @pytest.mark.skipif(not (CORPUS / "unet_sd15_raw.onnx").exists(), reason="shared/corpus/unet_sd15_raw.onnx is not here")
-def test_a_real_unet_is_played_searched_and_inspected(page, app):
-    view = optimized(page, app, CORPUS / "unet_sd15_raw.onnx", "fold_constants,layout_record_then_insert")
+def test_a_real_unet_is_played_searched_and_inspected(tab, app):
+    view = optimized(tab, app, CORPUS / "unet_sd15_raw.onnx", "fold_constants,layout_record_then_insert")
     shown = [id_ for id_ in view.boxes if not id_.startswith(("in:", "out:"))]
     assert 50 < len(shown) < 2 * BUDGET, "collapsed to what can be read"
     stays(view, 100)
     view.goto_node("softmax")
     found = view.state["selected"]
     view.wait(f"hook => hook.box({json.dumps(found)})?.visible")
-    page.locator(".gw-inspector").get_by_text("Attributes", exact=True).wait_for()
+    tab.locator(".gw-inspector").get_by_text("Attributes", exact=True).wait_for()
     assert len(view.boxes) >= len(shown), "what hid it was opened"
 
 
 @pytest.mark.parametrize("name", ["scopes", "plain"])
-def test_ten_thousand_nodes_collapsed_searched_opened_and_panned(page, app, models, name):
-    page.goto(f"{app[0]}/?model={models / name}.onnx")
-    settle(page)
-    view = GraphView(page)
+def test_ten_thousand_nodes_collapsed_searched_opened_and_panned(tab, app, models, name):
+    tab.goto(f"{app[0]}/?model={models / name}.onnx")
+    settle(tab)
+    view = GraphView(tab)
     assert len(view.boxes) < 2 * BUDGET
     view.goto_node("mul_7611" if name == "plain" else "mul_8011")
     assert "Mul_" in view.state["selected"] and view.box(view.state["selected"])["visible"]
-    page.get_by_role("button", name="Open all").click()
+    tab.get_by_role("button", name="Open all").click()
     view.wait("hook => hook.boxes().length > 10000", limit_s=120)
-    settle(page)
+    settle(tab)
     frames = view.state["frames"]
     stage = view.canvas.bounding_box()
-    page.mouse.move(stage["x"] + 200, stage["y"] + 200)
-    page.mouse.down()
+    tab.mouse.move(stage["x"] + 200, stage["y"] + 200)
+    tab.mouse.down()
     for turn in range(30):
-        page.mouse.move(stage["x"] + 200 + 5 * turn, stage["y"] + 200 + 3 * turn)
-    page.mouse.up()
+        tab.mouse.move(stage["x"] + 200 + 5 * turn, stage["y"] + 200 + 3 * turn)
+    tab.mouse.up()
     assert view.state["frames"] > frames
     view.press("Space")
     assert view.state["zoom"] < 0.1, "all of it is in sight"
