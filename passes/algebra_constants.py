@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from workbench.ir import Edit, Graph, Node
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
-from workbench.rewrite.chains import Chain, chain_of, constant_place, demand, gathered
+from workbench.rewrite.algebra import algebraic_rule, combined
+from workbench.rewrite.laws import Variable
+from workbench.rewrite.matching import Match
+from workbench.rewrite.patterns import has_negative_zero
 from workbench.rewrite.steps import no_step_after
 
 _COMMUTATIVE = ("Add", "Mul", "Equal", "And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor")
-_LOGIC: dict[str, Callable[..., np.ndarray]] = {
-    "And": np.logical_and,
-    "Or": np.logical_or,
-    "Xor": np.logical_xor,
-    "BitwiseAnd": np.bitwise_and,
-    "BitwiseOr": np.bitwise_or,
-    "BitwiseXor": np.bitwise_xor,
-}
 _MOST_TIMES = 16  # the sum of two constants may be so many times the smaller one: it then loses four bits at most
 _SUMS = (
     "(x + a) + b == x + (a + b); (x + a) - b == x + (a - b); (x - a) + b == x + (b - a); "
@@ -35,110 +29,87 @@ _PRODUCTS = (
 )
 
 
-# ---- sums ----------------------------------------------------------------------------
+_BECOME_ONE = "the constants of {nodes[0]} and {root} become one, {constant}; 1 node less"
 
 
-def _summand(graph: Graph, node: Node, numbers: np.ndarray) -> tuple[int, np.ndarray]:
-    """What the node does as (sign, c): sign * x + c."""
-    if node.op == "Add":
-        return 1, numbers
-    return (-1, numbers) if constant_place(graph, node) == 0 else (1, np.negative(numbers))
+# ---- what constants must be -------------------------------------------------------------
 
 
-def _sum(graph: Graph, chain: Chain) -> tuple[int, np.ndarray]:
-    with np.errstate(over="ignore"):
-        inner, a = _summand(graph, chain.first, chain.a)
-        outer, b = _summand(graph, chain.second, chain.b)
-        return inner * outer, np.add(a if outer > 0 else np.negative(a), b)
+def _constants(match: Match) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The two constants and what they become, but for the sign; floats in double precision."""
+    a, b = (np.asarray(match.array(Variable(name))) for name in sorted(match.pattern.constants))
+    return a, b, np.asarray(combined(match))
 
 
-def _gathered_sum(graph: Graph, chain: Chain, sign: int, total: np.ndarray) -> Found:
-    return gathered(graph, chain, "Add" if sign > 0 else "Sub", total, first_operand=sign < 0)
+def no_larger(match: Match) -> None:
+    """Raises NoMatch where both constants together have more elements than each."""
+    a, b, total = (array.size for array in _constants(match))
+    if total > max(a, b):
+        raise NoMatch(f"the constants of {_both(match)} together are larger than each")
 
 
-def match_integer_sum(graph: Graph, node: Node, options: Pass) -> Found:
-    chain = chain_of(graph, node, ("Add", "Sub"))
-    demand(chain, "iu", "integers")
-    return _gathered_sum(graph, chain, *_sum(graph, chain))
+def _both(match: Match, word: str = "and") -> str:
+    return f"{match.nodes[0]} {word} {match.root}"
 
 
-def match_sum(graph: Graph, node: Node, options: Pass) -> Found:
-    chain = chain_of(graph, node, ("Add", "Sub"))
-    demand(chain, "f", "floating-point numbers")
-    no_step_after(graph, node)
-    sign, total = _sum(graph, chain)
-    kind = np.finfo(total.dtype)
+def no_step(match: Match) -> None:
+    no_step_after(match.graph, match.root)
+
+
+def keeps_digits(match: Match) -> None:
+    """Raises NoMatch for summands that overflow, cancel, or of which one is lost in the other."""
+    a, b, total = (np.abs(array) for array in _constants(match))
+    kind = np.finfo(_element_type(match))
     exponent = int(kind.maxexp) - int(kind.nmant) - 2  # less is half a step of the largest number: no overflow
-    large = np.maximum(np.abs(chain.a), np.abs(chain.b)).astype(np.float64)
-    if not (large < 2.0**exponent).all() or not (np.abs(total) < 2.0**exponent).all():
-        raise NoMatch(f"a constant of {chain.first} or {chain.second} is not below 2**{exponent}: a sum may overflow")
-    if (np.abs(total) < large / 2).any():
-        raise NoMatch(f"the constants of {chain.first} and {chain.second} cancel, and what they round away would stay")
-    small = np.minimum(np.abs(chain.a), np.abs(chain.b)).astype(np.float64)
-    if ((np.abs(total) > _MOST_TIMES * small) & (small > 0)).any():
-        raise NoMatch(f"a constant of {chain.first} or {chain.second} is far smaller than the other, and loses digits")
-    if any((np.signbit(numbers) & (numbers == 0)).any() for numbers in (chain.a, chain.b)):
-        raise NoMatch(f"a constant of {chain.first} or {chain.second} is -0.0, which keeps the sign of a zero")
-    return _gathered_sum(graph, chain, sign, total)
+    large, small = np.maximum(a, b), np.minimum(a, b)
+    if not (large < 2.0**exponent).all() or not (total < 2.0**exponent).all():
+        raise NoMatch(f"a constant of {_both(match, 'or')} is not below 2**{exponent}: a sum may overflow")
+    if (total < large / 2).any():
+        raise NoMatch(f"the constants of {_both(match)} cancel, and what they round away would stay")
+    if ((total > _MOST_TIMES * small) & (small > 0)).any():
+        raise NoMatch(f"a constant of {_both(match, 'or')} is far smaller than the other, and loses digits")
+    if any(has_negative_zero(array) for array in _constants(match)[:2]):
+        raise NoMatch(f"a constant of {_both(match, 'or')} is -0.0, which keeps the sign of a zero")
 
 
-# ---- products ------------------------------------------------------------------------
-
-
-def match_integer_product(graph: Graph, node: Node, options: Pass) -> Found:
-    chain = chain_of(graph, node, ("Mul",))
-    demand(chain, "iu", "integers")
-    with np.errstate(over="ignore"):
-        return gathered(graph, chain, "Mul", np.multiply(chain.a, chain.b))
-
-
-def _factor(graph: Graph, node: Node, numbers: np.ndarray) -> tuple[int, np.ndarray]:
-    """What the node does as (power, c): c * x ** power."""
-    numbers = numbers.astype(np.float64)
-    if node.op == "Mul":
-        return 1, numbers
-    return (-1, numbers) if constant_place(graph, node) == 0 else (1, 1 / numbers)
-
-
-def match_product(graph: Graph, node: Node, options: Pass) -> Found:
-    chain = chain_of(graph, node, ("Mul", "Div"))
-    demand(chain, "f", "floating-point numbers")
-    no_step_after(graph, node)
-    with np.errstate(all="ignore"):
-        inner, a = _factor(graph, chain.first, chain.a)
-        outer, b = _factor(graph, chain.second, chain.b)
-        total = np.asarray((a if outer > 0 else 1 / a) * b).astype(chain.a.dtype)
-    exponent = int(np.finfo(chain.a.dtype).maxexp) // 2
-    sizes = [np.abs(numbers.astype(np.float64)) for numbers in (chain.a, chain.b, total)]
+def keeps_range(match: Match) -> None:
+    """Raises NoMatch for factors so large or so small that a product overflows or vanishes."""
+    exponent = int(np.finfo(_element_type(match)).maxexp) // 2
+    sizes = [np.abs(array) for array in _constants(match)]
     if not all(((size >= 2.0**-exponent) & (size <= 2.0**exponent)).all() for size in sizes):
         raise NoMatch(
-            f"a constant of {chain.first} or {chain.second}, or both together, is not between "
+            f"a constant of {_both(match, 'or')}, or both together, is not between "
             f"2**-{exponent} and 2**{exponent}: a product may overflow or vanish"
         )
-    power = inner * outer
-    return gathered(graph, chain, "Mul" if power > 0 else "Div", total, first_operand=power < 0)
 
 
-# ---- bounds and logic ------------------------------------------------------------------
+def _element_type(match: Match) -> np.dtype:
+    dtype = match.graph.constants[match["a"]].dtype.numpy()
+    if dtype.kind != "f":
+        raise NoMatch(f"{match.root} computes with {dtype}, not with floating-point numbers that NumPy has")
+    return dtype
 
 
-def match_bounds(graph: Graph, node: Node, options: Pass) -> Found:
-    chain = chain_of(graph, node, (node.op,))
-    if chain.a.dtype.kind not in "iu":
-        demand(chain, "f", "floating-point numbers")
-        if any((np.isnan(numbers) | (numbers == 0)).any() for numbers in (chain.a, chain.b)):
-            raise NoMatch(f"a constant of {chain.first} or {chain.second} is NaN or zero, of which signs are not fixed")
-    join = np.minimum if node.op == "Min" else np.maximum
-    return gathered(graph, chain, node.op, join(chain.a, chain.b), first_operand=constant_place(graph, node) == 0)
+def signs_are_fixed(match: Match) -> None:
+    """Raises NoMatch for a NaN, or a zero, of which ONNX does not say which sign the bound has."""
+    a, b, _ = _constants(match)
+    if a.dtype.kind == "f" and any((np.isnan(array) | (array == 0)).any() for array in (a, b)):
+        raise NoMatch(f"a constant of {_both(match, 'or')} is NaN or zero, of which signs are not fixed")
 
 
-def match_logic(graph: Graph, node: Node, options: Pass) -> Found:
-    chain = chain_of(graph, node, (node.op,))
-    return gathered(graph, chain, node.op, _LOGIC[node.op](chain.a, chain.b))
+# ---- order -------------------------------------------------------------------------------
+
+
+def _constant_place(graph: Graph, node: Node) -> int:
+    """Which of the two operands is a constant."""
+    places = [index for index, value in enumerate(node.inputs) if value in graph.constants]
+    if len(node.inputs) != 2 or len(places) != 1:
+        raise NoMatch(f"{node} does not join one constant and one value that is computed")
+    return places[0]
 
 
 def match_constant_last(graph: Graph, node: Node, options: Pass) -> Found:
-    if constant_place(graph, node) == 1:
+    if _constant_place(graph, node) == 1:
         raise NoMatch(f"the constant of {node} is its second operand already")
     edit = Edit(remove=(node.name,), insert=(node.replace(inputs=node.inputs[::-1]),))
     sentence = f"constant '{node.inputs[0]}' of {node} goes behind '{node.inputs[1]}', where rules look for it"
@@ -147,7 +118,7 @@ def match_constant_last(graph: Graph, node: Node, options: Pass) -> Found:
 
 @dataclass(frozen=True)
 class AlgebraConstants(Pass):
-    """Seven cases:
+    """Eight cases:
 
     - a constant that is the first operand of a commutative operator becomes the second;
     - Add and Sub of constants, one after the other: x + a + b, a - x - b and so on are one Add or Sub;
@@ -190,17 +161,17 @@ class AlgebraConstants(Pass):
             law="a + x == x + a; a * x == x * a; p and q == q and p; p or q == q or p; xor(p, q) == xor(q, p); "
             "a & x == x & a; a | x == x | a; a ^ x == x ^ a",
         ),
-        Rule(
+        algebraic_rule(
             "sum of integers",
-            ("Add", "Sub"),
-            match_integer_sum,
+            f"for integers: {_SUMS}",
+            _BECOME_ONE,
             Example(
                 before="""g (int64[N,3] x) => (int64[N,3] y) <int64[3] a = {1, 2, 9223372036854775807}, int64 b = {5}> {
                     s = Sub(a, x)
                     y = Add(s, b)
                 }""",
-                after="""g (int64[N,3] x) => (int64[N,3] y) <int64[3] b_gathered = {6, 7, -9223372036854775804}> {
-                    y = Sub(b_gathered, x)
+                after="""g (int64[N,3] x) => (int64[N,3] y) <int64[3] y_add = {6, 7, -9223372036854775804}> {
+                    y = Sub(y_add, x)
                 }""",
                 sentences=("the constants of Sub 'Sub_s' and Add 'Add_y' become one, of shape [3]; 1 node less",),
             ),
@@ -220,23 +191,24 @@ class AlgebraConstants(Pass):
                 ),
                 Refusal(
                     "g (float[3] x) => (float[3] y) <float a = {1}> { s = Add(x, a)  y = Add(s, a) }",
-                    "Add 'Add_y' computes with float32, not with integers",
+                    "'s', an operand of Add 'Add_y', is not known to hold integers",
                 ),
             ),
             exactness=Exactness.BITS,
-            law=f"for integers: {_SUMS}",
+            constants=("a", "b"),
+            where=(no_larger,),
         ),
-        Rule(
+        algebraic_rule(
             "sum",
-            ("Add", "Sub"),
-            match_sum,
+            _SUMS,
+            _BECOME_ONE,
             Example(
                 before="""g (float[N,3] x) => (float[N,3] y) <float[3] a = {1, 0, 3}, float b = {2.5}> {
                     s = Add(x, a)
                     y = Add(s, b)
                 }""",
-                after="""g (float[N,3] x) => (float[N,3] y) <float[3] b_gathered = {3.5, 2.5, 5.5}> {
-                    y = Add(x, b_gathered)
+                after="""g (float[N,3] x) => (float[N,3] y) <float[3] y_add = {3.5, 2.5, 5.5}> {
+                    y = Add(x, y_add)
                 }""",
                 sentences=("the constants of Add 'Add_s' and Add 'Add_y' become one, of shape [3]; 1 node less",),
             ),
@@ -259,19 +231,20 @@ class AlgebraConstants(Pass):
                 ),
             ),
             exactness=Exactness.ROUNDING,
-            law=_SUMS,
+            constants=("a", "b"),
+            where=(no_step, keeps_digits, no_larger),
         ),
-        Rule(
+        algebraic_rule(
             "product of integers",
-            ("Mul",),
-            match_integer_product,
+            "for integers: (x * a) * b == x * (a * b)",
+            _BECOME_ONE,
             Example(
                 before="""g (int32[N,3] x) => (int32[N,3] y) <int32[3] a = {1, -2, 2147483647}, int32 b = {3}> {
                     s = Mul(a, x)
                     y = Mul(s, b)
                 }""",
-                after="""g (int32[N,3] x) => (int32[N,3] y) <int32[3] b_gathered = {3, -6, 2147483645}> {
-                    y = Mul(x, b_gathered)
+                after="""g (int32[N,3] x) => (int32[N,3] y) <int32[3] y_mul = {3, -6, 2147483645}> {
+                    y = Mul(x, y_mul)
                 }""",
                 sentences=(
                     "constant 'a' of Mul 'Mul_s' goes behind 'x', where rules look for it",
@@ -285,19 +258,20 @@ class AlgebraConstants(Pass):
                 ),
             ),
             exactness=Exactness.BITS,
-            law="for integers: (x * a) * b == x * (a * b)",
+            constants=("a", "b"),
+            where=(no_larger,),
         ),
-        Rule(
+        algebraic_rule(
             "product",
-            ("Mul", "Div"),
-            match_product,
+            _PRODUCTS,
+            _BECOME_ONE,
             Example(
                 before="""g (float[N,2] x) => (float[N,2] y) <float[2] a = {3, -0.5}, float b = {4}> {
                     s = Mul(x, a)
                     y = Div(s, b)
                 }""",
-                after="""g (float[N,2] x) => (float[N,2] y) <float[2] b_gathered = {0.75, -0.125}> {
-                    y = Mul(x, b_gathered)
+                after="""g (float[N,2] x) => (float[N,2] y) <float[2] y_div = {0.75, -0.125}> {
+                    y = Mul(x, y_div)
                 }""",
                 sentences=("the constants of Mul 'Mul_s' and Div 'Div_y' become one, of shape [2]; 1 node less",),
             ),
@@ -313,19 +287,20 @@ class AlgebraConstants(Pass):
                 ),
             ),
             exactness=Exactness.ROUNDING,
-            law=_PRODUCTS,
+            constants=("a", "b"),
+            where=(no_step, keeps_range, no_larger),
         ),
-        Rule(
+        algebraic_rule(
             "bounds",
-            ("Min", "Max"),
-            match_bounds,
+            "min(min(x, a), b) == min(x, min(a, b)); max(max(x, a), b) == max(x, max(a, b))",
+            _BECOME_ONE,
             Example(
                 before="""g (float[N,2] x) => (float[N,2] y) <float[2] a = {3, -0.5}, float b = {2}> {
                     s = Min(x, a)
                     y = Min(s, b)
                 }""",
-                after="""g (float[N,2] x) => (float[N,2] y) <float[2] b_gathered = {2, -0.5}> {
-                    y = Min(x, b_gathered)
+                after="""g (float[N,2] x) => (float[N,2] y) <float[2] y_min = {2, -0.5}> {
+                    y = Min(x, y_min)
                 }""",
                 sentences=("the constants of Min 'Min_s' and Min 'Min_y' become one, of shape [2]; 1 node less",),
             ),
@@ -336,23 +311,45 @@ class AlgebraConstants(Pass):
                 ),
             ),
             exactness=Exactness.BITS,
-            law="min(min(x, a), b) == min(x, min(a, b)); max(max(x, a), b) == max(x, max(a, b))",
+            constants=("a", "b"),
+            where=(signs_are_fixed, no_larger),
         ),
-        Rule(
+        algebraic_rule(
             "logic",
-            tuple(_LOGIC),
-            match_logic,
+            "(p and q) and r == p and (q and r); (p or q) or r == p or (q or r); "
+            "xor(xor(p, q), r) == xor(p, xor(q, r))",
+            _BECOME_ONE,
             Example(
                 before="""g (bool[N,2] x) => (bool[N,2] y) <bool[2] a = {1, 0}, bool b = {1}> {
                     s = Xor(x, a)
                     y = Xor(s, b)
                 }""",
-                after="""g (bool[N,2] x) => (bool[N,2] y) <bool[2] b_gathered = {0, 1}> { y = Xor(x, b_gathered) }""",
+                after="g (bool[N,2] x) => (bool[N,2] y) <bool[2] y_xor = {0, 1}> { y = Xor(x, y_xor) }",
                 sentences=("the constants of Xor 'Xor_s' and Xor 'Xor_y' become one, of shape [2]; 1 node less",),
             ),
             exactness=Exactness.BITS,
-            law="(p and q) and r == p and (q and r); (p or q) or r == p or (q or r); "
-            "xor(xor(p, q), r) == xor(p, xor(q, r)); (x & a) & b == x & (a & b); (x | a) | b == x | (a | b); "
-            "(x ^ a) ^ b == x ^ (a ^ b)",
+            constants=("q", "r"),
+            where=(no_larger,),
+        ),
+        algebraic_rule(
+            "bits",
+            "(x & a) & b == x & (a & b); (x | a) | b == x | (a | b); (x ^ a) ^ b == x ^ (a ^ b)",
+            _BECOME_ONE,
+            Example(
+                before="""g (uint8[N,2] x) => (uint8[N,2] y) <uint8[2] a = {1, 6}, uint8 b = {3}> {
+                    s = BitwiseXor(x, a)
+                    y = BitwiseXor(b, s)
+                }""",
+                after="g (uint8[N,2] x) => (uint8[N,2] y) <uint8[2] y_bitwisexor = {2, 5}>"
+                " { y = BitwiseXor(x, y_bitwisexor) }",
+                sentences=(
+                    "constant 'b' of BitwiseXor 'BitwiseXor_y' goes behind 's', where rules look for it",
+                    "the constants of BitwiseXor 'BitwiseXor_s' and BitwiseXor 'BitwiseXor_y' become one, of shape "
+                    "[2]; 1 node less",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            constants=("a", "b"),
+            where=(no_larger,),
         ),
     )

@@ -8,57 +8,11 @@ import numpy as np
 
 from workbench.ir import Edit, Graph, Node, constant
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
-from workbench.rewrite.guards import demand_integers, is_same_shape, maker, reads_alone
+from workbench.rewrite.algebra import algebraic_rule, same_shape
+from workbench.rewrite.guards import reads_alone
 from workbench.rewrite.steps import no_step_after
 
-_WITHIN = {  # what distributes over it
-    "Add": "Mul",
-    "Sub": "Mul",
-    "And": "Or",
-    "Or": "And",
-    "BitwiseAnd": "BitwiseOr",
-    "BitwiseOr": "BitwiseAnd",
-}
-
-
-def _split(first: Node, second: Node) -> tuple[str, str, str]:
-    """(shared operand, the other of the first, the other of the second)."""
-    for place, shared in enumerate(first.inputs):
-        if shared in second.inputs:
-            return shared, first.inputs[1 - place], second.inputs[1 - second.inputs.index(shared)]
-    raise NoMatch(f"{first} and {second} share no operand")
-
-
-def _taken_out(graph: Graph, node: Node) -> Found:
-    """The node on what the two do not share, and what distributes over it on the result."""
-    first, second = (maker(graph, value, (_WITHIN[node.op],), node) for value in node.inputs)
-    if first.name == second.name:
-        raise NoMatch(f"both operands of {node} are the same")
-    shared, left, right = _split(first, second)
-    reads_alone(graph, node, first)
-    reads_alone(graph, node, second)
-    if not is_same_shape(graph.shape(left), graph.shape(right)):
-        raise NoMatch(f"'{left}' and '{right}' are not known to have the same shape")
-    value = graph.fresh(f"{node.outputs[0]}_joined")
-    joined = node.replace(inputs=(left, right), outputs=(value,))
-    outer = first.replace(inputs=(value, shared), outputs=node.outputs)
-    type_ = graph.tensor_type(left) or graph.tensor_type(right)
-    edit = Edit(
-        remove=(first.name, second.name, node.name),
-        insert=(joined, outer),
-        types={} if type_ is None else {value: type_},
-    )
-    sentence = f"{first} and {second} share '{shared}', which is taken out of {node}; 1 node less"
-    return Found(edit, sentence, (first.name, second.name, node.name))
-
-
-def match_integers(graph: Graph, node: Node, options: Pass) -> Found:
-    demand_integers(graph, node.inputs[0], node)
-    return _taken_out(graph, node)
-
-
-def match_any(graph: Graph, node: Node, options: Pass) -> Found:
-    return _taken_out(graph, node)
+_SHARED = "{nodes[0]} and {nodes[1]} share '{a}', which is taken out of {root}; 1 node less"
 
 
 def _multiple(graph: Graph, value: str) -> tuple[str, np.ndarray | None, Node | None]:
@@ -105,7 +59,7 @@ def match_multiples(graph: Graph, node: Node, options: Pass) -> Found:
 
 @dataclass(frozen=True)
 class AlgebraFactor(Pass):
-    """Four cases:
+    """Five cases:
 
     - x * a + y * a is (x + y) * a, and the same with a difference: of integers to the last bit, of
       floating-point numbers but for what overflows and for signs of zero;
@@ -121,10 +75,10 @@ class AlgebraFactor(Pass):
     title = "Take out common factors"
 
     rules = (
-        Rule(
+        algebraic_rule(
             "common factor of integers",
-            ("Add", "Sub"),
-            match_integers,
+            "for integers: x * a + z * a == (x + z) * a; x * a - z * a == (x - z) * a",
+            _SHARED,
             Example(
                 before="""g (int64[N,3] x, int64[N,3] z, int64[3] a) => (int64[N,3] y) {
                     p = Mul(x, a)
@@ -132,8 +86,8 @@ class AlgebraFactor(Pass):
                     y = Sub(p, q)
                 }""",
                 after="""g (int64[N,3] x, int64[N,3] z, int64[3] a) => (int64[N,3] y) {
-                    y_joined = Sub(x, z)
-                    y = Mul(y_joined, a)
+                    y_sub = Sub(x, z)
+                    y = Mul(y_sub, a)
                 }""",
                 sentences=("Mul 'Mul_p' and Mul 'Mul_q' share 'a', which is taken out of Sub 'Sub_y'; 1 node less",),
             ),
@@ -146,11 +100,11 @@ class AlgebraFactor(Pass):
                 Refusal(
                     "g (int64[3] x, int64[3] z, int64[3] a) => (int64[3] y)"
                     " { p = Mul(x, a)  q = Mul(z, z)  y = Add(p, q) }",
-                    "Mul 'Mul_p' and Mul 'Mul_q' share no operand",
+                    "'z' of Mul 'Mul_q' is not 'a', as x * a + z * a has it",
                 ),
                 Refusal(
                     "g (int64[3] x, int64[3] a) => (int64[3] y) { p = Mul(x, a)  y = Add(p, p) }",
-                    "both operands of Add 'Add_y' are the same",
+                    "Add 'Add_y' reads 'p' twice",
                 ),
                 Refusal(
                     "g (int64[3] x, int64[2,3] z, int64[2,3] a) => (int64[2,3] y)"
@@ -168,12 +122,12 @@ class AlgebraFactor(Pass):
                 ),
             ),
             exactness=Exactness.BITS,
-            law="for integers: x * a + z * a == (x + z) * a; x * a - z * a == (x - z) * a",
+            where=(same_shape("x", "z"),),
         ),
-        Rule(
+        algebraic_rule(
             "common factor",
-            ("Add", "Sub"),
-            match_any,
+            "x * a + z * a == (x + z) * a; x * a - z * a == (x - z) * a",
+            _SHARED,
             Example(
                 before="""g (float[N,3] x, float[N,3] z, float[3] a) => (float[N,3] y) {
                     p = Mul(x, a)
@@ -181,19 +135,19 @@ class AlgebraFactor(Pass):
                     y = Add(p, q)
                 }""",
                 after="""g (float[N,3] x, float[N,3] z, float[3] a) => (float[N,3] y) {
-                    y_joined = Add(x, z)
-                    y = Mul(y_joined, a)
+                    y_add = Add(x, z)
+                    y = Mul(y_add, a)
                 }""",
                 sentences=("Mul 'Mul_p' and Mul 'Mul_q' share 'a', which is taken out of Add 'Add_y'; 1 node less",),
                 mode="fast",
             ),
             exactness=Exactness.SIGNS,
-            law="x * a + z * a == (x + z) * a; x * a - z * a == (x - z) * a",
+            where=(same_shape("x", "z"),),
         ),
-        Rule(
+        algebraic_rule(
             "common operand of logic",
-            ("And", "Or", "BitwiseAnd", "BitwiseOr"),
-            match_any,
+            "(p and r) or (q and r) == (p or q) and r; (p or r) and (q or r) == (p and q) or r",
+            _SHARED.replace("{a}", "{r}"),
             Example(
                 before="""g (bool[N,3] x, bool[N,3] z, bool[3] a) => (bool[N,3] y) {
                     p = And(x, a)
@@ -201,14 +155,35 @@ class AlgebraFactor(Pass):
                     y = Or(p, q)
                 }""",
                 after="""g (bool[N,3] x, bool[N,3] z, bool[3] a) => (bool[N,3] y) {
-                    y_joined = Or(x, z)
-                    y = And(y_joined, a)
+                    y_or = Or(x, z)
+                    y = And(y_or, a)
                 }""",
                 sentences=("And 'And_p' and And 'And_q' share 'a', which is taken out of Or 'Or_y'; 1 node less",),
             ),
             exactness=Exactness.BITS,
-            law="(p and r) or (q and r) == (p or q) and r; (p or r) and (q or r) == (p and q) or r; "
+            where=(same_shape("p", "q"),),
+        ),
+        algebraic_rule(
+            "common bits",
             "(x & a) | (z & a) == (x | z) & a; (x | a) & (z | a) == (x & z) | a",
+            _SHARED,
+            Example(
+                before="""g (int32[N,3] x, int32[N,3] z, int32[3] a) => (int32[N,3] y) {
+                    p = BitwiseOr(x, a)
+                    q = BitwiseOr(a, z)
+                    y = BitwiseAnd(p, q)
+                }""",
+                after="""g (int32[N,3] x, int32[N,3] z, int32[3] a) => (int32[N,3] y) {
+                    y_bitwiseand = BitwiseAnd(x, z)
+                    y = BitwiseOr(y_bitwiseand, a)
+                }""",
+                sentences=(
+                    "BitwiseOr 'BitwiseOr_p' and BitwiseOr 'BitwiseOr_q' share 'a', which is taken out of "
+                    "BitwiseAnd 'BitwiseAnd_y'; 1 node less",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            where=(same_shape("x", "z"),),
         ),
         Rule(
             "multiples",

@@ -4,75 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workbench.ir import Edit, Graph, Node
+from workbench.ir import Graph, Node
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
-from workbench.rewrite.guards import demand_floating, demand_integers, maker, numbers, passed_on, reads_alone
+from workbench.rewrite.algebra import algebraic_rule
+from workbench.rewrite.guards import maker, numbers, passed_on
 
-_TO_WHOLE = ("Ceil", "Floor", "Round")
 _SLICE_OPERANDS = 5  # data, starts, ends, axes, steps
 _PAST_ANY_AXIS = 2**31 - 1
-
-
-def match_twice(graph: Graph, node: Node, options: Pass) -> Found:
-    first = maker(graph, node.inputs[0], (node.op,), node)
-    return passed_on(graph, node, first.inputs[0], f"{node} undoes {first}; it goes", (first,))
-
-
-def match_same_again(graph: Graph, node: Node, options: Pass) -> Found:
-    first = maker(graph, node.inputs[0], _TO_WHOLE if node.op in _TO_WHOLE else (node.op,), node)
-    return passed_on(graph, node, first.outputs[0], f"{node} changes nothing after {first}; 1 node less", (first,))
-
-
-def match_relu_of_abs(graph: Graph, node: Node, options: Pass) -> Found:
-    first = maker(graph, node.inputs[0], ("Abs",), node)
-    demand_floating(graph, node.inputs[0], node)  # the smallest integer has no absolute value
-    return passed_on(graph, node, first.outputs[0], f"{first} gives nothing below 0 to {node}; 1 node less", (first,))
-
-
-def match_negative_summand(graph: Graph, node: Node, options: Pass) -> Found:
-    left, right = node.inputs
-    places = ((right, left), (left, right)) if node.op == "Add" else ((right, left),)
-    for value, other in places:
-        negation = graph.producer(value)
-        if negation is None or negation.op != "Neg" or value == other:
-            continue
-        reads_alone(graph, node, negation)
-        op = "Sub" if node.op == "Add" else "Add"
-        changed = node.replace(op_type=op, inputs=(other, negation.inputs[0]))
-        edit = Edit(remove=(negation.name, node.name), insert=(changed,))
-        return Found(edit, f"{node} of {negation} becomes {op}; 1 node less", (negation.name, node.name))
-    raise NoMatch(f"{node} does not take a Neg that something can stand against")
-
-
-def _difference(graph: Graph, node: Node) -> Found:
-    """Neg of Sub as the Sub the other way round."""
-    first = maker(graph, node.inputs[0], ("Sub",), node)
-    reads_alone(graph, node, first)
-    turned = node.replace(op_type="Sub", inputs=first.inputs[::-1])
-    edit = Edit(remove=(first.name, node.name), insert=(turned,))
-    return Found(edit, f"{node} turns {first} round; 1 node less", (first.name, node.name))
-
-
-def match_integer_difference(graph: Graph, node: Node, options: Pass) -> Found:
-    demand_integers(graph, node.inputs[0], node)
-    return _difference(graph, node)
-
-
-def match_difference(graph: Graph, node: Node, options: Pass) -> Found:
-    return _difference(graph, node)
-
-
-def match_where_of_not(graph: Graph, node: Node, options: Pass) -> Found:
-    """Of floats too; ONNX Runtime's Where makes 0.0 of a -0.0 that it takes first, and keeps the other."""
-    first = maker(graph, node.inputs[0], ("Not",), node)
-    turned = node.replace(inputs=(first.inputs[0], node.inputs[2], node.inputs[1]))
-    edit = Edit(remove=(node.name,), insert=(turned,))
-    return Found(edit, f"{node} takes what it chooses the other way round, without {first}", (first.name, node.name))
-
-
-def match_integer_where_of_not(graph: Graph, node: Node, options: Pass) -> Found:
-    demand_integers(graph, node.inputs[1], node)
-    return match_where_of_not(graph, node, options)
 
 
 # ---- order -----------------------------------------------------------------------------
@@ -122,10 +60,10 @@ class AlgebraInverse(Pass):
     title = "Drop what undoes or repeats"
 
     rules = (
-        Rule(
+        algebraic_rule(
             "twice",
-            ("Neg", "Not", "BitwiseNot"),
-            match_twice,
+            "-(-x) == x; not (not p) == p; ~(~x) == x",
+            "{root} undoes {nodes[0]}; it goes",
             Example(
                 before="g (float[N,3] x) => (float[N,3] y) { a = Neg(x)  b = Neg(a)  y = Relu(b) }",
                 after="g (float[N,3] x) => (float[N,3] y) { a = Neg(x)  y = Relu(x) }",
@@ -138,12 +76,11 @@ class AlgebraInverse(Pass):
                 ),
             ),
             exactness=Exactness.BITS,
-            law="-(-x) == x; not (not p) == p; ~(~x) == x",
         ),
-        Rule(
+        algebraic_rule(
             "reciprocal twice",
-            ("Reciprocal",),
-            match_twice,
+            "reciprocal(reciprocal(x)) == x if x != 0",
+            "{root} undoes {nodes[0]}; it goes",
             Example(
                 before="g (float[N,3] x) => (float[N,3] y) { a = Reciprocal(x)  b = Reciprocal(a)  y = Relu(b) }",
                 after="g (float[N,3] x) => (float[N,3] y) { a = Reciprocal(x)  y = Relu(x) }",
@@ -157,12 +94,14 @@ class AlgebraInverse(Pass):
                 ),
             ),
             exactness=Exactness.SIGNS,
-            law="reciprocal(reciprocal(x)) == x if x != 0",
         ),
-        Rule(
+        algebraic_rule(
             "same again",
-            ("Relu", "Abs", "Sign", *_TO_WHOLE),
-            match_same_again,
+            "relu(relu(x)) == relu(x); abs(abs(x)) == abs(x); sign(sign(x)) == sign(x); "
+            "ceil(ceil(x)) == ceil(x); ceil(floor(x)) == floor(x); ceil(round(x)) == round(x); "
+            "floor(ceil(x)) == ceil(x); floor(floor(x)) == floor(x); floor(round(x)) == round(x); "
+            "round(ceil(x)) == ceil(x); round(floor(x)) == floor(x); round(round(x)) == round(x)",
+            "{root} changes nothing after {nodes[0]}; 1 node less",
             Example(
                 before="g (float[N,3] x) => (float[N,3] y) { a = Ceil(x)  b = Floor(a)  y = Neg(b) }",
                 after="g (float[N,3] x) => (float[N,3] y) { a = Ceil(x)  y = Neg(a) }",
@@ -175,15 +114,11 @@ class AlgebraInverse(Pass):
                 ),
             ),
             exactness=Exactness.BITS,
-            law="relu(relu(x)) == relu(x); abs(abs(x)) == abs(x); sign(sign(x)) == sign(x); "
-            "ceil(ceil(x)) == ceil(x); ceil(floor(x)) == floor(x); ceil(round(x)) == round(x); "
-            "floor(ceil(x)) == ceil(x); floor(floor(x)) == floor(x); floor(round(x)) == round(x); "
-            "round(ceil(x)) == ceil(x); round(floor(x)) == floor(x); round(round(x)) == round(x)",
         ),
-        Rule(
+        algebraic_rule(
             "relu of absolute",
-            ("Relu",),
-            match_relu_of_abs,
+            "for floats: relu(abs(x)) == abs(x)",
+            "{nodes[0]} gives nothing below 0 to {root}; 1 node less",
             Example(
                 before="g (float[N,3] x) => (float[N,3] y) { a = Abs(x)  b = Relu(a)  y = Neg(b) }",
                 after="g (float[N,3] x) => (float[N,3] y) { a = Abs(x)  y = Neg(a) }",
@@ -200,15 +135,14 @@ class AlgebraInverse(Pass):
                 ),
             ),
             exactness=Exactness.BITS,
-            law="for floats: relu(abs(x)) == abs(x)",
         ),
-        Rule(
+        algebraic_rule(
             "where of not, of integers",
-            ("Where",),
-            match_integer_where_of_not,
+            "for integers: where(not p, x, y) == where(p, y, x)",
+            "{root} takes what it chooses the other way round, without {nodes[0]}",
             Example(
                 before="g (bool[N] p, int64[N] x, int64[N] z) => (int64[N] y) { q = Not(p)  y = Where(q, x, z) }",
-                after="g (bool[N] p, int64[N] x, int64[N] z) => (int64[N] y) { q = Not(p)  y = Where(p, z, x) }",
+                after="g (bool[N] p, int64[N] x, int64[N] z) => (int64[N] y) { y = Where(p, z, x) }",
                 sentences=("Where 'Where_y' takes what it chooses the other way round, without Not 'Not_q'",),
             ),
             refusals=(
@@ -222,25 +156,25 @@ class AlgebraInverse(Pass):
                 ),
             ),
             exactness=Exactness.BITS,
-            law="for integers: where(not p, x, y) == where(p, y, x)",
+            shared=True,
         ),
-        Rule(
+        algebraic_rule(
             "where of not",
-            ("Where",),
-            match_where_of_not,
+            "where(not p, x, y) == where(p, y, x)",
+            "{root} takes what it chooses the other way round, without {nodes[0]}",
             Example(
                 before="g (bool[N] p, float[N] x, float[N] z) => (float[N] y) { q = Not(p)  y = Where(q, x, z) }",
-                after="g (bool[N] p, float[N] x, float[N] z) => (float[N] y) { q = Not(p)  y = Where(p, z, x) }",
+                after="g (bool[N] p, float[N] x, float[N] z) => (float[N] y) { y = Where(p, z, x) }",
                 sentences=("Where 'Where_y' takes what it chooses the other way round, without Not 'Not_q'",),
                 mode="fast",
             ),
             exactness=Exactness.SIGNS,
-            law="where(not p, x, y) == where(p, y, x)",
+            shared=True,
         ),
-        Rule(
+        algebraic_rule(
             "negative summand",
-            ("Add", "Sub"),
-            match_negative_summand,
+            "x + -z == x - z; x - -z == x + z",
+            "{root} of {nodes[0]} becomes {new}; 1 node less",
             Example(
                 before="g (float[N,3] x, float[3] z) => (float[N,3] y) { n = Neg(z)  y = Add(n, x) }",
                 after="g (float[N,3] x, float[3] z) => (float[N,3] y) { y = Sub(x, z) }",
@@ -249,7 +183,7 @@ class AlgebraInverse(Pass):
             refusals=(
                 Refusal(
                     "g (float[3] x) => (float[3] y) { n = Neg(x)  y = Add(n, n) }",
-                    "Add 'Add_y' does not take a Neg that something can stand against",
+                    "Add 'Add_y' reads 'n' twice",
                 ),
                 Refusal(
                     "g (float[3] x, float[3] z) => (float[3] y, float[3] w) { n = Neg(z)  y = Sub(x, n)  w = Relu(n) }",
@@ -257,12 +191,11 @@ class AlgebraInverse(Pass):
                 ),
             ),
             exactness=Exactness.BITS,
-            law="x + -z == x - z; -z + x == x - z; x - -z == x + z",
         ),
-        Rule(
+        algebraic_rule(
             "negative difference of integers",
-            ("Neg",),
-            match_integer_difference,
+            "for integers: -(x - z) == z - x",
+            "{root} turns {nodes[0]} round; 1 node less",
             Example(
                 before="g (int64[N,3] x, int64[3] z) => (int64[N,3] y) { s = Sub(x, z)  y = Neg(s) }",
                 after="g (int64[N,3] x, int64[3] z) => (int64[N,3] y) { y = Sub(z, x) }",
@@ -279,12 +212,11 @@ class AlgebraInverse(Pass):
                 ),
             ),
             exactness=Exactness.BITS,
-            law="for integers: -(x - z) == z - x",
         ),
-        Rule(
+        algebraic_rule(
             "negative difference",
-            ("Neg",),
-            match_difference,
+            "-(x - z) == z - x",
+            "{root} turns {nodes[0]} round; 1 node less",
             Example(
                 before="g (float[N,3] x, float[3] z) => (float[N,3] y) { s = Sub(x, z)  y = Neg(s) }",
                 after="g (float[N,3] x, float[3] z) => (float[N,3] y) { y = Sub(z, x) }",
@@ -292,7 +224,6 @@ class AlgebraInverse(Pass):
                 mode="fast",
             ),
             exactness=Exactness.SIGNS,
-            law="-(x - z) == z - x",
         ),
         Rule(
             "reversed twice",

@@ -8,57 +8,11 @@ import numpy as np
 
 from workbench.ir import Edit, Graph, Node, constant
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
-from workbench.rewrite.guards import demand_floating, maker, numbers, passed_on, reads_alone
+from workbench.rewrite.algebra import algebraic_rule
+from workbench.rewrite.guards import numbers
 from workbench.rewrite.steps import no_step_after
 
 _PLAIN = (np.float16, np.float32, np.float64)
-
-
-def _single(graph: Graph, value: str, other: str, node: Node) -> float:
-    """The number that `value` holds, which gives the result of the node no axes that `other` has not."""
-    array = numbers(graph, value, node)
-    rank = graph.rank_of(other)
-    if array.size != 1 or (array.ndim and (rank is None or rank < array.ndim)):
-        raise NoMatch(f"'{value}' of {node} is not one number for all")
-    return float(array.reshape(()))
-
-
-def _become(node: Node, op: str, inputs: tuple[str, ...], sentence: str) -> Found:
-    changed = node.replace(op_type=op, inputs=inputs)
-    return Found(Edit(remove=(node.name,), insert=(changed,)), sentence, (node.name,))
-
-
-def _demand_power(graph: Graph, node: Node, power: float) -> str:
-    """The value whose power the node takes."""
-    base, exponent = node.inputs
-    demand_floating(graph, base, node)
-    found = _single(graph, exponent, base, node)
-    if found != power:
-        raise NoMatch(f"{node} takes the power {found:g}, not {power:g}")
-    return base
-
-
-def match_square(graph: Graph, node: Node, options: Pass) -> Found:
-    base = _demand_power(graph, node, 2)
-    return _become(node, "Mul", (base, base), f"{node} squares '{base}'; written as a product, which costs less")
-
-
-def match_inverse(graph: Graph, node: Node, options: Pass) -> Found:
-    base = _demand_power(graph, node, -1)
-    return _become(node, "Reciprocal", (base,), f"{node} takes the power -1 of '{base}', which is its reciprocal")
-
-
-def match_root(graph: Graph, node: Node, options: Pass) -> Found:
-    base = _demand_power(graph, node, 0.5)
-    return _become(node, "Sqrt", (base,), f"{node} takes the power 0.5 of '{base}', which is its square root")
-
-
-def match_one_over(graph: Graph, node: Node, options: Pass) -> Found:
-    one, divisor = node.inputs
-    demand_floating(graph, divisor, node)
-    if _single(graph, one, divisor, node) != 1:
-        raise NoMatch(f"{node} divides another number than 1")
-    return _become(node, "Reciprocal", (divisor,), f"{node} divides 1 by '{divisor}', which is its reciprocal")
 
 
 def _divisor(graph: Graph, node: Node) -> np.ndarray:
@@ -98,25 +52,6 @@ def match_divisor(graph: Graph, node: Node, options: Pass) -> Found:
     return _multiplied(graph, node, _divisor(graph, node), "which costs less")
 
 
-def match_over_root(graph: Graph, node: Node, options: Pass) -> Found:
-    for value, other in (node.inputs, node.inputs[::-1]):
-        inverse = graph.producer(value)
-        if inverse is None or inverse.op != "Reciprocal" or value == other:
-            continue
-        root = maker(graph, inverse.inputs[0], ("Sqrt",), inverse)
-        reads_alone(graph, node, inverse)
-        changed = node.replace(op_type="Div", inputs=(other, root.outputs[0]))
-        edit = Edit(remove=(inverse.name, node.name), insert=(changed,))
-        sentence = f"{node} multiplies by the reciprocal of a root; written as a division by {root}, 1 node less"
-        return Found(edit, sentence, (inverse.name, node.name))
-    raise NoMatch(f"{node} does not multiply something else by a Reciprocal")
-
-
-def match_undone(graph: Graph, node: Node, options: Pass) -> Found:
-    inner = maker(graph, node.inputs[0], ("Log",) if node.op == "Exp" else ("Exp",), node)
-    return passed_on(graph, node, inner.inputs[0], f"{node} undoes {inner}; it goes", (inner,))
-
-
 @dataclass(frozen=True)
 class AlgebraPowers(Pass):
     """Eight cases, all on floating-point numbers:
@@ -137,10 +72,10 @@ class AlgebraPowers(Pass):
     title = "Write powers, roots and divisions simply"
 
     rules = (
-        Rule(
+        algebraic_rule(
             "square",
-            ("Pow",),
-            match_square,
+            "x ** 2 == x * x",
+            "{root} squares '{x}'; written as a product, which costs less",
             Example(
                 before="g (float[N,3] x) => (float[N,3] y) <float e = {2}> { y = Pow(x, e) }",
                 after="g (float[N,3] x) => (float[N,3] y) { y = Mul(x, x) }",
@@ -149,7 +84,7 @@ class AlgebraPowers(Pass):
             refusals=(
                 Refusal(
                     "g (float[N,3] x) => (float[N,3] y) <float e = {3}> { y = Pow(x, e) }",
-                    "Pow 'Pow_y' takes the power 3, not 2",
+                    "'e' of Pow 'Pow_y' is 3, not 2",
                 ),
                 Refusal(
                     "g (float[N,3] x) => (float[1,N,3] y) <float[1,1,1] e = {2}> { y = Pow(x, e) }",
@@ -165,12 +100,11 @@ class AlgebraPowers(Pass):
                 ),
             ),
             exactness=Exactness.ROUNDING,
-            law="x ** 2 == x * x",
         ),
-        Rule(
+        algebraic_rule(
             "power of minus one",
-            ("Pow",),
-            match_inverse,
+            "x ** -1 == reciprocal(x) if x != 0",
+            "{root} takes the power -1 of '{x}', which is its reciprocal",
             Example(
                 before="g (float[N,3] x) => (float[N,3] y) <int64 e = {-1}> { y = Pow(x, e) }",
                 after="g (float[N,3] x) => (float[N,3] y) { y = Reciprocal(x) }",
@@ -179,16 +113,15 @@ class AlgebraPowers(Pass):
             refusals=(
                 Refusal(
                     "g (float[N,3] x) => (float[N,3] y) <float e = {-2}> { y = Pow(x, e) }",
-                    "Pow 'Pow_y' takes the power -2, not -1",
+                    "'e' of Pow 'Pow_y' is -2, not -1",
                 ),
             ),
             exactness=Exactness.ROUNDING,
-            law="x ** -1 == reciprocal(x) if x != 0",
         ),
-        Rule(
+        algebraic_rule(
             "power of one half",
-            ("Pow",),
-            match_root,
+            "x ** 0.5 == sqrt(x) if x >= 0",
+            "{root} takes the power 0.5 of '{x}', which is its square root",
             Example(
                 before="g (float[N,3] x) => (float[N,3] y) <float e = {0.5}> { a = Abs(x)  y = Pow(a, e) }",
                 after="g (float[N,3] x) => (float[N,3] y) { a = Abs(x)  y = Sqrt(a) }",
@@ -198,16 +131,15 @@ class AlgebraPowers(Pass):
             refusals=(
                 Refusal(
                     "g (float[N,3] x) => (float[N,3] y) <float e = {-0.5}> { y = Pow(x, e) }",
-                    "Pow 'Pow_y' takes the power -0.5, not 0.5",
+                    "'e' of Pow 'Pow_y' is -0.5, not 0.5",
                 ),
             ),
             exactness=Exactness.SIGNS,
-            law="x ** 0.5 == sqrt(x) if x >= 0",
         ),
-        Rule(
+        algebraic_rule(
             "one over",
-            ("Div",),
-            match_one_over,
+            "1 / x == reciprocal(x) if x != 0",
+            "{root} divides 1 by '{x}', which is its reciprocal",
             Example(
                 before="g (float[N,3] x) => (float[N,3] y) <float[1] one = {1}> { y = Div(one, x) }",
                 after="g (float[N,3] x) => (float[N,3] y) { y = Reciprocal(x) }",
@@ -216,11 +148,10 @@ class AlgebraPowers(Pass):
             refusals=(
                 Refusal(
                     "g (float[N,3] x) => (float[N,3] y) <float two = {2}> { y = Div(two, x) }",
-                    "Div 'Div_y' divides another number than 1",
+                    "'two' of Div 'Div_y' is 2, not 1",
                 ),
             ),
             exactness=Exactness.ROUNDING,
-            law="1 / x == reciprocal(x) if x != 0",
         ),
         Rule(
             "divided by a power of two",
@@ -273,10 +204,10 @@ class AlgebraPowers(Pass):
             exactness=Exactness.ROUNDING,
             law="x / a == x * (1 / a) if a != 0",
         ),
-        Rule(
+        algebraic_rule(
             "reciprocal of a root",
-            ("Mul",),
-            match_over_root,
+            "x * reciprocal(sqrt(z)) == x / sqrt(z) if z > 0",
+            "{root} multiplies by the reciprocal of a root; written as a division by {nodes[0]}, 1 node less",
             Example(
                 before="""g (float[N,3] x, float[N,1] z) => (float[N,3] y) {
                     s = Sqrt(z)
@@ -296,7 +227,7 @@ class AlgebraPowers(Pass):
                 ),
                 Refusal(
                     "g (float[N,3] x, float[N,3] z) => (float[N,3] y) { y = Mul(x, z) }",
-                    "Mul 'Mul_y' does not multiply something else by a Reciprocal",
+                    "Mul 'Mul_y' does not follow a Reciprocal",
                 ),
                 Refusal(
                     "g (float[3] x, float[3] z) => (float[3] y, float[3] r)"
@@ -305,12 +236,11 @@ class AlgebraPowers(Pass):
                 ),
             ),
             exactness=Exactness.ROUNDING,
-            law="x * (1 / sqrt(z)) == x / sqrt(z) if z > 0",
         ),
-        Rule(
+        algebraic_rule(
             "exponential and logarithm",
-            ("Exp", "Log"),
-            match_undone,
+            "exp(log(x)) == x if x > 0; log(exp(x)) == x",
+            "{root} undoes {nodes[0]}; it goes",
             Example(
                 before="g (float[N,3] x) => (float[N,3] y) { a = Abs(x)  b = Log(a)  c = Exp(b)  y = Neg(c) }",
                 after="g (float[N,3] x) => (float[N,3] y) { a = Abs(x)  b = Log(a)  y = Neg(a) }",
@@ -324,6 +254,5 @@ class AlgebraPowers(Pass):
                 ),
             ),
             exactness=Exactness.SIGNS,
-            law="exp(log(x)) == x if x > 0; log(exp(x)) == x",
         ),
     )

@@ -37,8 +37,8 @@ class Repeat(Pass):
             }""",
             after="g (float[N] x) => (float[N] y) { y = Neg(x) }",
             sentences=(
-                "algebra_constants, round 1: the constants of Mul 'Mul_p' and Mul 'Mul_q' become one, 1.0; 1 node less",
-                "remove_neutral, round 2: Mul 'Mul_q' multiplies by 'b_gathered', which is neutral; 'x' passed on",
+                "algebra_constants, round 1: the constants of Mul 'Mul_p' and Mul 'Mul_q' become one, 1; 1 node less",
+                "remove_neutral, round 2: Mul 'Mul_q' multiplies by 'q_mul', which is neutral; 'x' passed on",
             ),
             behind=("remove_neutral", "algebra_constants"),
         ),

@@ -22,7 +22,6 @@ difference into a quotient; of log, that it undoes exp.
 from __future__ import annotations
 
 import ast
-import re
 from dataclasses import dataclass
 from functools import cache
 
@@ -30,10 +29,9 @@ import z3
 
 from tests.law_numbers import NUMBERS, Booleans, NoProof, Numbers
 from workbench.rewrite import Exactness
+from workbench.rewrite.laws import KINDS, Law, read_laws
 
-KINDS = ("integers", "booleans", "floats", "sizes", "reals")
 SECONDS = 120  # of one proof; most take less than one
-_PREFIX = re.compile(r"for ([a-z, ]+): (.*)")
 _TRUTHS = frozenset("pqr")
 _ARITHMETIC = {
     ast.Add: "+",
@@ -45,45 +43,6 @@ _ARITHMETIC = {
     ast.BitXor: "^",
     ast.Pow: "**",
 }
-
-
-@dataclass(frozen=True)
-class Law:
-    """One equation. sides: what is equal. kinds: of numbers, empty where it names none. condition: "" for none."""
-
-    kinds: tuple[str, ...]
-    sides: tuple[str, ...]
-    condition: str = ""
-
-
-def read(text: str) -> tuple[Law, ...]:
-    """The equations of a law. Raises ValueError for what is no law."""
-    prefix = _PREFIX.fullmatch(text)
-    kinds = tuple(re.split(r", | and ", prefix[1])) if prefix else ()
-    unknown = [kind for kind in kinds if kind not in KINDS]
-    if unknown:
-        raise ValueError(f"'{unknown[0]}' is no kind of numbers, in the law '{text}'")
-    return tuple(_equation(kinds, part) for part in (prefix[2] if prefix else text).split("; "))
-
-
-def _equation(kinds: tuple[str, ...], text: str) -> Law:
-    equation, _, condition = text.partition(" if ")
-    sides = tuple(_split_outside_parentheses(equation))
-    if len(sides) < 2:
-        raise ValueError(f"a law is an equation with '==', and '{text}' is none")
-    return Law(kinds, sides, condition)
-
-
-def _split_outside_parentheses(equation: str) -> list[str]:
-    """Split at each "==" that is in no parentheses: `not` binds less than `==` in Python, and would take it along."""
-    sides, depth = [""], 0
-    for part in re.split(r"(==|[()])", equation):
-        depth += (part == "(") - (part == ")")
-        if part == "==" and not depth:
-            sides.append("")
-        else:
-            sides[-1] += part
-    return [side.strip() for side in sides]
 
 
 # ---- text to values ----------------------------------------------------------------
@@ -165,7 +124,7 @@ class Proof:
 @cache
 def prove(text: str, exactness: Exactness) -> Proof:
     """The law for every kind of numbers that it speaks of, or that its rule's exactness asks for."""
-    proofs = [_proof(law, exactness) for law in read(text)]
+    proofs = [_proof(law, exactness) for law in read_laws(text)]
     wrong = next((f"{text} {proof.wrong}" for proof in proofs if proof.wrong), "")
     if wrong:
         return Proof(wrong=wrong)

@@ -12,6 +12,7 @@ from workbench.errors import UserError
 from workbench.ir import Edit, Graph, Node
 from workbench.rewrite.bodies import closed_body, opened_body, with_body
 from workbench.rewrite.rule import Found, NoMatch, Rule
+from workbench.rewrite.value_types import with_types
 
 if TYPE_CHECKING:
     from workbench.rewrite.passes import Pass
@@ -105,7 +106,7 @@ def _first_match(
         except NoMatch:
             continue
         if may_be_done(graph, found):
-            return found
+            return replace(found, edit=with_types(graph, found.edit))
     return None
 
 

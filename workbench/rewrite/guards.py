@@ -25,7 +25,7 @@ def maker(graph: Graph, value: str, operators: Sequence[str], node: Node) -> Nod
     """The node that makes `value`. Raises NoMatch where it is none of these operators."""
     found = graph.producer(value)
     if found is None or found.op not in operators:
-        raise NoMatch(f"{node} does not follow {_one_of(operators)}")
+        raise NoMatch(f"{node} does not follow {one_of(operators)}")
     return found
 
 
@@ -35,6 +35,17 @@ def reads_alone(graph: Graph, node: Node, made: Node) -> None:
         if node.inputs.count(value) > 1:
             raise NoMatch(f"{node} reads '{value}' of {made} twice")
         other = next((user for user in graph.users(value) if user.name != node.name), None)
+        if other is not None:
+            raise NoMatch(f"{other} reads '{value}' of {made} too")
+        if graph.is_output(value):
+            raise NoMatch(f"'{value}' of {made} is an output of the graph")
+
+
+def refuse_other_readers(graph: Graph, made: Node, readers: Sequence[Node]) -> None:
+    """Raises NoMatch where anything but these nodes needs a result of `made`."""
+    known = {node.name for node in readers}
+    for value in filter(None, made.outputs):
+        other = next((user for user in graph.users(value) if user.name not in known), None)
         if other is not None:
             raise NoMatch(f"{other} reads '{value}' of {made} too")
         if graph.is_output(value):
@@ -102,7 +113,8 @@ def permutation(graph: Graph, transpose: Node) -> Permutation:
     return perm
 
 
-def _one_of(operators: Sequence[str]) -> str:
+def one_of(operators: Sequence[str]) -> str:
+    """Operators in a sentence: "an Add or Sub"."""
     *most, last = operators
     words = f"{', '.join(most)} or {last}" if most else last
     return f"{'an' if words[0] in 'AEIOU' else 'a'} {words}"

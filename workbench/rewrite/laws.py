@@ -1,0 +1,175 @@
+"""Laws of rules: equations in Python's syntax, read as data.
+
+A law is an equation, or several with a semicolon between them, perhaps for some kinds of numbers,
+perhaps under a condition:
+
+    -(-x) == x
+    for integers: (x * a) * b == x * (a * b)
+    for reals: (x * a) / b == x * (a / b) if b != 0
+    x + a == a + x; x * a == a * x
+
+The same text is proved by z3 (tests/laws.py) and, where its sides are expressions of ONNX operators,
+matched and rewritten from left to right (`workbench.rewrite.algebra`).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+KINDS = ("integers", "booleans", "floats", "sizes", "reals")
+COMMUTATIVE = frozenset(
+    {"Add", "Mul", "And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Min", "Max", "Equal"}
+)
+_PREFIX = re.compile(r"for ([a-z, ]+): (.*)")
+_OPERATORS: dict[type[ast.AST], str] = {
+    ast.Add: "Add",
+    ast.Sub: "Sub",
+    ast.Mult: "Mul",
+    ast.Div: "Div",
+    ast.Pow: "Pow",
+    ast.BitAnd: "BitwiseAnd",
+    ast.BitOr: "BitwiseOr",
+    ast.BitXor: "BitwiseXor",
+    ast.And: "And",
+    ast.Or: "Or",
+    ast.Not: "Not",
+    ast.USub: "Neg",
+    ast.Invert: "BitwiseNot",
+    ast.Eq: "Equal",
+    ast.Lt: "Less",
+    ast.LtE: "LessOrEqual",
+    ast.Gt: "Greater",
+    ast.GtE: "GreaterOrEqual",
+}
+_FUNCTIONS = {
+    "abs": "Abs",
+    "ceil": "Ceil",
+    "erf": "Erf",
+    "exp": "Exp",
+    "floor": "Floor",
+    "log": "Log",
+    "max": "Max",
+    "min": "Min",
+    "reciprocal": "Reciprocal",
+    "relu": "Relu",
+    "round": "Round",
+    "sign": "Sign",
+    "sqrt": "Sqrt",
+    "where": "Where",
+    "xor": "Xor",
+}
+
+
+@dataclass(frozen=True)
+class Law:
+    """One equation. kinds: of numbers, empty where it names none. sides: what is equal. condition: "" for none."""
+
+    kinds: tuple[str, ...]
+    sides: tuple[str, ...]
+    condition: str = ""
+
+
+@dataclass(frozen=True)
+class Variable:
+    """Any value."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Number:
+    """A constant that holds this number, once."""
+
+    value: float
+
+    def __str__(self) -> str:
+        return f"{self.value:g}"
+
+
+@dataclass(frozen=True)
+class Call:
+    """The result of an ONNX operator."""
+
+    operator: str
+    operands: tuple[Term, ...]
+
+    def __str__(self) -> str:
+        return f"{self.operator}({', '.join(map(str, self.operands))})"
+
+
+Term = Variable | Number | Call
+
+
+def read_laws(text: str) -> tuple[Law, ...]:
+    """The equations of a law. Raises ValueError for what is no law."""
+    prefix = _PREFIX.fullmatch(text)
+    kinds = tuple(re.split(r", | and ", prefix[1])) if prefix else ()
+    unknown = [kind for kind in kinds if kind not in KINDS]
+    if unknown:
+        raise ValueError(f"'{unknown[0]}' is no kind of numbers, in the law '{text}'")
+    return tuple(_equation(kinds, part) for part in (prefix[2] if prefix else text).split("; "))
+
+
+def _equation(kinds: tuple[str, ...], text: str) -> Law:
+    equation, _, condition = text.partition(" if ")
+    sides = tuple(_split_outside_parentheses(equation))
+    if len(sides) < 2:
+        raise ValueError(f"a law is an equation with '==', and '{text}' is none")
+    return Law(kinds, sides, condition)
+
+
+def _split_outside_parentheses(equation: str) -> list[str]:
+    """Split at each "==" that is in no parentheses: `not` binds less than `==` in Python, and would take it along."""
+    sides, depth = [""], 0
+    for part in re.split(r"(==|[()])", equation):
+        depth += (part == "(") - (part == ")")
+        if part == "==" and not depth:
+            sides.append("")
+        else:
+            sides[-1] += part
+    return [side.strip() for side in sides]
+
+
+def read_term(text: str) -> Term:
+    """One side of a law, or its condition, as an expression of ONNX operators. Raises ValueError for anything else."""
+    return _term(ast.parse(text, mode="eval").body)
+
+
+def _term(tree: ast.AST) -> Term:
+    match tree:
+        case ast.Name(name):
+            return Variable(name)
+        case ast.Constant(int() | float() as number):
+            return Number(number)
+        case ast.UnaryOp(ast.USub(), ast.Constant(int() | float() as number)):
+            return Number(-number)
+        case ast.UnaryOp(operator, operand) if type(operator) in _OPERATORS:
+            return _call(operator, operand)
+        case ast.BinOp(left, operator, right) if type(operator) in _OPERATORS:
+            return _call(operator, left, right)
+        case ast.BoolOp(operator, [left, right]):
+            return _call(operator, left, right)
+        case ast.Compare(left, [ast.NotEq()], [right]):
+            return Call("Not", (_call(ast.Eq(), left, right),))
+        case ast.Compare(left, [operator], [right]) if type(operator) in _OPERATORS:
+            return _call(operator, left, right)
+        case ast.Call(ast.Name(name), operands) if name in _FUNCTIONS:
+            return Call(_FUNCTIONS[name], tuple(map(_term, operands)))
+    raise ValueError(f"'{ast.unparse(tree)}' is no expression of ONNX operators")
+
+
+def _call(operator: ast.AST, *operands: ast.AST) -> Call:
+    return Call(_OPERATORS[type(operator)], tuple(map(_term, operands)))
+
+
+def terms_of(term: Term) -> Iterator[Term]:
+    """The term and all within it, operands first."""
+    for operand in term.operands if isinstance(term, Call) else ():
+        yield from terms_of(operand)
+    yield term

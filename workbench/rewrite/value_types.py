@@ -1,0 +1,34 @@
+"""Types of the values that a rewrite makes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from workbench.ir import Edit, Graph
+from workbench.ops.shapes import infer_types
+
+
+def with_types(graph: Graph, edit: Edit) -> Edit:
+    """The edit with a type for each new value that has none, inferred from its nodes alone, symbols kept.
+
+    A rule may leave types out; one that knows more than inference gives them itself.
+    """
+    made = {value for node in edit.insert for value in node.outputs if value}
+    bare = [value for value in made if value not in edit.types and graph.type(value) is None]
+    if not bare:
+        return edit
+    read = dict.fromkeys(value for node in edit.insert for value in node.uses if value not in made)
+    constants = {v: tensor for v in read if (tensor := edit.constants.get(v) or graph.constant(v)) is not None}
+    inputs = [value for value in read if value not in constants]
+    part = Graph(
+        name=graph.name,
+        inputs=inputs,
+        outputs=[value for node in edit.insert for value in node.outputs if value in bare],
+        nodes=edit.insert,
+        constants=constants,
+        types={value: type_ for value in inputs if (type_ := graph.type(value)) is not None},
+        opset_imports=graph.opset_imports,
+        functions=graph.functions,
+    )
+    found = infer_types(part, {}, again=True)
+    return replace(edit, types={**edit.types, **{value: found[value] for value in bare if value in found}})
