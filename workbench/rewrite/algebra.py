@@ -12,7 +12,7 @@ import numpy as np
 from workbench.ir import Constant, Edit, Graph, Node, constant
 from workbench.rewrite.exactness import Exactness
 from workbench.rewrite.guards import demand_floating, demand_integers, is_same_shape, passed_on
-from workbench.rewrite.laws import Call, Law, Term, Variable, read_laws, read_term, terms_of
+from workbench.rewrite.laws import Call, Law, Number, Term, Variable, read_laws, read_term, terms_of
 from workbench.rewrite.matching import Match, Misses, Pattern, matches
 from workbench.rewrite.rule import Example, Found, NoMatch, Refusal, Rule
 
@@ -67,7 +67,8 @@ def algebraic_rule(
 
 def _pattern(law: Law, constants: frozenset[str], shared: bool) -> Pattern:
     left, right = map(read_term, law.sides[:2])
-    if not isinstance(left, Call) or not (isinstance(right, Call) or right in terms_of(left)):
+    known = {term for term in terms_of(left) if not isinstance(term, Number)}
+    if not isinstance(left, Call) or not (isinstance(right, Call) or right in known):
         raise ValueError(f"'{' == '.join(law.sides)}' is no rewrite of operators")
     condition = read_term(law.condition) if law.condition else None
     asked = {term.name for term in terms_of(condition) if isinstance(term, Variable)} if condition else set()

@@ -207,8 +207,8 @@ class _Search:
         elif isinstance(term, Call) and made is not None and term not in values:
             for found in self.call(term, made, values):
                 yield found | {term: value}
-        else:
-            yield values | {term: value}
+        else:  # a number is not bound: two constants may hold it
+            yield values if isinstance(term, Number) else values | {term: value}
 
     def _why_not(self, term: Term, value: str, reader: Node, values: Values) -> str:
         """Why the value, of the right operator, cannot stand for the term; "" where it may."""
