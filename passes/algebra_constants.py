@@ -38,7 +38,10 @@ _BECOME_ONE = "the constants of {nodes[0]} and {root} become one, {constant}; 1 
 def _constants(match: Match) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The two constants and what they become, but for the sign; floats in double precision."""
     a, b = (np.asarray(match.array(Variable(name))) for name in sorted(match.pattern.constants))
-    return a, b, np.asarray(combined(match))
+    total = combined(match)
+    if total is None:
+        raise NoMatch(f"the constants of {_both(match)} cannot be computed here")
+    return a, b, total
 
 
 def no_larger(match: Match) -> None:

@@ -104,12 +104,17 @@ def same_shape(first: str, second: str) -> Constraint:
 
 def combined(match: Match) -> np.ndarray | None:
     """What the right side computes of constants, floats in double precision; None where it computes nothing of them."""
-    for term in terms_of(match.pattern.right):
-        if isinstance(term, Call) and term not in match.values:
-            array = match.array(term)
-            if array is not None:
-                return np.asarray(array)
-    return None
+    return _combined(match, match.pattern.right)
+
+
+def _combined(match: Match, term: Term) -> np.ndarray | None:
+    if not isinstance(term, Call) or term in match.values:
+        return None
+    array = match.array(term)
+    if array is not None:
+        return np.asarray(array)
+    found = (_combined(match, operand) for operand in term.operands)
+    return next((array for array in found if array is not None), None)
 
 
 # ---- building ------------------------------------------------------------------------

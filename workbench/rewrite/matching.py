@@ -112,7 +112,7 @@ class Match:
         operands = [self.array(operand) for operand in term.operands]
         if any(operand is None for operand in operands):
             return None
-        if term.operator in _OF_FLOATS and any(np.asarray(operand).dtype.kind != "f" for operand in operands):
+        if term.operator in _OF_FLOATS and all(np.asarray(operand).dtype.kind != "f" for operand in operands):
             return None
         with np.errstate(all="ignore"):
             return _ON_CONSTANTS[term.operator](*operands)
@@ -229,4 +229,5 @@ class _Search:
         if math.prod(shape) != 1 or len(shape) > max(ranks, default=0):
             return f"'{value}' of {reader} is not one number for all"
         number = tensor.numpy().item()
-        return "" if number == term.value else f"'{value}' of {reader} is {number:g}, not {term}"
+        same = number == term.value and math.copysign(1, number) == math.copysign(1, term.value)
+        return "" if same else f"'{value}' of {reader} is {number:g}, not {term}"
