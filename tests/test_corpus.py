@@ -9,6 +9,7 @@ import onnx
 import onnxruntime
 import pytest
 
+from tests.commands import one_worker
 from tests.conftest import CORPUS
 from workbench.__main__ import main
 
@@ -28,6 +29,12 @@ WAYS = {
     "record-then-insert on npu": ["--layout", "record-then-insert", "--target", "npu"],
 }
 PATHS = sorted(CORPUS.glob("*.onnx"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kept_worker():
+    with one_worker():
+        yield
 
 
 @pytest.fixture
