@@ -44,7 +44,7 @@ def random_light(name: str, seed: int = 0, narrow: int = 1, classes: int | None 
     shapes = _weight_shapes(graph)
     users = _users(graph)
     if narrow > 1 or classes:
-        shapes = {n: _narrowed(s, _role(n, users), narrow, classes) for n, s in shapes.items()}
+        shapes = {n: _narrowed(s, n, users, narrow, classes) for n, s in shapes.items()}
     kept = [_narrowed_shape(t, narrow) for t in graph.initializer if t.name not in shapes and users.get(t.name)]
     nodes = [node for node in graph.node if node.op_type != "ConstantOfShape"]
     read = {value for node in nodes for value in node.input}
@@ -82,10 +82,25 @@ def _users(graph: GraphProto) -> dict[str, list[tuple[NodeProto, int]]]:
 
 def _role(name: str, users: dict[str, list[tuple[NodeProto, int]]]) -> tuple[str, int]:
     """The operator that uses the weight, and as which operand."""
+    node, index = _user(name, users)
+    return node.op_type, index
+
+
+def _user(name: str, users: dict[str, list[tuple[NodeProto, int]]]) -> tuple[NodeProto, int]:
     node, index = users.get(name, [(NodeProto(), 0)])[0]
     while node.op_type in _PASSED_THROUGH and index == 0:
         node, index = users[node.output[0]][0]
-    return node.op_type, index
+    return node, index
+
+
+def _before_gemm(name: str, users: dict[str, list[tuple[NodeProto, int]]]) -> bool:
+    """Is the result of the layer that uses this weight the operand of a Gemm further on?"""
+    node, _ = _user(name, users)
+    while following := users.get(node.output[0]) if node.output else None:
+        node, _ = following[0]
+        if node.op_type == "Gemm":
+            return True
+    return False
 
 
 def _before_relu(name: str, users: dict[str, list[tuple[NodeProto, int]]]) -> bool:
@@ -119,17 +134,26 @@ def _random(name: str, shape: tuple[int, ...], users: dict[str, list[tuple[NodeP
     return numpy_helper.from_array(values.astype(np.float32), name)
 
 
-def _narrowed(shape: tuple[int, ...], role: tuple[str, int], narrow: int, classes: int | None) -> tuple[int, ...]:
+def _narrowed(
+    shape: tuple[int, ...],
+    name: str,
+    users: dict[str, list[tuple[NodeProto, int]]],
+    narrow: int,
+    classes: int | None,
+) -> tuple[int, ...]:
     def channels(size: int) -> int:
         return size if size == 3 else size // narrow
 
-    match role:
+    def features(size: int) -> int:
+        return channels(size) if _before_gemm(name, users) else classes or size
+
+    match _role(name, users):
         case ("Conv", 1):
             return (channels(shape[0]), channels(shape[1]), *shape[2:])
         case ("Gemm", 1):
-            return (classes or shape[0], channels(shape[1]))
+            return (*shape[:-2], features(shape[-2]), channels(shape[-1]))
         case ("Gemm", 2):
-            return (classes or shape[0],)
+            return (features(shape[0]),)
         case _:
             return tuple(channels(size) for size in shape)
 

@@ -3,14 +3,40 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import onnx
+import pytest
 
 from tests.conftest import ROOT
+from workbench import verification
+from workbench.run import client
 
 SAMPLES = ROOT / "sample_models"
 NPU, RESHAPE, NHWC = (SAMPLES / f"{name}.onnx" for name in ("npu_path", "npu_reshape_add", "tvm_two_convs_nhwc"))
 RESNET, OCR, SPEECH = (SAMPLES / f"{name}.onnx" for name in ("resnet50_narrow", "ppocr_cls_v2", "silero_vad"))
+
+
+class _Kept(client.Worker):
+    """Its processes outlive the command that closes it; the next asks them."""
+
+    def close(self) -> None:
+        pass
+
+
+@contextmanager
+def one_worker() -> Iterator[client.Worker]:
+    """Commands run in this process meanwhile share a worker: each would take two seconds to start one with torch.
+
+    That a command ends its own is tested without this, in test_cli.py.
+    """
+    kept = _Kept()
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (client, verification):
+            patch.setattr(module, "Worker", lambda: kept)
+        yield kept
+    client.Worker.close(kept)
 
 
 def report_of(done, tmp_path, model, *arguments):

@@ -70,7 +70,10 @@ def compared(at: AppTest) -> AppTest:
 
 
 def verdicts(at: AppTest) -> set[str]:
-    compared(at)
+    """What every step of the history was found to be, whether the page has drawn it yet or not."""
+    checking = at.session_state["opened"].checking
+    if checking is not None:
+        checking.wait(LIMIT_S)
     return {verdict_word(step.verdict.ok) for step in history(at).steps[1:]}
 
 

@@ -11,6 +11,7 @@ from tests.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "adding-a-pass.md").read_text(encoding="utf-8")
 PYTHON = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+LONG = "python docs/make_rules.py"  # proves every law again, as test_laws.py does for the page of rules
 COMMANDS = [line for block in re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]
 FILE = re.search(r"Save this as `(passes/(\w+)\.py)`", PAGE)
 SKIPPED = shutil.ignore_patterns(".venv", ".git", "__pycache__", ".*_cache", ".hypothesis")
@@ -36,7 +37,7 @@ def test_the_page_has_one_file_and_its_commands():
     assert len(COMMANDS) == 6
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [pytest.param(c, marks=pytest.mark.slow) if c == LONG else c for c in COMMANDS])
 def test_each_command_of_the_page_works(project, command):
     done = run(command, project)
     assert done.returncode == 0, done.stdout + done.stderr

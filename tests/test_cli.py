@@ -10,6 +10,7 @@ import textwrap
 
 import numpy as np
 import onnxruntime
+import psutil
 import pytest
 import torch
 
@@ -40,6 +41,12 @@ def test_the_process_ends_with_the_code_and_says_one_line():
     assert ended.stderr == "workbench: there_is_no_such.onnx: there is no such file\n"
     ended = in_a_process("bench", NPU, "--device", "tpu")
     assert ended.returncode == 2 and ended.stderr.startswith("workbench: ") and ended.stderr.count("\n") == 1
+
+
+def test_a_command_ends_what_it_started(done):
+    before = psutil.Process().children(recursive=True)
+    done("bench", NPU, "--repeat", "1")
+    assert psutil.Process().children(recursive=True) == before
 
 
 def test_a_listing_imports_nothing_heavy():

@@ -3,8 +3,10 @@
 import json
 import sys
 
+import pytest
+
 import passes as library
-from tests.commands import NPU, RESNET
+from tests.commands import NPU, RESNET, one_worker
 from workbench.api import layouts
 from workbench.loading import load_model
 
@@ -22,6 +24,12 @@ class LayoutWrong(Pass):
         node = next(n for n in graph.nodes if n.op == "Relu")
         yield Found(Edit(remove=(node.name,), insert=(node.replace(op_type="Sigmoid"),)), "wrong", (node.name,))
 '''
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kept_worker():
+    with one_worker():
+        yield
 
 
 def test_every_strategy_has_a_row(done):

@@ -8,9 +8,15 @@ import json
 
 import pytest
 
-from tests.commands import NHWC, NPU
+from tests.commands import NHWC, NPU, one_worker
 from workbench.exporting import export_onnx
 from workbench.ir import from_text
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kept_worker():
+    with one_worker():
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -1,14 +1,12 @@
 """The torch executor's numbers beside ONNX Runtime's: real models, narrow types, empty operands, every channels-last form."""
 
-from pathlib import Path
-
 import numpy as np
-import onnx
 import onnxruntime
 import pytest
-from onnx import numpy_helper
 
+from sample_models.light import LIGHT_MODELS
 from tests.conftest import CORPUS
+from tests.light_networks import light_file
 from tests.running import normal, random_inputs, typed
 from tests.running import outputs as onnxruntime_outputs
 from tests.test_ops import drawn, floats, native
@@ -19,7 +17,6 @@ from workbench.ops.channels_last import OWN_BODIES, parse_channels_last
 from workbench.run.inputs import seed_inputs
 from workbench.run.torch_executor import TorchExecutor
 
-LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 TOLERANCE = 1e-4  # of the largest number in the reference
 
 CORPUS_MODELS = [
@@ -76,36 +73,10 @@ def test_corpus(name):
     assert executor.fallbacks == {}
 
 
-def discriminating(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The light model with random weights where ConstantOfShape made them all equal; variances stay positive."""
-    random = np.random.default_rng(0)
-    made = {}
-    for node in model.graph.node:
-        if node.op_type == "Constant":
-            made[node.output[0]] = numpy_helper.to_array(node.attribute[0].t)
-    made |= {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
-    positive = {v for n in model.graph.node if n.op_type == "BatchNormalization" for v in (n.input[1], n.input[4])}
-    kept = []
-    for node in model.graph.node:
-        if node.op_type != "ConstantOfShape":
-            kept.append(node)
-            continue
-        shape = made[node.input[0]].tolist()
-        if node.output[0] in positive:
-            weight = random.uniform(0.5, 1.0, shape)  # no growth from block to block, which would saturate Softmax
-        else:
-            weight = random.standard_normal(shape) / np.sqrt(max(np.prod(shape[1:]), 1))
-        model.graph.initializer.append(numpy_helper.from_array(weight.astype(np.float32), node.output[0]))
-    del model.graph.node[:]
-    model.graph.node.extend(kept)
-    return model
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("path", sorted(LIGHT.glob("*.onnx")), ids=lambda path: path.stem)
-def test_light_models(path, tmp_path):
-    own = tmp_path / path.name
-    onnx.save(discriminating(onnx.load(path)), own)
+@pytest.mark.parametrize("name", LIGHT_MODELS)
+def test_light_models(name, tmp_path):
+    own = light_file(name, tmp_path)
     graph = load_model(own)
     inputs = seed_inputs(graph)
     executor = TorchExecutor(graph)

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.commands import RESNET, report_of
+from tests.commands import RESNET, one_worker, report_of
 from tests.running import outputs, random_inputs, typed
 from workbench.api import optimize
 from workbench.ir import to_text
@@ -20,6 +20,12 @@ CONVS = """g (float[N,2,4,4] x) => (float[N,2,1,1] y) <float[2,2,1,1] w = {1, 2,
     b = Relu(a)
     y = GlobalAveragePool(b)
 }"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kept_worker():
+    with one_worker():
+        yield
 
 
 def fed_graph():

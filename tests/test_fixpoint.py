@@ -6,8 +6,9 @@ import pytest
 
 import passes
 from passes.repeat import ROUNDS, Repeat
-from sample_models.light import LIGHT_MODELS, random_light
+from sample_models.light import LIGHT_MODELS
 from tests.conftest import CORPUS, ROOT
+from tests.light_networks import light_file
 from tests.running import typed
 from workbench import api
 from workbench.ir import Edit, graph_text, to_text
@@ -54,8 +55,7 @@ def test_second_run_rewrites_nothing_on_samples(path, preset):
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("name", LIGHT_MODELS)
 def test_second_run_rewrites_nothing_on_light_models(name, preset, tmp_path):
-    (tmp_path / "m.onnx").write_bytes(random_light(name).SerializeToString())
-    assert_second_run_rewrites_nothing(load_model(tmp_path / "m.onnx"), preset)
+    assert_second_run_rewrites_nothing(load_model(light_file(name, tmp_path)), preset)
 
 
 @pytest.mark.slow

@@ -7,23 +7,24 @@ import json
 import onnx
 import pytest
 
-from sample_models.light import LIGHT_MODELS, random_light
+from sample_models.light import LIGHT_MODELS
+from tests.commands import one_worker
 from tests.conftest import ROOT
+from tests.light_networks import light_file
 from workbench.__main__ import main
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kept_worker():
+    with one_worker():
+        yield
 
 
 @pytest.fixture(scope="module")
 def light(tmp_path_factory):
     """A light model's path by name, written when first asked for."""
     folder = tmp_path_factory.mktemp("light")
-
-    def path(name):
-        found = folder / f"{name}.onnx"
-        if not found.exists():
-            found.write_bytes(random_light(name).SerializeToString())
-        return found
-
-    return path
+    return lambda name: light_file(name, folder)
 
 
 def optimized(path, tmp_path, *arguments):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper, version_converter
 
 from tests.loading import big_model, refusal, run, saved
 from workbench.ir import check
+from workbench.ir.text import OPSET
 from workbench.loading import load_model
+from workbench.loading.forms import stands
 
 
 def test_inputs_with_a_default_become_constants(tmp_path):
@@ -31,6 +35,31 @@ def test_conversion_changes_the_form_and_not_the_result(tmp_path):
     x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
     export_onnx(graph, tmp_path / "out.onnx")
     np.testing.assert_allclose(run(tmp_path / "out.onnx", {"x": x})[0], run(path, {"x": x})[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("version", range(7, OPSET))
+def test_where_the_converter_is_not_asked_it_would_change_nothing(version):
+    """Every operator that stands, in one graph; those with bodies have to have one."""
+    nodes = []
+    for name in sorted({schema.name for schema in onnx.defs.get_all_schemas() if schema.domain == ""}):
+        known = onnx.defs.has(name, version, "")
+        if (
+            not known
+            or name in ("If", "Loop", "Scan", "SequenceMap")
+            or not stands(helper.make_node(name, [], []), version, OPSET)
+        ):
+            continue
+        schema = onnx.defs.get_schema(name, version, "")
+        inputs, outputs = ([f"{name}_{side}{i}" for i in range(max(1, count))]
+                           for side, count in (("in", schema.min_input), ("out", schema.min_output)))  # fmt: skip
+        nodes.append(helper.make_node(name, inputs[: schema.max_input], outputs, name=name))
+    assert len(nodes) > 30
+    taken, made = ([helper.make_tensor_value_info(v, onnx.TensorProto.FLOAT, None) for n in nodes for v in side(n)]
+                   for side in (lambda n: n.input, lambda n: n.output))  # fmt: skip
+    graph = helper.make_graph(nodes, "g", taken, made)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)], ir_version=8)
+    converted = version_converter.convert_version(model, OPSET).graph
+    assert [node.SerializeToString() for node in converted.node] == [node.SerializeToString() for node in nodes]
 
 
 def test_bodies_are_converted_and_their_new_values_have_names_of_their_own(tmp_path):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.commands import OCR, RESNET, SPEECH
+from tests.commands import OCR, RESNET, SPEECH, one_worker
 from workbench.ir import Graph, from_text
 from workbench.matrix import (
     COLUMNS,
@@ -26,7 +26,7 @@ from workbench.matrix import (
     run_matrix,
 )
 from workbench.plans import PLANS
-from workbench.run.client import CancelledError, RunError, Worker
+from workbench.run.client import CancelledError, RunError
 from workbench.run.measure import notes_of, refused_sizes
 
 SMALL = (
@@ -35,10 +35,11 @@ SMALL = (
 RELU = "r (float[B,4] x) => (float[B,4] y) { y = Relu(x) }"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)
 def worker():
-    with Worker() as own:
-        yield own
+    """The tests', and that of the commands in them."""
+    with one_worker() as kept:
+        yield kept
 
 
 def measured(*asked: Any) -> list[Block]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -135,6 +137,7 @@ def test_ceilings_are_measured():
 def test_the_best_of_all_ceilings_stays(monkeypatch):
     """A busy moment lowers no roof, and a free one raises it."""
     monkeypatch.setattr(ceiling, "_best", {})
+    monkeypatch.setattr(ceiling, "_STAYS_S", 0)
     for rate, best in ((2.0, 2.0), (1.0, 2.0), (3.0, 3.0)):
         assert ceiling._highest("cpu", "copy", lambda device, what, repeats, rate=rate: rate) == best
 
@@ -143,6 +146,23 @@ def test_the_best_of_all_ceilings_stays(monkeypatch):
 
     assert ceiling._highest("cpu", "copy", no_memory) == 3.0
     assert ceiling._highest("cpu", "float32", no_memory) is None
+
+
+def test_short_jobs_do_not_measure_the_ceilings_each(monkeypatch):
+    monkeypatch.setattr(ceiling, "_best", {})
+    monkeypatch.setattr(ceiling, "_when", {})
+    clock = [1000.0]
+    monkeypatch.setattr(ceiling, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    asked: list[int] = []
+
+    def rate(device: str, what: str, repeats: int) -> float:
+        asked.append(repeats)
+        return float(len(asked))
+
+    for now, best, repeats in ((1000.0, 1.0, [7]), (1059.0, 1.0, [7]), (1061.0, 2.0, [7, 2]), (1100.0, 2.0, [7, 2])):
+        clock[0] = now
+        assert ceiling._highest("cpu", "copy", rate) == best
+        assert asked == repeats
 
 
 # ---- operators and memory, of known size --------------------------------------------------

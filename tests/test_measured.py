@@ -7,12 +7,12 @@ import pytest
 
 from passes.layout_measured import LayoutMeasured
 from passes.layout_optimal import LayoutOptimal
-from tests.commands import RESNET, report_of
+from tests.commands import RESNET, one_worker, report_of
 from tests.running import typed
 from workbench.layout.probe import GivenTimes, StopwatchError, Time, probe_of, told_apart, transpose_probe
 from workbench.layout.profile import load_profile
 from workbench.rewrite import run_pass, with_options
-from workbench.run.client import RunError, Worker
+from workbench.run.client import RunError
 from workbench.run.remembered_times import CacheError, cache_file
 from workbench.run.stopwatch import DeviceStopwatch
 
@@ -31,10 +31,11 @@ def own_cache(tmp_path, monkeypatch):
     return cache_file()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)
 def worker():
-    with Worker() as worker:
-        yield worker
+    """The tests', and that of the commands in them."""
+    with one_worker() as kept:
+        yield kept
 
 
 def given(times_us, name="cuda"):

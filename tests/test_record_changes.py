@@ -149,7 +149,9 @@ def test_what_bench_measured_is_kept_and_where_it_cannot_be_a_note_says_so(capsy
     models = {str(MODEL): load_model(MODEL)}
     variants = combined(models, ["torch", "onnxruntime"], ["float32"])
     with Verifier(models[str(MODEL)]) as verifier:
-        found = measure_models(variants, inputs=verifier.inputs, reference=verifier.reference, repeat=3)
+        found = measure_models(
+            variants, inputs=verifier.inputs, reference=verifier.reference, repeat=3, worker=verifier.worker
+        )
     keep_bench(found, variants, models)
     runs: tuple[Run, ...] = find(model_hash=file_hash(str(MODEL)))
     assert [(run.label, run.backend, run.model_name) for run in runs] == [

@@ -11,8 +11,9 @@ import json
 import onnx
 import pytest
 
-from sample_models.light import random_light
+from tests.commands import one_worker
 from tests.conftest import CORPUS
+from tests.light_networks import light_file
 from workbench.__main__ import main
 
 LIGHT = {
@@ -40,6 +41,12 @@ REAL = {  # at most; of the first seven the best tool leaves one more
 }
 
 
+@pytest.fixture(scope="module", autouse=True)
+def kept_worker():
+    with one_worker():
+        yield
+
+
 def nodes_of(graph):
     bodies = [a.g for n in graph.node for a in n.attribute if a.type == onnx.AttributeProto.GRAPH]
     own = [n for n in graph.node if n.op_type != "Constant"]
@@ -65,8 +72,7 @@ def simplified(path, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LIGHT)
 def test_light_models_are_as_small_as_the_best_tool_makes_them(name, tmp_path):
-    (tmp_path / "in.onnx").write_bytes(random_light(name).SerializeToString())
-    assert len(nodes_of(simplified(tmp_path / "in.onnx", tmp_path).graph)) <= LIGHT[name]
+    assert len(nodes_of(simplified(light_file(name, tmp_path), tmp_path).graph)) <= LIGHT[name]
 
 
 @pytest.mark.slow

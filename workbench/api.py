@@ -252,7 +252,8 @@ def measure(
     named = {"model": graphs} if isinstance(graphs, Graph) else dict(graphs)
     first = next(iter(named.values()))
     with Verifier(first if isinstance(first, Graph) else first.graph, inputs, seed) as verifier:
-        return measure_models(named, inputs=verifier.inputs, reference=verifier.reference, device=device, **options)
+        given, right = verifier.inputs, verifier.reference
+        return measure_models(named, inputs=given, reference=right, device=device, worker=verifier.worker, **options)
 
 
 def export(graph: Graph, path: str | Path, *, fix_dims: bool = False) -> ExportReport:

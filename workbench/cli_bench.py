@@ -57,6 +57,7 @@ def bench_command(models: Mapping[str, Graph], request: BenchRequest) -> int:
             device=request.device,
             repeat=request.repeat,
             cold=request.cold,
+            worker=verifier.worker,
             timeout_s=request.time_limit,
             memory_limit_bytes=in_bytes(request.memory_limit),
             on_progress=_say_waiting(),

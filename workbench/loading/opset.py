@@ -15,11 +15,9 @@ from workbench.ir.from_proto import bodies
 from workbench.ir.text import OPSET
 from workbench.loading.checks import every_graph, every_node, every_tensor, opset_of, reads
 from workbench.loading.early import put_back, set_aside
+from workbench.loading.forms import MAY_MEAN_SOMETHING_ELSE, same_form, stands
 from workbench.loading.kernels import newest_opset
 
-# Operators whose meaning changed while their attributes and inputs stayed as they were.
-_SAME_FORM_OTHER_MEANING = {"GroupNormalization": 21, "Upsample": 10}
-_MAY_MEAN_SOMETHING_ELSE = {"GroupNormalization", "Scan", "Resize", "Upsample"}
 _HAD_OTHER_DEFAULTS = {"Upsample", "Resize", "RoiAlign"}
 _UPSAMPLED = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}  # before opset 11
 _CONVERTER_ERRORS = (RuntimeError, ValueError, version_converter.ConvertError)
@@ -56,7 +54,7 @@ def _target(model: ModelProto, version: int) -> int:
     if target == OPSET:
         return OPSET
     operators = {node.op_type for node in every_node(model) if node.domain in ("", "ai.onnx")}
-    known = all(_same_form(op, target, OPSET) for op in operators if onnx.defs.has(op, target, ""))
+    known = all(same_form(op, target, OPSET) for op in operators if onnx.defs.has(op, target, ""))
     return target if known or target == 21 else OPSET
 
 
@@ -66,7 +64,7 @@ class _NotConverted(ValueError):
 
 def _converted(model: ModelProto, version: int, target: int) -> ModelProto:
     operators = {node.op_type for node in every_node(model)}
-    if operators & _MAY_MEAN_SOMETHING_ELSE:
+    if operators & MAY_MEAN_SOMETHING_ELSE:
         _refuse_other_meanings(model, version, target)
     bare = onnx.shape_inference.infer_shapes(model)
     if version < 13:
@@ -74,7 +72,7 @@ def _converted(model: ModelProto, version: int, target: int) -> ModelProto:
             _spell_out_hardmax(graph)
     del bare.functions[:]
     holes = _fill_holes(bare)
-    graph = _graph_at(bare.graph, bare.opset_import, {}, target)
+    graph = _graph_at(bare.graph, bare.opset_import, {}, version, target)
     others = [o for o in model.opset_import if o.domain not in ("", "ai.onnx")]
     result = helper.make_model(graph, opset_imports=[helper.make_opsetid("", target), *others], ir_version=10)
     if holes:
@@ -87,17 +85,25 @@ def _converted(model: ModelProto, version: int, target: int) -> ModelProto:
     return result
 
 
-def _graph_at(graph: GraphProto, imports: Sequence[onnx.OperatorSetIdProto], outside: dict, target: int) -> GraphProto:
+def _graph_at(
+    graph: GraphProto, imports: Sequence[onnx.OperatorSetIdProto], outside: dict, version: int, target: int
+) -> GraphProto:
     """The graph at opset `target`. `outside`: the types of values that a body may capture.
 
     Bodies are converted by themselves, what they capture as typed inputs, and
     their nodes stand meanwhile as calls of an unknown domain: in a body the
-    converter stumbles over values from outside.
+    converter stumbles over values from outside. Where it would change nothing
+    it is not called, for it takes 15 ms whatever it gets, and models have many bodies.
     """
     types = {**outside, **{t.name: _type_of(t) for t in graph.initializer}}
     types.update((i.name, i) for i in (*graph.input, *graph.value_info, *graph.output))
     alone = GraphProto()
     alone.CopyFrom(graph)
+    if all(stands(node, version, target) for node in alone.node):
+        for node in alone.node:
+            for body in (body for attribute in node.attribute for body in bodies(attribute)):
+                body.CopyFrom(_graph_at(body, imports, types, version, target))
+        return alone
     waiting: list[tuple[NodeProto, list[str]]] = []
     for node in alone.node:
         found = [body for attribute in node.attribute for body in bodies(attribute)]
@@ -105,7 +111,7 @@ def _graph_at(graph: GraphProto, imports: Sequence[onnx.OperatorSetIdProto], out
             continue
         captured = list(dict.fromkeys(reads(node)))[len(set(filter(None, node.input))) :]
         for body in found:
-            body.CopyFrom(_graph_at(body, imports, types, target))
+            body.CopyFrom(_graph_at(body, imports, types, version, target))
         kept = NodeProto()
         kept.CopyFrom(node)
         node.CopyFrom(helper.make_node(str(len(waiting)), [*node.input, *captured], node.output, domain=_BODY_DOMAIN))
@@ -289,7 +295,7 @@ def _function_at(function: FunctionProto, model_version: int, target: int) -> Fu
     result = FunctionProto()
     result.CopyFrom(function)
     version = opset_of(function) or model_version
-    changed = [n for n in function.node if n.domain in ("", "ai.onnx") and not _same_form(n.op_type, version, target)]
+    changed = [n for n in function.node if n.domain in ("", "ai.onnx") and not same_form(n.op_type, version, target)]
     if changed and any(a.ref_attr_name for node in function.node for a in node.attribute):
         raise _NotConverted(
             f"operator '{changed[0].op_type}' in function '{function.name}' has another form since opset {version}"
@@ -314,38 +320,11 @@ def _function_at(function: FunctionProto, model_version: int, target: int) -> Fu
     return result
 
 
-def _same_form(op_type: str, old: int, new: int) -> bool:
-    """May a call written for opset `old` stand as it is in opset `new`?"""
-    try:
-        before, after = onnx.defs.get_schema(op_type, old, ""), onnx.defs.get_schema(op_type, new, "")
-    except onnx.defs.SchemaError:
-        return False
-    if before.since_version == after.since_version:
-        return True
-    if old < _SAME_FORM_OTHER_MEANING.get(op_type, 0) <= new or after.deprecated:
-        return False
-    inputs = [i.name for i in before.inputs], [i.name for i in after.inputs]
-    kept = all(
-        name in after.attributes
-        and after.attributes[name].type == attribute.type
-        and after.attributes[name].default_value == attribute.default_value
-        for name, attribute in before.attributes.items()
-    )
-    added = [a for name, a in after.attributes.items() if name not in before.attributes]
-    return (
-        kept
-        and not any(a.required for a in added)
-        and inputs[1][: len(inputs[0])] == inputs[0]
-        and after.min_input <= before.min_input
-        and len(after.outputs) >= len(before.outputs)
-    )
-
-
 def _newer_forms(model: ModelProto, version: int) -> list[str]:
     """A sentence for each operator that OPSET has not, or has in another form."""
     warnings = {}
     for node in every_node(model):
-        if node.domain not in ("", "ai.onnx") or _same_form(node.op_type, OPSET, version):
+        if node.domain not in ("", "ai.onnx") or same_form(node.op_type, OPSET, version):
             continue
         if onnx.defs.has(node.op_type, max_inclusive_version=version, domain=""):
             warnings[node.op_type] = (

@@ -9,9 +9,12 @@ from typing import Any
 from workbench.run.caches import last_cache_bytes
 
 _REPEATS, _AGAIN = 7, 2  # runs when a rate is first measured, and whenever it is measured again
+_MOST_S = 0.5  # of these runs, where more than two take longer: a large cache is copied beyond in a tenth of a second
+_STAYS_S = 60.0  # before it is measured again, for short jobs would take longer over it than over their models
 _LONG_ENOUGH_MS = 20.0
 _SMALLEST, _LARGEST = 256, 16384  # sides of the matrices
 _best: dict[tuple[str, str], float] = {}  # the highest rates of the worker's life, for a moment may have been busy
+_when: dict[tuple[str, str], float] = {}  # they were measured last, by the monotonic clock
 _sides: dict[tuple[str, str], int] = {}  # of matrices whose product takes long enough
 
 
@@ -19,8 +22,8 @@ def ceilings(device: str, dtypes: Sequence[str]) -> dict[str, dict[str, float] |
     """By dtype: `flops_per_s` of a large matrix product; `bytes_per_s`, read and written, of a copy beyond caches.
 
     dtypes: "float32", "float16", "bfloat16" or another type of torch's; "mixed" is the one that torch.autocast takes
-    on the device. Both are measured at each call, and the best of all calls so far is given; None where there is no
-    memory left even for that, or no product in that type.
+    on the device. Both are measured at a call a minute after the last, and the best of all so far is given; None
+    where there is no memory left even for that, or no product in that type.
     """
     import torch
 
@@ -35,11 +38,14 @@ def ceilings(device: str, dtypes: Sequence[str]) -> dict[str, dict[str, float] |
 
 
 def _highest(device: str, what: str, rate: Callable[[str, str, int], float]) -> float | None:
+    if (device, what) in _best and time.monotonic() - _when[device, what] < _STAYS_S:
+        return _best[device, what]
     try:
         found = rate(device, what, _AGAIN if (device, what) in _best else _REPEATS)
     except (RuntimeError, MemoryError):
         return _best.get((device, what))
     _best[device, what] = max(found, _best.get((device, what), 0.0))
+    _when[device, what] = time.monotonic()
     return _best[device, what]
 
 
@@ -69,9 +75,11 @@ def _copy_rate(device: str, _: str, repeats: int) -> float:
 def _best_ms(run: Callable[[], Any], device: str, repeats: int) -> float:
     import torch
 
-    best = float("inf")
-    for _ in range(repeats):
+    best, began = float("inf"), time.perf_counter()
+    for done in range(repeats):
         start = time.perf_counter()
+        if done >= _AGAIN and start - began > _MOST_S:
+            break
         run()
         if device.startswith("cuda"):
             torch.cuda.synchronize(device)

@@ -169,6 +169,8 @@ def _resolved(order: list[str], strategy: str) -> list[str]:
 
 def _options(cls: type[Pass]) -> dict[str, Any]:
     """A field for each option of the pass."""
+    if not cls.option_fields():  # as with most; to read the types takes longer than all else here
+        return {}
     hints = typing.get_type_hints(cls)
     values: dict[str, Any] = {}
     for field in cls.option_fields().values():

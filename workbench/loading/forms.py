@@ -1,0 +1,62 @@
+"""How the form of an operator, what it takes and gives, differs between two opsets."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import onnx
+from onnx import NodeProto
+
+# Operators whose meaning changed while their attributes and inputs stayed as they were.
+_SAME_FORM_OTHER_MEANING = {"GroupNormalization": 21, "Upsample": 10}
+MAY_MEAN_SOMETHING_ELSE = {"GroupNormalization", "Scan", "Resize", "Upsample"}
+
+
+def same_form(op_type: str, old: int, new: int) -> bool:
+    """May a call written for opset `old` stand as it is in opset `new`?"""
+    try:
+        before, after = onnx.defs.get_schema(op_type, old, ""), onnx.defs.get_schema(op_type, new, "")
+    except onnx.defs.SchemaError:
+        return False
+    if before.since_version == after.since_version:
+        return True
+    if old < _SAME_FORM_OTHER_MEANING.get(op_type, 0) <= new or after.deprecated:
+        return False
+    inputs = [i.name for i in before.inputs], [i.name for i in after.inputs]
+    kept = all(
+        name in after.attributes
+        and after.attributes[name].type == attribute.type
+        and after.attributes[name].default_value == attribute.default_value
+        for name, attribute in before.attributes.items()
+    )
+    added = [a for name, a in after.attributes.items() if name not in before.attributes]
+    return (
+        kept
+        and not any(a.required for a in added)
+        and inputs[1][: len(inputs[0])] == inputs[0]
+        and after.min_input <= before.min_input
+        and len(after.outputs) >= len(before.outputs)
+    )
+
+
+def stands(node: NodeProto, old: int, new: int) -> bool:
+    """Did nothing change for this call between the two opsets but the element types that its operator may have?"""
+    if node.domain not in ("", "ai.onnx"):
+        return True
+    if node.op_type in MAY_MEAN_SOMETHING_ELSE:
+        return False
+    before, after = _signature(node.op_type, old), _signature(node.op_type, new)
+    return before is not None and before == after
+
+
+@cache
+def _signature(op_type: str, version: int) -> tuple[Any, ...] | None:
+    """What an operator takes and gives at an opset, but for element types; None where it has no such operator."""
+    try:
+        schema = onnx.defs.get_schema(op_type, version, "")
+    except onnx.defs.SchemaError:
+        return None
+    attributes = {a.name: (a.type, a.required, a.default_value.SerializeToString()) for a in schema.attributes.values()}
+    operands = [[(v.name, v.option) for v in values] for values in (schema.inputs, schema.outputs)]
+    return None if schema.deprecated else (attributes, operands)
