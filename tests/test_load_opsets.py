@@ -83,6 +83,31 @@ def test_functions_survive(tmp_path):
     assert str(graph.type("z")) == "float[2,3]"
 
 
+def test_a_function_that_splits_says_into_how_many_parts_since_opset_18(tmp_path):
+    text = """<ir_version: 9, opset_import: ["": 13, "f": 1]>
+    g (float[4,3] x) => (float[2,3] y) { y, z = f.halves(x) }
+    <domain: "f", opset_import: ["": 13]>
+    halves (a) => (b, c) { b, c = Split(a) }"""
+    graph = load_model(saved(tmp_path, text, header=""))
+    (function,) = graph.functions.values()
+    assert [node.attr("num_outputs") for node in function.graph.nodes] == [2]
+
+
+def test_conversion_leaves_alone_what_means_the_same_and_names_its_constants_apart(tmp_path):
+    text = """g (bool c, float[2,3] x) => (float[6,7] y) {
+        z = LpPool <kernel_shape = [1]> (w)
+        p = Pad <pads = [0, 0, 1, 1], value = 3.0> (x)
+        w = Unsqueeze <axes = [0]> (p)
+        q = Squeeze <axes = [0]> (z)
+        y = If (c) <then_branch = t () => (float[6,7] a) { a = Pad <pads = [2, 2, 1, 1]> (q) },
+                    else_branch = e () => (float[6,7] b) { b = Pad <pads = [1, 1, 2, 2]> (q) }> }"""
+    graph = load_model(saved(tmp_path, text, header='<ir_version: 7, opset_import: ["": 10]>\n'))
+    check(graph)
+    assert set(graph.node("LpPool_z").attributes) == {"kernel_shape"}
+    names = [*graph.constants, *(value for body in graph.node("If_y").bodies.values() for value in body.constants)]
+    assert len(names) == len(set(names)) and all("_opset23_" in name for name in names)
+
+
 def test_a_function_that_cannot_be_converted_keeps_the_models_opset(tmp_path):
     text = """<ir_version: 9, opset_import: ["": 12, "f": 1]>
     g (float[2,3] x) => (float[2,1] y) { y = f.sum <dims = [1]> (x) }
