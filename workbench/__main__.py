@@ -274,5 +274,5 @@ _COMMANDS = {
 
 
 if __name__ == "__main__":
-    gc.set_threshold(100_000)  # what a command makes lives to its end: looking for cycles in it finds none, and takes time
+    gc.set_threshold(100_000)  # what a command makes lives to its end: looking for cycles in it only takes time
     sys.exit(main())

@@ -202,20 +202,36 @@ def _nodes(owner: GraphProto | onnx.FunctionProto) -> Iterator[NodeProto]:
 
 
 def every_graph(model: ModelProto) -> Iterator[GraphProto]:
-    """The main graph and every body."""
+    """The main graph and every body, those of functions too."""
     yield model.graph
-    for node in every_node(model):
+    for owner in (model.graph, *model.functions):
+        yield from _bodies(owner)
+
+
+def _bodies(owner: GraphProto | onnx.FunctionProto) -> Iterator[GraphProto]:
+    for node in owner.node:
         for attribute in node.attribute:
-            yield from bodies(attribute)
+            for body in bodies(attribute):
+                yield body
+                yield from _bodies(body)
 
 
 def every_tensor(model: ModelProto) -> Iterator[TensorProto]:
     """Every constant: initializers and tensors in attributes."""
-    for graph in every_graph(model):
-        yield from graph.initializer
-    for node in every_node(model):
+    for owner in (model.graph, *model.functions):
+        yield from _tensors(owner)
+
+
+def _tensors(owner: GraphProto | onnx.FunctionProto) -> Iterator[TensorProto]:
+    if isinstance(owner, GraphProto):
+        yield from owner.initializer
+    for node in owner.node:
         for attribute in node.attribute:
-            yield from (*([attribute.t] if attribute.HasField("t") else ()), *attribute.tensors)
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+            for body in bodies(attribute):
+                yield from _tensors(body)
 
 
 def without_declared_types(model: ModelProto) -> ModelProto:

@@ -145,8 +145,9 @@ def _spell_out_conversions(model: ModelProto) -> None:
 
 def _check_sizes(model: ModelProto) -> None:
     """A weight that carries its numbers must carry as many as its type says."""
+    known = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
     for tensor in every_tensor(model):
-        if tensor.data_type == 0 or tensor.data_type not in TensorProto.DataType.values():
+        if tensor.data_type not in known:
             raise LoadError(f"weight '{tensor.name}' is of an unknown element type, number {tensor.data_type}")
         if any(d < 0 for d in tensor.dims):
             raise LoadError(f"weight '{tensor.name}' has the shape {list(tensor.dims)}, with a negative dimension")
