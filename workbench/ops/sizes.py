@@ -37,11 +37,11 @@ class Size:
 
     @staticmethod
     def number(value: int) -> Size:
-        return Size.of({(): value})
+        return Size((((), value),) if value else ())
 
     @staticmethod
     def symbol(name: str) -> Size:
-        return Size.of({(name,): 1})
+        return Size((((name,), 1),))
 
     @property
     def known(self) -> int | None:
