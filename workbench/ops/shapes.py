@@ -147,10 +147,11 @@ def infer_model(model: ModelProto) -> ModelProto:
 
 def _is_settled(typed: GraphProto) -> bool:
     """Are all sizes known, so that numbers have no more to tell? Nothing is said of bodies."""
-    infos = (*typed.value_info, *typed.output)
-    if not all(_is_sized(info.type.tensor_type) for info in infos):
-        return False
-    known = {info.name for info in infos}
+    known = set()
+    for info in itertools.chain(typed.value_info, typed.output):
+        if not _is_sized(info.type.tensor_type):
+            return False
+        known.add(info.name)
     if not all(value in known for node in typed.node for value in node.output if value):
         return False
     return not any(bodies(attribute) for node in typed.node for attribute in node.attribute)
