@@ -32,24 +32,25 @@ class Seen:
         if _is_told(graph, node):
             self.by_graph.setdefault(graph, {}).setdefault(_computed(node), {})[node.name] = None
 
-    def equals(self, graph: Graph, node: Node) -> list[Node]:
+    def equals(self, graph: Graph, node: Node, computed: tuple) -> list[Node]:
         """The nodes that compute what this one does, itself among them, in the order in which they were met."""
         if graph not in self.by_graph:
             for other in graph.nodes:
                 self.enter(graph, other)
-        self.enter(graph, node)
-        computed = _computed(node)
-        there = (graph.find(name) for name in self.by_graph[graph][computed])
-        return [other for other in there if other is not None and _computed(other) == computed]
+        names = self.by_graph[graph].setdefault(computed, {})
+        names[node.name] = None
+        there = (graph.find(name) for name in names)
+        return [other for other in there if other is node or (other is not None and _computed(other) == computed)]
 
     def match(self, graph: Graph, node: Node, options: Pass) -> Found:
         if node.op_type in RANDOM:
             raise NoMatch(f"{node} gives other numbers each time")
         if not _is_told(graph, node):
             raise NoMatch(f"{node} is not told by operator, operands and attributes alone")
-        first, *others = self.equals(graph, node)
+        computed = _computed(node)
+        first, *others = self.equals(graph, node, computed)
         less = [other for other in others if not _makes_all(first, other)]
-        self.by_graph[graph][_computed(node)] = dict.fromkeys(other.name for other in (first, *less))
+        self.by_graph[graph][computed] = dict.fromkeys(other.name for other in (first, *less))
         same = [other for other in others if _makes_all(first, other)]
         gone = [other for other in same if not any(map(graph.is_output, other.outputs))]
         if gone:

@@ -8,6 +8,7 @@ be verified; 130 stopped by Ctrl-C.
 from __future__ import annotations
 
 import argparse
+import gc
 import io
 import json
 import sys
@@ -273,4 +274,5 @@ _COMMANDS = {
 
 
 if __name__ == "__main__":
+    gc.set_threshold(100_000)  # what a command makes lives to its end: looking for cycles in it only takes time
     sys.exit(main())

@@ -62,12 +62,13 @@ def export_onnx(
     check_replaceable(path)
     path = Path(os.path.realpath(path) if os.path.islink(path) else path)  # a link stays, its file is replaced
     whole = complete(with_fixed_dims(graph, graph.dims) if fix_dims else graph)
-    beside = _weight_bytes(structure(whole)) > LARGEST_FILE if external_data is None else external_data
+    bare = structure(whole, path.name)
+    beside = _weight_bytes(bare) > LARGEST_FILE if external_data is None else external_data
     try:
         with tempfile.TemporaryDirectory(prefix=".graph-workbench-", dir=path.parent) as folder:
             draft = Path(folder) / path.name
             digest = _write(draft, whole, beside)
-            checks = _check(draft, whole) if check else ()
+            checks = _check(draft, whole, bare) if check else ()
             size = sum(file.stat().st_size for file in draft.parent.iterdir())
             names = sorted((file.name for file in draft.parent.iterdir()), key=lambda name: name == path.name)
             for name in names:  # the model last: it is never there without its weights
@@ -187,13 +188,13 @@ def _is_open(graph: Graph, value: str) -> bool:
     return graph.type(value) is None or (tensor is not None and tensor.shape is None)
 
 
-def _check(draft: Path, graph: Graph) -> tuple[str, ...]:
+def _check(draft: Path, graph: Graph, bare: onnx.ModelProto) -> tuple[str, ...]:
     """Run onnx.checker on the graph's structure, its weights left where they are in the draft."""
-    bare = [v for v in (*graph.inputs, *graph.outputs) if _is_open(graph, v)]
-    if bare:  # runtimes find it themselves
-        return (f"onnx.checker not run: it demands every input's and output's rank, and that of '{bare[0]}' is open",)
+    open_ = [v for v in (*graph.inputs, *graph.outputs) if _is_open(graph, v)]
+    if open_:  # runtimes find it themselves
+        return (f"onnx.checker not run: it demands every input's and output's rank, and that of '{open_[0]}' is open",)
     bare_file = draft.with_name("structure.onnx" if draft.name != "structure.onnx" else "structure_.onnx")
-    bare_file.write_bytes(structure(graph, draft.name).SerializeToString())
+    bare_file.write_bytes(bare.SerializeToString())
     try:
         onnx.checker.check_model(str(bare_file), full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:

@@ -19,7 +19,8 @@ def check(graph: Graph) -> None:
 
 def breaches(graph: Graph, outside: frozenset[str] = frozenset()) -> Iterator[str]:
     """Every breach, one sentence each. `outside`: values that a body may capture."""
-    made = set(outside) | set(graph.inputs) | set(graph.constants)
+    given = {*graph.inputs, *graph.constants}
+    made = given | outside
     if len(set(graph.inputs)) != len(graph.inputs):
         yield f"graph '{graph.name}' has two inputs of one name"
     produced: set[str] = set()
@@ -28,7 +29,7 @@ def breaches(graph: Graph, outside: frozenset[str] = frozenset()) -> Iterator[st
             if value and value not in made:
                 yield f"{node} reads '{value}', which nothing before it makes"
         for value in filter(None, node.outputs):
-            if value in produced or value in graph.inputs or value in graph.constants:
+            if value in produced or value in given:
                 yield f"value '{value}' is made twice, the second time by {node}"
             produced.add(value)
         for body in node.bodies.values():

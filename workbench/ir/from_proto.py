@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import onnx
 import onnx_ir
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
@@ -28,7 +29,12 @@ NodeMetadata = dict[tuple[str, ...], list[tuple[str, str, Mapping[str, str]]]]
 
 
 def read_alone(tensor: TensorProto) -> Constant:
-    """The tensor in a message of its own: a part of a message keeps all of the message in memory."""
+    """The tensor apart from its message, a part of which keeps all of it in memory."""
+    if tensor.HasField("raw_data") and tensor.data_type != TensorProto.STRING:
+        dtype = DataType(tensor.data_type)
+        if dtype.bitwidth >= 8:  # a tensor over a message finds its type, shape and numbers anew each time it is asked
+            array = np.frombuffer(tensor.raw_data, dtype.numpy()).reshape(tensor.dims)
+            return onnx_ir.Tensor(array, dtype, name=tensor.name, doc_string=tensor.doc_string)
     alone = TensorProto()
     alone.CopyFrom(tensor)
     return onnx_ir.serde.deserialize_tensor(alone)

@@ -62,7 +62,8 @@ def _shape_by_reshape(graph: Graph, value: str) -> tuple[int, ...] | None:
 def _bound(type_: TensorType | None, graph: Graph) -> tuple[int, ...] | None:
     if type_ is None or type_.shape is None:
         return None
-    return type_.with_shape(tuple(graph.dims.get(d, d) if isinstance(d, str) else d for d in type_.shape)).static_shape
+    shape = [graph.dims.get(d) if isinstance(d, str) else d for d in type_.shape]
+    return None if None in shape else tuple(d for d in shape if d is not None)
 
 
 def moved_by(graph: Graph, value: str, perm: Permutation) -> int | None:

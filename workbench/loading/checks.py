@@ -158,15 +158,18 @@ def unknown_operators(model: ModelProto) -> list[str]:
     """A sentence for each operator that neither ONNX nor a function of the model defines."""
     functions = {(f.domain, f.name) for f in model.functions}
     versions = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in model.opset_import}
+    known: set[tuple[str, str]] = set()
     found: dict[str, str] = {}
     for node in every_node(model):
-        domain = "" if node.domain == "ai.onnx" else node.domain
-        if (node.domain, node.op_type) in functions or (domain == DOMAIN and is_own(node.op_type)):
+        key = (node.domain, node.op_type)
+        if key in known or key in functions:
             continue
-        if is_early(node, versions.get("", 1)):
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        if (domain == DOMAIN and is_own(node.op_type)) or is_early(node, versions.get("", 1)):
             continue
         known_domain = domain == "" or domain in SCHEMA_DOMAINS
         if known_domain and onnx.defs.has(node.op_type, max_inclusive_version=versions.get(domain, 1), domain=domain):
+            known.add(key)
             continue
         op = f"{domain}.{node.op_type}" if domain else node.op_type
         if domain == ONLY_ONNXRUNTIME:
@@ -202,20 +205,36 @@ def _nodes(owner: GraphProto | onnx.FunctionProto) -> Iterator[NodeProto]:
 
 
 def every_graph(model: ModelProto) -> Iterator[GraphProto]:
-    """The main graph and every body."""
+    """The main graph and every body, those of functions too."""
     yield model.graph
-    for node in every_node(model):
+    for owner in (model.graph, *model.functions):
+        yield from _bodies(owner)
+
+
+def _bodies(owner: GraphProto | onnx.FunctionProto) -> Iterator[GraphProto]:
+    for node in owner.node:
         for attribute in node.attribute:
-            yield from bodies(attribute)
+            for body in bodies(attribute):
+                yield body
+                yield from _bodies(body)
 
 
 def every_tensor(model: ModelProto) -> Iterator[TensorProto]:
     """Every constant: initializers and tensors in attributes."""
-    for graph in every_graph(model):
-        yield from graph.initializer
-    for node in every_node(model):
+    for owner in (model.graph, *model.functions):
+        yield from _tensors(owner)
+
+
+def _tensors(owner: GraphProto | onnx.FunctionProto) -> Iterator[TensorProto]:
+    if isinstance(owner, GraphProto):
+        yield from owner.initializer
+    for node in owner.node:
         for attribute in node.attribute:
-            yield from (*([attribute.t] if attribute.HasField("t") else ()), *attribute.tensors)
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+            for body in bodies(attribute):
+                yield from _tensors(body)
 
 
 def without_declared_types(model: ModelProto) -> ModelProto:

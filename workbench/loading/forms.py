@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
-
 import onnx
-from onnx import NodeProto
 
 # Operators whose meaning changed while their attributes and inputs stayed as they were.
-_SAME_FORM_OTHER_MEANING = {"GroupNormalization": 21, "Upsample": 10}
-MAY_MEAN_SOMETHING_ELSE = {"GroupNormalization", "Scan", "Resize", "Upsample"}
+_SAME_FORM_OTHER_MEANING = {"GroupNormalization": 21, "RoiAlign": 16, "Split": 18, "Upsample": 10}
 
 
 def same_form(op_type: str, old: int, new: int) -> bool:
@@ -38,25 +33,3 @@ def same_form(op_type: str, old: int, new: int) -> bool:
         and after.min_input <= before.min_input
         and len(after.outputs) >= len(before.outputs)
     )
-
-
-def stands(node: NodeProto, old: int, new: int) -> bool:
-    """Did nothing change for this call between the two opsets but the element types that its operator may have?"""
-    if node.domain not in ("", "ai.onnx"):
-        return True
-    if node.op_type in MAY_MEAN_SOMETHING_ELSE:
-        return False
-    before, after = _signature(node.op_type, old), _signature(node.op_type, new)
-    return before is not None and before == after
-
-
-@cache
-def _signature(op_type: str, version: int) -> tuple[Any, ...] | None:
-    """What an operator takes and gives at an opset, but for element types; None where it has no such operator."""
-    try:
-        schema = onnx.defs.get_schema(op_type, version, "")
-    except onnx.defs.SchemaError:
-        return None
-    attributes = {a.name: (a.type, a.required, a.default_value.SerializeToString()) for a in schema.attributes.values()}
-    operands = [[(v.name, v.option) for v in values] for values in (schema.inputs, schema.outputs)]
-    return None if schema.deprecated else (attributes, operands)

@@ -96,7 +96,7 @@ def _load(data: memoryview, folder: Path | None, dims: Mapping[str, int] | None)
 
 def _all_sizes_follow(graph: Graph) -> bool:
     """Does every value have its sizes once the symbols of its own type are bound?"""
-    types = (graph.tensor_type(value) for value in graph.values())
+    types = (graph.tensor_type(value) for value in graph.values() if value not in graph.constants)
     shapes = [None if type_ is None else type_.shape for type_ in types]
     return all(s is not None and all(isinstance(d, int) or d in graph.dims for d in s) for s in shapes)
 
@@ -138,15 +138,16 @@ def _spell_out_axes(model: ModelProto) -> None:
 def _spell_out_conversions(model: ModelProto) -> None:
     """The NPU's `nchw2nhwc` and `nhwc2nchw` are Transposes, and count as such."""
     for node in every_node(model):
-        if node.domain == DOMAIN and node.op_type in CONVERSIONS:
+        if node.op_type in CONVERSIONS and node.domain == DOMAIN:
             perm = CONVERSIONS[node.op_type]
             node.CopyFrom(helper.make_node("Transpose", node.input, node.output, node.name, perm=perm))
 
 
 def _check_sizes(model: ModelProto) -> None:
     """A weight that carries its numbers must carry as many as its type says."""
+    known = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
     for tensor in every_tensor(model):
-        if tensor.data_type == 0 or tensor.data_type not in TensorProto.DataType.values():
+        if tensor.data_type not in known:
             raise LoadError(f"weight '{tensor.name}' is of an unknown element type, number {tensor.data_type}")
         if any(d < 0 for d in tensor.dims):
             raise LoadError(f"weight '{tensor.name}' has the shape {list(tensor.dims)}, with a negative dimension")

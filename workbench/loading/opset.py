@@ -1,28 +1,39 @@
 """One opset for every rule: the model is brought to OPSET by ONNX's own version converter.
 
 The converter copies everything it is given and forgets functions, metadata and
-external data, so it gets the model without weights, and what it loses is put back.
+external data, so it gets those nodes alone whose operators have another form or meaning there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import onnx
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper, version_converter
+from onnx import (
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    ValueInfoProto,
+    helper,
+    numpy_helper,
+    version_converter,
+)
 
 from workbench.ir.from_proto import bodies
 from workbench.ir.text import OPSET
-from workbench.loading.checks import every_graph, every_node, every_tensor, opset_of, reads
+from workbench.loading.checks import every_graph, every_node, opset_of
 from workbench.loading.early import put_back, set_aside
-from workbench.loading.forms import MAY_MEAN_SOMETHING_ELSE, same_form, stands
+from workbench.loading.forms import same_form
 from workbench.loading.kernels import newest_opset
 
+_MAY_MEAN_SOMETHING_ELSE = {"GroupNormalization", "Scan", "Resize", "Upsample"}
 _HAD_OTHER_DEFAULTS = {"Upsample", "Resize", "RoiAlign"}
 _UPSAMPLED = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}  # before opset 11
 _CONVERTER_ERRORS = (RuntimeError, ValueError, version_converter.ConvertError)
-_FILLED = b"weight "
-_BODY_DOMAIN = "node with bodies"
 
 
 def to_opset(model: ModelProto) -> tuple[ModelProto, list[str]]:
@@ -64,87 +75,120 @@ class _NotConverted(ValueError):
 
 def _converted(model: ModelProto, version: int, target: int) -> ModelProto:
     operators = {node.op_type for node in every_node(model)}
-    if operators & MAY_MEAN_SOMETHING_ELSE:
+    if operators & _MAY_MEAN_SOMETHING_ELSE:
         _refuse_other_meanings(model, version, target)
-    bare = onnx.shape_inference.infer_shapes(model)
+    functions = [_function_at(f, version, target) for f in model.functions]
+    result = onnx.shape_inference.infer_shapes(model)
+    changed = frozenset(op for op in operators if not same_form(op, version, target))
+    taken = frozenset(_values(model.graph))
+    conversion = _Conversion(list(result.opset_import), target, changed, taken, itertools.count())
     if version < 13:
-        for graph in every_graph(bare):
-            _spell_out_hardmax(graph)
-    del bare.functions[:]
-    holes = _fill_holes(bare)
-    graph = _graph_at(bare.graph, bare.opset_import, {}, version, target)
-    others = [o for o in model.opset_import if o.domain not in ("", "ai.onnx")]
-    result = helper.make_model(graph, opset_imports=[helper.make_opsetid("", target), *others], ir_version=10)
-    if holes:
-        _make_holes(result, holes)
-    _put_back_rest(model, result)
-    _rename_new_values(result.graph, set(_values(model.graph)), {}, [0])
+        for graph in every_graph(result):
+            _spell_out_hardmax(graph, conversion)
+    _bring(result.graph, {}, conversion)
     if operators & _HAD_OTHER_DEFAULTS:
         _keep_old_defaults(model, result, version)
-    result.functions.extend(_function_at(f, version, target) for f in model.functions)
+    del result.functions[:]
+    result.functions.extend(functions)
+    _import_opset(result, target)
+    result.ir_version = 10
     return result
 
 
-def _graph_at(
-    graph: GraphProto, imports: Sequence[onnx.OperatorSetIdProto], outside: dict, version: int, target: int
-) -> GraphProto:
-    """The graph at opset `target`. `outside`: the types of values that a body may capture.
+@dataclass(frozen=True)
+class _Conversion:
+    """Of one model. changed: operators whose calls may not stand as they are. taken: the names of its values."""
 
-    Bodies are converted by themselves, what they capture as typed inputs, and
-    their nodes stand meanwhile as calls of an unknown domain: in a body the
-    converter stumbles over values from outside. Where it would change nothing
-    it is not called, for it takes 15 ms whatever it gets, and models have many bodies.
+    imports: Sequence[onnx.OperatorSetIdProto]
+    target: int
+    changed: Collection[str]
+    taken: Collection[str]
+    numbers: Iterator[int]
+
+    def concerns(self, node: NodeProto) -> bool:
+        return node.op_type in self.changed and node.domain in ("", "ai.onnx")
+
+    def new_name(self, op_type: str) -> str:
+        names = (f"{op_type}_opset{OPSET}_{number}" for number in self.numbers)
+        return next(name for name in names if name not in self.taken)
+
+
+def _bring(graph: GraphProto, outside: Mapping[str, ValueInfoProto], conversion: _Conversion) -> None:
+    """The graph and its bodies at the target, in place. outside: the types of values that a body may capture.
+
+    The converter is given the calls that may not stand as they are, and nothing else.
     """
     types = {**outside, **{t.name: _type_of(t) for t in graph.initializer}}
     types.update((i.name, i) for i in (*graph.input, *graph.value_info, *graph.output))
-    alone = GraphProto()
-    alone.CopyFrom(graph)
-    if all(stands(node, version, target) for node in alone.node):
-        for node in alone.node:
-            for body in (body for attribute in node.attribute for body in bodies(attribute)):
-                body.CopyFrom(_graph_at(body, imports, types, version, target))
-        return alone
-    waiting: list[tuple[NodeProto, list[str]]] = []
-    for node in alone.node:
-        found = [body for attribute in node.attribute for body in bodies(attribute)]
-        if not found:
+    found = [node for node in graph.node if conversion.concerns(node)]
+    converted = _convert(found, graph, types, conversion)
+    nodes: list[NodeProto] = []
+    for node in graph.node:
+        if conversion.concerns(node):
+            nodes += _taking_the_place_of(node, converted, conversion)
             continue
-        captured = list(dict.fromkeys(reads(node)))[len(set(filter(None, node.input))) :]
-        for body in found:
-            body.CopyFrom(_graph_at(body, imports, types, version, target))
-        kept = NodeProto()
-        kept.CopyFrom(node)
-        node.CopyFrom(helper.make_node(str(len(waiting)), [*node.input, *captured], node.output, domain=_BODY_DOMAIN))
-        waiting.append((kept, captured))
-    made = {v for node in alone.node for v in node.output} | {i.name for i in alone.input}
-    made |= {t.name for t in alone.initializer}
-    read = dict.fromkeys([*(v for n in alone.node for v in n.input if v), *(o.name for o in alone.output)])
-    own = len(alone.input)
-    alone.input.extend(types.get(v, onnx.ValueInfoProto(name=v)) for v in read if v not in made)
-    whole = helper.make_model(alone, opset_imports=[*imports, helper.make_opsetid(_BODY_DOMAIN, 1)], ir_version=8)
-    result = version_converter.convert_version(whole, target).graph
-    del result.input[own:]
-    for node in result.node:
-        if node.domain == _BODY_DOMAIN:
-            kept, captured = waiting[int(node.op_type)]
-            _reconnect(kept, captured, node)
-            node.CopyFrom(kept)
-    return result
+        for attribute in node.attribute:
+            for body in bodies(attribute):
+                _bring(body, types, conversion)
+        nodes.append(node)
+    if found:
+        _replace_nodes(graph, nodes)
 
 
-def _type_of(tensor: TensorProto) -> onnx.ValueInfoProto:
+def _convert(
+    found: list[NodeProto], graph: GraphProto, types: Mapping[str, ValueInfoProto], conversion: _Conversion
+) -> Iterator[NodeProto]:
+    """The nodes at the target with those that the converter puts beside them; it is shown the constants they read."""
+    read = dict.fromkeys(value for node in found for value in node.input if value)
+    made = dict.fromkeys(value for node in found for value in node.output if value)
+    constants = [t for t in graph.initializer if t.name in read and t.data_location != TensorProto.EXTERNAL]
+    fillers = [node for node in graph.node if node.op_type == "Constant" and read.keys() & set(node.output)]
+    known = {*made, *(t.name for t in constants), *(value for node in fillers for value in node.output)}
+    alone = helper.make_graph(
+        [*fillers, *found],
+        "changed",
+        [types.get(value, ValueInfoProto(name=value)) for value in read if value not in known],
+        [types.get(value, ValueInfoProto(name=value)) for value in made],
+        constants,
+    )
+    model = helper.make_model(alone, opset_imports=conversion.imports, ir_version=8)
+    converted = version_converter.convert_version(model, conversion.target).graph
+    new = {t.name: t for t in converted.initializer if t.name not in known}
+    for node in list(converted.node)[len(fillers) :]:
+        yield from (helper.make_node("Constant", [], [v], value=new.pop(v)) for v in list(node.input) if v in new)
+        yield node
+
+
+def _taking_the_place_of(
+    node: NodeProto, converted: Iterator[NodeProto], conversion: _Conversion
+) -> Iterator[NodeProto]:
+    """The next of the converted nodes, up to those that make what the node made; what only they make is named anew."""
+    wanted = set(filter(None, node.output))
+    renamed: dict[str, str] = {}
+    while wanted:
+        new = next(converted)
+        new.input[:] = [renamed.get(value, value) for value in new.input]
+        for index, value in enumerate(new.output):
+            if value and value not in wanted:
+                renamed[value] = new.output[index] = conversion.new_name(new.op_type)
+        wanted -= set(new.output)
+        yield new
+
+
+def _type_of(tensor: TensorProto) -> ValueInfoProto:
     return helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
 
 
-def _reconnect(kept: NodeProto, captured: Sequence[str], placeholder: NodeProto) -> None:
-    """The node with bodies reads what the converter left in its placeholder's inputs."""
-    count = len(kept.input)
-    kept.input[:] = placeholder.input[:count]
-    names = {old: new for old, new in zip(captured, placeholder.input[count:], strict=True) if old != new}
-    if names:
-        for attribute in kept.attribute:
-            for body in bodies(attribute):
-                _rename_new_values(body, set(_values(body)), names, [0])
+def _replace_nodes(graph: GraphProto, nodes: Sequence[NodeProto]) -> None:
+    copies = GraphProto(node=nodes)  # some are the graph's own
+    del graph.node[:]
+    graph.node.extend(copies.node)
+
+
+def _import_opset(message: ModelProto | FunctionProto, target: int) -> None:
+    others = [o for o in message.opset_import if o.domain not in ("", "ai.onnx")]
+    del message.opset_import[:]
+    message.opset_import.extend([helper.make_opsetid("", target), *others])
 
 
 # What the converter gets wrong: checked against ONNX Runtime, operator by operator, in the tests.
@@ -189,7 +233,7 @@ def _mode(attributes: dict[str, onnx.AttributeProto]) -> bytes:
     return b"" if found is None else found.s
 
 
-def _spell_out_hardmax(graph: GraphProto) -> None:
+def _spell_out_hardmax(graph: GraphProto, conversion: _Conversion) -> None:
     """Before opset 13 Hardmax took the axes from `axis` on as one; the converter knows that of Softmax only."""
     nodes: list[NodeProto] = []
     for node in graph.node:
@@ -198,17 +242,15 @@ def _spell_out_hardmax(graph: GraphProto) -> None:
             continue
         (x,), (y,) = node.input, node.output
         axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
+        shape, flat, found = (conversion.new_name(op) for op in ("Shape", "Flatten", "Hardmax"))
         nodes += [
-            helper.make_node("Shape", [x], [f"{y}/shape"]),
-            helper.make_node("Flatten", [x], [f"{y}/flat"], axis=axis),
-            helper.make_node("Hardmax", [f"{y}/flat"], [f"{y}/hardmax"], name=node.name, axis=1),
-            helper.make_node("Reshape", [f"{y}/hardmax", f"{y}/shape"], [y]),
+            helper.make_node("Shape", [x], [shape]),
+            helper.make_node("Flatten", [x], [flat], axis=axis),
+            helper.make_node("Hardmax", [flat], [found], name=node.name, axis=1),
+            helper.make_node("Reshape", [found, shape], [y]),
         ]
-    if len(nodes) == len(graph.node):
-        return
-    copies = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
-    del graph.node[:]
-    graph.node.extend(copies)
+    if len(nodes) > len(graph.node):
+        _replace_nodes(graph, nodes)
 
 
 def _keep_old_defaults(before: ModelProto, after: ModelProto, version: int) -> None:
@@ -227,40 +269,6 @@ def _keep_old_defaults(before: ModelProto, after: ModelProto, version: int) -> N
                 node.attribute.append(helper.make_attribute(name, value))
 
 
-def _fill_holes(model: ModelProto) -> list[TensorProto]:
-    """External tensors become ones that hold their own number, which the converter carries along."""
-    holes: list[TensorProto] = []
-    for tensor in every_tensor(model):
-        if tensor.data_location != TensorProto.EXTERNAL:
-            continue
-        hole = TensorProto()
-        hole.CopyFrom(tensor)
-        tensor.ClearField("external_data")
-        tensor.ClearField("data_location")
-        tensor.raw_data = _FILLED + str(len(holes)).encode()
-        holes.append(hole)
-    return holes
-
-
-def _make_holes(model: ModelProto, holes: list[TensorProto]) -> None:
-    for tensor in every_tensor(model):
-        if not tensor.raw_data.startswith(_FILLED):
-            continue
-        hole = holes[int(tensor.raw_data[len(_FILLED) :])]
-        tensor.ClearField("raw_data")
-        tensor.external_data.extend(hole.external_data)
-        tensor.data_location = TensorProto.EXTERNAL
-
-
-def _put_back_rest(before: ModelProto, after: ModelProto) -> None:
-    overloads = {tuple(node.output): node.overload for node in every_node(before) if node.overload}
-    for node in every_node(after) if overloads else ():
-        node.overload = overloads.get(tuple(node.output), "")
-    del after.metadata_props[:]
-    after.metadata_props.extend(before.metadata_props)
-    after.producer_name = before.producer_name
-
-
 def _values(graph: GraphProto) -> Iterator[str]:
     yield from (i.name for i in graph.input)
     yield from (t.name for t in graph.initializer)
@@ -269,25 +277,6 @@ def _values(graph: GraphProto) -> Iterator[str]:
         for attribute in node.attribute:
             for body in bodies(attribute):
                 yield from _values(body)
-
-
-def _rename_new_values(graph: GraphProto, old: set[str], outside: dict[str, str], count: list[int]) -> None:
-    """The converter numbers the values it makes anew in each body; a model's names must differ throughout."""
-    names = dict(outside)
-    for node in graph.node:
-        node.input[:] = [names.get(value, value) for value in node.input]
-        for attribute in node.attribute:
-            for body in bodies(attribute):
-                _rename_new_values(body, old, names, count)
-        for index, value in enumerate(node.output):
-            if not value or value in old:
-                continue
-            while (name := f"{node.op_type}_opset{OPSET}_{count[0]}") in old:
-                count[0] += 1
-            count[0] += 1
-            names[value] = node.output[index] = name
-    for info in (*graph.output, *graph.value_info):
-        info.name = names.get(info.name, info.name)
 
 
 def _function_at(function: FunctionProto, model_version: int, target: int) -> FunctionProto:
@@ -314,9 +303,7 @@ def _function_at(function: FunctionProto, model_version: int, target: int) -> Fu
             raise _NotConverted(f"function '{function.name}': {_last_line(error)}") from None
         del result.node[:]
         result.node.extend(converted.graph.node)
-    others = [o for o in function.opset_import if o.domain not in ("", "ai.onnx")]
-    del result.opset_import[:]
-    result.opset_import.extend([helper.make_opsetid("", target), *others])
+    _import_opset(result, target)
     return result
 
 

@@ -192,7 +192,8 @@ def _channels_first_functions(opset: int) -> Mapping[str, Function]:
 def with_own_functions(graph: Graph) -> Graph:
     """The graph with the functions that it calls, bodies of our operators among them, and the imports that it needs.
 
-    Functions that nothing calls are left out, as TVM's RemoveUnusedFunctions does.
+    The graph itself where it has no functions and needs nothing. Functions that nothing calls are left out, as TVM's
+    RemoveUnusedFunctions does.
     """
     opset = graph.opset_imports.get("") or OPSET
     functions: dict[tuple[str, str, str], Function] = {}
@@ -207,10 +208,13 @@ def with_own_functions(graph: Graph) -> Graph:
             continue
         functions[function.key] = function
         waiting.extend(_every_node(function.graph, {}))
+    imports = dict(graph.opset_imports)
+    for node in _every_node(graph, functions):
+        imports.setdefault(node.domain, opset if node.domain == "" else 1)
+    if not functions and not graph.functions and imports == graph.opset_imports:
+        return graph
     result = graph.copy()
-    result.functions = functions
-    for node in _every_node(result, functions):
-        result.opset_imports.setdefault(node.domain, opset if node.domain == "" else 1)
+    result.functions, result.opset_imports = functions, imports
     return result
 
 

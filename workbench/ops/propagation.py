@@ -35,8 +35,8 @@ def _lengths(graph: GraphProto) -> dict[str, int]:
     found = {}
     for info in (*graph.input, *graph.value_info, *graph.output):
         dims = info.type.tensor_type.shape.dim
-        if len(dims) == 1 and dims[0].dim_value > 0:
-            found[info.name] = dims[0].dim_value
+        if len(dims) == 1 and (length := dims[0].dim_value) > 0:
+            found[info.name] = length
     for node in graph.node:
         for attribute in node.attribute:
             for body in bodies(attribute):
@@ -50,20 +50,22 @@ def _held(owner: GraphProto | FunctionProto, counts: dict[str, int], functions: 
         counts.update((tensor.name, _numbers(tensor)) for tensor in owner.initializer)
     total = 0
     for node in owner.node:
-        called = functions.get((node.domain, node.op_type, node.overload))
+        op_type = node.op_type
+        called = functions.get((node.domain, op_type, node.overload)) if functions else None
         if called is not None:
             inside = dict(zip(called.input, (counts.get(value, 0) for value in node.input), strict=False))
             total += _held(called, inside, functions)
             counts.update(zip(node.output, (inside.get(value, 0) for value in called.output), strict=False))
-        elif node.op_type in _FOLLOWED:
+        elif op_type in _FOLLOWED:
             operands = [counts.get(value, 0) for value in node.input if value]
             made = counts[node.output[0]] = max(_count(node, operands), counts.get(node.output[0], 0))
             total += max([made, *(number for number in operands if number > LIMIT)])
-        elif node.op_type == "Constant":
+        elif op_type == "Constant":
             numbers = (_numbers(a.t) if a.HasField("t") else len(a.ints) for a in node.attribute)
             counts[node.output[0]] = max(numbers, default=0)
         for attribute in node.attribute:
-            total += sum(_held(body, counts, functions) for body in bodies(attribute))
+            for body in bodies(attribute):
+                total += _held(body, counts, functions)
         if total > LIMIT:
             break
     return total
@@ -71,15 +73,17 @@ def _held(owner: GraphProto | FunctionProto, counts: dict[str, int], functions: 
 
 def _count(node: NodeProto, operands: list[int]) -> int:
     """The numbers of the result, at most; `operands`: those of each operand, 0 where they are not followed."""
-    if node.op_type in ("Shape", "Size"):
+    op_type = node.op_type
+    if op_type in ("Shape", "Size"):
         return _RANK
-    if 0 in operands[: 1 if node.op_type in ("Slice", "Squeeze", "Unsqueeze", "Gather") else None]:
+    if 0 in operands[: 1 if op_type in ("Slice", "Squeeze", "Unsqueeze", "Gather") else None]:
         return 0
-    if node.op_type == "Concat":
+    if op_type == "Concat":
         return sum(operands)
-    return max(operands[1:] if node.op_type == "Gather" else operands, default=0)
+    return max(operands[1:] if op_type == "Gather" else operands, default=0)
 
 
 def _numbers(tensor: TensorProto) -> int:
     """Those of floats are held as unknown ones."""
-    return math.prod(tensor.dims) if len(tensor.dims) <= 1 else 0
+    dims = tensor.dims
+    return math.prod(dims) if len(dims) <= 1 else 0

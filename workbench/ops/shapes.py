@@ -10,7 +10,7 @@ times 2.0, rounded down).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import onnx
@@ -34,6 +34,7 @@ _COMPUTED = frozenset(
     "Transpose Flatten Tile ScatterND Floor Ceil Sqrt".split()
 )
 
+StaticShape = tuple[int, ...] | None
 _SIZES = ("Shape", "Size")
 
 _MADE_UP = "unk__"  # what ONNX's inference calls a size that it does not know
@@ -65,10 +66,13 @@ def infer_types(
         _put_in(value, bound)
     if model.functions:  # bodies then see the attributes of the call, which inference needs for numbers
         model = onnx.inliner.inline_local_functions(model)
-    typed = infer_model(model)
     types = {v: _bound(t, bound) for v, t in graph.types.items() if isinstance(t, TensorType)}
     if not again:  # what the file calls unk__0 was found by somebody else's inference
         types.update((v, _without_made_up(t)) for v, t in types.items() if v not in graph.inputs)
+    if bound:  # numbers that follow from the sizes put in spare a round of inference
+        kinds = {value: type_.dtype.value for value, type_ in types.items()}
+        _compute_numbers(model, kinds, {value: type_.static_shape for value, type_ in types.items()})
+    typed = infer_model(model)
     given = {d for v in graph.inputs if v in types for d in types[v].shape or () if isinstance(d, str)}
     names: dict[str, str] = {}
     types.update((name, constant_type(tensor)) for name, tensor in graph.constants.items())
@@ -134,7 +138,7 @@ def infer_model(model: ModelProto) -> ModelProto:
             node.CopyFrom(helper.make_node("Identity", node.input[:1], node.output, node.name))
     typed = _inferred(model)
     for _ in range(ROUNDS):
-        if _is_settled(typed.graph) or not _compute_numbers(model, typed):
+        if _is_settled(typed.graph) or not _compute_numbers(model, *_kinds_and_shapes(model, typed)):
             break
         del typed  # as in `_inferred`
         typed = _inferred(model)
@@ -143,10 +147,14 @@ def infer_model(model: ModelProto) -> ModelProto:
 
 def _is_settled(typed: GraphProto) -> bool:
     """Are all sizes known, so that numbers have no more to tell? Nothing is said of bodies."""
-    if any(bodies(attribute) for node in typed.node for attribute in node.attribute):
+    known = set()
+    for info in itertools.chain(typed.value_info, typed.output):
+        if not _is_sized(info.type.tensor_type):
+            return False
+        known.add(info.name)
+    if not all(value in known for node in typed.node for value in node.output if value):
         return False
-    types = {info.name: info.type.tensor_type for info in (*typed.value_info, *typed.output)}
-    return all(value in types and _is_sized(types[value]) for node in typed.node for value in node.output if value)
+    return not any(bodies(attribute) for node in typed.node for attribute in node.attribute)
 
 
 def _is_sized(type_: TypeProto.Tensor) -> bool:
@@ -155,7 +163,7 @@ def _is_sized(type_: TypeProto.Tensor) -> bool:
 
 def _inferred(model: ModelProto) -> ModelProto:
     typed = onnx.shape_inference.infer_shapes(model)
-    if not is_bounded(model, typed):
+    if _is_settled(typed.graph) or not is_bounded(model, typed):
         return typed
     del typed  # of a graph of 20,000 nodes it takes 50 MB, and inference needs as much again
     return onnx.shape_inference.infer_shapes(model, data_prop=True)
@@ -167,13 +175,26 @@ def _copy(model: ModelProto) -> ModelProto:
     return result
 
 
-def _compute_numbers(model: ModelProto, typed: ModelProto) -> int:
-    """Replace small integer computations by constants, in place; how many there were."""
-    types = {info.name: info.type.tensor_type.elem_type for info in _infos(typed)}
-    computed = _computed_nodes(model, types)
+def _kinds_and_shapes(model: ModelProto, typed: ModelProto) -> tuple[dict[str, int], dict[str, StaticShape]]:
+    """By value its element type, and its shape where that is known and a node of the model asks for it."""
+    asked = {node.input[0] for node in model.graph.node if node.op_type in _SIZES and node.input}
+    kinds: dict[str, int] = {}
+    shapes: dict[str, StaticShape] = {}
+    for info in itertools.chain(typed.graph.value_info, typed.graph.input, typed.graph.output):
+        name, type_ = info.name, info.type.tensor_type
+        kinds[name] = type_.elem_type
+        if name in asked and _is_sized(type_):
+            shapes[name] = tuple(dim.dim_value for dim in type_.shape.dim)
+    return kinds, shapes
+
+
+def _compute_numbers(model: ModelProto, kinds: Mapping[str, int], shapes: Mapping[str, StaticShape]) -> int:
+    """Replace small integer computations by constants, in place; how many there were.
+
+    kinds, shapes: by value its element type, and its shape where that is known.
+    """
+    computed = _computed_nodes(model, kinds)
     read = {value for node in computed for value in node.input}
-    measured = {node.input[0] for node in computed if node.op_type in _SIZES}
-    shapes = {i.name: i for i in _infos(typed) if i.name in measured}
     known = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer if t.name in read and _is_small(t)}
     for node in model.graph.node:
         if node.op_type == "Constant" and node.output[0] in read:
@@ -191,25 +212,15 @@ def _compute_numbers(model: ModelProto, typed: ModelProto) -> int:
     return count
 
 
-def _infos(typed: ModelProto) -> Iterator[ValueInfoProto]:
-    """One after the other: kept all together, 20,000 of them take 50 MB."""
-    yield from typed.graph.value_info
-    yield from typed.graph.input
-    yield from typed.graph.output
-
-
-def _computed_nodes(model: ModelProto, types: Mapping[str, int]) -> list[NodeProto]:
-    """Nodes whose numbers may be known; of floats only what hangs on such nodes and on constants alone.
-
-    types: of elements, by value.
-    """
+def _computed_nodes(model: ModelProto, kinds: Mapping[str, int]) -> list[NodeProto]:
+    """Nodes whose numbers may be known; of floats only what hangs on such nodes and on constants alone."""
     known, computed = {tensor.name for tensor in model.graph.initializer} | {""}, []
     for node in model.graph.node:
         if node.op_type == "Constant":
             known.update(node.output)
         if node.domain not in ("", "ai.onnx") or node.op_type not in _COMPUTED or len(node.output) != 1:
             continue
-        kind = types.get(node.output[0], 0)
+        kind = kinds.get(node.output[0], 0)
         if kind in _INTEGERS or (kind == TensorProto.FLOAT and known.issuperset(node.input)):
             known.update(node.output)
             computed.append(node)
@@ -232,14 +243,10 @@ def _constant_value(attribute: onnx.AttributeProto) -> np.ndarray | None:
     return None
 
 
-def _shape_of(node: NodeProto, infos: Mapping[str, ValueInfoProto]) -> np.ndarray | None:
-    info = infos.get(node.input[0])
-    if info is None or not info.type.tensor_type.HasField("shape"):
+def _shape_of(node: NodeProto, shapes: Mapping[str, StaticShape]) -> np.ndarray | None:
+    shape = shapes.get(node.input[0])
+    if shape is None:
         return None
-    dims = info.type.tensor_type.shape.dim
-    if not all(d.HasField("dim_value") for d in dims):
-        return None
-    shape = [d.dim_value for d in dims]
     if node.op_type == "Size":
         return np.array(np.prod(shape, dtype=np.int64))
     span = {a.name: a.i for a in node.attribute}

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.ir import Graph, Node, constant_shape
-from workbench.ir.types import Dim, TensorType
+from workbench.ir.types import DataType, Dim, TensorType
 
 SMALL = 64  # elements of a value that is followed, and terms of a size
 _DEGREE = 16  # symbols multiplied in a term: more than any shape has axes
 _DEEPEST = 40  # nodes of a chain that is followed
-_INT64 = np.iinfo(np.int64)
+_LEAST, _MOST = (int(bound) for bound in (np.iinfo(np.int64).min, np.iinfo(np.int64).max))
+_INTEGERS = frozenset(dtype for dtype in DataType if dtype.is_integer())
 
 Term = tuple[str, ...]  # symbols that are multiplied, sorted
 
@@ -37,11 +38,11 @@ class Size:
 
     @staticmethod
     def number(value: int) -> Size:
-        return Size.of({(): value})
+        return Size((((), value),) if value else ())
 
     @staticmethod
     def symbol(name: str) -> Size:
-        return Size.of({(name,): 1})
+        return Size((((name,), 1),))
 
     @property
     def known(self) -> int | None:
@@ -70,7 +71,7 @@ class Size:
     def fits(self) -> bool:
         """Small enough to follow? Beyond 64 bits the runtime's numbers wrap around, and squares of squares grow."""
         return len(self.terms) <= SMALL and all(
-            len(term) <= _DEGREE and _INT64.min <= factor <= _INT64.max for term, factor in self.terms
+            len(term) <= _DEGREE and _LEAST <= factor <= _MOST for term, factor in self.terms
         )
 
     def divided_by(self, divisor: int) -> Size | None:
@@ -144,7 +145,7 @@ def _followed(query: _Query, value: str) -> Contents | None:
     tensor = graph.constant(value)
     if tensor is not None:
         shape = constant_shape(tensor)
-        if len(shape) > 1 or math.prod(shape) > SMALL or not tensor.dtype.is_integer():
+        if len(shape) > 1 or math.prod(shape) > SMALL or tensor.dtype not in _INTEGERS:
             return None
         return Contents(tuple(Size.number(int(n)) for n in tensor.numpy().reshape(-1)), not shape)
     node, type_ = graph.producer(value), graph.tensor_type(value)
@@ -158,7 +159,7 @@ def _followed(query: _Query, value: str) -> Contents | None:
 
 
 def _may_be_followed(type_: TensorType) -> bool:
-    return type_.dtype.is_integer() and (type_.rank is None or type_.rank <= 1)
+    return type_.dtype in _INTEGERS and (type_.shape is None or len(type_.shape) <= 1)
 
 
 def _multiplied(sizes: Iterable[Size]) -> Size | None:
