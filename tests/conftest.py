@@ -1,6 +1,7 @@
 """Paths and fixtures that many tests share."""
 
 import atexit
+import gc
 import os
 import shutil
 import tempfile
@@ -45,6 +46,12 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         if "slow" in item.keywords:
             item.add_marker(skip)
+
+
+def pytest_collection_finish(session):
+    """What is there before the first test stays to the end; not to look through it again takes a tenth less CPU."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

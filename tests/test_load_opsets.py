@@ -123,6 +123,16 @@ def test_a_function_that_splits_says_into_how_many_parts_since_opset_18(tmp_path
     assert [node.attr("num_outputs") for node in function.graph.nodes] == [2]
 
 
+def test_a_function_keeps_the_default_that_its_operator_had(tmp_path):
+    text = """<ir_version: 9, opset_import: ["": 13, "f": 1]>
+    g (float[1,1,4,4] x, float[1,4] r, int64[1] i) => (float[1,1,1,1] y) { y = f.cut(x, r, i) }
+    <domain: "f", opset_import: ["": 13]>
+    cut (x, r, i) => (y) { y = RoiAlign(x, r, i) }"""
+    graph = load_model(saved(tmp_path, text, header=""))
+    (function,) = graph.functions.values()
+    assert [n.attr("coordinate_transformation_mode") for n in function.graph.nodes] == ["output_half_pixel"]
+
+
 def test_conversion_leaves_alone_what_means_the_same_and_names_its_constants_apart(tmp_path):
     text = """g (bool c, float[2,3] x) => (float[6,7] y) {
         z = LpPool <kernel_shape = [1]> (w)
