@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from workbench.ir import Constant, Edit, Graph, Node, constant
+from workbench.ir.types import Dim, Shape
 from workbench.rewrite.exactness import Exactness
-from workbench.rewrite.guards import demand_floating, demand_integers, is_same_shape, passed_on
+from workbench.rewrite.guards import broadcasts_into, demand_floating, demand_integers, is_same_shape, passed_on
 from workbench.rewrite.laws import Call, Law, Number, Term, Variable, read_laws, read_term, terms_of
 from workbench.rewrite.matching import Match, Misses, Pattern, matches
 from workbench.rewrite.rule import Example, Found, NoMatch, Refusal, Rule
@@ -100,6 +101,23 @@ def same_shape(first: str, second: str) -> Constraint:
             raise NoMatch(f"'{a}' and '{b}' are not known to have the same shape")
 
     return demand
+
+
+def smaller(first: str, second: str) -> Constraint:
+    """The first variable's value is known to have fewer elements than the second's, into which it is broadcast."""
+
+    def demand(match: Match) -> None:
+        a, b = match[first], match[second]
+        small, large = match.graph.shape(a), match.graph.shape(b)
+        if not broadcasts_into(small, large) or small == large or _ones(small) == _ones(large):
+            raise NoMatch(f"'{a}' is not known to have fewer elements than '{b}'")
+
+    return demand
+
+
+def _ones(shape: Shape) -> list[Dim]:
+    """The axes of more than one element."""
+    return [size for size in shape or () if size != 1]
 
 
 def combined(match: Match) -> np.ndarray | None:

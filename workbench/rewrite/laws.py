@@ -51,6 +51,7 @@ _FUNCTIONS = {
     "exp": "Exp",
     "floor": "Floor",
     "log": "Log",
+    "matmul": "MatMul",
     "max": "Max",
     "min": "Min",
     "reciprocal": "Reciprocal",
