@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -37,14 +38,16 @@ class Size:
         return Size(tuple(sorted((term, factor) for term, factor in terms.items() if factor)))
 
     @staticmethod
+    @lru_cache
     def number(value: int) -> Size:
         return Size((((), value),) if value else ())
 
     @staticmethod
+    @lru_cache
     def symbol(name: str) -> Size:
         return Size((((name,), 1),))
 
-    @property
+    @cached_property
     def known(self) -> int | None:
         """The number, None where it depends on a symbol."""
         if not self.terms:
@@ -67,7 +70,7 @@ class Size:
     def __sub__(self, other: Size) -> Size:
         return self + other * Size.number(-1)
 
-    @property
+    @cached_property
     def fits(self) -> bool:
         """Small enough to follow? Beyond 64 bits the runtime's numbers wrap around, and squares of squares grow."""
         return len(self.terms) <= SMALL and all(
