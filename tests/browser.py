@@ -196,6 +196,18 @@ class GraphView:
         for modifier in words.get("modifiers", ()):
             self.page.keyboard.up(modifier)
 
+    def rest(self) -> GraphView:
+        """Wait until canvas and boxes have kept their places for half a second, so that nothing comes in between."""
+        before, calm = None, 0
+        for _ in range(150):
+            places = self.canvas.bounding_box(), self.places()
+            calm = calm + 1 if places == before else 0
+            if calm == 3:
+                return self
+            before = places
+            self.page.wait_for_timeout(200)
+        raise AssertionError("the view does not come to rest")
+
     def goto_node(self, query: str) -> None:
         """Find it, and go to the first hit."""
         field = self.page.locator("input.gw-search")

@@ -28,7 +28,7 @@ def opened(page, app, model: str, passes: str = GREEDY, target: str = "cuda", **
     words = "&".join(f"{key}={value}" for key, value in more.items())
     page.goto(f"{app[0]}/optimize?model={model}&passes={passes}&target={target}&{words}")
     settle(page)
-    return GraphView(page)
+    return GraphView(page).rest()
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def scoped(tab, app, tmp_path) -> GraphView:
     export_onnx(large_graph(600, scopes=True), file)
     tab.goto(f"{app[0]}/?model={file}")
     settle(tab)
-    return GraphView(tab)
+    return GraphView(tab).rest()
 
 
 def sent_frames(page) -> list:
@@ -106,7 +106,7 @@ def test_the_view_stays_while_the_steps_get_their_verdicts(tab, app, slow_networ
     """)
     tab.goto(f"{app[0]}/optimize?model={slow_network}&passes=cancel_transposes,layout_greedy&target=cuda")
     tab.get_by_text("Verification: ").wait_for(timeout=60_000)
-    view = GraphView(tab)
+    view = GraphView(tab).rest()
     assert tab.get_by_role("button", name="Stop", exact=True).count(), "the view is there before the verdicts"
     before = view.canvas.bounding_box()
     tab.get_by_text("Verification: 3 of 3 steps").wait_for(timeout=120_000)
@@ -242,7 +242,7 @@ def test_a_link_shows_the_same(tab, app, browser):
     other = context.new_page()
     other.goto(link)
     settle(other)
-    again = GraphView(other)
+    again = GraphView(other).rest()
     again.wait("hook => hook.state().rewrite === 3")
     assert (again.state["step"], again.state["selected"]) == (2, view.state["selected"])
     checked = [box.is_checked() for box in other.locator("[class*=st-key-on_] input").all()]
@@ -254,7 +254,7 @@ def test_a_link_to_what_there_is_not_is_one_sentence_until_it_is_noted(tab, app)
     tab.goto(f"{app[0]}/optimize?model=/no/such/model.onnx")
     alert = tab.get_by_role("alert").filter(has_text="model.onnx: there is no such file")
     alert.wait_for()
-    GraphView(tab).press("ArrowUp")
+    GraphView(tab).rest().press("ArrowUp")
     tab.get_by_role("button", name="Stop", exact=True).wait_for(state="detached")  # the tab runs anew by itself here
     tab.locator(".st-key-view").get_by_text("Rewrites").click()
     settle(tab)
@@ -500,7 +500,7 @@ def test_light_and_dark(browser, app, scheme):
 def test_hostile_and_enormous_names_break_nothing(tab, app, tmp_path):
     tab.goto(f"{app[0]}/?model={hostile_model(tmp_path)}")
     settle(tab)
-    view = GraphView(tab)
+    view = GraphView(tab).rest()
     id_ = next(id_ for id_ in view.boxes if HOSTILE in id_ and not id_.startswith(("in:", "out:")))
     view.click(id_)
     settle(tab)

@@ -29,7 +29,7 @@ def models(tmp_path_factory):
 def optimized(page, app, model, passes: str) -> GraphView:
     page.goto(f"{app[0]}/optimize?model={model}&passes={passes}&target=cuda")
     settle(page, limit_s=300)
-    return GraphView(page)
+    return GraphView(page).rest()
 
 
 def stays(view: GraphView, steps: int) -> None:
@@ -68,7 +68,7 @@ def test_a_real_unet_is_played_searched_and_inspected(tab, app):
 def test_ten_thousand_nodes_collapsed_searched_opened_and_panned(tab, app, models, name):
     tab.goto(f"{app[0]}/?model={models / name}.onnx")
     settle(tab)
-    view = GraphView(tab)
+    view = GraphView(tab).rest()
     assert len(view.boxes) < 2 * BUDGET
     view.goto_node("mul_7611" if name == "plain" else "mul_8011")
     assert "Mul_" in view.state["selected"] and view.box(view.state["selected"])["visible"]
