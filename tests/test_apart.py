@@ -40,6 +40,7 @@ def library_of(pid: int) -> str:
     return found
 
 
+@pytest.mark.slow
 def test_each_backend_has_a_process_without_the_others_library_and_no_two_run_at_once(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", site(tmp_path))
     with Worker() as worker:

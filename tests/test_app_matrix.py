@@ -36,6 +36,7 @@ def small() -> Opened:
     return opened
 
 
+@pytest.mark.slow
 def test_batches_and_backends_in_one_run():
     at = asked(small(), Batches="1, 3", Backends=["torch", "onnxruntime"], Repetitions=2)
     fine(measured(at))

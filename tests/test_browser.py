@@ -63,6 +63,7 @@ def test_from_a_sample_to_the_downloaded_file(page, tmp_path):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_what_was_chosen_is_still_there_after_a_look_at_another_page(page):
     open_sample(page, ONE.stem)
     go(page, "Optimize")
@@ -73,6 +74,7 @@ def test_what_was_chosen_is_still_there_after_a_look_at_another_page(page):
     assert page.locator(".st-key-strategy").get_by_role("radio", name="greedy").is_checked()
 
 
+@pytest.mark.slow
 def test_a_pass_that_was_off_is_off_after_a_look_at_another_page(page):
     go(page, "Optimize")
     page.locator(".st-key-on_fold_constants label").first.click()
@@ -85,6 +87,7 @@ def test_a_pass_that_was_off_is_off_after_a_look_at_another_page(page):
     assert [box.is_checked() for box in boxes.all()] == before
 
 
+@pytest.mark.slow
 def test_a_profile_is_made_and_every_strategy_compared_and_measured_with_it(page):
     open_sample(page, "npu_path")
     go(page, "Layouts")
@@ -104,6 +107,7 @@ def test_a_profile_is_made_and_every_strategy_compared_and_measured_with_it(page
     assert page.get_by_role("alert").count() == 0
 
 
+@pytest.mark.slow
 def test_the_panes_end_on_the_screen_whatever_stands_above_them(page):
     open_sample(page, "npu_reshape_add")
     go(page, "Optimize")
@@ -114,6 +118,7 @@ def test_the_panes_end_on_the_screen_whatever_stands_above_them(page):
         assert pane["y"] + pane["height"] <= SCREEN["height"] + 20, strategy
 
 
+@pytest.mark.slow
 def test_what_is_looked_at_stays_where_it_is_when_a_strategy_is_chosen(page):
     """The table above gets a row, so the graph comes down with its pane; within the pane it stays."""
     open_sample(page, "resnet50_narrow")
@@ -157,6 +162,7 @@ def test_a_truncated_upload_is_one_sentence_and_the_last_model_stays(page, tmp_p
     assert page.get_by_text("NPU: one CNN path · ", exact=False).count()
 
 
+@pytest.mark.slow
 def test_cancel_brings_the_page_back(page):
     go(page, "Run")
     start_measuring(page, LONG)
@@ -166,6 +172,7 @@ def test_cancel_brings_the_page_back(page):
     measure(page)
 
 
+@pytest.mark.slow
 def test_a_killed_run_is_a_message_and_the_next_works(page, app):
     go(page, "Run")
     start_measuring(page, LONG)
@@ -177,6 +184,7 @@ def test_a_killed_run_is_a_message_and_the_next_works(page, app):
     measure(page)
 
 
+@pytest.mark.slow
 def test_two_sessions_do_not_disturb_each_other(page, browser, app):
     go(page, "Run")
     start_measuring(page, LONG)
@@ -198,6 +206,7 @@ def test_two_sessions_do_not_disturb_each_other(page, browser, app):
     context.close()
 
 
+@pytest.mark.slow
 def test_after_a_reload_and_from_a_link_every_strategy_does_what_it_says(page):
     """The link names the passes that run: those it does not name are off, but which layout pass runs is free."""
     open_sample(page, "conv_relu_conv_relu")

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.browser
 ONE = FOLDER / "conv_relu_conv_relu.onnx"
 
 
+@pytest.mark.slow
 def test_what_was_measured_is_compared_and_downloaded(page, tmp_path):
     open_sample(page, ONE.stem)
     go(page, "Optimize")

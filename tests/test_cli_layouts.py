@@ -39,6 +39,7 @@ def test_every_strategy_has_a_row(done):
     assert "602,112 proven" in next(line for line in lines if line.startswith("optimal"))
 
 
+@pytest.mark.slow
 def test_as_json_with_latency(done):
     found = json.loads(done("layouts", NPU, "--target", "npu", "--measure", "--json"))
     assert found["target"] == "npu"

@@ -236,6 +236,7 @@ def worker():
 IMAGE = {"x": np.random.default_rng(1).standard_normal((1, 3, 16, 16)).astype(np.float32)}
 
 
+@pytest.mark.slow
 def test_backends_and_element_types_in_one_run(worker):
     graph = conv_graph()
     wanted = combined({"m": graph}, ["torch", "onnxruntime"], ["float32"]) | {"bf16": Variant(graph, dtype="bfloat16")}
@@ -423,6 +424,7 @@ def test_cuda_graphs_say_that_they_need_cuda(worker):
     assert "need a CUDA device" in found["variants"]["g"]["fallbacks"]["cuda-graphs"]
 
 
+@pytest.mark.slow
 def test_compiled_computes_the_same(worker):
     graph = conv_graph()
     reference = TorchExecutor(graph).run(IMAGE)

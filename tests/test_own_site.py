@@ -144,6 +144,7 @@ def test_a_site_that_the_user_set_may_ask(beyond):
     assert answer(beyond[0], "box.lan", "http://proxy.example", "/_stcore/health")[0] == 403
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_beyond_this_machine_only_files_of_the_named_folders_open(browser, beyond):
     """A link, the Path tab and Compare's link: the sentence is the same whether there is such a file or not."""

@@ -95,6 +95,7 @@ def test_one_pane_or_two(narrow):
     assert narrow.state["panes"] == 2
 
 
+@pytest.mark.slow
 def test_the_view_stays_while_the_steps_get_their_verdicts(tab, app, slow_network):
     """Mounted once, where it is: nothing that one types or points at there is lost when all is compared."""
     tab.add_init_script("""
@@ -143,6 +144,7 @@ def test_other_colourings_have_a_legend_of_their_own(narrow, colouring):
     assert "the model's layout" not in narrow.ask("hook => hook.legend()")
 
 
+@pytest.mark.slow
 def test_measured_latency_is_a_colouring_with_a_scale(page):
     open_sample(page, "conv_relu_conv_relu")
     go(page, "Optimize")
@@ -169,6 +171,7 @@ def test_measured_latency_is_a_colouring_with_a_scale(page):
 # ---- playback ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_hundred_steps_move_nothing_that_stays_and_ask_python_nothing(tab, app):
     sent = sent_frames(tab)
     view = opened(tab, app, NARROW, step=2, rewrite=1)
@@ -230,6 +233,7 @@ def test_the_slider_shows_where_the_selected_box_comes_and_goes(narrow):
 # ---- the address ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_link_shows_the_same(tab, app, browser):
     view = opened(tab, app, NARROW)
     view.goto_node("n172")
@@ -296,6 +300,7 @@ def test_a_box_opens_and_closes_and_stays_under_the_pointer(scoped):
     scoped.wait(f"hook => hook.box({json.dumps(group)})?.open === false")
 
 
+@pytest.mark.slow
 def test_alt_and_a_double_click_open_all_below(scoped):
     scoped.page.get_by_role("button", name="Fit").click()
     group = closed_group(scoped)
@@ -306,6 +311,7 @@ def test_alt_and_a_double_click_open_all_below(scoped):
     assert all(scoped.box(id_)["open"] for id_ in inside)
 
 
+@pytest.mark.slow
 def test_everything_open_and_back(scoped):
     before = len(scoped.boxes)
     scoped.page.get_by_role("button", name="Open all").click()
@@ -355,6 +361,7 @@ def test_control_f_searches_the_model_and_not_the_page(narrow):
     narrow.wait("hook => hook.state().selected === 'n175'")
 
 
+@pytest.mark.slow
 def test_the_minimap_moves_the_picture_and_selects_nothing(tab, app):
     narrow = opened(tab, app, NARROW)
     before = narrow.box("n0")
@@ -365,6 +372,7 @@ def test_the_minimap_moves_the_picture_and_selects_nothing(tab, app):
     assert narrow.state["selected"] == "" and narrow.state["zoom"] == 0.8
 
 
+@pytest.mark.slow
 def test_a_graph_that_is_nearly_all_in_view_has_no_minimap_over_it(tab, app):
     view = opened(tab, app, "sample_models/npu_reshape_add.onnx", "layout_greedy", "npu")
     before, stage = view.box("conv2d"), view.canvas.bounding_box()
@@ -397,6 +405,7 @@ def test_focus_on_what_is_near(narrow):
     assert narrow.state["hops"] == 0
 
 
+@pytest.mark.slow
 def test_the_breadcrumb_says_where_the_selected_box_stands(scoped):
     scoped.goto_node("mul_451")
     assert "block4" in scoped.page.locator(".gw-where").inner_text()
@@ -422,6 +431,7 @@ def test_a_click_tells_all_about_a_node(narrow):
     assert (narrow.state["step"], narrow.state["rewrite"]) == (1, 1)
 
 
+@pytest.mark.slow
 def test_a_group_and_an_input_are_inspected_too(scoped):
     scoped.page.get_by_role("button", name="Fit").click()
     group = closed_group(scoped)
@@ -475,6 +485,7 @@ def test_the_keyboard_alone_is_enough(narrow):
     assert {"Two panes", "Next change", "Constants"} & reached
 
 
+@pytest.mark.slow
 def test_zoom_and_moment_are_kept_when_a_box_opens(scoped):
     scoped.press("+", "+")
     zoom = scoped.state["zoom"]
@@ -483,6 +494,7 @@ def test_zoom_and_moment_are_kept_when_a_box_opens(scoped):
     assert scoped.state["zoom"] == zoom
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_light_and_dark(browser, app, scheme):
     context = browser.new_context(viewport=SCREEN, color_scheme=scheme)
@@ -497,6 +509,7 @@ def test_light_and_dark(browser, app, scheme):
     context.close()
 
 
+@pytest.mark.slow
 def test_hostile_and_enormous_names_break_nothing(tab, app, tmp_path):
     tab.goto(f"{app[0]}/?model={hostile_model(tmp_path)}")
     settle(tab)
@@ -510,6 +523,7 @@ def test_hostile_and_enormous_names_break_nothing(tab, app, tmp_path):
     GraphView(tab)
 
 
+@pytest.mark.slow
 def test_two_files_are_compared(page, tmp_path):
     open_sample(page, "resnet50_narrow")
     go(page, "Compare")
