@@ -109,13 +109,13 @@ def smaller(first: str, second: str) -> Constraint:
     def demand(match: Match) -> None:
         a, b = match[first], match[second]
         small, large = match.graph.shape(a), match.graph.shape(b)
-        if not broadcasts_into(small, large) or small == large or _ones(small) == _ones(large):
+        if not broadcasts_into(small, large) or small == large or _long_axes(small) == _long_axes(large):
             raise NoMatch(f"'{a}' is not known to have fewer elements than '{b}'")
 
     return demand
 
 
-def _ones(shape: Shape) -> list[Dim]:
+def _long_axes(shape: Shape) -> list[Dim]:
     """The axes of more than one element."""
     return [size for size in shape or () if size != 1]
 
