@@ -8,7 +8,7 @@ import numpy as np
 
 from workbench.ir import Edit, Graph, Node
 from workbench.rewrite import Exactness, Example, Found, NoMatch, Pass, Refusal, Rule
-from workbench.rewrite.algebra import algebraic_rule, combined
+from workbench.rewrite.algebra import algebraic_rule
 from workbench.rewrite.laws import Variable
 from workbench.rewrite.matching import Match
 from workbench.rewrite.patterns import has_negative_zero
@@ -27,8 +27,6 @@ _PRODUCTS = (
     "(a / x) / b == (a / b) / x if x != 0 and b != 0; b / (x * a) == (b / a) / x if x != 0 and a != 0; "
     "b / (x / a) == (a * b) / x if x != 0 and a != 0; b / (a / x) == x * (b / a) if x != 0 and a != 0"
 )
-
-
 _BECOME_ONE = "the constants of {nodes[0]} and {root} become one, {constant}; 1 node less"
 
 
@@ -38,10 +36,9 @@ _BECOME_ONE = "the constants of {nodes[0]} and {root} become one, {constant}; 1 
 def _constants(match: Match) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The two constants and what they become, but for the sign; floats in double precision."""
     a, b = (np.asarray(match.array(Variable(name))) for name in sorted(match.pattern.constants))
-    total = combined(match)
-    if total is None:
+    if match.combined is None:
         raise NoMatch(f"the constants of {_both(match)} cannot be computed here")
-    return a, b, total
+    return a, b, match.combined
 
 
 def no_larger(match: Match) -> None:
@@ -61,7 +58,8 @@ def no_step(match: Match) -> None:
 
 def keeps_digits(match: Match) -> None:
     """Raises NoMatch for summands that overflow, cancel, or of which one is lost in the other."""
-    a, b, total = (np.abs(array) for array in _constants(match))
+    constants = _constants(match)
+    a, b, total = (np.abs(array) for array in constants)
     kind = np.finfo(_element_type(match))
     exponent = int(kind.maxexp) - int(kind.nmant) - 2  # less is half a step of the largest number: no overflow
     large, small = np.maximum(a, b), np.minimum(a, b)
@@ -71,7 +69,7 @@ def keeps_digits(match: Match) -> None:
         raise NoMatch(f"the constants of {_both(match)} cancel, and what they round away would stay")
     if ((total > _MOST_TIMES * small) & (small > 0)).any():
         raise NoMatch(f"a constant of {_both(match, 'or')} is far smaller than the other, and loses digits")
-    if any(has_negative_zero(array) for array in _constants(match)[:2]):
+    if any(has_negative_zero(array) for array in constants[:2]):
         raise NoMatch(f"a constant of {_both(match, 'or')} is -0.0, which keeps the sign of a zero")
 
 

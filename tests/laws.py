@@ -1,12 +1,6 @@
 """The laws of rules, and their proofs by z3.
 
-A law is an equation in Python's syntax, or several with a semicolon between them, perhaps for some
-kinds of numbers, perhaps under a condition:
-
-    -(-x) == x
-    for integers: (x * a) * b == x * (a * b)
-    for reals: (x * a) / b == x * (a / b) if b != 0
-    x + a == a + x; x * a == a * x
+`workbench.rewrite.laws` says how a law is written.
 
 The kinds are integers, booleans, floats, sizes and reals. Where a law names none, it holds for integers,
 booleans and floats where its rule is exact to the last bit, and else for reals; each as far as there

@@ -120,21 +120,6 @@ def _long_axes(shape: Shape) -> list[Dim]:
     return [size for size in shape or () if size != 1]
 
 
-def combined(match: Match) -> np.ndarray | None:
-    """What the right side computes of constants, floats in double precision; None where it computes nothing of them."""
-    return _combined(match, match.pattern.right)
-
-
-def _combined(match: Match, term: Term) -> np.ndarray | None:
-    if not isinstance(term, Call) or term in match.values:
-        return None
-    array = match.array(term)
-    if array is not None:
-        return np.asarray(array)
-    found = (_combined(match, operand) for operand in term.operands)
-    return next((array for array in found if array is not None), None)
-
-
 # ---- building ------------------------------------------------------------------------
 
 
@@ -157,7 +142,7 @@ def _rewritten(match: Match, demands: Sequence[Constraint], sentence: str) -> Fo
 
 def _words(match: Match) -> dict[str, Any]:
     """What a sentence may name."""
-    right, array = match.pattern.right, combined(match)
+    right, array = match.pattern.right, match.combined
     words: dict[str, Any] = {term.name: value for term, value in match.values.items() if isinstance(term, Variable)}
     words |= {"root": match.root, "nodes": match.nodes, "new": right.operator if isinstance(right, Call) else ""}
     if array is not None:

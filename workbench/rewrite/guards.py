@@ -31,14 +31,10 @@ def maker(graph: Graph, value: str, operators: Sequence[str], node: Node) -> Nod
 
 def reads_alone(graph: Graph, node: Node, made: Node) -> None:
     """Raises NoMatch where anything but one operand of `node` needs a result of `made`."""
-    for value in filter(None, made.outputs):
-        if node.inputs.count(value) > 1:
-            raise NoMatch(f"{node} reads '{value}' of {made} twice")
-        other = next((user for user in graph.users(value) if user.name != node.name), None)
-        if other is not None:
-            raise NoMatch(f"{other} reads '{value}' of {made} too")
-        if graph.is_output(value):
-            raise NoMatch(f"'{value}' of {made} is an output of the graph")
+    twice = next((value for value in filter(None, made.outputs) if node.inputs.count(value) > 1), None)
+    if twice is not None:
+        raise NoMatch(f"{node} reads '{twice}' of {made} twice")
+    refuse_other_readers(graph, made, (node,))
 
 
 def refuse_other_readers(graph: Graph, made: Node, readers: Sequence[Node]) -> None:

@@ -117,6 +117,20 @@ class Match:
         with np.errstate(all="ignore"):
             return _ON_CONSTANTS[term.operator](*operands)
 
+    @cached_property
+    def combined(self) -> np.ndarray | None:
+        """What the right side computes of constants, as `array` does; None where it computes nothing of them."""
+        return self._combined(self.pattern.right)
+
+    def _combined(self, term: Term) -> np.ndarray | None:
+        if not isinstance(term, Call) or term in self.values:
+            return None
+        array = self.array(term)
+        if array is not None:
+            return np.asarray(array)
+        found = (self._combined(operand) for operand in term.operands)
+        return next((array for array in found if array is not None), None)
+
 
 @dataclass
 class Misses:

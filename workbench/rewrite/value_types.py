@@ -13,7 +13,7 @@ def with_types(graph: Graph, edit: Edit) -> Edit:
 
     A rule may leave types out; one that knows more than inference gives them itself.
     """
-    made = {value for node in edit.insert for value in node.outputs if value}
+    made = [value for node in edit.insert for value in node.outputs if value]
     bare = [value for value in made if value not in edit.types and graph.type(value) is None]
     if not bare:
         return edit
@@ -23,7 +23,7 @@ def with_types(graph: Graph, edit: Edit) -> Edit:
     part = Graph(
         name=graph.name,
         inputs=inputs,
-        outputs=[value for node in edit.insert for value in node.outputs if value in bare],
+        outputs=bare,
         nodes=edit.insert,
         constants=constants,
         types={value: type_ for value in inputs if (type_ := graph.type(value)) is not None},
