@@ -107,6 +107,15 @@ def unverified(run, tmp_path):
 
 
 @pytest.fixture(scope="module")
+def kept_worker():
+    """A worker that the commands of a module's tests share."""
+    from tests.commands import one_worker
+
+    with one_worker() as kept:
+        yield kept
+
+
+@pytest.fixture(scope="module")
 def browser():
     """A Chromium; without one the tests are skipped, and say so loudly."""
     from tests.browser import FOUND_ON_PATH, chromium

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import passes as library
-from tests.commands import NPU, RESNET, one_worker
+from tests.commands import NPU, RESNET
 from workbench.api import layouts
 from workbench.loading import load_model
 
@@ -14,6 +14,8 @@ WRONG = '''"""A strategy that is wrong."""
 from dataclasses import dataclass
 from workbench.ir import Edit
 from workbench.rewrite import Found, Pass
+
+pytestmark = pytest.mark.usefixtures("kept_worker")
 
 @dataclass(frozen=True)
 class LayoutWrong(Pass):
@@ -24,12 +26,6 @@ class LayoutWrong(Pass):
         node = next(n for n in graph.nodes if n.op == "Relu")
         yield Found(Edit(remove=(node.name,), insert=(node.replace(op_type="Sigmoid"),)), "wrong", (node.name,))
 '''
-
-
-@pytest.fixture(scope="module", autouse=True)
-def kept_worker():
-    with one_worker():
-        yield
 
 
 def test_every_strategy_has_a_row(done):

@@ -10,7 +10,9 @@ import onnx
 import pytest
 
 import passes as library
-from tests.commands import NHWC, NPU, OCR, RESNET, one_worker, operators, report_of
+from tests.commands import NHWC, NPU, OCR, RESNET, operators, report_of
+
+pytestmark = pytest.mark.usefixtures("kept_worker")
 
 STEP = {
     "pass",
@@ -26,12 +28,6 @@ STEP = {
     "max_abs_error",
     "max_rel_error",
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def kept_worker():
-    with one_worker():
-        yield
 
 
 def test_the_report(done, tmp_path):

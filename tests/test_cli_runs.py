@@ -8,15 +8,11 @@ import json
 
 import pytest
 
-from tests.commands import NHWC, NPU, one_worker
+from tests.commands import NHWC, NPU
 from workbench.exporting import export_onnx
 from workbench.ir import from_text
 
-
-@pytest.fixture(scope="module", autouse=True)
-def kept_worker():
-    with one_worker():
-        yield
+pytestmark = pytest.mark.usefixtures("kept_worker")
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,9 @@ import onnx
 import pytest
 import torch
 
-from tests.commands import NPU, SPEECH, one_worker, report_of
+from tests.commands import NPU, SPEECH, report_of
+
+pytestmark = pytest.mark.usefixtures("kept_worker")
 
 SYMBOLIC = """<ir_version: 10, opset_import: ["": 23]>
 symbolic (float[N,3,H,W] x) => (float[N,2,H,W] y) <float[2,3,1,1] w = {1,2,3,4,5,6}>
@@ -19,12 +21,6 @@ symbolic (float[N,3,H,W] x) => (float[N,2,H,W] y) <float[2,3,1,1] w = {1,2,3,4,5
 BROKEN = """<ir_version: 10, opset_import: ["": 23]>
 broken (float[N,3,H,W] x) => (float[N,2,H,W] y) <int64[1] s = {5}> { y = Reshape (x, s) }
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def kept_worker():
-    with one_worker():
-        yield
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ import onnx
 import onnxruntime
 import pytest
 
-from tests.commands import one_worker
 from tests.conftest import CORPUS
 from workbench.__main__ import main
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.usefixtures("kept_worker"),
     pytest.mark.skipif(
         not CORPUS.is_dir(), reason=f"THE CORPUS OF REAL MODELS IS NOT AT {CORPUS}: NOTHING OF IT IS TESTED"
     ),
@@ -29,12 +29,6 @@ WAYS = {
     "record-then-insert on npu": ["--layout", "record-then-insert", "--target", "npu"],
 }
 PATHS = sorted(CORPUS.glob("*.onnx"))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def kept_worker():
-    with one_worker():
-        yield
 
 
 @pytest.fixture

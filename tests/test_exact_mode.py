@@ -8,18 +8,13 @@ import pytest
 from onnx import numpy_helper, parser
 
 import passes as library
-from tests.commands import one_worker
 from tests.conftest import ROOT
 from tests.running import typed
 from workbench import api
 from workbench.rewrite import Exactness
 from workbench.verification import Verifier
 
-
-@pytest.fixture(scope="module", autouse=True)
-def kept_worker():
-    with one_worker():
-        yield
+pytestmark = pytest.mark.usefixtures("kept_worker")
 
 
 def optimized(text_or_graph, mode="exact", preset="simplify"):

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.commands import RESNET, one_worker, report_of
+from tests.commands import RESNET, report_of
 from tests.running import outputs, random_inputs, typed
 from workbench.api import optimize
 from workbench.ir import to_text
@@ -15,17 +15,13 @@ from workbench.loading import load_model
 from workbench.run.inputs import fed
 from workbench.verification import Verifier
 
+pytestmark = pytest.mark.usefixtures("kept_worker")
+
 CONVS = """g (float[N,2,4,4] x) => (float[N,2,1,1] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
     a = Conv(x, w)
     b = Relu(a)
     y = GlobalAveragePool(b)
 }"""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def kept_worker():
-    with one_worker():
-        yield
 
 
 def fed_graph():

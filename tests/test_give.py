@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.commands import NPU, one_worker
+from tests.commands import NPU
 from tests.running import outputs, random_inputs, typed
 from workbench.api import optimize
 from workbench.ir import to_text
@@ -14,16 +14,12 @@ from workbench.layout.feed import GIVEN, given_order
 from workbench.run.inputs import output_orders, turned
 from workbench.verification import Verifier
 
+pytestmark = pytest.mark.usefixtures("kept_worker")
+
 CONV = """g (float[N,2,4,4] x) => (float[N,2,4,4] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
     a = Conv(x, w)
     y = Relu(a)
 }"""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def kept_worker():
-    with one_worker():
-        yield
 
 
 def given():

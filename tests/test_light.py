@@ -8,16 +8,11 @@ import onnx
 import pytest
 
 from sample_models.light import LIGHT_MODELS
-from tests.commands import one_worker
 from tests.conftest import ROOT
 from tests.light_networks import light_file
 from workbench.__main__ import main
 
-
-@pytest.fixture(scope="module", autouse=True)
-def kept_worker():
-    with one_worker():
-        yield
+pytestmark = pytest.mark.usefixtures("kept_worker")
 
 
 @pytest.fixture(scope="module")

@@ -11,11 +11,12 @@ import pytest
 import passes
 from sample_models.light import LIGHT_MODELS, random_light
 from sample_models.variants import mixed_layouts, nhwc_dataflow
-from tests.commands import one_worker
 from tests.running import outputs, random_inputs, typed
 from workbench.api import layouts, optimize
 from workbench.ir import Graph
 from workbench.loading import load_model
+
+pytestmark = pytest.mark.usefixtures("kept_worker")
 
 WRITTEN = {"plain": Graph.copy, "nhwc": nhwc_dataflow, "mixed": mixed_layouts}
 TARGETS = {"plain": "cuda", "nhwc": "cpu", "mixed": "cuda"}
@@ -28,12 +29,6 @@ CASES = [
     for written in WRITTEN
     if written == "plain" or name != "zfnet512"
 ]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def kept_worker():
-    with one_worker():
-        yield
 
 
 @pytest.fixture(scope="module")

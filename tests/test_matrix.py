@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.commands import OCR, RESNET, SPEECH, one_worker
+from tests.commands import OCR, RESNET, SPEECH
 from workbench.ir import Graph, from_text
 from workbench.matrix import (
     COLUMNS,
@@ -36,10 +36,9 @@ RELU = "r (float[B,4] x) => (float[B,4] y) { y = Relu(x) }"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def worker():
+def worker(kept_worker):
     """The tests', and that of the commands in them."""
-    with one_worker() as kept:
-        yield kept
+    return kept_worker
 
 
 def measured(*asked: Any) -> list[Block]:

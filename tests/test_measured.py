@@ -7,7 +7,7 @@ import pytest
 
 from passes.layout_measured import LayoutMeasured
 from passes.layout_optimal import LayoutOptimal
-from tests.commands import RESNET, one_worker, report_of
+from tests.commands import RESNET, report_of
 from tests.running import typed
 from workbench.layout.probe import GivenTimes, StopwatchError, Time, probe_of, told_apart, transpose_probe
 from workbench.layout.profile import load_profile
@@ -32,10 +32,9 @@ def own_cache(tmp_path, monkeypatch):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def worker():
+def worker(kept_worker):
     """The tests', and that of the commands in them."""
-    with one_worker() as kept:
-        yield kept
+    return kept_worker
 
 
 def given(times_us, name="cuda"):

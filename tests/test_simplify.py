@@ -11,10 +11,11 @@ import json
 import onnx
 import pytest
 
-from tests.commands import one_worker
 from tests.conftest import CORPUS
 from tests.light_networks import light_file
 from workbench.__main__ import main
+
+pytestmark = pytest.mark.usefixtures("kept_worker")
 
 LIGHT = {
     "densenet121": 491,
@@ -39,12 +40,6 @@ REAL = {  # at most; of the first seven the best tool leaves one more
     "magika_v3_3": 93,
     "ppocr_cls_v2": 155,
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def kept_worker():
-    with one_worker():
-        yield
 
 
 def nodes_of(graph):
