@@ -10,12 +10,12 @@ from tests.commands import NPU, RESNET
 from workbench.api import layouts
 from workbench.loading import load_model
 
+pytestmark = pytest.mark.usefixtures("kept_worker")
+
 WRONG = '''"""A strategy that is wrong."""
 from dataclasses import dataclass
 from workbench.ir import Edit
 from workbench.rewrite import Found, Pass
-
-pytestmark = pytest.mark.usefixtures("kept_worker")
 
 @dataclass(frozen=True)
 class LayoutWrong(Pass):
