@@ -4,7 +4,7 @@
 
 Each round measures a model by ONNX Runtime alone, and then by turns with torch; a round's number is the minimum, and
 the median, of its runs. The ratio by turns to alone is of the rounds' medians, with its 95 % interval over rounds
-(`run/statistics.py`); 1 within it: measured beside another backend, nothing is lost. Prints Markdown.
+(`run/measurement/statistics.py`); 1 within it: measured beside another backend, nothing is lost. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def main() -> None:
     import numpy as np
 
     import workbench as wb
-    from workbench.loading.samples import samples
-    from workbench.run.client import Worker
+    from workbench.io.samples import samples
     from workbench.run.inputs import seed_inputs
-    from workbench.run.measure import Variant, measure_models
-    from workbench.run.statistics import ratio
-    from workbench.run.words import machine_words
+    from workbench.run.measurement.formatting import machine_words
+    from workbench.run.measurement.measure import Variant, measure_models
+    from workbench.run.measurement.statistics import ratio
+    from workbench.run.worker.client import Worker
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=12)

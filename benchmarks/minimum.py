@@ -71,10 +71,10 @@ def _minimum(name: str, written: str, target: str, graph) -> None:
 def _growth(blocks: int) -> None:
     import workbench as wb
     from sample_models.variants import residual_chain
-    from workbench.layout.cut import solve
     from workbench.layout.infer import infer_layouts
-    from workbench.layout.problem import layout_problem
+    from workbench.layout.problem.two_layouts import layout_problem
     from workbench.layout.profile import load_profile
+    from workbench.layout.solver.minimum_cut import solve_cut
 
     graph = residual_chain(blocks)
     whole, cuts = [], []
@@ -84,7 +84,7 @@ def _growth(blocks: int) -> None:
         whole.append(time.perf_counter() - started)
         problem = layout_problem(graph, infer_layouts(graph, through_reshapes=True), load_profile("cpu")).problem
         started = time.perf_counter()
-        solve(problem)
+        solve_cut(problem)
         cuts.append(time.perf_counter() - started)
     counts = f"{step.before.transposes:,} | {step.after.transposes:,}"
     print(f"| {len(graph):,} | {statistics.median(whole):.2f} | {statistics.median(cuts):.2f} | {counts} |")

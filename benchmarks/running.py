@@ -29,8 +29,8 @@ def main() -> None:
     import workbench as wb
     from benchmarks.layouts import free_batch
     from sample_models.light import random_light
-    from workbench.run.measure import DTYPES, Variant
-    from workbench.run.words import machine_words
+    from workbench.run.measurement.formatting import machine_words
+    from workbench.run.measurement.measure import DTYPES, Variant
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batch", type=int, default=1)
@@ -62,8 +62,8 @@ def main() -> None:
 
 
 def _print(found: dict) -> None:
-    from workbench.run.statistics import ratio
-    from workbench.run.words import ran_of
+    from workbench.run.measurement.formatting import ran_of
+    from workbench.run.measurement.statistics import ratio
 
     print(f"\n{HEAD}")
     first = next(iter(ran_of(found).values()))["times_ms"]

@@ -26,8 +26,8 @@ import sys
 import onnxruntime
 from workbench.imports import import_onnx_ir
 import_onnx_ir()
-from workbench.run.runners import open_session, run_session
-from workbench.run.tensors import load_tensors
+from workbench.run.worker.runners import open_session, run_session
+from workbench.run.worker.tensors import load_tensors
 run_session(open_session(sys.argv[1], "disabled", arena=False), load_tensors(sys.argv[2]))
 """
 
@@ -44,7 +44,7 @@ def cpu_seconds(command: list[str]) -> float:
 def save_inputs(model: Path, file: Path) -> None:
     """The inputs on which the verification of the model runs."""
     from workbench.api import load
-    from workbench.run.tensors import save_tensors
+    from workbench.run.worker.tensors import save_tensors
     from workbench.verification import Verifier
 
     with Verifier(load(model)) as verifier:

@@ -30,7 +30,7 @@ from playwright.sync_api import Browser, Page  # noqa: E402
 from sample_models.resnet import resnet  # noqa: E402
 from tests.browser import SCREEN, GraphView, chromium, running_app, settle  # noqa: E402
 from tests.viewing import large_graph  # noqa: E402
-from workbench.exporting import export_onnx  # noqa: E402
+from workbench.io.exporting import export_onnx  # noqa: E402
 
 PASSES = "fold_constants,fold_batchnorm,layout_greedy"
 _MARKS = "name => performance.getEntriesByName(`graph-workbench:${name}`).map(entry => entry.startTime)"

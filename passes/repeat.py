@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from workbench.ir import Graph
 from workbench.layout.profile import Profile
-from workbench.rewrite import DEFAULT_MODE, Example, Found, Pass
+from workbench.rewrite import DEFAULT_MODE, Example, Pass, Rewrite
 
 ROUNDS = 10  # at most; what still changes then are passes that undo each other
 
@@ -51,7 +51,7 @@ class Repeat(Pass):
 
     def run(
         self, graph: Graph, target: Profile, mode: str = DEFAULT_MODE, leave_out: Collection[str] = ()
-    ) -> Iterator[Found]:
+    ) -> Iterator[Rewrite]:
         rewrites = 0
         idle_since: dict[Pass, int] = {}  # how many rewrites there were when the pass found nothing to do
         for round_ in range(1, ROUNDS + 1):

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from workbench.inference.shapes import infer_types
 from workbench.ir import Constant, DataType, Graph, Node, TensorType, constant, constant_shape, lazy_constant
 from workbench.ir.permutation import Permutation, channels_first, channels_last
 from workbench.layout.infer import infer_layouts
-from workbench.ops import CannotCarry, layout_of
-from workbench.ops.shapes import infer_types
+from workbench.ops import NotPermutable, layout_of
 
 TO_LAST, TO_FIRST = channels_last(4), channels_first(4)
 KEEP_CHANNELS_FIRST = frozenset(
@@ -53,8 +53,8 @@ def _in_nhwc(graph: Graph, node: Node, images: set[str], constants: dict[str, Co
         return (node,)
     if node.op not in KEEP_CHANNELS_FIRST:
         try:
-            carried = layout_of(node).carry(graph, node, TO_LAST)
-        except CannotCarry:
+            carried = layout_of(node).propagate_permutation(graph, node, TO_LAST)
+        except NotPermutable:
             pass
         else:
             inputs = list(node.inputs)
@@ -111,7 +111,7 @@ def _renamed(values: Sequence[str], names: Mapping[str, str]) -> tuple[str, ...]
 
 
 def _built(graph: Graph, nodes: Sequence[Node], constants: Mapping[str, Constant], types: Mapping) -> Graph:
-    read = {value for node in nodes for value in node.uses}
+    read = {value for node in nodes for value in node.operands}
     ends = {v: t for v in (*graph.inputs, *graph.outputs) if (t := graph.type(v)) is not None}
     made = Graph(
         name=graph.name,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from passes.layout_blocked import LayoutBlocked
+from passes.layout.layout_blocked import LayoutBlocked
 from tests.running import outputs, random_inputs
 from workbench.ir import Graph
 from workbench.layout.profile import Profile, load_profile

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from tests.running import outputs
+from workbench.inference.shapes import infer_types
 from workbench.ir import Edit, Graph, Node, TensorType, check, constant, constant_type
 from workbench.ir.permutation import Permutation, is_identity
 from workbench.ir.text import OPSET
-from workbench.layout.convert import convert
+from workbench.layout.conversion.convert import convert
 from workbench.layout.profile import load_profile
-from workbench.ops import CannotCarry
-from workbench.ops.shapes import infer_types
+from workbench.ops import NotPermutable
 
 
 class Draw:
@@ -143,7 +143,7 @@ def on_permuted(graph: Graph, name: str, perm: Permutation, target: str = "cuda"
     """Bring the node to permuted operands, in the graph; the sentence with which it refuses, if it does."""
     try:
         conversion = convert(graph, graph.node(name), perm, "OTHER", load_profile(target))
-    except CannotCarry as refusal:
+    except NotPermutable as refusal:
         return str(refusal)
     graph.apply(conversion.edit)
     check(graph)

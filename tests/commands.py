@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import ROOT
 from workbench import verification
-from workbench.run import client
+from workbench.run.worker import client
 
 SAMPLES = ROOT / "sample_models"
 NPU, RESHAPE, NHWC = (SAMPLES / f"{name}.onnx" for name in ("npu_path", "npu_reshape_add", "tvm_two_convs_nhwc"))

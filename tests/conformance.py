@@ -15,9 +15,9 @@ import onnx_ir
 from onnx.backend.test.case.test_case import TestCase
 
 from workbench.errors import UserError
-from workbench.loading.onnx_file import load_proto
+from workbench.io.onnx_file import load_proto
 from workbench.ops.dtypes import torch_dtype
-from workbench.run.torch_executor import TorchExecutor
+from workbench.run.torch.executor import TorchExecutor
 
 NATIVE, FALLBACK, REFUSED, DISPUTED, WRONG = KINDS = ("native", "fallback", "refused", "disputed", "wrong")
 

@@ -18,12 +18,12 @@ def with_outputs(
     for node in reversed(graph.nodes if nodes is None else nodes):
         if needed & set(node.outputs):
             kept.append(node)
-            needed |= set(node.uses)
+            needed |= set(node.operands)
     return _rebuilt(graph, kept[::-1], outputs, {}, graph.constants if constants is None else constants)
 
 
 def _rebuilt(graph: Graph, nodes: Sequence[Node], outputs: Sequence[str], inputs: Mapping, constants: Mapping) -> Graph:
-    read = {v for node in nodes for v in node.uses} | set(outputs)
+    read = {v for node in nodes for v in node.operands} | set(outputs)
     types = {**{v: graph.types[v] for v in graph.inputs}, **inputs}
     made = Graph(
         name=graph.name,

@@ -21,18 +21,18 @@ import onnxruntime
 import passes
 from tests.cutting_down import cut_down, with_outputs
 from tests.random_graphs import random_graph
-from workbench.exporting import to_bytes
+from workbench.io.exporting import to_bytes
 from workbench.ir import DataType, Graph, Node, TensorType, graph_text
 from workbench.ir.types import constant
-from workbench.layout.probe import GivenTimes
+from workbench.layout.problem.probe import GivenTimes
 from workbench.layout.profile import load_profile
 from workbench.pipeline import run_pipeline
-from workbench.rewrite import MODES, Example, Found, History, Pass, Rule, with_options
+from workbench.rewrite import MODES, Example, History, Pass, Rewrite, Rule, with_options
 from workbench.rewrite import passes as running
 from workbench.rewrite.rule import Match
 from workbench.run.compare import BITS, compare, tolerance_for
-from workbench.run.inputs import fed, output_orders, turned
-from workbench.run.randomness import is_random
+from workbench.run.inputs import output_orders, permute_inputs, turned
+from workbench.run.onnxruntime.randomness import is_random
 
 Arrays = dict[str, np.ndarray]
 Compared = list[tuple[Arrays, Arrays]]  # inputs with the outputs of the original
@@ -55,7 +55,7 @@ class Plan:
     target: str = "cuda"
 
     def run(self, graph: Graph) -> History:
-        profile = replace(load_profile(self.target), stopwatch=GivenTimes({"Transpose": 1}))
+        profile = replace(load_profile(self.target), operator_timer=GivenTimes({"Transpose": 1}))
         return run_pipeline(graph, self.passes, profile, mode=self.mode, check_each=True)
 
     @property
@@ -113,7 +113,7 @@ def failure(graph: Graph, plan: Plan, seed: int = 0, fired: Counter | None = Non
     orders = output_orders(graph, found)
     for inputs, expected in compared:
         try:
-            numbers = turned(_run(candidate, found, fed(inputs, graph, found)), orders)
+            numbers = turned(_run(candidate, found, permute_inputs(inputs, graph, found)), orders)
         except Exception as error:
             return f"does not run: {error}"
         wrong = _difference(graph, plan.mode, expected, numbers)
@@ -268,7 +268,7 @@ def counting(fired: Counter) -> Iterator[None]:
     """Count every match of every rule, under "pass.rule"."""
     follow = running.follow_rules
 
-    def counted(rules: Sequence[Rule], graph: Graph, options: Pass, *more: object) -> Iterator[Found]:
+    def counted(rules: Sequence[Rule], graph: Graph, options: Pass, *more: object) -> Iterator[Rewrite]:
         noted = [replace(rule, match=_noted(rule, f"{options.name}.{rule.name}", fired)) for rule in rules]
         return follow(noted, graph, options, *more)
 
@@ -280,7 +280,7 @@ def counting(fired: Counter) -> Iterator[None]:
 
 
 def _noted(rule: Rule, key: str, fired: Counter) -> Match:
-    def match(graph: Graph, node: Node, options: Pass) -> Found:
+    def match(graph: Graph, node: Node, options: Pass) -> Rewrite:
         found = rule.match(graph, node, options)
         fired[key] += 1
         return found

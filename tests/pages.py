@@ -10,12 +10,12 @@ from pathlib import Path
 from streamlit.testing.v1 import AppTest
 
 import passes as library
-from workbench.cli import verdict_word
-from workbench.loading import load_model
-from workbench.loading.samples import samples
+from workbench.cli.engine import verdict_word
+from workbench.io import load_model
+from workbench.io.samples import samples
 from workbench.rewrite import History
-from workbench.ui import session
-from workbench.ui.session import Opened
+from workbench.ui.state import session
+from workbench.ui.state.session import Opened
 from workbench.verification import Verifier
 
 LIMIT_S = 180

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from tests.running import typed
+from workbench.inference.shapes import infer_types
 from workbench.ir import DataType, Graph, Node, TensorType, from_text
 from workbench.ir.types import constant
-from workbench.ops.shapes import infer_types
 
 OPSET = 23
 LARGEST = 512  # elements of a value that grows further
@@ -76,7 +76,7 @@ class Growing:
 
     def infer(self) -> None:
         """The types of all values anew."""
-        read = {v for node in self.nodes for v in node.uses}
+        read = {v for node in self.nodes for v in node.operands}
         made = [v for node in self.nodes for v in node.outputs if v]
         graph = self.graph([v for v in made if v not in read])
         self.types = {**self.inputs, **infer_types(graph, {})}
@@ -347,7 +347,7 @@ def random_graph(seed: int, texts: list[str], operators: int = 6) -> Graph:
 
 def _finished(g: Growing) -> Graph:
     """Outputs are what nothing reads, and one value in eight beside them."""
-    read = {v for node in g.nodes for v in node.uses}
+    read = {v for node in g.nodes for v in node.operands}
     made = [v for node in g.nodes for v in node.outputs if v]
     graph = g.graph([v for v in made if v not in read or (v not in g.hidden and g.draw.random() < 0.125)])
     return with_types(graph)
@@ -355,7 +355,7 @@ def _finished(g: Growing) -> Graph:
 
 def with_types(graph: Graph) -> Graph:
     """The graph with the types of its values, inputs that nothing reads left out."""
-    read = {v for node in graph.nodes for v in node.uses} | set(graph.outputs)
+    read = {v for node in graph.nodes for v in node.operands} | set(graph.outputs)
     inputs = tuple(v for v in graph.inputs if v in read)
     types = {v: t for v, t in infer_types(graph, {}).items() if v not in graph.constants}
     return Graph(

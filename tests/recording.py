@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
-from workbench.run.records import URL_VARIABLE, Origin, Run, find, keep
-from workbench.run.statistics import ratio, spread
+from workbench.run.measurement.statistics import ratio, spread
+from workbench.run.records.store import URL_VARIABLE, Run, RunOrigin, find_runs, keep
 
 HASH, OTHER_HASH = "ab" * 32, "cd" * 32
 VERSIONS = {"python": "3.11", "torch": "2.13.0"}
@@ -63,20 +63,20 @@ def keep_one(
     url: str | None = None,
     label: str = "as loaded",
     times: list[float] | None = None,
-    origin: Origin | None = None,
+    origin: RunOrigin | None = None,
     **changes: Any,
 ) -> dict[str, Any]:
     """Keep a measurement of one variant; its record."""
     found = record({label: times or [1.0, 2.0, 3.0]}, **changes)
-    keep(found, {label: origin or Origin(HASH, "model")}, url)
+    keep(found, {label: origin or RunOrigin(HASH, "model")}, url)
     return found
 
 
 def kept_twice(url: str, pipelines: tuple[str, str] = ("", ""), second: dict[str, Any] | None = None) -> list[Run]:
     """Two measurements of one model, the older first; `second`: what is changed for the newer."""
-    keep_one(url, "a", origin=Origin(HASH, "model", pipelines[0]))
-    keep_one(url, "b", origin=Origin(HASH, "model", pipelines[1]), **(second or {}))
-    return list(find(url=url))[::-1]
+    keep_one(url, "a", origin=RunOrigin(HASH, "model", pipelines[0]))
+    keep_one(url, "b", origin=RunOrigin(HASH, "model", pipelines[1]), **(second or {}))
+    return list(find_runs(url=url))[::-1]
 
 
 def keeping_process(url: str, count: int, label: str) -> subprocess.Popen[str]:

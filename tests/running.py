@@ -3,9 +3,9 @@
 import numpy as np
 import onnxruntime
 
-from workbench.exporting import to_bytes
+from workbench.inference.shapes import infer_types
+from workbench.io.exporting import to_bytes
 from workbench.ir import Edit, Graph, from_text
-from workbench.ops.shapes import infer_types
 
 
 def typed(text: str) -> Graph:

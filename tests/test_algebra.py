@@ -8,7 +8,7 @@ from tests.running import outputs, random_inputs, typed
 from workbench.ir import from_text, graph_text
 from workbench.rewrite import Exactness, Example, NoMatch
 from workbench.rewrite.algebra import algebraic_rule, same_shape
-from workbench.rewrite.laws import Call, Number, Variable, read_laws, read_term
+from workbench.rewrite.laws import Number, Operation, Variable, read_laws, read_term
 
 FLOATS = "float[2,3] x, float[2,3] z, float[2,3] w"
 
@@ -43,10 +43,10 @@ def refused(rule, body: str, given: str = FLOATS, made: str = "float[2,3] y") ->
 
 def test_a_side_is_read_as_an_expression_of_onnx_operators():
     x, a = Variable("x"), Variable("a")
-    assert read_term("-(x * a) + 2") == Call("Add", (Call("Neg", (Call("Mul", (x, a)),)), Number(2)))
-    assert read_term("x ** -1") == Call("Pow", (x, Number(-1)))
-    assert read_term("where(not p, x, a)") == Call("Where", (Call("Not", (Variable("p"),)), x, a))
-    assert read_term("a != 0") == Call("Not", (Call("Equal", (a, Number(0))),))
+    assert read_term("-(x * a) + 2") == Operation("Add", (Operation("Neg", (Operation("Mul", (x, a)),)), Number(2)))
+    assert read_term("x ** -1") == Operation("Pow", (x, Number(-1)))
+    assert read_term("where(not p, x, a)") == Operation("Where", (Operation("Not", (Variable("p"),)), x, a))
+    assert read_term("a != 0") == Operation("Not", (Operation("Equal", (a, Number(0))),))
 
 
 @pytest.mark.parametrize("text", ["x.y", "f(x)", "x if p else a", "[x]", "x // a"])

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from passes.align_broadcast import AlignBroadcast
+from passes.cleanup.align_broadcast import AlignBroadcast
 from tests.running import outputs, random_inputs, typed
 from workbench.ir import to_text
 from workbench.layout.profile import load_profile
 from workbench.ops import contract_of
-from workbench.ops.layouts import AGNOSTIC
+from workbench.ops.permutation.kinds import AGNOSTIC
 from workbench.rewrite import run_pass
 
 NOT_BROADCAST = {

@@ -14,9 +14,9 @@ import pytest
 
 from tests.worker_jobs import log_of, site, until
 from workbench.ir import from_text
-from workbench.run.client import Worker
-from workbench.run.measure import Variant, combined, measure_models
-from workbench.run.process import CancelledError
+from workbench.run.measurement.measure import Variant, combined, measure_models
+from workbench.run.worker.client import Worker
+from workbench.run.worker.process import CancelledError
 
 GRAPH = "g (float[64,64] x) => (float[64,64] y) { a = MatMul(x, x)\n b = Relu(a)\n y = Add(b, x) }"
 INPUTS = {"x": np.ones((64, 64), np.float32)}

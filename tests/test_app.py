@@ -29,12 +29,12 @@ from tests.pages import (
     verdicts,
     words,
 )
+from workbench.io.samples import samples
 from workbench.layout.profile import load_profile, profile_names
-from workbench.loading.samples import samples
-from workbench.run.client import Worker
-from workbench.ui import session
-from workbench.ui.parts import python_of
-from workbench.ui.session import Spec, history_of, open_uploads
+from workbench.run.worker.client import Worker
+from workbench.ui.state import session
+from workbench.ui.state.session import Spec, history_of, open_uploads
+from workbench.ui.widgets.parts import python_of
 
 SAMPLES = [sample.file.stem for sample in samples()]
 SMALL = ("conv_relu_conv_relu", "tvm_two_convs_nhwc", "npu_path", "npu_reshape_add", "bias_add_dropout")

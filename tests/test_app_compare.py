@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.pages import drawn, fine, opened_sample, page, words
-from workbench.loading.samples import FOLDER
-from workbench.ui.session import open_other
+from workbench.io.samples import FOLDER
+from workbench.ui.state.session import open_other
 
 
 def test_what_corresponds_is_counted_and_what_does_not_is_listed():

@@ -8,8 +8,8 @@ import pytest
 from tests.pages import fine, opened_sample, page, words
 from workbench.layout.profile import load_profile
 from workbench.run.inputs import InputError
-from workbench.ui.parts import python_of
-from workbench.ui.session import Spec, checking_of, history_of, use_inputs
+from workbench.ui.state.session import Spec, checking_of, history_of, use_inputs
+from workbench.ui.widgets.parts import python_of
 from workbench.view.scopes import MAIN, inner_graphs
 
 SPEC = Spec((("fold_batchnorm", ()),), load_profile("cuda"))

@@ -8,11 +8,12 @@ import passes as library
 from tests.pages import drawn, fine, opened_sample, page, words
 from workbench.layout.infer import infer_layouts
 from workbench.layout.profile import load_profile
-from workbench.run.client import RunError
-from workbench.ui import layouts_page, moments
-from workbench.ui.keeping import measure_here
-from workbench.ui.parts import plain
-from workbench.ui.session import layouts_of, use_inputs
+from workbench.run.worker.client import RunError
+from workbench.ui.pages import layouts_page
+from workbench.ui.state import snapshots
+from workbench.ui.state.record_runs import measure_here
+from workbench.ui.state.session import layouts_of, use_inputs
+from workbench.ui.widgets.parts import markdown_escaped
 
 
 def compared(stem: str, target: str = "cuda"):
@@ -82,7 +83,7 @@ def test_a_measurement_that_breaks_off_is_a_sentence(monkeypatch):
     monkeypatch.setattr(layouts_page, "measure_here", broken)
     at.button(key="measure_layouts").click().run()
     assert not at.exception
-    assert [error.value for error in at.error] == [plain("The run was killed.")]
+    assert [error.value for error in at.error] == [markdown_escaped("The run was killed.")]
     assert at.dataframe
 
 
@@ -97,12 +98,12 @@ def test_a_strategy_that_could_not_be_measured_costs_no_other(monkeypatch):
     fine(at.button(key="measure_layouts").click().run())
     rows = {row["strategy"]: row for row in at.dataframe[0].value.to_dict("records")}
     assert rows["greedy"]["ratio"] == "failed" and rows["optimal"]["latency"] > 0
-    assert at.warning[0].value == plain("greedy: Out of memory.")
+    assert at.warning[0].value == markdown_escaped("greedy: Out of memory.")
 
 
 def test_pictures_are_made_once(monkeypatch):
     at = compared("conv_relu_conv_relu")
     asked = []
-    monkeypatch.setattr(moments, "infer_layouts", lambda graph: asked.append(graph) or infer_layouts(graph))
+    monkeypatch.setattr(snapshots, "infer_layouts", lambda graph: asked.append(graph) or infer_layouts(graph))
     fine(at.run())
     assert not asked

@@ -6,9 +6,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.pages import STRATEGIES, fine, opened_sample, page, through_optimize, words
-from workbench.run.records import find
-from workbench.ui import matrix_page
-from workbench.ui.session import Opened
+from workbench.run.records.store import find_runs
+from workbench.ui.pages import matrix_page
+from workbench.ui.state.session import Opened
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +50,7 @@ def test_batches_and_backends_in_one_run():
     assert all(row["median (ms)"] > 0 and row["peak memory (MB)"] > 0 for row in rows)
     assert "8 variants in 2 blocks" in words(at)
     assert "Latency by batch" in words(at)
-    kept = find()
+    kept = find_runs()
     assert len(kept) == 8
     assert {run.pipeline.partition(" --layout ")[2] for run in kept} == {"", STRATEGIES[-1]}
 
@@ -81,7 +81,7 @@ def test_what_optimize_made_is_a_step():
     next(m for m in at.multiselect if m.label == "Steps and strategies").set_value(["as loaded", "as on Optimize"])
     fine(measured(at))
     assert list(at.dataframe[0].value["step"]) == ["as loaded", "as on Optimize"]
-    assert any("--passes" in run.pipeline for run in find())
+    assert any("--passes" in run.pipeline for run in find_runs())
 
 
 def test_another_model_beside_it():

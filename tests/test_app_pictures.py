@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from passes.layout_convert_layout import LayoutConvertLayout
+from passes.layout.layout_convert_layout import LayoutConvertLayout
 from tests.pages import drawn, fine, history, looks, opened_sample, page, through_optimize
 from tests.running import typed
 from tests.viewing import history_of, view_of

@@ -4,7 +4,7 @@ import pytest
 
 from tests.pages import fine, opened_sample, page, steps, verdicts, words
 from workbench.layout.profile import Profile, built_in_names, load_profile, profile_names, save_profile
-from workbench.ui.parts import plain
+from workbench.ui.widgets.parts import markdown_escaped
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +38,7 @@ def test_a_profile_is_made_from_a_copy_and_chosen(name):
     fine(press(at, "Save"))
     mine = load_profile("my-npu")
     assert (mine.title, mine.layout, mine.weights) == ("Mine", "NHWC", "OHWI")
-    assert mine.demands == {"Conv": "NHWC", "MaxPool": "NCHW"}
+    assert mine.required_layouts == {"Conv": "NHWC", "MaxPool": "NCHW"}
     fine(at.run())
     assert at.selectbox(key="target").value == "my-npu"
     assert "Mine" in words(at) or any("Mine" in option for option in at.selectbox(key="target").options)
@@ -123,7 +123,9 @@ def test_a_bad_file_is_a_sentence_and_the_others_can_be_chosen(folder):
     (folder / "bad.toml").write_text("title = ")
     at = page("optimize", opened_sample("npu_path")).run()
     assert not at.exception
-    assert [plain(f"profile '{folder / 'bad.toml'}' is not TOML") in error.value for error in at.error] == [True]
+    assert [markdown_escaped(f"profile '{folder / 'bad.toml'}' is not TOML") in error.value for error in at.error] == [
+        True
+    ]
     assert at.selectbox(key="target").options == list(built_in_names())
     assert steps(at)
 

@@ -15,8 +15,9 @@ from streamlit.testing.v1 import AppTest
 
 from tests.pages import STRATEGIES, fine, opened_sample, page, through_optimize, words
 from workbench.run.inputs import seed_inputs
-from workbench.ui import run_page, session
-from workbench.ui.session import Opened
+from workbench.ui.pages import run_page
+from workbench.ui.state import session
+from workbench.ui.state.session import Opened
 from workbench.verification import Verifier
 
 
@@ -100,7 +101,7 @@ def test_a_cancelled_measurement_says_one_thing():
 
 def test_variants_that_fail_alike_are_one_sentence():
     at = AppTest.from_string(
-        "from workbench.ui.numbers import say_failures\n"
+        "from workbench.ui.widgets.numbers import say_failures\n"
         "say_failures([('a', 'No CUDA.'), ('b', 'No CUDA.'), ('c', 'Too large.')])"
     ).run()
     assert [w.value.replace("\\", "") for w in at.warning] == ["a, b: No CUDA.", "c: Too large."]
@@ -217,7 +218,7 @@ def test_what_does_not_run_at_all_is_a_sentence_on_every_page(monkeypatch, optim
     """A worker that can not start: no device is found, and the page says so."""
     monkeypatch.setattr("sys.executable", "/bin/false")
     session.worker.clear()
-    run_page.devices.clear()
+    run_page.worker_devices.clear()
     at = page("run", optimized).run()
     monkeypatch.undo()
     session.worker.clear()

@@ -14,9 +14,9 @@ from streamlit.testing.v1 import AppTest
 from tests.making import HOSTILE
 from tests.pages import fine, opened_sample, page, words
 from tests.recording import OTHER_HASH, keep_one, record, use_own_cache
-from workbench.run.records import URL_VARIABLE, Origin, find, keep, model_hash
-from workbench.ui.keeping import keep_measured, pipeline_until
-from workbench.ui.session import Opened
+from workbench.run.records.store import URL_VARIABLE, RunOrigin, find_runs, keep, model_hash
+from workbench.ui.state.record_runs import keep_measured, pipeline_until
+from workbench.ui.state.session import Opened
 
 
 @pytest.fixture(autouse=True)
@@ -29,8 +29,8 @@ def opened() -> Opened:
     return opened_sample("conv_relu_conv_relu")
 
 
-def origin(opened: Opened, pipeline: str = "") -> Origin:
-    return Origin(model_hash(opened.graph), opened.title, pipeline)
+def origin(opened: Opened, pipeline: str = "") -> RunOrigin:
+    return RunOrigin(model_hash(opened.graph), opened.title, pipeline)
 
 
 def keep_pair(opened: Opened, slow: float = 4.0, label: str = "1 greedy", **changes) -> None:
@@ -47,7 +47,7 @@ def charts(at: AppTest) -> list[dict]:
 def select(at: AppTest, *rows: int) -> AppTest:
     """Choose these rows of the table, through its state: AppTest has no hand for it."""
     opened = at.session_state["opened"]
-    runs = find(model_hash=model_hash(opened.graph))
+    runs = find_runs(model_hash=model_hash(opened.graph))
     key = f"runs_{opened.number}_False_{runs[0].id}_{len(runs)}"
     assert key in at.session_state
     at.session_state[key] = {"selection": {"rows": list(rows), "columns": [], "cells": []}}
@@ -117,7 +117,7 @@ def test_lines_of_one_label_are_told_apart_by_what_differs(opened):
 
 
 def test_runs_of_other_models_are_shown_when_asked_for(opened):
-    keep_one(label="of another model", origin=Origin(OTHER_HASH, "another"))
+    keep_one(label="of another model", origin=RunOrigin(OTHER_HASH, "another"))
     at = fine(page("runs", opened).run())
     assert at.info and not at.dataframe
     fine(at.toggle(key="runs_of_all").set_value(True).run())
@@ -159,7 +159,7 @@ def test_chosen_runs_can_be_forgotten(opened):
     keep_pair(opened)
     at = fine(page("runs", opened).run())
     fine(at.button(key="runs_forget").click().run())
-    assert [round(run.median_ms, 2) for run in find()] == [8.2, 4.1]
+    assert [round(run.median_ms, 2) for run in find_runs()] == [8.2, 4.1]
     assert list(at.dataframe[0].value["median (ms)"].round(2)) == [8.2, 4.1]
     assert not any(button.key == "runs_forget" for button in fine(select(at)).button)
 
@@ -194,7 +194,7 @@ def test_what_a_page_measured_is_kept_with_its_pipeline():
     last = next(i for i, step in enumerate(opened.history.steps) if step.pass_name == "layout_greedy")
     pipelines = {"as loaded": pipeline_until(opened, 0), "last": pipeline_until(opened, last)}
     keep_measured(opened, record({"as loaded": [2.0, 2.0], "last": [1.0, 1.0]}), pipelines)
-    loaded, result = find(model_hash=model_hash(opened.graph))
+    loaded, result = find_runs(model_hash=model_hash(opened.graph))
     assert (loaded.pipeline, loaded.model_name) == ("", opened.title)
     assert result.pipeline.startswith("python -m workbench optimize ") and "layout_greedy" in result.pipeline
     assert "layout_greedy" not in pipeline_until(opened, last - 1)
@@ -205,7 +205,7 @@ def test_a_measurement_that_cannot_be_kept_is_still_shown(opened, monkeypatch):
     at = AppTest.from_string(
         "import streamlit as st\n"
         "from tests.recording import record\n"
-        "from workbench.ui.keeping import keep_measured\n"
+        "from workbench.ui.state.record_runs import keep_measured\n"
         "keep_measured(st.session_state['opened'], record({'as loaded': [1.0]}), {'as loaded': ''})\n"
     )
     at.session_state["opened"] = opened
@@ -215,8 +215,8 @@ def test_a_measurement_that_cannot_be_kept_is_still_shown(opened, monkeypatch):
 
 
 def test_csv_has_a_line_for_each_run(opened):
-    from workbench.run.record_texts import csv_of
+    from workbench.run.records.formats import csv_of
 
     keep_pair(opened)
-    rows = list(csv.DictReader(io.StringIO(csv_of(find()))))
+    rows = list(csv.DictReader(io.StringIO(csv_of(find_runs()))))
     assert [row["label"] for row in rows] == ["as loaded", "1 greedy"]

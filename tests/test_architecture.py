@@ -47,7 +47,7 @@ COMMANDS = {
 ANYTHING = {"ui", "api", "__main__", "__init__", *COMMANDS}
 LATE = {"torch", "onnxruntime", "plotly", "pandas", "streamlit", "highspy", "sqlalchemy", "psycopg"}
 MAY_USE_STREAMLIT = {"ui"}
-MAY_USE_PLOTLY = {"workbench/view/charts.py"}
+MAY_USE_PLOTLY = {"workbench/charts/variants.py"}
 
 
 def room_of(path: Path) -> str:

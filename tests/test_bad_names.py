@@ -66,8 +66,8 @@ def test_a_terminal_without_such_letters(tmp_path):
 
 @pytest.mark.parametrize("name", WEIRD, ids=lambda name: ascii(name[:12]))
 def test_names_survive_the_text_form(tmp_path, name):
+    from workbench.io import load_model
     from workbench.ir import from_text, to_text
-    from workbench.loading import load_model
 
     graph = load_model(saved(tmp_path, named(name)))
     back = from_text(to_text(graph))

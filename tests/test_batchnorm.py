@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from passes.fold_batchnorm import FoldBatchNorm, match_after_convolution
-from passes.fold_channel_scale import FoldChannelScale, match_scale
+from passes.fold.fold_batchnorm import FoldBatchNorm, match_after_convolution
+from passes.fold.fold_channel_scale import FoldChannelScale, match_scale
 from tests.running import outputs, typed
 from workbench.ir import DataType, Edit, Graph, Node, TensorType, constant
 from workbench.layout.profile import load_profile

@@ -7,22 +7,22 @@ import numpy as np
 import pytest
 
 import passes
-from passes.layout_blocked import LayoutBlocked
+from passes.layout.layout_blocked import LayoutBlocked
 from sample_models.light import random_light
 from sample_models.variants import mixed_layouts
 from tests.blocking import BLOCKED, assert_same, least, operators
 from tests.conftest import ROOT
 from tests.running import outputs, random_inputs, typed
 from workbench.api import optimize
+from workbench.io import load_model
 from workbench.ir import Graph
 from workbench.layout.classes import class_of
 from workbench.layout.infer import infer_layouts, is_cnn
 from workbench.layout.profile import ProfileError, check_profile, load_profile
-from workbench.loading import load_model
-from workbench.ops import CannotCarry
-from workbench.ops.blocking import blocked_form
+from workbench.ops import NotPermutable
+from workbench.ops.permutation.blocking import blocked_form
 from workbench.rewrite import run_pass
-from workbench.view.looks import OWN, TARGET, kind_of
+from workbench.view.node_style import OWN, TARGET, box_kind_of
 
 # ---- graphs of one idea each --------------------------------------------------------------
 
@@ -111,7 +111,7 @@ REFUSED = {
 def test_what_has_no_blocked_form(line):
     second, channels, sentence = REFUSED[line]
     graph = typed(f"g (float[1,{channels},4,4] x, {second}) => (y) {{ {line} }}")
-    with pytest.raises(CannotCarry, match=sentence):
+    with pytest.raises(NotPermutable, match=sentence):
         blocked_form(graph, graph.nodes[0], "NCHW", 8)
     assert least(graph).after.transposes == 0
 
@@ -200,11 +200,11 @@ def test_what_a_body_reads_stays_as_it_is():
 def test_the_profile_and_its_faults():
     assert BLOCKED.block == 8 and load_profile("cuda").block is None
     assert BLOCKED.layout_for(4, "Conv") == "NCHW" and BLOCKED.layout_for(5) == "NCDHW"
-    check_profile(replace(BLOCKED, demands={"Conv": "NCHW8c", "Relu": "NCHW8c", "MaxPool": "NHWC"}), "profile")
+    check_profile(replace(BLOCKED, required_layouts={"Conv": "NCHW8c", "Relu": "NCHW8c", "MaxPool": "NHWC"}), "profile")
     with pytest.raises(ProfileError, match="demands NCHW8c of 'LRN', which has no such form; demand NCHW or NHWC"):
-        check_profile(replace(BLOCKED, demands={"LRN": "NCHW8c"}), "profile 'x'")
+        check_profile(replace(BLOCKED, required_layouts={"LRN": "NCHW8c"}), "profile 'x'")
     with pytest.raises(ProfileError, match="names NCHW16c and NCHW8c; a profile has blocks of one size"):
-        check_profile(replace(BLOCKED, demands={"Conv": "NCHW16c"}), "profile 'x'")
+        check_profile(replace(BLOCKED, required_layouts={"Conv": "NCHW16c"}), "profile 'x'")
 
 
 @pytest.mark.parametrize("strategy", sorted(set(passes.compared_strategies()) - {"measured"}))
@@ -235,8 +235,8 @@ def test_types_classes_and_colours():
     cut = {value for value, layout in layouts.items() if layout == "NCHW8c"}
     assert cut == {"x_nchw8c", "a_nchw8c", "b_nchw8c", "c_nchw8c", "d_nchw8c", "y_nchw8c"}
     assert layouts["x"] == layouts["y"] == "NCHW" and layouts["w"] == layouts["v"] == "OIHW"
-    assert is_cnn("NCHW8c") and kind_of("NCHW8c", BLOCKED) == TARGET and kind_of("NCHW", BLOCKED) == OWN
-    assert kind_of("NCHW8c", load_profile("cuda")) == kind_of("NCHW8c", load_profile("cpu")) == OWN
+    assert is_cnn("NCHW8c") and box_kind_of("NCHW8c", BLOCKED) == TARGET and box_kind_of("NCHW", BLOCKED) == OWN
+    assert box_kind_of("NCHW8c", load_profile("cuda")) == box_kind_of("NCHW8c", load_profile("cpu")) == OWN
     classes = [class_of(node, BLOCKED).split()[0] for node in graph.nodes if "NCHW8c" in node.op]
     assert classes == ["heavily"] * 3
 

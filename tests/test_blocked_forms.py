@@ -5,19 +5,19 @@ import random
 import numpy as np
 import pytest
 
-from passes.layout_blocked import LayoutBlocked
+from passes.layout.layout_blocked import LayoutBlocked
 from tests.blocking import BLOCKED, least, operators
 from tests.running import outputs, random_inputs, typed
-from workbench.exporting import to_bytes
+from workbench.inference.shapes import infer_types
+from workbench.io import load_model
+from workbench.io.exporting import to_bytes
 from workbench.ir import DataType, Graph, Node, TensorType, from_text
 from workbench.layout.infer import infer_layouts
-from workbench.loading import load_model
 from workbench.ops import contracts
 from workbench.ops.blocked import blocked, blocked_function, blocked_op, parse_blocked, unblocked
 from workbench.ops.npu import is_own, own_function
-from workbench.ops.shapes import infer_types
 from workbench.rewrite import run_pass
-from workbench.run.torch_executor import TorchExecutor
+from workbench.run.torch.executor import TorchExecutor
 
 
 def window(draw: random.Random, op: str) -> dict:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from passes.layout_blocked import LayoutBlocked
+from passes.layout.layout_blocked import LayoutBlocked
 from tests.blocking import BLOCKED, assert_same, least
 from tests.running import outputs, random_inputs, typed
 
@@ -81,7 +81,7 @@ def test_random_networks_reach_what_brute_force_finds(start):
             op: draw.choice([PLAIN, LAST, CUT, CUT]) for op in ("Conv", "MaxPool", "AveragePool") if draw.random() < 0.7
         }
         graph = typed(text)
-        step = least(graph, replace(BLOCKED, demands=demands))
+        step = least(graph, replace(BLOCKED, required_layouts=demands))
         best = by_brute_force(channels, found, results, demands)
         assert (step.facts["lower_bound"], step.facts["certified"]) == (best, True), seed
         assert step.after.bytes_moved == best, seed

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from passes.cancel_transposes import CancelTransposes
-from passes.fold_constants import FoldConstants
+from passes.cleanup.cancel_transposes import CancelTransposes
+from passes.fold.fold_constants import FoldConstants
 from tests.running import outputs, typed
 from workbench.ir import check, to_text
 from workbench.layout.profile import load_profile

@@ -5,9 +5,9 @@ import pytest
 
 from tests.running import outputs
 from tests.test_exactness import RULES, assert_as_exact, hostile_inputs
-from workbench.exporting import to_bytes
+from workbench.io import LoadError, load_model
+from workbench.io.exporting import to_bytes
 from workbench.ir import Edit, constant, from_text
-from workbench.loading import LoadError, load_model
 from workbench.rewrite import Exactness, run_pass, with_options
 
 VARIANTS = range(16)

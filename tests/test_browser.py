@@ -15,7 +15,7 @@ import pytest
 import passes as library
 from tests.browser import SCREEN, GraphView, go, open_sample, settle, upload
 from tests.making import HOSTILE, hostile_model
-from workbench.loading.samples import FOLDER
+from workbench.io.samples import FOLDER
 
 pytestmark = pytest.mark.browser
 ONE = FOLDER / "conv_relu_conv_relu.onnx"

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from tests.browser import go, open_sample, settle
-from workbench.loading.samples import FOLDER
-from workbench.run.records import file_hash
+from workbench.io.samples import FOLDER
+from workbench.run.records.store import file_hash
 
 pytestmark = pytest.mark.browser
 ONE = FOLDER / "conv_relu_conv_relu.onnx"

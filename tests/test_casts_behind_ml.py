@@ -6,8 +6,8 @@ import onnxruntime
 import pytest
 
 from workbench import api
-from workbench.exporting import to_bytes
-from workbench.loading import load_model
+from workbench.io import load_model
+from workbench.io.exporting import to_bytes
 
 FLOAT = onnx.TensorProto.FLOAT
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.view.charts import HEIGHT, latency_chart, log_ticks, memory_chart
-from workbench.view.matrix_charts import bars_chart, by_batch_chart
-from workbench.view.operator_charts import counted_operators, roofline_chart, strip_chart
-from workbench.view.run_charts import Bar, quartiles_chart
+from workbench.charts.matrix import bars_chart, by_batch_chart
+from workbench.charts.operators import counted_operators, roofline_chart, strip_chart
+from workbench.charts.runs import Bar, quartiles_chart
+from workbench.charts.variants import HEIGHT, latency_chart, log_ticks, memory_chart
 
 
 def test_a_run_without_operators_has_an_empty_strip():

@@ -59,7 +59,7 @@ def test_a_listing_imports_nothing_heavy():
 
 
 def test_optimizing_loads_no_runtime(tmp_path):
-    """What the samples fold has one right result each, which NumPy computes (`ops/exact.py`)."""
+    """What the samples fold has one right result each, which NumPy computes (`inference/exact.py`)."""
     models = [str(path) for path in sorted((ROOT / "sample_models").glob("*.onnx"))]
     code = (
         "import sys; from workbench.__main__ import main\n"

@@ -8,14 +8,14 @@ import pytest
 import passes as library
 from tests.commands import NPU, RESNET
 from workbench.api import layouts
-from workbench.loading import load_model
+from workbench.io import load_model
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
 
 WRONG = '''"""A strategy that is wrong."""
 from dataclasses import dataclass
 from workbench.ir import Edit
-from workbench.rewrite import Found, Pass
+from workbench.rewrite import Rewrite, Pass
 
 @dataclass(frozen=True)
 class LayoutWrong(Pass):

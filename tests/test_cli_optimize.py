@@ -145,7 +145,7 @@ WRONG = '''
 from dataclasses import dataclass
 
 from workbench.ir import Edit
-from workbench.rewrite import Found, Pass
+from workbench.rewrite import Rewrite, Pass
 
 @dataclass(frozen=True)
 class Wrong(Pass):

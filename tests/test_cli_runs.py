@@ -9,7 +9,7 @@ import json
 import pytest
 
 from tests.commands import NHWC, NPU
-from workbench.exporting import export_onnx
+from workbench.io.exporting import export_onnx
 from workbench.ir import from_text
 
 pytestmark = pytest.mark.usefixtures("kept_worker")

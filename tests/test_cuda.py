@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from tests.commands import RESNET
-from workbench.exporting import export_onnx
-from workbench.loading import load_model
-from workbench.run.ceilings import ceilings
-from workbench.run.client import RunError, Worker
+from workbench.io import load_model
+from workbench.io.exporting import export_onnx
 from workbench.run.inputs import seed_inputs
-from workbench.run.measure import combined, measure_models
-from workbench.run.opened_torch import TorchRun
+from workbench.run.measurement.ceilings import ceilings
+from workbench.run.measurement.measure import combined, measure_models
+from workbench.run.torch.opened import TorchRun
+from workbench.run.worker.client import RunError, Worker
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA device")
 

@@ -5,10 +5,10 @@ import random
 
 import pytest
 
-from workbench.layout.cut import FIRST, LAST, Choice, Problem, SharedValue, Solution, solve
+from workbench.layout.solver.minimum_cut import FIRST, LAST, Choice, CutProblem, CutSolution, SharedValue, solve_cut
 
 
-def random_problem(seed: int, directed: bool = False) -> Problem:
+def random_problem(seed: int, directed: bool = False) -> CutProblem:
     """Up to 12 operators in order, each value read by some later ones; some operators have no choice.
 
     directed: the way back from the second layout costs something else.
@@ -21,14 +21,14 @@ def random_problem(seed: int, directed: bool = False) -> Problem:
     for producer in range(size - 1):
         readers = tuple(draw.randrange(producer + 1, size) for _ in range(draw.randint(0, 3)))
         values.append(SharedValue(producer, readers, draw.randint(0, 9), draw.randint(0, 9) if directed else None))
-    return Problem(choices, tuple(values))
+    return CutProblem(choices, tuple(values))
 
 
-def brute_force(problem: Problem) -> Solution:
+def brute_force(problem: CutProblem) -> CutSolution:
     """The minimum by trying every assignment."""
     tried = itertools.product((FIRST, LAST), repeat=len(problem.choices))
     cost, sides = min((cost, sides) for sides in tried if (cost := problem.cost(sides)) is not None)
-    return Solution(sides, cost, cost)
+    return CutSolution(sides, cost, cost)
 
 
 @pytest.mark.parametrize("directed", [False, True])
@@ -36,7 +36,7 @@ def brute_force(problem: Problem) -> Solution:
 def test_the_cut_is_what_brute_force_finds(start, directed):
     for seed in range(start, start + 100):
         problem = random_problem(seed, directed)
-        solution = solve(problem)
+        solution = solve_cut(problem)
         assert solution.cost == solution.lower_bound == brute_force(problem).cost, seed
         assert problem.cost(solution.sides) == solution.cost
 
@@ -44,27 +44,27 @@ def test_the_cut_is_what_brute_force_finds(start, directed):
 def test_a_value_is_paid_once_for_all_its_readers():
     """Three readers want the other layout: one transpose, not three."""
     wants_last = Choice((None, 0))
-    problem = Problem((Choice((0, None)), wants_last, wants_last, wants_last), (SharedValue(0, (1, 2, 3), 7),))
-    assert solve(problem).cost == 7
+    problem = CutProblem((Choice((0, None)), wants_last, wants_last, wants_last), (SharedValue(0, (1, 2, 3), 7),))
+    assert solve_cut(problem).cost == 7
 
 
 def test_it_is_cheaper_to_turn_an_operator_than_its_value():
-    problem = Problem(
+    problem = CutProblem(
         (Choice((0, None)), Choice((0, 3)), Choice((None, 0))), (SharedValue(0, (1,), 2), SharedValue(1, (2,), 9))
     )
-    solution = solve(problem)
+    solution = solve_cut(problem)
     assert solution.sides == (FIRST, LAST, LAST)
     assert solution.cost == 5
 
 
 def test_weights_beyond_any_machine_number_are_exact():
     huge = 2**200
-    problem = Problem(
+    problem = CutProblem(
         (Choice((0, None)), Choice(), Choice((None, 0))), (SharedValue(0, (1,), huge + 1), SharedValue(1, (2,), huge))
     )
-    assert solve(problem).cost == huge
+    assert solve_cut(problem).cost == huge
 
 
 def test_a_choice_without_a_layout_is_refused():
     with pytest.raises(ValueError, match="neither layout"):
-        solve(Problem((Choice((None, None)),), ()))
+        solve_cut(CutProblem((Choice((None, None)),), ()))

@@ -6,10 +6,10 @@ import random
 import numpy as np
 import pytest
 
-from passes.cancel_pairs import CancelPairs
-from passes.merge_repeated import MergeRepeated
-from passes.remove_neutral import RemoveNeutral
-from passes.remove_noops import RemoveNoops
+from passes.cleanup.cancel_pairs import CancelPairs
+from passes.cleanup.merge_repeated import MergeRepeated
+from passes.cleanup.remove_neutral import RemoveNeutral
+from passes.cleanup.remove_noops import RemoveNoops
 from tests.running import outputs, typed
 from workbench.ir import DataType, Edit, constant
 from workbench.layout.profile import load_profile

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from workbench.inference.evaluate import CannotEvaluate, by_onnxruntime
+from workbench.inference.exact import _RULES, ENLARGING, enlarged, exact
 from workbench.ir import Node, constant
-from workbench.ops.evaluate import CannotEvaluate, by_onnxruntime
-from workbench.ops.exact import _RULES, ENLARGING, enlarged, exact
 
 SAMPLES = 40
 OPSETS = {"": 23}

@@ -10,12 +10,12 @@ from tests.light_networks import light_file
 from tests.running import normal, random_inputs, typed
 from tests.running import outputs as onnxruntime_outputs
 from tests.test_ops import drawn, floats, native
+from workbench.io import load_model
 from workbench.ir import Graph, from_text
-from workbench.loading import load_model
 from workbench.ops import contract_of, contracts
 from workbench.ops.channels_last import OWN_BODIES, parse_channels_last
 from workbench.run.inputs import seed_inputs
-from workbench.run.torch_executor import TorchExecutor
+from workbench.run.torch.executor import TorchExecutor
 
 TOLERANCE = 1e-4  # of the largest number in the reference
 

@@ -11,16 +11,16 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-import workbench.exporting as export_module
+import workbench.io.exporting as export_module
 from tests.conftest import CORPUS
-from workbench.exporting import ExportError, export_onnx, to_bytes
+from workbench.inference.shapes import infer_types
+from workbench.io import load_model
+from workbench.io.exporting import ExportError, export_onnx, to_bytes
 from workbench.ir import Edit, Graph, Node, TensorType, constant, from_text, to_text
 from workbench.ir.types import DataType
-from workbench.loading import load_model
 from workbench.ops.npu import OWN_BODIES, is_own, own_function
-from workbench.ops.shapes import infer_types
 from workbench.run.inputs import seed_inputs
-from workbench.run.torch_executor import TorchExecutor
+from workbench.run.torch.executor import TorchExecutor
 
 
 def session(model: str | Path | bytes) -> onnxruntime.InferenceSession:
@@ -51,7 +51,7 @@ def small() -> Graph:
 
 
 def typed(model: onnx.ModelProto) -> Graph:
-    from workbench.loading.onnx_file import load_proto
+    from workbench.io.onnx_file import load_proto
 
     return load_proto(model)
 

@@ -11,10 +11,10 @@ from tests.conftest import CORPUS, ROOT
 from tests.light_networks import light_file
 from tests.running import typed
 from workbench import api
+from workbench.io import load_model
 from workbench.ir import Edit, graph_text, to_text
 from workbench.layout.profile import load_profile
-from workbench.loading import load_model
-from workbench.rewrite import Found, Pass, option, run_pass
+from workbench.rewrite import Pass, Rewrite, option, run_pass
 
 SAMPLES = sorted((ROOT / "sample_models").glob("*.onnx"))
 CORPUS_MODELS = sorted(CORPUS.glob("*.onnx"))
@@ -31,7 +31,7 @@ class Swap(Pass):
     def rewrites(self, graph, target):
         for node in graph.nodes:
             if node.op == self.old:
-                yield Found(
+                yield Rewrite(
                     Edit(remove=(node.name,), insert=(node.replace(op_type=self.new),)), "swapped", (node.name,)
                 )
 

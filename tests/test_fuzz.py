@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import passes
-from passes.layout_wrong_on_purpose import LayoutWrongOnPurpose
+from passes.layout.layout_wrong_on_purpose import LayoutWrongOnPurpose
 from tests.cutting_down import cut_down
 from tests.fuzz import Fuzzer, Plan, failure, fragments
 from tests.random_graphs import random_graph
 from tests.running import outputs, random_inputs, typed
 from workbench.ir import Edit, check, graph_text
-from workbench.rewrite import Exactness, Found, Pass
-from workbench.run.randomness import is_random
+from workbench.rewrite import Exactness, Pass, Rewrite
+from workbench.run.onnxruntime.randomness import is_random
 
 SMALL, LARGE = range(30), range(1000, 2000)
 
@@ -27,7 +27,7 @@ class TanhOfSigmoid(Pass):
     def rewrites(self, graph, target):
         for node in graph.nodes:
             if node.op == "Sigmoid":
-                yield Found(Edit(remove=(node.name,), insert=(node.replace(op_type="Tanh"),)), "wrong", (node.name,))
+                yield Rewrite(Edit(remove=(node.name,), insert=(node.replace(op_type="Tanh"),)), "wrong", (node.name,))
 
 
 @dataclass(frozen=True)

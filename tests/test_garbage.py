@@ -10,7 +10,7 @@ import weakref
 import pytest
 
 from tests.conftest import ROOT
-from workbench.ui import garbage
+from workbench.ui.state import gc_freeze
 
 
 class Circle:
@@ -22,16 +22,16 @@ class Circle:
 
 @pytest.fixture(autouse=True)
 def fresh():
-    garbage.let_go()
+    gc_freeze.let_go()
     gc.collect()
     yield
-    garbage.let_go()
+    gc_freeze.let_go()
 
 
 def test_what_is_kept_is_not_looked_at_again():
     kept = Circle(100_000)
     assert len(gc.get_objects()) > len(kept.own)
-    garbage.keep_out()
+    gc_freeze.keep_out()
     assert len(gc.get_objects()) < len(kept.own)
 
 
@@ -43,12 +43,12 @@ def test_what_died_goes_once_what_is_kept_out_has_doubled():
 
 
 def keep_and_drop():
-    garbage.keep_out()
+    gc_freeze.keep_out()
     alive = gc.get_freeze_count()
     dead = []
     for _ in range(10):
         kept = Circle(alive // 2)
-        garbage.keep_out()
+        gc_freeze.keep_out()
         dead.append(weakref.ref(kept))
         del kept
         assert gc.get_freeze_count() < 3.5 * alive
@@ -57,11 +57,11 @@ def keep_and_drop():
 
 def test_opening_another_model_lets_everything_go():
     kept = Circle(1_000)
-    garbage.keep_out()
+    gc_freeze.keep_out()
     dead = weakref.ref(kept)
     del kept
     gc.collect()
     assert dead() is not None
-    garbage.let_go()
+    gc_freeze.let_go()
     gc.collect()
     assert dead() is None

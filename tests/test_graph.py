@@ -12,12 +12,12 @@ from workbench.ir import (
     IllFormedError,
     Node,
     TextError,
-    breaches,
     check,
     constant,
     from_text,
     graph_text,
     to_text,
+    violations,
 )
 
 CHAIN = """g (float[2] x) => (float[2] y) {
@@ -144,10 +144,10 @@ def test_a_body_captures_and_follows_a_renamed_value():
         }"""
     )
     node = graph.producer("y")
-    assert set(node.uses) == {"c", "a"}
+    assert set(node.operands) == {"c", "a"}
     graph.apply(Edit(remove=("Identity_a",), replace={"a": "x"}))
     check(graph)
-    assert set(graph.producer("y").uses) == {"c", "x"}
+    assert set(graph.producer("y").operands) == {"c", "x"}
 
 
 def test_text_round_trip_with_a_function():
@@ -185,7 +185,7 @@ def test_bad_text_is_one_error():
 )
 def test_ill_formed(nodes, words):
     graph = Graph(inputs=["x"], outputs=["y"], nodes=nodes)
-    assert any(words in breach for breach in breaches(graph))
+    assert any(words in breach for breach in violations(graph))
     with pytest.raises(IllFormedError):
         check(graph)
 

@@ -6,10 +6,10 @@ import pytest
 
 from tests.conftest import CORPUS
 from tests.viewing import history_of, large_graph, sample_history, view_of
+from workbench.io import load_model
 from workbench.ir import Graph, Node, TensorType
 from workbench.ir.types import DataType
 from workbench.layout.profile import load_profile
-from workbench.loading import load_model
 from workbench.view.boxes import boxes_of
 from workbench.view.groups import BUDGET, Group, group_nodes, opened_at_first, scope_of, way_to
 from workbench.view.timeline import timeline_of

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from tests.pages import fine, opened_sample, page, words
-from workbench.cli_bench import _print_bench
+from workbench.cli.bench import _print_bench
+from workbench.io.samples import FOLDER
 from workbench.ir import from_text
-from workbench.loading.samples import FOLDER
-from workbench.run.measure import Variant, _summarized, notes_of
-from workbench.run.statistics import ratio
-from workbench.run.words import compared_alike, compared_backends, speed_words
+from workbench.run.measurement.formatting import compared_alike, compared_backends, speed_words
+from workbench.run.measurement.measure import Variant, _summarized, notes_of
+from workbench.run.measurement.statistics import ratio
 
 FACTOR = re.compile(r"\d+\.\d+x|ratio \d")
 TIMES = {  # ONNX Runtime is much quicker than torch, and greedy makes it a tenth slower there

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from tests.test_cut import random_problem as random_cut
-from workbench.layout import cut, ilp
-from workbench.layout.ilp import Form, Problem, Solution, solve
+from workbench.layout.solver import integer_program, minimum_cut
+from workbench.layout.solver.integer_program import Form, IntegerProgram, IntegerSolution, solve_integer_program
 
 LABELS = ("NCHW", "NHWC", "NHCW", "CNHW")
 
 
-def random_problem(seed: int) -> Problem:
+def random_problem(seed: int) -> IntegerProgram:
     """Up to 6 operators in order with up to 4 forms each, values in 3 or 4 orders; some forms lead to another order."""
     draw = random.Random(seed)
     labels = LABELS[: draw.randint(3, 4)]
@@ -28,15 +28,15 @@ def random_problem(seed: int) -> Problem:
             needs = [(value, label if draw.random() < 0.9 else draw.choice(labels)) for value in reads[index]]
             forms.append(Form((draw.choice([0, 0, 0, 3]), draw.randint(0, 1)), ((index, given),), (*needs, *needs[:1])))
         choices.append(tuple(forms))
-    return Problem(tuple(choices), tuple((draw.randint(0, 9), 1) for _ in range(size)))
+    return IntegerProgram(tuple(choices), tuple((draw.randint(0, 9), 1) for _ in range(size)))
 
 
-def brute_force(problem: Problem) -> ilp.Cost:
+def brute_force(problem: IntegerProgram) -> integer_program.Cost:
     """The least cost by trying every assignment."""
     return min(problem.cost(forms) for forms in itertools.product(*(range(len(c)) for c in problem.choices)))
 
 
-def from_cut(problem: cut.Problem) -> Problem:
+def from_cut(problem: minimum_cut.CutProblem) -> IntegerProgram:
     """The same problem, its two sides as orders."""
     sides = [[side for side, cost in enumerate(choice.costs) if cost is not None] for choice in problem.choices]
     choices = []
@@ -48,14 +48,14 @@ def from_cut(problem: cut.Problem) -> Problem:
             for side in sides[index]
         ]
         choices.append(tuple(forms))
-    return Problem(tuple(choices), tuple((value.weight,) for value in problem.values))
+    return IntegerProgram(tuple(choices), tuple((value.weight,) for value in problem.values))
 
 
 @pytest.mark.parametrize("start", range(0, 300, 100))
 def test_the_program_is_what_brute_force_finds(start):
     for seed in range(start, start + 100):
         problem = random_problem(seed)
-        solution = solve(problem)
+        solution = solve_integer_program(problem)
         assert solution.cost == problem.cost(solution.forms) == brute_force(problem), seed
         assert solution.lower_bound == solution.cost[0] and solution.gap == 0
 
@@ -64,42 +64,44 @@ def test_the_program_is_what_brute_force_finds(start):
 def test_with_two_orders_it_is_the_minimum_cut(start):
     for seed in range(start, start + 100):
         drawn = random_cut(seed)
-        problem = replace(drawn, values=tuple(cut.SharedValue(v.producer, v.readers, v.weight) for v in drawn.values))
-        assert solve(from_cut(problem)).cost == (cut.solve(problem).cost,), seed
+        problem = replace(
+            drawn, values=tuple(minimum_cut.SharedValue(v.producer, v.readers, v.weight) for v in drawn.values)
+        )
+        assert solve_integer_program(from_cut(problem)).cost == (minimum_cut.solve_cut(problem).cost,), seed
 
 
 def test_a_value_is_paid_once_for_each_order():
     """Two readers want one other order, a third yet another: two transposes, not three."""
     readers = [(Form((0,), needs=((0, label),)),) for label in ("NHWC", "NHWC", "NHCW", "NCHW")]
-    problem = Problem(((Form((0,), gives=((0, "NCHW"),)),), *readers), ((7,),))
-    assert solve(problem).cost == (14,)
+    problem = IntegerProgram(((Form((0,), gives=((0, "NCHW"),)),), *readers), ((7,),))
+    assert solve_integer_program(problem).cost == (14,)
 
 
 def test_what_decides_comes_before_what_breaks_ties():
     """A byte more is not worth a thousand operators; of what is equal in bytes, the fewest operators."""
     many, few, dear = (Form((4, 1000)), Form((4, 10)), Form((5, 0)))
-    assert solve(Problem(((many, few, dear),), ())).forms == (1,)
+    assert solve_integer_program(IntegerProgram(((many, few, dear),), ())).forms == (1,)
 
 
 def test_bytes_of_a_large_model_are_exact():
     huge = 2**40
     forms = (Form((huge + 1,), gives=((0, "a"),)), Form((0,), gives=((0, "b"),)))
-    problem = Problem((forms, (Form((0,), needs=((0, "a"),)),)), ((huge,),))
-    assert solve(problem) == Solution((1, 0), (huge,), huge)
+    problem = IntegerProgram((forms, (Form((0,), needs=((0, "a"),)),)), ((huge,),))
+    assert solve_integer_program(problem) == IntegerSolution((1, 0), (huge,), huge)
 
 
 def test_the_same_problem_gives_the_same_forms():
     problem = random_problem(7)
-    assert len({solve(problem).forms for _ in range(3)}) == 1
+    assert len({solve_integer_program(problem).forms for _ in range(3)}) == 1
 
 
 def test_without_time_the_first_forms_stay_and_nothing_is_proven():
-    problem = Problem(((Form((3,)), Form((1,))), (Form((1,)),)), ())
-    solution = solve(problem, seconds=0)
+    problem = IntegerProgram(((Form((3,)), Form((1,))), (Form((1,)),)), ())
+    solution = solve_integer_program(problem, seconds=0)
     assert (solution.forms, solution.cost, solution.lower_bound) == ((0, 0), (4,), 0)
     assert solution.gap == 1.0
 
 
 def test_a_problem_without_a_choice():
-    assert solve(Problem((), ())).gap == 0
-    assert solve(Problem(((Form((3,)),),), ())) == Solution((0,), (3,), 3)
+    assert solve_integer_program(IntegerProgram((), ())).gap == 0
+    assert solve_integer_program(IntegerProgram(((Form((3,)),),), ())) == IntegerSolution((0,), (3,), 3)

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from passes.layout_insert_and_cancel import LayoutInsertAndCancel
+from passes.layout.layout_insert_and_cancel import LayoutInsertAndCancel
 from tests.running import outputs, random_inputs, typed
 from workbench.ir import Graph
 from workbench.layout.cost import count

@@ -10,13 +10,13 @@ import passes
 from tests.conftest import ROOT
 from tests.making import HOSTILE, hostile_model
 from tests.running import typed
+from workbench.io import load_model
 from workbench.ir import DataType, Edit, Graph, Node, TensorType, from_text, to_text
 from workbench.layout.profile import load_profile
-from workbench.loading import load_model
 from workbench.pipeline import run_pipeline, start
-from workbench.rewrite import Exactness, Example, Found, Pass, Rule, with_options
+from workbench.rewrite import Exactness, Example, Pass, Rewrite, Rule, with_options
 from workbench.view.constants import BINS
-from workbench.view.documents import document, plain
+from workbench.view.documents import document, plain_text
 from workbench.view.inspection import inspect
 
 CUDA = load_profile("cuda")
@@ -242,7 +242,7 @@ def test_passes_without_a_rule_for_the_operator_say_nothing():
 
 
 def test_a_rule_that_fails_is_told():
-    def match(graph, node, options) -> Found:
+    def match(graph, node, options) -> Rewrite:
         raise KeyError("w")
 
     class Broken(Pass):
@@ -308,8 +308,8 @@ def test_documents_are_of_the_model_s_version():
     assert "Since version 1 of ONNX." in document(old, relu) and "Since version 14 of ONNX." in document(new, relu)
     text = document(new, Node("Conv", ("x", "w"), ("y",)))
     assert text.startswith("The convolution operator consumes") and "kernel_shape: The shape of" in text
-    assert "Inputs" in text and "<" not in plain("a <b>bold</b> <br/>[link](https://onnx.ai) `code`")
-    assert plain("x < y and y > z &lt; 2") == "x < y and y > z < 2"
+    assert "Inputs" in text and "<" not in plain_text("a <b>bold</b> <br/>[link](https://onnx.ai) `code`")
+    assert plain_text("x < y and y > z &lt; 2") == "x < y and y > z < 2"
 
 
 def test_documents_of_our_own_operators():

@@ -7,8 +7,8 @@ import onnx
 import pytest
 
 from tests.loading import run, saved
-from workbench.loading import load_model
-from workbench.loading.kernels import NEWEST_KERNEL, OTHER_KERNEL
+from workbench.io import load_model
+from workbench.io.kernels import NEWEST_KERNEL, OTHER_KERNEL
 
 CALLS = {
     "PRelu": "g ({t}[3] x, {t}[3] s) => ({t}[3] y) {{ y = PRelu(x, s) }}",

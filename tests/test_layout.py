@@ -10,7 +10,7 @@ from workbench.ir import Edit, Node, check
 from workbench.ir.permutation import channels_last, inverse, is_identity, moves_data, permuted, then
 from workbench.layout.infer import case_of, infer_layouts
 from workbench.layout.profile import ProfileError, load_profile, profile_names
-from workbench.ops import CannotCarry, layout_of
+from workbench.ops import NotPermutable, layout_of
 from workbench.ops.channels_last import OWN_BODIES
 
 PERMS = st.permutations(range(4)).map(tuple)
@@ -69,7 +69,7 @@ def test_profiles():
     npu = load_profile("npu")
     assert (npu.layout, npu.weights) == ("NHWC", "HWOI")
     own = {"BPA", "BPW", "img2col", "unpool", "maskunpool", "mirror", "rotate", "tensornorm", "bilinear"}
-    assert {"Conv", "Concat", "Pad", *(f"workbench.{name}" for name in own)} <= npu.demands.keys()
+    assert {"Conv", "Concat", "Pad", *(f"workbench.{name}" for name in own)} <= npu.required_layouts.keys()
     assert own == set(OWN_BODIES)
     assert [npu.layout_for(rank) for rank in (3, 4, 5, 2)] == ["NWC", "NHWC", "NDHWC", None]
     with pytest.raises(ProfileError, match=r"there is no target profile 'tpu'; there are: .*npu"):
@@ -115,7 +115,7 @@ def test_an_operator_carries_a_permutation(text, perm):
     inputs = random_inputs(graph)
     expected = outputs(graph, inputs)
     node = graph.nodes[0]
-    carried = layout_of(node).carry(graph, node, perm)
+    carried = layout_of(node).propagate_permutation(graph, node, perm)
 
     operands, added, constants = list(node.inputs), [], {}
     for index in carried.inputs:
@@ -158,6 +158,6 @@ REFUSED = {
 def test_an_operator_that_keeps_its_order_says_why(text, words):
     graph = typed(text)
     node = graph.nodes[-1]
-    with pytest.raises(CannotCarry) as refusal:
-        layout_of(node).carry(graph, node, channels_last(4))
+    with pytest.raises(NotPermutable) as refusal:
+        layout_of(node).propagate_permutation(graph, node, channels_last(4))
     assert str(refusal.value) == words

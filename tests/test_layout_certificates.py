@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 
 from passes import compared_strategies
-from passes.layout_blocked import LayoutBlocked
-from passes.layout_optimal import LayoutOptimal
-from passes.layout_optimal_any_order import LayoutOptimalAnyOrder
+from passes.layout.layout_blocked import LayoutBlocked
+from passes.layout.layout_optimal import LayoutOptimal
+from passes.layout.layout_optimal_any_order import LayoutOptimalAnyOrder
 from tests.running import outputs, random_inputs, typed
 from workbench.api import load, optimize
 from workbench.layout.cost import count
-from workbench.layout.probe import GivenTimes
+from workbench.layout.problem.probe import GivenTimes
 from workbench.layout.profile import load_profile
 from workbench.rewrite import run_pass, with_options
 
 TIMES = GivenTimes({"Transpose": 1, "Conv": 100, "workbench.Conv_NHWC": 10, "Mul": 1})
-CUDA = dataclasses.replace(load_profile("cuda"), stopwatch=TIMES)
+CUDA = dataclasses.replace(load_profile("cuda"), operator_timer=TIMES)
 LEAST = (LayoutOptimal, LayoutOptimalAnyOrder, LayoutBlocked)
 # a broadcast operand of lower rank -> elements that it costs to bring it to channels last
 LOWER = {"[3,1,1]": 0, "[5]": 0, "[4,1]": 0, "[4,5]": 0, "[1,4,5]": 0, "[3,4,5]": 60}

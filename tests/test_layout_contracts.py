@@ -17,10 +17,10 @@ from tests.carrying import ROWS, Draw, assert_near, assert_same, graph_of, on_pe
 from tests.layout_kinds import CHOSEN, NEWER, ONNX_RUNTIME, REAL_MODELS
 from tests.running import outputs
 from workbench.ir.permutation import Permutation, channels_last
-from workbench.ops import CannotCarry, contracts, layout_of
+from workbench.ops import NotPermutable, contracts, layout_of
 from workbench.ops.blocked import parse_blocked
 from workbench.ops.channels_last import parse_channels_last
-from workbench.run.torch_executor import TorchExecutor
+from workbench.run.torch.executor import TorchExecutor
 
 CASES, PERMS, FORM_CASES = 16, 2, 4
 
@@ -56,8 +56,8 @@ def test_a_permutation_of_other_axes_is_refused(op):
     graph, _ = graph_of(op, ROWS[op].make(draw, op), ROWS[op].opset)
     ranks = {graph.rank_of(value) for value in graph.nodes[0].inputs if value}
     for rank in set(range(2, 7)) - ranks:
-        with pytest.raises(CannotCarry):
-            layout_of(graph.nodes[0]).carry(graph, graph.nodes[0], draw.permutation(rank))
+        with pytest.raises(NotPermutable):
+            layout_of(graph.nodes[0]).propagate_permutation(graph, graph.nodes[0], draw.permutation(rank))
 
 
 def _permutations(draw: Draw, rank: int, kind: str) -> list[Permutation]:

@@ -10,8 +10,8 @@ import pytest
 from tests.carrying import Draw, on_permuted
 from tests.loading import run, saved
 from tests.running import outputs
+from workbench.io import load_model
 from workbench.ir.permutation import channels_last
-from workbench.loading import load_model
 
 X = "float[2,3,4,5] x"
 FLAT = "float[2,1,4,1] x"

@@ -10,17 +10,17 @@ from functools import cache
 import numpy as np
 import pytest
 
-from passes.layout_optimal import LayoutOptimal
+from passes.layout.layout_optimal import LayoutOptimal
 from sample_models.light import random_light
 from sample_models.variants import mixed_layouts, nhwc_dataflow, residual_chain
 from tests.conftest import CORPUS
 from tests.running import outputs, random_inputs, typed
 from workbench.api import optimize
-from workbench.exporting import to_bytes
+from workbench.io import load_model
+from workbench.io.exporting import to_bytes
 from workbench.ir import Graph, from_text
-from workbench.layout.probe import GivenTimes
+from workbench.layout.problem.probe import GivenTimes
 from workbench.layout.profile import load_profile
-from workbench.loading import load_model
 from workbench.rewrite import Step, run_pass, with_options
 
 WRITTEN = {"plain": Graph.copy, "nhwc": nhwc_dataflow, "mixed": mixed_layouts}
@@ -169,7 +169,7 @@ def test_transposes_of_bodies_are_in_the_bound(weigh, tmp_path):
     (tmp_path / "if.onnx").write_bytes(to_bytes(written))
     graph = load_model(tmp_path / "if.onnx")  # which finds the types of the body's values too
     times = GivenTimes({"Conv": 9, "workbench.Conv_NHWC": 1, "Transpose": 1})
-    target = dataclasses.replace(load_profile("cuda"), stopwatch=times)
+    target = dataclasses.replace(load_profile("cuda"), operator_timer=times)
     step = run_pass(with_options(LayoutOptimal, {"weigh": weigh}), graph, target)
     assert step.facts["certified"]
     assert step.facts["lower_bound"] == {"bytes": 4 * 128, "count": 4, "time": 3000}[weigh]

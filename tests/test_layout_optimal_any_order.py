@@ -7,19 +7,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from passes.layout_optimal import LayoutOptimal
-from passes.layout_optimal_any_order import LayoutOptimalAnyOrder
+from passes.layout.layout_optimal import LayoutOptimal
+from passes.layout.layout_optimal_any_order import LayoutOptimalAnyOrder
 from sample_models.light import random_light
 from sample_models.variants import mixed_layouts, residual_chain
 from tests.conftest import CORPUS
 from tests.running import outputs, random_inputs, typed
 from workbench.api import optimize
+from workbench.io import load_model
 from workbench.ir import Graph
 from workbench.ir.permutation import permuted
 from workbench.layout.cost import count
-from workbench.layout.origins import origins
+from workbench.layout.problem.transpose_classes import transpose_classes
 from workbench.layout.profile import load_profile
-from workbench.loading import load_model
 from workbench.rewrite import Step, run_pass, with_options
 
 TARGETS = ("cpu", "cuda", "nchw", "npu")
@@ -132,7 +132,7 @@ def test_readers_in_one_order_share_a_transpose():
     )
     step = least(graph)
     assert step.facts["certified"] and step.after.transposes == 2
-    assert all(origins(graph)[value].root == "r" for value in ("a", "b"))
+    assert all(transpose_classes(graph)[value].root == "r" for value in ("a", "b"))
 
 
 def test_a_symbolic_dim_may_stand_anywhere():

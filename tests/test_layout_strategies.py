@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import passes as library
-from passes.layout_greedy import LayoutGreedy
-from passes.layout_optimal import LayoutOptimal
-from passes.layout_record_then_insert import LayoutRecordThenInsert
+from passes.layout.layout_greedy import LayoutGreedy
+from passes.layout.layout_optimal import LayoutOptimal
+from passes.layout.layout_record_then_insert import LayoutRecordThenInsert
 from tests.running import outputs, random_inputs, typed
 from workbench.ir.permutation import identity, permuted
 from workbench.layout.cost import count
-from workbench.layout.probe import GivenTimes
+from workbench.layout.problem.probe import GivenTimes
 from workbench.layout.profile import load_profile, profile_names
 from workbench.rewrite import run_pass, with_options
 
@@ -67,7 +67,7 @@ def networks(draw):
 def target_of(name):
     """The profile, with times at which converting pays."""
     times = {"Transpose": 1, "Conv": 100, "workbench.Conv_NHWC": 10, "workbench.Conv_NHWC_HWOI": 10}
-    return dataclasses.replace(load_profile(name), stopwatch=GivenTimes(times))
+    return dataclasses.replace(load_profile(name), operator_timer=GivenTimes(times))
 
 
 @settings(max_examples=60, deadline=None)
@@ -157,11 +157,11 @@ def test_the_npu_gets_nhwc_for_its_own_operators(line):
 
 
 def test_every_pair_of_layout_names_has_a_way():
-    from workbench.layout.infer import between
+    from workbench.layout.infer import perm_between
 
     for first, second in itertools.permutations(["NCHW", "NHWC", "NWHC"], 2):
-        assert permuted(first, between(first, second)) == tuple(second)
-    assert between("NCHW", "NCHW") == identity(4)
+        assert permuted(first, perm_between(first, second)) == tuple(second)
+    assert perm_between("NCHW", "NCHW") == identity(4)
 
 
 # ---- what attacks found ------------------------------------------------------------------
@@ -327,7 +327,7 @@ def test_an_empty_value_is_transposed_and_not_reshaped(strategy, shape):
     graph = typed(f"g (float[{shape}] x) => (float[a,b,c,d] y) {{ u = Relu(x)  y = Transpose<perm=[0,2,3,1]>(u) }}")
     inputs = random_inputs(graph)
     expected = outputs(graph, inputs)
-    timed = dataclasses.replace(load_profile("cuda"), stopwatch=GivenTimes({"Transpose": 1}))
+    timed = dataclasses.replace(load_profile("cuda"), operator_timer=GivenTimes({"Transpose": 1}))
     run_pass(strategy(), graph, timed, check_each=True)
     assert outputs(graph, inputs)["y"].shape == expected["y"].shape
 

@@ -13,8 +13,8 @@ from sample_models.light import LIGHT_MODELS, random_light
 from sample_models.variants import mixed_layouts, nhwc_dataflow
 from tests.running import outputs, random_inputs, typed
 from workbench.api import layouts, optimize
+from workbench.io import load_model
 from workbench.ir import Graph
-from workbench.loading import load_model
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
 

@@ -14,10 +14,10 @@ from onnx import helper, numpy_helper, parser
 
 from tests.conftest import CORPUS, ROOT
 from tests.loading import HEADER, big_model, refusal, run, saved
+from workbench.inference.shapes import infer_types
+from workbench.io import LoadError, fix_dims, load_model
+from workbench.io.weights import MappedTensor
 from workbench.ir import Graph, TensorType, check, from_text
-from workbench.loading import LoadError, fix_dims, load_model
-from workbench.loading.weights import MappedTensor
-from workbench.ops.shapes import infer_types
 
 # ---- what is read ----------------------------------------------------------------------
 
@@ -382,9 +382,7 @@ def test_numbers_that_exporters_compute_are_followed(tmp_path):
 
 
 def test_loading_imports_no_torch():
-    code = (
-        "import sys, workbench.loading; print([m for m in ('torch', 'onnxruntime', 'streamlit') if m in sys.modules])"
-    )
+    code = "import sys, workbench.io; print([m for m in ('torch', 'onnxruntime', 'streamlit') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout.strip() == "[]"
 

@@ -10,12 +10,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from workbench.exporting import export_onnx
+from workbench.io import LoadError, load_model
+from workbench.io.exporting import export_onnx
+from workbench.io.weights import RESIDENT
 from workbench.ir import to_text
 from workbench.ir.from_proto import from_proto
 from workbench.ir.to_proto import to_proto
-from workbench.loading import LoadError, load_model
-from workbench.loading.weights import RESIDENT
 
 MEGABYTE = 2**20
 

@@ -8,10 +8,10 @@ import pytest
 from onnx import helper, version_converter
 
 from tests.loading import big_model, refusal, run, saved
+from workbench.io import load_model
+from workbench.io.forms import same_form
 from workbench.ir import check
 from workbench.ir.text import OPSET
-from workbench.loading import load_model
-from workbench.loading.forms import same_form
 
 
 def test_inputs_with_a_default_become_constants(tmp_path):
@@ -30,7 +30,7 @@ def test_conversion_changes_the_form_and_not_the_result(tmp_path):
     check(graph)
     assert graph.opset_imports[""] == 23
     assert all("axes" not in node.attributes for node in graph.nodes)
-    from workbench.exporting import export_onnx
+    from workbench.io.exporting import export_onnx
 
     x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
     export_onnx(graph, tmp_path / "out.onnx")
@@ -77,7 +77,7 @@ def test_bodies_are_converted_and_their_new_values_have_names_of_their_own(tmp_p
             names += [*body.constants, *(v for inner in body.nodes for v in inner.outputs)]
             assert all("axes" not in inner.attributes for inner in body.nodes)
     assert len(names) == len(set(names))
-    from workbench.exporting import export_onnx
+    from workbench.io.exporting import export_onnx
 
     export_onnx(graph, tmp_path / "out.onnx")
     x = np.random.default_rng(0).standard_normal((2, 3)).astype(np.float32)
@@ -201,7 +201,7 @@ def test_conversion_keeps_what_each_operator_computes(tmp_path, opset, text):
     path = saved(tmp_path, text.replace("'", '"'), header=header)
     graph = load_model(path)
     assert graph.warnings == () and graph.opset_imports[""] in (18, 21, 23)
-    from workbench.exporting import export_onnx
+    from workbench.io.exporting import export_onnx
 
     export_onnx(graph, tmp_path / "out.onnx")
     x = np.random.default_rng(0).standard_normal(graph.shape("x")).astype(np.float32)

@@ -8,10 +8,10 @@ import pytest
 
 import passes
 from tests.conftest import CORPUS, ROOT
-from workbench.exporting import export_onnx
+from workbench.io import load_model
+from workbench.io.exporting import export_onnx
 from workbench.ir import Graph, Node, check, constant, from_text
 from workbench.layout.profile import load_profile
-from workbench.loading import load_model
 from workbench.pipeline import run_pipeline
 from workbench.view.diff import diff
 from workbench.view.matching import match_graphs, renamed
@@ -40,7 +40,7 @@ def scrambled(graph, seed=0, prefix="z"):
     values = {v: f"{prefix}v{i}" for i, v in enumerate(draw.sample(old, len(old)))}
     waiting, order, made = list(graph.nodes), [], {*graph.inputs, *graph.constants}
     while waiting:
-        ready = [n for n in waiting[:200] if made.issuperset(n.uses)]
+        ready = [n for n in waiting[:200] if made.issuperset(n.operands)]
         node = draw.choice(ready)
         waiting.remove(node)
         order.append(node)

@@ -26,8 +26,8 @@ from workbench.matrix import (
     run_matrix,
 )
 from workbench.plans import PLANS
-from workbench.run.client import CancelledError, RunError
-from workbench.run.measure import notes_of, refused_sizes
+from workbench.run.measurement.measure import notes_of, refused_sizes
+from workbench.run.worker.client import CancelledError, RunError
 
 SMALL = (
     "g (float[N,4] x) => (float[N,4] y) <float[4,4] w = {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16}> { y = MatMul(x, w) }"

@@ -9,17 +9,17 @@ import pytest
 
 from workbench.ir import Edit, Graph, from_text
 from workbench.ir.types import constant
-from workbench.run import ceilings as ceiling
-from workbench.run.caches import flusher, last_cache_bytes
-from workbench.run.ceilings import ceilings
-from workbench.run.client import Worker
-from workbench.run.interleave import Repetitions, by_turns, repetitions
-from workbench.run.measure import MeasureError, Variant, combined, measure_models, notes_of
-from workbench.run.process_memory import growth
-from workbench.run.profile import median_operators, profile
-from workbench.run.statistics import is_busy, is_stable, ratio, spread
-from workbench.run.torch_executor import TorchExecutor
-from workbench.run.work_done import share_of_roof, with_work
+from workbench.run.measurement import ceilings as ceiling
+from workbench.run.measurement.caches import flusher, last_cache_bytes
+from workbench.run.measurement.ceilings import ceilings
+from workbench.run.measurement.interleave import Repetitions, by_turns, repetitions
+from workbench.run.measurement.measure import MeasureError, Variant, combined, measure_models, notes_of
+from workbench.run.measurement.profile import median_operators, profile
+from workbench.run.measurement.roofline import share_of_roof, with_work
+from workbench.run.measurement.statistics import is_busy, is_stable, ratio, spread
+from workbench.run.torch.executor import TorchExecutor
+from workbench.run.worker.client import Worker
+from workbench.run.worker.process_memory import growth
 
 
 class Clock:

@@ -5,16 +5,23 @@ import sqlite3
 
 import pytest
 
-from passes.layout_measured import LayoutMeasured
-from passes.layout_optimal import LayoutOptimal
+from passes.layout.layout_measured import LayoutMeasured
+from passes.layout.layout_optimal import LayoutOptimal
 from tests.commands import RESNET, report_of
 from tests.running import typed
-from workbench.layout.probe import GivenTimes, StopwatchError, Time, probe_of, told_apart, transpose_probe
+from workbench.layout.problem.probe import (
+    GivenTimes,
+    OperatorTimerError,
+    Time,
+    distinguishable,
+    probe_of,
+    transpose_probe,
+)
 from workbench.layout.profile import load_profile
 from workbench.rewrite import run_pass, with_options
-from workbench.run.client import RunError
-from workbench.run.remembered_times import CacheError, cache_file
-from workbench.run.stopwatch import DeviceStopwatch
+from workbench.run.measurement.operator_timer import DeviceOperatorTimer
+from workbench.run.measurement.timing_cache import CacheError, cache_file
+from workbench.run.worker.client import RunError
 
 CHAIN = """g (float[1,2,8,8] x) => (float[1,2,8,8] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
     a = Conv(x, w)
@@ -38,7 +45,7 @@ def worker(kept_worker):
 
 
 def given(times_us, name="cuda"):
-    return dataclasses.replace(load_profile(name), stopwatch=GivenTimes(times_us))
+    return dataclasses.replace(load_profile(name), operator_timer=GivenTimes(times_us))
 
 
 def probes_of(graph):
@@ -105,12 +112,12 @@ def test_transposes_that_go_are_not_said_to_take_less_than_nothing():
 
 
 def test_a_difference_within_the_noise_is_none():
-    assert told_apart(Time(100, 10), Time(105, 3)) == (100, 100)
-    assert told_apart(Time(100, 1), Time(105, 3)) == (100, 105)
+    assert distinguishable(Time(100, 10), Time(105, 3)) == (100, 100)
+    assert distinguishable(Time(100, 1), Time(105, 3)) == (100, 105)
 
 
 def test_a_target_without_a_stopwatch_says_what_to_do():
-    with pytest.raises(StopwatchError, match="has no device to time operators on; run through"):
+    with pytest.raises(OperatorTimerError, match="has no device to time operators on; run through"):
         run_pass(LayoutMeasured(), typed(CHAIN), load_profile("cuda"))
 
 
@@ -149,22 +156,22 @@ def test_nothing_is_timed_whose_shapes_are_not_known():
 
 def test_times_are_taken_once_and_remembered(own_cache, worker):
     probes = probes_of(typed(CHAIN))
-    first = DeviceStopwatch(worker).times(probes, "cpu")
+    first = DeviceOperatorTimer(worker).times(probes, "cpu")
     assert len(rows(own_cache)) == len(first.by_probe) == 2  # two convolutions alike, two Relus alike
     assert all(time.best > 0 for time in first.by_probe.values())
     with sqlite3.connect(own_cache) as cache:
         cache.execute("UPDATE operator_times SET best_ns = 123456789")
-    again = DeviceStopwatch(worker).times(probes, "auto")
+    again = DeviceOperatorTimer(worker).times(probes, "auto")
     assert {time.best for time in again.by_probe.values()} == {123456789}  # read, not taken
     assert again.device == first.device
 
 
 def test_another_version_or_device_is_timed_anew(own_cache, worker):
     probes = probes_of(typed(CHAIN))
-    DeviceStopwatch(worker).times(probes, "cpu")
+    DeviceOperatorTimer(worker).times(probes, "cpu")
     with sqlite3.connect(own_cache) as cache:
         cache.execute("UPDATE operator_times SET best_ns = 1, versions = 'another torch'")
-    again = DeviceStopwatch(worker).times(probes, "cpu")
+    again = DeviceOperatorTimer(worker).times(probes, "cpu")
     assert all(time.best > 1 for time in again.by_probe.values())
     assert len(rows(own_cache)) == 4
 
@@ -174,7 +181,7 @@ def test_one_that_does_not_run_alone_leaves_the_others_their_times(own_cache, wo
         y = Relu(x)
         u = Gather(x, i)
     }""")
-    found = DeviceStopwatch(worker).times(probes_of(graph), "cpu")
+    found = DeviceOperatorTimer(worker).times(probes_of(graph), "cpu")
     assert [probe.operator for probe in found.by_probe] == ["Relu"]
 
 
@@ -182,7 +189,7 @@ def test_a_file_of_times_that_is_none_is_one_sentence(own_cache, worker):
     own_cache.parent.mkdir(parents=True)
     own_cache.write_bytes(b"not a database" * 100)
     with pytest.raises(CacheError, match="delete it, or set WORKBENCH_CACHE"):
-        DeviceStopwatch(worker).times(probes_of(typed(CHAIN)), "cpu")
+        DeviceOperatorTimer(worker).times(probes_of(typed(CHAIN)), "cpu")
 
 
 def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path, monkeypatch, worker):
@@ -191,22 +198,22 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path, monkeypatch, wor
     with pytest.raises(
         CacheError, match=r"file for operator times cannot be made \(File exists\); set WORKBENCH_CACHE"
     ):
-        DeviceStopwatch(worker).times(probes_of(typed(CHAIN)), "cpu")
+        DeviceOperatorTimer(worker).times(probes_of(typed(CHAIN)), "cpu")
 
 
 @pytest.mark.parametrize("number", ["NULL", "'abc'", "-5", "1e300"])
 def test_what_is_no_time_in_the_file_is_timed_anew(own_cache, worker, number):
     probes = probes_of(typed(CHAIN))
-    DeviceStopwatch(worker).times(probes, "cpu")
+    DeviceOperatorTimer(worker).times(probes, "cpu")
     with sqlite3.connect(own_cache) as cache:
         cache.execute(f"UPDATE operator_times SET best_ns = {number}")
-    again = DeviceStopwatch(worker).times(probes, "cpu")
+    again = DeviceOperatorTimer(worker).times(probes, "cpu")
     assert all(isinstance(time.best, int) and time.best > 0 for time in again.by_probe.values())
 
 
 def test_a_device_that_is_not_here_is_one_sentence(own_cache, worker):
     with pytest.raises(RunError, match="can not be timed on 'cuda:7': this machine has cpu"):
-        DeviceStopwatch(worker).times(probes_of(typed(CHAIN)), "cuda:7")
+        DeviceOperatorTimer(worker).times(probes_of(typed(CHAIN)), "cuda:7")
 
 
 def test_progress_is_told_and_may_stop(own_cache, worker):
@@ -218,7 +225,7 @@ def test_progress_is_told_and_may_stop(own_cache, worker):
         raise StopError
 
     with pytest.raises(StopError):
-        DeviceStopwatch(worker, stop).times(probes_of(typed(CHAIN)), "cpu")
+        DeviceOperatorTimer(worker, stop).times(probes_of(typed(CHAIN)), "cpu")
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ import pytest
 
 import workbench as wb
 from passes import compared_strategies
-from passes.layout_convert_layout import LayoutConvertLayout
+from passes.layout.layout_convert_layout import LayoutConvertLayout
 from tests.running import outputs, random_inputs, typed
+from workbench.io.samples import FOLDER
 from workbench.ir import Graph
-from workbench.layout.probe import GivenTimes
+from workbench.layout.problem.probe import GivenTimes
 from workbench.layout.profile import Profile, ProfileError, load_profile
-from workbench.loading.samples import FOLDER
 from workbench.rewrite import run_pass, with_options
 
 SAMPLE = FOLDER / "tvm_two_convs_nhwc.onnx"
@@ -34,7 +34,7 @@ def laid_out(text: str, strategy, target: Profile, **options) -> Graph:
     graph = typed(text)
     inputs = random_inputs(graph)
     expected = outputs(graph, inputs)["y"]
-    profile = dataclasses.replace(target, stopwatch=TIMES)
+    profile = dataclasses.replace(target, operator_timer=TIMES)
     run_pass(with_options(strategy, options), graph, profile, check_each=True)
     np.testing.assert_allclose(outputs(graph, inputs)["y"], expected, rtol=1e-5)
     return graph
@@ -123,10 +123,10 @@ def test_a_profile_says_pairs_and_comes_back_as_it_was(tmp_path):
         '[demands]\nConv = ["NHWC", "default"]\nMaxPool = ["NCHW", "default"]\nConcat = "NHWC"\n'
     )
     profile = load_profile(str(file))
-    assert profile.demands == {"Conv": "NHWC", "MaxPool": "NCHW", "Concat": "NHWC"}
+    assert profile.required_layouts == {"Conv": "NHWC", "MaxPool": "NCHW", "Concat": "NHWC"}
     assert profile.kernels == {"Conv": "HWIO"} and profile.weights_for("Conv") == "HWIO"
     file.write_text(profile.toml())
     again = load_profile(str(file))
-    assert (again.demands, again.kernels) == (profile.demands, profile.kernels)
+    assert (again.required_layouts, again.kernels) == (profile.required_layouts, profile.kernels)
     graph = laid_out(FIRST, compared_strategies()["greedy"], profile)
     assert graph.nodes[1].op_type == "Conv_NHWC_HWIO"

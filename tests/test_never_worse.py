@@ -9,10 +9,10 @@ from sample_models.light import random_light
 from sample_models.variants import mixed_layouts, nhwc_dataflow, residual_chain
 from tests.conftest import ROOT
 from tests.running import outputs, random_inputs, typed
+from workbench.io import load_model
 from workbench.layout.cost import count
-from workbench.layout.probe import GivenTimes
+from workbench.layout.problem.probe import GivenTimes
 from workbench.layout.profile import load_profile
-from workbench.loading import load_model
 from workbench.rewrite import run_pass
 
 NAIVE = {"insert-and-cancel", "record-then-insert"}  # they insert whether anything is demanded or not
@@ -23,7 +23,7 @@ STRATEGIES = {name: cls for name, cls in passes.compared_strategies().items() if
 def undemanding(name):
     """The profile without demands; no operator is quicker in either layout."""
     times = GivenTimes({"Transpose": 1})
-    return dataclasses.replace(load_profile(name), demands={}, stopwatch=times)
+    return dataclasses.replace(load_profile(name), required_layouts={}, operator_timer=times)
 
 
 @pytest.fixture(scope="module")

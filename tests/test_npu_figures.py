@@ -5,9 +5,9 @@ import onnx
 import pytest
 from onnx import parser
 
-from passes.layout_greedy import LayoutGreedy
-from passes.layout_record_then_insert import LayoutRecordThenInsert
-from passes.layout_wrong_on_purpose import LayoutWrongOnPurpose
+from passes.layout.layout_greedy import LayoutGreedy
+from passes.layout.layout_record_then_insert import LayoutRecordThenInsert
+from passes.layout.layout_wrong_on_purpose import LayoutWrongOnPurpose
 from tests.running import outputs, random_inputs, typed
 from tests.viewing import history_of, sample_history
 from workbench.api import load, verify
@@ -18,7 +18,7 @@ from workbench.layout.declared import declared_layouts, parse_layouts
 from workbench.layout.infer import case_of, declare, infer_layouts
 from workbench.layout.profile import load_profile
 from workbench.rewrite import run_pass
-from workbench.view.looks import OWN, PLAIN, TARGET
+from workbench.view.node_style import OWN, PLAIN, TARGET
 from workbench.view.timeline import timeline_of
 
 NPU = load_profile("npu")
@@ -217,4 +217,4 @@ def test_the_gradients_of_a_convolution_read_and_give_hwoi(op):
 
 @pytest.mark.parametrize("op", ["ConvTranspose", "Resize", "MaxUnpool", "ConvInteger", "QLinearConv"])
 def test_the_list_meets_onnxs_own_operators(op):
-    assert NPU.demands[op] == "NHWC"
+    assert NPU.required_layouts[op] == "NHWC"

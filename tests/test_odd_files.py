@@ -13,7 +13,7 @@ from onnx import TensorProto, ValueInfoProto, helper
 
 from tests.conftest import ROOT
 from tests.loading import run, saved
-from workbench.loading import load_model
+from workbench.io import load_model
 
 INSPECT = """
 import pathlib, re, sys

@@ -12,8 +12,8 @@ import pytest
 from tests.browser import running_app, settle
 from tests.conftest import ROOT
 from workbench.errors import UserError
-from workbench.loading.samples import FOLDER
-from workbench.ui.folders import NAMED, check_may_open
+from workbench.io.samples import FOLDER
+from workbench.ui.state.folders import NAMED, check_may_open
 
 UPGRADE = (
     "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"

@@ -11,7 +11,7 @@ from tests.running import outputs, random_inputs, typed
 from workbench.explanation import explain_pass
 from workbench.ir import Graph, from_text, graph_text, to_text
 from workbench.rewrite import NoMatch, run_pass, with_options
-from workbench.run.inputs import fed, output_orders, turned
+from workbench.run.inputs import output_orders, permute_inputs, turned
 
 PASSES = dict(passes.all_passes())
 EXAMPLES = [
@@ -78,7 +78,7 @@ def test_example_computes_the_same_at_every_rewrite(cls, example):
     expected = outputs(graph, inputs)
     for found in example_pass(cls, example).run(graph, example.profile, example.mode):
         graph.apply(found.edit)
-        found_outputs = outputs(graph, fed(inputs, original, graph))
+        found_outputs = outputs(graph, permute_inputs(inputs, original, graph))
         for name, array in turned(found_outputs, output_orders(original, graph)).items():
             np.testing.assert_allclose(array, expected[name], rtol=1e-5, atol=1e-6, err_msg=found.sentence)
 

@@ -10,11 +10,11 @@ import passes as library
 from tests.conftest import ROOT
 from tests.running import outputs, random_inputs, typed
 from workbench import api, pipeline
+from workbench.io import load_model
 from workbench.ir import Edit, Graph, Node, constant, graph_text
 from workbench.layout.profile import load_profile
-from workbench.loading import load_model
-from workbench.rewrite import Exactness, Found, NoMatch, OptionError, Pass, Rule, option, run_pass, with_options
-from workbench.rewrite.follow import RunawayError
+from workbench.rewrite import Exactness, NoMatch, OptionError, Pass, Rewrite, Rule, option, run_pass, with_options
+from workbench.rewrite.greedy_driver import RunawayError
 from workbench.verification import Verifier
 
 SAMPLE = ROOT / "sample_models" / "resnet50_narrow.onnx"
@@ -83,20 +83,20 @@ def test_passes_are_right_for_every_value_of_a_symbolic_dim(layout):
 # ---- a pass that is wrong --------------------------------------------------------------
 
 
-def _double_a_bias(graph: Graph, node: Node, options: Pass) -> Found:
+def _double_a_bias(graph: Graph, node: Node, options: Pass) -> Rewrite:
     if node.name != options.which or node.inputs[1].endswith("_doubled"):
         raise NoMatch("it is another node")
     name = f"{node.inputs[1]}_doubled"
     wrong = constant(graph.constants[node.inputs[1]].numpy() * 2)
     edit = Edit(remove=(node.name,), insert=(node.replace(inputs=(node.inputs[0], name)),), constants={name: wrong})
-    return Found(edit, f"the constant of {node} is doubled", (node.name,))
+    return Rewrite(edit, f"the constant of {node} is doubled", (node.name,))
 
 
-def _rename_a_relu(graph: Graph, node: Node, options: Pass) -> Found:
+def _rename_a_relu(graph: Graph, node: Node, options: Pass) -> Rewrite:
     if node.metadata:
         raise NoMatch("it is marked")
     changed = node.replace(metadata={"seen": "yes"})
-    return Found(Edit(remove=(node.name,), insert=(changed,)), f"{node} is marked", (node.name,))
+    return Rewrite(Edit(remove=(node.name,), insert=(changed,)), f"{node} is marked", (node.name,))
 
 
 @dataclass(frozen=True)
@@ -129,9 +129,9 @@ def test_a_wrong_rewrite_is_found_by_bisecting():
     assert step.report()["broken_by"] == "the constant of Add 'Add_d' is doubled"
 
 
-def _flip(graph: Graph, node: Node, options: Pass) -> Found:
+def _flip(graph: Graph, node: Node, options: Pass) -> Rewrite:
     other = {"Relu": "Abs", "Abs": "Relu"}[node.op]
-    return Found(Edit(remove=(node.name,), insert=(node.replace(op_type=other),)), f"{node} is flipped", (node.name,))
+    return Rewrite(Edit(remove=(node.name,), insert=(node.replace(op_type=other),)), f"{node} is flipped", (node.name,))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 import passes as library
-from passes.layout_convert_layout import LayoutConvertLayout
+from passes.layout.layout_convert_layout import LayoutConvertLayout
 from tests.commands import NPU, report_of
 from tests.running import outputs, random_inputs, typed
 from workbench.layout.profile import (
@@ -66,7 +66,7 @@ def test_saved_loaded_and_deleted(folder):
     assert save_profile(OWN) == folder / "mine.toml"
     assert profile_names() == (*built_in_names(), "mine")
     assert load_profile("mine") == OWN
-    changed = replace(OWN, title='A "title" \\ with signs, ümlauts', demands={})
+    changed = replace(OWN, title='A "title" \\ with signs, ümlauts', required_layouts={})
     save_profile(changed)
     assert load_profile("mine") == changed
     delete_profile("mine")
@@ -191,7 +191,7 @@ def test_the_layout_that_is_wanted_of_an_operator():
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize(("demands", "last"), [(FIRST, "MaxPool"), (LAST, "Conv")], ids=["pool last", "conv last"])
 def test_each_strategy_gives_each_operator_its_layout(name, layout, demands, last):
-    target = replace(load_profile("cuda"), layout=layout, demands=demands)
+    target = replace(load_profile("cuda"), layout=layout, required_layouts=demands)
     ops, _ = laid_out(library.strategies()[name], target)
     weights = "_OHWI" if name == "insert-and-cancel" else ""  # they go with the data
     assert {op.removesuffix(weights) for op in ops if op.startswith(("Conv", "MaxPool"))} == {
@@ -200,7 +200,7 @@ def test_each_strategy_gives_each_operator_its_layout(name, layout, demands, las
 
 
 def test_what_keeps_its_layout_by_demand_says_so():
-    ops, sentences = laid_out(library.strategies()["greedy"], replace(load_profile("cuda"), demands=LAST))
+    ops, sentences = laid_out(library.strategies()["greedy"], replace(load_profile("cuda"), required_layouts=LAST))
     assert ops == [
         "Transpose",
         "Conv_NHWC",
@@ -218,7 +218,7 @@ def test_what_keeps_its_layout_by_demand_says_so():
 def test_convert_layout_takes_layouts_by_operator_in_either_direction():
     cuda, nchw = load_profile("cuda"), load_profile("nchw")
     there = laid_out(LayoutConvertLayout, nchw, operators="Conv=NHWC MaxPool=NCHW")
-    assert there == laid_out(LayoutConvertLayout, replace(cuda, layout="NCHW", demands=LAST))
+    assert there == laid_out(LayoutConvertLayout, replace(cuda, layout="NCHW", required_layouts=LAST))
     assert laid_out(LayoutConvertLayout, nchw, operators="Conv=NHWC") == laid_out(LayoutConvertLayout, cuda)
     assert laid_out(LayoutConvertLayout, cuda, operators="Conv") == laid_out(LayoutConvertLayout, cuda)
     back = """g (float[1,4,4,2] x) => (float[1,4,4,2] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {

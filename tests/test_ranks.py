@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 import passes
-from passes.layout_blocked import LayoutBlocked
-from passes.layout_greedy import LayoutGreedy
-from passes.layout_optimal import LayoutOptimal
-from passes.layout_optimal_any_order import LayoutOptimalAnyOrder
+from passes.layout.layout_blocked import LayoutBlocked
+from passes.layout.layout_greedy import LayoutGreedy
+from passes.layout.layout_optimal import LayoutOptimal
+from passes.layout.layout_optimal_any_order import LayoutOptimalAnyOrder
 from tests.running import outputs, typed
 from workbench import api
+from workbench.io import load_model
 from workbench.layout.cost import bound_shape
-from workbench.layout.probe import GivenTimes
+from workbench.layout.problem.probe import GivenTimes
 from workbench.layout.profile import load_profile
-from workbench.loading import load_model
 from workbench.pipeline import run_pipeline
 from workbench.rewrite import run_pass, with_options
 
@@ -80,6 +80,6 @@ def test_a_result_of_unknown_rank_behind_a_branch_of_known_rank_stops_no_strateg
         y = Conv(v, w)
     }""")
     inputs = {"x": np.ones((2, 1, 2), np.float32), "c": np.array(False)}
-    profile = replace(load_profile("cuda"), stopwatch=GivenTimes({"Transpose": 1}))
+    profile = replace(load_profile("cuda"), operator_timer=GivenTimes({"Transpose": 1}))
     found = run_pipeline(graph, api.choose(layout=strategy), profile).graph
     np.testing.assert_array_equal(outputs(found, inputs)["y"], outputs(graph, inputs)["y"])

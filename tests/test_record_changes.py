@@ -15,13 +15,22 @@ import pytest
 from tests.making import HOSTILE
 from tests.recording import HASH, OTHER_HASH, VERSIONS, keep_one, kept_twice, use_own_cache
 from tests.running import typed
-from workbench.cli_runs import RunsRequest, keep_bench, runs_command
+from workbench.cli.runs import RunsRequest, keep_bench, runs_command
 from workbench.errors import UserError
-from workbench.loading import load_model
-from workbench.loading.samples import FOLDER
-from workbench.run.changes import differences, meaning, ratio_of
-from workbench.run.measure import combined, measure_models
-from workbench.run.records import URL_VARIABLE, Origin, RecordsError, Run, file_hash, find, model_hash, records_of
+from workbench.io import load_model
+from workbench.io.samples import FOLDER
+from workbench.run.measurement.measure import combined, measure_models
+from workbench.run.records.changes import differences, meaning, ratio_of
+from workbench.run.records.store import (
+    URL_VARIABLE,
+    RecordsError,
+    Run,
+    RunOrigin,
+    file_hash,
+    find_runs,
+    model_hash,
+    records_of,
+)
 from workbench.verification import Verifier
 
 MODEL = FOLDER / "conv_relu_conv_relu.onnx"
@@ -121,7 +130,7 @@ def printed(capsys, model=None, as_json=False, as_csv=False, url=None) -> str:
 
 def test_the_command_prints_a_table_csv_and_json(capsys):
     assert "no run is kept in" in printed(capsys)
-    keep_one(label=f"{HOSTILE}\x1b[31m", origin=Origin(HASH, "x" * 10_000))
+    keep_one(label=f"{HOSTILE}\x1b[31m", origin=RunOrigin(HASH, "x" * 10_000))
     table = printed(capsys)
     assert "2.000" in table and HASH[:12] in table and HOSTILE in table and "\x1b" not in table
     assert max(map(len, table.splitlines())) < 250
@@ -134,8 +143,8 @@ def test_the_command_prints_a_table_csv_and_json(capsys):
 
 
 def test_the_command_takes_a_file_or_a_hash(capsys, tmp_path):
-    keep_one(label="mine", origin=Origin(file_hash(str(MODEL)), "model"))
-    keep_one(label="other", origin=Origin(OTHER_HASH, "model"))
+    keep_one(label="mine", origin=RunOrigin(file_hash(str(MODEL)), "model"))
+    keep_one(label="other", origin=RunOrigin(OTHER_HASH, "model"))
     assert "mine" in printed(capsys, str(MODEL)) and "other" not in printed(capsys, str(MODEL))
     assert "other" in printed(capsys, "CDCD") and "mine" not in printed(capsys, "cdcd")
     with pytest.raises(UserError, match="there is no file"):
@@ -153,7 +162,7 @@ def test_what_bench_measured_is_kept_and_where_it_cannot_be_a_note_says_so(capsy
             variants, inputs=verifier.inputs, reference=verifier.reference, repeat=3, worker=verifier.worker
         )
     keep_bench(found, variants, models)
-    runs: tuple[Run, ...] = find(model_hash=file_hash(str(MODEL)))
+    runs: tuple[Run, ...] = find_runs(model_hash=file_hash(str(MODEL)))
     assert [(run.label, run.backend, run.model_name) for run in runs] == [
         ("torch", "torch", MODEL.name),
         ("onnxruntime", "onnxruntime", MODEL.name),

@@ -26,12 +26,12 @@ from tests.conftest import ROOT
 from tests.making import HOSTILE
 from tests.postgres import DEBIAN, PASSWORD, find_binaries, running_postgres
 from tests.recording import HASH, OTHER_HASH, VERSIONS, keep_one, keeping_process, record, use_own_cache
-from workbench.run.record_texts import csv_of, json_of
-from workbench.run.records import (
+from workbench.run.records.formats import csv_of, json_of
+from workbench.run.records.store import (
     URL_VARIABLE,
-    Origin,
     RecordsError,
-    find,
+    RunOrigin,
+    find_runs,
     is_there,
     keep,
     records_of,
@@ -92,8 +92,8 @@ def url(request, tmp_path):
 def test_what_is_kept_is_found(url):
     before = datetime.now(UTC)
     found = record({"as loaded": [2.0, 4.0, 3.0], "greedy": [1.0, 1.5, 2.0]}, dims={"N": 1})
-    keep(found, {"as loaded": Origin(HASH, "net"), "greedy": Origin(HASH, "net", "optimize x")}, url)
-    loaded, greedy = find(url=url)
+    keep(found, {"as loaded": RunOrigin(HASH, "net"), "greedy": RunOrigin(HASH, "net", "optimize x")}, url)
+    loaded, greedy = find_runs(url=url)
     assert (loaded.label, greedy.label) == ("as loaded", "greedy")
     assert (loaded.median_ms, greedy.median_ms) == (3.0, 1.5)
     assert (loaded.pipeline, greedy.pipeline) == ("", "optimize x")
@@ -111,10 +111,10 @@ def test_find_takes_the_newest_of_a_model_a_device_a_backend(url):
     keep_one(url, "first")
     keep_one(url, "gpu", device_name="NVIDIA H200")
     keep_one(url, "other backend", backend="onnxruntime")
-    keep_one(url, "other model", origin=Origin(OTHER_HASH, "model"))
+    keep_one(url, "other model", origin=RunOrigin(OTHER_HASH, "model"))
 
     def labels(**filters):
-        return [run.label for run in find(url=url, **filters)]
+        return [run.label for run in find_runs(url=url, **filters)]
 
     assert labels() == ["other model", "other backend", "gpu", "first"]
     assert labels(limit=2) == ["other model", "other backend"]
@@ -125,21 +125,21 @@ def test_find_takes_the_newest_of_a_model_a_device_a_backend(url):
 
 
 def test_a_new_database_is_empty(url):
-    assert find(url=url) == ()
+    assert find_runs(url=url) == ()
 
 
 def test_reading_makes_no_file(own_cache, tmp_path):
-    assert find() == find(url=f"sqlite:///{tmp_path}/own.sqlite") == ()
+    assert find_runs() == find_runs(url=f"sqlite:///{tmp_path}/own.sqlite") == ()
     assert not own_cache.exists() and not (tmp_path / "own.sqlite").exists()
     assert not is_there()
     keep_one()
-    assert is_there() and len(find()) == 1
+    assert is_there() and len(find_runs()) == 1
 
 
 @pytest.mark.parametrize("name", NAMES, ids=lambda name: ascii(name[:12]))
 def test_hostile_names_are_text(url, name):
-    found = keep_one(url, name, origin=Origin(HASH, name, name))
-    (run,) = find(url=url)
+    found = keep_one(url, name, origin=RunOrigin(HASH, name, name))
+    (run,) = find_runs(url=url)
     shown = name.replace("\0", "\\x00").replace("\ud800", "\\ud800")  # no database takes these two
     assert run.label == run.model_name == run.pipeline == shown
     assert records_of([run], url)[run.id] == found
@@ -151,8 +151,8 @@ def test_hostile_names_are_text(url, name):
 def test_infinity_and_nan_become_names_which_json_can_hold(url):
     found = record({"a": [1.0, 2.0]})
     found["variants"]["a"]["error"] = {"max_rel_error": math.inf, "max_abs_error": math.nan}
-    keep(found, {"a": Origin(HASH, "model")}, url)
-    (run,) = find(url=url)
+    keep(found, {"a": RunOrigin(HASH, "model")}, url)
+    (run,) = find_runs(url=url)
     error = records_of([run], url)[run.id]["variants"]["a"]["error"]
     assert error == {"max_rel_error": "inf", "max_abs_error": "nan"}
 
@@ -160,16 +160,16 @@ def test_infinity_and_nan_become_names_which_json_can_hold(url):
 def test_a_variant_that_failed_is_not_kept(url):
     found = record({"a": [1.0, 2.0]})
     found["variants"]["b"] = {"backend": "torch", "dtype": "float16", "failed": "It has no such kernel."}
-    keep(found, {label: Origin(HASH, "model") for label in "ab"}, url)
-    assert [run.label for run in find(url=url)] == ["a"]
+    keep(found, {label: RunOrigin(HASH, "model") for label in "ab"}, url)
+    assert [run.label for run in find_runs(url=url)] == ["a"]
 
 
 def test_all_variants_of_a_measurement_are_kept_or_none(url):
     found = record({"a": [1.0], "b": [1.0]})
     found["variants"]["b"]["median_ms"] = None
     with pytest.raises(RecordsError, match="cannot be used"):
-        keep(found, {label: Origin(HASH, "model") for label in "ab"}, url)
-    assert find(url=url) == ()
+        keep(found, {label: RunOrigin(HASH, "model") for label in "ab"}, url)
+    assert find_runs(url=url) == ()
 
 
 def test_two_processes_that_write_at_once_are_both_kept(url):
@@ -181,7 +181,7 @@ def test_two_processes_that_write_at_once_are_both_kept(url):
     for process in processes:
         process.communicate(timeout=120)
         assert process.returncode == 0
-    labels = [run.label for run in find(url=url)]
+    labels = [run.label for run in find_runs(url=url)]
     assert sorted(labels) == sorted(f"{label} {index}" for label in ("one", "two") for index in range(25))
 
 
@@ -198,7 +198,7 @@ def test_a_writer_waits_for_a_lock(tmp_path):
         other.execute("COMMIT")
     process.communicate(timeout=60)
     assert process.returncode == 0
-    assert [run.label for run in find(url=url)] == ["waits 0", "before"]
+    assert [run.label for run in find_runs(url=url)] == ["waits 0", "before"]
 
 
 # ---- where ---------------------------------------------------------------------------------
@@ -208,14 +208,14 @@ def test_without_a_url_runs_are_in_a_file_beside_the_operators_times(own_cache):
     keep_one()
     assert (own_cache / "runs.sqlite").is_file()
     assert shown_place() == str(own_cache / "runs.sqlite")
-    assert len(find()) == 1
+    assert len(find_runs()) == 1
 
 
 def test_the_environment_names_another_database(tmp_path, monkeypatch, own_cache):
     monkeypatch.setenv(URL_VARIABLE, f"sqlite:///{tmp_path}/other.sqlite")
     keep_one()
     assert (tmp_path / "other.sqlite").is_file() and not own_cache.exists()
-    assert len(find(url=f"sqlite:///{tmp_path}/other.sqlite")) == 1
+    assert len(find_runs(url=f"sqlite:///{tmp_path}/other.sqlite")) == 1
 
 
 def test_a_password_is_never_shown(postgres):
@@ -224,7 +224,7 @@ def test_a_password_is_never_shown(postgres):
     assert shown_place("postgresql://u@h/d?password=geheim") == "postgresql://u@h/d"
     wrong = postgres.format("postgres").replace(":p", ":geheim")
     with pytest.raises(RecordsError, match="password authentication failed") as error:
-        find(url=wrong)
+        find_runs(url=wrong)
     told = "".join(traceback.format_exception(error.value))
     assert "geheim" not in told and PASSWORD not in told
 
@@ -250,7 +250,7 @@ def test_a_password_is_never_shown(postgres):
     ],
 )
 def test_a_database_that_cannot_be_opened_is_a_sentence(url, words):
-    for action in (lambda: find(url=url), lambda: keep_one(url)):
+    for action in (lambda: find_runs(url=url), lambda: keep_one(url)):
         with pytest.raises(RecordsError, match=words) as error:
             action()
         assert "\n" not in str(error.value)
@@ -264,7 +264,7 @@ def test_a_corrupt_file_is_a_sentence_and_stays(own_cache, content):
     own_cache.mkdir()
     file = own_cache / "runs.sqlite"
     file.write_bytes(content)
-    for action in (find, keep_one):
+    for action in (find_runs, keep_one):
         with pytest.raises(RecordsError, match=r"runs\.sqlite cannot be used \(.+\); see to that"):
             action()
     assert file.read_bytes() == content
@@ -275,7 +275,7 @@ def test_a_row_that_was_not_written_here_is_a_sentence(own_cache):
     with closing(sqlite3.connect(own_cache / "runs.sqlite")) as database, database:
         database.execute("UPDATE workbench_runs_v1 SET versions = 'no JSON'")
     with pytest.raises(RecordsError, match="cannot be used"):
-        find()
+        find_runs()
 
 
 def test_a_file_cut_in_half_is_a_sentence(own_cache):
@@ -284,14 +284,14 @@ def test_a_file_cut_in_half_is_a_sentence(own_cache):
     file = own_cache / "runs.sqlite"
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
     with pytest.raises(RecordsError, match="malformed"):
-        find()
+        find_runs()
 
 
 def test_a_database_that_is_read_only_can_be_read(tmp_path):
     file = tmp_path / "own.sqlite"
     keep_one(f"sqlite:///{file}")
     url = f"sqlite:///file:{file}?mode=ro&uri=true"
-    assert len(find(url=url)) == 1
+    assert len(find_runs(url=url)) == 1
     with pytest.raises(RecordsError, match="attempt to write a readonly database"):
         keep_one(url)
 
@@ -328,7 +328,7 @@ def test_tables_of_another_version_are_a_sentence(url):
     with engine.begin() as connection:
         connection.exec_driver_sql("CREATE TABLE workbench_runs_v2 (id INTEGER)")
     engine.dispose()
-    for action in (lambda: find(url=url), lambda: keep_one(url)):
+    for action in (lambda: find_runs(url=url), lambda: keep_one(url)):
         with pytest.raises(
             RecordsError, match=r"kept by another version of this program .*workbench_runs_v2.*use that"
         ):
@@ -339,8 +339,8 @@ def test_without_sqlalchemy_everything_but_keeping_works():
     code = (
         "import sys; sys.modules['sqlalchemy'] = None\n"
         "from tests.recording import record\n"
-        "import workbench.run.measure\n"
-        "from workbench.run.records import Origin, RecordsError, keep\n"
+        "import workbench.run.measurement.measure\n"
+        "from workbench.run.records.store import Origin, RecordsError, keep\n"
         "try: keep(record({'a': [1.0]}), {'a': Origin('00', 'm')})\n"
         "except RecordsError as error: print(error)\n"
     )
@@ -349,6 +349,6 @@ def test_without_sqlalchemy_everything_but_keeping_works():
 
 
 def test_sqlalchemy_is_imported_only_where_runs_are_kept():
-    code = "import sys, workbench.run.records, workbench.__main__ as m; m.main(['passes']); print(*sys.modules)"
+    code = "import sys, workbench.run.records.store, workbench.__main__ as m; m.main(['passes']); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert "sqlalchemy" not in done.stdout.split()

@@ -11,8 +11,8 @@ import pytest
 from tests.browser import SCREEN, GraphView
 from tests.making import HOSTILE, hostile_model
 from tests.viewing import large_graph
-from workbench.exporting import export_onnx
-from workbench.loading.samples import FOLDER
+from workbench.io.exporting import export_onnx
+from workbench.io.samples import FOLDER
 from workbench.view.report import COMPONENT, bundle
 
 NARROW = FOLDER / "resnet50_narrow.onnx"

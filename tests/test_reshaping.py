@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from tests.running import typed
 from workbench.ir.permutation import channels_last
-from workbench.ops import CannotCarry, layout_of
-from workbench.ops.reshaping import axis_groups
+from workbench.ops import NotPermutable, layout_of
+from workbench.ops.permutation.reshaping import axis_groups
 
 
 @st.composite
@@ -40,8 +40,8 @@ def test_a_permuted_operand_gives_the_permuted_result(case):
     )
     node = graph.node("Reshape_y")
     try:
-        carried = layout_of(node).carry(graph, node, perm)
-    except CannotCarry:
+        carried = layout_of(node).propagate_permutation(graph, node, perm)
+    except NotPermutable:
         return
     x = np.arange(np.prod(operand)).reshape(operand)
     expected = x.reshape(result)
@@ -78,13 +78,13 @@ def test_groups_of_axes(operand, result, groups):
 def test_refusals(text, words):
     graph = typed(text)
     node = graph.node("Reshape_y")
-    with pytest.raises(CannotCarry, match=words):
-        layout_of(node).carry(graph, node, channels_last(4))
+    with pytest.raises(NotPermutable, match=words):
+        layout_of(node).propagate_permutation(graph, node, channels_last(4))
 
 
 def test_a_symbolic_batch_stays_symbolic():
     graph = typed("g (float[N,6,4,5] x) => (float[N,2,3,4,5] y) <int64[5] s = {-1, 2, 3, 4, 5}> { y = Reshape(x, s) }")
     node = graph.node("Reshape_y")
-    carried = layout_of(node).carry(graph, node, channels_last(4))
+    carried = layout_of(node).propagate_permutation(graph, node, channels_last(4))
     assert carried.outputs == ((0, 3, 4, 1, 2),)
     assert list(carried.constants[1].numpy()) == [0, 4, 5, 2, 3]

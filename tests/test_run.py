@@ -13,11 +13,11 @@ import psutil
 import pytest
 
 from tests.worker_jobs import SMALL, assert_works, file_of, sentence
-from workbench.exporting import export_onnx
+from workbench.io.exporting import export_onnx
 from workbench.ir import Edit, Graph, constant, from_text
-from workbench.run.client import CancelledError, RunError, Worker
-from workbench.run.measure import MeasureError, measure_models
-from workbench.run.memory import DoesNotFitError, estimate_bytes, peak_activation_bytes, refuse_unless_fits
+from workbench.run.measurement.measure import MeasureError, measure_models
+from workbench.run.worker.client import CancelledError, RunError, Worker
+from workbench.run.worker.memory import DoesNotFitError, estimate_bytes, peak_activation_bytes, refuse_unless_fits
 
 ENDLESS = """g (float[1] x) => (float[1] y)
 <int64 turns = {1000000000000}, bool on = {1}> {

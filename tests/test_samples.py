@@ -11,10 +11,10 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.test_export import checked, session
-from workbench.exporting import export_onnx
+from workbench.io import load_model
+from workbench.io.exporting import export_onnx
+from workbench.io.samples import FOLDER, samples
 from workbench.ir import check
-from workbench.loading import load_model
-from workbench.loading.samples import FOLDER, samples
 from workbench.run.inputs import seed_inputs
 
 REAL = ("ppocr_cls_v2.onnx", "basic_pitch_nmp.onnx", "silero_vad.onnx")

@@ -11,9 +11,9 @@ import pytest
 from tests.conftest import CORPUS
 from tests.making import HOSTILE, hostile_model
 from tests.viewing import history_of, large_graph, sample_history, view_of
+from workbench.io import load_model
 from workbench.ir import from_text
-from workbench.loading import load_model
-from workbench.view.looks import OWN, TARGET
+from workbench.view.node_style import OWN, TARGET
 from workbench.view.placement import MOST_ROUTED
 from workbench.view.scene import Costs, View, packed
 

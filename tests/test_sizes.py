@@ -9,12 +9,12 @@ import pytest
 from onnx import parser
 
 from passes import find_pass
-from passes.fold_shapes import FoldShapes
+from passes.fold.fold_shapes import FoldShapes
 from tests.running import outputs, typed
+from workbench.inference import propagation
+from workbench.inference.sizes import Size, contents_of
+from workbench.io import load_model
 from workbench.layout.profile import load_profile
-from workbench.loading import load_model
-from workbench.ops import propagation
-from workbench.ops.sizes import Size, contents_of
 from workbench.rewrite import run_pass
 
 

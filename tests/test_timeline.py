@@ -11,7 +11,7 @@ from workbench.ir import Graph, Node, from_text
 from workbench.layout.infer import infer_layouts
 from workbench.layout.profile import load_profile
 from workbench.view.finding import find
-from workbench.view.looks import OWN, PLAIN, TARGET
+from workbench.view.node_style import OWN, PLAIN, TARGET
 from workbench.view.scene import View
 from workbench.view.timeline import FOREVER, Edge, Timeline, timeline_of, timeline_of_pair
 
@@ -34,7 +34,7 @@ def said(node: Node) -> tuple:
 
 def edges_of(graph: Graph) -> set[Edge]:
     found = set()
-    reads = [(node.name, value) for node in graph.nodes for value in node.uses]
+    reads = [(node.name, value) for node in graph.nodes for value in node.operands]
     for target, value in [*reads, *((f"out:{value}", value) for value in graph.outputs)]:
         maker = graph.producer(value)
         if maker is not None:

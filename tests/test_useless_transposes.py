@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from passes.useless_transposes import UselessTransposes
+from passes.cleanup.useless_transposes import UselessTransposes
 from tests.running import outputs, typed
 from workbench.layout.profile import load_profile
 from workbench.rewrite import run_pass

@@ -9,13 +9,13 @@ import onnx
 import pytest
 
 from tests.conftest import CORPUS
+from workbench.io import load_model
 from workbench.ir import Edit, Graph, constant, from_text
 from workbench.layout.cost import count
-from workbench.loading import load_model
 from workbench.rewrite.history import History, Step
-from workbench.rewrite.rule import Rewrite
-from workbench.run.client import Worker
+from workbench.rewrite.rule import AppliedRewrite
 from workbench.run.compare import BFLOAT16, FLOAT16, FLOAT32, INT8, compare
+from workbench.run.worker.client import Worker
 from workbench.verification import MismatchError, Verifier, bisect, tolerance_for, verify_files, verify_step
 
 X = np.array([[1.0, -2.0], [3.0, 4.0]], np.float32)
@@ -270,7 +270,7 @@ def history_of(graph: Graph, wrong: int) -> History:
     for number in range(1, 4):
         edit = _one_more(current, number, "Neg" if number == wrong else "Identity")
         inverse = current.apply(edit)
-        rewrites.append(Rewrite("rule", f"rewrite {number}", "", (), edit, inverse, 0.0))
+        rewrites.append(AppliedRewrite("rule", f"rewrite {number}", "", (), edit, inverse, 0.0))
     first = Step("as loaded", "As loaded", {}, (), counts, counts, 0.0)
     return History(graph.copy(), current, "cuda", [first, Step("p", "P", {}, tuple(rewrites), counts, counts, 0.0)])
 

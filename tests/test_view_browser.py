@@ -14,8 +14,8 @@ from onnx import helper, numpy_helper
 from tests.browser import SCREEN, GraphView, go, guarded, open_sample, settle
 from tests.making import HOSTILE, hostile_model
 from tests.viewing import large_graph
-from workbench.exporting import export_onnx
-from workbench.loading.samples import FOLDER
+from workbench.io.exporting import export_onnx
+from workbench.io.samples import FOLDER
 
 pytestmark = pytest.mark.browser
 GREEDY = "fold_batchnorm,layout_greedy"

@@ -11,7 +11,7 @@ from sample_models.resnet import resnet
 from tests.browser import GraphView, settle
 from tests.conftest import CORPUS
 from tests.viewing import large_graph
-from workbench.exporting import export_onnx
+from workbench.io.exporting import export_onnx
 from workbench.view.groups import BUDGET
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import passes as library
-from passes.layout_wrong_on_purpose import LayoutWrongOnPurpose
+from passes.layout.layout_wrong_on_purpose import LayoutWrongOnPurpose
 from tests.commands import NPU, RESHAPE, RESNET
 from tests.pages import compared, drawn, opened_sample, page, steps, verdicts, words
 from tests.running import outputs, random_inputs, typed

@@ -7,11 +7,11 @@ from functools import cache
 
 from workbench import pipeline
 from workbench.api import choose
+from workbench.io import load_model
+from workbench.io.samples import FOLDER
 from workbench.ir import Graph, Node, TensorType
 from workbench.ir.types import DataType
 from workbench.layout.profile import load_profile
-from workbench.loading import load_model
-from workbench.loading.samples import FOLDER
 from workbench.rewrite import History
 from workbench.view.scene import View
 from workbench.view.timeline import timeline_of

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from workbench.exporting import export_onnx
+from workbench.io.exporting import export_onnx
 from workbench.ir import from_text
-from workbench.run.client import Worker
+from workbench.run.worker.client import Worker
 
 LIMIT_S = 60  # for what must happen
 SITE = """

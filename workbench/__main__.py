@@ -19,13 +19,13 @@ from workbench.imports import import_onnx_ir
 
 import_onnx_ir()
 
-from workbench.arguments import parser_of  # noqa: E402
+from workbench.cli.arguments import parser_of  # noqa: E402
 from workbench.errors import UserError, printable  # noqa: E402
 from workbench.files import check_outputs  # noqa: E402
+from workbench.io.dims import parse_dims  # noqa: E402
 from workbench.ir import EditError, IllFormedError, TextError  # noqa: E402
 from workbench.layout.declared import parse_layouts  # noqa: E402
 from workbench.layout.infer import declare  # noqa: E402
-from workbench.loading.dims import parse_dims  # noqa: E402
 
 DONE, FAILED, BAD_INPUT, UNVERIFIED = 0, 1, 2, 3
 
@@ -73,7 +73,7 @@ def _options(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def _load(chosen: argparse.Namespace) -> Any:
-    from workbench.loading import load_model, load_torch
+    from workbench.io import load_model, load_torch
 
     if (chosen.model is None) == (chosen.torch is None):
         raise UserError("give either a model file or --torch package.module:factory")
@@ -119,7 +119,7 @@ def _explain(chosen: argparse.Namespace) -> int:
 
 
 def _inspect(chosen: argparse.Namespace) -> int:
-    from workbench.cli import inspect_command
+    from workbench.cli.engine import inspect_command
 
     graph = _load(chosen)
     code = inspect_command(graph, as_json=chosen.json)
@@ -128,8 +128,8 @@ def _inspect(chosen: argparse.Namespace) -> int:
 
 
 def _optimize(chosen: argparse.Namespace) -> int:
-    from workbench.cli import OptimizeRequest, optimize_command
-    from workbench.exporting import check_replaceable
+    from workbench.cli.engine import OptimizeRequest, optimize_command
+    from workbench.io.exporting import check_replaceable
 
     request = OptimizeRequest(**_pipeline(chosen), output=chosen.output, fix_dims=chosen.fix_dims, report=chosen.report)
     check_outputs([request.output, request.report], [chosen.model, chosen.inputs])
@@ -141,8 +141,8 @@ def _optimize(chosen: argparse.Namespace) -> int:
 
 
 def _report(chosen: argparse.Namespace) -> int:
-    from workbench.cli import PipelineRequest, against_command, report_command
-    from workbench.loading import load_model
+    from workbench.cli.engine import PipelineRequest, against_command, report_command
+    from workbench.io import load_model
 
     check_outputs([chosen.output], [chosen.model, chosen.inputs, chosen.against])
     request = PipelineRequest(**_pipeline(chosen))
@@ -190,7 +190,7 @@ def _pipeline(chosen: argparse.Namespace) -> dict[str, Any]:
 
 
 def _layouts(chosen: argparse.Namespace) -> int:
-    from workbench.cli import LayoutsRequest, layouts_command
+    from workbench.cli.engine import LayoutsRequest, layouts_command
 
     request = LayoutsRequest(
         target=chosen.target,
@@ -209,8 +209,8 @@ def _layouts(chosen: argparse.Namespace) -> int:
 
 
 def _verify(chosen: argparse.Namespace) -> int:
-    from workbench.cli import verify_command
-    from workbench.loading import load_model
+    from workbench.cli.engine import verify_command
+    from workbench.io import load_model
 
     dims = parse_dims(chosen.dims)
     first, second = load_model(chosen.a, dims), load_model(chosen.b)
@@ -218,8 +218,8 @@ def _verify(chosen: argparse.Namespace) -> int:
 
 
 def _bench(chosen: argparse.Namespace) -> int:
-    from workbench.cli_bench import BenchRequest, bench_command, numbered
-    from workbench.loading import load_model
+    from workbench.cli.bench import BenchRequest, bench_command, numbered
+    from workbench.io import load_model
 
     dims = parse_dims(chosen.dims)
     check_outputs([chosen.json], [*chosen.models, chosen.inputs])
@@ -245,7 +245,7 @@ def _bench(chosen: argparse.Namespace) -> int:
 
 
 def _matrix(chosen: argparse.Namespace) -> int:
-    from workbench.cli_matrix import MatrixRequest, matrix_command
+    from workbench.cli.matrix import MatrixRequest, matrix_command
 
     check_outputs([chosen.record, chosen.csv, chosen.json], chosen.models)
     words = vars(chosen)
@@ -254,7 +254,7 @@ def _matrix(chosen: argparse.Namespace) -> int:
 
 
 def _runs(chosen: argparse.Namespace) -> int:
-    from workbench.cli_runs import RunsRequest, runs_command
+    from workbench.cli.runs import RunsRequest, runs_command
 
     return runs_command(RunsRequest(chosen.model, chosen.json, chosen.csv, chosen.url))
 

@@ -28,10 +28,10 @@ from workbench.rewrite import DEFAULT_MODE, History, LeftOut, OptionError, Pass,
 if TYPE_CHECKING:
     import numpy as np
 
-    from workbench.exporting import ExportReport
-    from workbench.run.client import Worker
-    from workbench.run.measure import Variant
-    from workbench.run.stopwatch import OnShare
+    from workbench.io.exporting import ExportReport
+    from workbench.run.measurement.measure import Variant
+    from workbench.run.measurement.operator_timer import OnShare
+    from workbench.run.worker.client import Worker
     from workbench.summary import Summary
     from workbench.verification import Verdict, Verifier
 
@@ -46,7 +46,7 @@ def load(source: str | Path, dims: Mapping[str, int] | None = None) -> Graph:
 
     Raises LoadError with one sentence.
     """
-    from workbench.loading import load_model
+    from workbench.io import load_model
 
     return load_model(source, dims)
 
@@ -142,9 +142,9 @@ def timed_target(name: str, worker: Worker | None = None, on_share: OnShare | No
 
     on_share: hears how far the timing is, in words and as a share from 0 to 1; may raise to stop.
     """
-    from workbench.run.stopwatch import DeviceStopwatch
+    from workbench.run.measurement.operator_timer import DeviceOperatorTimer
 
-    return replace(load_profile(name), stopwatch=DeviceStopwatch(worker, on_share))
+    return replace(load_profile(name), operator_timer=DeviceOperatorTimer(worker, on_share))
 
 
 def verified_by(verifier: Verifier, on_check: Callable[[str], None] | None = None) -> Callable[[History], None]:
@@ -243,10 +243,10 @@ def measure(
 ) -> dict[str, Any]:
     """Latency (ms) and memory (bytes) of one graph or several, by turns, each compared with ONNX Runtime.
 
-    graphs:  by label; a `workbench.run.measure.Variant` is a graph with a backend and an element type of its own.
-    `options` are those of `workbench.run.measure.measure_models`: backend, dtype, repeat, cold.
+    graphs:  by label; a `workbench.run.measurement.measure.Variant` is a graph with a backend and an element type of its own.
+    `options` are those of `workbench.run.measurement.measure.measure_models`: backend, dtype, repeat, cold.
     """
-    from workbench.run.measure import measure_models
+    from workbench.run.measurement.measure import measure_models
     from workbench.verification import Verifier
 
     named = {"model": graphs} if isinstance(graphs, Graph) else dict(graphs)
@@ -258,7 +258,7 @@ def measure(
 
 def export(graph: Graph, path: str | Path, *, fix_dims: bool = False) -> ExportReport:
     """Write the graph as ONNX that any runtime can run."""
-    from workbench.exporting import export_onnx
+    from workbench.io.exporting import export_onnx
 
     return export_onnx(graph, path, fix_dims=fix_dims)
 

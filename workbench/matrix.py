@@ -16,14 +16,14 @@ from typing import Any
 
 from workbench.errors import UserError
 from workbench.files import SPECIAL, is_special
+from workbench.inference.shapes import infer_types
+from workbench.io.dims import bind_dims, symbols
+from workbench.io.streaming_proto import structure
 from workbench.ir import Graph
-from workbench.ir.wire import structure
-from workbench.loading.dims import bind_dims, symbols
-from workbench.ops.shapes import infer_types
-from workbench.run.client import RUN_LIMIT_S, CancelledError, Worker
-from workbench.run.measure import check_wishes, combined, measure_models, notes_of, refused_sizes
-from workbench.run.records import Origin, RecordsError, keep, model_hash
-from workbench.run.words import FIGURES, csv_text, figures, ran_of
+from workbench.run.measurement.formatting import FIGURES, csv_text, figures, ran_of
+from workbench.run.measurement.measure import combined, measure_models, notes_of, refused_sizes, validate_request
+from workbench.run.records.store import RecordsError, RunOrigin, keep, model_hash
+from workbench.run.worker.client import RUN_LIMIT_S, CancelledError, Worker
 from workbench.verification import Verifier
 
 OnBlock = Callable[[str, float], None]
@@ -78,7 +78,7 @@ def run_matrix(matrix: Matrix, record: Path | None, worker: Worker, on_block: On
     Raises MatrixError before anything runs, RunError where there is no such device, CancelledError; blocks that are
     done stay in the record.
     """
-    check_wishes(matrix.backends, matrix.dtypes, matrix.repeat)
+    validate_request(matrix.backends, matrix.dtypes, matrix.repeat)
     bound = {(model, batch): _bound(matrix, model, batch) for model, batch in matrix.blocks()}
     machine = worker.request("devices", device=matrix.device)
     keys = {place: _key(matrix, *place, machine) for place in bound}
@@ -172,7 +172,7 @@ def _keep(block: Block, graphs: Mapping[str, Graph], pipelines: Mapping[tuple[st
     try:
         for label, variant in block["found"]["variants"].items():
             step = variant["step"]
-            origins[label] = Origin(model_hash(graphs[step]), model, pipelines.get((model, step), ""))
+            origins[label] = RunOrigin(model_hash(graphs[step]), model, pipelines.get((model, step), ""))
         keep(block["found"], origins)
     except RecordsError as error:
         block["found"]["notes"].append(f"This block is not kept among the runs: {error}.")

@@ -13,7 +13,7 @@ from workbench.rewrite.driver import run_pass
 from workbench.rewrite.exactness import DEFAULT_MODE
 from workbench.rewrite.history import History, LeftOut, Step
 from workbench.rewrite.passes import Pass
-from workbench.rewrite.rule import Rewrite
+from workbench.rewrite.rule import AppliedRewrite
 
 LOADED = "as loaded"
 
@@ -86,7 +86,7 @@ def extend(
     history: History,
     pass_: Pass,
     target: Profile,
-    on_rewrite: Callable[[Rewrite], None] | None = None,
+    on_rewrite: Callable[[AppliedRewrite], None] | None = None,
     check_each: bool = False,
     leave_out: Collection[str] = (),
 ) -> Step:
@@ -105,12 +105,14 @@ def extend(
     return step
 
 
-def _reporter(on_progress: OnProgress | None, index: int, count: int, pass_: Pass) -> Callable[[Rewrite], None] | None:
+def _reporter(
+    on_progress: OnProgress | None, index: int, count: int, pass_: Pass
+) -> Callable[[AppliedRewrite], None] | None:
     if on_progress is None:
         return None
     done = 0
 
-    def report(rewrite: Rewrite) -> None:
+    def report(rewrite: AppliedRewrite) -> None:
         nonlocal done
         done += 1
         on_progress(Progress(index, count, pass_.name, pass_.title, done))

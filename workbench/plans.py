@@ -21,7 +21,7 @@ class NamedMatrix:
 def _resnet_101() -> Mapping[str, Mapping[str, Graph]]:
     from sample_models.resnet import resnet
     from workbench.api import optimize
-    from workbench.loading.onnx_file import load_proto
+    from workbench.io.onnx_file import load_proto
 
     graph = load_proto(resnet(), {"N": 1})
     return {"ResNet-101": {"NCHW": optimize(graph).graph, "channels-last": optimize(graph, layout="optimal").graph}}

@@ -7,11 +7,11 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from workbench.inference.shapes import infer_types
 from workbench.ir import Graph, constant_shape
 from workbench.layout.cost import count
 from workbench.layout.infer import TENSOR, infer_layouts, is_cnn
 from workbench.ops import contract_of
-from workbench.ops.shapes import infer_types
 
 
 @dataclass(frozen=True)

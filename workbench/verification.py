@@ -18,12 +18,12 @@ import numpy as np
 
 from workbench.errors import UserError
 from workbench.ir import Graph
-from workbench.run.client import RUN_LIMIT_S, CancelledError, RunError, Worker
 from workbench.run.compare import BITS, Comparison, Tolerance, compare, tolerance_for
-from workbench.run.inputs import Tensors, bound_dims, dims_of, fed, output_orders, seed_inputs, turned
-from workbench.run.memory import DoesNotFitError, estimate_bytes, refuse_unless_fits
-from workbench.run.randomness import is_random, with_seeds
-from workbench.run.settle import settle_dims
+from workbench.run.inputs import Tensors, bound_dims, dims_of, output_orders, permute_inputs, seed_inputs, turned
+from workbench.run.onnxruntime.randomness import is_random, with_seeds
+from workbench.run.runnable_dims import settle_dims
+from workbench.run.worker.client import RUN_LIMIT_S, CancelledError, RunError, Worker
+from workbench.run.worker.memory import DoesNotFitError, estimate_bytes, refuse_unless_fits
 
 if TYPE_CHECKING:
     from workbench.rewrite import History
@@ -212,7 +212,7 @@ class Verifier:
             sentence = f"It can not be verified, because the original does not run: {error}"
             return Verdict(None, None, None, False, self.tolerance, sentence, time.monotonic() - start)
         try:
-            outputs = self._outputs(candidate(), fed(inputs, self.original, graph), self.dims)
+            outputs = self._outputs(candidate(), permute_inputs(inputs, self.original, graph), self.dims)
             outputs = turned(outputs, output_orders(self.original, graph))
             found = compare(reference, outputs, BITS if exact else self.tolerance)
         except CancelledError:
@@ -234,7 +234,7 @@ class Verifier:
 
 
 def _exported(graph: Graph, folder: Path) -> Path:
-    from workbench.exporting import export_onnx
+    from workbench.io.exporting import export_onnx
 
     export_onnx(graph, folder / "model.onnx")
     return folder / "model.onnx"

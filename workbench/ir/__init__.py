@@ -1,6 +1,6 @@
 """The graph: nodes, values, edits, text. Everything else stands on this room and it on nothing of ours."""
 
-from workbench.ir.check import IllFormedError, breaches, check
+from workbench.ir.check import IllFormedError, check, violations
 from workbench.ir.edit import Edit, EditError
 from workbench.ir.graph import Graph
 from workbench.ir.node import AttrRef, Function, Node
@@ -31,7 +31,6 @@ __all__ = [
     "TensorType",
     "TextError",
     "ValueType",
-    "breaches",
     "check",
     "constant",
     "constant_shape",
@@ -41,4 +40,5 @@ __all__ = [
     "lazy_constant",
     "node_line",
     "to_text",
+    "violations",
 ]

@@ -13,11 +13,11 @@ class IllFormedError(ValueError):
 
 def check(graph: Graph) -> None:
     """Raise IllFormedError for the first breach in the graph, its bodies or its functions."""
-    for breach in breaches(graph):
+    for breach in violations(graph):
         raise IllFormedError(breach)
 
 
-def breaches(graph: Graph, outside: frozenset[str] = frozenset()) -> Iterator[str]:
+def violations(graph: Graph, outside: frozenset[str] = frozenset()) -> Iterator[str]:
     """Every breach, one sentence each. `outside`: values that a body may capture."""
     given = {*graph.inputs, *graph.constants}
     made = given | outside
@@ -33,10 +33,10 @@ def breaches(graph: Graph, outside: frozenset[str] = frozenset()) -> Iterator[st
                 yield f"value '{value}' is made twice, the second time by {node}"
             produced.add(value)
         for body in node.bodies.values():
-            yield from breaches(body, frozenset(made))
+            yield from violations(body, frozenset(made))
         made.update(filter(None, node.outputs))
     for value in graph.outputs:
         if value not in made:
             yield f"output '{value}' of graph '{graph.name}' is made by nothing"
     for function in graph.functions.values():
-        yield from breaches(function.graph)
+        yield from violations(function.graph)

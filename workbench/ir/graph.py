@@ -160,7 +160,7 @@ class Graph:
     @property
     def captured(self) -> tuple[str, ...]:
         """For a body: the values that it reads from outside."""
-        names = dict.fromkeys(v for node in self.nodes for v in node.uses if not self.has_value(v))
+        names = dict.fromkeys(v for node in self.nodes for v in node.operands if not self.has_value(v))
         names.update(dict.fromkeys(v for v in self.outputs if not self.has_value(v)))
         return tuple(names)
 
@@ -209,14 +209,14 @@ class Graph:
     # ---- writing -------------------------------------------------------------
 
     def apply(self, edit: Edit) -> Edit:
-        """Carry the edit out and return its inverse.
+        """Propagate the edit out and return its inverse.
 
         Raises EditError, and leaves the graph as it was, where the edit names
         what is not there, makes a value twice, or closes a cycle.
         """
         gone, come = self._lowered(edit)
         self._check_lowered(edit, gone, come)
-        touched = {v for n in (*gone.values(), *come.values()) for v in (*n.uses, *n.outputs) if v}
+        touched = {v for n in (*gone.values(), *come.values()) for v in (*n.operands, *n.outputs) if v}
         touched |= {*edit.constants, *edit.types}
         constants_before = {v: self._constants.get(v) for v in touched}
         types_before = {v: self._types.get(v) for v in touched}
@@ -304,7 +304,7 @@ class Graph:
             if value in appeared or value in self.inputs or (value in self._producer and value not in vanished):
                 raise EditError(f"value '{value}' would be made twice, the second time as a constant")
         for node in come.values():
-            for value in node.uses:
+            for value in node.operands:
                 if value in appeared or value in new_constants:
                     continue
                 if value in vanished or not self.has_value(value):
@@ -324,7 +324,7 @@ class Graph:
         insort(self._ranks, rank)
         for value in filter(None, node.outputs):
             self._producer[value] = node.name
-        for value in node.uses:
+        for value in node.operands:
             self._users.setdefault(value, {})[node.name] = None
         self._sorted = None
 
@@ -338,7 +338,7 @@ class Graph:
         self._ranks.pop(bisect_left(self._ranks, self._rank.pop(node.name)))
         for value in filter(None, node.outputs):
             del self._producer[value]
-        for value in node.uses:
+        for value in node.operands:
             readers = self._users[value]
             del readers[node.name]
             if not readers:
@@ -360,7 +360,7 @@ class Graph:
             readers = {u for v in node.outputs if v for u in self._users.get(v, ())}
             behind = (later[v] for v in node.outputs if v in later)
             ceiling[node.name] = min([*(self._rank[u] for u in readers), *behind], default=math.inf)
-            for value in node.uses:
+            for value in node.operands:
                 later[value] = min(later.get(value, math.inf), ceiling[node.name])
         for node in fresh:
             low = max((self._rank[p] for p in self._makers(node)), default=-math.inf)
@@ -368,7 +368,7 @@ class Graph:
         return {} if all(self._fits(node) for node in come.values()) else self._reranked(come)
 
     def _makers(self, node: Node) -> Iterator[str]:
-        return (self._producer[v] for v in node.uses if v in self._producer)
+        return (self._producer[v] for v in node.operands if v in self._producer)
 
     def _fits(self, node: Node) -> bool:
         rank = self._rank[node.name]

@@ -71,7 +71,7 @@ class Node:
         return found
 
     @cached_property
-    def uses(self) -> tuple[str, ...]:
+    def operands(self) -> tuple[str, ...]:
         """Every value read: the inputs, and what the bodies capture from outside. No duplicates."""
         names = dict.fromkeys(name for name in self.inputs if name)
         for body in self.bodies.values():
@@ -89,7 +89,7 @@ class Node:
 
     def with_values_renamed(self, names: Mapping[str, str]) -> Node:
         """The node reading `names[v]` where it read v, in its bodies too."""
-        if not any(value in names for value in self.uses):
+        if not any(value in names for value in self.operands):
             return self
         attributes = dict(self.attributes)
         for key, value in attributes.items():

@@ -18,7 +18,7 @@ def topological(nodes: Mapping[str, Node], producer: Mapping[str, str], rank: Ma
     waiting: dict[str, int] = {}
     readers: dict[str, list[str]] = {}
     for node in nodes.values():
-        makers = {producer[v] for v in node.uses if v in producer}
+        makers = {producer[v] for v in node.operands if v in producer}
         waiting[node.name] = len(makers)
         for maker in makers:
             readers.setdefault(maker, []).append(node.name)

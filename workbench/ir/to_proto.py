@@ -87,7 +87,7 @@ def write_node(proto: NodeProto, node: Node, within: tuple[Graph, ...], place: P
 
 def _used_constants(graph: Graph) -> Iterator[tuple[str, Constant]]:
     """In the order of their use, so that the text does not depend on the order of edits."""
-    used = dict.fromkeys(v for node in graph.nodes for v in node.uses) | dict.fromkeys(graph.outputs)
+    used = dict.fromkeys(v for node in graph.nodes for v in node.operands) | dict.fromkeys(graph.outputs)
     return ((name, graph.constants[name]) for name in used if name in graph.constants)
 
 

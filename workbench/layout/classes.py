@@ -21,7 +21,7 @@ def class_of(node: Node, target: Profile) -> str:
     op = plain_op(node) if blocked is None else blocked.op_type
     contract = contracts().get(op)
     kind = "barrier" if contract is None else contract.layout.kind
-    if op in target.demands or (contract is not None and contract.category == "convolution"):
+    if op in target.required_layouts or (contract is not None and contract.category == "convolution"):
         return HEAVILY
     if kind == "agnostic":
         return AGNOSTIC

@@ -128,7 +128,7 @@ def _constant_values(graph: Graph) -> set[str]:
     """The constants, and what is computed from them alone."""
     fixed = set(graph.constants)
     for node in graph.nodes:
-        if node.uses and fixed.issuperset(node.uses):
+        if node.operands and fixed.issuperset(node.operands):
             fixed.update(node.outputs)
     return fixed
 

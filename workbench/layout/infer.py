@@ -18,8 +18,8 @@ from workbench.layout.declared import DECLARED, declared_layouts, layouts_of_ran
 from workbench.ops import layout_of
 from workbench.ops.blocked import Blocked, parse_blocked
 from workbench.ops.channels_last import IMAGES, LAYOUT_NAMES, OWN_BODIES, parse_channels_last
-from workbench.ops.layouts import ALL, FIRST
-from workbench.ops.reshaping import groups_of
+from workbench.ops.permutation.kinds import ALL, FIRST
+from workbench.ops.permutation.reshaping import groups_of
 
 TENSOR = "Tensor"
 CNN_TO_CNN = "case 1, CNN to CNN"
@@ -87,13 +87,13 @@ def infer_near(graph: Graph, nodes: Iterable[Node], known: Mapping[str, str]) ->
     For the moments within a step, where a look at the whole graph for each rewrite would cost too much.
     """
     nodes = list(nodes)
-    seen = {value: known[value] for node in nodes for value in node.uses if is_cnn(known.get(value, TENSOR))}
+    seen = {value: known[value] for node in nodes for value in node.operands if is_cnn(known.get(value, TENSOR))}
     layouts = {value: _without_block(layout) for value, layout in seen.items()}
     for node in (*nodes, *nodes):  # twice, for one may stand before what it reads
         for spread in (_seed, _pass_on):
             for _ in spread(graph, node, layouts):
                 pass
-    return {v: _with_block(graph, v, layouts.get(v, TENSOR)) for node in nodes for v in (*node.uses, *node.outputs)}
+    return {v: _with_block(graph, v, layouts.get(v, TENSOR)) for node in nodes for v in (*node.operands, *node.outputs)}
 
 
 def _with_block(graph: Graph, value: str, layout: str) -> str:
@@ -240,7 +240,7 @@ def _through_transpose(graph: Graph, node: Node, layouts: dict[str, str]) -> Ite
         yield source
 
 
-def between(source: str, wanted: str) -> Permutation:
+def perm_between(source: str, wanted: str) -> Permutation:
     """The permutation of a Transpose from one order of axes to another of the same axes."""
     return tuple(source.index(axis) for axis in wanted)
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from workbench.ir import Edit, Graph, Node
 from workbench.ir.permutation import Permutation
-from workbench.layout.convert import Conversion, is_ours, mark_restored
+from workbench.layout.conversion.convert import Conversion, is_ours, mark_restored
 from workbench.layout.cost import elements, moved_by_node
-from workbench.layout.infer import between, is_cnn
+from workbench.layout.infer import is_cnn, perm_between
 from workbench.layout.profile import Profile
 from workbench.ops import layout_of
 from workbench.ops.channels_last import plain_op
@@ -24,7 +24,7 @@ def way_to_target(own: str, target: Profile, op: str | None = None) -> tuple[str
     layout = target.layout_for(len(own), op)
     if layout is None or layout == own or sorted(layout) != sorted(own):
         return None
-    return layout, between(own, layout)
+    return layout, perm_between(own, layout)
 
 
 def wanted(node: Node, layouts: Mapping[str, str], target: Profile) -> tuple[str, Permutation] | None:
@@ -42,7 +42,7 @@ def restored_operands(
     graph: Graph, node: Node, layouts: Mapping[str, str], why: str
 ) -> Iterator[tuple[Edit, str, tuple[str, ...]]]:
     """The restoring transposes that this node needs, each marked once with the reason: (edit, sentence, nodes)."""
-    for value in node.uses:
+    for value in node.operands:
         maker = _restoring(graph, value)
         if maker is None:
             continue
@@ -64,7 +64,7 @@ def restored_outputs(graph: Graph, layouts: Mapping[str, str]) -> Iterator[tuple
 
 def why_kept(node: Node, case: str, target: Profile) -> str:
     """Why a node that could go with its operands keeps the layout that they had: the target says so."""
-    return f"{case}: {node} {'demands' if plain_op(node) in target.demands else 'is wanted in'} {{layout}}"
+    return f"{case}: {node} {'demands' if plain_op(node) in target.required_layouts else 'is wanted in'} {{layout}}"
 
 
 def _restoring(graph: Graph, value: str) -> Node | None:

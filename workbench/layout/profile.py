@@ -21,11 +21,11 @@ from workbench.errors import UserError
 from workbench.layout.declared import OF_WEIGHTS
 from workbench.ops import contracts
 from workbench.ops.blocked import BLOCKED_LAYOUTS, block_of
-from workbench.ops.blocking import may_be_blocked
 from workbench.ops.channels_last import parse_channels_last
+from workbench.ops.permutation.blocking import may_be_blocked
 
 if TYPE_CHECKING:
-    from workbench.layout.probe import Stopwatch
+    from workbench.layout.problem.probe import OperatorTimer
 
 FOLDER = Path(__file__).parent / "profiles"
 FOLDER_VARIABLE = "WORKBENCH_PROFILES"
@@ -62,8 +62,8 @@ class Profile:
     title: str
     layout: str
     weights: str
-    demands: Mapping[str, str] = field(hash=False)
-    stopwatch: Stopwatch | None = field(default=None, compare=False, repr=False)
+    required_layouts: Mapping[str, str] = field(hash=False)
+    operator_timer: OperatorTimer | None = field(default=None, compare=False, repr=False)
     kernels: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def weights_for(self, op: str) -> str:
@@ -75,25 +75,27 @@ class Profile:
         spatial = {3: "W", 4: "HW", 5: "DHW"}.get(rank)
         if spatial is None:
             return None
-        layout = self.demands.get(op or "", self.layout)
+        layout = self.required_layouts.get(op or "", self.layout)
         return f"N{spatial}C" if layout.endswith("C") else f"NC{spatial}"
 
     @property
     def block(self) -> int | None:
         """The channels of a block, where a blocked layout is wanted or demanded."""
-        return next((size for size in map(block_of, (self.layout, *self.demands.values())) if size is not None), None)
+        return next(
+            (size for size in map(block_of, (self.layout, *self.required_layouts.values())) if size is not None), None
+        )
 
     def toml(self) -> str:
         """The profile as its file says it."""
         lines = [f"{key} = {_quoted(getattr(self, key))}" for key in ("title", "layout", "weights")]
-        if set(self.demands.values()) <= {self.layout} and not self.kernels:
-            lines += ["demands = [", *(f"    {_quoted(op)}," for op in self.demands), "]"]
+        if set(self.required_layouts.values()) <= {self.layout} and not self.kernels:
+            lines += ["demands = [", *(f"    {_quoted(op)}," for op in self.required_layouts), "]"]
         else:
-            lines += ["", "[demands]", *(f"{_quoted(op)} = {self._demand(op)}" for op in self.demands)]
+            lines += ["", "[demands]", *(f"{_quoted(op)} = {self._demand(op)}" for op in self.required_layouts)]
         return "\n".join(lines) + "\n"
 
     def _demand(self, op: str) -> str:
-        data = _quoted(self.demands[op])
+        data = _quoted(self.required_layouts[op])
         return f"[{data}, {_quoted(self.kernels[op])}]" if op in self.kernels else data
 
 
@@ -255,11 +257,11 @@ def check_profile(profile: Profile, what: str) -> None:
         raise ProfileError(f"{what} needs a title: one line of at most {_LONGEST_TITLE} characters")
     _check_one_of(what, "layout", profile.layout, LAYOUTS)
     _check_one_of(what, "weights", profile.weights, WEIGHTS)
-    if not isinstance(profile.demands, Mapping):
+    if not isinstance(profile.required_layouts, Mapping):
         raise ProfileError(
             f'{what}: demands must be a list of operators, or a table such as Conv = "NHWC" or Conv = ["NHWC", "HWIO"]'
         )
-    for op, layout in profile.demands.items():
+    for op, layout in profile.required_layouts.items():
         if op not in demandable_operators():
             near = difflib.get_close_matches(op, demandable_operators(), 1)
             advice = f"did you mean '{near[0]}'?" if near else "name operators such as Conv, Concat, workbench.BPA"
@@ -267,7 +269,9 @@ def check_profile(profile: Profile, what: str) -> None:
         _check_one_of(what, f"the layout of {op}", layout, LAYOUTS)
         if block_of(layout) is not None and not may_be_blocked(op):
             raise ProfileError(f"{what} demands {layout} of '{op}', which has no such form; demand NCHW or NHWC of it")
-    blocked = sorted({name for name in (profile.layout, *profile.demands.values()) if block_of(name) is not None})
+    blocked = sorted(
+        {name for name in (profile.layout, *profile.required_layouts.values()) if block_of(name) is not None}
+    )
     if len(blocked) > 1:
         raise ProfileError(f"{what} names {' and '.join(blocked)}; a profile has blocks of one size")
 

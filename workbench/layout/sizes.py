@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from workbench.inference.shapes import infer_types
 from workbench.ir import Graph, TensorType
 from workbench.layout.cost import bound_shape
-from workbench.ops.shapes import infer_types
 
 
 def infer_sizes(graph: Graph) -> bool:

@@ -5,14 +5,14 @@ Families are the files that enter operators with `@operator`; `layouts.py` and
 """
 
 from workbench.ops.contract import Call, Contract, contract_of, contracts, layout_of, operator
-from workbench.ops.layouts import CannotCarry, Carried, Layout
+from workbench.ops.permutation.kinds import Layout, NotPermutable, PermutedCall
 
 __all__ = [
     "Call",
-    "CannotCarry",
-    "Carried",
     "Contract",
     "Layout",
+    "NotPermutable",
+    "PermutedCall",
     "contract_of",
     "contracts",
     "layout_of",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from workbench.ops.contract import operator, per_output
-from workbench.ops.layouts import AGNOSTIC
 from workbench.ops.lazy import F, torch
-from workbench.ops.remapped import SOFTMAX
+from workbench.ops.permutation.kinds import AGNOSTIC
+from workbench.ops.permutation.remapped import SOFTMAX
 
 
 def _activation(op: str, flops: int, layout=AGNOSTIC):

@@ -8,8 +8,8 @@ from typing import Any
 
 from workbench.ops.contract import Call, operator, per_output
 from workbench.ops.dtypes import torch_dtype
-from workbench.ops.layouts import BARRIER
 from workbench.ops.lazy import F, torch
+from workbench.ops.permutation.kinds import BARRIER
 
 
 def _attention_flops(node, inputs, outputs):

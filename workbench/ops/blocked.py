@@ -25,8 +25,8 @@ from workbench.ir.from_proto import from_proto
 from workbench.ops.channels_last import DOMAIN, form_of
 from workbench.ops.contract import Call, Figure, operator, per_input, per_output
 from workbench.ops.convolution import conv, conv_flops
-from workbench.ops.layouts import BARRIER
 from workbench.ops.normalization import batch_normalization
+from workbench.ops.permutation.kinds import BARRIER
 from workbench.ops.pooling import average_pool, global_average_pool, global_max_pool, max_pool, pool_flops
 
 BLOCKS = (8, 16)

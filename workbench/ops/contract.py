@@ -19,7 +19,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from workbench.ir import Graph, Node, TensorType
-from workbench.ops.layouts import BARRIER, Layout
+from workbench.ops.permutation.kinds import BARRIER, Layout
 
 if TYPE_CHECKING:
     import torch

@@ -6,8 +6,8 @@ import itertools
 
 from workbench.ops.contract import operator
 from workbench.ops.dtypes import CannotRun
-from workbench.ops.layouts import BARRIER
 from workbench.ops.lazy import torch
+from workbench.ops.permutation.kinds import BARRIER
 
 
 @operator("If", category="control", layout=BARRIER, host_inputs=(0,))

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from workbench.ops.contract import Call, operator
 from workbench.ops.dtypes import CannotRun
-from workbench.ops.layouts import BARRIER
 from workbench.ops.lazy import F, torch
+from workbench.ops.permutation.kinds import BARRIER
 from workbench.ops.sensitive import CONV_WEIGHTS, sensitive
 from workbench.ops.windows import Window, torch_pads
 

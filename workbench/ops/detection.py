@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from workbench.ops.contract import operator, per_output
-from workbench.ops.layouts import BARRIER
 from workbench.ops.lazy import torch
+from workbench.ops.permutation.kinds import BARRIER
 
 
 @operator("NonMaxSuppression", category="other", layout=BARRIER, host_inputs=(0, 1, 2, 3, 4))

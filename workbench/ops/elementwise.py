@@ -10,9 +10,9 @@ import numpy as np
 
 from workbench.ops.contract import Call, operator, per_output
 from workbench.ops.dtypes import CannotRun, DataType, torch_dtype
-from workbench.ops.layouts import AGNOSTIC, AGNOSTIC_FIRST, DROPOUT
 from workbench.ops.lazy import torch
 from workbench.ops.narrow_floats import to_float4, to_float8
+from workbench.ops.permutation.kinds import AGNOSTIC, AGNOSTIC_FIRST, DROPOUT
 
 Run = Callable[..., Any]
 

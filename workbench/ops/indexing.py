@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from workbench.ops.contract import operator
-from workbench.ops.indexed import GATHER, GATHER_ND
-from workbench.ops.layouts import BARRIER
 from workbench.ops.lazy import torch
-from workbench.ops.remapped import ALONG_ELEMENTS, COMPRESS, ONE_HOT
+from workbench.ops.permutation.indexed import GATHER, GATHER_ND
+from workbench.ops.permutation.kinds import BARRIER
+from workbench.ops.permutation.remapped import ALONG_ELEMENTS, COMPRESS, ONE_HOT
 
 _REDUCE = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
 

@@ -7,8 +7,8 @@ import math
 from workbench.ops.contract import operator
 from workbench.ops.convolution import conv_flops
 from workbench.ops.dtypes import CannotRun
-from workbench.ops.layouts import BARRIER
 from workbench.ops.lazy import F, torch
+from workbench.ops.permutation.kinds import BARRIER
 
 
 def _linear_attention_flops(node, inputs, outputs):

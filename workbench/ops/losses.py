@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from workbench.ops.contract import Call, operator, per_input
-from workbench.ops.layouts import BARRIER
 from workbench.ops.lazy import F, torch
+from workbench.ops.permutation.kinds import BARRIER
 
 
 @operator("NegativeLogLikelihoodLoss", category="reduction", layout=BARRIER, flops=per_input(1))

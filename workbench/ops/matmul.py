@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from workbench.ops.contract import operator
-from workbench.ops.layouts import BARRIER
 from workbench.ops.lazy import torch
-from workbench.ops.products import EINSUM, GEMM, MATMUL, MATMUL_INTEGER
+from workbench.ops.permutation.kinds import BARRIER
+from workbench.ops.permutation.products import EINSUM, GEMM, MATMUL, MATMUL_INTEGER
 
 
 def matmul_flops(node, inputs, outputs):

@@ -7,9 +7,9 @@ import itertools
 from workbench.ir.permutation import moves_data
 from workbench.ops.contract import operator
 from workbench.ops.dtypes import CannotRun
-from workbench.ops.layouts import BARRIER
 from workbench.ops.lazy import F, torch
-from workbench.ops.remapped import (
+from workbench.ops.permutation.kinds import BARRIER
+from workbench.ops.permutation.remapped import (
     CONCAT,
     CROP,
     EXPAND,
@@ -22,7 +22,7 @@ from workbench.ops.remapped import (
     TRIANGLE,
     UNSQUEEZE,
 )
-from workbench.ops.reshaping import FLATTEN, RESHAPE
+from workbench.ops.permutation.reshaping import FLATTEN, RESHAPE
 from workbench.ops.sensitive import sensitive
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from workbench.ops.contract import operator, per_output
 from workbench.ops.dtypes import torch_dtype
 from workbench.ops.lazy import F, torch
-from workbench.ops.remapped import LP_NORM, MEAN_VARIANCE, TRAILING_NORM
+from workbench.ops.permutation.remapped import LP_NORM, MEAN_VARIANCE, TRAILING_NORM
 from workbench.ops.sensitive import sensitive
 
 

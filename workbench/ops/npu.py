@@ -32,8 +32,8 @@ from workbench.ops.channels_last import (
 )
 from workbench.ops.contract import operator, per_output
 from workbench.ops.convolution import conv_transpose
-from workbench.ops.images import OWN_SENSITIVE, channels_last_layout
 from workbench.ops.lazy import F, torch
+from workbench.ops.permutation.images import OWN_SENSITIVE, channels_last_layout
 from workbench.ops.sensitive import CONV_WEIGHTS, sensitive
 from workbench.ops.windows import Window, torch_pads
 

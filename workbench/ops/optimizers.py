@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench.ops.contract import Call, operator, per_output
-from workbench.ops.layouts import BARRIER
 from workbench.ops.lazy import torch
+from workbench.ops.permutation.kinds import BARRIER
 
 Update = Callable[..., Sequence[Any]]
 

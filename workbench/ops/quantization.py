@@ -5,12 +5,12 @@ from __future__ import annotations
 from workbench.ops.contract import Call, operator, per_output
 from workbench.ops.convolution import conv_flops, integer_convolution
 from workbench.ops.dtypes import DataType, torch_dtype
-from workbench.ops.layouts import AGNOSTIC_WITH_SCALARS
 from workbench.ops.lazy import torch
 from workbench.ops.matmul import less_zero_points, matmul_flops
 from workbench.ops.narrow_floats import to_float4, to_float8
-from workbench.ops.products import QLINEAR_MATMUL
-from workbench.ops.remapped import QUANTIZE
+from workbench.ops.permutation.kinds import AGNOSTIC_WITH_SCALARS
+from workbench.ops.permutation.products import QLINEAR_MATMUL
+from workbench.ops.permutation.remapped import QUANTIZE
 from workbench.ops.sensitive import sensitive
 
 

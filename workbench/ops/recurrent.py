@@ -7,8 +7,8 @@ from typing import Any
 
 from workbench.ops.contract import Call, Figure, operator
 from workbench.ops.dtypes import CannotRun
-from workbench.ops.layouts import BARRIER
 from workbench.ops.lazy import F, torch
+from workbench.ops.permutation.kinds import BARRIER
 
 Cell = Callable[..., Any]  # (input of one time, states) -> the next states, the output first
 

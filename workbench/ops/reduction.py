@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from workbench.ops.contract import Call, operator, per_input
 from workbench.ops.lazy import torch
-from workbench.ops.remapped import ARG, REDUCE, RUNNING, TOP_K
+from workbench.ops.permutation.remapped import ARG, REDUCE, RUNNING, TOP_K
 
 
 def _reduction(op: str, flops: int = 1):

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 
 from workbench.ops.contract import Call, operator, per_output
-from workbench.ops.images import RESIZE
-from workbench.ops.layouts import BARRIER
 from workbench.ops.lazy import F, torch
+from workbench.ops.permutation.images import RESIZE
+from workbench.ops.permutation.kinds import BARRIER
 from workbench.ops.sensitive import sensitive
 
 

@@ -15,7 +15,7 @@ from workbench.ir import Node, TensorType
 from workbench.ir.permutation import Permutation, channels_first, channels_last, inverse
 from workbench.ops.channels_last import IMAGES, LAYOUT_NAMES, WITH_SECOND, channels_last_op, weight_permutation
 from workbench.ops.contract import Call, Figure, Types, operator
-from workbench.ops.images import channels_last_layout, sensitive_layout
+from workbench.ops.permutation.images import channels_last_layout, sensitive_layout
 
 CONV_WEIGHTS = (None, "OHWI", "HWIO", "HWOI")
 

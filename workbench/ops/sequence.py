@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from workbench.ops.contract import operator
-from workbench.ops.layouts import BARRIER
 from workbench.ops.lazy import torch
+from workbench.ops.permutation.kinds import BARRIER
 
 
 @operator("SequenceEmpty", category="sequence", layout=BARRIER)

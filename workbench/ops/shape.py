@@ -7,9 +7,9 @@ from typing import Any
 
 from workbench.ops.contract import Call, operator, per_output
 from workbench.ops.dtypes import DataType, constant_tensor, torch_dtype
-from workbench.ops.layouts import BARRIER, SIZE
 from workbench.ops.lazy import torch
-from workbench.ops.remapped import EYE, SHAPE
+from workbench.ops.permutation.kinds import BARRIER, SIZE
+from workbench.ops.permutation.remapped import EYE, SHAPE
 
 
 @operator("Shape", category="shape", layout=SHAPE)

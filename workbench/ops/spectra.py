@@ -7,8 +7,8 @@ from typing import Any
 
 from workbench.ops.contract import Call, operator, per_output
 from workbench.ops.dtypes import DataType, torch_dtype
-from workbench.ops.layouts import BARRIER
 from workbench.ops.lazy import torch
+from workbench.ops.permutation.kinds import BARRIER
 
 
 def _complex(x: torch.Tensor) -> torch.Tensor:

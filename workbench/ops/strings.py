@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from workbench.ops.contract import operator
-from workbench.ops.layouts import BARRIER
+from workbench.ops.permutation.kinds import BARRIER
 
 _CASES: dict[str, Callable[[str], str]] = {"LOWER": str.lower, "UPPER": str.upper, "NONE": str}
 

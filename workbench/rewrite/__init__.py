@@ -4,14 +4,14 @@ from workbench.rewrite.driver import run_pass
 from workbench.rewrite.exactness import DEFAULT_MODE, MODES, Exactness
 from workbench.rewrite.history import History, LeftOut, Step
 from workbench.rewrite.passes import OptionError, Pass, option, with_options
-from workbench.rewrite.rule import Example, Found, NoMatch, Refusal, Rewrite, Rule, found_each
+from workbench.rewrite.rule import AppliedRewrite, Example, NoMatch, Refusal, Rewrite, Rule, rewrite_each
 
 __all__ = [
     "DEFAULT_MODE",
     "MODES",
+    "AppliedRewrite",
     "Exactness",
     "Example",
-    "Found",
     "History",
     "LeftOut",
     "NoMatch",
@@ -21,8 +21,8 @@ __all__ = [
     "Rewrite",
     "Rule",
     "Step",
-    "found_each",
     "option",
+    "rewrite_each",
     "run_pass",
     "with_options",
 ]

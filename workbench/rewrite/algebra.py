@@ -12,10 +12,10 @@ import numpy as np
 from workbench.ir import Constant, Edit, Graph, Node, constant
 from workbench.ir.types import Dim, Shape
 from workbench.rewrite.exactness import Exactness
-from workbench.rewrite.guards import broadcasts_into, demand_floating, demand_integers, is_same_shape, passed_on
-from workbench.rewrite.laws import Call, Law, Number, Term, Variable, read_laws, read_term, terms_of
+from workbench.rewrite.guards import broadcasts_into, forward_operand, is_same_shape, require_floating, require_integers
+from workbench.rewrite.laws import Law, Number, Operation, Term, Variable, read_laws, read_term, terms_of
 from workbench.rewrite.matching import Match, Misses, Pattern, matches
-from workbench.rewrite.rule import Example, Found, NoMatch, Refusal, Rule
+from workbench.rewrite.rule import Example, NoMatch, Refusal, Rewrite, Rule
 
 Constraint = Callable[[Match], None]  # raises NoMatch with a sentence
 
@@ -50,7 +50,7 @@ def algebraic_rule(
     patterns = [_pattern(part, frozenset(constants), shared) for part in laws]
     demands = (*_of_kinds(laws[0].kinds, exactness), *where)
 
-    def match(graph: Graph, node: Node, options: Any) -> Found:
+    def match(graph: Graph, node: Node, options: Any) -> Rewrite:
         misses = Misses()
         for pattern in patterns:
             if pattern.left.operator != node.op:
@@ -69,7 +69,7 @@ def algebraic_rule(
 def _pattern(law: Law, constants: frozenset[str], shared: bool) -> Pattern:
     left, right = map(read_term, law.sides[:2])
     known = {term for term in terms_of(left) if not isinstance(term, Number)}
-    if not isinstance(left, Call) or not (isinstance(right, Call) or right in known):
+    if not isinstance(left, Operation) or not (isinstance(right, Operation) or right in known):
         raise ValueError(f"'{' == '.join(law.sides)}' is no rewrite of operators")
     condition = read_term(law.condition) if law.condition else None
     asked = {term.name for term in terms_of(condition) if isinstance(term, Variable)} if condition else set()
@@ -81,9 +81,9 @@ def _pattern(law: Law, constants: frozenset[str], shared: bool) -> Pattern:
 
 def _of_kinds(kinds: Sequence[str], exactness: Exactness) -> tuple[Constraint, ...]:
     if kinds == ("integers",):
-        return (lambda match: demand_integers(match.graph, _operand(match.root), match.root),)
+        return (lambda match: require_integers(match.graph, _operand(match.root), match.root),)
     if kinds == ("floats",) or (not kinds and exactness is not Exactness.BITS):
-        return (lambda match: demand_floating(match.graph, _operand(match.root), match.root),)
+        return (lambda match: require_floating(match.graph, _operand(match.root), match.root),)
     return ()
 
 
@@ -123,7 +123,7 @@ def _long_axes(shape: Shape) -> list[Dim]:
 # ---- building ------------------------------------------------------------------------
 
 
-def _rewritten(match: Match, demands: Sequence[Constraint], sentence: str) -> Found:
+def _rewritten(match: Match, demands: Sequence[Constraint], sentence: str) -> Rewrite:
     for demand in demands:
         demand(match)
     if match.pattern.condition is not None:
@@ -131,20 +131,20 @@ def _rewritten(match: Match, demands: Sequence[Constraint], sentence: str) -> Fo
         if holds is None or not np.all(holds):
             raise NoMatch(f"a constant of {match.root} is not as {match.pattern.text} asks: {match.pattern.condition}")
     right = match.pattern.right
-    if not isinstance(right, Call) or right in match.values:
+    if not isinstance(right, Operation) or right in match.values:
         said = sentence.format(**_words(match))
-        return passed_on(match.graph, match.root, match.values[right], said, match.nodes[:-1])
+        return forward_operand(match.graph, match.root, match.values[right], said, match.nodes[:-1])
     build = _Builder(match, donors=list(match.gone[::-1]))
     build.call(right, match.root.outputs)
     edit = Edit(tuple(node.name for node in match.gone), tuple(build.nodes), constants=build.constants)
-    return Found(edit, sentence.format(**_words(match)), tuple(node.name for node in match.nodes))
+    return Rewrite(edit, sentence.format(**_words(match)), tuple(node.name for node in match.nodes))
 
 
 def _words(match: Match) -> dict[str, Any]:
     """What a sentence may name."""
     right, array = match.pattern.right, match.combined
     words: dict[str, Any] = {term.name: value for term, value in match.values.items() if isinstance(term, Variable)}
-    words |= {"root": match.root, "nodes": match.nodes, "new": right.operator if isinstance(right, Call) else ""}
+    words |= {"root": match.root, "nodes": match.nodes, "new": right.operator if isinstance(right, Operation) else ""}
     if array is not None:
         words["constant"] = f"of shape {list(array.shape)}" if array.shape else f"{array:g}"
     return words
@@ -160,7 +160,7 @@ class _Builder:
     constants: dict[str, Constant] = field(default_factory=dict)
     made: dict[Term, str] = field(default_factory=dict)
 
-    def call(self, call: Call, outputs: tuple[str, ...]) -> None:
+    def call(self, call: Operation, outputs: tuple[str, ...]) -> None:
         donor = self._donor(call.operator)
         inputs = tuple(self._value(operand) for operand in call.operands)
         self.nodes.append(donor.replace(op_type=call.operator, inputs=inputs, outputs=outputs, attributes={}))
@@ -177,7 +177,7 @@ class _Builder:
         if term in self.match.values:
             return self.match.values[term]
         if term not in self.made:
-            word = term.operator.lower() if isinstance(term, Call) else "number"
+            word = term.operator.lower() if isinstance(term, Operation) else "number"
             self.made[term] = self._fresh(f"{self.match.root.outputs[0]}_{word}")
             self._make(term, self.made[term])
         return self.made[term]
@@ -186,7 +186,7 @@ class _Builder:
         array = self.match.array(term)
         if array is not None:
             self.constants[name] = constant(np.asarray(array).astype(self._element_type()), name)
-        elif isinstance(term, Call):
+        elif isinstance(term, Operation):
             self.call(term, (name,))
 
     def _element_type(self) -> np.dtype:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from workbench.inference.shapes import infer_types
 from workbench.ir import Edit, Graph, Node
-from workbench.ops.shapes import infer_types
 
 
 def opened_body(outside: Graph, body: Graph) -> Graph:

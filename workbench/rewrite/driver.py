@@ -14,9 +14,9 @@ from workbench.layout.sizes import infer_sizes
 from workbench.rewrite.exactness import DEFAULT_MODE
 from workbench.rewrite.history import Step
 from workbench.rewrite.passes import Pass
-from workbench.rewrite.rule import Found, Rewrite
+from workbench.rewrite.rule import AppliedRewrite, Rewrite
 
-OnRewrite = Callable[[Rewrite], None]
+OnRewrite = Callable[[AppliedRewrite], None]
 
 
 def run_pass(
@@ -43,7 +43,7 @@ def run_pass(
         before = None
     before = before or count(graph)
     started = time.perf_counter()
-    rewrites: list[Rewrite] = []
+    rewrites: list[AppliedRewrite] = []
     since = started
     facts: dict[str, Any] = {}
     for found in _told_apart(pass_, graph, _noting(pass_.run(graph, target, mode, leave_out), facts)):
@@ -51,7 +51,9 @@ def run_pass(
             break
         inverse = graph.apply(found.edit)
         now = time.perf_counter()
-        rewrites.append(Rewrite(pass_.name, found.sentence, found.case, found.nodes, found.edit, inverse, now - since))
+        rewrites.append(
+            AppliedRewrite(pass_.name, found.sentence, found.case, found.nodes, found.edit, inverse, now - since)
+        )
         since = now
         if check_each:
             check(graph)
@@ -68,7 +70,7 @@ class BrokenPassError(UserError):
     """A pass ended in an exception, which is a fault of the pass."""
 
 
-def _told_apart(pass_: Pass, graph: Graph, rewrites: Iterator[Found]) -> Iterator[Found]:
+def _told_apart(pass_: Pass, graph: Graph, rewrites: Iterator[Rewrite]) -> Iterator[Rewrite]:
     """The rewrites; an exception of the pass itself becomes a sentence that names it and the model."""
     try:
         yield from rewrites
@@ -82,7 +84,7 @@ def _told_apart(pass_: Pass, graph: Graph, rewrites: Iterator[Found]) -> Iterato
         ) from error
 
 
-def _noting(rewrites: Iterator[Found], facts: dict[str, Any]) -> Iterator[Found]:
+def _noting(rewrites: Iterator[Rewrite], facts: dict[str, Any]) -> Iterator[Rewrite]:
     """The rewrites; what the pass returns behind the last goes into `facts`."""
     said: Any = yield from rewrites  # type: ignore[func-returns-value]
     facts.update(said or {})

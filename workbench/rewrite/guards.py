@@ -10,10 +10,10 @@ from workbench.ir import DataType, Edit, Graph, Node
 from workbench.ir.permutation import Permutation
 from workbench.ir.types import Shape
 from workbench.layout.cost import perm_of
-from workbench.rewrite.rule import Found, NoMatch
+from workbench.rewrite.rule import NoMatch, Rewrite
 
 
-def numbers(graph: Graph, value: str, node: Node) -> np.ndarray:
+def require_constant(graph: Graph, value: str, node: Node) -> np.ndarray:
     """The numbers of a constant operand. Raises NoMatch for a value that is computed."""
     tensor = graph.constant(value)
     if tensor is None:
@@ -21,7 +21,7 @@ def numbers(graph: Graph, value: str, node: Node) -> np.ndarray:
     return tensor.numpy()
 
 
-def maker(graph: Graph, value: str, operators: Sequence[str], node: Node) -> Node:
+def require_producer(graph: Graph, value: str, operators: Sequence[str], node: Node) -> Node:
     """The node that makes `value`. Raises NoMatch where it is none of these operators."""
     found = graph.producer(value)
     if found is None or found.op not in operators:
@@ -29,7 +29,7 @@ def maker(graph: Graph, value: str, operators: Sequence[str], node: Node) -> Nod
     return found
 
 
-def reads_alone(graph: Graph, node: Node, made: Node) -> None:
+def require_single_use(graph: Graph, node: Node, made: Node) -> None:
     """Raises NoMatch where anything but one operand of `node` needs a result of `made`."""
     twice = next((value for value in filter(None, made.outputs) if node.inputs.count(value) > 1), None)
     if twice is not None:
@@ -48,7 +48,7 @@ def refuse_other_readers(graph: Graph, made: Node, readers: Sequence[Node]) -> N
             raise NoMatch(f"'{value}' of {made} is an output of the graph")
 
 
-def passed_on(graph: Graph, node: Node, source: str, sentence: str, matched: Sequence[Node] = ()) -> Found:
+def forward_operand(graph: Graph, node: Node, source: str, sentence: str, matched: Sequence[Node] = ()) -> Rewrite:
     """The rewrite in which `node` goes and its readers get `source`. Raises NoMatch where public names forbid it.
 
     matched: other nodes that the rewrite is about.
@@ -59,7 +59,7 @@ def passed_on(graph: Graph, node: Node, source: str, sentence: str, matched: Seq
     if graph.is_output(result) and graph.is_output(source):
         raise NoMatch(f"'{source}' and '{result}' of {node} are both outputs of the graph")
     edit = Edit(remove=(node.name,), replace={result: source})
-    return Found(edit, sentence, (*(other.name for other in matched), node.name))
+    return Rewrite(edit, sentence, (*(other.name for other in matched), node.name))
 
 
 def is_same_shape(a: Shape, b: Shape) -> bool:
@@ -80,21 +80,21 @@ def broadcasts_into(small: Shape, large: Shape) -> bool:
     return all(a == 1 or (a is not None and a == b) for a, b in pairs)
 
 
-def demand_integers(graph: Graph, value: str, node: Node) -> None:
+def require_integers(graph: Graph, value: str, node: Node) -> None:
     """Raises NoMatch for an operand of the node that is not known to hold integers."""
     type_ = graph.tensor_type(value)
     if type_ is None or not type_.dtype.is_integer():
         raise NoMatch(f"'{value}', an operand of {node}, is not known to hold integers")
 
 
-def demand_floating(graph: Graph, value: str, node: Node) -> None:
+def require_floating(graph: Graph, value: str, node: Node) -> None:
     """Raises NoMatch for an operand of the node that is not known to hold floating-point numbers."""
     type_ = graph.tensor_type(value)
     if type_ is None or not type_.dtype.is_floating_point():
         raise NoMatch(f"'{value}', an operand of {node}, is not known to hold floating-point numbers")
 
 
-def demand_float_or_double(graph: Graph, value: str, node: Node) -> None:
+def require_float_or_double(graph: Graph, value: str, node: Node) -> None:
     """Raises NoMatch for an operand that is not known to hold floating-point numbers of 32 or 64 bits."""
     type_ = graph.tensor_type(value)
     if type_ is None or type_.dtype not in (DataType.FLOAT, DataType.DOUBLE):

@@ -15,13 +15,13 @@ from typing import Any, Protocol
 from workbench.ir import Graph
 from workbench.layout.cost import Counts
 from workbench.rewrite.exactness import DEFAULT_MODE, EXACT
-from workbench.rewrite.rule import Rewrite
+from workbench.rewrite.rule import AppliedRewrite
 
 MOST_LEFT_OUT = 3  # rewrites of one pass, before the whole pass is
 LAYOUT_PREFIX = "layout_"  # of the names of passes that are layout strategies
 
 
-class Verdict(Protocol):
+class StepVerdict(Protocol):
     """What verification says of a step; `ok` is None where it could not be verified."""
 
     ok: bool | None
@@ -42,12 +42,12 @@ class Step:
     pass_name: str
     title: str
     options: Mapping[str, Any]
-    rewrites: tuple[Rewrite, ...]
+    rewrites: tuple[AppliedRewrite, ...]
     before: Counts
     after: Counts
     seconds: float
     facts: Mapping[str, Any] = field(default_factory=dict)
-    verdict: Verdict | None = None
+    verdict: StepVerdict | None = None
     broken_by: int | None = None
 
     @property
@@ -216,7 +216,7 @@ def _layout_report(step: Step) -> dict[str, Any]:
     }
 
 
-def _replay(graph: Graph, rewrites: Sequence[Rewrite]) -> None:
+def _replay(graph: Graph, rewrites: Sequence[AppliedRewrite]) -> None:
     for rewrite in rewrites:
         graph.apply(rewrite.edit)
 
@@ -232,7 +232,7 @@ def _counts_report(before: Counts, after: Counts) -> dict[str, int]:
     }
 
 
-def _verdict_report(verdict: Verdict | None) -> dict[str, Any]:
+def _verdict_report(verdict: StepVerdict | None) -> dict[str, Any]:
     if verdict is None:
         return {"verified": None, "max_abs_error": None, "max_rel_error": None}
     return {

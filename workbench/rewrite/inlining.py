@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from workbench.inference.shapes import infer_types
 from workbench.ir import Edit, Graph, Node, TensorType
-from workbench.ops.shapes import infer_types
 
 
 def inlined(graph: Graph, node: Node, body: Graph, given: dict[str, str]) -> Edit:
@@ -23,7 +23,7 @@ def inlined(graph: Graph, node: Node, body: Graph, given: dict[str, str]) -> Edi
 def inlined_call(graph: Graph, node: Node, body: Graph, given: dict[str, str]) -> Edit:
     """The same for a function's body: its own types alone are found, for inference knows the results of a call."""
     edit = in_place(graph, node, body, given)
-    read = [value for inner in edit.insert for value in inner.uses]
+    read = [value for inner in edit.insert for value in inner.operands]
     constants = {value: graph.constants[value] for value in read if value in graph.constants}
     made = {value for inner in edit.insert for value in inner.outputs}
     inputs = [v for v in dict.fromkeys(read) if v not in made and v not in constants and v not in edit.constants]

@@ -94,7 +94,7 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Call:
+class Operation:
     """The result of an ONNX operator."""
 
     operator: str
@@ -104,7 +104,7 @@ class Call:
         return f"{self.operator}({', '.join(map(str, self.operands))})"
 
 
-Term = Variable | Number | Call
+Term = Variable | Number | Operation
 
 
 def read_laws(text: str) -> tuple[Law, ...]:
@@ -157,20 +157,20 @@ def _term(tree: ast.AST) -> Term:
         case ast.BoolOp(operator, [left, right]):
             return _call(operator, left, right)
         case ast.Compare(left, [ast.NotEq()], [right]):
-            return Call("Not", (_call(ast.Eq(), left, right),))
+            return Operation("Not", (_call(ast.Eq(), left, right),))
         case ast.Compare(left, [operator], [right]) if type(operator) in _OPERATORS:
             return _call(operator, left, right)
         case ast.Call(ast.Name(name), operands) if name in _FUNCTIONS:
-            return Call(_FUNCTIONS[name], tuple(map(_term, operands)))
+            return Operation(_FUNCTIONS[name], tuple(map(_term, operands)))
     raise ValueError(f"'{ast.unparse(tree)}' is no expression of ONNX operators")
 
 
-def _call(operator: ast.AST, *operands: ast.AST) -> Call:
-    return Call(_OPERATORS[type(operator)], tuple(map(_term, operands)))
+def _call(operator: ast.AST, *operands: ast.AST) -> Operation:
+    return Operation(_OPERATORS[type(operator)], tuple(map(_term, operands)))
 
 
 def terms_of(term: Term) -> Iterator[Term]:
     """The term and all within it, operands first."""
-    for operand in term.operands if isinstance(term, Call) else ():
+    for operand in term.operands if isinstance(term, Operation) else ():
         yield from terms_of(operand)
     yield term

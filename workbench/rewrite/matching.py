@@ -21,7 +21,7 @@ import numpy as np
 
 from workbench.ir import Graph, Node, constant_shape
 from workbench.rewrite.guards import one_of, refuse_other_readers
-from workbench.rewrite.laws import COMMUTATIVE, Call, Number, Term, Variable, terms_of
+from workbench.rewrite.laws import COMMUTATIVE, Number, Operation, Term, Variable, terms_of
 from workbench.rewrite.rule import NoMatch
 
 _ON_CONSTANTS: dict[str, Callable[..., np.ndarray]] = {
@@ -64,7 +64,7 @@ class Pattern:
     text:        the left side as it is written.
     """
 
-    left: Call
+    left: Operation
     right: Term
     condition: Term | None
     constants: frozenset[str]
@@ -74,7 +74,7 @@ class Pattern:
     @cached_property
     def kept(self) -> frozenset[Term]:
         """Calls of the left side that stand on the right side too: their nodes stay, whoever else reads them."""
-        left = frozenset(term for term in terms_of(self.left) if isinstance(term, Call))
+        left = frozenset(term for term in terms_of(self.left) if isinstance(term, Operation))
         return left & frozenset(terms_of(self.right))
 
 
@@ -123,7 +123,7 @@ class Match:
         return self._combined(self.pattern.right)
 
     def _combined(self, term: Term) -> np.ndarray | None:
-        if not isinstance(term, Call) or term in self.values:
+        if not isinstance(term, Operation) or term in self.values:
             return None
         array = self.array(term)
         if array is not None:
@@ -161,7 +161,7 @@ def matches(pattern: Pattern, graph: Graph, root: Node, misses: Misses) -> Itera
     """Each way in which the left side stands for the node; `misses` hears where it does not."""
     search = _Search(pattern, graph, misses)
     for values in search.call(pattern.left, root, {}):
-        inner = [term for term in terms_of(pattern.left) if isinstance(term, Call)][:-1]
+        inner = [term for term in terms_of(pattern.left) if isinstance(term, Operation)][:-1]
         makers = {values[term]: graph.producer(values[term]) for term in inner}
         nodes = [node for node in makers.values() if node is not None]
         try:
@@ -191,7 +191,7 @@ class _Search:
     graph: Graph
     misses: Misses
 
-    def call(self, call: Call, node: Node, values: Values) -> Iterator[Values]:
+    def call(self, call: Operation, node: Node, values: Values) -> Iterator[Values]:
         """Each way in which the node's operands stand for the call's."""
         if len(node.inputs) != len(call.operands):
             self.misses.note(len(values), f"{node} has {len(node.inputs)} operands, not {len(call.operands)}")
@@ -211,14 +211,14 @@ class _Search:
 
     def _term(self, term: Term, value: str, reader: Node, values: Values) -> Iterator[Values]:
         """Each way in which `value`, an operand of `reader`, stands for the term."""
-        made = self.graph.producer(value) if isinstance(term, Call) else None
-        if isinstance(term, Call) and (made is None or made.op != term.operator):
+        made = self.graph.producer(value) if isinstance(term, Operation) else None
+        if isinstance(term, Operation) and (made is None or made.op != term.operator):
             self.misses.note_operator(len(values), reader, term.operator)
             return
         reason = self._why_not(term, value, reader, values)
         if reason:
             self.misses.note(len(values), reason)
-        elif isinstance(term, Call) and made is not None and term not in values:
+        elif isinstance(term, Operation) and made is not None and term not in values:
             for found in self.call(term, made, values):
                 yield found | {term: value}
         else:  # a number is not bound: two constants may hold it
@@ -229,7 +229,7 @@ class _Search:
         if term in values:
             same = values[term] == value
             return "" if same else f"'{value}' of {reader} is not '{values[term]}', as {self.pattern.text} has it"
-        if isinstance(term, Call):
+        if isinstance(term, Operation):
             return f"{reader} reads '{value}' twice" if value in values.values() else ""
         if isinstance(term, Variable) and term.name not in self.pattern.constants:
             return ""

@@ -19,10 +19,10 @@ from workbench.errors import UserError
 from workbench.ir import Graph
 from workbench.layout.profile import Profile
 from workbench.rewrite.exactness import DEFAULT_MODE, EXACT, Exactness
-from workbench.rewrite.follow import follow_rules
+from workbench.rewrite.greedy_driver import follow_rules
 from workbench.rewrite.history import LAYOUT_PREFIX
 from workbench.rewrite.packing import packed_anew
-from workbench.rewrite.rule import Example, Found, Refusal, Rule
+from workbench.rewrite.rule import Example, Refusal, Rewrite, Rule
 
 
 class OptionError(UserError):
@@ -91,7 +91,7 @@ class Pass:
 
     def run(
         self, graph: Graph, target: Profile, mode: str = DEFAULT_MODE, leave_out: Collection[str] = ()
-    ) -> Iterator[Found]:
+    ) -> Iterator[Rewrite]:
         """Yield the rewrites that the mode lets run; each is applied to `graph` before the next is asked for.
 
         leave_out: sentences of rewrites that rules are not to propose.
@@ -99,7 +99,7 @@ class Pass:
         if not self.rules:
             return self.rewrites(graph, target) if self.exactness.runs_in(mode) else iter(())
 
-        def may_be_done(graph: Graph, found: Found) -> bool:
+        def may_be_done(graph: Graph, found: Rewrite) -> bool:
             return found.sentence not in leave_out and not (mode == EXACT and packed_anew(graph, found.edit))
 
         rules = [rule for rule in self.rules_of_run() if rule.exactness.runs_in(mode)]
@@ -109,7 +109,7 @@ class Pass:
         """The rules for one run; a pass whose rules remember what they saw makes them anew."""
         return self.rules
 
-    def rewrites(self, graph: Graph, target: Profile) -> Iterator[Found]:
+    def rewrites(self, graph: Graph, target: Profile) -> Iterator[Rewrite]:
         """Yield rewrites one at a time, of a pass without rules.
 
         A generator may return a mapping of facts about the whole run, which the step keeps.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from workbench.ir import Constant, DataType, Edit, Graph, Node, ValueType, constant_shape
-from workbench.rewrite.rule import Found, NoMatch
+from workbench.rewrite.rule import NoMatch, Rewrite
 
 _OPENED = 4  # products in a row that are looked into, so that a long chain is not walked from each of its nodes
 _ROUNDED = 2 * float(np.finfo(np.float32).eps)
@@ -29,7 +29,7 @@ def number_of(graph: Graph, value: str) -> float | None:
     return float(tensor.numpy().reshape(())) if tensor.dtype.is_floating_point() else None
 
 
-def made_by(graph: Graph, value: str | None, *operators: str) -> Node | None:
+def producer_of(graph: Graph, value: str | None, *operators: str) -> Node | None:
     """The node that makes `value` where it is one of these operators."""
     node = graph.producer(value) if value else None
     return node if node is not None and node.op in operators else None
@@ -58,7 +58,7 @@ def _factors(graph: Graph, node: Node, depth: int) -> tuple[float, list[str]]:
         if own is not None and not (divides and own == 0):
             number *= 1 / own if divides else own
             continue
-        inner = made_by(graph, value, "Mul", "Div")
+        inner = producer_of(graph, value, "Mul", "Div")
         if divides:
             values.append("")  # one over a value is no factor
         elif inner is None or depth == 0 or graph.is_output(value) or len(graph.users(value)) > 1:
@@ -72,14 +72,14 @@ def _factors(graph: Graph, node: Node, depth: int) -> tuple[float, list[str]]:
 
 def is_scaled(graph: Graph, value: str, wanted: float, *of: str) -> bool:
     """Is `value` the wanted number times the values `of`?"""
-    node = made_by(graph, value, "Mul", "Div")
+    node = producer_of(graph, value, "Mul", "Div")
     number, values = (1.0, [value]) if node is None else factors(graph, node)
     return is_near(number, wanted) and sorted(values) == sorted(of)
 
 
 def added(graph: Graph, value: str) -> tuple[str, float]:
     """The value to which an Add brings a number, and the number; ("", 0.0) where it is no such Add."""
-    node = made_by(graph, value, "Add")
+    node = producer_of(graph, value, "Add")
     for other, constant in either_order(node.inputs if node else ()):
         number = number_of(graph, constant)
         if number is not None:
@@ -124,7 +124,7 @@ def recomposed(
     attributes: Mapping[str, Any],
     constants: Mapping[str, Constant] | None = None,
     before: Node | None = None,
-) -> Found:
+) -> Rewrite:
     """The rewrite to one standard operator, which makes what `last` made.
 
     opset:     of ONNX, in which the operator came.
@@ -153,7 +153,7 @@ def recomposed(
     )
     fewer = len(nodes) - len(edit.insert)
     sentence = f"{nodes[0]} to {last}, {len(nodes)} nodes, compute {operator} of '{source}'; {fewer} less"
-    return Found(edit, sentence, tuple(n.name for n in nodes))
+    return Rewrite(edit, sentence, tuple(n.name for n in nodes))
 
 
 def _type_behind(graph: Graph, transpose: Node) -> dict[str, ValueType | None]:
@@ -178,7 +178,7 @@ def standardized(graph: Graph, node: Node) -> Standardized | None:
     squares, axes = reduced(graph, spread, "ReduceMean")
     if not axes or not 0 < epsilon < 1e30 or not _is_square(graph, squares, value):
         return None
-    difference = made_by(graph, value, "Sub")
+    difference = producer_of(graph, value, "Sub")
     if difference is not None and reduced(graph, difference.inputs[1], "ReduceMean") == (difference.inputs[0], axes):
         return Standardized(difference.inputs[0], axes, epsilon, centered=True)
     return Standardized(value, axes, epsilon, centered=False)
@@ -187,13 +187,13 @@ def standardized(graph: Graph, node: Node) -> Standardized | None:
 def _over_root(graph: Graph, node: Node) -> tuple[str, str]:
     """a and b of a / sqrt(b), with the reciprocal of the root as a factor too; ("", "") for anything else."""
     if node.op == "Div":
-        root = made_by(graph, node.inputs[1], "Sqrt")
+        root = producer_of(graph, node.inputs[1], "Sqrt")
         return (node.inputs[0], root.inputs[0]) if root else ("", "")
     for value, factor in either_order(node.inputs):
-        over = made_by(graph, factor, "Reciprocal", "Div")
+        over = producer_of(graph, factor, "Reciprocal", "Div")
         if over is None or (over.op == "Div" and number_of(graph, over.inputs[0]) != 1):
             continue
-        root = made_by(graph, over.inputs[-1], "Sqrt")
+        root = producer_of(graph, over.inputs[-1], "Sqrt")
         if root is not None:
             return value, root.inputs[0]
     return "", ""
@@ -201,7 +201,7 @@ def _over_root(graph: Graph, node: Node) -> tuple[str, str]:
 
 def reduced(graph: Graph, value: str, operator: str) -> tuple[str, tuple[int, ...]]:
     """What a ReduceMean or its like that keeps its axes is of, and the axes from the first; ("", ()) else."""
-    node = made_by(graph, value, operator)
+    node = producer_of(graph, value, operator)
     rank = graph.rank_of(node.inputs[0]) if node else None
     if node is None or rank is None or not node.attr("keepdims", 1):
         return "", ()
@@ -213,7 +213,7 @@ def reduced(graph: Graph, value: str, operator: str) -> tuple[str, tuple[int, ..
 
 
 def _is_square(graph: Graph, value: str, of: str) -> bool:
-    node = made_by(graph, value, "Mul", "Pow")
+    node = producer_of(graph, value, "Mul", "Pow")
     if node is None or node.inputs[0] != of:
         return False
     return node.inputs[1] == of if node.op == "Mul" else is_power(graph, node, 2)

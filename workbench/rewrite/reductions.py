@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.ir import Graph, Node
-from workbench.rewrite.guards import numbers
+from workbench.rewrite.guards import require_constant
 from workbench.rewrite.rule import NoMatch
 
 
@@ -18,7 +18,7 @@ def reduced_axes(graph: Graph, node: Node) -> frozenset[int]:
         if node.attr("noop_with_empty_axes", 0):
             raise NoMatch(f"{node} reduces no axis")
         return frozenset(range(rank))
-    axes = numbers(graph, node.inputs[1], node)
+    axes = require_constant(graph, node.inputs[1], node)
     if not axes.size:
         raise NoMatch(f"{node} names no axis")
     return frozenset(int(axis) % rank for axis in axes)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.ir import Edit, Graph, Node
-from workbench.layout.probe import GivenTimes
+from workbench.layout.problem.probe import GivenTimes
 from workbench.layout.profile import Profile, load_profile
 from workbench.rewrite.exactness import DEFAULT_MODE, Exactness
 
@@ -18,7 +18,7 @@ class NoMatch(Exception):
 
 
 @dataclass(frozen=True)
-class Found:
+class Rewrite:
     """A rewrite that is proposed.
 
     sentence: what it does and what that gains, with numbers, for the user.
@@ -32,10 +32,10 @@ class Found:
     case: str = ""
 
 
-def found_each(rewrites: Iterable[tuple[Edit, str, tuple[str, ...]]], case: str) -> Iterator[Found]:
+def rewrite_each(rewrites: Iterable[tuple[Edit, str, tuple[str, ...]]], case: str) -> Iterator[Rewrite]:
     """What the helpers of `layout` propose as (edit, sentence, nodes), each under this case."""
     for edit, sentence, nodes in rewrites:
-        yield Found(edit, sentence, nodes, case)
+        yield Rewrite(edit, sentence, nodes, case)
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Example:
     @property
     def profile(self) -> Profile:
         """The target, with a stopwatch that tells `times_us`."""
-        return dataclasses.replace(load_profile(self.target), stopwatch=GivenTimes(self.times_us))
+        return dataclasses.replace(load_profile(self.target), operator_timer=GivenTimes(self.times_us))
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Refusal:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-Match = Callable[[Graph, Node, Any], Found]
+Match = Callable[[Graph, Node, Any], Rewrite]
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Rewrite:
+class AppliedRewrite:
     """A rewrite that was carried out; `inverse` undoes it. `seconds` is the time to find and apply it."""
 
     rule: str

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from workbench.ir import Graph, Node
 from workbench.ir.types import Dim
-from workbench.rewrite.guards import numbers
+from workbench.rewrite.guards import require_constant
 from workbench.rewrite.rule import NoMatch
 
 _BEYOND_ALL = 2**31 - 1  # exporters write it, or more, for "to the end"
@@ -33,7 +33,8 @@ def cuts_of(graph: Graph, node: Node) -> tuple[Cut, ...]:
     Of INT_MAX as the end of a backward slice, ONNX says that it takes nothing, ONNX Runtime takes all.
     """
     starts, ends, axes, steps = (
-        [int(n) for n in numbers(graph, value, node)] if value else None for value in (*node.inputs[1:], "", "")[:4]
+        [int(n) for n in require_constant(graph, value, node)] if value else None
+        for value in (*node.inputs[1:], "", "")[:4]
     )
     if starts is None or ends is None:
         raise NoMatch(f"{node} lacks an operand")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from workbench.inference.shapes import infer_types
 from workbench.ir import Edit, Graph
-from workbench.ops.shapes import infer_types
 
 
-def with_types(graph: Graph, edit: Edit) -> Edit:
+def with_inferred_types(graph: Graph, edit: Edit) -> Edit:
     """The edit with a type for each new value that has none, inferred from its nodes alone, symbols kept.
 
     A rule may leave types out; one that knows more than inference gives them itself.
@@ -17,7 +17,7 @@ def with_types(graph: Graph, edit: Edit) -> Edit:
     bare = [value for value in made if value not in edit.types and graph.type(value) is None]
     if not bare:
         return edit
-    read = dict.fromkeys(value for node in edit.insert for value in node.uses if value not in made)
+    read = dict.fromkeys(value for node in edit.insert for value in node.operands if value not in made)
     constants = {v: tensor for v in read if (tensor := edit.constants.get(v) or graph.constant(v)) is not None}
     inputs = [value for value in read if value not in constants]
     part = Graph(

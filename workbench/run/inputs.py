@@ -13,9 +13,9 @@ from workbench.errors import UserError
 from workbench.files import SPECIAL, is_special
 from workbench.ir import DataType, Graph, TensorType
 from workbench.ir.types import Shape
-from workbench.layout.feed import GIVEN, order_between
-from workbench.run.memory import available_bytes, in_gigabytes
-from workbench.run.use import Use, use_of
+from workbench.layout.input_layout import GIVEN, order_between
+from workbench.run.input_roles import Use, use_of
+from workbench.run.worker.memory import available_bytes, in_gigabytes
 
 Tensors = dict[str, np.ndarray]
 
@@ -101,7 +101,7 @@ def bound_sizes(value: str, shape: Sequence[int | str | None], bound: Mapping[st
     return tuple(sizes)
 
 
-def fed(tensors: Mapping[str, np.ndarray], first: Graph, second: Graph) -> Tensors:
+def permute_inputs(tensors: Mapping[str, np.ndarray], first: Graph, second: Graph) -> Tensors:
     """The inputs of `first` as `second` takes them, which may want other orders of their axes."""
     orders = {value: order_between(first, second, value) for value in tensors}
     return {

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import streamlit as st
 
-from workbench.ui.compare_page import compare_page
-from workbench.ui.export_page import export_page
-from workbench.ui.layouts_page import layouts_page
-from workbench.ui.matrix_page import matrix_page
-from workbench.ui.open_page import open_page
-from workbench.ui.optimize_page import optimize_page
-from workbench.ui.parts import style
-from workbench.ui.run_page import run_page
-from workbench.ui.runs_page import runs_page
+from workbench.ui.pages.compare_page import compare_page
+from workbench.ui.pages.export_page import export_page
+from workbench.ui.pages.layouts_page import layouts_page
+from workbench.ui.pages.matrix_page import matrix_page
+from workbench.ui.pages.open_page import open_page
+from workbench.ui.pages.optimize_page import optimize_page
+from workbench.ui.pages.run_page import run_page
+from workbench.ui.pages.runs_page import runs_page
+from workbench.ui.widgets.parts import style
 
 _ICON = Path(__file__).parent / "icon.svg"  # a named icon would be fetched from another site
 

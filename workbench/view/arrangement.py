@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from workbench.view.boxes import CONSTANT, Box, Boxes
+from workbench.view.edge_shortcuts import Gaps
 from workbench.view.links import Links
 from workbench.view.placement import Item, Place, Route, place
-from workbench.view.straight import Gaps
 
 Point = tuple[int, int]
 _BESIDE, _ROW = 12, 4  # pixels between a node and its column of constants, and between two of them

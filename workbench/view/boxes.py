@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from workbench.view import ids
 from workbench.view.groups import Group
-from workbench.view.looks import NO_KIND, PLAIN, Look, shortened
+from workbench.view.node_style import NO_KIND, PLAIN, Look, shortened
 from workbench.view.placement import Item
 from workbench.view.timeline import FOREVER, Timeline, Version
 
@@ -158,7 +158,7 @@ def _constants(found: Boxes, timeline: Timeline) -> None:
     """A box for every constant that a node to be seen reads."""
     for value, users in _readers_of_constants(timeline, found).items():
         look = timeline.constant_looks[value]
-        spans = [(v.born, v.dies, look) for name in users for v in timeline.versions[name] if value in v.node.uses]
+        spans = [(v.born, v.dies, look) for name in users for v in timeline.versions[name] if value in v.node.operands]
         box = Box(f"{ids.CONSTANT}{value}", CONSTANT, _joined(spans), found.boxes[found.number[users[0]]].frame)
         found.add(box, [box.id])
 
@@ -170,7 +170,7 @@ def _readers_of_constants(timeline: Timeline, found: Boxes) -> dict[str, list[st
         box = found.boxes[found.number[name]]
         if box.members or box.is_chip:
             continue
-        for value in dict.fromkeys(value for version in versions for value in version.node.uses):
+        for value in dict.fromkeys(value for version in versions for value in version.node.operands):
             if value in timeline.constant_looks:
                 users.setdefault(value, []).append(name)
     return users

@@ -35,7 +35,7 @@ def document(graph: Graph, node: Node) -> str:
         schema = defs.get_schema(node.op_type, version or (1 if node.domain else latest), node.domain)
     except defs.SchemaError:
         return f"ONNX documents no operator {node.op} of version {version or 'unknown'}."
-    parts = [plain(schema.doc or "")]
+    parts = [plain_text(schema.doc or "")]
     for title, operands in (("Inputs", schema.inputs), ("Outputs", schema.outputs)):
         lines = [f"  {o.name} ({o.type_str}): {_one_line(o.description)}" for o in operands]
         parts.append("\n".join([title, *lines]) if lines else "")
@@ -45,7 +45,7 @@ def document(graph: Graph, node: Node) -> str:
     return "\n\n".join(filter(None, parts))
 
 
-def plain(text: str) -> str:
+def plain_text(text: str) -> str:
     """Markdown and HTML taken off lightly: tags, links, emphasis; line breaks stay."""
     text = re.sub(r"<br\s*/?>", "\n", text)
     text = _MARKS.sub("", _LINKS.sub(r"\1", _TAGS.sub("", text)))
@@ -54,7 +54,7 @@ def plain(text: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(plain(text).split())
+    return " ".join(plain_text(text).split())
 
 
 def _own(node: Node, opset: int) -> str:

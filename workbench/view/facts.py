@@ -42,7 +42,7 @@ def contract_rows(graph: Graph, node: Node, target: Profile | None) -> list[list
 def cost_rows(graph: Graph, node: Node) -> list[list[str]]:
     """FLOPs, bytes read and written, FLOP per byte; of a Transpose what it moves. Symbolic dims are bound."""
     flops = flops_of(graph, node)
-    read = known_sum(bytes_of(graph, value) for value in node.uses)
+    read = known_sum(bytes_of(graph, value) for value in node.operands)
     written = known_sum(bytes_of(graph, value) for value in node.outputs if value)
     rows = [
         ["FLOPs", words(flops)],

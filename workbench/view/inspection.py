@@ -77,8 +77,8 @@ def inspect_node(
         about = f"It is not in the graph here; it {lives(name in history.initial, events)}."
         moments = [moment.said(what) for moment, what in events]
         return _shown(name, _short(name), about, [_moments("Where it was", moments)])
-    captured = [value for value in node.uses if value not in node.inputs]
-    constants = [value for value in node.uses if value in graph.constants]
+    captured = [value for value in node.operands if value not in node.inputs]
+    constants = [value for value in node.operands if value in graph.constants]
     sections = [
         _rows("Attributes", [[key, _attribute(value)] for key, value in node.attributes.items()]),
         _values("Inputs", graph, layouts, (*node.inputs, *captured)),
@@ -127,7 +127,7 @@ def inspect_group(graph: Graph, path: str, members: Iterable[str]) -> dict[str, 
         return _shown(id_, title, "None of its nodes is in the graph here.", [])
     flops = [flops_of(graph, node) for node in nodes]
     written = [bytes_of(graph, value) for node in nodes for value in node.outputs if value]
-    read = dict.fromkeys(value for node in nodes for value in node.uses)
+    read = dict.fromkeys(value for node in nodes for value in node.operands)
     constants = [graph.constants[value] for value in read if value in graph.constants]
     inside = [
         ["nodes", f"{len(nodes):,}"],

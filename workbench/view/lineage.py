@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.rewrite import History, Rewrite
+from workbench.rewrite import AppliedRewrite, History
 
 APPEARS, CHANGES, DISAPPEARS = "appears", "changes", "disappears"
 
@@ -22,7 +22,7 @@ class Moment:
     step: int
     rewrite: int
     count: int
-    done: Rewrite
+    done: AppliedRewrite
 
     @property
     def words(self) -> str:
@@ -94,7 +94,7 @@ def lives(there_at_first: bool, events: list[tuple[Moment, str]]) -> str:
     return f"exists {', and '.join(spans)}" if spans else "exists at no moment of this history"
 
 
-def _to_node(rewrite: Rewrite, name: str) -> str:
+def _to_node(rewrite: AppliedRewrite, name: str) -> str:
     came = name in rewrite.inverse.remove
     went = any(node.name == name for node in rewrite.inverse.insert)
     if came:
@@ -102,7 +102,7 @@ def _to_node(rewrite: Rewrite, name: str) -> str:
     return DISAPPEARS if went else ""
 
 
-def _to_constant(rewrite: Rewrite, value: str) -> str:
+def _to_constant(rewrite: AppliedRewrite, value: str) -> str:
     if value not in rewrite.inverse.constants:
         return ""
     if rewrite.inverse.constants[value] is None:
@@ -110,7 +110,7 @@ def _to_constant(rewrite: Rewrite, value: str) -> str:
     return CHANGES if rewrite.edit.constants.get(value) is not None else DISAPPEARS
 
 
-def _gone(rewrite: Rewrite) -> list[str]:
+def _gone(rewrite: AppliedRewrite) -> list[str]:
     """Nodes that the rewrite took away for good."""
     came = set(rewrite.inverse.remove)
     return [node.name for node in rewrite.inverse.insert if node.name not in came]

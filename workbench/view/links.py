@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from workbench.view import ids
 from workbench.view.boxes import CONSTANT, Boxes
-from workbench.view.looks import PLAIN
-from workbench.view.timeline import Edge, Stretch, Timeline
+from workbench.view.node_style import PLAIN
+from workbench.view.timeline import Edge, EdgeInterval, Timeline
 
 HIGH_FAN_OUT = 8  # boxes that read a value, from which on it is a tick at each of them and no line
 
@@ -37,7 +37,7 @@ class Links:
 
 def links_of(timeline: Timeline, boxes: Boxes) -> Links:
     """The lines between the boxes, constants' among them where they have boxes."""
-    pairs: dict[tuple[int, int], list[tuple[Edge, Stretch]]] = {}
+    pairs: dict[tuple[int, int], list[tuple[Edge, EdgeInterval]]] = {}
     readers: dict[str, set[int]] = {}
     for edge, stretches in timeline.edges.items():
         source, target = boxes.number[edge.source], boxes.number[edge.target]
@@ -66,7 +66,7 @@ def _only_sources(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
     return count
 
 
-def _said(stretches: list[Stretch]) -> list[Said]:
+def _said(stretches: list[EdgeInterval]) -> list[Said]:
     """What the line says, from when to when: the words of the one value on it, or how many there are."""
     if len(stretches) == 1:
         only = stretches[0]
@@ -93,7 +93,7 @@ def _constant_links(timeline: Timeline, boxes: Boxes) -> list[Link]:
         target = boxes.number[name]
         spans: dict[int, list[Said]] = {}
         for version in versions:
-            for value in version.node.uses:
+            for value in version.node.operands:
                 source = boxes.number.get(f"{ids.CONSTANT}{value}")
                 if source is not None and not boxes.boxes[target].members:
                     spans.setdefault(source, []).append((version.born, version.dies, "", PLAIN))

@@ -17,11 +17,11 @@ from typing import Any
 from workbench.ir import node_line
 from workbench.view.arrangement import Arrangement, arrange
 from workbench.view.boxes import Box, Boxes, boxes_of
+from workbench.view.edge_shortcuts import Gaps
 from workbench.view.groups import Group, flat, group_nodes, opened_at_first, way_to
 from workbench.view.links import Links, links_of
-from workbench.view.looks import CLASSES, Look
+from workbench.view.node_style import CLASSES, Look
 from workbench.view.placement import Place
-from workbench.view.straight import Gaps
 from workbench.view.timeline import Event, Timeline
 
 _MOST_TEXTS = 1500  # rewrites whose texts are sent along; of more, only the sentences

@@ -18,7 +18,7 @@ _NEXT_CONSTANT = re.compile(r"(?<=[\]}]), (?=[a-z0-9]+(?:\[| ))")
 
 
 @dataclass(frozen=True)
-class Line:
+class TextRow:
     """One row: `mark` is "-", "+", "~", "" for an equal line, or "..." for `hidden` equal lines left out."""
 
     mark: str
@@ -33,13 +33,13 @@ def a_line_each(text: str) -> str:
     return _NEXT_CONSTANT.sub(",\n    ", head) + brace + body if brace else text
 
 
-def side_by_side(before: str, after: str) -> list[Line]:
+def side_by_side(before: str, after: str) -> list[TextRow]:
     """The rows of both texts, long equal stretches left out.
 
     Lines of the same node are one changed line; difflib finds the equal ones.
     """
     a, b = before.splitlines(), after.splitlines()
-    found: list[Line] = []
+    found: list[TextRow] = []
     for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, a, b).get_opcodes():
         if tag == "equal":
             found.extend(_equal(a[i1:i2], first=i1 == 0, last=i2 == len(a)))
@@ -48,31 +48,31 @@ def side_by_side(before: str, after: str) -> list[Line]:
     return found
 
 
-def _equal(lines: list[str], first: bool, last: bool) -> Iterator[Line]:
+def _equal(lines: list[str], first: bool, last: bool) -> Iterator[TextRow]:
     head = 0 if first else _CONTEXT
     tail = 0 if last else _CONTEXT
     hidden = len(lines) - head - tail
     if hidden <= 1:
-        yield from (Line("", line, line) for line in lines)
+        yield from (TextRow("", line, line) for line in lines)
         return
-    yield from (Line("", line, line) for line in lines[:head])
-    yield Line("...", hidden=hidden)
-    yield from (Line("", line, line) for line in lines[len(lines) - tail :])
+    yield from (TextRow("", line, line) for line in lines[:head])
+    yield TextRow("...", hidden=hidden)
+    yield from (TextRow("", line, line) for line in lines[len(lines) - tail :])
 
 
-def _paired(removed: list[str], added: list[str]) -> Iterator[Line]:
+def _paired(removed: list[str], added: list[str]) -> Iterator[TextRow]:
     """Lines of one changed stretch, in the order of both; those of the same node meet."""
     places = {_defined(line): index for index, line in enumerate(added)}
     done = 0
     for line in removed:
         place = places.get(_defined(line), -1)
         if place < done:
-            yield Line("-", before=line)
+            yield TextRow("-", before=line)
             continue
-        yield from (Line("+", after=other) for other in added[done:place])
-        yield Line("~", line, added[place])
+        yield from (TextRow("+", after=other) for other in added[done:place])
+        yield TextRow("~", line, added[place])
         done = place + 1
-    yield from (Line("+", after=other) for other in added[done:])
+    yield from (TextRow("+", after=other) for other in added[done:])
 
 
 def _defined(line: str) -> str:

@@ -16,16 +16,16 @@ from functools import cached_property
 from workbench.ir import Graph, Node
 from workbench.layout.infer import TENSOR, infer_layouts, infer_near
 from workbench.layout.profile import Profile
-from workbench.rewrite import History, Rewrite, Step
+from workbench.rewrite import AppliedRewrite, History, Step
 from workbench.view.diff import diff
 from workbench.view.ids import INPUT, OUTPUT
-from workbench.view.looks import (
+from workbench.view.node_style import (
     NO_KIND,
     OWN,
     Look,
+    box_kind_of,
     constant_look,
     is_of_weights,
-    kind_of,
     look_of,
     shape_words,
     value_words,
@@ -48,7 +48,7 @@ class Version:
 
 
 @dataclass(frozen=True)
-class Stretch:
+class EdgeInterval:
     """The time for which a value went along an edge, what the edge says meanwhile, and its kind of layout."""
 
     born: int
@@ -67,7 +67,7 @@ class Edge:
 
 
 @dataclass(frozen=True)
-class Chapter:
+class StepSpan:
     """A step on the clock: `first` is the moment before it, and it takes `rewrites` moments."""
 
     title: str
@@ -96,9 +96,9 @@ class Timeline:
     what they were put behind."""
 
     versions: dict[str, list[Version]] = field(default_factory=dict)
-    edges: dict[Edge, list[Stretch]] = field(default_factory=dict)
+    edges: dict[Edge, list[EdgeInterval]] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
-    chapters: list[Chapter] = field(default_factory=list)
+    chapters: list[StepSpan] = field(default_factory=list)
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     looks_of_values: dict[str, Look] = field(default_factory=dict)  # by "in:..." and "out:..."
@@ -138,7 +138,7 @@ def timeline_of(history: History, target: Profile) -> Timeline:
         if step.rewrites:
             record.settle(graph, infer_layouts(graph))
         record.chapters.append(
-            Chapter(
+            StepSpan(
                 step.title,
                 step.pass_name,
                 first,
@@ -170,19 +170,19 @@ def timeline_of_pair(first: Graph, second: Graph, titles: tuple[str, str], sente
     changes = diff(first, second)
     gone = tuple(node for node in first.nodes if node.name in changes.removed | changes.changed)
     come = [node for node in second.nodes if node.name in changes.added | changes.changed]
-    record.chapters.append(Chapter(titles[0], "", 0, 0))
+    record.chapters.append(StepSpan(titles[0], "", 0, 0))
     record.event(Event(sentence, "", (), gone, tuple(come)))
     everywhere = [node.name for node in (*first.nodes, *second.nodes)]
     layouts = infer_layouts(second)
     record.change(second, gone, come, everywhere, layouts, 1)
     record.settle(second, layouts)
-    record.chapters.append(Chapter(titles[1], "", 0, 1, facts=f"{len(first):,} and {len(second):,} nodes: {sentence}"))
+    record.chapters.append(StepSpan(titles[1], "", 0, 1, facts=f"{len(first):,} and {len(second):,} nodes: {sentence}"))
     timeline = record.timeline(second)
     timeline.is_pair = True
     return timeline
 
 
-def _apply(record: _Record, graph: Graph, rewrite: Rewrite, step: int) -> None:
+def _apply(record: _Record, graph: Graph, rewrite: AppliedRewrite, step: int) -> None:
     gone = rewrite.inverse.insert
     graph.apply(rewrite.edit)
     come = tuple(graph.node(name) for name in rewrite.inverse.remove)
@@ -208,13 +208,13 @@ class _Record:
 
     def __init__(self, graph: Graph, target: Profile, layouts: Mapping[str, str]) -> None:
         self.now = 0
-        self.chapters: list[Chapter] = []
+        self.chapters: list[StepSpan] = []
         self._first = graph
         self._target = target
         self._layouts = dict(layouts)
         self._versions: dict[str, list[Version]] = {}
         self._open: dict[str, _Open] = {}
-        self._edges: dict[Edge, list[Stretch]] = {}
+        self._edges: dict[Edge, list[EdgeInterval]] = {}
         self._open_edges: dict[str, dict[Edge, tuple[int, str, int]]] = {}
         self._events: list[Event] = []
         self._shapes: dict[str, str] = {}
@@ -295,7 +295,7 @@ class _Record:
             self._versions[node.name] = []
             self._shapes[node.name] = shape_words(graph, node.outputs[0]) if node.outputs else ""
 
-        for value in node.uses:
+        for value in node.operands:
             if graph.constant(value) is not None and value not in self._constants:
                 self._constants[value] = constant_look(graph, value, self._layouts, self._target)
 
@@ -309,7 +309,7 @@ class _Record:
         """Edges into `targets` as they are in `graph` now."""
         for name in targets:
             node = graph.find(name)
-            reads = () if node is None else node.uses
+            reads = () if node is None else node.operands
             self._reconnect(graph, name, reads)
 
     def _connect_outputs(self, graph: Graph) -> None:
@@ -328,10 +328,10 @@ class _Record:
         for edge in ended:
             born, words, kind = self._open_edges[target].pop(edge)
             if born < moment:
-                self._edges.setdefault(edge, []).append(Stretch(born, moment, words, kind))
+                self._edges.setdefault(edge, []).append(EdgeInterval(born, moment, words, kind))
 
     def _words(self, graph: Graph, value: str) -> tuple[str, int]:
-        return value_words(graph, value, self._layouts), kind_of(self._layouts.get(value, TENSOR), self._target)
+        return value_words(graph, value, self._layouts), box_kind_of(self._layouts.get(value, TENSOR), self._target)
 
 
 def _edges(graph: Graph, value: str, target: str) -> Iterable[Edge]:

@@ -1,7 +1,7 @@
 // Painting boxes: frames of open groups, nodes, closed groups, and the marks on them.
 
 import { ADDED, CHANGED, REMOVED, SAME, SIGNS } from "./comparison.js";
-import { cutText, duration, thousands, widthOf } from "./lettering.js";
+import { cutText, duration, thousands, widthOf } from "./text_metrics.js";
 import { TEXT_ZOOM } from "./pane.js";
 import { HEADER } from "./scene.js";
 import { inkOn } from "./theme.js";

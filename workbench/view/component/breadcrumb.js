@@ -1,7 +1,7 @@
 // The line that says where one is: the scopes round the selected box, or the model.
 
 import { make } from "./dom.js";
-import { printable, thousands } from "./lettering.js";
+import { printable, thousands } from "./text_metrics.js";
 
 export class Breadcrumb {
   constructor(view) {

@@ -1,6 +1,6 @@
 // What the fill of a box says: one entry for each way to colour.
 
-import { duration, megabytes } from "./lettering.js";
+import { duration, megabytes } from "./text_metrics.js";
 import { mixColours } from "./theme.js";
 
 const FULL_HEAT = 24; // shades of the scale: few, so that boxes of one shade are painted together

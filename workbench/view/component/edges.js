@@ -1,7 +1,7 @@
 // Painting the edges: few paths, one for each kind of line.
 
 import { ADDED, REMOVED } from "./comparison.js";
-import { cutText } from "./lettering.js";
+import { cutText } from "./text_metrics.js";
 import { BOTH, PLAIN_ZOOM, TEXT_ZOOM, WORDS_ZOOM } from "./pane.js";
 
 const ARROW = 5.5;

@@ -1,6 +1,6 @@
 // The component as Streamlit mounts it (Components v2): the same function for the first call and for every rerun.
 
-import { putHook, removeHook } from "./hook.js";
+import { putHook, removeHook } from "./test_api.js";
 import { remember } from "./memory.js";
 import { View } from "./view.js";
 

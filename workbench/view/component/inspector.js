@@ -1,7 +1,7 @@
 // All about the selected box: what Python (or the report's table) knows, section by section.
 
 import { make, makeButton, setShown } from "./dom.js";
-import { printable, thousands } from "./lettering.js";
+import { printable, thousands } from "./text_metrics.js";
 import { tipLines } from "./tip.js";
 
 const ROOMY = 900; // px; in a narrower view the panel waits for a selection

@@ -3,7 +3,7 @@
 import { goToChange } from "./changes.js";
 import { setText } from "./dom.js";
 import { isFrame } from "./scene.js";
-import { alongEdge, inOrder, nearestToMiddle } from "./walking.js";
+import { alongEdge, inOrder, nearestToMiddle } from "./navigation.js";
 
 const PAN = 80; // px for each press
 const ZOOM = 1.25;

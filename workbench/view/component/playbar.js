@@ -1,7 +1,7 @@
 // Playback: steps, rewrites, the slider, and the sentence of what happened.
 
 import { make, makeButton, makeSelect, makeToggle, setOptions, setPressed, setShown, setText } from "./dom.js";
-import { printable, thousands } from "./lettering.js";
+import { printable, thousands } from "./text_metrics.js";
 
 const PACE = 500; // ms for each rewrite while playing
 const TICK_SIGNS = { appears: "+", changes: "~", disappears: "\u2212" };

@@ -1,6 +1,6 @@
 // The same view in one HTML file without a server: tables in the file answer what Python answers in the app.
 
-import { putHook } from "./hook.js";
+import { putHook } from "./test_api.js";
 import { unpack, Scene } from "./scene.js";
 import { View } from "./view.js";
 

@@ -1,7 +1,7 @@
 // Finding over the whole model: the search itself runs outside, hits come back with the data.
 
 import { make, makeButton, setShown, setText } from "./dom.js";
-import { printable, thousands } from "./lettering.js";
+import { printable, thousands } from "./text_metrics.js";
 
 const PAUSE = 300; // ms without a key before the search starts
 

@@ -2,7 +2,7 @@
 
 import { wordsOf } from "./colouring.js";
 import { make } from "./dom.js";
-import { printable, thousands } from "./lettering.js";
+import { printable, thousands } from "./text_metrics.js";
 import { AFTER, Pane } from "./pane.js";
 
 const MARK_WORDS = ["", "", "removed", "added", "changed"];

@@ -10,7 +10,7 @@ import { Help } from "./help.js";
 import { Inspector } from "./inspector.js";
 import { KEYS, listenToKeys } from "./keys.js";
 import { Legend } from "./legend.js";
-import { forgetCuts } from "./lettering.js";
+import { forgetCuts } from "./text_metrics.js";
 import { restore } from "./memory.js";
 import { Playbar } from "./playbar.js";
 import { listenToPointer } from "./pointer.js";
@@ -19,9 +19,9 @@ import { Search } from "./search.js";
 import { Stage } from "./stage.js";
 import { readTheme } from "./theme.js";
 import { showTip } from "./tip.js";
-import { SETTLED, Telling, WALKED } from "./telling.js";
+import { SETTLED, SelectionSync, WALKED } from "./selection_sync.js";
 import { Toolbar } from "./toolbar.js";
-import { within } from "./walking.js";
+import { within } from "./navigation.js";
 
 const SAID_FOR = 4000; // ms that a message stays
 const LONGEST_MESSAGE = 160;
@@ -35,7 +35,7 @@ export class View {
     this.wantedScene = null; // ids of the scene that came last, and of the one that is shown
     this.shownScene = null;
     this.clock = new Clock();
-    this.told = new Telling(this);
+    this.told = new SelectionSync(this);
     this.comparison = null;
     this.colouring = "layout";
     this.panes = 2;

@@ -1,0 +1,1 @@
+"""Equations of numbers, from left to right."""

@@ -1,0 +1,356 @@
+"""Constants that a value meets one after the other become one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from workbench.ir import Edit, Graph, Node
+from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite.algebra import algebraic_rule
+from workbench.rewrite.discontinuous import refuse_discontinuous_users
+from workbench.rewrite.laws import Variable
+from workbench.rewrite.matching import Match
+from workbench.rewrite.patterns import has_negative_zero
+
+_COMMUTATIVE = ("Add", "Mul", "Equal", "And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor")
+_MOST_TIMES = 16  # the sum of two constants may be so many times the smaller one: it then loses four bits at most
+_SUMS = (
+    "(x + a) + b == x + (a + b); (x + a) - b == x + (a - b); (x - a) + b == x + (b - a); "
+    "(x - a) - b == x + (-a - b); (a - x) + b == (a + b) - x; (a - x) - b == (a - b) - x; "
+    "b - (x + a) == (b - a) - x; b - (x - a) == (a + b) - x; b - (a - x) == x + (b - a)"
+)
+_PRODUCTS = (
+    "(x * a) * b == x * (a * b); (x * a) / b == x * (a / b) if b != 0; (x / a) * b == x * (b / a) if a != 0; "
+    "(x / a) / b == x * (1 / a * (1 / b)) if a != 0 and b != 0; (a / x) * b == (a * b) / x if x != 0; "
+    "(a / x) / b == (a / b) / x if x != 0 and b != 0; b / (x * a) == (b / a) / x if x != 0 and a != 0; "
+    "b / (x / a) == (a * b) / x if x != 0 and a != 0; b / (a / x) == x * (b / a) if x != 0 and a != 0"
+)
+_BECOME_ONE = "the constants of {nodes[0]} and {root} become one, {constant}; 1 node less"
+
+
+# ---- what constants must be -------------------------------------------------------------
+
+
+def _constants(match: Match) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The two constants and what they become, but for the sign; floats in double precision."""
+    a, b = (np.asarray(match.array(Variable(name))) for name in sorted(match.pattern.constants))
+    if match.combined is None:
+        raise NoMatch(f"the constants of {_both(match)} cannot be computed here")
+    return a, b, match.combined
+
+
+def no_larger(match: Match) -> None:
+    """Raises NoMatch where both constants together have more elements than each."""
+    a, b, total = (array.size for array in _constants(match))
+    if total > max(a, b):
+        raise NoMatch(f"the constants of {_both(match)} together are larger than each")
+
+
+def _both(match: Match, word: str = "and") -> str:
+    return f"{match.nodes[0]} {word} {match.root}"
+
+
+def no_step(match: Match) -> None:
+    refuse_discontinuous_users(match.graph, match.root)
+
+
+def keeps_digits(match: Match) -> None:
+    """Raises NoMatch for summands that overflow, cancel, or of which one is lost in the other."""
+    constants = _constants(match)
+    a, b, total = (np.abs(array) for array in constants)
+    kind = np.finfo(_element_type(match))
+    exponent = int(kind.maxexp) - int(kind.nmant) - 2  # less is half a step of the largest number: no overflow
+    large, small = np.maximum(a, b), np.minimum(a, b)
+    if not (large < 2.0**exponent).all() or not (total < 2.0**exponent).all():
+        raise NoMatch(f"a constant of {_both(match, 'or')} is not below 2**{exponent}: a sum may overflow")
+    if (total < large / 2).any():
+        raise NoMatch(f"the constants of {_both(match)} cancel, and what they round away would stay")
+    if ((total > _MOST_TIMES * small) & (small > 0)).any():
+        raise NoMatch(f"a constant of {_both(match, 'or')} is far smaller than the other, and loses digits")
+    if any(has_negative_zero(array) for array in constants[:2]):
+        raise NoMatch(f"a constant of {_both(match, 'or')} is -0.0, which keeps the sign of a zero")
+
+
+def keeps_range(match: Match) -> None:
+    """Raises NoMatch for factors so large or so small that a product overflows or vanishes."""
+    exponent = int(np.finfo(_element_type(match)).maxexp) // 2
+    sizes = [np.abs(array) for array in _constants(match)]
+    if not all(((size >= 2.0**-exponent) & (size <= 2.0**exponent)).all() for size in sizes):
+        raise NoMatch(
+            f"a constant of {_both(match, 'or')}, or both together, is not between "
+            f"2**-{exponent} and 2**{exponent}: a product may overflow or vanish"
+        )
+
+
+def _element_type(match: Match) -> np.dtype:
+    dtype = match.graph.constants[match["a"]].dtype.numpy()
+    if dtype.kind != "f":
+        raise NoMatch(f"{match.root} computes with {dtype}, not with floating-point numbers that NumPy has")
+    return dtype
+
+
+def signs_are_fixed(match: Match) -> None:
+    """Raises NoMatch for a NaN, or a zero, of which ONNX does not say which sign the bound has."""
+    a, b, _ = _constants(match)
+    if a.dtype.kind == "f" and any((np.isnan(array) | (array == 0)).any() for array in (a, b)):
+        raise NoMatch(f"a constant of {_both(match, 'or')} is NaN or zero, of which signs are not fixed")
+
+
+# ---- order -------------------------------------------------------------------------------
+
+
+def _constant_place(graph: Graph, node: Node) -> int:
+    """Which of the two operands is a constant."""
+    places = [index for index, value in enumerate(node.inputs) if value in graph.constants]
+    if len(node.inputs) != 2 or len(places) != 1:
+        raise NoMatch(f"{node} does not join one constant and one value that is computed")
+    return places[0]
+
+
+def match_constant_last(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    if _constant_place(graph, node) == 1:
+        raise NoMatch(f"the constant of {node} is its second operand already")
+    edit = Edit(remove=(node.name,), insert=(node.replace(inputs=node.inputs[::-1]),))
+    sentence = f"constant '{node.inputs[0]}' of {node} goes behind '{node.inputs[1]}', where rules look for it"
+    return Rewrite(edit, sentence, (node.name,))
+
+
+@dataclass(frozen=True)
+class AlgebraConstants(Pass):
+    """Eight cases:
+
+    - a constant that is the first operand of a commutative operator becomes the second;
+    - Add and Sub of constants, one after the other: x + a + b, a - x - b and so on are one Add or Sub;
+    - Mul of integer constants, one after the other, is one Mul;
+    - Mul and Div by floating-point constants, one after the other: one Mul, or one Div of a constant;
+    - Min of Min, Max of Max, And of And, Or of Or, Xor of Xor with constants, also bit by bit.
+
+    Must not act where anything else reads the value between the two; where the two constants together
+    are larger than each; on sums of floating-point constants that cancel, such as x + 12582912 -
+    12582912, which rounds; before Floor and the like; on factors so large or so small that a product
+    overflows or vanishes; on Div of integers, which cuts off.
+
+    Source: associativity and commutativity; LLVM's pass reassociate; ONNX's definitions of Add, Sub,
+    Mul, Div, Min, Max, And, Or, Xor, BitwiseAnd, BitwiseOr and BitwiseXor.
+    """
+
+    title = "Gather constants"
+
+    rules = (
+        Rule(
+            "constant last",
+            _COMMUTATIVE,
+            match_constant_last,
+            Example(
+                before="g (float[N,3] x) => (float[N,3] y) <float[3] a = {1, 2, 3}> { y = Add(a, x) }",
+                after="g (float[N,3] x) => (float[N,3] y) <float[3] a = {1, 2, 3}> { y = Add(x, a) }",
+                sentences=("constant 'a' of Add 'Add_y' goes behind 'x', where rules look for it",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3] x) => (float[N,3] y) <float a = {1}> { y = Mul(x, a) }",
+                    "the constant of Mul 'Mul_y' is its second operand already",
+                ),
+                Refusal(
+                    "g (float[N,3] x, float[N,3] z) => (float[N,3] y) { y = Mul(x, z) }",
+                    "Mul 'Mul_y' does not join one constant and one value that is computed",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            law="a + x == x + a; a * x == x * a; p and q == q and p; p or q == q or p; xor(p, q) == xor(q, p); "
+            "a & x == x & a; a | x == x | a; a ^ x == x ^ a",
+        ),
+        algebraic_rule(
+            "sum of integers",
+            f"for integers: {_SUMS}",
+            _BECOME_ONE,
+            Example(
+                before="""g (int64[N,3] x) => (int64[N,3] y) <int64[3] a = {1, 2, 9223372036854775807}, int64 b = {5}> {
+                    s = Sub(a, x)
+                    y = Add(s, b)
+                }""",
+                after="""g (int64[N,3] x) => (int64[N,3] y) <int64[3] y_add = {6, 7, -9223372036854775804}> {
+                    y = Sub(y_add, x)
+                }""",
+                sentences=("the constants of Sub 'Sub_s' and Add 'Add_y' become one, of shape [3]; 1 node less",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (int64[3] x) => (int64[3] y, int64[3] s) <int64 a = {1}> { s = Add(x, a)  y = Add(s, a) }",
+                    "'s' of Add 'Add_s' is an output of the graph",
+                ),
+                Refusal(
+                    "g (int64[3] x) => (int64[3] y) <int64 a = {1}> { s = Neg(x)  y = Add(s, a) }",
+                    "Add 'Add_y' does not follow an Add or Sub",
+                ),
+                Refusal(
+                    "g (int64[3,3] x) => (int64[3,3] y) <int64[3] a = {1, 2, 3}, int64[3,1] b = {1, 2, 3}>"
+                    " { s = Add(x, a)  y = Add(s, b) }",
+                    "the constants of Add 'Add_s' and Add 'Add_y' together are larger than each",
+                ),
+                Refusal(
+                    "g (float[3] x) => (float[3] y) <float a = {1}> { s = Add(x, a)  y = Add(s, a) }",
+                    "'s', an operand of Add 'Add_y', is not known to hold integers",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            constants=("a", "b"),
+            where=(no_larger,),
+        ),
+        algebraic_rule(
+            "sum",
+            _SUMS,
+            _BECOME_ONE,
+            Example(
+                before="""g (float[N,3] x) => (float[N,3] y) <float[3] a = {1, 0, 3}, float b = {2.5}> {
+                    s = Add(x, a)
+                    y = Add(s, b)
+                }""",
+                after="""g (float[N,3] x) => (float[N,3] y) <float[3] y_add = {3.5, 2.5, 5.5}> {
+                    y = Add(x, y_add)
+                }""",
+                sentences=("the constants of Add 'Add_s' and Add 'Add_y' become one, of shape [3]; 1 node less",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[3] x) => (float[3] y) <float a = {12582912}> { s = Add(x, a)  y = Sub(s, a) }",
+                    "the constants of Add 'Add_s' and Sub 'Sub_y' cancel, and what they round away would stay",
+                ),
+                Refusal(
+                    "g (float[3] x) => (float[3] y) <float a = {1e32}> { s = Add(x, a)  y = Add(s, a) }",
+                    "a constant of Add 'Add_s' or Add 'Add_y' is not below 2**103: a sum may overflow",
+                ),
+                Refusal(
+                    "g (float[3] x) => (float[3] y) <float a = {1e8}, float b = {1}> { s = Add(x, a)  y = Add(s, b) }",
+                    "a constant of Add 'Add_s' or Add 'Add_y' is far smaller than the other, and loses digits",
+                ),
+                Refusal(
+                    "g (float[3] x) => (float[3] y) <float a = {-0.0}> { s = Add(x, a)  y = Add(s, a) }",
+                    "a constant of Add 'Add_s' or Add 'Add_y' is -0.0, which keeps the sign of a zero",
+                ),
+            ),
+            exactness=Exactness.ROUNDING,
+            constants=("a", "b"),
+            where=(no_step, keeps_digits, no_larger),
+        ),
+        algebraic_rule(
+            "product of integers",
+            "for integers: (x * a) * b == x * (a * b)",
+            _BECOME_ONE,
+            Example(
+                before="""g (int32[N,3] x) => (int32[N,3] y) <int32[3] a = {1, -2, 2147483647}, int32 b = {3}> {
+                    s = Mul(a, x)
+                    y = Mul(s, b)
+                }""",
+                after="""g (int32[N,3] x) => (int32[N,3] y) <int32[3] y_mul = {3, -6, 2147483645}> {
+                    y = Mul(x, y_mul)
+                }""",
+                sentences=(
+                    "constant 'a' of Mul 'Mul_s' goes behind 'x', where rules look for it",
+                    "the constants of Mul 'Mul_s' and Mul 'Mul_y' become one, of shape [3]; 1 node less",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (int32[3] x) => (int32[3] y) <int32 a = {3}> { s = Div(x, a)  y = Mul(s, a) }",
+                    "Mul 'Mul_y' does not follow a Mul",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            constants=("a", "b"),
+            where=(no_larger,),
+        ),
+        algebraic_rule(
+            "product",
+            _PRODUCTS,
+            _BECOME_ONE,
+            Example(
+                before="""g (float[N,2] x) => (float[N,2] y) <float[2] a = {3, -0.5}, float b = {4}> {
+                    s = Mul(x, a)
+                    y = Div(s, b)
+                }""",
+                after="""g (float[N,2] x) => (float[N,2] y) <float[2] y_div = {0.75, -0.125}> {
+                    y = Mul(x, y_div)
+                }""",
+                sentences=("the constants of Mul 'Mul_s' and Div 'Div_y' become one, of shape [2]; 1 node less",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[3] x) => (float[3] y) <float a = {1e19}, float b = {2}> { s = Mul(x, a)  y = Mul(s, b) }",
+                    "a constant of Mul 'Mul_s' or Mul 'Mul_y', or both together, is not between "
+                    "2**-64 and 2**64: a product may overflow or vanish",
+                ),
+                Refusal(
+                    "g (float[3] x) => (float[3] y) <float a = {3}> { s = Mul(x, a)  t = Div(s, a)  y = Floor(t) }",
+                    "Floor 'Floor_y' reads 't', and makes a step of a rounding",
+                ),
+            ),
+            exactness=Exactness.ROUNDING,
+            constants=("a", "b"),
+            where=(no_step, keeps_range, no_larger),
+        ),
+        algebraic_rule(
+            "bounds",
+            "min(min(x, a), b) == min(x, min(a, b)); max(max(x, a), b) == max(x, max(a, b))",
+            _BECOME_ONE,
+            Example(
+                before="""g (float[N,2] x) => (float[N,2] y) <float[2] a = {3, -0.5}, float b = {2}> {
+                    s = Min(x, a)
+                    y = Min(s, b)
+                }""",
+                after="""g (float[N,2] x) => (float[N,2] y) <float[2] y_min = {2, -0.5}> {
+                    y = Min(x, y_min)
+                }""",
+                sentences=("the constants of Min 'Min_s' and Min 'Min_y' become one, of shape [2]; 1 node less",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[3] x) => (float[3] y) <float a = {0}, float b = {2}> { s = Max(x, a)  y = Max(s, b) }",
+                    "a constant of Max 'Max_s' or Max 'Max_y' is NaN or zero, of which signs are not fixed",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            constants=("a", "b"),
+            where=(signs_are_fixed, no_larger),
+        ),
+        algebraic_rule(
+            "logic",
+            "(p and q) and r == p and (q and r); (p or q) or r == p or (q or r); "
+            "xor(xor(p, q), r) == xor(p, xor(q, r))",
+            _BECOME_ONE,
+            Example(
+                before="""g (bool[N,2] x) => (bool[N,2] y) <bool[2] a = {1, 0}, bool b = {1}> {
+                    s = Xor(x, a)
+                    y = Xor(s, b)
+                }""",
+                after="g (bool[N,2] x) => (bool[N,2] y) <bool[2] y_xor = {0, 1}> { y = Xor(x, y_xor) }",
+                sentences=("the constants of Xor 'Xor_s' and Xor 'Xor_y' become one, of shape [2]; 1 node less",),
+            ),
+            exactness=Exactness.BITS,
+            constants=("q", "r"),
+            where=(no_larger,),
+        ),
+        algebraic_rule(
+            "bits",
+            "(x & a) & b == x & (a & b); (x | a) | b == x | (a | b); (x ^ a) ^ b == x ^ (a ^ b)",
+            _BECOME_ONE,
+            Example(
+                before="""g (uint8[N,2] x) => (uint8[N,2] y) <uint8[2] a = {1, 6}, uint8 b = {3}> {
+                    s = BitwiseXor(x, a)
+                    y = BitwiseXor(b, s)
+                }""",
+                after="g (uint8[N,2] x) => (uint8[N,2] y) <uint8[2] y_bitwisexor = {2, 5}>"
+                " { y = BitwiseXor(x, y_bitwisexor) }",
+                sentences=(
+                    "constant 'b' of BitwiseXor 'BitwiseXor_y' goes behind 's', where rules look for it",
+                    "the constants of BitwiseXor 'BitwiseXor_s' and BitwiseXor 'BitwiseXor_y' become one, of shape "
+                    "[2]; 1 node less",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            constants=("a", "b"),
+            where=(no_larger,),
+        ),
+    )

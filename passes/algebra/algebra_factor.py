@@ -1,0 +1,230 @@
+"""A factor that two summands share is multiplied once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from workbench.ir import Edit, Graph, Node, constant
+from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite.algebra import algebraic_rule, same_shape
+from workbench.rewrite.discontinuous import refuse_discontinuous_users
+from workbench.rewrite.guards import require_single_use
+
+_SHARED = "{nodes[0]} and {nodes[1]} share '{a}', which is taken out of {root}; 1 node less"
+
+
+def _multiple(graph: Graph, value: str) -> tuple[str, np.ndarray | None, Node | None]:
+    """`value` as (what, how often, the node that multiplies)."""
+    node = graph.producer(value)
+    if node is None or node.op != "Mul":
+        return value, None, None
+    for factor, other in (node.inputs, node.inputs[::-1]):
+        tensor = graph.constant(factor)
+        if tensor is not None:
+            return other, tensor.numpy(), node
+    return value, None, None
+
+
+def match_multiples(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    (what, a, first), (other, b, second) = (_multiple(graph, value) for value in node.inputs)
+    products = [product for product in (first, second) if product is not None]
+    known = [numbers for numbers in (a, b) if numbers is not None]
+    if what != other or not known or len({product.name for product in products}) < len(products):
+        raise NoMatch(f"the operands of {node} are not two multiples of one value")
+    dtype = known[0].dtype
+    if dtype.kind != "f":
+        raise NoMatch(f"{node} computes with {dtype}, not with floating-point numbers")
+    refuse_discontinuous_users(graph, node)
+    for product in products:
+        require_single_use(graph, node, product)
+    one = np.ones((), dtype)
+    times, more = (one if numbers is None else numbers for numbers in (a, b))
+    with np.errstate(all="ignore"):
+        more = more if node.op == "Add" else np.negative(more)
+        total = np.add(times, more)
+        same_way = (np.sign(times) * np.sign(more) > 0).all()
+    if not same_way or not np.isfinite(total).all():
+        raise NoMatch(f"the factors of the operands of {node} cancel, are zero, or exceed what {dtype} holds")
+    if total.size > max(times.size, more.size):
+        raise NoMatch(f"the factors of the operands of {node} together are larger than each")
+    name = graph.fresh(f"{node.outputs[0]}_times")
+    product = node.replace(op_type="Mul", inputs=(what, name))
+    gone = (*(found.name for found in products), node.name)
+    edit = Edit(remove=gone, insert=(product,), constants={name: constant(total, name)})
+    saved = f"{len(products)} node{'s' if len(products) > 1 else ''} less"
+    return Rewrite(edit, f"{node} joins two multiples of '{what}', which are one; {saved}", gone)
+
+
+@dataclass(frozen=True)
+class AlgebraFactor(Pass):
+    """Five cases:
+
+    - x * a + y * a is (x + y) * a, and the same with a difference: of integers to the last bit, of
+      floating-point numbers but for what overflows and for signs of zero;
+    - (p and r) or (q and r) is (p or q) and r, and the other way round, also bit by bit;
+    - x * a + x * b with constants a and b of the same sign is x * (a + b); without a factor it is 1.
+
+    Must not act where anything else reads one of the two products, where x and y are not known to
+    have the same shape, so that their sum could be larger than both, nor where a and b cancel.
+
+    Source: distributive laws.
+    """
+
+    title = "Take out common factors"
+
+    rules = (
+        algebraic_rule(
+            "common factor of integers",
+            "for integers: x * a + z * a == (x + z) * a; x * a - z * a == (x - z) * a",
+            _SHARED,
+            Example(
+                before="""g (int64[N,3] x, int64[N,3] z, int64[3] a) => (int64[N,3] y) {
+                    p = Mul(x, a)
+                    q = Mul(a, z)
+                    y = Sub(p, q)
+                }""",
+                after="""g (int64[N,3] x, int64[N,3] z, int64[3] a) => (int64[N,3] y) {
+                    y_sub = Sub(x, z)
+                    y = Mul(y_sub, a)
+                }""",
+                sentences=("Mul 'Mul_p' and Mul 'Mul_q' share 'a', which is taken out of Sub 'Sub_y'; 1 node less",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[3] x, float[3] z, float[3] a) => (float[3] y)"
+                    " { p = Mul(x, a)  q = Mul(a, z)  y = Sub(p, q) }",
+                    "'p', an operand of Sub 'Sub_y', is not known to hold integers",
+                ),
+                Refusal(
+                    "g (int64[3] x, int64[3] z, int64[3] a) => (int64[3] y)"
+                    " { p = Mul(x, a)  q = Mul(z, z)  y = Add(p, q) }",
+                    "'z' of Mul 'Mul_q' is not 'a', as x * a + z * a has it",
+                ),
+                Refusal(
+                    "g (int64[3] x, int64[3] a) => (int64[3] y) { p = Mul(x, a)  y = Add(p, p) }",
+                    "Add 'Add_y' reads 'p' twice",
+                ),
+                Refusal(
+                    "g (int64[3] x, int64[2,3] z, int64[2,3] a) => (int64[2,3] y)"
+                    " { p = Mul(x, a)  q = Mul(a, z)  y = Add(p, q) }",
+                    "'x' and 'z' are not known to have the same shape",
+                ),
+                Refusal(
+                    "g (int64[3] x, int64[3] z, int64[3] a) => (int64[3] y, int64[3] q)"
+                    " { p = Mul(x, a)  q = Mul(a, z)  y = Add(p, q) }",
+                    "'q' of Mul 'Mul_q' is an output of the graph",
+                ),
+                Refusal(
+                    "g (int64[3] x, int64[3] a) => (int64[3] y) { p = Mul(x, a)  y = Add(p, x) }",
+                    "Add 'Add_y' does not follow a Mul",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            where=(same_shape("x", "z"),),
+        ),
+        algebraic_rule(
+            "common factor",
+            "x * a + z * a == (x + z) * a; x * a - z * a == (x - z) * a",
+            _SHARED,
+            Example(
+                before="""g (float[N,3] x, float[N,3] z, float[3] a) => (float[N,3] y) {
+                    p = Mul(x, a)
+                    q = Mul(z, a)
+                    y = Add(p, q)
+                }""",
+                after="""g (float[N,3] x, float[N,3] z, float[3] a) => (float[N,3] y) {
+                    y_add = Add(x, z)
+                    y = Mul(y_add, a)
+                }""",
+                sentences=("Mul 'Mul_p' and Mul 'Mul_q' share 'a', which is taken out of Add 'Add_y'; 1 node less",),
+                mode="fast",
+            ),
+            exactness=Exactness.SIGNS,
+            where=(same_shape("x", "z"),),
+        ),
+        algebraic_rule(
+            "common operand of logic",
+            "(p and r) or (q and r) == (p or q) and r; (p or r) and (q or r) == (p and q) or r",
+            _SHARED.replace("{a}", "{r}"),
+            Example(
+                before="""g (bool[N,3] x, bool[N,3] z, bool[3] a) => (bool[N,3] y) {
+                    p = And(x, a)
+                    q = And(z, a)
+                    y = Or(p, q)
+                }""",
+                after="""g (bool[N,3] x, bool[N,3] z, bool[3] a) => (bool[N,3] y) {
+                    y_or = Or(x, z)
+                    y = And(y_or, a)
+                }""",
+                sentences=("And 'And_p' and And 'And_q' share 'a', which is taken out of Or 'Or_y'; 1 node less",),
+            ),
+            exactness=Exactness.BITS,
+            where=(same_shape("p", "q"),),
+        ),
+        algebraic_rule(
+            "common bits",
+            "(x & a) | (z & a) == (x | z) & a; (x | a) & (z | a) == (x & z) | a",
+            _SHARED,
+            Example(
+                before="""g (int32[N,3] x, int32[N,3] z, int32[3] a) => (int32[N,3] y) {
+                    p = BitwiseOr(x, a)
+                    q = BitwiseOr(a, z)
+                    y = BitwiseAnd(p, q)
+                }""",
+                after="""g (int32[N,3] x, int32[N,3] z, int32[3] a) => (int32[N,3] y) {
+                    y_bitwiseand = BitwiseAnd(x, z)
+                    y = BitwiseOr(y_bitwiseand, a)
+                }""",
+                sentences=(
+                    "BitwiseOr 'BitwiseOr_p' and BitwiseOr 'BitwiseOr_q' share 'a', which is taken out of "
+                    "BitwiseAnd 'BitwiseAnd_y'; 1 node less",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            where=(same_shape("x", "z"),),
+        ),
+        Rule(
+            "multiples",
+            ("Add", "Sub"),
+            match_multiples,
+            Example(
+                before="""g (float[N,3] x) => (float[N,3] y) <float[3] a = {2, 3, 4}> {
+                    p = Mul(x, a)
+                    y = Add(p, x)
+                }""",
+                after="g (float[N,3] x) => (float[N,3] y) <float[3] y_times = {3, 4, 5}> { y = Mul(x, y_times) }",
+                sentences=("Add 'Add_y' joins two multiples of 'x', which are one; 1 node less",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[3] x) => (float[3] y) <float a = {2}> { p = Mul(x, a)  y = Sub(p, x) }",
+                    "the factors of the operands of Sub 'Sub_y' cancel, are zero, or exceed what float32 holds",
+                ),
+                Refusal(
+                    "g (float[3] x, float[3] z) => (float[3] y) <float a = {2}> { p = Mul(x, a)  y = Add(p, z) }",
+                    "the operands of Add 'Add_y' are not two multiples of one value",
+                ),
+                Refusal(
+                    "g (int64[3] x) => (int64[3] y) <int64 a = {2}> { p = Mul(x, a)  y = Add(p, x) }",
+                    "Add 'Add_y' computes with int64, not with floating-point numbers",
+                ),
+                Refusal(
+                    "g (float[3] x) => (float[3] y) <float a = {0.1}> { p = Mul(x, a)  s = Add(p, x)  y = Ceil(s) }",
+                    "Ceil 'Ceil_y' reads 's', and makes a step of a rounding",
+                ),
+                Refusal(
+                    "g (float[2,3] x) => (float[2,3] y, float[2,3] p) <float a = {2}> { p = Mul(x, a)  y = Add(p, x) }",
+                    "'p' of Mul 'Mul_p' is an output of the graph",
+                ),
+                Refusal(
+                    "g (float[2,3] x) => (float[2,3] y) <float[3] a = {1, 2, 3}, float[2,1] b = {1, 2}>"
+                    " { p = Mul(x, a)  q = Mul(x, b)  y = Add(p, q) }",
+                    "the factors of the operands of Add 'Add_y' together are larger than each",
+                ),
+            ),
+            exactness=Exactness.ROUNDING,
+            law="x * a + x * b == x * (a + b); x * a - x * b == x * (a + -b); x * a + x == x * (a + 1)",
+        ),
+    )

@@ -1,0 +1,277 @@
+"""Operators that undo themselves, and operators that change nothing the second time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workbench.ir import Graph, Node
+from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite.algebra import algebraic_rule
+from workbench.rewrite.guards import forward_operand, require_constant, require_producer
+
+_SLICE_OPERANDS = 5  # data, starts, ends, axes, steps
+_PAST_ANY_AXIS = 2**31 - 1
+
+
+# ---- order -----------------------------------------------------------------------------
+
+
+def _reversed_axes(graph: Graph, node: Node, rank: int) -> frozenset[int]:
+    """The axes that a Slice gives backwards, every one of them whole."""
+    if len(node.inputs) != _SLICE_OPERANDS or not all(node.inputs):
+        raise NoMatch(f"{node} does not turn round an axis")
+    starts, ends, axes, steps = (require_constant(graph, value, node) for value in node.inputs[1:])
+    whole = ((starts == -1) | (starts >= _PAST_ANY_AXIS)) & (ends <= -_PAST_ANY_AXIS) & (steps == -1)
+    if not whole.all():
+        raise NoMatch(f"{node} does not give whole axes backwards")
+    return frozenset(int(axis) % rank for axis in axes)
+
+
+def match_reversed_twice(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    first = require_producer(graph, node.inputs[0], ("Slice",), node)
+    rank = graph.rank_of(first.inputs[0])
+    if not rank:
+        raise NoMatch(f"how many axes {first} slices is not known")
+    axes = _reversed_axes(graph, first, rank)
+    if axes != _reversed_axes(graph, node, rank):
+        raise NoMatch(f"{first} and {node} turn round different axes")
+    sentence = f"{node} turns axes {sorted(axes)} round again after {first}; it goes"
+    return forward_operand(graph, node, first.inputs[0], sentence, (first,))
+
+
+@dataclass(frozen=True)
+class AlgebraInverse(Pass):
+    """Nine cases:
+
+    - Neg, Not, BitwiseNot, Reciprocal (but for what is too small) or a Slice that gives whole axes
+      backwards, twice: the value before both;
+    - Relu of Relu, Abs of Abs, Sign of Sign, and Ceil, Floor or Round of any of these: the first one;
+    - Relu of Abs, of floating-point numbers: the Abs;
+    - Where of Not is the Where the other way round;
+    - a sum with a Neg is a difference, a difference with a Neg a sum;
+    - Neg of Sub is the Sub the other way round, of floating-point numbers but for the sign of zero.
+
+    Must not act on a sum or difference whose Neg or Sub has other readers and stays, nor on a Slice
+    that is not known to give whole axes.
+
+    Source: involutions and idempotent functions; ONNX's definitions of these operators.
+    """
+
+    title = "Drop what undoes or repeats"
+
+    rules = (
+        algebraic_rule(
+            "twice",
+            "-(-x) == x; not (not p) == p; ~(~x) == x",
+            "{root} undoes {nodes[0]}; it goes",
+            Example(
+                before="g (float[N,3] x) => (float[N,3] y) { a = Neg(x)  b = Neg(a)  y = Relu(b) }",
+                after="g (float[N,3] x) => (float[N,3] y) { a = Neg(x)  y = Relu(x) }",
+                sentences=("Neg 'Neg_b' undoes Neg 'Neg_a'; it goes",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (bool[N,3] x) => (bool[N,3] y) { a = Identity(x)  b = Not(a)  y = Identity(b) }",
+                    "Not 'Not_b' does not follow a Not",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        algebraic_rule(
+            "reciprocal twice",
+            "reciprocal(reciprocal(x)) == x if x != 0",
+            "{root} undoes {nodes[0]}; it goes",
+            Example(
+                before="g (float[N,3] x) => (float[N,3] y) { a = Reciprocal(x)  b = Reciprocal(a)  y = Relu(b) }",
+                after="g (float[N,3] x) => (float[N,3] y) { a = Reciprocal(x)  y = Relu(x) }",
+                sentences=("Reciprocal 'Reciprocal_b' undoes Reciprocal 'Reciprocal_a'; it goes",),
+                mode="fast",
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3] x) => (float[N,3] y) { a = Neg(x)  y = Reciprocal(a) }",
+                    "Reciprocal 'Reciprocal_y' does not follow a Reciprocal",
+                ),
+            ),
+            exactness=Exactness.SIGNS,
+        ),
+        algebraic_rule(
+            "same again",
+            "relu(relu(x)) == relu(x); abs(abs(x)) == abs(x); sign(sign(x)) == sign(x); "
+            "ceil(ceil(x)) == ceil(x); ceil(floor(x)) == floor(x); ceil(round(x)) == round(x); "
+            "floor(ceil(x)) == ceil(x); floor(floor(x)) == floor(x); floor(round(x)) == round(x); "
+            "round(ceil(x)) == ceil(x); round(floor(x)) == floor(x); round(round(x)) == round(x)",
+            "{root} changes nothing after {nodes[0]}; 1 node less",
+            Example(
+                before="g (float[N,3] x) => (float[N,3] y) { a = Ceil(x)  b = Floor(a)  y = Neg(b) }",
+                after="g (float[N,3] x) => (float[N,3] y) { a = Ceil(x)  y = Neg(a) }",
+                sentences=("Floor 'Floor_b' changes nothing after Ceil 'Ceil_a'; 1 node less",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3] x) => (float[N,3] y) { a = Sign(x)  b = Abs(a)  y = Neg(b) }",
+                    "Abs 'Abs_b' does not follow an Abs",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        algebraic_rule(
+            "relu of absolute",
+            "for floats: relu(abs(x)) == abs(x)",
+            "{nodes[0]} gives nothing below 0 to {root}; 1 node less",
+            Example(
+                before="g (float[N,3] x) => (float[N,3] y) { a = Abs(x)  b = Relu(a)  y = Neg(b) }",
+                after="g (float[N,3] x) => (float[N,3] y) { a = Abs(x)  y = Neg(a) }",
+                sentences=("Abs 'Abs_a' gives nothing below 0 to Relu 'Relu_b'; 1 node less",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3] x) => (float[N,3] y) { a = Neg(x)  y = Relu(a) }",
+                    "Relu 'Relu_y' does not follow an Abs",
+                ),
+                Refusal(
+                    "g (int32[N,3] x) => (int32[N,3] y) { a = Abs(x)  y = Relu(a) }",
+                    "'a', an operand of Relu 'Relu_y', is not known to hold floating-point numbers",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        algebraic_rule(
+            "where of not, of integers",
+            "for integers: where(not p, x, y) == where(p, y, x)",
+            "{root} takes what it chooses the other way round, without {nodes[0]}",
+            Example(
+                before="g (bool[N] p, int64[N] x, int64[N] z) => (int64[N] y) { q = Not(p)  y = Where(q, x, z) }",
+                after="g (bool[N] p, int64[N] x, int64[N] z) => (int64[N] y) { y = Where(p, z, x) }",
+                sentences=("Where 'Where_y' takes what it chooses the other way round, without Not 'Not_q'",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (int64[N] p, int64[N] x) => (int64[N] y) { q = Equal(p, x)  y = Where(q, x, p) }",
+                    "Where 'Where_y' does not follow a Not",
+                ),
+                Refusal(
+                    "g (bool[N] p, float[N] x, float[N] z) => (float[N] y) { q = Not(p)  y = Where(q, x, z) }",
+                    "'x', an operand of Where 'Where_y', is not known to hold integers",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            shared=True,
+        ),
+        algebraic_rule(
+            "where of not",
+            "where(not p, x, y) == where(p, y, x)",
+            "{root} takes what it chooses the other way round, without {nodes[0]}",
+            Example(
+                before="g (bool[N] p, float[N] x, float[N] z) => (float[N] y) { q = Not(p)  y = Where(q, x, z) }",
+                after="g (bool[N] p, float[N] x, float[N] z) => (float[N] y) { y = Where(p, z, x) }",
+                sentences=("Where 'Where_y' takes what it chooses the other way round, without Not 'Not_q'",),
+                mode="fast",
+            ),
+            exactness=Exactness.SIGNS,
+            shared=True,
+        ),
+        algebraic_rule(
+            "negative summand",
+            "x + -z == x - z; x - -z == x + z",
+            "{root} of {nodes[0]} becomes {new}; 1 node less",
+            Example(
+                before="g (float[N,3] x, float[3] z) => (float[N,3] y) { n = Neg(z)  y = Add(n, x) }",
+                after="g (float[N,3] x, float[3] z) => (float[N,3] y) { y = Sub(x, z) }",
+                sentences=("Add 'Add_y' of Neg 'Neg_n' becomes Sub; 1 node less",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[3] x) => (float[3] y) { n = Neg(x)  y = Add(n, n) }",
+                    "Add 'Add_y' reads 'n' twice",
+                ),
+                Refusal(
+                    "g (float[3] x, float[3] z) => (float[3] y, float[3] w) { n = Neg(z)  y = Sub(x, n)  w = Relu(n) }",
+                    "Relu 'Relu_w' reads 'n' of Neg 'Neg_n' too",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        algebraic_rule(
+            "negative difference of integers",
+            "for integers: -(x - z) == z - x",
+            "{root} turns {nodes[0]} round; 1 node less",
+            Example(
+                before="g (int64[N,3] x, int64[3] z) => (int64[N,3] y) { s = Sub(x, z)  y = Neg(s) }",
+                after="g (int64[N,3] x, int64[3] z) => (int64[N,3] y) { y = Sub(z, x) }",
+                sentences=("Neg 'Neg_y' turns Sub 'Sub_s' round; 1 node less",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3] x, float[3] z) => (float[N,3] y) { s = Sub(x, z)  y = Neg(s) }",
+                    "'s', an operand of Neg 'Neg_y', is not known to hold integers",
+                ),
+                Refusal(
+                    "g (int64[N,3] x) => (int64[N,3] y) { s = Abs(x)  y = Neg(s) }",
+                    "Neg 'Neg_y' does not follow a Sub",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        algebraic_rule(
+            "negative difference",
+            "-(x - z) == z - x",
+            "{root} turns {nodes[0]} round; 1 node less",
+            Example(
+                before="g (float[N,3] x, float[3] z) => (float[N,3] y) { s = Sub(x, z)  y = Neg(s) }",
+                after="g (float[N,3] x, float[3] z) => (float[N,3] y) { y = Sub(z, x) }",
+                sentences=("Neg 'Neg_y' turns Sub 'Sub_s' round; 1 node less",),
+                mode="fast",
+            ),
+            exactness=Exactness.SIGNS,
+        ),
+        Rule(
+            "reversed twice",
+            ("Slice",),
+            match_reversed_twice,
+            Example(
+                before="""g (float[N,3] x) => (float[N,3] y)
+                    <int64[1] s = {-1}, int64[1] e = {-9223372036854775807}, int64[1] a = {1}, int64[1] b = {-1}> {
+                    u = Slice(x, s, e, a, s)
+                    v = Slice(u, s, e, b, s)
+                    y = Neg(v)
+                }""",
+                after="""g (float[N,3] x) => (float[N,3] y)
+                    <int64[1] s = {-1}, int64[1] e = {-9223372036854775807}, int64[1] a = {1}> {
+                    u = Slice(x, s, e, a, s)
+                    y = Neg(x)
+                }""",
+                sentences=("Slice 'Slice_v' turns axes [1] round again after Slice 'Slice_u'; it goes",),
+            ),
+            refusals=(
+                Refusal(
+                    """g (float[3,3] x) => (float[3,3] y)
+                        <int64[1] s = {-1}, int64[1] e = {-2147483648}, int64[1] a = {1}, int64[1] b = {0}> {
+                        u = Slice(x, s, e, a, s)
+                        y = Slice(u, s, e, b, s)
+                    }""",
+                    "Slice 'Slice_u' and Slice 'Slice_y' turn round different axes",
+                ),
+                Refusal(
+                    """g (float[3,3] x) => (float[1,3] y)
+                        <int64[1] s = {-1}, int64[1] e = {-2}, int64[1] b = {0}> {
+                        u = Slice(x, s, e, b, s)
+                        y = Slice(u, s, e, b, s)
+                    }""",
+                    "Slice 'Slice_u' does not give whole axes backwards",
+                ),
+                Refusal(
+                    "g (float[3] x) => (float[1] y) <int64[1] s = {0}, int64[1] e = {1}>"
+                    " { u = Slice(x, s, e)  y = Slice(u, s, e) }",
+                    "Slice 'Slice_u' does not turn round an axis",
+                ),
+                Refusal(
+                    "g (float x_) => (float[1] y) <int64[1] s = {-1}, int64[1] e = {-2147483648}, int64[1] a = {0}>"
+                    " { u = Unknown(x_)  v = Slice(u, s, e, a, s)  y = Slice(v, s, e, a, s) }",
+                    "how many axes Slice 'Slice_v' slices is not known",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            law="for sizes: (n - 1) - ((n - 1) - i) == i",
+        ),
+    )

@@ -1,0 +1,258 @@
+"""Powers, roots, reciprocals and divisions in the form that costs least."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from workbench.ir import Edit, Graph, Node, constant
+from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite.algebra import algebraic_rule
+from workbench.rewrite.discontinuous import refuse_discontinuous_users
+from workbench.rewrite.guards import require_constant
+
+_PLAIN = (np.float16, np.float32, np.float64)
+
+
+def _divisor(graph: Graph, node: Node) -> np.ndarray:
+    """Floating-point numbers whose reciprocals are no less exact."""
+    array = require_constant(graph, node.inputs[1], node)
+    if array.dtype.type not in _PLAIN:
+        raise NoMatch(f"{node} divides {array.dtype}, not floating-point numbers")
+    exponent = int(np.finfo(array.dtype).maxexp) // 2
+    size = np.abs(array.astype(np.float64))
+    if not ((size >= 2.0**-exponent) & (size <= 2.0**exponent)).all():
+        raise NoMatch(f"a divisor of {node} is not between 2**-{exponent} and 2**{exponent}")
+    return array
+
+
+def _are_powers_of_two(array: np.ndarray) -> bool:
+    return bool((np.abs(np.frexp(array)[0]) == 0.5).all())
+
+
+def _multiplied(graph: Graph, node: Node, array: np.ndarray, why: str) -> Rewrite:
+    name = graph.fresh(f"{node.inputs[1]}_reciprocal")
+    inverse = np.reciprocal(array)
+    changed = node.replace(op_type="Mul", inputs=(node.inputs[0], name))
+    edit = Edit(remove=(node.name,), insert=(changed,), constants={name: constant(inverse, name)})
+    by = f"{array.reshape(()):g}" if array.size == 1 else f"{array.size:,} constants"
+    return Rewrite(edit, f"{node} divides by {by}; written as a product with the reciprocal, {why}", (node.name,))
+
+
+def match_power_of_two(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    array = _divisor(graph, node)
+    if not _are_powers_of_two(array):
+        raise NoMatch(f"a divisor of {node} is no power of two")
+    return _multiplied(graph, node, array, "which is exact")
+
+
+def match_divisor(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    refuse_discontinuous_users(graph, node)
+    return _multiplied(graph, node, _divisor(graph, node), "which costs less")
+
+
+@dataclass(frozen=True)
+class AlgebraPowers(Pass):
+    """Eight cases, all on floating-point numbers:
+
+    - Pow(x, 2) is Mul(x, x), Pow(x, -1) is Reciprocal(x), Pow(x, 0.5) is Sqrt(x) but for -0.0 and -inf;
+    - Div(1, x) is Reciprocal(x);
+    - Div by a constant is Mul by its reciprocal, to the last bit where the constant is a power of two;
+    - Mul(x, Reciprocal(Sqrt(y))) is Div(x, Sqrt(y)); a root is never so small that its reciprocal overflows;
+    - Exp(Log(x)) and Log(Exp(x)) are x but for NaN and infinities.
+
+    Must not act on integers, nor where the power or the number 1 is computed or gives the result more
+    axes, nor on divisors so large or so small that a reciprocal loses digits, or before Floor, of which 41 / 41 is 1
+    and 41 * (1 / 41) is 0.
+
+    Source: laws of powers; ONNX's definitions of Pow, Sqrt, Reciprocal, Div, Exp and Log.
+    """
+
+    title = "Write powers, roots and divisions simply"
+
+    rules = (
+        algebraic_rule(
+            "square",
+            "x ** 2 == x * x",
+            "{root} squares '{x}'; written as a product, which costs less",
+            Example(
+                before="g (float[N,3] x) => (float[N,3] y) <float e = {2}> { y = Pow(x, e) }",
+                after="g (float[N,3] x) => (float[N,3] y) { y = Mul(x, x) }",
+                sentences=("Pow 'Pow_y' squares 'x'; written as a product, which costs less",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3] x) => (float[N,3] y) <float e = {3}> { y = Pow(x, e) }",
+                    "'e' of Pow 'Pow_y' is 3, not 2",
+                ),
+                Refusal(
+                    "g (float[N,3] x) => (float[1,N,3] y) <float[1,1,1] e = {2}> { y = Pow(x, e) }",
+                    "'e' of Pow 'Pow_y' is not one number for all",
+                ),
+                Refusal(
+                    "g (float[N,3] x, float e) => (float[N,3] y) { y = Pow(x, e) }",
+                    "'e', an operand of Pow 'Pow_y', is not a constant",
+                ),
+                Refusal(
+                    "g (int64[N,3] x) => (int64[N,3] y) <int64 e = {2}> { y = Pow(x, e) }",
+                    "'x', an operand of Pow 'Pow_y', is not known to hold floating-point numbers",
+                ),
+            ),
+            exactness=Exactness.ROUNDING,
+        ),
+        algebraic_rule(
+            "power of minus one",
+            "x ** -1 == reciprocal(x) if x != 0",
+            "{root} takes the power -1 of '{x}', which is its reciprocal",
+            Example(
+                before="g (float[N,3] x) => (float[N,3] y) <int64 e = {-1}> { y = Pow(x, e) }",
+                after="g (float[N,3] x) => (float[N,3] y) { y = Reciprocal(x) }",
+                sentences=("Pow 'Pow_y' takes the power -1 of 'x', which is its reciprocal",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3] x) => (float[N,3] y) <float e = {-2}> { y = Pow(x, e) }",
+                    "'e' of Pow 'Pow_y' is -2, not -1",
+                ),
+            ),
+            exactness=Exactness.ROUNDING,
+        ),
+        algebraic_rule(
+            "power of one half",
+            "x ** 0.5 == sqrt(x) if x >= 0",
+            "{root} takes the power 0.5 of '{x}', which is its square root",
+            Example(
+                before="g (float[N,3] x) => (float[N,3] y) <float e = {0.5}> { a = Abs(x)  y = Pow(a, e) }",
+                after="g (float[N,3] x) => (float[N,3] y) { a = Abs(x)  y = Sqrt(a) }",
+                sentences=("Pow 'Pow_y' takes the power 0.5 of 'a', which is its square root",),
+                mode="fast",
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3] x) => (float[N,3] y) <float e = {-0.5}> { y = Pow(x, e) }",
+                    "'e' of Pow 'Pow_y' is -0.5, not 0.5",
+                ),
+            ),
+            exactness=Exactness.SIGNS,
+        ),
+        algebraic_rule(
+            "one over",
+            "1 / x == reciprocal(x) if x != 0",
+            "{root} divides 1 by '{x}', which is its reciprocal",
+            Example(
+                before="g (float[N,3] x) => (float[N,3] y) <float[1] one = {1}> { y = Div(one, x) }",
+                after="g (float[N,3] x) => (float[N,3] y) { y = Reciprocal(x) }",
+                sentences=("Div 'Div_y' divides 1 by 'x', which is its reciprocal",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3] x) => (float[N,3] y) <float two = {2}> { y = Div(two, x) }",
+                    "'two' of Div 'Div_y' is 2, not 1",
+                ),
+            ),
+            exactness=Exactness.ROUNDING,
+        ),
+        Rule(
+            "divided by a power of two",
+            ("Div",),
+            match_power_of_two,
+            Example(
+                before="g (float[N,3] x) => (float[N,3] y) <float[3] c = {4, -0.5, 1}> { y = Div(x, c) }",
+                after="g (float[N,3] x) => (float[N,3] y) <float[3] c_reciprocal = {0.25, -2, 1}> {"
+                " y = Mul(x, c_reciprocal) }",
+                sentences=(
+                    "Div 'Div_y' divides by 3 constants; written as a product with the reciprocal, which is exact",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3] x) => (float[N,3] y) <float c = {3}> { y = Div(x, c) }",
+                    "a divisor of Div 'Div_y' is no power of two",
+                ),
+                Refusal(
+                    "g (float[N,3] x) => (float[N,3] y) <float c = {0}> { y = Div(x, c) }",
+                    "a divisor of Div 'Div_y' is not between 2**-64 and 2**64",
+                ),
+                Refusal(
+                    "g (int64[N,3] x) => (int64[N,3] y) <int64 c = {4}> { y = Div(x, c) }",
+                    "Div 'Div_y' divides int64, not floating-point numbers",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            law="for floats: x / 4 == x * 0.25; x / -0.5 == x * -2; x / 128 == x * 0.0078125",
+        ),
+        Rule(
+            "divided by a constant",
+            ("Div",),
+            match_divisor,
+            Example(
+                before="g (float[N,3] x) => (float[N,3] y) <float c = {5}> { y = Div(x, c) }",
+                after="g (float[N,3] x) => (float[N,3] y) <float c_reciprocal = {0.2}> { y = Mul(x, c_reciprocal) }",
+                sentences=("Div 'Div_y' divides by 5; written as a product with the reciprocal, which costs less",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3] x, float c) => (float[N,3] y) { y = Div(x, c) }",
+                    "'c', an operand of Div 'Div_y', is not a constant",
+                ),
+                Refusal(
+                    "g (float[N,3] x) => (float[N,3] y) <float c = {41}> { d = Div(x, c)  y = Floor(d) }",
+                    "Floor 'Floor_y' reads 'd', and makes a step of a rounding",
+                ),
+            ),
+            exactness=Exactness.ROUNDING,
+            law="x / a == x * (1 / a) if a != 0",
+        ),
+        algebraic_rule(
+            "reciprocal of a root",
+            "x * reciprocal(sqrt(z)) == x / sqrt(z) if z > 0",
+            "{root} multiplies by the reciprocal of a root; written as a division by {nodes[0]}, 1 node less",
+            Example(
+                before="""g (float[N,3] x, float[N,1] z) => (float[N,3] y) {
+                    s = Sqrt(z)
+                    r = Reciprocal(s)
+                    y = Mul(r, x)
+                }""",
+                after="g (float[N,3] x, float[N,1] z) => (float[N,3] y) { s = Sqrt(z)  y = Div(x, s) }",
+                sentences=(
+                    "Mul 'Mul_y' multiplies by the reciprocal of a root; written as a division by Sqrt 'Sqrt_s', "
+                    "1 node less",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3] x, float[N,3] z) => (float[N,3] y) { r = Reciprocal(z)  y = Mul(x, r) }",
+                    "Reciprocal 'Reciprocal_r' does not follow a Sqrt",
+                ),
+                Refusal(
+                    "g (float[N,3] x, float[N,3] z) => (float[N,3] y) { y = Mul(x, z) }",
+                    "Mul 'Mul_y' does not follow a Reciprocal",
+                ),
+                Refusal(
+                    "g (float[3] x, float[3] z) => (float[3] y, float[3] r)"
+                    " { s = Sqrt(z)  r = Reciprocal(s)  y = Mul(x, r) }",
+                    "'r' of Reciprocal 'Reciprocal_r' is an output of the graph",
+                ),
+            ),
+            exactness=Exactness.ROUNDING,
+        ),
+        algebraic_rule(
+            "exponential and logarithm",
+            "exp(log(x)) == x if x > 0; log(exp(x)) == x",
+            "{root} undoes {nodes[0]}; it goes",
+            Example(
+                before="g (float[N,3] x) => (float[N,3] y) { a = Abs(x)  b = Log(a)  c = Exp(b)  y = Neg(c) }",
+                after="g (float[N,3] x) => (float[N,3] y) { a = Abs(x)  b = Log(a)  y = Neg(a) }",
+                sentences=("Exp 'Exp_c' undoes Log 'Log_b'; it goes",),
+                mode="fast",
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3] x) => (float[N,3] y) { b = Exp(x)  c = Exp(b)  y = Neg(c) }",
+                    "Exp 'Exp_c' does not follow a Log",
+                ),
+            ),
+            exactness=Exactness.SIGNS,
+        ),
+    )

@@ -1,0 +1,228 @@
+"""Reductions of what is reduced already, and of what one number scales."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from workbench.ir import Edit, Graph, Node, TensorType, constant
+from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite.guards import require_float_or_double, require_integers, require_producer, require_single_use
+from workbench.rewrite.reductions import keeps_axes, reduced_axes
+
+
+def _together(graph: Graph, node: Node) -> Rewrite:
+    """Two reductions as one."""
+    first = require_producer(graph, node.inputs[0], (node.op,), node)
+    require_single_use(graph, node, first)
+    if keeps_axes(first) != keeps_axes(node):
+        raise NoMatch(f"one of {first} and {node} keeps the axes, the other does not")
+    before, after = reduced_axes(graph, first), reduced_axes(graph, node)
+    if keeps_axes(node):
+        axes = sorted(before | after)
+    else:
+        left = [axis for axis in range(graph.rank_of(first.inputs[0]) or 0) if axis not in before]
+        axes = sorted(before | {left[axis] for axis in after})
+    name = graph.fresh(f"{node.outputs[0]}_axes")
+    merged = node.replace(inputs=(first.inputs[0], name))
+    edit = Edit(
+        remove=(first.name, node.name),
+        insert=(merged,),
+        constants={name: constant(np.array(axes, np.int64), name)},
+    )
+    return Rewrite(edit, f"{first} and {node} reduce axes {axes} at once; 1 node less", (first.name, node.name))
+
+
+def match_integers(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    require_integers(graph, node.inputs[0], node)
+    return _together(graph, node)
+
+
+def match_floats(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    require_float_or_double(graph, node.inputs[0], node)
+    return _together(graph, node)
+
+
+def _scale(graph: Graph, node: Node) -> tuple[Node, str, str, np.ndarray]:
+    """The node that scales what is reduced, what it scales, and by which one constant."""
+    scaling = require_producer(graph, node.inputs[0], ("Mul", "Div"), node)
+    require_single_use(graph, node, scaling)
+    for place in (1, 0) if scaling.op == "Mul" else (1,):
+        by, what = scaling.inputs[place], scaling.inputs[1 - place]
+        tensor = graph.constant(by)
+        if tensor is not None and tensor.numpy().ndim == 0:
+            return scaling, what, by, tensor.numpy()
+    raise NoMatch(f"{scaling} does not scale by one constant number")
+
+
+def _scaled_after(graph: Graph, node: Node, scaling: Node, what: str, by: str) -> Rewrite:
+    source, result = graph.tensor_type(what), graph.tensor_type(node.outputs[0])
+    axes = reduced_axes(graph, node)
+    if source is None or source.shape is None or all(source.shape[axis] == 1 for axis in axes):
+        raise NoMatch(f"{node} is not known to leave less to scale")
+    value = graph.fresh(f"{node.outputs[0]}_unscaled")
+    reduced = node.replace(inputs=(what, *node.inputs[1:]), outputs=(value,))
+    scaled = scaling.replace(inputs=(value, by), outputs=node.outputs)
+    types = {value: TensorType(source.dtype, None if result is None else result.shape)}
+    edit = Edit(remove=(scaling.name, node.name), insert=(reduced, scaled), types=types)
+    sentence = f"{scaling} scales what {node} leaves, not what it reduces"
+    return Rewrite(edit, sentence, (scaling.name, node.name))
+
+
+def match_scaled(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    scaling, what, by, number = _scale(graph, node)
+    if number.dtype.type not in (np.float32, np.float64):
+        raise NoMatch(f"{scaling} computes with {number.dtype}, not with float or double")
+    exponent = int(np.finfo(number.dtype).maxexp) // 2
+    if not 2.0**-exponent <= number <= 2.0**exponent:
+        raise NoMatch(f"{scaling} scales by {number:g}, which is not between 2**-{exponent} and 2**{exponent}")
+    return _scaled_after(graph, node, scaling, what, by)
+
+
+@dataclass(frozen=True)
+class AlgebraReduce(Pass):
+    """Three cases:
+
+    - ReduceMax of ReduceMax and ReduceMin of ReduceMin, of integers, are one;
+    - ReduceSum of ReduceSum and ReduceMean of ReduceMean, of floating-point numbers, are one;
+    - ReduceSum and ReduceMean of floating-point numbers that one constant scales leave less to scale.
+
+    Must not act on the largest and least of floating-point numbers, of which it may be the sign of a zero
+    that differs; on sums of integers, which in ONNX Runtime do not wrap around but stop at the largest
+    integer; on means of integers, which cut off; on numbers of 16 bits, of which sums overflow; on a
+    scale of 0 or below, which turns the sign of a sum that is zero; nor where the reduced value has
+    other readers, or the axes are computed.
+
+    Source: associativity and commutativity of sums and bounds; linearity of sums and means.
+    """
+
+    title = "Reduce once, scale afterwards"
+
+    rules = (
+        Rule(
+            "twice, of integers",
+            ("ReduceMax", "ReduceMin"),
+            match_integers,
+            Example(
+                before="""g (int64[N,3,2] x) => (int64[N] y) <int64[1] a = {2}, int64[1] b = {1}> {
+                    s = ReduceMax<keepdims=0>(x, a)
+                    y = ReduceMax<keepdims=0>(s, b)
+                }""",
+                after="""g (int64[N,3,2] x) => (int64[N] y) <int64[2] y_axes = {1, 2}> {
+                    y = ReduceMax<keepdims=0>(x, y_axes)
+                }""",
+                sentences=(
+                    "ReduceMax 'ReduceMax_s' and ReduceMax 'ReduceMax_y' reduce axes [1, 2] at once; 1 node less",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (int64[N,3] x) => (int64[1] y) <int64[1] a = {1}, int64[1] b = {0}>"
+                    " { s = ReduceMax<keepdims=0>(x, a)  y = ReduceMax(s, b) }",
+                    "one of ReduceMax 'ReduceMax_s' and ReduceMax 'ReduceMax_y' keeps the axes, the other does not",
+                ),
+                Refusal(
+                    "g (int64[N,3] x) => (int64[1,1] y) <int64[1] a = {1}>"
+                    " { s = ReduceMax<axes=[1]>(x)  y = ReduceMax(s, a) }",
+                    "ReduceMax 'ReduceMax_s' is of an opset in which its axes are no operand",
+                ),
+                Refusal(
+                    "g (int64[N,3] x, int64[1] a) => (int64[1,1] y) { s = ReduceMax(x, a)  y = ReduceMax(s, a) }",
+                    "'a', an operand of ReduceMax 'ReduceMax_s', is not a constant",
+                ),
+                Refusal(
+                    "g (int64[N,3] x) => (int64[1,1] y) <int64[1] a = {1}>"
+                    " { s = ReduceMax(x, a)  y = ReduceMin(s, a) }",
+                    "ReduceMin 'ReduceMin_y' does not follow a ReduceMin",
+                ),
+                Refusal(
+                    "g (int64[N,3] x) => (int64[N,1] y, int64[N,1] s) <int64[1] a = {1}>"
+                    " { s = ReduceMax(x, a)  y = ReduceMax(s, a) }",
+                    "'s' of ReduceMax 'ReduceMax_s' is an output of the graph",
+                ),
+                Refusal(
+                    "g (float[N,3] x) => (float[N,1] y) <int64[1] a = {1}>"
+                    " { s = ReduceMax(x, a)  y = ReduceMax(s, a) }",
+                    "'x', an operand of ReduceMax 'ReduceMax_s', is not known to hold integers",
+                ),
+                Refusal(
+                    "g (int64[N,3] x) => (int64[N,1] y) <int64[1] a = {1}, int64[0] b = {}>"
+                    " { s = ReduceMax(x, b)  y = ReduceMax(s, a) }",
+                    "ReduceMax 'ReduceMax_s' names no axis",
+                ),
+                Refusal(
+                    "g (int64[N,3] x) => (int64[N,1] y) <int64[1] a = {1}>"
+                    " { s = ReduceMax<noop_with_empty_axes=1>(x)  y = ReduceMax(s, a) }",
+                    "ReduceMax 'ReduceMax_s' reduces no axis",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            law="for integers: max(max(x, y), max(z, w)) == max(x, max(y, max(z, w))); "
+            "min(min(x, y), min(z, w)) == min(x, min(y, min(z, w)))",
+        ),
+        Rule(
+            "twice",
+            ("ReduceSum", "ReduceMean"),
+            match_floats,
+            Example(
+                before="""g (float[N,3,2] x) => (float[N,1,1] y) <int64[1] a = {2}, int64[1] b = {1}> {
+                    s = ReduceMean(x, a)
+                    y = ReduceMean(s, b)
+                }""",
+                after="g (float[N,3,2] x) => (float[N,1,1] y) <int64[2] y_axes = {1, 2}> { y = ReduceMean(x, y_axes) }",
+                sentences=(
+                    "ReduceMean 'ReduceMean_s' and ReduceMean 'ReduceMean_y' reduce axes [1, 2] at once; 1 node less",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (int64[N,3] x) => (int64[N,1] y) <int64[1] a = {1}>"
+                    " { s = ReduceMean(x, a)  y = ReduceMean(s, a) }",
+                    "'x', an operand of ReduceMean 'ReduceMean_s', is not known to be float or double",
+                ),
+            ),
+            exactness=Exactness.ROUNDING,
+            law="(x + y) + (z + w) == x + (y + (z + w)); ((x + y) / 2 + (z + w) / 2) / 2 == (x + y + z + w) / 4",
+        ),
+        Rule(
+            "scaled",
+            ("ReduceSum", "ReduceMean"),
+            match_scaled,
+            Example(
+                before="""g (float[N,3] x) => (float[N,1] y) <float by = {5}, int64[1] a = {1}> {
+                    s = Div(x, by)
+                    y = ReduceMean(s, a)
+                }""",
+                after="""g (float[N,3] x) => (float[N,1] y) <float by = {5}, int64[1] a = {1}> {
+                    y_unscaled = ReduceMean(x, a)
+                    y = Div(y_unscaled, by)
+                }""",
+                sentences=("Div 'Div_s' scales what ReduceMean 'ReduceMean_y' leaves, not what it reduces",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3] x) => (float[N,1] y) <float by = {-2}, int64[1] a = {1}>"
+                    " { s = Mul(x, by)  y = ReduceSum(s, a) }",
+                    "Mul 'Mul_s' scales by -2, which is not between 2**-64 and 2**64",
+                ),
+                Refusal(
+                    "g (float[N,3] x) => (float[N,1] y) <float[3] by = {1, 2, 3}, int64[1] a = {1}>"
+                    " { s = Mul(x, by)  y = ReduceSum(s, a) }",
+                    "Mul 'Mul_s' does not scale by one constant number",
+                ),
+                Refusal(
+                    "g (float[N,1] x) => (float[N,1] y) <float by = {2}, int64[1] a = {1}>"
+                    " { s = Mul(x, by)  y = ReduceSum(s, a) }",
+                    "ReduceSum 'ReduceSum_y' is not known to leave less to scale",
+                ),
+                Refusal(
+                    "g (int64[N,3] x) => (int64[N,1] y) <int64 by = {2}, int64[1] a = {1}>"
+                    " { s = Mul(x, by)  y = ReduceMean(s, a) }",
+                    "Mul 'Mul_s' computes with int64, not with float or double",
+                ),
+            ),
+            exactness=Exactness.ROUNDING,
+            law="x * a + y * a + z * a == (x + y + z) * a; x / a + y / a == (x + y) / a if a != 0",
+        ),
+    )

@@ -1,0 +1,288 @@
+"""Values are made large by broadcasting as late as can be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from workbench.ir import Edit, Graph, Node, TensorType, constant
+from workbench.ir.types import Shape
+from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite.guards import (
+    broadcasts_into,
+    is_same_shape,
+    require_integers,
+    require_producer,
+    require_single_use,
+)
+
+_BROADCASTING = frozenset(
+    {
+        *("Add", "Sub", "Mul", "Div", "Pow", "Mod", "PRelu", "Where", "Min", "Max", "Sum", "Mean"),
+        *("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "Xor"),
+        *("BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift"),
+    }
+)
+
+
+def _demand_broadcast(graph: Graph, reader: Node, expanded: str, shape: Shape) -> None:
+    """Raises NoMatch where the result of the reader may take its shape from the expanded value."""
+    if reader.op not in _BROADCASTING:
+        raise NoMatch(f"{reader}, which reads '{expanded}', does not broadcast")
+    if reader.op == "PRelu" and reader.inputs[0] == expanded:
+        raise NoMatch(f"{reader} does not broadcast its first operand")
+    others = [value for value in reader.inputs if value != expanded]
+    if not any(broadcasts_into(shape, graph.shape(other)) for other in others):
+        raise NoMatch(f"no other operand of {reader} is known to have every axis of '{expanded}'")
+
+
+def match_expand(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    power = next((reader for reader in graph.users(node.outputs[0]) if reader.op == "Pow"), None)
+    if power is not None:
+        raise NoMatch(f"{power} may round otherwise where an operand is one number; another rule is for that")
+    return match_expand_of_power(graph, node, options)
+
+
+def match_expand_of_power(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    source, expanded = node.inputs[0], node.outputs[0]
+    if graph.is_output(expanded):
+        raise NoMatch(f"'{expanded}' of {node} is an output of the graph")
+    readers = graph.users(expanded)
+    if not readers:
+        raise NoMatch(f"nobody reads {node}")
+    for reader in readers:
+        _demand_broadcast(graph, reader, expanded, graph.shape(expanded))
+    type_ = graph.tensor_type(expanded)
+    size = None if type_ is None else type_.elements
+    gain = f"{size:,} elements no longer written" if size else "its result is no longer written"
+    sentence = f"{readers[0] if len(readers) == 1 else f'each of {len(readers)} readers'} broadcasts '{source}' itself"
+    edit = Edit(remove=(node.name,), replace={expanded: source})
+    return Rewrite(edit, f"{sentence}; {node} goes, {gain}", (node.name, *(reader.name for reader in readers)))
+
+
+def match_axes_only(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    source, result = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
+    more = 0 if source is None or result is None else len(result) - len(source)
+    if source is None or more <= 0 or not is_same_shape((*(1,) * more, *source), result):
+        raise NoMatch(f"{node} is not known to do no more than put axes of size 1 in front")
+    name = graph.fresh(f"{node.outputs[0]}_axes")
+    unsqueeze = node.replace(op_type="Unsqueeze", inputs=(node.inputs[0], name))
+    edit = Edit(
+        remove=(node.name,),
+        insert=(unsqueeze,),
+        constants={name: constant(np.arange(more, dtype=np.int64), name)},
+    )
+    return Rewrite(edit, f"{node} repeats nothing and puts {more} axes of size 1 in front; an Unsqueeze", (node.name,))
+
+
+def _larger(graph: Graph, a: str, b: str) -> str | None:
+    """Which of the two has the shape of both together, None where it is not known."""
+    if broadcasts_into(graph.shape(a), graph.shape(b)):
+        return b
+    return a if broadcasts_into(graph.shape(b), graph.shape(a)) else None
+
+
+def _smallest_first(graph: Graph, node: Node) -> Rewrite:
+    """(x + a) + b as x + (a + b) where a and b are both smaller than x."""
+    value, b = node.inputs if node.inputs[0] != node.inputs[1] else ("", "")
+    first = graph.producer(value)
+    if first is None or first.op != node.op:
+        value, b = b, value
+    first = require_producer(graph, value, (node.op,), node)
+    require_single_use(graph, node, first)
+    large = _larger(graph, *first.inputs)
+    a = first.inputs[0] if large == first.inputs[1] else first.inputs[1]
+    both = _larger(graph, a, b)
+    if large is None or both is None or _larger(graph, both, large) != large:
+        raise NoMatch(f"no operand of {first} and {node} is known to be the largest")
+    if graph.shape(both) == graph.shape(large):
+        raise NoMatch(f"'{both}' is as large as '{large}'")
+    small = graph.fresh(f"{node.outputs[0]}_small")
+    joined = first.replace(inputs=(a, b), outputs=(small,))
+    last = node.replace(inputs=(large, small))
+    type_ = graph.tensor_type(both)
+    types = {} if type_ is None else {small: TensorType(type_.dtype, type_.shape)}
+    edit = Edit(remove=(first.name, node.name), insert=(joined, last), types=types)
+    sentence = f"{first} joins '{a}' and '{b}', which are smaller than '{large}', before {node} meets that"
+    return Rewrite(edit, sentence, (first.name, node.name))
+
+
+def match_integers_first(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    require_integers(graph, node.inputs[0], node)
+    return _smallest_first(graph, node)
+
+
+def match_smallest_first(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    return _smallest_first(graph, node)
+
+
+@dataclass(frozen=True)
+class AbsorbExpand(Pass):
+    """Three cases:
+
+    - an Expand that does no more than put axes of size 1 in front is an Unsqueeze, which other rules know;
+    - an Expand goes where each of its readers broadcasts its operands, and has another one with every
+      axis that the Expand makes: the result has its shape from that one (before a Pow up to rounding, which
+      runtimes compute by products where the exponent is one number);
+    - (x + a) + b and (x * a) * b join a and b first where both are smaller than x: of integers to the last
+      bit, of floating-point numbers but for what overflows.
+
+    Must not act where any reader does not broadcast, or where the result of a reader may have its
+    shape from the Expand, since no other operand is known to be as large; nor where x is not known
+    to be the largest operand, or its sum with a has other readers.
+
+    Source: ONNX's multidirectional broadcasting (which is NumPy's), by which Expand itself is defined;
+    associativity.
+    """
+
+    title = "Broadcast late"
+
+    rules = (
+        Rule(
+            "axes only",
+            ("Expand",),
+            match_axes_only,
+            Example(
+                before="g (float[N,3] x) => (float[1,N,3] y) <int64[3] s = {1, 1, 1}> { a = Neg(x)  y = Expand(a, s) }",
+                after="""g (float[N,3] x) => (float[1,N,3] y) <int64[1] y_axes = {0}> {
+                    a = Neg(x)
+                    y = Unsqueeze(a, y_axes)
+                }""",
+                sentences=("Expand 'Expand_y' repeats nothing and puts 1 axes of size 1 in front; an Unsqueeze",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3] x) => (float[2,N,3] y) <int64[3] s = {2, 1, 1}> { y = Expand(x, s) }",
+                    "Expand 'Expand_y' is not known to do no more than put axes of size 1 in front",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        Rule(
+            "broadcast anyway",
+            ("Expand",),
+            match_expand,
+            Example(
+                before="""g (float[N,4,3] x, float[N,1,1] z) => (float[N,4,3] y) <int64[3] s = {1, 4, 1}> {
+                    e = Expand(z, s)
+                    y = Mul(e, x)
+                }""",
+                after="g (float[N,4,3] x, float[N,1,1] z) => (float[N,4,3] y) { y = Mul(z, x) }",
+                sentences=(
+                    "Mul 'Mul_y' broadcasts 'z' itself; Expand 'Expand_e' goes, its result is no longer written",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[1,3] x, float[3] z) => (float[4,3] y) <int64[2] s = {4, 1}>"
+                    " { e = Expand(z, s)  y = Mul(e, x) }",
+                    "no other operand of Mul 'Mul_y' is known to have every axis of 'e'",
+                ),
+                Refusal(
+                    "g (float[N,3] x, float[3] z, int64[2] s) => (float[M,3] y) { e = Expand(z, s)  y = Mul(e, x) }",
+                    "no other operand of Mul 'Mul_y' is known to have every axis of 'e'",
+                ),
+                Refusal(
+                    "g (float[4,3] x, float[3] z) => (float[4,3] y, float[4,3] w) <int64[2] s = {4, 1}>"
+                    " { e = Expand(z, s)  y = Mul(e, x)  w = Relu(e) }",
+                    "Relu 'Relu_w', which reads 'e', does not broadcast",
+                ),
+                Refusal(
+                    "g (float[4,3] x, float[3] z) => (float[4,3] y) <int64[2] s = {4, 1}>"
+                    " { e = Expand(z, s)  y = PRelu(e, x) }",
+                    "PRelu 'PRelu_y' does not broadcast its first operand",
+                ),
+                Refusal(
+                    "g (float[4,3] x, float[3] z) => (float[4,3] y, float[4,3] e) <int64[2] s = {4, 1}>"
+                    " { e = Expand(z, s)  y = Mul(e, x) }",
+                    "'e' of Expand 'Expand_e' is an output of the graph",
+                ),
+                Refusal(
+                    "g (float[4,3] x, float[3] z) => (float[4,3] y) <int64[2] s = {4, 1}>"
+                    " { e = Expand(z, s)  y = Relu(x) }",
+                    "nobody reads Expand 'Expand_e'",
+                ),
+                Refusal(
+                    "g (float[4,3] x, float z) => (float[4,3] y) <int64[2] s = {4, 3}>"
+                    " { e = Expand(z, s)  y = Pow(x, e) }",
+                    "Pow 'Pow_y' may round otherwise where an operand is one number; another rule is for that",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        Rule(
+            "exponents broadcast anyway",
+            ("Expand",),
+            match_expand_of_power,
+            Example(
+                before="""g (float[N,4] x, float z) => (float[N,4] y) <int64[2] s = {1, 4}> {
+                    e = Expand(z, s)
+                    y = Pow(x, e)
+                }""",
+                after="g (float[N,4] x, float z) => (float[N,4] y) { y = Pow(x, z) }",
+                sentences=("Pow 'Pow_y' broadcasts 'z' itself; Expand 'Expand_e' goes, 4 elements no longer written",),
+            ),
+            exactness=Exactness.ROUNDING,
+        ),
+        Rule(
+            "smallest integers first",
+            ("Add", "Mul", "BitwiseAnd", "BitwiseOr", "BitwiseXor"),
+            match_integers_first,
+            Example(
+                before="""g (int64[N,3] x, int64[3] a, int64 b) => (int64[N,3] y) {
+                    s = Mul(x, a)
+                    y = Mul(b, s)
+                }""",
+                after="""g (int64[N,3] x, int64[3] a, int64 b) => (int64[N,3] y) {
+                    y_small = Mul(a, b)
+                    y = Mul(x, y_small)
+                }""",
+                sentences=("Mul 'Mul_s' joins 'a' and 'b', which are smaller than 'x', before Mul 'Mul_y' meets that",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3] x, float[3] a, float b) => (float[N,3] y) { s = Mul(x, a)  y = Mul(b, s) }",
+                    "'b', an operand of Mul 'Mul_y', is not known to hold integers",
+                ),
+                Refusal(
+                    "g (int64[N,3] x, int64[M,1] a, int64 b) => (int64[N,3] y) { s = Mul(x, a)  y = Mul(b, s) }",
+                    "no operand of Mul 'Mul_s' and Mul 'Mul_y' is known to be the largest",
+                ),
+                Refusal(
+                    "g (int64[N,3] x, int64[N,3] a, int64 b) => (int64[N,3] y) { s = Mul(x, a)  y = Mul(b, s) }",
+                    "'x' is as large as 'a'",
+                ),
+                Refusal(
+                    "g (int64[N,3] x, int64 b) => (int64[N,3] y) { s = Add(x, x)  y = Mul(b, s) }",
+                    "Mul 'Mul_y' does not follow a Mul",
+                ),
+                Refusal(
+                    "g (int64[N,3] x, int64 b) => (int64[N,3] y, int64[N,3] s) { s = Add(x, b)  y = Add(s, b) }",
+                    "'s' of Add 'Add_s' is an output of the graph",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            law="for integers: (x + a) + b == x + (a + b); (x * a) * b == x * (a * b); (x & a) & b == x & (a & b); "
+            "(x | a) | b == x | (a | b); (x ^ a) ^ b == x ^ (a ^ b)",
+        ),
+        Rule(
+            "smallest first",
+            ("Add", "Mul"),
+            match_smallest_first,
+            Example(
+                before="""g (float[N,3] x, float[3] a, float b) => (float[N,3] y) {
+                    s = Add(a, x)
+                    y = Add(s, b)
+                }""",
+                after="""g (float[N,3] x, float[3] a, float b) => (float[N,3] y) {
+                    y_small = Add(a, b)
+                    y = Add(x, y_small)
+                }""",
+                sentences=("Add 'Add_s' joins 'a' and 'b', which are smaller than 'x', before Add 'Add_y' meets that",),
+                mode="fast",
+            ),
+            exactness=Exactness.SIGNS,
+            law="(x + a) + b == x + (a + b); (x * a) * b == x * (a * b)",
+        ),
+    )

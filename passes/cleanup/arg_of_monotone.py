@@ -1,0 +1,66 @@
+"""The place of the largest is found before a function that keeps the order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workbench.ir import Edit, Graph, Node
+from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite.guards import require_floating, require_producer
+
+_RISING = ("Exp", "Log", "Sqrt", "Sigmoid", "Tanh", "Erf", "Softplus", "Softsign", "Atan", "Sinh")
+_RISING_ALONG_AN_AXIS = ("Softmax", "LogSoftmax")
+
+
+def match_arg(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    function = require_producer(graph, node.inputs[0], (*_RISING, *_RISING_ALONG_AN_AXIS), node)
+    require_floating(graph, node.inputs[0], node)
+    rank = graph.rank_of(node.inputs[0])
+    along = function.op in _RISING_ALONG_AN_AXIS
+    if along and (not rank or (function.attr("axis", -1) - node.attr("axis", 0)) % rank):
+        raise NoMatch(f"{function} and {node} are not known to be along the same axis")
+    edit = Edit(remove=(node.name,), insert=(node.replace(inputs=function.inputs),))
+    sentence = f"{node} finds the same place before {function}, which keeps the order"
+    return Rewrite(edit, sentence, (function.name, node.name))
+
+
+@dataclass(frozen=True)
+class ArgOfMonotone(Pass):
+    """ArgMax and ArgMin of a function that rises strictly, or of a Softmax along the same axis, are those of its
+    operand. The function stays for other readers, and is dead without them.
+
+    In mode "fast" only: where the function rounds two numbers to one, as Sigmoid does from 17 on, the first of them was
+    taken, and now the larger is.
+
+    Must not act on a Softmax along another axis.
+
+    Source: a strictly increasing function keeps the order of numbers.
+    """
+
+    title = "Look for the largest before a function that keeps the order"
+
+    rules = (
+        Rule(
+            "argument of rising",
+            ("ArgMax", "ArgMin"),
+            match_arg,
+            Example(
+                before="g (float[N,3] x) => (int64[N,1] y) { p = Softmax<axis=-1>(x)  y = ArgMax<axis=1>(p) }",
+                after="g (float[N,3] x) => (int64[N,1] y) { p = Softmax<axis=-1>(x)  y = ArgMax<axis=1>(x) }",
+                sentences=("ArgMax 'ArgMax_y' finds the same place before Softmax 'Softmax_p', which keeps the order",),
+                mode="fast",
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[2,3] x) => (int64[1,3] y) { p = Softmax<axis=-1>(x)  y = ArgMax<axis=0>(p) }",
+                    "Softmax 'Softmax_p' and ArgMax 'ArgMax_y' are not known to be along the same axis",
+                ),
+                Refusal(
+                    "g (float[2,3] x) => (int64[1,3] y) { p = Abs(x)  y = ArgMax<axis=0>(p) }",
+                    "ArgMax 'ArgMax_y' does not follow an Exp, Log, Sqrt, Sigmoid, Tanh, Erf, Softplus, Softsign, "
+                    "Atan, Sinh, Softmax or LogSoftmax",
+                ),
+            ),
+            exactness=Exactness.SIGNS,
+        ),
+    )

@@ -1,0 +1,165 @@
+"""What is computed twice is computed once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import onnx_ir
+
+from workbench.inference.evaluate import RANDOM
+from workbench.ir import Edit, Graph, Node
+from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+
+
+def match_same(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    """Of one node alone; a run keeps what it has seen."""
+    seen = Seen()
+    for other in graph.users(node.inputs[0]) if node.inputs else ():
+        seen.enter(graph, other)
+    return seen.match(graph, node, options)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The nodes of a graph by what they compute, so that no node is held against all others."""
+
+    by_graph: WeakKeyDictionary[Graph, dict[tuple, dict[str, None]]] = field(default_factory=WeakKeyDictionary)
+
+    def enter(self, graph: Graph, node: Node) -> None:
+        """Put the node beside its equals."""
+        if _is_told(graph, node):
+            self.by_graph.setdefault(graph, {}).setdefault(_computed(node), {})[node.name] = None
+
+    def equals(self, graph: Graph, node: Node, computed: tuple) -> list[Node]:
+        """The nodes that compute what this one does, itself among them, in the order in which they were met."""
+        if graph not in self.by_graph:
+            for other in graph.nodes:
+                self.enter(graph, other)
+        names = self.by_graph[graph].setdefault(computed, {})
+        names[node.name] = None
+        there = (graph.find(name) for name in names)
+        return [other for other in there if other is node or (other is not None and _computed(other) == computed)]
+
+    def match(self, graph: Graph, node: Node, options: Pass) -> Rewrite:
+        if node.op_type in RANDOM:
+            raise NoMatch(f"{node} gives other numbers each time")
+        if not _is_told(graph, node):
+            raise NoMatch(f"{node} is not told by operator, operands and attributes alone")
+        computed = _computed(node)
+        first, *others = self.equals(graph, node, computed)
+        less = [other for other in others if not _makes_all(first, other)]
+        self.by_graph[graph][computed] = dict.fromkeys(other.name for other in (first, *less))
+        same = [other for other in others if _makes_all(first, other)]
+        gone = [other for other in same if not any(map(graph.is_output, other.outputs))]
+        if gone:
+            return _computed_once(first, gone)
+        if node not in same:
+            raise NoMatch(f"no other node before {node} computes the same")
+        public = next(value for value in node.outputs if graph.is_output(value))
+        raise NoMatch(f"{first} computes the same, and the output '{public}' needs a value of its own")
+
+
+def _is_told(graph: Graph, node: Node) -> bool:
+    """Does it compute the same as any other of its operator, operands and attributes?"""
+    is_call = (node.domain, node.op_type, node.overload) in graph.functions
+    return bool(node.inputs) and not (node.bodies or is_call or node.op_type in RANDOM)
+
+
+def _computed_once(first: Node, gone: list[Node]) -> Rewrite:
+    replace = {old: new for node in gone for old, new in zip(node.outputs, first.outputs, strict=True) if old}
+    names = tuple(node.name for node in gone)
+    told = f"{gone[0]} computes" if len(gone) == 1 else f"{gone[0]} and {len(gone) - 1:,} others compute"
+    return Rewrite(
+        Edit(remove=names, replace=replace), f"{told} the same as {first}; computed once", (first.name, *names)
+    )
+
+
+def _makes_all(a: Node, b: Node) -> bool:
+    """Does `a` make all that `b` makes?"""
+    return all(mine or not its for mine, its in zip(a.outputs, b.outputs, strict=True))
+
+
+def _computed(node: Node) -> tuple:
+    """What the node computes: operator, operands and attributes."""
+    attributes = tuple((key, _told(node.attributes[key])) for key in sorted(node.attributes))
+    return node.op, node.overload, node.inputs, len(node.outputs), attributes
+
+
+def _told(attribute: Any) -> tuple:
+    if not isinstance(attribute, int | float | str | tuple) and isinstance(attribute, onnx_ir.TensorProtocol):
+        return attribute.dtype, tuple(attribute.shape), attribute.tobytes()
+    return type(attribute), repr(attribute)  # as text: -0.0 and 0.0 differ, NaN and NaN do not
+
+
+@dataclass(frozen=True)
+class CommonSubexpressions(Pass):
+    """A node of the same operator, operands and attributes as one before it goes; its readers get that one's results.
+    All that are the same go at once.
+
+    Nodes behind it may then be the same too, so a repeated chain goes whole.
+
+    Must not act on random operators, on nodes with bodies, nor where the result is an output of the graph.
+
+    Source: common-subexpression elimination; ONNX Runtime's basic level has it.
+    """
+
+    title = "Compute once what is computed twice"
+
+    def rules_of_run(self) -> tuple[Rule, ...]:
+        seen = Seen()
+        return tuple(replace(rule, match=seen.match) for rule in self.rules)
+
+    rules = (
+        Rule(
+            "same node",
+            ("*",),
+            match_same,
+            Example(
+                before="""g (float[N] x) => (float[N] y) {
+                    a = Exp(x)
+                    b = Neg(a)
+                    c = Exp(x)
+                    d = Neg(c)
+                    y = Add(b, d)
+                }""",
+                after="g (float[N] x) => (float[N] y) { a = Exp(x)  b = Neg(a)  y = Add(b, b) }",
+                sentences=(
+                    "Exp 'Exp_c' computes the same as Exp 'Exp_a'; computed once",
+                    "Neg 'Neg_d' computes the same as Neg 'Neg_b'; computed once",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N] x) => (float[N] y) { a = Exp(x)  b = Neg(x)  y = Add(a, b) }",
+                    "no other node before Exp 'Exp_a' computes the same",
+                ),
+                Refusal(
+                    "g (float[N] x) => (float[N] y, float[N] z) { y = Exp(x)  z = Exp(x) }",
+                    "Exp 'Exp_y' computes the same, and the output 'z' needs a value of its own",
+                ),
+                Refusal(
+                    "g (float[2] x) => (float[2] y) { a = RandomNormalLike(x)  y = Add(a, a) }",
+                    "RandomNormalLike 'RandomNormalLike_a' gives other numbers each time",
+                ),
+                Refusal(
+                    """<ir_version: 10, opset_import: ["": 23, "own": 1]>
+                    g (float[2] x) => (float[2] y) { y = own.noisy(x) }
+                    <domain: "own", opset_import: ["": 23]>
+                    noisy (z) => (r) { r = RandomNormalLike(z) }""",
+                    "own.noisy 'noisy_y' is not told by operator, operands and attributes alone",
+                ),
+                Refusal(
+                    """g (float[N] x, bool c) => (float[N] y) {
+                        y = If(c) <
+                            then_branch = t () => (float[N] r) { r = Exp(x) },
+                            else_branch = e () => (float[N] q) { q = Abs(x) }
+                        >
+                    }""",
+                    "If 'If_y' is not told by operator, operands and attributes alone",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+    )

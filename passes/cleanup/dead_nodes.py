@@ -1,0 +1,87 @@
+"""Remove nodes whose results nobody reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from workbench.ir import Edit, Graph, Node
+from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+
+
+def match_dead(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    for value in filter(None, node.outputs):
+        if graph.users(value):
+            raise NoMatch(f"{graph.users(value)[0]} reads '{value}' of {node}")
+        if graph.is_output(value):
+            raise NoMatch(f"'{value}' of {node} is an output of the graph")
+    gone = _with_what_fed_it(graph, node)
+    others = ""
+    if len(gone) > 1:
+        which = f"{gone[1]}" if len(gone) == 2 else f"{len(gone) - 1:,} nodes"
+        others = f" with {which} before it, which nothing else reads"
+    names = tuple(other.name for other in gone)
+    return Rewrite(Edit(remove=names), f"nobody reads {node}; removed{others}", names)
+
+
+def _with_what_fed_it(graph: Graph, node: Node) -> list[Node]:
+    """The node, and those before it whose results only nodes among these read."""
+    gone = {node.name: node}
+    waiting = [node]
+    while waiting:
+        for value in waiting.pop().operands:
+            maker = graph.producer(value)
+            if maker is not None and maker.name not in gone and _is_read_by(graph, maker, gone):
+                gone[maker.name] = maker
+                waiting.append(maker)
+    return list(gone.values())
+
+
+def _is_read_by(graph: Graph, node: Node, readers: Mapping[str, Node]) -> bool:
+    """Does nothing but these nodes read it?"""
+    for value in filter(None, node.outputs):
+        if graph.is_output(value) or graph.count_users(value) > len(readers):
+            return False
+        if any(user.name not in readers for user in graph.users(value)):
+            return False
+    return True
+
+
+@dataclass(frozen=True)
+class DeadNodes(Pass):
+    """Dead-code elimination: a node goes when no node, body or output of the graph reads any of its results.
+
+    Whatever fed only such a node goes with it, a dead chain at once. A constant that loses its last reader goes
+    too.
+
+    Must not act on a node of which one of several results is read.
+
+    Source: the buddy compiler's plan for graph optimization, "dead-code elimination".
+    """
+
+    title = "Remove dead nodes"
+
+    rules = (
+        Rule(
+            "dead",
+            ("*",),
+            match_dead,
+            Example(
+                before="g (float[2] x) => (float[2] y) { a = Neg(x)  b = Abs(a)  y = Relu(x) }",
+                after="g (float[2] x) => (float[2] y) { y = Relu(x) }",
+                sentences=("nobody reads Abs 'Abs_b'; removed with Neg 'Neg_a' before it, which nothing else reads",),
+                title="A chain that ends nowhere goes whole",
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[4] x) => (float[1] y) <int64[1] k = {1}> { v, i = TopK(x, k)  y = Relu(v) }",
+                    "Relu 'Relu_y' reads 'v' of TopK 'TopK_v'",
+                ),
+                Refusal(
+                    "g (float[2] x) => (float[2] y) { y = Relu(x) }",
+                    "'y' of Relu 'Relu_y' is an output of the graph",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+    )

@@ -1,0 +1,199 @@
+"""A tensor that is filled with one number is made in the size that is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from workbench.ir import Edit, Graph, Node, constant
+from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite.guards import require_producer
+from workbench.rewrite.slices import cuts_of, taken
+
+
+def match_filled(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    concat = require_producer(graph, node.inputs[0], ("Concat",), node)
+    slices = _only_slices(graph, node)
+    left = _left(graph, slices[0])
+    if any(_left(graph, other) != left for other in slices[1:]):
+        raise NoMatch(f"the nodes that read {node} take parts of different sizes")
+    public = [cut for cut in slices if graph.is_output(cut.outputs[0])]
+    if len(public) > 1:
+        raise NoMatch(f"{public[0]} and {public[1]} make outputs of the graph, each of which needs a value of its own")
+    kept = (public or slices)[0].outputs[0]
+    sizes = graph.fresh(f"{concat.outputs[0]}_left")
+    operands = list(concat.inputs)
+    numbers = {}
+    for axis, size in left.items():
+        place = _place(graph, concat, axis)
+        operands[place] = graph.fresh(f"{sizes}_{axis}")
+        numbers[operands[place]] = constant(np.array([size], dtype=np.int64))
+    own = len(graph.users(concat.outputs[0])) == 1 and not graph.is_output(concat.outputs[0])
+    edit = Edit(
+        remove=(*((concat.name,) if own else ()), node.name, *(cut.name for cut in slices)),
+        insert=(
+            concat.replace(inputs=tuple(operands), outputs=(sizes,), name=graph.fresh(f"{concat.name}_left")),
+            node.replace(inputs=(sizes,), outputs=(kept,)),
+        ),
+        replace={cut.outputs[0]: kept for cut in slices if cut.outputs[0] != kept},
+        constants=numbers,
+        types={sizes: graph.types[concat.outputs[0]]} if concat.outputs[0] in graph.types else {},
+    )
+    told = ", ".join(f"{size:,} of axis {axis}" for axis, size in left.items())
+    sentence = f"of {node} only {told} is read; filled in that size, without {', '.join(map(str, slices))}"
+    return Rewrite(edit, sentence, (concat.name, node.name, *(cut.name for cut in slices)))
+
+
+def _only_slices(graph: Graph, node: Node) -> tuple[Node, ...]:
+    """The readers of what the node makes, all of them Slices of it."""
+    value = node.outputs[0]
+    if graph.is_output(value):
+        raise NoMatch(f"{node} makes an output of the graph")
+    for user in graph.users(value):
+        if user.op != "Slice" or value in user.inputs[1:]:
+            raise NoMatch(f"{user} reads all of {node}")
+    if not graph.users(value):
+        raise NoMatch(f"nobody reads {node}")
+    return graph.users(value)
+
+
+def _left(graph: Graph, cut: Node) -> dict[int, int]:
+    """Of the axes that the Slice cuts, how much it leaves."""
+    shape = graph.shape(cut.inputs[0])
+    if shape is None:
+        raise NoMatch(f"the rank of '{cut.inputs[0]}', which {cut} reads, is not known")
+    left = {}
+    for part in cuts_of(graph, cut):
+        axis = part.axis % len(shape)
+        dim = shape[axis]
+        if not isinstance(dim, int):
+            raise NoMatch(f"how much {cut} leaves of axis {axis} depends on the size of the input")
+        left[axis] = len(taken(part, dim))
+    return left
+
+
+def _place(graph: Graph, concat: Node, axis: int) -> int:
+    """The operand of the Concat that is the size of this axis alone."""
+    before = 0
+    for place, value in enumerate(concat.inputs):
+        shape = graph.shape(value)
+        count = shape[0] if shape else None
+        if not isinstance(count, int):
+            raise NoMatch(f"how many sizes '{value}' holds, which {concat} reads, is not known")
+        if before == axis and count == 1:
+            return place
+        before += count
+        if before > axis:
+            raise NoMatch(f"'{value}', which {concat} reads, holds the sizes of other axes too")
+    raise NoMatch(f"{concat} has no size for axis {axis}")
+
+
+@dataclass(frozen=True)
+class FillLess(Pass):
+    """One case: where every reader of a ConstantOfShape is a Slice, and all take parts of one size, only such
+    a part is filled. torch writes this for the first states of a recurrent network: zeros for all layers,
+    of which each layer takes its own.
+
+    Must not act where something else reads the whole, where the size of a part depends on the input, nor
+    where the shape is not put together of one number an axis.
+
+    Source: a part of a tensor of equal elements is a smaller one of the same.
+    """
+
+    title = "Fill what is read"
+
+    rules = (
+        Rule(
+            "filled and cut",
+            ("ConstantOfShape",),
+            match_filled,
+            Example(
+                before="""g (float[N,4] x) => (float[1,N,4] y, float[1,N,4] z)
+                    <int64[1] layers = {2}, int64[1] width = {4},
+                     int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}> {
+                    n = Shape<end=1>(x)
+                    s = Concat<axis=0>(layers, n, width)
+                    h = ConstantOfShape(s)
+                    a = Slice(h, zero, one, zero)
+                    b = Slice(h, one, two, zero)
+                    y = Add(x, a)
+                    z = Mul(x, b)
+                }""",
+                after="""g (float[N,4] x) => (float[1,N,4] y, float[1,N,4] z)
+                    <int64[1] s_left_0 = {1}, int64[1] width = {4}> {
+                    n = Shape<end=1>(x)
+                    s_left = Concat<axis=0>(s_left_0, n, width)
+                    a = ConstantOfShape(s_left)
+                    y = Add(x, a)
+                    z = Mul(x, a)
+                }""",
+                sentences=(
+                    "of ConstantOfShape 'ConstantOfShape_h' only 1 of axis 0 is read; filled in that size, "
+                    "without Slice 'Slice_a', Slice 'Slice_b'",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    """g (int64[1] n) => (float[M,2] y, float[K,4] z)
+                        <int64[1] four = {4}, int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}> {
+                        s = Concat<axis=0>(n, four)
+                        h = ConstantOfShape(s)
+                        y = Slice(h, zero, two, one)
+                        z = Neg(h)
+                    }""",
+                    "Neg 'Neg_z' reads all of ConstantOfShape 'ConstantOfShape_h'",
+                ),
+                Refusal(
+                    """g (int64[1] n) => (float[M,2] y, float[K,1] z)
+                        <int64[1] four = {4}, int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}> {
+                        s = Concat<axis=0>(n, four)
+                        h = ConstantOfShape(s)
+                        y = Slice(h, zero, two, one)
+                        z = Slice(h, zero, one, one)
+                    }""",
+                    "the nodes that read ConstantOfShape 'ConstantOfShape_h' take parts of different sizes",
+                ),
+                Refusal(
+                    """g (int64[1] n) => (float[M,2] y, float[K,2] z)
+                        <int64[1] four = {4}, int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}> {
+                        s = Concat<axis=0>(n, four)
+                        h = ConstantOfShape(s)
+                        y = Slice(h, zero, two, one)
+                        z = Slice(h, two, four, one)
+                    }""",
+                    "Slice 'Slice_y' and Slice 'Slice_z' make outputs of the graph, "
+                    "each of which needs a value of its own",
+                ),
+                Refusal(
+                    """g (int64[1] n) => (float[M,4] y)
+                        <int64[1] four = {4}, int64[1] zero = {0}, int64[1] two = {2}> {
+                        s = Concat<axis=0>(n, four)
+                        h = ConstantOfShape(s)
+                        y = Slice(h, zero, two, zero)
+                    }""",
+                    "how much Slice 'Slice_y' leaves of axis 0 depends on the size of the input",
+                ),
+                Refusal(
+                    """g (float[N,4] x) => (float[N,2] y)
+                        <int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}> {
+                        s = Shape(x)
+                        h = ConstantOfShape(s)
+                        y = Slice(h, zero, two, one)
+                    }""",
+                    "ConstantOfShape 'ConstantOfShape_h' does not follow a Concat",
+                ),
+                Refusal(
+                    """g (float[N,4] x) => (float[1,N,2] y)
+                        <int64[1] i = {1}, int64[1] zero = {0}, int64[1] two = {2}> {
+                        n = Shape(x)
+                        s = Concat<axis=0>(i, n)
+                        h = ConstantOfShape(s)
+                        y = Slice(h, zero, two, two)
+                    }""",
+                    "'n', which Concat 'Concat_s' reads, holds the sizes of other axes too",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+    )

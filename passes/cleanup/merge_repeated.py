@@ -1,0 +1,359 @@
+"""Two operators of a kind in a row become one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from workbench.ir import DataType, Edit, Graph, Node, constant
+from workbench.layout.conversion.convert import is_only_reader
+from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite.casts import is_one_cast
+from workbench.rewrite.guards import is_same_axis, require_constant, require_producer, require_single_use
+from workbench.rewrite.reshapes import VIEWS, axes_of, past_zeros, shape_operand
+from workbench.rewrite.slices import Cut, cuts_of, then_cut
+
+
+def _merged(graph: Graph, first: Node, node: Node, merged: Node, sentence: str, **operands: np.ndarray) -> Rewrite:
+    """`merged` takes the place of `node`; `first` goes too where nothing else reads it."""
+    alone = is_only_reader(graph, node, first.outputs[0]) and first.outputs[0] not in merged.inputs
+    edit = Edit(
+        remove=(first.name, node.name) if alone else (node.name,),
+        insert=(merged,),
+        constants={name: constant(array, name) for name, array in operands.items()},
+    )
+    return Rewrite(
+        edit, f"{sentence}; {'1 node less' if alone else f'{first} stays for others'}", (first.name, node.name)
+    )
+
+
+def match_reshape(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    first = require_producer(graph, node.inputs[0], VIEWS, node)
+    source, shape = first.inputs[0], node.inputs[1]
+    sentence = f"{node} decides the shape alone, whatever {first} does"
+    if node.attr("allowzero", 0):
+        return _merged(graph, first, node, node.replace(inputs=(source, shape)), sentence)
+    wanted = tuple(int(n) for n in require_constant(graph, shape, node))
+    told = past_zeros(wanted, graph.shape(source), graph.shape(node.inputs[0]))
+    if told is None:
+        raise NoMatch(f"{node} copies an axis of '{node.inputs[0]}' that is not known")
+    if told == wanted:
+        return _merged(graph, first, node, node.replace(inputs=(source, shape)), sentence)
+    shape = graph.fresh(f"{node.outputs[0]}_shape")
+    merged = node.replace(inputs=(source, shape))
+    return _merged(graph, first, node, merged, sentence, **{shape: np.array(told, np.int64)})
+
+
+def match_axes(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    first = require_producer(graph, node.inputs[0], (node.op,), node)
+    before, after = axes_of(graph, first), axes_of(graph, node)
+    inner, outer = (before, after) if node.op == "Squeeze" else (after, before)
+    others = [axis for axis in range(len(inner) + max(outer, default=-1) + 1) if axis not in inner]
+    axes = sorted((*inner, *(others[axis] for axis in outer)))
+    name = graph.fresh(f"{node.outputs[0]}_axes")
+    merged = node.replace(inputs=(first.inputs[0], name))
+    sentence = f"{first} and {node} of axes {list(before)} and then {list(after)} are one of {axes}"
+    return _merged(graph, first, node, merged, sentence, **{name: np.array(axes, np.int64)})
+
+
+def match_views(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    first = require_producer(graph, node.inputs[0], VIEWS, node)
+    require_single_use(graph, node, first)
+    told = shape_operand(graph.shape(first.inputs[0]), graph.shape(node.outputs[0]))
+    if told is None:
+        raise NoMatch(f"the shape of '{node.outputs[0]}' cannot be told to a Reshape in numbers")
+    name = graph.fresh(f"{node.outputs[0]}_shape")
+    merged = node.replace(op_type="Reshape", inputs=(first.inputs[0], name), attributes={})
+    sentence = f"{first} and {node} are one Reshape to {list(told)}"
+    return _merged(graph, first, node, merged, sentence, **{name: np.array(told, np.int64)})
+
+
+def match_cast(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    first = require_producer(graph, node.inputs[0], ("Cast",), node)
+    between, target = DataType(first.attr("to")), DataType(node.attr("to"))
+    source = graph.tensor_type(first.inputs[0])
+    if source is None or not is_one_cast(source.dtype, between, target):
+        raise NoMatch(f"{first} and {node} may give other numbers than one cast")
+    kinds = (source.dtype.name.lower(), between.name.lower(), target.name.lower())
+    sentence = f"{kinds[1]} holds every {kinds[0]}, so that {node} may cast it to {kinds[2]} at once"
+    return _merged(graph, first, node, node.replace(inputs=first.inputs), sentence)
+
+
+def _cuts(graph: Graph, node: Node) -> dict[int, Cut]:
+    rank = graph.rank_of(node.inputs[0])
+    cuts = cuts_of(graph, node)
+    if rank is None and any(cut.axis < 0 for cut in cuts):
+        raise NoMatch(f"{node} counts axes from the end of a value whose rank is not known")
+    front = (cut.axis + (rank or 0) if cut.axis < 0 else cut.axis for cut in cuts)
+    return {axis: Cut(axis, cut.start, cut.end, cut.step) for axis, cut in zip(front, cuts, strict=True)}
+
+
+def match_slice(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    first = require_producer(graph, node.inputs[0], ("Slice",), node)
+    require_single_use(graph, node, first)
+    cuts, after = _cuts(graph, first), _cuts(graph, node)
+    shape = graph.shape(first.inputs[0])
+    for axis, cut in after.items():
+        dim = None if shape is None else shape[axis]
+        cuts[axis] = then_cut(cuts[axis], cut, dim) if axis in cuts else cut
+    both = [cuts[axis] for axis in sorted(cuts)]
+    names = [graph.fresh(f"{node.outputs[0]}_{part}") for part in ("starts", "ends", "axes", "steps")]
+    table = np.array([(cut.start, cut.end, cut.axis, cut.step) for cut in both], np.int64).reshape(-1, 4)
+    words = ", ".join(f"{cut} of axis {cut.axis}" for cut in both)
+    merged = node.replace(inputs=(first.inputs[0], *names))
+    return _merged(
+        graph, first, node, merged, f"{first} and {node} take {words}", **dict(zip(names, table.T, strict=True))
+    )
+
+
+def match_concat(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    joined = [m for v in node.inputs if (m := graph.producer(v)) is not None and m.op == "Concat"]
+    if not joined:
+        raise NoMatch(f"{node} joins no result of a Concat")
+    rank = graph.rank_of(node.outputs[0])
+    along = [concat for concat in joined if is_same_axis(concat.attr("axis"), node.attr("axis"), rank)]
+    if not along:
+        raise NoMatch(f"{joined[0]} and {node} are not known to join along the same axis")
+    first = next((concat for concat in along if is_only_reader(graph, node, concat.outputs[0])), along[0])
+    require_single_use(graph, node, first)
+    inputs = [v for value in node.inputs for v in (first.inputs if value == first.outputs[0] else (value,))]
+    sentence = f"{node} joins the {len(first.inputs)} operands of {first} itself"
+    return _merged(graph, first, node, node.replace(inputs=tuple(inputs)), sentence)
+
+
+def _bounds(graph: Graph, node: Node, place: int) -> list[tuple[float, str]]:
+    """The lower or upper bound of a Clip with its name, where it has one."""
+    value = (*node.inputs, "", "")[place]
+    if not value:
+        return []
+    number = require_constant(graph, value, node).item()
+    if number != number or (number == 0 and np.signbit(number)):
+        raise NoMatch(f"bound '{value}' of {node} is {number}, with which runtimes do not do the same")
+    return [(number, value)]
+
+
+def match_clip(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    first = require_producer(graph, node.inputs[0], ("Clip",), node)
+    require_single_use(graph, node, first)
+    low = max((*_bounds(graph, first, 1), *_bounds(graph, node, 1)), default=None)
+    high = min((*_bounds(graph, first, 2), *_bounds(graph, node, 2)), default=None)
+    if low is not None and high is not None and low[0] >= high[0]:
+        raise NoMatch(f"no range is left between the bounds {low[0]} and {high[0]} of {first} and {node}")
+    kept = ["" if bound is None else bound[1] for bound in (low, high)]
+    while kept and not kept[-1]:
+        kept.pop()
+    words = " and ".join(f"'{value}'" for value in kept if value) or "none"
+    merged = node.replace(inputs=(first.inputs[0], *kept))
+    return _merged(graph, first, node, merged, f"of the bounds of {first} and {node} the tighter are {words}")
+
+
+@dataclass(frozen=True)
+class MergeRepeated(Pass):
+    """Two in a row become one:
+
+    - a Reshape after Reshape, Flatten, Squeeze or Unsqueeze reads what that reads;
+    - Squeeze of Squeeze and Unsqueeze of Unsqueeze, their axes together;
+    - Flatten, Squeeze or Unsqueeze after another of the four is one Reshape, where the result has one unknown
+      axis at most or copies the others;
+    - Cast of Cast where the type between holds every number;
+    - Slice of Slice with constant operands; Concat of Concat along the same axis; Clip of Clip.
+
+    Must not merge where a zero in a shape stands for an unknown axis, where what two slices take depends on
+    an unknown length, where floats become integers, nor clips whose bounds leave no range. Slices, concats,
+    clips and mixed kinds are left alone where the first has another reader: nothing would be won.
+
+    Source: ONNX's definitions of these operators; onnx-optimizer's fuse_consecutive_squeezes,
+    fuse_consecutive_unsqueezes, fuse_consecutive_slices and fuse_consecutive_concats.
+    """
+
+    title = "Merge repeated operators"
+
+    rules = (
+        Rule(
+            "reshape of reshape",
+            ("Reshape",),
+            match_reshape,
+            Example(
+                before="""g (float[N,6] x) => (int64[3] y) <int64[1] s = {-1}, int64[3] t = {-1, 3, 2}> {
+                    a = Reshape(x, s)
+                    b = Reshape(a, t)
+                    y = Shape(b)
+                }""",
+                after="""g (float[N,6] x) => (int64[3] y) <int64[3] t = {-1, 3, 2}> {
+                    b = Reshape(x, t)
+                    y = Shape(b)
+                }""",
+                sentences=(
+                    "Reshape 'Reshape_b' decides the shape alone, whatever Reshape 'Reshape_a' does; 1 node less",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[6] x, int64[2] s) => (float[A,B] y) <int64[2] t = {0, -1}>"
+                    " { a = Reshape(x, s)  y = Reshape(a, t) }",
+                    "Reshape 'Reshape_y' copies an axis of 'a' that is not known",
+                ),
+                Refusal(
+                    "g (float[6] x, int64[1] t) => (float[A] y) <int64[2] s = {2, 3}>"
+                    " { a = Reshape(x, s)  y = Reshape(a, t) }",
+                    "'t', an operand of Reshape 'Reshape_y', is not a constant",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        Rule(
+            "axes together",
+            ("Squeeze", "Unsqueeze"),
+            match_axes,
+            Example(
+                before="""g (float[N,3] x) => (float[1,N,1,3] y) <int64[1] i = {1}, int64[1] j = {0}> {
+                    a = Unsqueeze(x, i)
+                    y = Unsqueeze(a, j)
+                }""",
+                after="""g (float[N,3] x) => (float[1,N,1,3] y) <int64[2] y_axes = {0, 2}> {
+                    y = Unsqueeze(x, y_axes)
+                }""",
+                sentences=(
+                    "Unsqueeze 'Unsqueeze_a' and Unsqueeze 'Unsqueeze_y' of axes [1] and then [0] are one of [0, 2];"
+                    " 1 node less",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,1,1] x) => (float[N] y) <int64[1] i = {1}> { a = Squeeze(x, i)  y = Squeeze(a) }",
+                    "Squeeze 'Squeeze_y' is told no axes",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        Rule(
+            "one reshape for both",
+            VIEWS,
+            match_views,
+            Example(
+                before="""g (float[N,1,6] x) => (float[N,6,1] y) <int64[1] i = {1}, int64[1] j = {2}> {
+                    a = Squeeze(x, i)
+                    y = Unsqueeze(a, j)
+                }""",
+                after="""g (float[N,1,6] x) => (float[N,6,1] y) <int64[3] y_shape = {-1, 6, 1}> {
+                    y = Reshape(x, y_shape)
+                }""",
+                sentences=(
+                    "Squeeze 'Squeeze_a' and Unsqueeze 'Unsqueeze_y' are one Reshape to [-1, 6, 1]; 1 node less",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,M] x) => (float[1,1,N,M] y) <int64[1] i = {0}>"
+                    " { a = Unsqueeze(x, i)  y = Unsqueeze(a, i) }",
+                    "the shape of 'y' cannot be told to a Reshape in numbers",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        Rule(
+            "cast of cast",
+            ("Cast",),
+            match_cast,
+            Example(
+                before="g (float16[N] x) => (double[N] y) { a = Cast<to=1>(x)  y = Cast<to=11>(a) }",
+                after="g (float16[N] x) => (double[N] y) { y = Cast<to=11>(x) }",
+                sentences=(
+                    "float holds every float16, so that Cast 'Cast_y' may cast it to double at once; 1 node less",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N] x) => (float[N] y) { a = Cast<to=7>(x)  y = Cast<to=1>(a) }",
+                    "Cast 'Cast_a' and Cast 'Cast_y' may give other numbers than one cast",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            law="for integers and floats: narrow(widen(widen(x))) == widen(x)",
+        ),
+        Rule(
+            "slice of slice",
+            ("Slice",),
+            match_slice,
+            Example(
+                before="""g (float[N,9] x) => (float[N,2] y)
+                    <int64[1] s = {1}, int64[1] e = {-1}, int64[1] i = {1}, int64[1] p = {2},
+                     int64[1] t = {2}, int64[1] f = {9223372036854775807}> {
+                    a = Slice(x, s, e, i, p)
+                    y = Slice(a, t, f, i)
+                }""",
+                after="""g (float[N,9] x) => (float[N,2] y)
+                    <int64[1] y_starts = {5}, int64[1] y_ends = {8}, int64[1] y_axes = {1}, int64[1] y_steps = {2}> {
+                    y = Slice(x, y_starts, y_ends, y_axes, y_steps)
+                }""",
+                sentences=("Slice 'Slice_a' and Slice 'Slice_y' take 5:8:2 of axis 1; 1 node less",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N] x) => (float[M] y) <int64[1] s = {-5}, int64[1] e = {9}, int64[1] t = {1}>"
+                    " { a = Slice(x, s, e)  y = Slice(a, t, e) }",
+                    "what -5:9 and then 1:9 take of axis 0 depends on its length",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            law="for sizes: a + s * (b + t * i) == (a + s * b) + (s * t) * i",
+        ),
+        Rule(
+            "concat of concat",
+            ("Concat",),
+            match_concat,
+            Example(
+                before="""g (float[N,1] x, float[N,2] z) => (float[N,6] y) {
+                    a = Concat<axis=1>(x, z)
+                    y = Concat<axis=-1>(x, a, z)
+                }""",
+                after="g (float[N,1] x, float[N,2] z) => (float[N,6] y) { y = Concat<axis=-1>(x, x, z, z) }",
+                sentences=("Concat 'Concat_y' joins the 2 operands of Concat 'Concat_a' itself; 1 node less",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,1] x, float[M,2] z) => (float[K,2] y)"
+                    " { a = Concat<axis=1>(x, x)  y = Concat<axis=0>(a, z) }",
+                    "Concat 'Concat_a' and Concat 'Concat_y' are not known to join along the same axis",
+                ),
+                Refusal(
+                    "g (float[N,1] x) => (float[N,2] y) { y = Concat<axis=1>(x, x) }",
+                    "Concat 'Concat_y' joins no result of a Concat",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        Rule(
+            "clip of clip",
+            ("Clip",),
+            match_clip,
+            Example(
+                before="""g (float[N] x) => (float[N] y) <float a = {-1}, float b = {4}, float c = {0}, float d = {6}> {
+                    k = Clip(x, a, b)
+                    y = Clip(k, c, d)
+                }""",
+                after="g (float[N] x) => (float[N] y) <float c = {0}, float b = {4}> { y = Clip(x, c, b) }",
+                sentences=(
+                    "of the bounds of Clip 'Clip_k' and Clip 'Clip_y' the tighter are 'c' and 'b'; 1 node less",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N] x) => (float[N] y) <float a = {4}, float b = {1}>"
+                    " { k = Clip(x, a)  y = Clip(k, , b) }",
+                    "no range is left between the bounds 4.0 and 1.0 of Clip 'Clip_k' and Clip 'Clip_y'",
+                ),
+                Refusal(
+                    "g (float[N] x) => (float[N] y) <float a = {-0.0}, float b = {0}>"
+                    " { k = Clip(x, a)  y = Clip(k, b) }",
+                    "bound 'a' of Clip 'Clip_k' is -0.0, with which runtimes do not do the same",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            law=(
+                "min(max(min(max(x, a), b), c), d) == min(max(x, max(a, c)), min(b, d))"
+                " if max(a, c) < min(b, d) and not minus_zero(a, b, c, d)"
+            ),
+        ),
+    )

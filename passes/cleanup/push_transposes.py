@@ -1,0 +1,240 @@
+"""Transposes are pushed behind what works element by element, to where they become one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workbench.ir import Edit, Graph, Node, ValueType, constant_shape
+from workbench.ir.permutation import Permutation, inverse, is_identity, then
+from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite.guards import permutation, require_single_use
+
+_JOINING = (
+    *("Add", "Sub", "Mul", "Div", "Min", "Max", "Sum", "And", "Or", "Xor"),
+    *("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Concat"),
+)
+_SAME_BITS = (
+    *("Abs", "Cast", "Ceil", "Clip", "Floor", "Identity", "Neg", "Not", "Relu", "Round", "Sign"),
+    *("Add", "Sub", "Mul", "Div"),
+)
+_ROUNDING = (
+    "Elu",
+    "Erf",
+    "Exp",
+    "Gelu",
+    "HardSigmoid",
+    "HardSwish",
+    "LeakyRelu",
+    "Sigmoid",
+    "Softplus",
+    "Sqrt",
+    "Tanh",
+)
+_DEEPEST = 8  # nodes between two transposes
+
+
+def _demand_single(graph: Graph, node: Node, operands: tuple[str, ...], rank: int) -> None:
+    """Raises NoMatch unless these operands are constants of one element, which have no axes to move."""
+    for value in filter(None, operands):
+        tensor = graph.constant(value)
+        shape = None if tensor is None else constant_shape(tensor)
+        if shape is None or any(size != 1 for size in shape) or len(shape) > rank:
+            raise NoMatch(f"'{value}', an operand of {node}, is no single constant and comes from no Transpose")
+
+
+def _type_before(graph: Graph, value: str, perm: Permutation, name: str) -> dict[str, ValueType | None]:
+    """The type of `name`, which is `value` before a Transpose."""
+    type_ = graph.tensor_type(value)
+    return {} if type_ is None or type_.shape is None else {name: type_.permuted(inverse(perm))}
+
+
+def match_siblings(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    makers = {value: graph.producer(value) for value in node.inputs if value not in graph.constants}
+    transposes = {value: maker for value, maker in makers.items() if maker is not None and maker.op == "Transpose"}
+    if len(transposes) < 2 or len(transposes) < len(makers):
+        raise NoMatch(f"{node} does not join what two Transposes make, and nothing else")
+    perms = {permutation(graph, transpose) for transpose in transposes.values()}
+    if len(perms) > 1:
+        raise NoMatch(f"the Transposes before {node} differ")
+    perm = perms.pop()
+    for transpose in transposes.values():
+        require_single_use(graph, node, transpose)
+    _demand_single(graph, node, tuple(value for value in node.inputs if value not in transposes), len(perm))
+    if node.op == "Concat" and len(transposes) < len(node.inputs):
+        raise NoMatch(f"{node} joins a constant too")
+    attributes = dict(node.attributes)
+    if node.op == "Concat":
+        attributes["axis"] = perm[attributes["axis"] % len(perm)]
+    value = graph.fresh(f"{node.outputs[0]}_turned")
+    inputs = tuple(transposes[v].inputs[0] if v in transposes else v for v in node.inputs)
+    joined = node.replace(inputs=inputs, outputs=(value,), attributes=attributes)
+    last = next(iter(transposes.values())).replace(inputs=(value,), outputs=node.outputs, attributes={"perm": perm})
+    gone = (*(transpose.name for transpose in transposes.values()), node.name)
+    types = _type_before(graph, node.outputs[0], perm, value)
+    sentence = f"{len(transposes)} Transposes with perm {list(perm)} before {node} become one behind it"
+    return Rewrite(Edit(remove=gone, insert=(joined, last), types=types), sentence, gone)
+
+
+def _through(graph: Graph, node: Node, operators: tuple[str, ...]) -> Rewrite:
+    chain: list[Node] = []
+    below = node
+    while True:
+        above = graph.producer(below.inputs[0])
+        if above is None or (above.op != "Transpose" and above.op not in operators) or len(chain) > _DEEPEST:
+            raise NoMatch(f"what stands before {node} is no Transpose, nor one before what works element by element")
+        require_single_use(graph, below, above)
+        if above.op == "Transpose":
+            break
+        chain.insert(0, above)
+        below = above
+    if not chain:
+        raise NoMatch(f"{node} follows a Transpose at once")
+    first, second = permutation(graph, above), permutation(graph, node)
+    both, inserted, types, value = then(first, second), list[Node](), dict[str, ValueType | None](), above.inputs[0]
+    for one in chain:
+        _demand_single(graph, one, one.inputs[1:], len(first))
+        result = graph.fresh(f"{one.outputs[0]}_turned")
+        types |= _type_before(graph, one.outputs[0], first, result)
+        inserted.append(one.replace(inputs=(value, *one.inputs[1:]), outputs=(result,)))
+        value = result
+    if is_identity(both):
+        types.pop(value, None)
+        inserted[-1] = inserted[-1].replace(outputs=node.outputs)
+    else:
+        inserted.append(node.replace(inputs=(value,), attributes={"perm": both}))
+    gone = (above.name, *(one.name for one in chain), node.name)
+    told = "cancel" if is_identity(both) else f"are one with perm {list(both)}"
+    sentence = f"{above} and {node} {told}: {len(chain)} nodes between them work element by element"
+    return Rewrite(Edit(remove=gone, insert=tuple(inserted), types=types), sentence, gone)
+
+
+def match_exact(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    return _through(graph, node, _SAME_BITS)
+
+
+def match_rounding(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    return _through(graph, node, (*_SAME_BITS, *_ROUNDING))
+
+
+@dataclass(frozen=True)
+class PushTransposes(Pass):
+    """Two cases:
+
+    - Transposes of one permutation before all operands of a sum, a product, a comparison, a Concat or the like become
+      one behind it; operands that are constants of one element have no axes to move;
+    - a Transpose before what works element by element, and one behind it, become one or none.
+
+    Functions such as Tanh are computed in vectors, whose rest may be rounded otherwise: bits then differ.
+
+    Must not act where anything else reads what is between, where permutations differ, nor where an operand has axes
+    and comes from no Transpose.
+
+    Source: a function of each element commutes with any order of elements; the push-down of transposes in onnxslim,
+    TVM and OneFlow.
+    """
+
+    title = "Push transposes together"
+
+    rules = (
+        Rule(
+            "siblings",
+            _JOINING,
+            match_siblings,
+            Example(
+                before="""g (float[2,3,4] x, float[2,3,4] z) => (float[3,4,4] y) {
+                    t = Transpose<perm=[1,2,0]>(x)
+                    u = Transpose<perm=[1,2,0]>(z)
+                    y = Concat<axis=-1>(t, u)
+                }""",
+                after="""g (float[2,3,4] x, float[2,3,4] z) => (float[3,4,4] y) {
+                    y_turned = Concat<axis=0>(x, z)
+                    y = Transpose<perm=[1,2,0]>(y_turned)
+                }""",
+                sentences=("2 Transposes with perm [1, 2, 0] before Concat 'Concat_y' become one behind it",),
+            ),
+            refusals=(
+                Refusal(
+                    """g (float[2,3] x, float[2,3] z) => (float[3,2] y)
+                        { t = Transpose(x)  u = Relu(z)  v = Transpose(u)  w = Abs(v)  y = Add(t, w) }""",
+                    "Add 'Add_y' does not join what two Transposes make, and nothing else",
+                ),
+                Refusal(
+                    """g (float[2,2,2] x, float[2,2,2] z) => (float[2,2,2] y)
+                        { t = Transpose<perm=[1,0,2]>(x)  u = Transpose<perm=[2,1,0]>(z)  y = Add(t, u) }""",
+                    "the Transposes before Add 'Add_y' differ",
+                ),
+                Refusal(
+                    """g (float[2,3] x, float[2,3] z) => (float[3,2] y) <float[2] c = {1, 2}>
+                        { t = Transpose(x)  u = Transpose(z)  y = Sum(t, u, c) }""",
+                    "'c', an operand of Sum 'Sum_y', is no single constant and comes from no Transpose",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        Rule(
+            "through",
+            ("Transpose",),
+            match_exact,
+            Example(
+                before="""g (float[N,3,4] x) => (float[N,3,4] y) <float h = {0.5}> {
+                    t = Transpose<perm=[0,2,1]>(x)
+                    r = Relu(t)
+                    m = Mul(r, h)
+                    y = Transpose<perm=[0,2,1]>(m)
+                }""",
+                after="""g (float[N,3,4] x) => (float[N,3,4] y) <float h = {0.5}> {
+                    r_turned = Relu(x)
+                    y = Mul(r_turned, h)
+                }""",
+                sentences=(
+                    "Transpose 'Transpose_t' and Transpose 'Transpose_y' cancel:"
+                    " 2 nodes between them work element by element",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[2,3] x) => (float[2,3] y) { t = Transpose(x)  y = Transpose(t) }",
+                    "Transpose 'Transpose_y' follows a Transpose at once",
+                ),
+                Refusal(
+                    "g (float[2,3] x, float[3,2] z) => (float[2,3] y)"
+                    " { t = Transpose(x)  r = Add(t, z)  y = Transpose(r) }",
+                    "'z', an operand of Add 'Add_r', is no single constant and comes from no Transpose",
+                ),
+                Refusal(
+                    "g (float[2,3] x) => (float[2,3] y, float[3,2] r)"
+                    " { t = Transpose(x)  r = Relu(t)  y = Transpose(r) }",
+                    "'r' of Relu 'Relu_r' is an output of the graph",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        Rule(
+            "through a function",
+            ("Transpose",),
+            match_rounding,
+            Example(
+                before="""g (float[2,3,4] x) => (float[3,2,4] y) {
+                    t = Transpose<perm=[0,2,1]>(x)
+                    r = Tanh(t)
+                    y = Transpose<perm=[2,0,1]>(r)
+                }""",
+                after="""g (float[2,3,4] x) => (float[3,2,4] y) {
+                    r_turned = Tanh(x)
+                    y = Transpose<perm=[1,0,2]>(r_turned)
+                }""",
+                sentences=(
+                    "Transpose 'Transpose_t' and Transpose 'Transpose_y' are one with perm [1, 0, 2]:"
+                    " 1 nodes between them work element by element",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[2,3] x) => (float[2,3] y) { t = Transpose(x)  r = Softmax(t)  y = Transpose(r) }",
+                    "what stands before Transpose 'Transpose_y' is no Transpose,"
+                    " nor one before what works element by element",
+                ),
+            ),
+            exactness=Exactness.ROUNDING,
+        ),
+    )

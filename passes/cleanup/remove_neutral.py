@@ -1,0 +1,318 @@
+"""Arithmetic, logic and shifts with a neutral constant go: x * 1, x - 0, p and true."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from workbench.ir import Graph, Node, constant_shape
+from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite.guards import broadcasts_into, forward_operand, require_constant, require_floating
+from workbench.rewrite.zeros import holds_no_negative_zero
+
+_ON_EITHER_SIDE = frozenset({"Add", "Mul", "And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor"})
+
+
+def _operands(graph: Graph, node: Node) -> tuple[str, str]:
+    """The operand that may be passed on, and the constant beside it."""
+    left, right = node.inputs
+    if node.op in _ON_EITHER_SIDE and left in graph.constants:
+        left, right = right, left
+    if left in graph.constants or right not in graph.constants:
+        raise NoMatch(f"{node} has no constant as {'one' if node.op in _ON_EITHER_SIDE else 'the second'} operand")
+    return left, right
+
+
+def _without(graph: Graph, node: Node, source: str, neutral: str, words: str) -> Rewrite:
+    small = constant_shape(graph.constants[neutral])
+    if small and not broadcasts_into(small, graph.shape(source)):
+        raise NoMatch(f"'{neutral}' of {node} may enlarge '{source}'")
+    return forward_operand(graph, node, source, f"{node} {words} '{neutral}', which is neutral; '{source}' passed on")
+
+
+def _all(array: np.ndarray, number: float) -> bool:
+    """Is every element that number, which for a zero of floats includes the sign?"""
+    same = bool((array == number).all())
+    if number or np.issubdtype(array.dtype, np.integer):
+        return same
+    return same and bool((np.signbit(array.astype(np.float64)) == np.signbit(number)).all())
+
+
+def match_zero(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    """Of floats only -0.0 is neutral in a sum, and only 0.0 in a difference."""
+    source, zero = _operands(graph, node)
+    if not _all(require_constant(graph, zero, node), -0.0 if node.op == "Add" else 0.0):
+        raise NoMatch(f"'{zero}' of {node} is not the zero that changes no number, -0.0 neither")
+    return _without(graph, node, source, zero, "adds" if node.op == "Add" else "takes away")
+
+
+def match_no_negative_zero(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    source, zero = _operands(graph, node)
+    if require_constant(graph, zero, node).any():
+        raise NoMatch(f"'{zero}' of {node} is not zero")
+    if not holds_no_negative_zero(graph, source):
+        raise NoMatch(f"'{source}' may hold -0.0, of which {node} makes 0.0")
+    return _without(graph, node, source, zero, "adds" if node.op == "Add" else "takes away")
+
+
+def match_signed_zero(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    source, zero = _operands(graph, node)
+    if require_constant(graph, zero, node).any():
+        raise NoMatch(f"'{zero}' of {node} is not zero")
+    return _without(graph, node, source, zero, "adds" if node.op == "Add" else "takes away")
+
+
+def match_one(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    source, one = _operands(graph, node)
+    if not _all(require_constant(graph, one, node), 1):
+        raise NoMatch(f"'{one}' of {node} is not 1")
+    return _without(graph, node, source, one, "multiplies by" if node.op == "Mul" else "divides by")
+
+
+def match_power(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    """Powers of integers are left: runtimes compute them in floating point, which loses digits."""
+    base, one = _operands(graph, node)
+    require_floating(graph, base, node)
+    if not _all(require_constant(graph, one, node), 1):
+        raise NoMatch(f"'{one}' of {node} is not 1")
+    return _without(graph, node, base, one, "raises to the power")
+
+
+def match_truth(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    source, value = _operands(graph, node)
+    if (require_constant(graph, value, node) != (node.op == "And")).any():
+        raise NoMatch(f"'{value}' of {node} changes what is {'true' if node.op == 'And' else 'false or true'}")
+    return _without(graph, node, source, value, "combines with")
+
+
+def match_bits(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    source, value = _operands(graph, node)
+    array = require_constant(graph, value, node)
+    if (~array if node.op == "BitwiseAnd" else array).any():
+        raise NoMatch(f"'{value}' of {node} changes bits")
+    return _without(graph, node, source, value, "shifts by" if node.op == "BitShift" else "combines with")
+
+
+@dataclass(frozen=True)
+class RemoveNeutral(Pass):
+    """An operator of two operands goes where the constant one is neutral:
+
+    - x + 0 and x - 0 of integers; of floats x + (-0.0) and x - 0.0, which keep the sign of a zero;
+    - x + 0.0 and x - (-0.0) where x holds no -0.0, as behind the sum with a bias, or a Relu of it; else in mode "fast"
+      only: they turn -0.0 into 0.0;
+    - x * 1, x / 1, and x ** 1 of floats;
+    - p and true, p or false, p xor false; x & ~0, x | 0, x ^ 0, and shifts by 0.
+
+    Must not act where the constant has more elements or axes than the operand may have: broadcasting would
+    enlarge it. Nor on powers of integers, which runtimes compute in floating point.
+
+    Source: neutral elements of IEEE 754 and of Boolean algebra; the rules of LLVM's InstSimplify for fadd, which
+    give away -0.0 only under fast-math flags.
+    """
+
+    title = "Remove arithmetic with neutral constants"
+
+    rules = (
+        Rule(
+            "zero",
+            ("Add", "Sub"),
+            match_zero,
+            Example(
+                before="""g (float[N,3] x, int32[N] i) => (float[N,3] y, int32[N] j)
+                    <float[3] z = {0, 0, 0}, float m = {-0.0}, int32 k = {0}> {
+                    a = Sub(x, z)
+                    b = Add(m, a)
+                    y = Neg(b)
+                    c = Add(i, k)
+                    j = Neg(c)
+                }""",
+                after="g (float[N,3] x, int32[N] i) => (float[N,3] y, int32[N] j) { y = Neg(x)  j = Neg(i) }",
+                sentences=(
+                    "Sub 'Sub_a' takes away 'z', which is neutral; 'x' passed on",
+                    "Add 'Add_b' adds 'm', which is neutral; 'x' passed on",
+                    "Add 'Add_c' adds 'k', which is neutral; 'i' passed on",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N] x) => (float[N] y) <float z = {0}> { a = Add(x, z)  y = Neg(a) }",
+                    "'z' of Add 'Add_a' is not the zero that changes no number, -0.0 neither",
+                ),
+                Refusal(
+                    "g (int32[N] x) => (int32[N] y) <int32 z = {0}> { a = Sub(z, x)  y = Neg(a) }",
+                    "Sub 'Sub_a' has no constant as the second operand",
+                ),
+                Refusal(
+                    "g (int32[N] x) => (int32[M] y) <int32[2] z = {0, 0}> { a = Add(x, z)  y = Neg(a) }",
+                    "'z' of Add 'Add_a' may enlarge 'x'",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            law="x + -0.0 == x; x - 0 == x",
+        ),
+        Rule(
+            "zero added to no -0.0",
+            ("Add", "Sub"),
+            match_no_negative_zero,
+            Example(
+                before="""g (float[N,3] x) => (float[N,3] y) <float[3] b = {1, 0, -1}, float z = {0}> {
+                    a = Add(x, b)
+                    r = Relu(a)
+                    s = Add(r, z)
+                    y = Neg(s)
+                }""",
+                after="""g (float[N,3] x) => (float[N,3] y) <float[3] b = {1, 0, -1}> {
+                    a = Add(x, b)
+                    r = Relu(a)
+                    y = Neg(r)
+                }""",
+                sentences=("Add 'Add_s' adds 'z', which is neutral; 'r' passed on",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N] x) => (float[N] y) <float z = {0}> { r = Relu(x)  s = Add(r, z)  y = Neg(s) }",
+                    "'r' may hold -0.0, of which Add 'Add_s' makes 0.0",
+                ),
+                Refusal(
+                    "g (float[N] x, float[N] w) => (float[N] y) <float z = {0}>"
+                    " { r = Mul(x, w)  s = Add(r, z)  y = Neg(s) }",
+                    "'r' may hold -0.0, of which Add 'Add_s' makes 0.0",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            law="for floats: (x + a) + 0.0 == x + a if a != 0",
+        ),
+        Rule(
+            "zero of another sign",
+            ("Add", "Sub"),
+            match_signed_zero,
+            Example(
+                before="g (float[N] x) => (float[N] y) <float z = {0}> { a = Add(x, z)  y = Neg(a) }",
+                after="g (float[N] x) => (float[N] y) { y = Neg(x) }",
+                sentences=("Add 'Add_a' adds 'z', which is neutral; 'x' passed on",),
+                mode="fast",
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N] x) => (float[N] y) <float z = {1}> { a = Add(x, z)  y = Neg(a) }",
+                    "'z' of Add 'Add_a' is not zero",
+                ),
+            ),
+            exactness=Exactness.SIGNS,
+            law="x + 0 == x",
+        ),
+        Rule(
+            "one",
+            ("Mul", "Div"),
+            match_one,
+            Example(
+                before="""g (float[N,3] x) => (float[N,3] y) <float[1,3] w = {1, 1, 1}, float u = {1}> {
+                    a = Mul(w, x)
+                    b = Div(a, u)
+                    y = Neg(b)
+                }""",
+                after="g (float[N,3] x) => (float[N,3] y) { y = Neg(x) }",
+                sentences=(
+                    "Mul 'Mul_a' multiplies by 'w', which is neutral; 'x' passed on",
+                    "Div 'Div_b' divides by 'u', which is neutral; 'x' passed on",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,2] x) => (float[N,2] y) <float[2] w = {1, 2}> { a = Mul(x, w)  y = Neg(a) }",
+                    "'w' of Mul 'Mul_a' is not 1",
+                ),
+                Refusal(
+                    "g (float[N] x, float[N] z) => (float[N] y) { a = Mul(x, z)  y = Neg(a) }",
+                    "Mul 'Mul_a' has no constant as one operand",
+                ),
+                Refusal(
+                    "g (float[N] x) => (float[1,N] y) <float[1,1] w = {1}> { a = Mul(x, w)  y = Neg(a) }",
+                    "'w' of Mul 'Mul_a' may enlarge 'x'",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            law="x * 1 == x; x / 1 == x",
+        ),
+        Rule(
+            "power of one",
+            ("Pow",),
+            match_power,
+            Example(
+                before="g (float[N] x) => (float[N] y) <int64 e = {1}> { a = Pow(x, e)  y = Neg(a) }",
+                after="g (float[N] x) => (float[N] y) { y = Neg(x) }",
+                sentences=("Pow 'Pow_a' raises to the power 'e', which is neutral; 'x' passed on",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N] x) => (float[N] y) <float e = {2}> { a = Pow(x, e)  y = Neg(a) }",
+                    "'e' of Pow 'Pow_a' is not 1",
+                ),
+                Refusal(
+                    "g (int64[N] x) => (int64[N] y) <int64 e = {1}> { a = Pow(x, e)  y = Neg(a) }",
+                    "'x', an operand of Pow 'Pow_a', is not known to hold floating-point numbers",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            law="x ** 1 == x",
+        ),
+        Rule(
+            "truth",
+            ("And", "Or", "Xor"),
+            match_truth,
+            Example(
+                before="""g (bool[N] p) => (bool[N] y) <bool t = {1}, bool f = {0}> {
+                    a = And(p, t)
+                    b = Or(f, a)
+                    c = Xor(b, f)
+                    y = Not(c)
+                }""",
+                after="g (bool[N] p) => (bool[N] y) { y = Not(p) }",
+                sentences=(
+                    "And 'And_a' combines with 't', which is neutral; 'p' passed on",
+                    "Or 'Or_b' combines with 'f', which is neutral; 'p' passed on",
+                    "Xor 'Xor_c' combines with 'f', which is neutral; 'p' passed on",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (bool[N] p) => (bool[N] y) <bool f = {0}> { a = And(p, f)  y = Not(a) }",
+                    "'f' of And 'And_a' changes what is true",
+                ),
+                Refusal(
+                    "g (bool[N] p) => (bool[N] y) <bool t = {1}> { a = Xor(p, t)  y = Not(a) }",
+                    "'t' of Xor 'Xor_a' changes what is false or true",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            law="(p and True) == p; (p or False) == p; xor(p, False) == p",
+        ),
+        Rule(
+            "bits",
+            ("BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift"),
+            match_bits,
+            Example(
+                before="""g (uint8[N] x) => (uint8[N] y) <uint8 o = {255}, uint8 z = {0}> {
+                    a = BitwiseAnd(x, o)
+                    b = BitwiseXor(z, a)
+                    c = BitShift<direction="LEFT">(b, z)
+                    y = BitwiseNot(c)
+                }""",
+                after="g (uint8[N] x) => (uint8[N] y) { y = BitwiseNot(x) }",
+                sentences=(
+                    "BitwiseAnd 'BitwiseAnd_a' combines with 'o', which is neutral; 'x' passed on",
+                    "BitwiseXor 'BitwiseXor_b' combines with 'z', which is neutral; 'x' passed on",
+                    "BitShift 'BitShift_c' shifts by 'z', which is neutral; 'x' passed on",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (uint8[N] x) => (uint8[N] y) <uint8 o = {127}> { a = BitwiseAnd(x, o)  y = BitwiseNot(a) }",
+                    "'o' of BitwiseAnd 'BitwiseAnd_a' changes bits",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            law="x & ~0 == x; x | 0 == x; x ^ 0 == x",
+        ),
+    )

@@ -1,0 +1,367 @@
+"""Operators that give what they are given go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from workbench.ir import DataType, Graph, Node
+from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite.casts import element_type
+from workbench.rewrite.guards import forward_operand, is_same_shape, require_constant
+from workbench.rewrite.slices import cuts_of, takes_all
+
+
+def match_identity(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    return forward_operand(graph, node, node.inputs[0], f"{node} passes '{node.inputs[0]}' on as it is; removed")
+
+
+def match_cast(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    source = node.inputs[0]
+    known = element_type(graph, source)
+    like = graph.tensor_type(node.inputs[1]) if node.op == "CastLike" else None
+    wanted = DataType(node.attr("to")) if node.op == "Cast" else None if like is None else like.dtype
+    if known is None or known != wanted:
+        raise NoMatch(f"'{source}' is not known to have the type to which {node} casts it")
+    found = forward_operand(graph, node, source, f"'{source}' is {known.name.lower()} before {node} already; removed")
+    result = graph.type(node.outputs[0])
+    if graph.type(source) is not None or result is None:
+        return found
+    return replace(found, edit=replace(found.edit, types={source: result}))
+
+
+def match_single(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    if len(node.inputs) != 1:
+        raise NoMatch(f"{node} has {len(node.inputs)} operands")
+    return forward_operand(graph, node, node.inputs[0], f"{node} has one operand only, '{node.inputs[0]}'; removed")
+
+
+def match_split(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    if len(node.outputs) != 1:
+        raise NoMatch(f"{node} has {len(node.outputs)} results")
+    return forward_operand(graph, node, node.inputs[0], f"{node} makes one piece of all of '{node.inputs[0]}'; removed")
+
+
+def match_same_shape(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    source, result = node.inputs[0], node.outputs[0]
+    shape = graph.shape(source)
+    if shape is None or not is_same_shape(shape, graph.shape(result)):
+        raise NoMatch(f"'{source}' is not known to have the shape that {node} gives it")
+    words = ",".join(map(str, shape))
+    return forward_operand(graph, node, source, f"'{source}' is [{words}] before {node} already; removed")
+
+
+def match_reshape(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    """Zeros in the shape take over what is unknown, and -1 is what is left when all other axes agree."""
+    wanted = [int(n) for n in require_constant(graph, node.inputs[1], node)]
+    shape = graph.shape(node.inputs[0])
+    if shape is None or len(shape) != len(wanted):
+        raise NoMatch(f"'{node.inputs[0]}' is not known to have {len(wanted)} axes")
+    copies = not node.attr("allowzero", 0)
+    open_axes = [i for i, n in enumerate(wanted) if n != shape[i] and not (n == 0 and copies)]
+    others = shape[: open_axes[0]] + shape[open_axes[0] + 1 :] if open_axes else ()
+    follows = len(open_axes) == 1 and (
+        wanted[open_axes[0]] == -1
+        or (not isinstance(shape[open_axes[0]], int) and all(isinstance(d, int) and d > 0 for d in others))
+    )
+    if open_axes and not follows:
+        raise NoMatch(f"'{node.inputs[0]}' is not known to have the shape {wanted} that {node} gives it")
+    return forward_operand(graph, node, node.inputs[0], f"{node} to {wanted} leaves every axis as it is; removed")
+
+
+def match_slice(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    cuts = cuts_of(graph, node)
+    shape = graph.shape(node.inputs[0])
+    part = next((c for c in cuts if not takes_all(c, None if shape is None else shape[c.axis])), None)
+    if part is not None:
+        raise NoMatch(f"{node} takes {part} of axis {part.axis}, which may be less than all")
+    return forward_operand(graph, node, node.inputs[0], f"{node} takes all of '{node.inputs[0]}'; removed")
+
+
+def match_pad(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    if require_constant(graph, node.inputs[1], node).any():
+        raise NoMatch(f"{node} adds or takes elements at an end")
+    return forward_operand(graph, node, node.inputs[0], f"{node} adds 0 elements everywhere; removed")
+
+
+def match_tile(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    if (require_constant(graph, node.inputs[1], node) != 1).any():
+        raise NoMatch(f"{node} repeats along an axis")
+    return forward_operand(graph, node, node.inputs[0], f"{node} repeats '{node.inputs[0]}' once everywhere; removed")
+
+
+def match_resize(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    if node.attr("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize" or node.attr("antialias", 0):
+        raise NoMatch(f"{node} takes a part of '{node.inputs[0]}', or smooths it")
+    scales, sizes = (*node.inputs[1:], "", "", "")[1:3]
+    if scales and (require_constant(graph, scales, node) != 1).any():
+        raise NoMatch(f"{node} scales an axis")
+    if sizes and not is_same_shape(graph.shape(node.inputs[0]), graph.shape(node.outputs[0])):
+        raise NoMatch(f"'{node.inputs[0]}' is not known to have the sizes that {node} gives it")
+    return forward_operand(graph, node, node.inputs[0], f"{node} leaves every axis as long as it is; removed")
+
+
+def match_max_pool(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    """Over two axes of float32 ONNX Runtime keeps a NaN, over others it makes the least number of it."""
+    windows = [n for key in ("kernel_shape", "strides") for n in node.attr(key, ())]
+    if any(n != 1 for n in windows) or any(node.attr("pads", ())) or len(node.outputs) > 1:
+        raise NoMatch(f"{node} takes more than one number, leaves some out, or says where they stand")
+    type_ = graph.tensor_type(node.inputs[0])
+    if type_ is None or not (type_.dtype.is_integer() or (type_.dtype == DataType.FLOAT and type_.rank == 4)):
+        raise NoMatch(f"'{node.inputs[0]}' of {node} is not known to be float of two spatial axes, or to hold integers")
+    return forward_operand(graph, node, node.inputs[0], f"{node} takes the largest of one number; removed")
+
+
+@dataclass(frozen=True)
+class RemoveNoops(Pass):
+    """Operators that give their operand as it is, whatever its numbers:
+
+    - Identity; Cast and CastLike to the type that is there; Concat, Sum, Mean, Max and Min of one; Split into one;
+    - Reshape, Flatten, Squeeze, Unsqueeze and Expand to the shape that is there, symbolic dims included;
+    - Slice of everything, Pad of nothing, Tile by one, Resize by one;
+    - MaxPool of one element and stride 1, of integers, and of float32 with two spatial axes.
+
+    Must not act on a Resize that crops or smooths, on a MaxPool where ONNX Runtime makes a number of NaN, where type or
+    shape are not known to stay, nor where the node is all that is between an input and an output of the graph.
+
+    Source: ONNX's definitions of these operators; the passes eliminate_identity and
+    eliminate_nop_* of onnx-optimizer.
+    """
+
+    title = "Remove operators that change nothing"
+
+    rules = (
+        Rule(
+            "identity",
+            ("Identity",),
+            match_identity,
+            Example(
+                before="g (float[N] x) => (float[N] y) { a = Identity(x)  y = Neg(a) }",
+                after="g (float[N] x) => (float[N] y) { y = Neg(x) }",
+                sentences=("Identity 'Identity_a' passes 'x' on as it is; removed",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N] x) => (float[N] y) { y = Identity(x) }",
+                    "Identity 'Identity_y' is all that is between 'x' and the output 'y'",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        Rule(
+            "cast to the same type",
+            ("Cast", "CastLike"),
+            match_cast,
+            Example(
+                before="g (float[N] x) => (float[N] y) { a = Cast<to=1>(x)  y = Neg(a) }",
+                after="g (float[N] x) => (float[N] y) { y = Neg(x) }",
+                sentences=("'x' is float before Cast 'Cast_a' already; removed",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N] x, double[1] z) => (double[N] y) { a = CastLike(x, z)  y = Neg(a) }",
+                    "'x' is not known to have the type to which CastLike 'CastLike_a' casts it",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        Rule(
+            "one operand",
+            ("Concat", "Sum", "Mean", "Max", "Min"),
+            match_single,
+            Example(
+                before="g (float[N,3] x) => (float[N,3] y) { a = Concat<axis=1>(x)  b = Max(a)  y = Neg(b) }",
+                after="g (float[N,3] x) => (float[N,3] y) { y = Neg(x) }",
+                sentences=(
+                    "Concat 'Concat_a' has one operand only, 'x'; removed",
+                    "Max 'Max_b' has one operand only, 'x'; removed",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3] x) => (float[N,6] y) { a = Concat<axis=1>(x, x)  y = Neg(a) }",
+                    "Concat 'Concat_a' has 2 operands",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        Rule(
+            "one piece",
+            ("Split",),
+            match_split,
+            Example(
+                before="g (float[N,3] x) => (float[N,3] y) { a = Split<axis=1, num_outputs=1>(x)  y = Neg(a) }",
+                after="g (float[N,3] x) => (float[N,3] y) { y = Neg(x) }",
+                sentences=("Split 'Split_a' makes one piece of all of 'x'; removed",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,4] x) => (float[N,2] y) { a, b = Split<axis=1, num_outputs=2>(x)  y = Sub(a, b) }",
+                    "Split 'Split_a' has 2 results",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        Rule(
+            "same shape",
+            ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand"),
+            match_same_shape,
+            Example(
+                before="""g (float[2,3] x) => (float[2,3] y) <int64[2] s = {-1, 3}> {
+                    a = Reshape(x, s)
+                    b = Squeeze(a)
+                    y = Neg(b)
+                }""",
+                after="g (float[2,3] x) => (float[2,3] y) { y = Neg(x) }",
+                sentences=(
+                    "'x' is [2,3] before Reshape 'Reshape_a' already; removed",
+                    "'x' is [2,3] before Squeeze 'Squeeze_b' already; removed",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3] x, int64[2] s) => (float[A,B] y) { a = Reshape(x, s)  y = Neg(a) }",
+                    "'x' is not known to have the shape that Reshape 'Reshape_a' gives it",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        Rule(
+            "reshape of no axis",
+            ("Reshape",),
+            match_reshape,
+            Example(
+                before="""g (float[N,M,3] x) => (int64[3] y) <int64[3] s = {0, -1, 3}> {
+                    a = Reshape(x, s)
+                    y = Shape(a)
+                }""",
+                after="g (float[N,M,3] x) => (int64[3] y) { y = Shape(x) }",
+                sentences=("Reshape 'Reshape_a' to [0, -1, 3] leaves every axis as it is; removed",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3] x) => (float[A] y) <int64[1] s = {-1}> { a = Reshape(x, s)  y = Neg(a) }",
+                    "'x' is not known to have 1 axes",
+                ),
+                Refusal(
+                    "g (float[N,M] x) => (float[N,3] y) <int64[2] s = {0, 3}> { a = Reshape(x, s)  y = Neg(a) }",
+                    "'x' is not known to have the shape [0, 3] that Reshape 'Reshape_a' gives it",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        Rule(
+            "slice of everything",
+            ("Slice",),
+            match_slice,
+            Example(
+                before="""g (float[N,3] x) => (float[N,3] y)
+                    <int64[1] s = {-3}, int64[1] e = {9223372036854775807}, int64[1] i = {1}> {
+                    a = Slice(x, s, e, i)
+                    y = Neg(a)
+                }""",
+                after="g (float[N,3] x) => (float[N,3] y) { y = Neg(x) }",
+                sentences=("Slice 'Slice_a' takes all of 'x'; removed",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N] x) => (float[M] y) <int64[1] s = {0}, int64[1] e = {1000}>"
+                    " { a = Slice(x, s, e)  y = Neg(a) }",
+                    "Slice 'Slice_a' takes 0:1000 of axis 0, which may be less than all",
+                ),
+                Refusal(
+                    "g (float[1] x) => (float[1] y)"
+                    " <int64[1] s = {0}, int64[1] e = {9223372036854775807}, int64[1] i = {0}, int64[1] p = {-1}>"
+                    " { a = Slice(x, s, e, i, p)  y = Neg(a) }",
+                    "Slice 'Slice_a' goes backward to INT_MAX, by which runtimes do not mean the same",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        Rule(
+            "pad of nothing",
+            ("Pad",),
+            match_pad,
+            Example(
+                before="g (float[N,3] x) => (float[N,3] y) <int64[4] p = {0, 0, 0, 0}> { a = Pad(x, p)  y = Neg(a) }",
+                after="g (float[N,3] x) => (float[N,3] y) { y = Neg(x) }",
+                sentences=("Pad 'Pad_a' adds 0 elements everywhere; removed",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N] x) => (float[N] y) <int64[2] p = {1, -1}> { a = Pad(x, p)  y = Neg(a) }",
+                    "Pad 'Pad_a' adds or takes elements at an end",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        Rule(
+            "tile by one",
+            ("Tile",),
+            match_tile,
+            Example(
+                before="g (float[2,3] x) => (float[2,3] y) <int64[2] r = {1, 1}> { a = Tile(x, r)  y = Neg(a) }",
+                after="g (float[2,3] x) => (float[2,3] y) { y = Neg(x) }",
+                sentences=("Tile 'Tile_a' repeats 'x' once everywhere; removed",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3] x) => (float[N,6] y) <int64[2] r = {1, 2}> { a = Tile(x, r)  y = Neg(a) }",
+                    "Tile 'Tile_a' repeats along an axis",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        Rule(
+            "resize by one",
+            ("Resize",),
+            match_resize,
+            Example(
+                before="""g (float[2,3,4,4] x) => (float[2,3,4,4] y) <float[4] s = {1, 1, 1, 1}> {
+                    a = Resize<mode="linear">(x, , s)
+                    y = Neg(a)
+                }""",
+                after="g (float[2,3,4,4] x) => (float[2,3,4,4] y) { y = Neg(x) }",
+                sentences=("Resize 'Resize_a' leaves every axis as long as it is; removed",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[1,3,4,4] x) => (float[1,3,4,8] y) <float[4] s = {1, 1, 1, 2}>"
+                    " { a = Resize(x, , s)  y = Neg(a) }",
+                    "Resize 'Resize_a' scales an axis",
+                ),
+                Refusal(
+                    "g (float[1,3,N,4] x) => (float[1,3,4,4] y) <int64[4] s = {1, 3, 4, 4}>"
+                    " { a = Resize(x, , , s)  y = Neg(a) }",
+                    "'x' is not known to have the sizes that Resize 'Resize_a' gives it",
+                ),
+                Refusal(
+                    "g (float[1,3,4,4] x) => (float[1,3,4,4] y) <int64[4] s = {1, 3, 4, 4}>"
+                    ' { a = Resize<mode="linear", antialias=1>(x, , , s)  y = Neg(a) }',
+                    "Resize 'Resize_a' takes a part of 'x', or smooths it",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        Rule(
+            "pool of one",
+            ("MaxPool",),
+            match_max_pool,
+            Example(
+                before="g (float[N,3,4,4] x) => (float[N,3,4,4] y) { a = MaxPool<kernel_shape=[1, 1]>(x)  y = Neg(a) }",
+                after="g (float[N,3,4,4] x) => (float[N,3,4,4] y) { y = Neg(x) }",
+                sentences=("MaxPool 'MaxPool_a' takes the largest of one number; removed",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3,4] x) => (float[N,3,4] y) { a = MaxPool<kernel_shape=[1]>(x)  y = Neg(a) }",
+                    "'x' of MaxPool 'MaxPool_a' is not known to be float of two spatial axes, or to hold integers",
+                ),
+                Refusal(
+                    "g (float[N,3,4,4] x) => (float[N,3,2,2] y)"
+                    " { a = MaxPool<kernel_shape=[1, 1], strides=[2, 2]>(x)  y = Neg(a) }",
+                    "MaxPool 'MaxPool_a' takes more than one number, leaves some out, or says where they stand",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+    )

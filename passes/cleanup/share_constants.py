@@ -1,0 +1,82 @@
+"""Constants that hold the same numbers become one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from workbench.ir import Constant, Edit, Graph, constant_shape
+from workbench.layout.profile import Profile
+from workbench.rewrite import Exactness, Example, Pass, Rewrite
+
+
+@dataclass(frozen=True)
+class ShareConstants(Pass):
+    """Constants of one element type, shape and content become the first of them, all that are alike at once.
+
+    A constant that is an output of the graph keeps its name.
+
+    Source: onnxslim and ONNX Runtime's constant sharing do the same.
+    """
+
+    title = "Share equal constants"
+    exactness = Exactness.BITS
+
+    own_examples = (
+        Example(
+            title="Two equal constants",
+            before="""g (float[N] x) => (float[N] y) <float a = {2}, float b = {2}, float c = {3}> {
+                p = Add(x, a)
+                q = Mul(p, b)
+                y = Sub(q, c)
+            }""",
+            after="""g (float[N] x) => (float[N] y) <float a = {2}, float c = {3}> {
+                p = Add(x, a)
+                q = Mul(p, a)
+                y = Sub(q, c)
+            }""",
+            sentences=("constant 'b' holds the same as 'a'; 4 bytes less",),
+        ),
+        Example(
+            title="Three, of which one rewrite is made",
+            before="""g (float[N] x) => (float[N] y) <float a = {2}, float b = {2}, float c = {2}> {
+                p = Add(x, a)
+                q = Mul(p, b)
+                y = Sub(q, c)
+            }""",
+            after="""g (float[N] x) => (float[N] y) <float a = {2}> {
+                p = Add(x, a)
+                q = Mul(p, a)
+                y = Sub(q, a)
+            }""",
+            sentences=("constant 'b' and 1 other hold the same as 'a'; 8 bytes less",),
+        ),
+    )
+
+    def rewrites(self, graph: Graph, target: Profile) -> Iterator[Rewrite]:
+        alike = Counter(map(_kind, graph.constants.values()))
+        same: dict[tuple, list[str]] = {}
+        for value, tensor in graph.constants.items():
+            if alike[_kind(tensor)] > 1:
+                content = hashlib.sha256(tensor.tobytes()).digest()
+                same.setdefault((*_kind(tensor), content), []).append(value)
+        for first, *others in same.values():
+            gone = [value for value in others if not graph.is_output(value)]
+            if gone:
+                yield _shared(graph, first, gone)
+
+
+def _shared(graph: Graph, first: str, gone: list[str]) -> Rewrite:
+    told = f"constant '{gone[0]}' holds"
+    if len(gone) > 1:
+        told = f"constant '{gone[0]}' and {len(gone) - 1:,} other{'s' if len(gone) > 2 else ''} hold"
+    less = graph.constants[first].nbytes * len(gone)
+    readers = dict.fromkeys(node.name for value in gone for node in graph.users(value))
+    sentence = f"{told} the same as '{first}'; {less:,} bytes less"
+    return Rewrite(Edit(replace=dict.fromkeys(gone, first)), sentence, tuple(readers))
+
+
+def _kind(tensor: Constant) -> tuple:
+    return tensor.dtype, constant_shape(tensor)

@@ -1,0 +1,89 @@
+"""A Softmax over flattened axes, of which only one has elements beside each other, needs no flattening."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workbench.ir import Edit, Graph, Node
+from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite.guards import is_same_shape, require_producer, require_single_use
+
+
+def match_flattened(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    softmax = require_producer(graph, node.inputs[0], ("Softmax", "LogSoftmax"), node)
+    flat = require_producer(graph, softmax.inputs[0], ("Flatten",), softmax)
+    require_single_use(graph, node, softmax)
+    source = flat.inputs[0]
+    shape = graph.shape(source)
+    if shape is None or not is_same_shape(shape, graph.shape(node.outputs[0])):
+        raise NoMatch(f"{node} is not known to bring back the shape of '{source}'")
+    first = flat.attr("axis", 1) % (len(shape) + 1)
+    wide = [axis for axis in range(first, len(shape)) if shape[axis] != 1]
+    if softmax.attr("axis", -1) not in (-1, 1) or len(wide) > 1:
+        raise NoMatch(f"{softmax} is over more than one axis of '{source}'")
+    axis = wide[0] if wide else len(shape) - 1
+    direct = softmax.replace(inputs=(source,), outputs=node.outputs, attributes={"axis": axis})
+    sentence = f"{flat} makes one axis of {len(shape) - first}, of which only axis {axis} is wider than 1; not needed"
+    edit = Edit(remove=(softmax.name, node.name), insert=(direct,))
+    return Rewrite(edit, sentence, (flat.name, softmax.name, node.name))
+
+
+@dataclass(frozen=True)
+class SoftmaxInPlace(Pass):
+    """One case: Flatten, Softmax or LogSoftmax, and a Reshape back to the first shape become the Softmax alone,
+    over the one flattened axis that is wider than 1. A Flatten that nothing else reads is then dead.
+
+    Must not act where two of the flattened axes are wider than 1, nor where a shape is not known.
+
+    Source: ONNX's Softmax before opset 13 flattened by itself; its version converter writes these nodes.
+    """
+
+    title = "Softmax without flattening"
+
+    rules = (
+        Rule(
+            "flattened",
+            ("Reshape",),
+            match_flattened,
+            Example(
+                before="""g (float[N,3,1,1] x) => (float[N,3,1,1] y) <int64[4] s = {0, 3, 1, 1}> {
+                    f = Flatten<axis=1>(x)
+                    p = Softmax<axis=-1>(f)
+                    r = Reshape(p, s)
+                    y = Neg(r)
+                }""",
+                after="""g (float[N,3,1,1] x) => (float[N,3,1,1] y) {
+                    f = Flatten<axis=1>(x)
+                    r = Softmax<axis=1>(x)
+                    y = Neg(r)
+                }""",
+                sentences=(
+                    "Flatten 'Flatten_f' makes one axis of 3, of which only axis 1 is wider than 1; not needed",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    """g (float[N,3,2,1] x) => (float[N,3,2,1] y) <int64[4] s = {0, 3, 2, 1}> {
+                        f = Flatten<axis=1>(x)
+                        p = Softmax<axis=-1>(f)
+                        r = Reshape(p, s)
+                        y = Neg(r)
+                    }""",
+                    "Softmax 'Softmax_p' is over more than one axis of 'x'",
+                ),
+                Refusal(
+                    """g (float[N,3,1,1] x) => (float[N,1,3] y) <int64[3] s = {0, 1, 3}> {
+                        f = Flatten<axis=1>(x)
+                        p = Softmax<axis=-1>(f)
+                        y = Reshape(p, s)
+                    }""",
+                    "Reshape 'Reshape_y' is not known to bring back the shape of 'x'",
+                ),
+                Refusal(
+                    "g (float[2,3] x) => (float[3,2] y) <int64[2] s = {3, 2}> { y = Reshape(x, s) }",
+                    "Reshape 'Reshape_y' does not follow a Softmax or LogSoftmax",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+    )

@@ -1,0 +1,228 @@
+"""Transposes that are not needed where they stand, or move less somewhere else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from workbench.ir import Edit, Graph, Node, constant
+from workbench.ir.permutation import Permutation, inverse, is_identity, moves_data, permuted
+from workbench.layout.cost import no_longer_moved
+from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite.guards import (
+    permutation,
+    require_float_or_double,
+    require_integers,
+    require_producer,
+    require_single_use,
+)
+from workbench.rewrite.reductions import keeps_axes, reduced_axes
+from workbench.rewrite.reshapes import VIEWS, shape_operand
+
+# ---- beside a view -----------------------------------------------------------------------
+
+
+def _demand_view(graph: Graph, node: Node) -> None:
+    """Raises NoMatch for a Transpose that is not known to leave all elements where they are."""
+    if node.op != "Transpose":
+        return
+    shape = graph.shape(node.inputs[0])
+    perm = permutation(graph, node)
+    if shape is None or moves_data(perm, shape):
+        raise NoMatch(f"{node} exchanges axes that are not known to have size 1")
+
+
+def match_view(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    first = require_producer(graph, node.inputs[0], VIEWS if node.op == "Transpose" else ("Transpose",), node)
+    require_single_use(graph, node, first)
+    _demand_view(graph, first)
+    _demand_view(graph, node)
+    source, result = first.inputs[0], node.outputs[0]
+    told = shape_operand(graph.shape(source), graph.shape(result))
+    if told is None:
+        raise NoMatch(f"the shape of '{result}' cannot be told to a Reshape in numbers")
+    name = graph.fresh(f"{result}_shape")
+    reshape = node.replace(op_type="Reshape", inputs=(source, name), attributes={})
+    edit = Edit(
+        remove=(first.name, node.name),
+        insert=(reshape,),
+        constants={name: constant(np.array(told, np.int64), name)},
+    )
+    sentence = f"{first} and {node} move no element and are one Reshape to {list(told)}; 1 node less"
+    return Rewrite(edit, sentence, (first.name, node.name))
+
+
+# ---- before a reduction --------------------------------------------------------------------
+
+
+def _order_left(perm: Permutation, axes: frozenset[int], keeps: bool) -> Permutation:
+    """The permutation that is left for what the reduction leaves of the axes in their first order."""
+    if keeps:
+        return perm
+    left = [perm[axis] for axis in range(len(perm)) if axis not in axes]
+    return tuple(sorted(left).index(axis) for axis in left)
+
+
+def _reduced_first(graph: Graph, node: Node) -> Rewrite:
+    transpose = require_producer(graph, node.inputs[0], ("Transpose",), node)
+    require_single_use(graph, node, transpose)
+    perm, axes = permutation(graph, transpose), reduced_axes(graph, node)
+    shape = graph.shape(transpose.outputs[0])
+    if shape is None or all(shape[axis] == 1 for axis in axes):
+        raise NoMatch(f"{node} is not known to leave less to move")
+    source, result = transpose.inputs[0], node.outputs[0]
+    own_axes = sorted(perm[axis] for axis in axes)
+    name = graph.fresh(f"{result}_axes")
+    constants = {name: constant(np.array(own_axes, np.int64), name)}
+    matched = (transpose.name, node.name)
+    left = _order_left(perm, axes, keeps_axes(node))
+    if is_identity(left):
+        edit = Edit(
+            remove=matched,
+            insert=(node.replace(inputs=(source, name)),),
+            constants=constants,
+        )
+        gain = no_longer_moved(graph, transpose)
+        return Rewrite(edit, f"{node} reduces axes {own_axes} of '{source}' as it is; {gain}", matched)
+    value = graph.fresh(f"{result}_reduced", (name,))
+    reduced = node.replace(inputs=(source, name), outputs=(value,))
+    moved = transpose.replace(inputs=(value,), outputs=(result,), attributes={**transpose.attributes, "perm": left})
+    known = graph.tensor_type(result)
+    types = {}
+    if known is not None:
+        types[value] = known.with_shape(None if known.shape is None else permuted(known.shape, inverse(left)))
+    edit = Edit(remove=matched, insert=(reduced, moved), constants=constants, types=types)
+    sentence = f"{transpose} moves what {node} leaves of axes {own_axes}, not what it reduces"
+    return Rewrite(edit, sentence, matched)
+
+
+def match_integer_reduction(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    require_integers(graph, node.inputs[0], node)
+    return _reduced_first(graph, node)
+
+
+def match_reduction(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    require_float_or_double(graph, node.inputs[0], node)
+    return _reduced_first(graph, node)
+
+
+@dataclass(frozen=True)
+class UselessTransposes(Pass):
+    """Two cases:
+
+    - a Transpose that moves axes of size 1 only, right before or behind Reshape, Flatten, Squeeze or Unsqueeze, is
+      one Reshape with it, as where [N,C,1,1] is laid out anew to be flattened into an output;
+    - a Transpose before a reduction: the axes are reduced where they are, and the Transpose goes where the axes that
+      stay keep their order, and behind the reduction, where it moves less, where they do not.
+
+    Must not act where a symbolic axis would change its place, where anything else reads what is between, on the
+    largest and least of floating-point numbers, of which it may be the sign of a zero that differs, on sums of
+    integers, which in ONNX Runtime stop at the largest integer, nor where all axes that are reduced have size 1.
+
+    Source: the buddy compiler's plan, "useless place"; a sum does not depend on the order of its summands.
+    """
+
+    title = "Remove transposes that are not needed where they stand"
+
+    rules = (
+        Rule(
+            "beside a view",
+            ("Transpose", *VIEWS),
+            match_view,
+            Example(
+                before="""g (float[N,1,1,8] x) => (float[N,8] y) {
+                    t = Transpose<perm=[0,3,1,2]>(x)
+                    y = Flatten(t)
+                }""",
+                after="g (float[N,1,1,8] x) => (float[N,8] y) <int64[2] y_shape = {-1, 8}> { y = Reshape(x, y_shape) }",
+                sentences=(
+                    "Transpose 'Transpose_t' and Flatten 'Flatten_y' move no element and are one Reshape to [-1, 8];"
+                    " 1 node less",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,2,1,8] x) => (float[N,16] y) { t = Transpose<perm=[0,3,1,2]>(x)  y = Flatten(t) }",
+                    "Transpose 'Transpose_t' exchanges axes that are not known to have size 1",
+                ),
+                Refusal(
+                    "g (float[N,1,8] x) => (float[1,N,8] y) { a = Relu(x)  y = Transpose<perm=[1,0,2]>(a) }",
+                    "Transpose 'Transpose_y' does not follow a Reshape, Flatten, Squeeze or Unsqueeze",
+                ),
+                Refusal(
+                    """g (float[N,M,1] x) => (float[N,1,M,1] y) <int64[1] i = {3}> {
+                        t = Transpose<perm=[0,2,1]>(x)
+                        y = Unsqueeze(t, i)
+                    }""",
+                    "the shape of 'y' cannot be told to a Reshape in numbers",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        Rule(
+            "before a bound of integers",
+            ("ReduceMax", "ReduceMin"),
+            match_integer_reduction,
+            Example(
+                before="""g (int64[N,2,3] x) => (int64[3,N] y) <int64[1] i = {2}> {
+                    t = Transpose<perm=[2,0,1]>(x)
+                    y = ReduceMax<keepdims=0>(t, i)
+                }""",
+                after="""g (int64[N,2,3] x) => (int64[3,N] y) <int64[1] y_axes = {1}> {
+                    y_reduced = ReduceMax<keepdims=0>(x, y_axes)
+                    y = Transpose<perm=[1,0]>(y_reduced)
+                }""",
+                sentences=(
+                    "Transpose 'Transpose_t' moves what ReduceMax 'ReduceMax_y' leaves of axes [1],"
+                    " not what it reduces",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[2,3] x) => (float[3] y) <int64[1] i = {1}>"
+                    " { t = Transpose(x)  y = ReduceMax<keepdims=0>(t, i) }",
+                    "'t', an operand of ReduceMax 'ReduceMax_y', is not known to hold integers",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            law="for integers: max(max(x, y), max(z, w)) == max(max(x, z), max(y, w)); "
+            "min(min(x, y), min(z, w)) == min(min(x, z), min(y, w))",
+        ),
+        Rule(
+            "before a sum",
+            ("ReduceSum", "ReduceMean"),
+            match_reduction,
+            Example(
+                before="""g (float[2,4,4,8] x) => (float[2,8] y) <int64[2] i = {2, 3}> {
+                    t = Transpose<perm=[0,3,1,2]>(x)
+                    y = ReduceMean<keepdims=0>(t, i)
+                }""",
+                after="""g (float[2,4,4,8] x) => (float[2,8] y) <int64[2] y_axes = {1, 2}> {
+                    y = ReduceMean<keepdims=0>(x, y_axes)
+                }""",
+                sentences=(
+                    "ReduceMean 'ReduceMean_y' reduces axes [1, 2] of 'x' as it is; 256 elements no longer moved",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (int64[2,3] x) => (int64[3] y) <int64[1] i = {1}>"
+                    " { t = Transpose(x)  y = ReduceSum<keepdims=0>(t, i) }",
+                    "'t', an operand of ReduceSum 'ReduceSum_y', is not known to be float or double",
+                ),
+                Refusal(
+                    "g (float[1,3] x) => (float[3] y) <int64[1] i = {1}>"
+                    " { t = Transpose(x)  y = ReduceSum<keepdims=0>(t, i) }",
+                    "ReduceSum 'ReduceSum_y' is not known to leave less to move",
+                ),
+                Refusal(
+                    "g (float[2,3] x) => (float[3] y, float[3,2] t) <int64[1] i = {1}>"
+                    " { t = Transpose(x)  y = ReduceSum<keepdims=0>(t, i) }",
+                    "'t' of Transpose 'Transpose_t' is an output of the graph",
+                ),
+            ),
+            exactness=Exactness.ROUNDING,
+            law="(x + y) + (z + w) == (x + z) + (y + w)",
+        ),
+    )

@@ -1,0 +1,155 @@
+"""A scale or shift of each channel behind a batch normalization is one that the normalization can do itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from workbench.ir import Edit, Graph, Node, constant
+from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite.affine import (
+    by_channel,
+    constant_beside,
+    factor_and_shift,
+    keep_signs_of_zero,
+    refuse_training,
+    refuse_zeros,
+)
+from workbench.rewrite.guards import require_constant, require_producer, require_single_use
+
+SCALE, SHIFT = 1, 2  # operands of BatchNormalization
+_CHANNELS = 1  # their axis
+
+
+def match_scale(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    value, number, first = constant_beside(graph, node)
+    norm = require_producer(graph, value, ("BatchNormalization",), node)
+    refuse_training(norm)
+    require_single_use(graph, node, norm)
+    scale, shift = (require_constant(graph, norm.inputs[index], norm) for index in (SCALE, SHIFT))
+    channel = by_channel(graph, node, value, number, _CHANNELS, scale.size)
+    refuse_zeros(node, number, channel)
+    keep_signs_of_zero(graph, node, channel)
+    factor, summand = factor_and_shift(node, channel, first)
+    with np.errstate(over="ignore", invalid="ignore"):
+        new_scale = (scale * factor).astype(scale.dtype)
+        new_shift = (shift * factor + summand).astype(shift.dtype)
+    if not (np.isfinite(new_scale).all() and np.isfinite(new_shift).all()):
+        raise NoMatch(f"the numbers of {norm} and {node} together exceed what {scale.dtype} holds")
+    scaled = graph.fresh(f"{norm.inputs[SCALE]}_scaled")
+    shifted = graph.fresh(f"{norm.inputs[SHIFT]}_shifted", (scaled,))
+    edit = Edit(
+        remove=(norm.name, node.name),
+        insert=(norm.replace(inputs=(norm.inputs[0], scaled, shifted, *norm.inputs[3:]), outputs=node.outputs),),
+        constants={scaled: constant(new_scale), shifted: constant(new_shift)},
+    )
+    verb = "scales" if node.op in ("Mul", "Div") else "shifts"
+    sentence = f"{node} {verb} {scale.size:,} channels; folded into the scale and the shift of {norm}"
+    return Rewrite(edit, sentence, (norm.name, node.name))
+
+
+@dataclass(frozen=True)
+class FoldChannelScale(Pass):
+    """(norm(x) * scale + shift) * m + a is one batch normalization, with
+
+        scale' = scale * m
+        shift' = shift * m + a
+
+    for constants of one number a channel, or one for all, that Mul, Div, Add or Sub brings. Computed in double
+    precision, stored in the normalization's own. A convolution in front can then take the normalization whole.
+
+    Must not act in training mode, on numbers that are computed while the model runs, where anything
+    else reads the normalization's result, where its element type does not hold a folded number, where a
+    factor is zero or not finite, nor where a negative one turns the sign of a zero that a reader sees.
+
+    Source: exports of Caffe models, whose BatchNorm layer is followed by a Scale layer.
+    """
+
+    title = "Fold scale and shift of channels into batch normalization"
+
+    rules = (
+        Rule(
+            "scale or shift",
+            ("Mul", "Div", "Add", "Sub"),
+            match_scale,
+            Example(
+                before="""g (float[1,2,2,2] x) => (float[1,2,2,2] y)
+                    <float[2] s = {2, 3}, float[2] b = {1, 1}, float[2] m = {1, 2}, float[2] v = {4, 9},
+                     float[2,1,1] by = {2, 10}, float a = {5}> {
+                    n = BatchNormalization(x, s, b, m, v)
+                    t = Mul(n, by)
+                    y = Add(a, t)
+                }""",
+                after="""g (float[1,2,2,2] x) => (float[1,2,2,2] y)
+                    <float[2] m = {1, 2}, float[2] v = {4, 9},
+                     float[2] s_scaled_scaled = {4, 30}, float[2] b_shifted_shifted = {7, 15}> {
+                    y = BatchNormalization(x, s_scaled_scaled, b_shifted_shifted, m, v)
+                }""",
+                sentences=(
+                    "Mul 'Mul_t' scales 2 channels; folded into the scale and the shift of "
+                    "BatchNormalization 'BatchNormalization_n'",
+                    "Add 'Add_y' shifts 2 channels; folded into the scale and the shift of "
+                    "BatchNormalization 'BatchNormalization_n'",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[1,1,2,2] x) => (float[1,1,2,2] y) <float[1] s = {2}> { c = Relu(x)  y = Mul(c, s) }",
+                    "Mul 'Mul_y' does not follow a BatchNormalization",
+                ),
+                Refusal(
+                    """g (float[1,2,1,2] x) => (float[1,2,1,2] y) <float[2] s = {2, 3}> {
+                        n = BatchNormalization(x, s, s, s, s)
+                        y = Mul(n, s)
+                    }""",
+                    "'s' of Mul 'Mul_y' is not one number a channel: its shape is [2]",
+                ),
+                Refusal(
+                    """g (float[1,1,2,2] x) => (float[1,1,2,2] y) <float[1] s = {2}, float by = {-1}> {
+                        n = BatchNormalization(x, s, s, s, s)
+                        y = Mul(n, by)
+                    }""",
+                    "Mul 'Mul_y' multiplies by negative numbers, which makes -0.0 of 0.0, and weights do not",
+                ),
+                Refusal(
+                    """g (float[1,1,2,2] x) => (float[1,1,2,2] y) <float[1] s = {2}, float by = {0}> {
+                        n = BatchNormalization(x, s, s, s, s)
+                        y = Mul(n, by)
+                    }""",
+                    "'by' of Mul 'Mul_y' holds zero or what is not finite, which weights do not carry over",
+                ),
+                Refusal(
+                    """g (float[1,1,2,2] x, float[1,1,1,1] by) => (float[1,1,2,2] y) <float[1] s = {2}> {
+                        n = BatchNormalization(x, s, s, s, s)
+                        y = Mul(n, by)
+                    }""",
+                    "Mul 'Mul_y' has no constant beside a computed value",
+                ),
+                Refusal(
+                    """g (float[1,1,2,2] x, float[1] t) => (float[1,1,2,2] y) <float[1] s = {2}> {
+                        n = BatchNormalization(x, t, s, s, s)
+                        y = Mul(n, s)
+                    }""",
+                    "'t', an operand of BatchNormalization 'BatchNormalization_n', is not a constant",
+                ),
+                Refusal(
+                    """g (float[1,1,2,2] x) => (float[1,1,2,2] y, float[1,1,2,2] n) <float[1] s = {2}> {
+                        n = BatchNormalization(x, s, s, s, s)
+                        y = Mul(n, s)
+                    }""",
+                    "'n' of BatchNormalization 'BatchNormalization_n' is an output of the graph",
+                ),
+                Refusal(
+                    """g (float[1,1,2,2] x) => (float[1,1,2,2] y) <float[1] s = {2}> {
+                        n, m, v = BatchNormalization<training_mode=1>(x, s, s, s, s)
+                        y = Add(n, s)
+                    }""",
+                    "BatchNormalization 'BatchNormalization_n' is in training mode "
+                    "and computes its statistics while it runs",
+                ),
+            ),
+            exactness=Exactness.ROUNDING,
+            law="(x * s + b) * m + a == x * (s * m) + (b * m + a)",
+        ),
+    )

@@ -1,0 +1,198 @@
+"""Compute once, here, what does not depend on the model's inputs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from passes.cleanup.inline_if import InlineIf
+from passes.fold.fold_shapes import FoldShapes
+from workbench.inference.evaluate import RANDOM, CannotEvaluate, evaluate
+from workbench.inference.exact import ENLARGING, enlarged
+from workbench.ir import Constant, Edit, Graph, Node, constant
+from workbench.ir.permutation import permuted_constant
+from workbench.ops import contract_of
+from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule, option
+
+TURNED_FROM = 2**12  # bytes; a smaller result is kept as it is
+
+
+def _folded(graph: Graph, node: Node, results: tuple[np.ndarray | None, ...]) -> Edit:
+    named = zip(node.outputs, results, strict=True)
+    constants = {name: _kept(graph, node, array, name) for name, array in named if array is not None}
+    return Edit(remove=(node.name,), constants=constants)
+
+
+def _kept(graph: Graph, node: Node, result: np.ndarray, name: str) -> Constant:
+    """The result as a constant; a weight that is only turned costs no memory of its own."""
+    if node.op != "Transpose" or result.nbytes < TURNED_FROM:
+        return constant(result, name)
+    perm = node.attr("perm", tuple(reversed(range(result.ndim))))
+    return permuted_constant(graph.constants[node.inputs[0]], perm)
+
+
+def _size(graph: Graph, node: Node) -> int | None:
+    """Bytes of the results where they can be told beforehand: from the numbers that make them, or from their types."""
+    if node.op not in ENLARGING:
+        sizes = [None if (t := graph.tensor_type(v)) is None else t.bytes for v in node.outputs if v]
+        return None if any(s is None for s in sizes) else sum(s for s in sizes if s is not None)
+    numbers = [graph.constants[v].numpy() for v in node.inputs if v]
+    elements = enlarged(node.op, numbers)
+    element = node.attr("value") if node.op == "ConstantOfShape" else numbers[0]
+    itemsize = 4 if element is None else math.ceil(element.dtype.itemsize)  # zeros of a ConstantOfShape are floats
+    return None if elements is None else elements * itemsize
+
+
+def match_constant(graph: Graph, node: Node, options: FoldConstants) -> Rewrite:
+    if any(v not in graph.constants for v in node.operands):
+        missing = next(v for v in node.operands if v not in graph.constants)
+        raise NoMatch(f"'{missing}', an operand of {node}, is not a constant")
+    if node.op_type in RANDOM:
+        raise NoMatch(f"{node} gives other numbers each time")
+    if node.bodies or contract_of(node) is None:
+        raise NoMatch(f"{node} is not an operator that can be computed alone")
+    if any(graph.is_output(v) for v in node.outputs):
+        raise NoMatch(f"{node} makes an output of the graph")
+    size = _size(graph, node)
+    if size is not None and size > options.max_bytes:
+        raise NoMatch(f"the result of {node} would take {size:,} bytes; the bound is {options.max_bytes:,}")
+    try:
+        operands = [graph.constants[v].numpy() if v else None for v in node.inputs]
+        results = evaluate(node, operands, graph.opset_imports)
+    except CannotEvaluate as error:
+        raise NoMatch(str(error)) from None
+    for value, result in zip(node.outputs, results, strict=True):
+        if result is None:
+            continue
+        declared = graph.tensor_type(value)
+        if declared is not None and declared.dtype.numpy() != result.dtype:
+            raise NoMatch(f"'{value}' of {node} is {declared.dtype.name.lower()}, which is not computed here")
+    total = sum(r.nbytes for r in results if r is not None)
+    if total > options.max_bytes:
+        raise NoMatch(f"the result of {node} would take {total:,} bytes; the bound is {options.max_bytes:,}")
+    sentence = f"{node} depends on constants only; computed once, {total:,} bytes"
+    return Rewrite(_folded(graph, node, results), sentence, (node.name,))
+
+
+def match_shape(graph: Graph, node: Node, options: FoldConstants) -> Rewrite:
+    type_ = graph.tensor_type(node.inputs[0])
+    shape = None if type_ is None else type_.static_shape
+    if shape is None:
+        raise NoMatch(f"the shape of '{node.inputs[0]}', which {node} asks for, is not fixed")
+    asked = np.array(math.prod(shape) if node.op == "Size" else shape[node.attr("start", 0) : node.attr("end")])
+    sentence = f"{node} asks for the shape of '{node.inputs[0]}', which is always {list(shape)}"
+    return Rewrite(_folded(graph, node, (asked.astype(np.int64),)), sentence, (node.name,))
+
+
+def match_cast_like(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    like = graph.tensor_type(node.inputs[1])
+    if like is None:
+        raise NoMatch(f"the type of '{node.inputs[1]}', to which {node} casts, is not known")
+    kept = {key: value for key, value in node.attributes.items() if key != "to"}
+    cast = node.replace(op_type="Cast", inputs=node.inputs[:1], attributes={**kept, "to": like.dtype.value})
+    sentence = f"{node} casts to the type of '{node.inputs[1]}', which is {like.dtype.name.lower()}; written as Cast"
+    return Rewrite(Edit(remove=(node.name,), insert=(cast,)), sentence, (node.name,))
+
+
+@dataclass(frozen=True)
+class FoldConstants(Pass):
+    """Five cases:
+
+    - a node whose operands are all constants is computed here, once;
+    - Shape and Size of a value whose shape is always the same become that shape, as outputs of the graph too;
+    - CastLike of a value whose type is known becomes Cast;
+    - what is computed from symbolic shapes is followed, by the rules of `fold_shapes`;
+    - an If whose condition is known becomes its branch, by the rule of `inline_if`.
+
+    Each makes work for the others: behind an If that went, more shapes are known.
+
+    Must not act on random operators, on what else makes an output of the graph, nor where the
+    result takes more than `max_bytes`: a small file that unfolds large weights stays small.
+
+    Source: the buddy compiler's plan, "constant folding", first and second kind.
+    """
+
+    title = "Fold constants"
+
+    max_bytes: int = option(16 * 2**20, "The largest result that is stored in place of a node, in bytes.", least=0)
+
+    rules = (
+        *InlineIf.rules,
+        Rule(
+            "constant operands",
+            ("*",),
+            match_constant,
+            Example(
+                before="""g (float[2] x) => (float[2] y) <float[2] a = {1, 2}, float[2] b = {3, 4}> {
+                    c = Add(a, b)
+                    y = Mul(x, c)
+                }""",
+                after="g (float[2] x) => (float[2] y) <float[2] c = {4, 6}> { y = Mul(x, c) }",
+                sentences=("Add 'Add_c' depends on constants only; computed once, 8 bytes",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[2] x) => (float[2] y) <float[2] a = {1, 2}> { y = Mul(a, x) }",
+                    "'x', an operand of Mul 'Mul_y', is not a constant",
+                ),
+                Refusal(
+                    "g (float[1] x) => (float[4] y) <int64[1] s = {4}> { c = ConstantOfShape(s)  y = Add(x, c) }",
+                    "the result of ConstantOfShape 'ConstantOfShape_c' would take 16 bytes; the bound is 8",
+                    options={"max_bytes": 8},
+                ),
+                Refusal(
+                    "g (int64[N] x) => (int64[M] y) <int64 a = {0}, int64 b = {1000000000000}, int64 d = {1}>"
+                    " { c = Range(a, b, d)  y = Add(x, c) }",
+                    "the result of Range 'Range_c' would take 8,000,000,000,000 bytes; the bound is 16,777,216",
+                ),
+                Refusal(
+                    "g (float[2] x) => (float[2] y) { c = RandomNormal<shape=[2]>()  y = Add(x, c) }",
+                    "RandomNormal 'RandomNormal_c' gives other numbers each time",
+                ),
+                Refusal(
+                    "g (int32[1] x) => (int32[1] y)"
+                    " <int32[1] a = {-2147483648}, int32[1] b = {-1}> { c = Div(a, b)  y = Add(x, c) }",
+                    "Div 'Div_c' divides the smallest integer by -1, which has no result",
+                ),
+                Refusal(
+                    "g (float[2] x) => (float[2] y, float[2] z) <float[2] a = {1, 2}> { z = Neg(a)  y = Add(x, z) }",
+                    "Neg 'Neg_z' makes an output of the graph",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        Rule(
+            "fixed shape",
+            ("Shape", "Size"),
+            match_shape,
+            Example(
+                before="g (float[2,3] x) => (int64[2] y) { s = Shape(x)  y = Neg(s) }",
+                after="g (float[2,3] x) => (int64[2] y) <int64[2] s = {2, 3}> { y = Neg(s) }",
+                sentences=("Shape 'Shape_s' asks for the shape of 'x', which is always [2, 3]",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3] x) => (int64[2] y) { s = Shape(x)  y = Neg(s) }",
+                    "the shape of 'x', which Shape 'Shape_s' asks for, is not fixed",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        Rule(
+            "type of another value",
+            ("CastLike",),
+            match_cast_like,
+            Example(
+                before="g (float[N] x) => (float[N] y) <int64[1] a = {4}> { c = CastLike(a, x)  y = Add(x, c) }",
+                after="g (float[N] x) => (float[N] y) <float[1] c = {4}> { y = Add(x, c) }",
+                sentences=(
+                    "CastLike 'CastLike_c' casts to the type of 'x', which is float; written as Cast",
+                    "Cast 'CastLike_c' depends on constants only; computed once, 4 bytes",
+                ),
+            ),
+            exactness=Exactness.BITS,
+        ),
+        *FoldShapes.rules,
+    )

@@ -1,0 +1,228 @@
+"""A number a channel that is multiplied or added behind a convolution or a product: its weights and bias do both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workbench.ir import Edit, Graph, Node
+from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite.affine import by_channel, constant_beside, factor_and_shift, keep_signs_of_zero, refuse_zeros
+from workbench.rewrite.guards import permutation, require_single_use
+from workbench.rewrite.linear import LINEAR, channel_axis, channels, scaled
+
+
+def _linear_before(graph: Graph, node: Node, value: str) -> tuple[Node, int]:
+    """The linear operator that makes `value`, perhaps through Transposes, and where its channels are now."""
+    perms = []
+    reader, maker = node, graph.producer(value)
+    while maker is not None and maker.op == "Transpose":
+        require_single_use(graph, reader, maker)
+        perms.append(permutation(graph, maker))
+        reader, maker = maker, graph.producer(maker.inputs[0])
+    if maker is None or maker.op not in LINEAR:
+        raise NoMatch(f"{node} does not follow a convolution or a product with a matrix")
+    require_single_use(graph, reader, maker)
+    axis = channel_axis(graph, maker)
+    if axis is None:
+        raise NoMatch(f"the rank of what {maker} makes is not known")
+    for perm in reversed(perms):
+        axis = perm.index(axis)
+    return maker, axis
+
+
+def match_scale(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    return _folded(graph, node, signs=True)
+
+
+def match_turning(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    return _folded(graph, node, signs=False)
+
+
+def _folded(graph: Graph, node: Node, signs: bool) -> Rewrite:
+    """`signs`: those of zeros must stay."""
+    value, number, first = constant_beside(graph, node)
+    linear, axis = _linear_before(graph, node, value)
+    numbers = by_channel(graph, node, value, number, axis, channels(graph, linear))
+    refuse_zeros(node, number, numbers)
+    if signs:
+        keep_signs_of_zero(graph, node, numbers)
+    folded = scaled(graph, linear, *factor_and_shift(node, numbers, first))
+    edit = Edit(
+        remove=(linear.name, node.name),
+        insert=(folded.node,),
+        replace={node.outputs[0]: value},
+        constants=folded.constants,
+    )
+    what = "weights and the bias" if node.op in ("Mul", "Div") else "bias"
+    sentence = f"{node} takes one constant a channel, {numbers.size:,} in all; folded into the {what} of {linear}"
+    return Rewrite(edit, sentence, (linear.name, node.name))
+
+
+@dataclass(frozen=True)
+class FoldScale(Pass):
+    """linear(x) * m + a is one linear operator, with
+
+        weight' = weight * m      (an output channel at a time)
+        bias'   = bias * m + a
+
+    for constants of one number a channel, or one for all. Cases: Mul, Div by a constant, Add and Sub
+    behind Conv, ConvTranspose, Gemm or MatMul; Transposes may stand between, since they move channels
+    and change none. A MatMul of matrices that gets a bias becomes Gemm. Computed in double precision,
+    stored in the weights' own type.
+
+    Must not act where anything else reads what is between, where a factor is zero or not finite, nor
+    where the element type does not hold a folded number; outside of mode fast not where a negative factor
+    turns the sign of a zero that a reader sees.
+
+    Source: Jacob et al., "Quantization and Training of Neural Networks" (CVPR 2018), 3.2, without the
+    normalization; ONNX Runtime's ConvMulFusion and ConvAddFusion.
+    """
+
+    title = "Fold scale and shift into convolutions and products"
+
+    rules = (
+        Rule(
+            "scale or shift",
+            ("Mul", "Div", "Add", "Sub"),
+            match_scale,
+            Example(
+                before="""g (float[N,1,2,2] x) => (float[N,2,2,2] y)
+                    <float[2,1,1,1] w = {1, 2}, float[2,1,1] m = {4, 3}, float[2] a = {1, 3}> {
+                    c = Conv(x, w)
+                    s = Mul(c, m)
+                    t = Transpose<perm=[0,2,3,1]>(s)
+                    u = Sub(t, a)
+                    y = Transpose<perm=[0,3,1,2]>(u)
+                }""",
+                after="""g (float[N,1,2,2] x) => (float[N,2,2,2] y)
+                    <float[2,1,1,1] w_folded = {4, 6}, float[2] Conv_c_bias_folded_1 = {-1, -3}> {
+                    c = Conv(x, w_folded, Conv_c_bias_folded_1)
+                    t = Transpose<perm=[0,2,3,1]>(c)
+                    y = Transpose<perm=[0,3,1,2]>(t)
+                }""",
+                sentences=(
+                    "Mul 'Mul_s' takes one constant a channel, 2 in all; "
+                    "folded into the weights and the bias of Conv 'Conv_c'",
+                    "Sub 'Sub_u' takes one constant a channel, 2 in all; folded into the bias of Conv 'Conv_c'",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,2] x, float[2] z) => (float[N,2] y) { y = Mul(x, z) }",
+                    "Mul 'Mul_y' has no constant beside a computed value",
+                ),
+                Refusal(
+                    "g (float[N,2] x) => (float[N,2] y) <float[2] m = {1, 2}> { a = Relu(x)  y = Mul(a, m) }",
+                    "Mul 'Mul_y' does not follow a convolution or a product with a matrix",
+                ),
+                Refusal(
+                    """g (float[N,1] x) => (float[N,2] y, float[N,2] c) <float[1,2] w = {1, 2}, float[2] m = {1, 2}> {
+                        c = MatMul(x, w)
+                        y = Mul(c, m)
+                    }""",
+                    "'c' of MatMul 'MatMul_c' is an output of the graph",
+                ),
+                Refusal(
+                    """g (float[2,1] x) => (float[2,2] y) <float[1,2] w = {1, 2}, float[2,1] m = {1, 2}> {
+                        c = MatMul(x, w)
+                        y = Mul(c, m)
+                    }""",
+                    "'m' of Mul 'Mul_y' is not one number a channel: its shape is [2, 1]",
+                ),
+                Refusal(
+                    """g (float[N,1] x) => (float[1,N,2] y) <float[1,2] w = {1, 2}, float[1,1,2] m = {1, 2}> {
+                        c = MatMul(x, w)
+                        y = Mul(c, m)
+                    }""",
+                    "'m' of Mul 'Mul_y' has more axes than the channels it would be folded into",
+                ),
+                Refusal(
+                    """g (float[N,1] x) => (float[N,2] y) <float[1,2] w = {1, 2}, float[2] m = {1, -2}> {
+                        c = MatMul(x, w)
+                        y = Mul(c, m)
+                    }""",
+                    "Mul 'Mul_y' multiplies by negative numbers, which makes -0.0 of 0.0, and weights do not",
+                ),
+                Refusal(
+                    """g (float[N,1] x) => (float[N,2] y) <float[1,2] w = {1, 2}, float[2] m = {1, 0}> {
+                        c = MatMul(x, w)
+                        y = Mul(c, m)
+                    }""",
+                    "'m' of Mul 'Mul_y' holds zero or what is not finite, which weights do not carry over",
+                ),
+                Refusal(
+                    """g (float[N,1] x) => (float[N,2] y) <float[1,2] w = {1, 2}, float[2] m = {1, 2}> {
+                        c = MatMul(x, w)
+                        y = Div(m, c)
+                    }""",
+                    "Div 'Div_y' divides by what is computed",
+                ),
+                Refusal(
+                    """g (float[N,1] x) => (float[N,2] y) <float[1,2] w = {1e30, 2}, float[2] m = {1e30, 2}> {
+                        c = MatMul(x, w)
+                        y = Mul(c, m)
+                    }""",
+                    "the weights of MatMul 'MatMul_c' times the factors exceed what float holds",
+                ),
+                Refusal(
+                    """g (float[N,3,1] x) => (float[N,3,2] y) <float[1,2] w = {1, 2}, float[2] m = {1, 2}> {
+                        c = MatMul(x, w)
+                        y = Add(c, m)
+                    }""",
+                    "MatMul 'MatMul_c' has no bias, and Gemm, which has one, takes matrices only",
+                ),
+                Refusal(
+                    "g (float[N,1] x, float[1,2] w) => (float[N,2] y) <float[2] m = {1, 2}>"
+                    " { c = MatMul(x, w)  y = Mul(c, m) }",
+                    "'w' is not a constant",
+                ),
+                Refusal(
+                    """g (float[2,1] x, float[2,2] b) => (float[2,2] y) <float[1,2] w = {1, 2}, float[2] m = {1, 2}> {
+                        c = Gemm(x, w, b)
+                        y = Mul(c, m)
+                    }""",
+                    "'b' is not a constant",
+                ),
+                Refusal(
+                    """g (float[2,1] x) => (float[2,2] y)
+                        <float[1,2] w = {1, 2}, float[2] m = {1, 2}, float[2,1] b = {1, 2}> {
+                        c = Gemm(x, w, b)
+                        y = Mul(c, m)
+                    }""",
+                    "the bias of Gemm 'Gemm_c' differs from row to row",
+                ),
+                Refusal(
+                    """g (float[N,2,1] x) => (float[N,2,2] y) <float[1,1,2] w = {1, 2}, float[2] m = {1, 2}> {
+                        c = MatMul(x, w)
+                        y = Mul(c, m)
+                    }""",
+                    "the second operand of MatMul 'MatMul_c' is no matrix: its shape is [1, 1, 2]",
+                ),
+            ),
+            exactness=Exactness.ROUNDING,
+            law="(x * w + b) * m + a == x * (w * m) + (b * m + a)",
+        ),
+        Rule(
+            "scale that turns signs",
+            ("Mul", "Div"),
+            match_turning,
+            Example(
+                before="g (float[N,1] x) => (float[N,2] y) <float[1,2] w = {1, 2}, float[2] m = {1, -2}>"
+                " { c = MatMul(x, w)  y = Mul(c, m) }",
+                after="g (float[N,1] x) => (float[N,2] y) <float[1,2] w_folded = {1, -4}> { y = MatMul(x, w_folded) }",
+                sentences=(
+                    "Mul 'Mul_y' takes one constant a channel, 2 in all; "
+                    "folded into the weights and the bias of MatMul 'MatMul_c'",
+                ),
+                mode="fast",
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,2] x) => (float[N,2] y) <float[2] m = {1, 2}> { a = Relu(x)  y = Mul(a, m) }",
+                    "Mul 'Mul_y' does not follow a convolution or a product with a matrix",
+                ),
+            ),
+            exactness=Exactness.SIGNS,
+            law="(x * w + b) * m == x * (w * m) + b * m",
+        ),
+    )

@@ -1,0 +1,201 @@
+"""A number a channel that is multiplied or added before a convolution or a product: its weights and bias do both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from workbench.ir import Constant, Edit, Graph, Node, constant, constant_shape, lazy_constant
+from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite.affine import by_channel, constant_beside, factor_and_shift, normalization
+from workbench.rewrite.guards import require_constant, require_producer, require_single_use
+
+SCALING = ("BatchNormalization", "Mul", "Div", "Add", "Sub")
+
+
+def _weight(graph: Graph, linear: Node) -> tuple[np.ndarray, int, int]:
+    """The weights, the axis of the input channels in the operand, and how many those are."""
+    weight = require_constant(graph, linear.inputs[1], linear)
+    if not np.issubdtype(weight.dtype, np.floating):
+        raise NoMatch(f"the weights of {linear} are {weight.dtype}, which rounds elsewhere")
+    if linear.op == "Conv":
+        return weight, 1, weight.shape[1] * linear.attr("group", 1)
+    rank = graph.rank_of(linear.inputs[0])
+    if weight.ndim != 2 or rank is None or linear.attr("transA", 0):
+        raise NoMatch(f"{linear} is no product of rows with a matrix")
+    return weight, rank - 1, weight.shape[1] if linear.attr("transB", 0) else weight.shape[0]
+
+
+def _by_input(linear: Node, weight: np.ndarray, channel: np.ndarray) -> np.ndarray:
+    """One number for each input channel, in the shape in which it meets the weights."""
+    if linear.op != "Conv":
+        return channel if linear.attr("transB", 0) else channel.reshape(-1, 1)
+    groups = linear.attr("group", 1)
+    by_group = np.repeat(channel.reshape(groups, -1), weight.shape[0] // groups, axis=0)  # [M, C/group]
+    return by_group.reshape(*by_group.shape, *(1,) * (weight.ndim - 2))
+
+
+def _added(linear: Node, weight: np.ndarray, shift: np.ndarray) -> np.ndarray:
+    """What the shift adds to each output channel."""
+    product = weight.astype(np.float64) * _by_input(linear, weight, shift)
+    if linear.op == "Conv":
+        return product.reshape(weight.shape[0], -1).sum(axis=1)
+    return linear.attr("alpha", 1.0) * product.sum(axis=1 if linear.attr("transB", 0) else 0)
+
+
+def _bias(graph: Graph, linear: Node) -> np.ndarray:
+    if len(linear.inputs) < 3 or not linear.inputs[2]:
+        return np.zeros(())
+    bias = require_constant(graph, linear.inputs[2], linear).astype(np.float64)
+    if bias.ndim > 1 and bias.shape[0] > 1:
+        raise NoMatch(f"the bias of {linear} differs from row to row")
+    return bias.reshape(-1) * (linear.attr("beta", 1.0) if linear.op == "Gemm" else 1.0)
+
+
+def match_before(graph: Graph, linear: Node, options: Pass) -> Rewrite:
+    node = require_producer(graph, linear.inputs[0], SCALING, linear)
+    require_single_use(graph, linear, node)
+    weight, axis, count = _weight(graph, linear)
+    value, factor, shift = _scaling(graph, node, axis, count)
+    if not (np.isfinite(factor).all() and np.isfinite(shift).all() and factor.all()):
+        raise NoMatch(f"{node} multiplies by zero or by what is not finite, which weights do not carry over")
+    padded = any(linear.attr("pads", ())) or linear.attr("auto_pad", "NOTSET") not in ("NOTSET", "VALID")
+    if linear.op == "Conv" and padded and shift.any():
+        raise NoMatch(f"{linear} pads with zeros, to which {node} adds nothing")
+    if linear.op == "MatMul" and shift.any() and graph.rank_of(value) != 2:
+        raise NoMatch(f"{linear} has no bias, and Gemm, which has one, takes matrices only")
+    scale = _by_input(linear, weight, factor)
+    limit = float(np.finfo(weight.dtype).max)
+    new_bias = _bias(graph, linear) + _added(linear, weight, shift)
+    if float(np.abs(weight * scale).max(initial=0)) > limit or np.abs(new_bias).max(initial=0) > limit:
+        raise NoMatch(f"the weights of {linear} times the factors exceed what {weight.dtype} holds")
+    return _folded(graph, node, linear, value, scale, new_bias if shift.any() else None)
+
+
+def _scaling(graph: Graph, node: Node, axis: int, count: int) -> tuple[str, np.ndarray, np.ndarray]:
+    """The value that is scaled, and by how much a channel, in double precision."""
+    if node.op == "BatchNormalization":
+        factor, shift = normalization(graph, node)
+        if axis != 1 or factor.size != count:
+            raise NoMatch(f"{node} scales another axis than the channels")
+        return node.inputs[0], factor, shift
+    value, number, first = constant_beside(graph, node)
+    channel = by_channel(graph, node, value, number, axis, count)
+    return value, *factor_and_shift(node, channel, first)
+
+
+def _folded(graph: Graph, node: Node, linear: Node, value: str, scale: np.ndarray, bias: np.ndarray | None) -> Rewrite:
+    weight = graph.constants[linear.inputs[1]]
+    name = graph.fresh(f"{linear.inputs[1]}_folded")
+
+    def compute() -> np.ndarray:
+        array = weight.numpy()
+        return (array * scale).astype(array.dtype)
+
+    constants: dict[str, Constant | None] = {name: lazy_constant(compute, weight.dtype, constant_shape(weight))}
+    inputs, op, attributes = (value, name, *linear.inputs[2:]), linear.op, dict(linear.attributes)
+    if bias is not None:
+        bias_name = graph.fresh(f"{linear.name}_bias_folded", (name,))
+        constants[bias_name] = constant(bias.astype(weight.dtype.numpy()))
+        inputs, op = (value, name, bias_name), "Gemm" if op == "MatMul" else op
+        attributes |= {"beta": 1.0} if op == "Gemm" and "beta" in attributes else {}
+    folded = linear.replace(op_type=op, inputs=inputs, attributes=attributes)
+    edit = Edit(remove=(node.name, linear.name), insert=(folded,), constants=constants)
+    what = "weights" if bias is None else "weights and the bias"
+    sentence = f"{node} scales or shifts the channels that {linear} reads; folded into the {what} of {linear}"
+    return Rewrite(edit, sentence, (node.name, linear.name))
+
+
+@dataclass(frozen=True)
+class FoldScaleBefore(Pass):
+    """linear(x * m + a) is one linear operator, with
+
+        weight' = weight * m                  (an input channel at a time)
+        bias'   = bias + sum(weight * a)      (over the input channels and the window)
+
+    Cases: BatchNormalization, Mul, Div by a constant, Add and Sub before Conv, grouped or not, Gemm, or
+    MatMul with a matrix. Computed in double precision, stored in the weights' own type.
+
+    Must not act where a convolution with padding would get a shift (the padding is not shifted), where a
+    factor is zero or not finite, where anything else reads the scaled value, nor in training mode.
+
+    Source: Jacob et al., "Quantization and Training of Neural Networks" (CVPR 2018), 3.2, the other way round.
+    """
+
+    title = "Fold scale and shift before convolutions and products"
+
+    rules = (
+        Rule(
+            "before",
+            ("Conv", "Gemm", "MatMul"),
+            match_before,
+            Example(
+                before="""g (float[N,2,2,2] x) => (float[N,1,2,2] y)
+                    <float[1,2,1,1] w = {1, 2}, float[1,2,1,1] m = {4, -2}, float[2,1,1] a = {1, 3}> {
+                    s = Mul(x, m)
+                    t = Add(s, a)
+                    y = Conv(t, w)
+                }""",
+                after="""g (float[N,2,2,2] x) => (float[N,1,2,2] y)
+                    <float[1] Conv_y_bias_folded = {7}, float[1,2,1,1] w_folded_folded = {4, -4}> {
+                    y = Conv(x, w_folded_folded, Conv_y_bias_folded)
+                }""",
+                sentences=(
+                    "Add 'Add_t' scales or shifts the channels that Conv 'Conv_y' reads; "
+                    "folded into the weights and the bias of Conv 'Conv_y'",
+                    "Mul 'Mul_s' scales or shifts the channels that Conv 'Conv_y' reads; "
+                    "folded into the weights of Conv 'Conv_y'",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    """g (float[N,1,2,2] x) => (float[N,1,4,4] y) <float[1,1,1,1] w = {1}, float a = {1}> {
+                        t = Add(x, a)
+                        y = Conv<pads=[1,1,1,1]>(t, w)
+                    }""",
+                    "Conv 'Conv_y' pads with zeros, to which Add 'Add_t' adds nothing",
+                ),
+                Refusal(
+                    "g (float[N,3,2] x) => (float[N,3,1] y) <float[2,1] w = {1, 2}, float[2] a = {1, 2}>"
+                    " { t = Add(x, a)  y = MatMul(t, w) }",
+                    "MatMul 'MatMul_y' has no bias, and Gemm, which has one, takes matrices only",
+                ),
+                Refusal(
+                    "g (float[N,2] x) => (float[N,1] y) <float[2,1] w = {1, 2}, float[2] a = {1, 0}>"
+                    " { t = Mul(x, a)  y = MatMul(t, w) }",
+                    "Mul 'Mul_t' multiplies by zero or by what is not finite, which weights do not carry over",
+                ),
+                Refusal(
+                    "g (float[N,2] x) => (float[N,1] y) <float[2,1] w = {1e30, 2}, float[2] a = {1e30, 1}>"
+                    " { t = Mul(x, a)  y = MatMul(t, w) }",
+                    "the weights of MatMul 'MatMul_y' times the factors exceed what float32 holds",
+                ),
+                Refusal(
+                    "g (float[2,3] x) => (float[3,1] y) <float[2,1] w = {1, 2}, float a = {3}>"
+                    " { t = Mul(x, a)  y = Gemm<transA=1>(t, w) }",
+                    "Gemm 'Gemm_y' is no product of rows with a matrix",
+                ),
+                Refusal(
+                    "g (float[2,2] x) => (float[2,1] y)"
+                    " <float[2,1] w = {1, 2}, float a = {3}, float[2,1] b = {1, 2}>"
+                    " { t = Add(x, a)  y = Gemm(t, w, b) }",
+                    "the bias of Gemm 'Gemm_y' differs from row to row",
+                ),
+                Refusal(
+                    "g (int32[2,2] x) => (int32[2,1] y) <int32[2,1] w = {1, 2}, int32 a = {3}>"
+                    " { t = Mul(x, a)  y = MatMul(t, w) }",
+                    "the weights of MatMul 'MatMul_y' are int32, which rounds elsewhere",
+                ),
+                Refusal(
+                    """g (float[N,2,2] x) => (float[N,2,1] y) <float[2,1] w = {1, 2}, float[2] s = {1, 1}> {
+                        t = BatchNormalization(x, s, s, s, s)
+                        y = MatMul(t, w)
+                    }""",
+                    "BatchNormalization 'BatchNormalization_t' scales another axis than the channels",
+                ),
+            ),
+            exactness=Exactness.ROUNDING,
+            law="(x * m + a) * w + b == x * (w * m) + (b + w * a)",
+        ),
+    )

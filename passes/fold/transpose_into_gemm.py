@@ -1,0 +1,128 @@
+"""A matrix product reads a transposed operand as it is, by a flag of Gemm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workbench.ir import DataType, Edit, Graph, Node
+from workbench.layout.cost import no_longer_moved
+from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite.guards import require_single_use
+
+_FLAGS = ("transA", "transB")
+_SWAP = (1, 0)
+
+
+def _transposed(graph: Graph, node: Node) -> dict[str, Node]:
+    """The flags that change, each with the Transpose that it replaces."""
+    found, rest = {}, node.inputs[2:]
+    for flag, value in zip(_FLAGS, node.inputs[:2], strict=True):
+        transpose = graph.producer(value)
+        if transpose is None or transpose.op != "Transpose" or transpose.attr("perm", _SWAP) != _SWAP or value in rest:
+            continue
+        require_single_use(graph, node, transpose)
+        found[flag] = transpose
+    if not found:
+        raise NoMatch(f"no operand of {node} is made by a Transpose of two axes")
+    return found
+
+
+def _absorbed(graph: Graph, node: Node, found: dict[str, Node]) -> Rewrite:
+    gone = tuple({transpose.name: transpose for transpose in found.values()}.values())
+    operands = (
+        found[flag].inputs[0] if flag in found else value for flag, value in zip(_FLAGS, node.inputs, strict=False)
+    )
+    flags = {flag: 1 - node.attr(flag, 0) for flag in found}
+    gemm = node.replace(op_type="Gemm", inputs=(*operands, *node.inputs[2:]), attributes={**node.attributes, **flags})
+    edit = Edit(remove=(*(transpose.name for transpose in gone), node.name), insert=(gemm,))
+    told = " and ".join(f"{flag}={value}" for flag, value in flags.items())
+    sentence = f"{node} reads its operand as it is by {told}; {no_longer_moved(graph, *gone)}"
+    return Rewrite(edit, sentence, (*(transpose.name for transpose in gone), node.name))
+
+
+def match_gemm(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    return _absorbed(graph, node, _transposed(graph, node))
+
+
+def match_matmul(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    found = _transposed(graph, node)
+    for value in node.inputs:
+        type_ = graph.tensor_type(value)
+        if type_ is None or type_.rank != 2:
+            raise NoMatch(f"'{value}', an operand of {node}, is not known to be a matrix")
+        if type_.dtype not in (DataType.FLOAT, DataType.DOUBLE):
+            raise NoMatch(f"{node} multiplies {type_.dtype.name.lower()}, for which runtimes have no Gemm")
+    return _absorbed(graph, node, found)
+
+
+@dataclass(frozen=True)
+class TransposeIntoGemm(Pass):
+    """Two cases, where a Transpose of two axes makes an operand that nothing else reads:
+
+    - a Gemm reads what the Transpose reads, its flag transA or transB the other way round;
+    - a MatMul of two matrices becomes a Gemm with that flag.
+
+    Must not act on products of more than two axes, which Gemm has not, nor on a Transpose with other
+    readers, which would stay.
+
+    Source: ONNX's definitions of Gemm and MatMul; (A^T)^T = A; ONNX Runtime's MatmulTransposeFusion.
+    """
+
+    title = "Transposes into matrix products"
+
+    rules = (
+        Rule(
+            "gemm",
+            ("Gemm",),
+            match_gemm,
+            Example(
+                before="""g (float[N,3] x, float[N,2] w, float[2] c) => (float[3,2] y) {
+                    t = Transpose<perm=[1,0]>(x)
+                    y = Gemm(t, w, c)
+                }""",
+                after="g (float[N,3] x, float[N,2] w, float[2] c) => (float[3,2] y) { y = Gemm<transA=1>(x, w, c) }",
+                sentences=(
+                    "Gemm 'Gemm_y' reads its operand as it is by transA=1; "
+                    "an unknown number of elements no longer moved",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[4,3] x, float[4,2] w) => (float[3,2] y, float[3,4] t)"
+                    " { t = Transpose<perm=[1,0]>(x)  y = Gemm(t, w) }",
+                    "'t' of Transpose 'Transpose_t' is an output of the graph",
+                ),
+                Refusal(
+                    "g (float[4,3] x, float[3,2] w) => (float[4,2] y) { y = Gemm(x, w) }",
+                    "no operand of Gemm 'Gemm_y' is made by a Transpose of two axes",
+                ),
+            ),
+            exactness=Exactness.ROUNDING,
+            law="(x * a + y * b) + z * c == x * a + (y * b + z * c)",
+        ),
+        Rule(
+            "matmul",
+            ("MatMul",),
+            match_matmul,
+            Example(
+                before="""g (float[N,3] x, float[2,3] w) => (float[N,2] y) {
+                    t = Transpose(w)
+                    y = MatMul(x, t)
+                }""",
+                after="g (float[N,3] x, float[2,3] w) => (float[N,2] y) { y = Gemm<transB=1>(x, w) }",
+                sentences=("MatMul 'MatMul_y' reads its operand as it is by transB=1; 6 elements no longer moved",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[5,4,3] x, float[2,3] w) => (float[5,4,2] y) { t = Transpose(w)  y = MatMul(x, t) }",
+                    "'x', an operand of MatMul 'MatMul_y', is not known to be a matrix",
+                ),
+                Refusal(
+                    "g (int32[4,3] x, int32[2,3] w) => (int32[4,2] y) { t = Transpose(w)  y = MatMul(x, t) }",
+                    "MatMul 'MatMul_y' multiplies int32, for which runtimes have no Gemm",
+                ),
+            ),
+            exactness=Exactness.ROUNDING,
+            law="(x * a + y * b) + z * c == x * a + (y * b + z * c)",
+        ),
+    )

@@ -1,0 +1,1 @@
+"""Strategies that choose and change layouts."""

@@ -1,0 +1,70 @@
+"""The model's inputs are taken in the layout in which they are used: the transpose at the edge goes to the caller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from workbench.ir import Edit, Graph, Node
+from workbench.ir.permutation import Permutation, then
+from workbench.layout.cost import no_longer_moved, perm_of
+from workbench.layout.input_layout import FED, fed_order, note_of
+from workbench.layout.profile import Profile
+from workbench.rewrite import Exactness, Example, Pass, Rewrite
+
+
+@dataclass(frozen=True)
+class FeedInputs(Pass):
+    """An input that every reader transposes alike is declared in that order of axes, and the Transposes go.
+
+    The model then takes other inputs than before: `x` of [N, 3, H, W] becomes `x` of [N, H, W, 3]. Names and
+    outputs stay. The note "workbench.fed.x" in the file's metadata tells the permutation; comparing and
+    measuring follow it. It is in no preset: who runs the model must feed it so.
+
+    Must not act where the graph gives the input back as an output, where a body reads it, nor where a dim has
+    neither number nor name.
+
+    Source: what deployments do that store images channels-last already.
+    """
+
+    title = "Feed inputs in the layout that is used"
+    exactness = Exactness.BITS
+
+    own_examples = (
+        Example(
+            title="An image",
+            before="""g (float[1,2,4,4] x) => (float[1,4,4,2] y) {
+                a = Transpose<perm=[0,2,3,1]>(x)
+                y = Relu(a)
+            }""",
+            after="g (float[1,4,4,2] x) => (float[1,4,4,2] y) { y = Relu(x) }",
+            sentences=("input 'x' is fed as [1, 4, 4, 2], permuted by [0, 2, 3, 1]; 32 elements no longer moved",),
+        ),
+    )
+
+    def rewrites(self, graph: Graph, target: Profile) -> Iterator[Rewrite]:
+        for value in graph.inputs:
+            readers = graph.users(value)
+            perm = _common(graph, value, readers)
+            type_ = graph.tensor_type(value)
+            if perm is None or type_ is None or type_.shape is None or None in type_.shape or graph.is_output(value):
+                continue
+            fed = type_.permuted(perm)
+            before = fed_order(graph, value) or tuple(range(len(perm)))
+            edit = Edit(
+                remove=tuple(node.name for node in readers),
+                replace={node.outputs[0]: value for node in readers},
+                types={value: fed},
+                metadata={FED + value: note_of(then(before, perm))},
+            )
+            shape = "[" + ", ".join(map(str, fed.shape or ())) + "]"
+            sentence = (
+                f"input '{value}' is fed as {shape}, permuted by {list(perm)}; {no_longer_moved(graph, *readers)}"
+            )
+            yield Rewrite(edit, sentence, tuple(node.name for node in readers))
+
+
+def _common(graph: Graph, value: str, readers: tuple[Node, ...]) -> Permutation | None:
+    """The permutation by which every reader transposes the input; None where one does not."""
+    perms = {perm_of(graph, node) if node.op == "Transpose" else None for node in readers}
+    return perms.pop() if len(perms) == 1 else None

@@ -1,0 +1,70 @@
+"""The model's outputs are given in the layout in which they are made: the transpose at the edge goes to the caller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from workbench.ir import Edit, Graph, Node
+from workbench.ir.permutation import inverse, then
+from workbench.layout.cost import no_longer_moved, perm_of
+from workbench.layout.input_layout import GIVEN, given_order, note_of
+from workbench.layout.profile import Profile
+from workbench.rewrite import Exactness, Example, Pass, Rewrite
+
+
+@dataclass(frozen=True)
+class GiveOutputs(Pass):
+    """An output that a Transpose makes is declared in the order of axes in front of it, and the Transpose goes.
+
+    The model then gives other outputs than before: `y` of [N, 8, H, W] becomes `y` of [N, H, W, 8]. Names and
+    inputs stay. The note "workbench.given.y" in the file's metadata tells the permutation; comparing and
+    measuring follow it. It is in no preset: who runs the model must take it so.
+
+    Must not act where something else reads the transposed value, where what is in front of it is an input or an
+    output of the graph, nor where a dim has neither number nor name.
+
+    Source: the twin of `feed_inputs`.
+    """
+
+    title = "Give outputs in the layout in which they are made"
+    exactness = Exactness.BITS
+
+    own_examples = (
+        Example(
+            title="An image",
+            before="""g (float[1,2,4,4] x) => (float[1,4,4,2] y) {
+                a = Relu(x)
+                y = Transpose<perm=[0,2,3,1]>(a)
+            }""",
+            after="g (float[1,2,4,4] x) => (float[1,2,4,4] y) { y = Relu(x) }",
+            sentences=("output 'y' is given as [1, 2, 4, 4], permuted by [0, 3, 1, 2]; 32 elements no longer moved",),
+        ),
+    )
+
+    def rewrites(self, graph: Graph, target: Profile) -> Iterator[Rewrite]:
+        for value in graph.outputs:
+            node = graph.producer(value)
+            if node is None or not _may_go(graph, node):
+                continue
+            type_, perm = graph.tensor_type(node.inputs[0]), perm_of(graph, node)
+            if perm is None or type_ is None or type_.shape is None or None in type_.shape:
+                continue
+            way = inverse(perm)
+            before = given_order(graph, value) or tuple(range(len(perm)))
+            edit = Edit(
+                remove=(node.name,),
+                replace={value: node.inputs[0]},
+                types={value: type_},
+                metadata={GIVEN + value: note_of(then(before, way))},
+            )
+            shape = "[" + ", ".join(map(str, type_.shape)) + "]"
+            saved = no_longer_moved(graph, node)
+            yield Rewrite(edit, f"output '{value}' is given as {shape}, permuted by {list(way)}; {saved}", (node.name,))
+
+
+def _may_go(graph: Graph, node: Node) -> bool:
+    """Is it a Transpose of what another node makes, read by nobody but the caller?"""
+    if node.op != "Transpose" or graph.users(node.outputs[0]) or graph.outputs.count(node.outputs[0]) > 1:
+        return False
+    return graph.producer(node.inputs[0]) is not None and not graph.is_output(node.inputs[0])

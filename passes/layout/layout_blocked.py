@@ -1,0 +1,188 @@
+"""The least that can be moved where channels may stand in blocks: NCHW, NHWC or NCHW8c for every operator."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.ir import Edit, Graph, Node
+from workbench.layout.conversion.blocked import convert_to_blocks, one_conversion_a_layout
+from workbench.layout.conversion.convert import REASON, convert, store_weights, why_there
+from workbench.layout.conversion.transpose_cleanup import tidy_transposes
+from workbench.layout.cost import count
+from workbench.layout.infer import case_of, infer_layouts
+from workbench.layout.problem.blocked import BLOCK, Way, block_problem
+from workbench.layout.problem.cost_model import BYTES, COUNT
+from workbench.layout.problem.orders import proof
+from workbench.layout.problem.transpose_classes import one_transpose_an_order
+from workbench.layout.problem.two_layouts import layout_of_images, way_between
+from workbench.layout.profile import Profile
+from workbench.layout.solver.integer_program import solve_integer_program
+from workbench.ops.blocked import BLOCKS
+from workbench.rewrite import Example, Pass, Rewrite, option, rewrite_each
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class LayoutBlocked(Pass):
+    """Of NCHW, NHWC and blocked channels (NCHW8c: [N, C/8, H, W, 8]), each operator's best one.
+
+    - Convolutions, pools and BatchNormalization have a blocked form, functions of our own domain;
+      elementwise operators and Concat run on blocks as they are, constants lined up with them.
+    - A convolution of images whose channels are no multiple of the block reads them in NCHW and
+      gives blocks; any other operator on such an image has no blocked form.
+    - What the target demands has no choice; where it demands blocks that cannot be, NCHW is kept.
+    - A value is converted once for each layout in which it is read, however many read it so.
+    - A conversion is a Transpose, which is paid, and a Reshape, which is free; where the image is
+      of one element or of one block of channels, it may be a Reshape alone.
+    - Of what costs the same, the fewest operators change.
+
+    The bound that comes with the result is the solver's; the gap is what is left to prove, as a
+    part of the cost. Certified is a result without a gap that moves exactly the bound.
+
+    Source: oneDNN's nChw8c and nChw16c; ONNX Runtime's NchwcTransformer; the choice by search, Liu et al.,
+    "Optimizing CNN Model Inference on CPUs" (NeoCPU), USENIX ATC 2019; HiGHS (Huangfu and Hall 2018).
+    """
+
+    title = "Layout: proven minimum, channels in blocks"
+
+    block: str = option(
+        AUTO,
+        "Channels of a block; auto: as the target demands, 8 where it does not.",
+        choices=(AUTO, *map(str, BLOCKS)),
+    )
+    weigh: str = option(
+        BYTES, "What is to be the least: bytes moved, or the count of transposes.", choices=(BYTES, COUNT)
+    )
+    seconds: int = option(60, "Time for the search, in seconds; then the best found, with its gap.", least=1)
+
+    own_examples = (
+        Example(
+            title="From the first convolution on in blocks; back once, where the smallest image is",
+            target="blocked",
+            before="""g (float[1,3,4,4] x, float[8,3,3,3] w, float[16,8,1,1] v) => (float[1,24,2,2] y)
+                <float[8,1,1] c = {1, 2, 3, 4, 5, 6, 7, 8}> {
+                a = Conv<pads=[1,1,1,1]>(x, w)
+                b = Mul(a, c)
+                d = Conv(b, v)
+                e = Concat<axis=1>(b, d)
+                y = MaxPool<kernel_shape=[2,2], strides=[2,2]>(e)
+            }""",
+            after="""g (float[1,3,4,4] x, float[8,3,3,3] w, float[16,8,1,1] v) => (float[1,24,2,2] y)
+                <float[1,1,1,1,8] c_nchw8c = {1, 2, 3, 4, 5, 6, 7, 8}, int64[4] y_shape = {1, 24, 2, 2}> {
+                a_nchw8c = workbench.Conv_NCHW_NCHW8c<pads=[1,1,1,1]>(x, w)
+                b_nchw8c = Mul(a_nchw8c, c_nchw8c)
+                d_nchw8c = workbench.Conv_NCHW8c(b_nchw8c, v)
+                e_nchw8c = Concat<axis=1>(b_nchw8c, d_nchw8c)
+                y_nchw8c = workbench.MaxPool_NCHW8c<kernel_shape=[2,2], strides=[2,2]>(e_nchw8c)
+                y_apart = Transpose<perm=[0,1,4,2,3]>(y_nchw8c)
+                y = Reshape(y_apart, y_shape)
+            }""",
+            sentences=(
+                "case 1, CNN to CNN: Conv 'Conv_a' is demanded in NCHW8c; 'x' has 3 channels, which 8 does not divide, "
+                "and is read in NCHW; nothing moved",
+                "case 1, CNN to CNN: Mul 'Mul_b' runs in NCHW8c, which costs least; nothing moved",
+                "case 1, CNN to CNN: Conv 'Conv_d' is demanded in NCHW8c; nothing moved",
+                "case 1, CNN to CNN: Concat 'Concat_e' runs in NCHW8c, which costs least; nothing moved",
+                "case 1, CNN to CNN: MaxPool 'MaxPool_y' is demanded in NCHW8c; nothing moved",
+            ),
+        ),
+        Example(
+            title="Four channels are no block: that convolution stays, and so does what reads it",
+            target="blocked",
+            before="""g (float[1,8,2,2] x, float[8,8,1,1] w, float[4,8,1,1] v) => (float[1,4,2,2] y) {
+                a = Relu(x)
+                b = Conv(a, w)
+                c = Conv(b, v)
+                y = Relu(c)
+            }""",
+            after="""g (float[1,8,2,2] x, float[8,8,1,1] w, float[4,8,1,1] v) => (float[1,4,2,2] y)
+                <int64[5] a_nchw8c_apart_shape = {1, 1, 8, 2, 2}, int64[4] b_shape = {1, 8, 2, 2}> {
+                a = Relu(x)
+                a_nchw8c_apart = Reshape(a, a_nchw8c_apart_shape)
+                a_nchw8c = Transpose<perm=[0,1,3,4,2]>(a_nchw8c_apart)
+                b_nchw8c = workbench.Conv_NCHW8c(a_nchw8c, w)
+                b_apart = Transpose<perm=[0,1,4,2,3]>(b_nchw8c)
+                b = Reshape(b_apart, b_shape)
+                c = Conv(b, v)
+                y = Relu(c)
+            }""",
+            sentences=(
+                "case 1, CNN to CNN: Conv 'Conv_b' is demanded in NCHW8c; 'a' is transposed, 32 elements",
+                "Conv 'Conv_c' is demanded in NCHW8c and is not in it: 'c' has 4 channels, which 8 does not divide",
+            ),
+        ),
+        Example(
+            title="Sixteen channels last are one block of 16: both Transposes go",
+            target="blocked",
+            options={"block": "16"},
+            before="""g (float[1,4,4,16] x) => (float[1,2,2,16] y) {
+                a = Transpose<perm=[0,3,1,2]>(x)
+                b = MaxPool<kernel_shape=[2,2], strides=[2,2]>(a)
+                y = Transpose<perm=[0,2,3,1]>(b)
+            }""",
+            after="""g (float[1,4,4,16] x) => (float[1,2,2,16] y)
+                <int64[5] a_nchw16c_shape = {1, 1, 4, 4, 16}, int64[4] y_shape = {1, 2, 2, 16}> {
+                a_nchw16c = Reshape(x, a_nchw16c_shape)
+                b_nchw16c = workbench.MaxPool_NCHW16c<kernel_shape=[2,2], strides=[2,2]>(a_nchw16c)
+                y = Reshape(b_nchw16c, y_shape)
+            }""",
+            sentences=(
+                "case 1, CNN to CNN: MaxPool 'MaxPool_b' is demanded in NCHW16c; 'a' is transposed, 256 elements",
+                "'x' is read in no other layout and converted 2 times; 512 elements no longer moved",
+                "'b_nchw16c' is read in no other layout and converted 2 times; 128 elements no longer moved",
+            ),
+        ),
+    )
+
+    def rewrites(self, graph: Graph, target: Profile) -> Generator[Rewrite, None, dict[str, Any]]:
+        block = (target.block or BLOCKS[0]) if self.block == AUTO else int(self.block)
+        yield from rewrite_each(tidy_transposes(graph, reshape=False), "tidied")
+        yield from rewrite_each(store_weights(graph, target), "weights")
+        layouts = infer_layouts(graph, through_reshapes=True)
+        problem = block_problem(graph, layouts, target, block, self.weigh)
+        solution = solve_integer_program(problem.problem, self.seconds)
+        blocked: dict[str, str] = {}
+        for name, ways, form in zip(problem.nodes, problem.ways, solution.forms, strict=True):
+            if name is not None and ways[form] is not None:
+                yield _converted(graph, graph.node(name), ways[form], layouts, target, block, blocked)
+        yield from rewrite_each(tidy_transposes(graph, reshape=False), "tidied")
+        made = infer_layouts(graph) | dict.fromkeys(blocked.values(), f"NCHW{block}c")
+        yield from rewrite_each(one_conversion_a_layout(graph, made, block, self.weigh), "tidied")
+        yield from rewrite_each(one_transpose_an_order(graph, self.weigh), "tidied")
+        yield from rewrite_each(tidy_transposes(graph), "tidied")
+        yield from _refused(graph, problem.refused, block, layouts)
+        over = f"no choice among NCHW, NHWC and NCHW{block}c for the operators that have those forms"
+        return proof(count(graph), self.weigh, solution, problem.always, over=over, complete=True)
+
+
+def _converted(
+    graph: Graph, node: Node, way: Way, layouts: dict[str, str], target: Profile, block: int, blocked: dict[str, str]
+) -> Rewrite:
+    """The node in the layout that was chosen."""
+    own = layout_of_images(node, layouts)
+    assert own is not None and way is not None
+    case, note = case_of(node, layouts), ""
+    if way == BLOCK:
+        layout = f"NCHW{block}c"
+        conversion, note = convert_to_blocks(graph, node, own, block, blocked)
+    else:
+        layout, perm = way_between(own)
+        conversion = convert(graph, node, perm, layout, target)
+    why = why_there(node, f"in {layout}", target)
+    said = f"{note}; {conversion.said()}" if note else conversion.said()
+    return Rewrite(conversion.edit, f"{case}: {node} {why}; {said}", (node.name,), case)
+
+
+def _refused(graph: Graph, refused: dict[str, str], block: int, layouts: dict[str, str]) -> Iterator[Rewrite]:
+    """Operators that keep their layout although blocks are demanded; they keep the reason."""
+    for name, reason in refused.items():
+        node = graph.node(name)
+        said = f"{node} is demanded in NCHW{block}c and is not in it"
+        sentence = f"{said}: {reason}"
+        if node.metadata.get(REASON, "").startswith(said):
+            continue
+        edit = Edit(remove=(name,), insert=(node.replace(metadata={**node.metadata, REASON: sentence}),))
+        yield Rewrite(edit, sentence, (name,), case_of(node, layouts))

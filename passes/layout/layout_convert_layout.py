@@ -1,0 +1,147 @@
+"""Convert by class of operator: the ones that are named get the layout, the others follow what arrives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from workbench.ir import Graph, Node
+from workbench.layout.classes import class_of
+from workbench.layout.conversion.convert import convert, pending, store_weights
+from workbench.layout.conversion.transpose_cleanup import tidy_transposes
+from workbench.layout.infer import infer_layouts
+from workbench.layout.npu_strategy import reshapes, wanted
+from workbench.layout.profile import WEIGHTS, Profile, ProfileError, check_profile, desired
+from workbench.ops import NotPermutable
+from workbench.ops.channels_last import plain_op
+from workbench.rewrite import Example, Pass, Rewrite, option, rewrite_each
+
+FROM_TARGET = "target"
+
+
+@dataclass(frozen=True)
+class LayoutConvertLayout(Pass):
+    """One walk from inputs to outputs, in either direction (to NHWC or back to NCHW):
+
+    - a heavily layout-sensitive operator (a convolution) that is named gets the layout named for
+      it, or the target's;
+    - a lightly sensitive one (its axes are in attributes: Concat, Pad, pools) and an agnostic
+      one (Relu, Add) take the layout in which an operand arrives, and bring the others to it;
+    - all others keep theirs: a Transpose in front of them restores it.
+
+    Transposes that were there before carry the layout along; those not needed any more go.
+
+    It looks at no cost: where branches meet, it may move more than there was.
+
+    A convolution that is channels last in the file (`Conv_NHWC_HWIO`) comes back to channels first, its
+    weight with it.
+
+    Source: TVM's ConvertLayout, its three classes and its map of desired layouts. There an
+    elementwise operator follows the operand of lower rank; here constants are lined up.
+    """
+
+    title = "Layout: convert by class"
+
+    operators: str = option(
+        "",
+        "Operators that get a layout, separated by spaces, with one of their own as in Conv=NHWC MaxPool=NCHW, "
+        "or the target's; behind a comma the kernel's order, as in Conv=NHWC,HWIO or Conv=NCHW,default; "
+        "none: what the target demands.",
+    )
+    weights: str = option(
+        FROM_TARGET,
+        "Order of a convolution's weights.",
+        choices=(FROM_TARGET, *WEIGHTS),
+    )
+
+    own_examples = (
+        Example(
+            title="A TensorFlow export, two convolutions on NHWC values, brought to NCHW: one transpose at each end",
+            target="nchw",
+            before="""g (float[1,4,4,2] x) => (float[1,4,4,2] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
+                a = Transpose<perm=[0,3,1,2]>(x)
+                b = Conv(a, w)
+                c = Transpose<perm=[0,2,3,1]>(b)
+                d = Relu(c)
+                e = Transpose<perm=[0,3,1,2]>(d)
+                f = Conv(e, w)
+                y = Transpose<perm=[0,2,3,1]>(f)
+            }""",
+            after="""g (float[1,4,4,2] x) => (float[1,4,4,2] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
+                a = Transpose<perm=[0,3,1,2]>(x)
+                b = Conv(a, w)
+                d_nchw = Relu(b)
+                f = Conv(d_nchw, w)
+                y = Transpose<perm=[0,2,3,1]>(f)
+            }""",
+            sentences=(
+                "layout-agnostic: Relu 'Relu_d' takes NCHW as it comes; nothing moved",
+                "perm [0, 2, 3, 1] then [0, 3, 1, 2] is the identity; 64 elements no longer moved",
+            ),
+        ),
+        Example(
+            title="Weights in an order of their own",
+            target="cuda",
+            before="""g (float[1,2,4,4] x) => (float[1,2,4,4] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
+                a = Conv(x, w)
+                y = Relu(a)
+            }""",
+            after="""g (float[1,2,4,4] x) => (float[1,2,4,4] y) <float[2,1,1,2] w_ohwi = {1, 2, 3, 4}> {
+                x_nhwc = Transpose<perm=[0,2,3,1]>(x)
+                a_nhwc = workbench.Conv_NHWC_OHWI(x_nhwc, w_ohwi)
+                y_nhwc = Relu(a_nhwc)
+                y = Transpose<perm=[0,3,1,2]>(y_nhwc)
+            }""",
+            sentences=(
+                "heavily layout-sensitive: Conv 'Conv_a' gets NHWC; 'x' is transposed, 32 elements; "
+                "weight OIHW to OHWI once, here",
+                "layout-agnostic: Relu 'Relu_y' takes NHWC as it comes; nothing moved",
+            ),
+            options={"weights": "OHWI"},
+        ),
+    )
+
+    def rewrites(self, graph: Graph, target: Profile) -> Iterator[Rewrite]:
+        profile = self.aim(target)
+        yield from rewrite_each(store_weights(graph, profile), "weights")
+        layouts = infer_layouts(graph)
+        for name in [node.name for node in graph.nodes if node.op != "Transpose"]:
+            yield from _visit(graph, graph.node(name), layouts, profile)
+        yield from rewrite_each(tidy_transposes(graph), "tidied")
+
+    def aim(self, target: Profile) -> Profile:
+        """The target with what the options change of it. Raises ProfileError for names that mean nothing."""
+        weights = target.weights if self.weights == FROM_TARGET else self.weights
+        words = [word.partition("=") for word in self.operators.split()]
+        if not words:
+            return replace(target, weights=weights)
+        named = [operator for operator, _, _ in words]
+        twice = next((operator for operator in named if named.count(operator) > 1), None)
+        if twice is not None:
+            raise ProfileError(f"option {self.name}.operators names {twice} twice; give each operator one layout")
+        what = f"option {self.name}.operators"
+        pairs = {op: desired(op, (layout or target.layout).split(","), what) for op, _, layout in words}
+        demands = {operator: data for operator, (data, _) in pairs.items()}
+        kernels = {operator: kernel for operator, (_, kernel) in pairs.items() if kernel is not None}
+        only = set(demands.values())
+        layout = only.pop() if len(only) == 1 else target.layout  # what is not named follows what is
+        aimed = replace(target, layout=layout, required_layouts=demands, weights=weights, kernels=kernels)
+        check_profile(aimed, what)
+        return aimed
+
+
+def _visit(graph: Graph, node: Node, layouts: dict[str, str], profile: Profile) -> Iterator[Rewrite]:
+    way = wanted(node, layouts, profile)
+    if way is None or reshapes(node):
+        return
+    layout, perm = way
+    named = plain_op(node) in profile.required_layouts
+    if not named and not any(value and pending(graph, value, perm) is not None for value in node.inputs):
+        return
+    try:
+        conversion = convert(graph, node, perm, layout, profile)
+    except NotPermutable:
+        return
+    kind = class_of(node, profile)
+    verb = f"gets {layout}" if named else f"takes {layout} as it comes"
+    yield Rewrite(conversion.edit, f"{kind}: {node} {verb}; {conversion.said()}", (node.name,), kind)

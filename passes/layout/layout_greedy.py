@@ -1,0 +1,242 @@
+"""Greedy in order: ask for the hardware's layout only where an operator demands it, then let it travel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from workbench.ir import Edit, Graph, Node
+from workbench.ir.permutation import Permutation, is_identity, then
+from workbench.layout.conversion.convert import RESTORES, Conversion, convert, is_only_reader, pending, store_weights
+from workbench.layout.cost import elements, known_sum, moved_by, no_longer_moved, perm_of
+from workbench.layout.infer import CNN_TO_CNN, case_of, infer_layouts, is_cnn
+from workbench.layout.npu_strategy import reshapes, restored_operands, restored_outputs, said, wanted, why_kept
+from workbench.layout.profile import Profile
+from workbench.ops import NotPermutable, layout_of
+from workbench.ops.channels_last import plain_op
+from workbench.rewrite import Example, Pass, Rewrite, rewrite_each
+
+
+@dataclass(frozen=True)
+class LayoutGreedy(Pass):
+    """Walks the operators in topological order and looks only at each one's operands.
+
+    - Case 1, CNN to CNN: an operator that demands the target's layout gets it, by a Transpose
+      where its operand does not have it yet. One without a demand takes its operand as it comes.
+    - Case 2, CNN to Tensor: the operator was written for one order of its axes; a Transpose in
+      front restores it, so that no Tensor ever changes.
+    - Case 3, Tensor to CNN, and case 4, Tensor to Tensor: nothing to do.
+    - Several inputs in different layouts are brought to one, whichever way moves fewer elements.
+      A constant operand is lined up here and costs nothing.
+    - A Transpose that was there before is taken as it is: where it makes, or undoes, a layout
+      that is at hand, that is used and the Transpose goes if nothing else reads it.
+    - Outputs of the graph keep the layout that they had.
+
+    Inserts nothing on a path without a demanding operator.
+
+    Source: the NPU layout document, second solution ("greedy").
+    """
+
+    title = "Layout: greedy in order"
+
+    own_examples = (
+        Example(
+            title="The NPU document's figure: the reshape still sees NCHW",
+            target="npu",
+            before="""g (float[1,2,4,4] input1, float[1,3,4,4] input3) => (float[48] output)
+                <float[3,2,1,1] w = {1, 2, 3, 4, 5, 6}, int64[1] s = {-1}> {
+                c = Conv(input1, w)
+                reshape1 = Reshape(c, s)
+                reshape2 = Reshape(input3, s)
+                output = Add(reshape1, reshape2)
+            }""",
+            after="""g (float[1,2,4,4] input1, float[1,3,4,4] input3) => (float[48] output)
+                <float[1,1,3,2] w_hwoi = {1, 2, 3, 4, 5, 6}, int64[1] s = {-1}> {
+                input1_nhwc = Transpose<perm=[0,2,3,1]>(input1)
+                c_nhwc = workbench.Conv_NHWC_HWOI(input1_nhwc, w_hwoi)
+                c = Transpose<perm=[0,3,1,2]>(c_nhwc)
+                reshape1 = Reshape(c, s)
+                reshape2 = Reshape(input3, s)
+                output = Add(reshape1, reshape2)
+            }""",
+            sentences=(
+                "case 1, CNN to CNN: Conv 'Conv_c' demands NHWC, 'input1' arrives as NCHW; transposed, "
+                "32 elements; weight OIHW to HWOI once, here",
+                "case 2, CNN to Tensor: Reshape 'Reshape_reshape1' was written for NCHW; transposed back, 48 elements",
+            ),
+        ),
+        Example(
+            title="What is between two convolutions takes the layout as it comes",
+            target="cuda",
+            before="""g (float[1,2,4,4] x) => (float[1,2,4,4] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
+                a = Conv(x, w)
+                b = Relu(a)
+                y = Conv(b, w)
+            }""",
+            after="""g (float[1,2,4,4] x) => (float[1,2,4,4] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
+                x_nhwc = Transpose<perm=[0,2,3,1]>(x)
+                a_nhwc = workbench.Conv_NHWC(x_nhwc, w)
+                b_nhwc = Relu(a_nhwc)
+                y_nhwc = workbench.Conv_NHWC(b_nhwc, w)
+                y = Transpose<perm=[0,3,1,2]>(y_nhwc)
+            }""",
+            sentences=(
+                "case 1, CNN to CNN: Conv 'Conv_a' demands NHWC, 'x' arrives as NCHW; transposed, 32 elements",
+                "case 1, CNN to CNN: Relu 'Relu_b' takes NHWC as it comes; nothing moved",
+                "case 1, CNN to CNN: Conv 'Conv_y' demands NHWC, 'b' is at hand as NHWC; nothing moved",
+                "output 'y' is NCHW by its declaration; transposed back, 32 elements",
+            ),
+        ),
+        Example(
+            title="Several inputs are brought to one layout, a constant is lined up",
+            target="cuda",
+            before="""g (float[1,2,4,4] x, float[1,2,4,4] z) => (float[1,2,4,4] y)
+                <float[2,2,1,1] w = {1, 2, 3, 4}, float[2,1,1] scale = {2, 3}> {
+                a = Conv(x, w)
+                b = Mul(a, scale)
+                y = Add(b, z)
+            }""",
+            after="""g (float[1,2,4,4] x, float[1,2,4,4] z) => (float[1,2,4,4] y)
+                <float[2,2,1,1] w = {1, 2, 3, 4}, float[1,1,1,2] scale_nhwc = {2, 3}> {
+                x_nhwc = Transpose<perm=[0,2,3,1]>(x)
+                a_nhwc = workbench.Conv_NHWC(x_nhwc, w)
+                b_nhwc = Mul(a_nhwc, scale_nhwc)
+                z_nhwc = Transpose<perm=[0,2,3,1]>(z)
+                y_nhwc = Add(b_nhwc, z_nhwc)
+                y = Transpose<perm=[0,3,1,2]>(y_nhwc)
+            }""",
+            sentences=(
+                "case 1, CNN to CNN: Conv 'Conv_a' demands NHWC, 'x' arrives as NCHW; transposed, 32 elements",
+                "case 1, CNN to CNN: Mul 'Mul_b' takes NHWC as it comes; nothing moved",
+                "case 1, CNN to CNN: Add 'Add_y' has inputs in two layouts, brought to NHWC: "
+                "'z' arrives as NCHW; transposed, 32 elements",
+                "output 'y' is NCHW by its declaration; transposed back, 32 elements",
+            ),
+        ),
+        Example(
+            title="Transposes that were there are taken as they are",
+            target="cuda",
+            before="""g (float[1,4,4,2] x) => (float[1,4,4,2] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
+                t = Transpose<perm=[0,3,1,2]>(x)
+                c = Conv(t, w)
+                y = Transpose<perm=[0,2,3,1]>(c)
+            }""",
+            after="""g (float[1,4,4,2] x) => (float[1,4,4,2] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
+                y = workbench.Conv_NHWC(x, w)
+            }""",
+            sentences=(
+                "case 1, CNN to CNN: Conv 'Conv_c' demands NHWC, 't' is at hand as NHWC; nothing moved",
+                "existing Transpose 'Transpose_y' gives NHWC, which is at hand; 32 elements no longer moved",
+            ),
+        ),
+    )
+
+    def rewrites(self, graph: Graph, target: Profile) -> Iterator[Rewrite]:
+        yield from rewrite_each(store_weights(graph, target), "weights")
+        layouts = infer_layouts(graph)
+        reached = _reached_by_demand(graph, layouts, target)
+        for name in [node.name for node in graph.nodes if node.name in reached]:
+            node = graph.find(name)
+            if node is None:
+                continue
+            if node.op == "Transpose":
+                yield from _existing_transpose(graph, node, layouts)
+                continue
+            yield from _visit(graph, node, layouts, target)
+        yield from rewrite_each(restored_outputs(graph, layouts), "output")
+
+
+def _reached_by_demand(graph: Graph, layouts: dict[str, str], target: Profile) -> set[str]:
+    """Nodes tied by CNN values to one with a demand; nothing is done elsewhere."""
+    waiting = [
+        n for n in graph.nodes if plain_op(n) in target.required_layouts and wanted(n, layouts, target) is not None
+    ]
+    reached = {node.name for node in waiting}
+    while waiting:
+        node = waiting.pop()
+        for value in (*node.inputs, *node.outputs):
+            if not is_cnn(layouts.get(value, "")):
+                continue
+            for neighbour in (*graph.users(value), *filter(None, [graph.producer(value)])):
+                if neighbour.name not in reached:
+                    reached.add(neighbour.name)
+                    waiting.append(neighbour)
+    return reached
+
+
+def _visit(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) -> Iterator[Rewrite]:
+    case = case_of(node, layouts)
+    way = wanted(node, layouts, target)
+    if way is None:
+        yield from rewrite_each(restored_operands(graph, node, layouts, why_kept(node, case, target)), case)
+        return
+    layout, perm = way
+    demanded = plain_op(node) in target.required_layouts
+    why = f"{case}: {node} was written for {{layout}}"
+    if demanded or (case == CNN_TO_CNN and not reshapes(node) and _arrived(graph, node, perm, target)):
+        try:
+            conversion = convert(graph, node, perm, layout, target)
+        except NotPermutable as reason:
+            why = f"{case}: {reason}"
+        else:
+            if demanded or not _dearer(graph, conversion, perm):
+                sentence = f"{case}: {said(node, conversion, layout, layouts, demanded)}"
+                yield Rewrite(conversion.edit, sentence, (node.name,), case)
+                return
+            why = f"{case}: {node} would have to bring {elements(known_sum(conversion.moved.values()))} to {layout}"
+    yield from rewrite_each(restored_operands(graph, node, layouts, why), case)
+
+
+def _existing_transpose(graph: Graph, node: Node, layouts: dict[str, str]) -> Iterator[Rewrite]:
+    """Two in a row, the first restoring: one of them, or both, can go."""
+    maker = graph.producer(node.inputs[0])
+    own = perm_of(graph, node)
+    before = perm_of(graph, maker) if maker is not None and maker.op == "Transpose" else None
+    if maker is None or own is None or before is None:
+        return
+    both = then(before, own)
+    dead = (maker.name,) if is_only_reader(graph, node, maker.outputs[0]) else ()
+    result, source = node.outputs[0], maker.inputs[0]
+    if is_identity(both):
+        layout = layouts.get(result, "its layout")
+        layouts.setdefault(source, layout)
+        sentence = f"existing {node} gives {layout}, which is at hand; {no_longer_moved(graph, node)}"
+        edit = Edit(remove=(node.name, *dead), replace={result: source})
+        yield Rewrite(edit, sentence, (maker.name, node.name), "existing transpose")
+    elif dead:
+        merged = node.replace(inputs=(source,), attributes={**node.attributes, "perm": both})
+        sentence = f"existing {node} takes over from {maker}, perm {list(both)}; {no_longer_moved(graph, maker)}"
+        yield Rewrite(
+            Edit(remove=(node.name, *dead), insert=(merged,)), sentence, (maker.name, node.name), "existing transpose"
+        )
+
+
+def _arrived(graph: Graph, node: Node, perm: Permutation, target: Profile) -> bool:
+    """Has any operand come permuted: by one of our restoring transposes, or by one that was there and can go?"""
+    for value in filter(None, node.inputs):
+        maker = pending(graph, value, perm)
+        if maker is not None and (RESTORES in maker.metadata or _can_go(graph, value, perm, target)):
+            return True
+    return False
+
+
+def _can_go(graph: Graph, value: str, perm: Permutation, target: Profile) -> bool:
+    """Would all readers of an existing transpose's result take its operand instead?"""
+    readers = graph.users(value)
+    if graph.is_output(value) or not (
+        len(readers) == 1 or any(plain_op(r) in target.required_layouts for r in readers)
+    ):
+        return False
+    try:
+        for reader in readers:
+            layout_of(reader).propagate_permutation(graph, reader, perm)
+    except NotPermutable:
+        return False
+    return True
+
+
+def _dearer(graph: Graph, conversion: Conversion, perm: Permutation) -> bool:
+    """Would bringing the other operands here move more than restoring those that came?"""
+    coming = known_sum(conversion.moved.values())
+    back = [moved_by(graph, value, perm) for value in conversion.at_hand]
+    return coming is not None and None not in back and coming > sum(b for b in back if b is not None)

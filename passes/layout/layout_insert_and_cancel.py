@@ -1,0 +1,116 @@
+"""Insert, then cancel: transposes round every convolution and pool and what follows them, then inverse pairs go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from workbench.ir import Graph, Node
+from workbench.layout.conversion.convert import convert, pending, store_weights
+from workbench.layout.conversion.transpose_cleanup import tidy_transposes
+from workbench.layout.cost import elements
+from workbench.layout.infer import infer_layouts
+from workbench.layout.npu_strategy import reshapes, wanted
+from workbench.layout.profile import Profile
+from workbench.ops import NotPermutable, layout_of
+from workbench.ops.channels_last import WEIGHT_AXES, plain_op
+from workbench.rewrite import Example, Pass, Rewrite, rewrite_each
+
+_LIKE_THE_DATA = "OHWI"
+
+
+@dataclass(frozen=True)
+class LayoutInsertAndCancel(Pass):
+    """Two walks:
+
+    - every operator that has a data format (a convolution, a pool), or that the target demands, gets
+      the target's layout, between a Transpose in front of each CNN operand and one behind each result;
+      any other operator that can be carried gets it where such a Transpose stands in front of it;
+    - then pairs that undo each other go, those with several readers too; equal ones become one.
+
+    Weights are transposed like the data, OIHW to OHWI, once, here; a target that names another
+    order gets that. What stays is between an operator that could be converted and one that could
+    not, whether a demand stands behind it or not: it may move more than there was.
+
+    Source: OneFlow's AutoNhwc pass on MLIR, its greedily_transpose_flag.
+    """
+
+    title = "Layout: insert, then cancel"
+
+    own_examples = (
+        Example(
+            title="Two convolutions: six transposes come, four go",
+            target="cuda",
+            before="""g (float[1,2,4,4] x) => (float[1,2,4,4] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
+                a = Conv(x, w)
+                b = Relu(a)
+                y = Conv(b, w)
+            }""",
+            after="""g (float[1,2,4,4] x) => (float[1,2,4,4] y) <float[2,1,1,2] w_ohwi = {1, 2, 3, 4}> {
+                x_nhwc = Transpose<perm=[0,2,3,1]>(x)
+                a_nhwc = workbench.Conv_NHWC_OHWI(x_nhwc, w_ohwi)
+                b_nhwc = Relu(a_nhwc)
+                y_nhwc = workbench.Conv_NHWC_OHWI(b_nhwc, w_ohwi)
+                y = Transpose<perm=[0,3,1,2]>(y_nhwc)
+            }""",
+            sentences=(
+                "inserted: Conv 'Conv_a' in NHWC, 'x' transposed in front of it, 32 elements, and its result behind it"
+                "; weight OIHW to OHWI once, here",
+                "inserted: Relu 'Relu_b' in NHWC, 'a' transposed in front of it, 32 elements, and its result behind it",
+                "inserted: Conv 'Conv_y' in NHWC, 'b' transposed in front of it, 32 elements, and its result behind it"
+                "; weight OIHW to OHWI once, shared",
+                "cancelled: perm [0, 3, 1, 2] then [0, 2, 3, 1] is the identity; 64 elements no longer moved",
+                "cancelled: perm [0, 3, 1, 2] then [0, 2, 3, 1] is the identity; 64 elements no longer moved",
+            ),
+        ),
+        Example(
+            title="No Transpose stands in front of the first Relu, and none is put there: two, not three",
+            target="cuda",
+            before="""g (float[1,2,4,4] x) => (float[1,2,4,4] y, float[32] z)
+                <float[2,2,1,1] w = {1, 2, 3, 4}, int64[1] s = {-1}> {
+                a = Relu(x)
+                y = Conv(a, w)
+                z = Reshape(a, s)
+            }""",
+            after="""g (float[1,2,4,4] x) => (float[1,2,4,4] y, float[32] z)
+                <float[2,1,1,2] w_ohwi = {1, 2, 3, 4}, int64[1] s = {-1}> {
+                a = Relu(x)
+                a_nhwc = Transpose<perm=[0,2,3,1]>(a)
+                y_nhwc = workbench.Conv_NHWC_OHWI(a_nhwc, w_ohwi)
+                y = Transpose<perm=[0,3,1,2]>(y_nhwc)
+                z = Reshape(a, s)
+            }""",
+            sentences=(
+                "inserted: Conv 'Conv_y' in NHWC, 'a' transposed in front of it, 32 elements, and its result behind it"
+                "; weight OIHW to OHWI once, here",
+            ),
+        ),
+    )
+
+    def rewrites(self, graph: Graph, target: Profile) -> Iterator[Rewrite]:
+        layouts = infer_layouts(graph)
+        profile = replace(target, weights=_LIKE_THE_DATA) if target.weights == WEIGHT_AXES else target
+        yield from rewrite_each(store_weights(graph, profile), "weights")
+        for name in [node.name for node in graph.nodes if node.op != "Transpose"]:
+            yield from _insert(graph, graph.node(name), layouts, profile)
+        for edit, sentence, nodes in tidy_transposes(graph):
+            yield Rewrite(edit, f"cancelled: {sentence}", nodes, "cancelled")
+
+
+def _insert(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) -> Iterator[Rewrite]:
+    way = wanted(node, layouts, target)
+    if way is None or reshapes(node):
+        return
+    layout, perm = way
+    has_format = layout_of(node).kind == "sensitive" or plain_op(node) in target.required_layouts
+    if not has_format and not any(value and pending(graph, value, perm) is not None for value in node.inputs):
+        return
+    try:
+        conversion = convert(graph, node, perm, layout, target, reuse=False)
+    except NotPermutable:
+        return
+    moved = " and ".join(
+        f"'{value}' transposed in front of it, {elements(number)}" for value, number in conversion.moved.items()
+    )
+    sentence = f"inserted: {node} in {layout}, {moved}, and its result behind it{conversion.others_said()}"
+    yield Rewrite(conversion.edit, sentence, (node.name,), "inserted")

@@ -1,0 +1,181 @@
+"""Convert an operator only where it pays: the time that it saves, measured, against the time of its transposes."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from workbench.ir import Graph, Node
+from workbench.ir.permutation import Permutation, inverse
+from workbench.layout.conversion.convert import Conversion, convert
+from workbench.layout.conversion.transpose_cleanup import tidy_transposes
+from workbench.layout.infer import infer_layouts
+from workbench.layout.npu_strategy import reshapes, restored_operands, restored_outputs, wanted
+from workbench.layout.problem.times import AUTO, DEVICES, OperatorTimes
+from workbench.layout.profile import Profile
+from workbench.ops import NotPermutable
+from workbench.rewrite import Example, Pass, Rewrite, option, rewrite_each
+
+PAYS, FOLLOWS, STAYS = "it pays", "it follows", "it does not pay"
+
+
+@dataclass(frozen=True)
+class LayoutMeasured(Pass):
+    """Every operator that has a form for the target's layout is timed on the device in both, and every transpose.
+
+    One walk from inputs to outputs:
+
+    - an operator is converted where it saves more than its transposes take: one in front of each
+      operand that is not at hand in the target's layout, one behind each result, less those that go;
+    - one whose operand is at hand and that loses nothing follows;
+    - every other keeps its layout.
+
+    Times are remembered on disk by operator, types, device and versions. A difference that cannot
+    be told from noise counts for none.
+
+    It looks at one operator at a time: a chain that pays only together is not begun. The strategy
+    "optimal" finds it, where it weighs time.
+
+    Source: the buddy compiler's plan for layout conversion.
+    """
+
+    title = "Layout: where measured time pays"
+
+    device: str = option(AUTO, "Where operators are timed; auto: a CUDA device where there is one.", choices=DEVICES)
+
+    own_examples = (
+        Example(
+            title="The first convolution saves more than its transposes take, what follows goes with it",
+            target="cuda",
+            before="""g (float[1,2,4,4] x) => (float[1,2,4,4] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
+                a = Conv(x, w)
+                y = Relu(a)
+            }""",
+            after="""g (float[1,2,4,4] x) => (float[1,2,4,4] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
+                x_nhwc = Transpose<perm=[0,2,3,1]>(x)
+                a_nhwc = workbench.Conv_NHWC(x_nhwc, w)
+                y_nhwc = Relu(a_nhwc)
+                y = Transpose<perm=[0,3,1,2]>(y_nhwc)
+            }""",
+            sentences=(
+                "it pays: Conv 'Conv_a' takes 900.0 us as written and 500.0 us in NHWC, its transposes 200.0 us; "
+                "200.0 us gained; 'x' is transposed, 32 elements",
+                "it follows: Relu 'Relu_y' takes 50.0 us as written and 50.0 us in NHWC, its transposes 0.0 us; "
+                "0.0 us gained; nothing moved",
+                "output 'y' is NCHW by its declaration; transposed back, 32 elements",
+            ),
+            times_us={"Conv": 900, "workbench.Conv_NHWC": 500, "Relu": 50, "Transpose": 100},
+        ),
+        Example(
+            title="What the convolution saves, the transposes would take",
+            target="cuda",
+            before="""g (float[1,2,4,4] x) => (float[1,2,4,4] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
+                y = Conv(x, w)
+            }""",
+            after="""g (float[1,2,4,4] x) => (float[1,2,4,4] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
+                y = Conv(x, w)
+            }""",
+            sentences=(),
+            times_us={"Conv": 900, "workbench.Conv_NHWC": 500, "Transpose": 250},
+        ),
+    )
+
+    def rewrites(self, graph: Graph, target: Profile) -> Generator[Rewrite, None, dict[str, Any]]:
+        layouts = infer_layouts(graph)
+        ways = _ways(graph, layouts, target)
+        ledger = _Ledger.filled(graph, ways, target, self.device)
+        converted = []
+        for name in [node.name for node in graph.nodes if node.op != "Transpose"]:
+            found = _converted(graph, graph.node(name), ways.get(name), ledger, target)
+            if found is not None:
+                converted.append(name)
+                yield found
+                continue
+            why = f"{STAYS}: {graph.node(name)} keeps {{layout}}"
+            yield from rewrite_each(restored_operands(graph, graph.node(name), layouts, why), STAYS)
+        yield from rewrite_each(restored_outputs(graph, layouts), STAYS)
+        yield from rewrite_each(tidy_transposes(graph), "tidied")
+        return ledger.times.facts(converted)
+
+
+Way = tuple[str, Permutation]
+
+
+def _ways(graph: Graph, layouts: Mapping[str, str], target: Profile) -> dict[str, Way]:
+    """Layout and permutation of every node that might go to the target's layout."""
+    candidates = (node for node in graph.nodes if node.op != "Transpose" and not reshapes(node))
+    found = ((node.name, wanted(node, layouts, target)) for node in candidates)
+    return {name: way for name, way in found if way is not None}
+
+
+@dataclass(frozen=True)
+class _Ledger:
+    """What a Transpose of each value to the target's layout takes, and one back, in nanoseconds."""
+
+    times: OperatorTimes
+    there: dict[str, int | None] = field(default_factory=dict)
+    back: dict[str, int | None] = field(default_factory=dict)
+
+    @classmethod
+    def filled(cls, graph: Graph, ways: Mapping[str, Way], target: Profile, device: str) -> _Ledger:
+        """Times all that the walk may ask for. Raises UserError where nothing can be timed."""
+        times = OperatorTimes(graph, target)
+        moves = {}
+        for name, (layout, perm) in ways.items():
+            node = graph.node(name)
+            times.ask_operator(node, perm, layout)
+            values = (*node.operands, *filter(None, node.outputs))
+            moves.update({v: perm for v in values if graph.rank_of(v) == len(perm) and v not in graph.constants})
+        for value, perm in moves.items():
+            times.ask_transpose(value, perm)
+            times.ask_transpose(value, inverse(perm), perm)
+        if ways:
+            times.take(device)
+        there = {value: times.transpose(value, perm) for value, perm in moves.items()}
+        back = {value: times.transpose(value, inverse(perm), perm) for value, perm in moves.items()}
+        return cls(times, there, back)
+
+    def paid(self, graph: Graph, node: Node, conversion: Conversion) -> int | None:
+        """The transposes that come less those that go; None where one was not timed."""
+        new = {value for transpose in conversion.edit.insert for value in transpose.outputs}
+        costs = [self.there.get(value) for value in conversion.moved]
+        costs += [self.back.get(value) for value in node.outputs if value in new]
+        gone = [graph.node(name).outputs[0] for name in conversion.edit.remove if name != node.name]
+        savings = [self.back.get(value) for value in gone]
+        if None in costs or None in savings:
+            return None
+        return sum(filter(None, costs)) - sum(filter(None, savings))
+
+
+def _converted(graph: Graph, node: Node, way: Way | None, ledger: _Ledger, target: Profile) -> Rewrite | None:
+    timed = ledger.times.operator(node.name)
+    if way is None or timed is None:
+        return None
+    layout, perm = way
+    try:
+        conversion = convert(graph, node, perm, layout, target)
+    except NotPermutable:
+        return None
+    paid = ledger.paid(graph, node, conversion)
+    if paid is None:
+        return None
+    own, other = timed
+    gained = own - other - paid
+    if gained < 0 or (gained == 0 and not conversion.at_hand):
+        return None
+    case = PAYS if gained > 0 else FOLLOWS
+    sentence = (
+        f"{case}: {node} takes {_us(own)} as written and {_us(other)} in {layout}, its transposes {_less(paid)}; "
+        f"{_us(gained)} gained; {conversion.said()}"
+    )
+    return Rewrite(conversion.edit, sentence, (node.name,), case)
+
+
+def _less(paid: int) -> str:
+    """The transposes that come less those that go: more may go than come."""
+    return _us(paid) if paid >= 0 else f"{_us(-paid)} less than before"
+
+
+def _us(nanoseconds: int) -> str:
+    return f"{nanoseconds / 1e3:,.1f} us"

@@ -1,0 +1,137 @@
+"""The least that can be moved: every operator's layout from a minimum cut, with the proof."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.ir import Graph, Node
+from workbench.layout.conversion.convert import convert, store_weights, why_there
+from workbench.layout.conversion.transpose_cleanup import tidy_transposes
+from workbench.layout.cost import count
+from workbench.layout.infer import case_of, infer_layouts
+from workbench.layout.problem.cost_model import BYTES, COUNT, TIME, in_unit, tie_break
+from workbench.layout.problem.times import AUTO, DEVICES, OperatorTimes
+from workbench.layout.problem.two_layouts import (
+    LayoutProblem,
+    layout_of_images,
+    layout_problem,
+    timed_problem,
+    way_between,
+)
+from workbench.layout.profile import Profile
+from workbench.layout.solver.minimum_cut import CutSolution, solve_cut
+from workbench.rewrite import Example, Pass, Rewrite, option, rewrite_each
+
+
+@dataclass(frozen=True)
+class LayoutOptimal(Pass):
+    """Of all ways to run each operator channels first or channels last, the one that moves least.
+
+    - An operator that the target demands has no choice; one that cannot be carried keeps its
+      layout; every other runs where it costs least.
+    - A value is transposed once, however many operators read it in the other layout.
+    - Transposes that were there before may stay or go like new ones.
+    - A Transpose that moves only axes of size 1 is a Reshape and costs nothing.
+    - Of what costs the same, the fewest operators change.
+    - Where time is weighed, every operator and transpose is timed on the device in both layouts,
+      and the least sum of all times is chosen; what the target demands is only a wish then.
+
+    - A broadcast operand of lower rank is reshaped, which is free; one whose axes must change
+      places is transposed once for all who read it so.
+
+    The bound that comes with the result is the maximum flow: no choice of channels first or last
+    for the operators that run in both moves less. Where the result moves exactly that, it is
+    certified; not where the size of what is moved is not known. Transposes of Tensors, and to
+    other orders of axes, count but stay.
+
+    Source: minimum s-t cut, Ford and Fulkerson 1956; shared values as hyperedges, Lawler 1973.
+    """
+
+    title = "Layout: proven minimum"
+
+    weigh: str = option(
+        BYTES,
+        "What is to be the least: bytes moved, the count of transposes, or the time measured.",
+        choices=(BYTES, COUNT, TIME),
+    )
+    device: str = option(AUTO, "Where operators are timed; auto: a CUDA device where there is one.", choices=DEVICES)
+
+    own_examples = (
+        Example(
+            title="The pool between two convolutions goes with them; the end of size 1 is a Reshape",
+            target="cuda",
+            before="""g (float[1,2,4,4] x) => (float[1,2,1,1] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
+                a = Conv(x, w)
+                b = MaxPool<kernel_shape=[2,2], strides=[2,2]>(a)
+                c = Conv(b, w)
+                y = GlobalAveragePool(c)
+            }""",
+            after="""g (float[1,2,4,4] x) => (float[1,2,1,1] y)
+                <float[2,2,1,1] w = {1, 2, 3, 4}, int64[4] y_shape = {1, 2, 1, 1}> {
+                x_nhwc = Transpose<perm=[0,2,3,1]>(x)
+                a_nhwc = workbench.Conv_NHWC(x_nhwc, w)
+                b_nhwc = workbench.MaxPool_NHWC<kernel_shape=[2,2], strides=[2,2]>(a_nhwc)
+                c_nhwc = workbench.Conv_NHWC(b_nhwc, w)
+                y_nhwc = workbench.GlobalAveragePool_NHWC(c_nhwc)
+                y = Reshape(y_nhwc, y_shape)
+            }""",
+            sentences=(
+                "case 1, CNN to CNN: Conv 'Conv_a' is demanded in NHWC; 'x' is transposed, 32 elements",
+                "case 1, CNN to CNN: MaxPool 'MaxPool_b' runs in NHWC, which costs least; nothing moved",
+                "case 1, CNN to CNN: Conv 'Conv_c' is demanded in NHWC; nothing moved",
+                "case 1, CNN to CNN: GlobalAveragePool 'GlobalAveragePool_y' runs in NHWC, which costs least; "
+                "nothing moved",
+                "perm [0, 3, 1, 2] of Transpose 'restore_y' moves only axes of size 1; reshaped, no element moved",
+            ),
+        ),
+    )
+
+    def rewrites(self, graph: Graph, target: Profile) -> Generator[Rewrite, None, dict[str, Any]]:
+        yield from rewrite_each(tidy_transposes(graph, reshape=False), "tidied")
+        yield from rewrite_each(store_weights(graph, target), "weights")
+        layouts = infer_layouts(graph, through_reshapes=True)
+        times = OperatorTimes(graph, target)
+        if self.weigh == TIME:
+            problem = timed_problem(graph, layouts, target, times, self.device)
+        else:
+            problem = layout_problem(graph, layouts, target, self.weigh)
+        solution = solve_cut(problem.problem)
+        chosen = zip(problem.nodes, problem.own, solution.sides, strict=True)
+        converted = [name for name, own, side in chosen if name is not None and own != side]
+        for name in converted:
+            node = graph.node(name)
+            case = case_of(node, layouts)
+            own = layout_of_images(node, layouts)
+            assert own is not None  # or it were no choice
+            layout, perm = way_between(own)
+            conversion = convert(graph, node, perm, layout, target)
+            why = _why(node, layout, target, times)
+            yield Rewrite(conversion.edit, f"{case}: {node} {why}; {conversion.said()}", (name,), case)
+        yield from rewrite_each(tidy_transposes(graph), "tidied")
+        return {**self._proof(graph, problem, solution), **times.facts(converted)}
+
+    def _proof(self, graph: Graph, problem: LayoutProblem, solution: CutSolution) -> dict[str, Any]:
+        """The bound, and whether the graph as it is now reaches it."""
+        after, cost = count(graph), solution.cost + problem.always
+        promised = in_unit(cost) if self.weigh == BYTES else tie_break(cost)
+        kept = after.transposes == in_unit(cost) if self.weigh == COUNT else after.bytes_moved == promised
+        least = in_unit(solution.lower_bound + problem.always)
+        unknown = 0 if self.weigh == COUNT else after.unknown  # what they move counts as nothing
+        exact = problem.exact and not unknown
+        return {
+            "weigh": self.weigh,
+            "over": "no choice between channels first and last for the operators that run in both",
+            "unknown": unknown,
+            "lower_bound": least if exact else None,
+            "certified": exact and kept and in_unit(cost) == least,
+        }
+
+
+def _why(node: Node, layout: str, target: Profile, times: OperatorTimes) -> str:
+    timed = times.operator(node.name)
+    if timed is not None:
+        own, other = (f"{time / 1e3:,.1f} us" for time in timed)
+        return f"runs in {layout}, where it takes {other} instead of {own}"
+    return why_there(node, f"in {layout}", target)

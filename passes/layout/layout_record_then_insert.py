@@ -1,0 +1,164 @@
+"""Record first, insert afterwards: everything of CNN type runs in the hardware's layout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from workbench.ir import Graph, Node
+from workbench.layout.conversion.convert import convert, insert_pair, pending, store_weights
+from workbench.layout.cost import elements, moved_by
+from workbench.layout.infer import CNN_TO_CNN, CNN_TO_TENSOR, TENSOR_TO_CNN, case_of, infer_layouts
+from workbench.layout.npu_strategy import (
+    reshapes,
+    restored_operands,
+    restored_outputs,
+    said,
+    wanted,
+    way_to_target,
+    why_kept,
+)
+from workbench.layout.profile import Profile
+from workbench.ops import NotPermutable
+from workbench.ops.channels_last import plain_op
+from workbench.rewrite import Example, Pass, Rewrite, rewrite_each
+
+_THIRD_FAULT = "which the document's first solution does not see to (its third fault)"
+
+
+@dataclass(frozen=True)
+class LayoutRecordThenInsert(Pass):
+    """Two walks. The first records where a transpose must stand: at each input of CNN type, at
+    each result of a Tensor-to-CNN operator, behind each transpose that was there before. The
+    second inserts them all, and every CNN-to-CNN operator behind them works in the target's
+    layout, whether it demands it or not. The original layout comes back in front of each
+    CNN-to-Tensor operator, of each existing transpose, and at the outputs.
+
+    It inserts more than it needs: a path without a demanding operator is converted too, and an
+    existing transpose ends up between two new ones. `layout_greedy` is the remedy for both;
+    `cancel_transposes` afterwards takes the second away.
+
+    Source: the NPU layout document, first solution. Its third fault, the layout not restored at
+    CNN to Tensor, is mended here, since it changes what the model computes; the sentence of each such
+    place says so, and `layout_wrong_on_purpose` shows what becomes of it.
+    """
+
+    title = "Layout: record, then insert"
+
+    own_examples = (
+        Example(
+            title="The NPU document's figure: a path without a demand is converted too",
+            target="npu",
+            before="""g (float[1,2,4,4] input) => (float[1,2,4,4] output) {
+                a = MaxPool<kernel_shape=[1,1]>(input)
+                output = Relu(a)
+            }""",
+            after="""g (float[1,2,4,4] input) => (float[1,2,4,4] output) {
+                input_nhwc = Transpose<perm=[0,2,3,1]>(input)
+                a_nhwc = workbench.MaxPool_NHWC<kernel_shape=[1,1]>(input_nhwc)
+                output_nhwc = Relu(a_nhwc)
+                output = Transpose<perm=[0,3,1,2]>(output_nhwc)
+            }""",
+            sentences=(
+                "recorded: input 'input' is NCHW; transposed to NHWC, 32 elements",
+                "case 1, CNN to CNN: MaxPool 'MaxPool_a' takes NHWC as it comes; nothing moved",
+                "case 1, CNN to CNN: Relu 'Relu_output' takes NHWC as it comes; nothing moved",
+                "output 'output' is NCHW by its declaration; transposed back, 32 elements",
+            ),
+        ),
+        Example(
+            title="What a Reshape made for a convolution is an insertion point of its own",
+            target="npu",
+            before="""g (float[32] x) => (float[32] y) <float[2,2,1,1] w = {1, 2, 3, 4},
+                int64[4] s = {1, 2, 4, 4}, int64[1] f = {-1}> {
+                a = Reshape(x, s)
+                c = Conv(a, w)
+                y = Reshape(c, f)
+            }""",
+            after="""g (float[32] x) => (float[32] y) <float[1,1,2,2] w_hwoi = {1, 2, 3, 4},
+                int64[4] s = {1, 2, 4, 4}, int64[1] f = {-1}> {
+                a = Reshape(x, s)
+                a_nhwc = Transpose<perm=[0,2,3,1]>(a)
+                c_nhwc = workbench.Conv_NHWC_HWOI(a_nhwc, w_hwoi)
+                c = Transpose<perm=[0,3,1,2]>(c_nhwc)
+                y = Reshape(c, f)
+            }""",
+            sentences=(
+                "recorded: case 3, Tensor to CNN: Reshape 'Reshape_a' gives 'a' as NCHW; "
+                "transposed to NHWC, 32 elements",
+                "case 1, CNN to CNN: Conv 'Conv_c' demands NHWC, 'a_back' is at hand as NHWC; nothing moved; "
+                "weight OIHW to HWOI once, here",
+                "case 2, CNN to Tensor: Reshape 'Reshape_y' was written for NCHW, which the document's first solution "
+                "does not see to (its third fault); transposed back, 32 elements",
+            ),
+        ),
+    )
+
+    def rewrites(self, graph: Graph, target: Profile) -> Iterator[Rewrite]:
+        yield from rewrite_each(store_weights(graph, target), "weights")
+        layouts = infer_layouts(graph)
+        names = [node.name for node in graph.nodes]
+        for value, why in _recorded(graph, layouts, target):
+            yield _inserted(graph, value, why, layouts, target)
+        for name in names:
+            yield from _visit(graph, graph.node(name), layouts, target)
+        yield from rewrite_each(restored_outputs(graph, layouts), "output")
+
+
+def _recorded(graph: Graph, layouts: dict[str, str], target: Profile) -> list[tuple[str, str]]:
+    """The first walk: values behind which a transpose is to stand, each with why."""
+    points = [(value, f"input '{value}' is {layouts[value]}") for value in graph.inputs]
+    for node in graph.nodes:
+        case = case_of(node, layouts)
+        for value in node.outputs:
+            if node.op == "Transpose":
+                points.append((value, f"existing {node} gives '{value}' as {layouts.get(value)}"))
+            elif case == TENSOR_TO_CNN:
+                points.append((value, f"{case}: {node} gives '{value}' as {layouts.get(value)}"))
+    return [(v, why) for v, why in points if way_to_target(layouts.get(v, ""), target) and graph.users(v)]
+
+
+def _inserted(graph: Graph, value: str, why: str, layouts: dict[str, str], target: Profile) -> Rewrite:
+    way = way_to_target(layouts[value], target)
+    assert way is not None
+    layout, perm = way
+    edit = insert_pair(graph, value, perm, layout)
+    layouts[edit.insert[1].outputs[0]] = layouts[value]
+    maker = graph.producer(value)
+    moved = elements(moved_by(graph, value, perm))
+    sentence = f"recorded: {why}; transposed to {layout}, {moved}"
+    return Rewrite(edit, sentence, () if maker is None else (maker.name,), "recorded")
+
+
+def _visit(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) -> Iterator[Rewrite]:
+    case = case_of(node, layouts)
+    way = wanted(node, layouts, target)
+    if way is None:
+        yield from rewrite_each(restored_operands(graph, node, layouts, why_kept(node, case, target)), case)
+        return
+    layout, perm = way
+    demanded = plain_op(node) in target.required_layouts
+    why = f"{case}: {node} was written for {{layout}}"
+    if case == CNN_TO_TENSOR:
+        why += f", {_THIRD_FAULT}"
+    if node.op == "Transpose":
+        why = f"existing {node} is taken as it is, and reads {{layout}}"
+    elif demanded or (
+        case == CNN_TO_CNN
+        and not reshapes(node)
+        and any(v and pending(graph, v, perm) is not None for v in node.inputs)
+    ):
+        try:
+            conversion = convert(graph, node, perm, layout, target)
+        except NotPermutable as reason:
+            why = f"{case}: {reason}"
+        else:
+            sentence = f"{case}: {said(node, conversion, layout, layouts, demanded)}"
+            yield Rewrite(conversion.edit, sentence, (node.name,), case)
+            return
+    yield from rewrite_each(restored_operands(graph, node, layouts, why), case)
+    if node.op == "Transpose" or case != CNN_TO_CNN:
+        return
+    for value in node.outputs:  # an operator that keeps its order: what it gives is recorded late
+        if way_to_target(layouts.get(value, ""), target) and graph.users(value):
+            yield _inserted(graph, value, f"{node} gives '{value}' as {layouts[value]}", layouts, target)

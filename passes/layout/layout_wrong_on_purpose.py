@@ -1,0 +1,94 @@
+"""A demonstration: what goes wrong where nothing restores the layout in front of a Reshape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from passes.layout.layout_greedy import LayoutGreedy
+from workbench.ir import Edit, Graph, Node
+from workbench.ir.permutation import inverse, permuted
+from workbench.layout.conversion.convert import is_only_reader
+from workbench.layout.cost import elements, moved_by_node, perm_of
+from workbench.layout.infer import infer_layouts
+from workbench.layout.profile import Profile
+from workbench.rewrite import Example, Pass, Rewrite
+
+
+@dataclass(frozen=True)
+class LayoutWrongOnPurpose(Pass):
+    """A demonstration: the result does NOT compute what the model computes.
+
+    It does all that `layout_greedy` does, but for case 2, CNN to Tensor: a Reshape or Flatten
+    reads what arrives, and no Transpose restores the order of axes that it was written for.
+    Shapes and types still fit, so that no checker complains: the numbers are right, and in
+    the wrong places. Where such a value meets one that was never moved, they no longer match.
+
+    What it teaches: a graph that is well formed need not be right. Comparing outputs finds
+    it, and the search through the rewrites names the one that broke it.
+
+    Source: the NPU layout document, the second figure, which shows the fault.
+    """
+
+    title = "Layout: wrong on purpose (demonstration)"
+    demonstration: ClassVar[bool] = True
+
+    own_examples = (
+        Example(
+            title="The NPU document's second figure: the reshape sees NHWC, and the sum adds what does not match",
+            target="npu",
+            before="""g (float[1,2,4,4] input1, float[1,3,4,4] input3) => (float[48] output)
+                <float[3,2,1,1] w = {1, 2, 3, 4, 5, 6}, int64[1] s = {-1}> {
+                c = Conv(input1, w)
+                reshape1 = Reshape(c, s)
+                reshape2 = Reshape(input3, s)
+                output = Add(reshape1, reshape2)
+            }""",
+            after="""g (float[1,2,4,4] input1, float[1,3,4,4] input3) => (float[48] output)
+                <float[1,1,3,2] w_hwoi = {1, 2, 3, 4, 5, 6}, int64[1] s = {-1}> {
+                input1_nhwc = Transpose<perm=[0,2,3,1]>(input1)
+                c_nhwc = workbench.Conv_NHWC_HWOI(input1_nhwc, w_hwoi)
+                reshape1 = Reshape(c_nhwc, s)
+                reshape2 = Reshape(input3, s)
+                output = Add(reshape1, reshape2)
+            }""",
+            sentences=(
+                "case 1, CNN to CNN: Conv 'Conv_c' demands NHWC, 'input1' arrives as NCHW; transposed, "
+                "32 elements; weight OIHW to HWOI once, here",
+                "wrong on purpose: Reshape 'Reshape_reshape1' was written for NCHW and reads NHWC; "
+                "48 elements in the wrong places",
+            ),
+        ),
+    )
+
+    def rewrites(self, graph: Graph, target: Profile) -> Iterator[Rewrite]:
+        layouts = infer_layouts(graph)
+        for found in LayoutGreedy().rewrites(graph, target):
+            yield _not_restored(graph, found, layouts) or found
+
+
+def _not_restored(graph: Graph, found: Rewrite, layouts: dict[str, str]) -> Rewrite | None:
+    """In place of a Transpose that restores the order for a Reshape: the Reshape without it."""
+    node = graph.node(found.nodes[0])
+    if len(found.nodes) != 2 or not _any_order_fits(graph, node):
+        return None
+    restoring = graph.node(found.nodes[1])
+    value, arrived = restoring.outputs[0], restoring.inputs[0]
+    moved, perm = moved_by_node(graph, restoring), perm_of(graph, restoring)
+    if value not in node.operands or moved == 0 or perm is None:
+        return None
+    dead = (restoring.name,) if is_only_reader(graph, node, value) else ()
+    written_for = layouts[value]
+    reads = "".join(permuted(written_for, inverse(perm)))
+    wrong = f"{node} was written for {written_for} and reads {reads}; {elements(moved)} in the wrong places"
+    edit = Edit(remove=(node.name, *dead), insert=(node.with_values_renamed({value: arrived}),))
+    return Rewrite(edit, f"wrong on purpose: {wrong}", (node.name,), "wrong on purpose")
+
+
+def _any_order_fits(graph: Graph, node: Node) -> bool:
+    """Does the operator give the same shape for any order of its operand's axes behind the first?"""
+    if node.op == "Flatten":
+        return node.attr("axis", 1) in (0, 1)
+    shape = graph.constant(node.inputs[1]) if node.op == "Reshape" else None
+    return shape is not None and bool((shape.numpy()[1:] != 0).all())

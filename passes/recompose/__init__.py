@@ -1,0 +1,1 @@
+"""Standard operators are found in the nodes that exporters wrote for them."""

@@ -1,0 +1,131 @@
+"""The command `bench`: latency and memory of models, by turns, on backends and in element types of one's choice."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.cli.printing import DONE, FAILED, cells_of, print_table, say, verifier_of, write_json
+from workbench.cli.runs import keep_bench
+from workbench.ir import Graph
+from workbench.run.worker.memory import in_bytes
+
+
+@dataclass(frozen=True)
+class BenchRequest:
+    """The words of `bench`; `given`: dims that the user bound; limits in seconds and gigabytes."""
+
+    device: str
+    backends: Sequence[str]
+    dtypes: Sequence[str]
+    repeat: int | None
+    cold: bool
+    time_limit: float
+    memory_limit: float | None
+    inputs: str | None
+    seed: int
+    given: Collection[str]
+    json: str | None
+
+
+def numbered(paths: Sequence[str]) -> list[str]:
+    """The paths as labels; one that was there before gets a number, so that a model is measured against itself."""
+    labels, times = [], Counter[str]()
+    for path in paths:
+        times[path] += 1
+        labels.append(path if times[path] == 1 else f"{path} ({times[path]})")
+    return labels
+
+
+def bench_command(models: Mapping[str, Graph], request: BenchRequest) -> int:
+    """Measure, print, keep; FAILED where a variant could not run, DONE where all did that can be asked for."""
+    from workbench.run.measurement.measure import combined, measure_models, refused_sizes, validate_request
+
+    validate_request(request.backends, request.dtypes, request.repeat)
+    path, first = next(iter(models.items()))
+    variants = combined(models, request.backends, request.dtypes)
+    with verifier_of(first, request.inputs, request.seed, request.given) as verifier:
+        with refused_sizes(path, {name: first.dims[name] for name in request.given}):
+            inputs, reference = verifier.inputs, verifier.reference
+        found = measure_models(
+            variants,
+            inputs=inputs,
+            reference=reference,
+            device=request.device,
+            repeat=request.repeat,
+            cold=request.cold,
+            worker=verifier.worker,
+            timeout_s=request.time_limit,
+            memory_limit_bytes=in_bytes(request.memory_limit),
+            on_progress=_say_waiting(),
+        )
+    _print_bench(found)
+    if request.json:
+        write_json(request.json, found)
+    keep_bench(found, variants, models)
+    return FAILED if any("failed" in variant for variant in found["variants"].values()) else DONE
+
+
+def _say_waiting() -> Callable[[Mapping[str, Any]], None]:
+    """Says on stderr that others are before, each number of them once."""
+    said: set[str] = set()
+
+    def heard(event: Mapping[str, Any]) -> None:
+        if event["stage"].startswith("waiting") and event["stage"] not in said:
+            said.add(event["stage"])
+            say(event["stage"], sys.stderr)
+
+    return heard
+
+
+# ---- printing ---------------------------------------------------------------------------
+
+
+_FIGURES = (
+    *("median ms", "min", "p90", "p99", "ratio", "95 % between", "first result s", "peak MB", "peak is of"),
+    "max error",
+)
+
+
+def _print_bench(found: Mapping[str, Any]) -> None:
+    from workbench.run.measurement.formatting import compared_alike, compared_backends, figures, machine_words, ran_of
+
+    ways = {f"; {variant['backend']}, {variant['dtype']}" for variant in found["variants"].values()}
+    say(machine_words(found["machine"]) + ("".join(ways) if len(ways) == 1 else ""))
+    if found["dims"]:
+        say("dims: " + ", ".join(f"{name}={size}" for name, size in found["dims"].items()))
+    rows = [(label, *cells_of(figures(v), _FIGURES)) for label, v in found["variants"].items()]
+    print_table([("variant", *_FIGURES), *rows], left=(0,))
+    for label, words, first in compared_alike(ran_of(found)):
+        say(f"'{label}' is {words} '{first}'")
+    for label, words, first in compared_backends(ran_of(found)):
+        say(f"backends and precisions among each other: '{label}' is {words} '{first}'")
+    for label, variant in found["variants"].items():
+        if "failed" in variant:
+            say(f"{label}: {variant['failed']}")
+            continue
+        if variant["error"] is not None and not variant["error"]["ok"]:
+            say(f"{label}: {variant['error']['sentence']}")
+        if variant["cold_median_ms"] is not None:
+            say(f"{label}: {variant['cold_median_ms']:,.2f} ms on an emptied cache")
+    for line, labels in _shared_lines(found["variants"]).items():
+        say(f"{line} ({', '.join(map(repr, labels))})")
+    for note in found["notes"]:
+        say(f"note: {note}", file=sys.stderr)
+
+
+def _shared_lines(variants: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
+    """What is said once for all variants of which it is true: what their peak is of, what fell back."""
+    found: dict[str, list[str]] = {}
+    for label, variant in variants.items():
+        if "failed" in variant:
+            continue
+        memory = variant["memory"]
+        lines = [f"peak of {memory['counted']}: {memory['kind']}"]
+        lines += [f"{what} fell back: {why}" for what, why in sorted(variant["fallbacks"].items())]
+        for line in lines:
+            found.setdefault(line, []).append(label)
+    return found

@@ -1,0 +1,147 @@
+"""The command `matrix`: models x steps or strategies x batches x precisions x backends, in one run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from workbench.cli.commands import optimize_text
+from workbench.cli.printing import DONE, FAILED, cells_of, print_table, say, write_json
+from workbench.errors import UserError
+from workbench.files import write_text
+from workbench.ir import Graph
+from workbench.run.worker.memory import in_bytes
+
+
+@dataclass(frozen=True)
+class MatrixRequest:
+    """The words of `matrix`, as they were written."""
+
+    models: Sequence[str]
+    plan: str | None
+    dims: Mapping[str, int]
+    batches: str
+    batch_dim: str | None
+    preset: str
+    target: str
+    layouts: Sequence[str] | None
+    steps: bool
+    device: str
+    backend: Sequence[str]
+    dtype: Sequence[str] | None
+    repeat: int | None
+    cold: bool
+    time_limit: float
+    memory_limit: float | None
+    seed: int
+    record: str | None
+    csv: str | None
+    json: str | None
+
+
+def matrix_command(request: MatrixRequest) -> int:
+    """Measure, print the table, write the files; FAILED where a block or a variant could not run, else DONE.
+
+    What cannot be asked for of a backend is left out with a note, and is no failure.
+    """
+    from workbench.matrix import as_csv, matrix_notes, rows_of, run_matrix
+    from workbench.run.worker.client import Worker
+
+    matrix = _matrix(request)
+    record = None if request.record is None else Path(request.record)
+    with Worker() as worker:
+        blocks = list(run_matrix(matrix, record, worker, _progress()))
+    rows = rows_of(blocks)
+    _print_rows(rows)
+    for note in matrix_notes(blocks):
+        say(f"note: {note}", file=sys.stderr)
+    if request.csv:
+        write_text(request.csv, as_csv(rows))
+    if request.json:
+        write_json(request.json, blocks)
+    return FAILED if any(row["failed"] for row in rows) else DONE
+
+
+def _matrix(request: MatrixRequest) -> Any:
+    from workbench.api import DEFAULT_PRESET
+    from workbench.matrix import Matrix, batch_sizes
+    from workbench.plans import PLANS
+
+    if (request.plan is None) == (not request.models):
+        raise UserError(f"give either models or a plan; there is --plan {', '.join(PLANS)}")
+    chosen = (request.dims, request.layouts, request.steps, request.batch_dim, request.preset != DEFAULT_PRESET)
+    if request.plan is not None and any(chosen):
+        raise UserError("a plan has its own models and steps; leave out dims, presets, layouts and steps")
+    if request.plan is not None and request.plan not in PLANS:
+        raise UserError(f"there is no plan '{request.plan}'; there is {', '.join(PLANS)}")
+    batches = batch_sizes(request.batches)
+    variants = {path: _variants(path, request) for path in request.models}
+    matrix = Matrix(
+        models={path: {step: graph for step, (graph, _) in made.items()} for path, made in variants.items()},
+        batches=batches,
+        batch_dim=request.batch_dim,
+        backends=request.backend,
+        dtypes=request.dtype or ("float32",),
+        device=request.device,
+        repeat=request.repeat,
+        cold=request.cold,
+        seed=request.seed,
+        given=tuple(request.dims),
+        timeout_s=request.time_limit,
+        memory_limit_bytes=in_bytes(request.memory_limit),
+        pipelines={(path, step): words for path, made in variants.items() for step, (_, words) in made.items()},
+    )
+    if request.plan is None:
+        return matrix
+    plan = PLANS[request.plan]
+    dtypes = matrix.dtypes if request.dtype else plan.dtypes
+    return replace(matrix, models=plan.models(), dtypes=dtypes, batches=batches or plan.batches)
+
+
+def _variants(path: str, request: MatrixRequest) -> dict[str, tuple[Graph, str]]:
+    """By step or strategy, the graph and the command that makes it, none for the model as loaded."""
+    from workbench.api import optimize
+    from workbench.io import load_model
+
+    graph = load_model(path, request.dims)
+    variants = {"as loaded": (graph, "")}
+    if request.steps:
+        history = optimize(graph, preset=request.preset, target=request.target)
+        for number, step in enumerate(history.steps):
+            if number and step.changed:
+                names = [done.pass_name for done in history.steps[1 : number + 1]]
+                command = optimize_text(path, passes=names, target=request.target)
+                variants[f"{number} {step.pass_name}"] = (history.at(number), command)
+        return variants
+    for layout in (None, *(request.layouts or ())):
+        made = optimize(graph, preset=request.preset, target=request.target, layout=layout).graph
+        command = optimize_text(path, preset=request.preset, target=request.target, layout=layout)
+        variants[layout or request.preset] = (made, command)
+    return variants
+
+
+def _progress() -> Any:
+    """A line on a terminal; nothing where stderr is a file."""
+    if not sys.stderr.isatty():
+        return None
+    return lambda words, share: print(f"\r\033[K{share:4.0%} {words}", end="", file=sys.stderr, flush=True)
+
+
+_FIGURES = ("median ms", "+- ms", "ratio", "95 % between", "peak MB", "peak is of", "max error")
+
+
+def _print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
+    from workbench.matrix import place_words
+
+    print_table([("model", "batch", "variant", *_FIGURES), *map(_row, rows)], left=(0, 2))
+    for row in rows:
+        if row["failed"]:
+            say(f"{place_words(row)}: {row['failed']}", file=sys.stderr)
+
+
+def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
+    batch = "-" if row["batch"] is None else f"{row['batch']:,}"
+    return (row["model"], batch, row["variant"] or "-", *cells_of(row, _FIGURES))

@@ -1,0 +1,59 @@
+"""What commands share: exit codes, words and tables on the terminal, JSON in files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, TextIO
+
+from workbench.errors import printable
+from workbench.files import write_text
+from workbench.ir import Graph
+from workbench.run.measurement.formatting import error_words
+
+DONE, FAILED, UNVERIFIED = 0, 1, 3
+
+
+def say(text: str, file: TextIO | None = None) -> None:
+    """Print; names come from files, so nothing in them may steer the terminal."""
+    print(printable(text), file=file)
+
+
+def print_table(rows: Sequence[tuple[str, ...]], left: tuple[int, ...]) -> None:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        cells = (c.ljust(w) if i in left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
+        say("  ".join(cells).rstrip())
+
+
+def write_json(path: str, content: Any) -> None:
+    write_text(path, json.dumps(content, indent=1) + "\n")
+
+
+_CELLS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "median ms": lambda row: f"{row['median_ms']:,.2f}",
+    "+- ms": lambda row: f"{row['median_error_ms']:,.2f}",
+    "min": lambda row: f"{row['min_ms']:,.2f}",
+    "p90": lambda row: f"{row['p90_ms']:,.2f}",
+    "p99": lambda row: f"{row['p99_ms']:,.2f}",
+    "ratio": lambda row: "busy" if row["ratio_busy"] else f"{row['ratio']:.3f}",
+    "95 % between": lambda row: "-" if row["ratio_busy"] else f"{row['ratio_low']:.3f} and {row['ratio_high']:.3f}",
+    "first result s": lambda row: f"{row['first_result_s']:,.2f}",
+    "peak MB": lambda row: f"{row['peak_bytes'] / 1e6:,.1f}",
+    "peak is of": lambda row: row["peak_counted"],
+    "max error": lambda row: error_words(row["max_rel_error"]),
+}
+
+
+def cells_of(row: Mapping[str, Any], headings: Sequence[str]) -> tuple[str, ...]:
+    """The cells of a measured variant under those headings. row: see `workbench.run.measurement.formatting.figures`."""
+    if row["failed"]:
+        return ("failed", *("-" for _ in headings[1:]))
+    return tuple(_CELLS[heading](row) for heading in headings)
+
+
+def verifier_of(graph: Graph, inputs: str | None, seed: int, given: Collection[str]) -> Any:
+    from workbench.run.inputs import read_inputs
+    from workbench.verification import Verifier
+
+    return Verifier(graph, None if inputs is None else read_inputs(inputs, graph), seed, given=given)

@@ -1,0 +1,105 @@
+"""The history of runs on the command line: what `bench` and `matrix` measure is kept, `runs` prints it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workbench.cli.printing import DONE, print_table, say
+from workbench.errors import UserError, printable
+from workbench.ir import Graph
+from workbench.run.measurement.measure import Variant
+from workbench.run.records.formats import csv_of, json_of, pairs
+from workbench.run.records.store import (
+    MOST,
+    RecordsError,
+    Run,
+    RunOrigin,
+    file_hash,
+    find_runs,
+    is_there,
+    keep,
+    model_hash,
+    shown_place,
+)
+
+_SHORTEST_HASH = 4  # digits
+_LONGEST = 40  # characters of a name in the table
+
+
+@dataclass(frozen=True)
+class RunsRequest:
+    """The words of `runs`; `model` is a file or the first digits of its SHA-256, `url` the database's."""
+
+    model: str | None
+    as_json: bool
+    as_csv: bool
+    url: str | None
+
+
+def runs_command(request: RunsRequest) -> int:
+    """Print the kept runs, the newest first. Raises RecordsError, or UserError for what is neither file nor hash."""
+    if request.url is not None and not is_there(request.url):
+        raise UserError(f"there is no file '{shown_place(request.url)}' of kept runs; name one that is there")
+    runs = find_runs(model_hash=_hash(request.model), url=request.url)
+    if request.as_json:
+        print(json_of(runs, request.url))
+        return DONE
+    if request.as_csv:
+        print(csv_of(runs), end="")
+        return DONE
+    if not runs:
+        say(f"no run is kept in {shown_place(request.url)}; `bench`, `matrix` and the app keep what they measure")
+        return DONE
+    header = (
+        *("time (UTC)", "model", "variant", "dims", "device", "backend", "precision", "median ms", "peak MB"),
+        "model file",
+    )
+    print_table([header, *map(_row, runs)], left=(0, 1, 2, 3, 4, 5, 6, 9))
+    more = f"the newest {MOST} of the runs" if len(runs) == MOST else f"{len(runs):,} runs"
+    say(f"{more} in {shown_place(request.url)}", sys.stderr)
+    return DONE
+
+
+def keep_bench(found: Mapping[str, Any], variants: Mapping[str, Variant], models: Mapping[str, Graph]) -> None:
+    """Keep what was measured of models, by path; where that fails, a note says why, and the command goes on."""
+    names: dict[int, str] = {}
+    for path, graph in models.items():  # a model measured against itself is there twice
+        names.setdefault(id(graph), Path(path).name)
+    try:
+        keep(found, {label: RunOrigin(model_hash(v.graph), names[id(v.graph)]) for label, v in variants.items()})
+    except RecordsError as error:
+        say(f"note: this measurement is not kept: {error}", sys.stderr)
+
+
+def _hash(model: str | None) -> str:
+    if model is None:
+        return ""
+    if os.path.exists(model):
+        return file_hash(model)
+    if len(model) >= _SHORTEST_HASH and all(letter in "0123456789abcdefABCDEF" for letter in model):
+        return model
+    raise UserError(f"'{model}' is neither a file nor the first {_SHORTEST_HASH} or more digits of a SHA-256; name one")
+
+
+def _row(run: Run) -> tuple[str, ...]:
+    return (
+        f"{run.time:%Y-%m-%d %H:%M:%S}",
+        _short(run.model_name),
+        _short(run.label),
+        _short(pairs(run.dims)) or "-",
+        _short(run.device_name),
+        run.backend,
+        run.dtype,
+        f"{run.median_ms:,.3f}",
+        "-" if run.peak_bytes is None else f"{run.peak_bytes / 1e6:,.2f}",
+        run.model_hash[:12],
+    )
+
+
+def _short(name: str) -> str:
+    return printable(name) if len(name) <= _LONGEST else f"{printable(name[: _LONGEST - 3])}..."

@@ -1,0 +1,123 @@
+"""One operator on numbers: what constant folding computes with.
+
+The results are bit for bit those of ONNX Runtime, with which every step is compared: it computes
+what leaves room for rounding, NumPy what does not (`exact.py`). Torch, whose import takes seconds
+and 200 MB, stays out of folding.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir
+
+from workbench.inference.exact import PLAIN, exact, overflows
+from workbench.ir import Graph, Node
+from workbench.ir.to_proto import to_proto
+from workbench.ir.types import DataType, TensorType
+
+_MOST_SESSIONS = 128
+_LARGEST = 100_000  # bytes of operands: a session keeps the memory that its run took
+_SESSIONS: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+
+RANDOM = frozenset(  # operators that give other numbers each time
+    {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout"}
+)
+
+
+class CannotEvaluate(ValueError):
+    """ONNX Runtime does not run the operator on these operands; the message says which."""
+
+
+def evaluate(
+    node: Node, operands: Sequence[np.ndarray | None], opsets: Mapping[str, int]
+) -> tuple[np.ndarray | None, ...]:
+    """The node's results, None for an output without a name. Raises CannotEvaluate with a sentence.
+
+    opsets: version of each operator domain, as in the graph that the node stands in.
+    """
+    _check(node, operands)
+    result = None if node.domain or len(node.outputs) != 1 else exact(node.op_type, operands, _plain(node.attributes))
+    return by_onnxruntime(node, operands, opsets) if result is None else (result,)
+
+
+def by_onnxruntime(
+    node: Node, operands: Sequence[np.ndarray | None], opsets: Mapping[str, int]
+) -> tuple[np.ndarray | None, ...]:
+    """What `evaluate` says, of any operator: computed by ONNX Runtime without its optimizer."""
+    call = Node(  # under names of its own, so that the next call of the kind finds its session
+        node.op_type,
+        tuple(f"i{place}" if operand is not None else "" for place, operand in enumerate(operands)),
+        tuple(f"o{place}" if name else "" for place, name in enumerate(node.outputs)),
+        node.attributes,
+        "call",
+        node.domain,
+        node.overload,
+    )
+    feeds = {name: value for name, value in zip(call.inputs, operands, strict=True) if value is not None}
+    try:
+        results = iter(_session(call, feeds, opsets).run(None, feeds))
+    except Exception as error:  # onnxruntime's own classes have no common base but Exception
+        words = str(error).rsplit(" : ", 1)[-1]
+        raise CannotEvaluate(f"{node} does not run on these constants: {words}") from None
+    named = tuple(next(results) if name else None for name in node.outputs)
+    if any(not isinstance(result, np.ndarray) for result, name in zip(named, node.outputs, strict=True) if name):
+        raise CannotEvaluate(f"{node} gives something other than tensors")
+    return named
+
+
+def _plain(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    tensor = onnx_ir.TensorProtocol
+    return {name: value.numpy() if isinstance(value, tensor) else value for name, value in attributes.items()}
+
+
+def _check(node: Node, operands: Sequence[np.ndarray | None]) -> None:
+    given = [operand for operand in operands if operand is not None]
+    foreign = next((operand.dtype for operand in given if operand.dtype not in PLAIN), None)
+    if foreign is not None:
+        raise CannotEvaluate(f"{node} reads constants of element type {foreign}")
+    if node.op in ("Div", "Mod") and len(given) == 2 and overflows(*given):
+        raise CannotEvaluate(f"{node} divides the smallest integer by -1, which has no result")
+
+
+def _session(call: Node, feeds: Mapping[str, np.ndarray], opsets: Mapping[str, int]) -> Any:
+    """A session for the call; those of the last calls are kept, since making one takes most of the time."""
+    plain = all(_is_plain(value) for value in call.attributes.values())
+    types = tuple((name, value.dtype.str, value.shape) for name, value in feeds.items())
+    key = (call.op, call.overload, call.outputs, repr(sorted(call.attributes.items())), types, tuple(opsets.items()))
+    if plain and key in _SESSIONS:
+        _SESSIONS.move_to_end(key)
+        return _SESSIONS[key]
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1  # starting threads takes longer than most nodes
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4  # errors come as exceptions
+    model = _model(call, feeds, opsets)
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    if plain and sum(value.nbytes for value in feeds.values()) <= _LARGEST:
+        _SESSIONS[key] = session
+        if len(_SESSIONS) > _MOST_SESSIONS:
+            _SESSIONS.popitem(last=False)
+    return session
+
+
+def _is_plain(value: Any) -> bool:
+    """Does its text tell it apart from others?"""
+    values = value if isinstance(value, tuple) else (value,)
+    return all(isinstance(item, int | float | str) for item in values)
+
+
+def _model(node: Node, feeds: Mapping[str, np.ndarray], opsets: Mapping[str, int]) -> bytes:
+    graph = Graph(
+        inputs=list(feeds),
+        outputs=[name for name in node.outputs if name],
+        nodes=[node],
+        types={name: TensorType(DataType.from_numpy(value.dtype), value.shape) for name, value in feeds.items()},
+        opset_imports=dict(opsets),
+    )
+    return to_proto(graph).SerializeToString()

@@ -1,0 +1,101 @@
+"""A file or a program becomes a graph, at one opset, with the types of all its values.
+
+In the order in which a file goes: `kinds` (what is it), `wire` and `weights`
+(read it, leave the weights where they are), `checks`, `opset`, `dims`; a torch
+program becomes an ONNX file first (`torch_program`).
+"""
+
+from __future__ import annotations
+
+import atexit
+import tempfile
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from workbench.io.dims import bind_dims, fix_dims, symbols
+from workbench.io.errors import LoadError
+from workbench.io.kinds import TEXT, TORCH, kind_of
+from workbench.io.onnx_file import load_onnx, load_text
+from workbench.ir import Graph
+
+__all__ = ["LoadError", "bind_dims", "fix_dims", "load_model", "load_torch", "symbols"]
+
+
+def load_model(source: str | Path, dims: Mapping[str, int] | None = None, *, name: str | None = None) -> Graph:
+    """The graph of an `.onnx`, `.pt2` or ONNX text file, brought to opset 23.
+
+    dims: values for symbolic dimensions; the rest get sensible ones (`graph.dims`).
+    name: what errors call the file, where `source` is not what the user knows it by.
+    Raises LoadError with one sentence.
+    """
+    if not str(source):
+        raise LoadError("no file is named; name a model")
+    path = Path(source)
+    called = name or path.name or str(source)
+    try:
+        kind = kind_of(path)
+        if kind == TORCH:
+            return _load_program_file(path, dims)
+        if kind == TEXT:
+            return _load_text_file(path, dims)
+        graph = load_onnx(path, dims)
+        graph.source = str(source)
+        return graph
+    except LoadError as error:
+        raise LoadError(f"{called}: {error}") from None
+    except OSError as error:
+        raise LoadError(f"{called}: the file cannot be read ({error.strerror or error})") from None
+
+
+def load_torch(factory: str, dims: Mapping[str, int] | None = None) -> Graph:
+    """The graph of the program that `package.module:factory` makes.
+
+    The factory takes nothing and returns (module, args), (module, args, kwargs),
+    (module, args, kwargs, dynamic_shapes) or a torch.export.ExportedProgram.
+    Raises LoadError with one sentence.
+    """
+    from workbench.io.torch_program import call_factory, to_onnx
+
+    try:
+        return _load_temporary(to_onnx(call_factory(factory), _scratch()), dims)
+    except LoadError as error:
+        raise LoadError(f"{factory}: {error}") from None
+
+
+def _load_program_file(path: Path, dims: Mapping[str, int] | None) -> Graph:
+    from workbench.io.torch_program import open_program, to_onnx
+
+    scratch = _scratch()
+    return _load_temporary(to_onnx(open_program(path, scratch), scratch), dims)
+
+
+def _load_text_file(path: Path, dims: Mapping[str, int] | None) -> Graph:
+    """The text's graph; its source is a file of the same model, which other runtimes can read."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise LoadError("the file is not text") from None
+    graph, model = load_text(text, dims)
+    written = _scratch() / "model.onnx"
+    written.write_bytes(model.SerializeToString())
+    graph.source = str(written)
+    return graph
+
+
+def _load_temporary(path: Path, dims: Mapping[str, int] | None) -> Graph:
+    graph = load_onnx(path, dims)
+    graph.source = str(path)
+    return graph
+
+
+def _scratch() -> Path:
+    """A new folder that is gone when the process ends."""
+    return Path(tempfile.mkdtemp(dir=_scratch_root().name))
+
+
+@cache
+def _scratch_root() -> tempfile.TemporaryDirectory:
+    root = tempfile.TemporaryDirectory(prefix="graph-workbench-")
+    atexit.register(root.cleanup)
+    return root

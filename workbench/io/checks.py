@@ -1,0 +1,272 @@
+"""Is this model whole? Each breach is one sentence; what a person can still look at is only a warning."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+import onnx
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
+
+from workbench.io.errors import LoadError
+from workbench.ir.from_proto import bodies
+from workbench.ops.channels_last import DOMAIN
+from workbench.ops.npu import is_own
+
+OLDEST_OPSET = 7
+EARLY = {"LayerNormalization": 17}  # operators of ONNX Runtime in ONNX's domain, and the opset in which ONNX has them
+ONLY_ONNXRUNTIME = "com.microsoft"
+MOST_NODES = 1_000_000  # of a function and all that it calls; shape inference walks every one
+SCHEMA_DOMAINS = ("ai.onnx.ml", "ai.onnx.preview.training")
+
+
+def check_model(model: ModelProto) -> None:
+    """Raise LoadError unless the model has a graph, a known opset, and values each made once, before they are read.
+
+    Nodes that stand in a wrong order, but form no cycle, are put in order.
+    """
+    if not model.HasField("graph") or not (model.graph.node or model.graph.output):
+        raise LoadError("the file holds no graph; is it an ONNX model")
+    broken = _broken_text(model)
+    if broken is not None:
+        raise LoadError(f"the file is damaged: the text {broken[:80]!r} in it is not UTF-8; export or copy it again")
+    _check_opset(model)
+    if model.graph.sparse_initializer:
+        raise LoadError("the model has sparse weights, which cannot be opened; store them as dense ones")
+    _check_graph(model.graph, model.graph.name, [i.name for i in model.graph.input], set())
+    table = {(f.domain, f.name): f for f in model.functions}
+    sizes: dict[tuple[str, str], int] = {}
+    for function in model.functions:
+        _check_graph(function, function.name, list(function.input), set())
+        if _unfolded(function, table, (), sizes) > MOST_NODES:
+            raise LoadError(f"function '{function.name}' unfolds into more than {MOST_NODES:,} nodes")
+
+
+def _broken_text(message: Message) -> bytes | None:
+    """The first text that is not UTF-8, which protobuf gives as bytes; None where all is well."""
+    for field, value in message.ListFields():
+        items = value if field.is_repeated else (value,)
+        if field.type == FieldDescriptor.TYPE_STRING:
+            found = next((item for item in items if isinstance(item, bytes)), None)
+        elif field.type == FieldDescriptor.TYPE_MESSAGE:
+            found = next((text for text in map(_broken_text, items) if text is not None), None)
+        else:
+            continue
+        if found is not None:
+            return found
+    return None
+
+
+def opset_of(model: ModelProto | onnx.FunctionProto) -> int:
+    """The version of ONNX's own operators that the model imports; 0 where it imports none."""
+    return max((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), default=0)
+
+
+def _check_opset(model: ModelProto) -> None:
+    version, newest = opset_of(model), onnx.defs.onnx_opset_version()
+    if version == 0 and not any(node.domain in ("", "ai.onnx") for node in model.graph.node):
+        return
+    if version == 0:
+        raise LoadError("the model does not say of which opset it is; export it again with an opset import")
+    if version < OLDEST_OPSET:
+        raise LoadError(f"the model is of opset {version}; opset {OLDEST_OPSET} to {newest} can be opened")
+    if version > newest:
+        raise LoadError(f"the model is of opset {version}, newer than {newest}, the newest that is known here")
+
+
+def _check_graph(graph: GraphProto | onnx.FunctionProto, name: str, inputs: list[str], outside: set[str]) -> None:
+    constants = {t.name for t in graph.initializer} if isinstance(graph, GraphProto) else set()
+    outputs = [o if isinstance(o, str) else o.name for o in graph.output]
+    twice = next((v for i, v in enumerate(inputs) if v in inputs[:i]), None)
+    if twice is not None:
+        raise LoadError(f"graph '{name}' has two inputs of the name '{twice}'")
+    makers: dict[str, NodeProto] = {}
+    for node in graph.node:
+        for value in filter(None, node.output):
+            if value in makers or value in inputs or value in constants:
+                raise LoadError(f"value '{value}' is made twice, the second time by {_called(node)}")
+            makers[value] = node
+    known = outside | constants | set(inputs)
+    _put_in_order(graph, name, known, makers)
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.UNDEFINED:
+                raise LoadError(f"attribute '{attribute.name}' of {_called(node)} has no known type")
+            for body in bodies(attribute):
+                _check_graph(body, body.name, [i.name for i in body.input], set(known))
+        known.update(node.output)
+    for value in outputs:
+        if value not in known:
+            raise LoadError(f"output '{value}' of graph '{name}' is made by no node")
+
+
+def _put_in_order(graph: GraphProto | onnx.FunctionProto, name: str, known: set[str], makers: Mapping[str, NodeProto]):
+    """Kahn's algorithm, only where a node reads what comes later."""
+    seen = set(known)
+    in_order = True
+    for node in graph.node:
+        for value in reads(node):
+            if value not in seen and value not in makers:
+                raise LoadError(f"{_called(node)} reads '{value}', which nothing makes")
+            in_order = in_order and value in seen
+        seen.update(node.output)
+    if in_order:
+        return
+    waiting, ordered, done = list(graph.node), [], set(known)
+    while waiting:
+        ready = [node for node in waiting if all(v in done for v in reads(node))]
+        if not ready:
+            raise LoadError(f"graph '{name}' has a cycle through {_called(waiting[0])}, so no node of it can be first")
+        for node in ready:
+            done.update(node.output)
+        taken = {id(node) for node in ready}
+        waiting = [node for node in waiting if id(node) not in taken]
+        ordered += ready
+    copies = [NodeProto.FromString(node.SerializeToString()) for node in ordered]
+    del graph.node[:]
+    graph.node.extend(copies)
+
+
+def reads(node: NodeProto) -> Iterator[str]:
+    """The values that a node reads, those that its bodies capture among them."""
+    yield from filter(None, node.input)
+    for attribute in node.attribute:
+        for body in bodies(attribute):
+            yield from _captured(body)
+
+
+def _captured(body: GraphProto) -> Iterator[str]:
+    own = {t.name for t in body.initializer} | {i.name for i in body.input} | {v for n in body.node for v in n.output}
+    yield from (v for node in body.node for v in reads(node) if v not in own)
+    yield from (o.name for o in body.output if o.name not in own)
+
+
+def _unfolded(function: onnx.FunctionProto, table: Mapping, above: tuple, sizes: dict[tuple[str, str], int]) -> int:
+    """How many nodes a call stands for, those of the functions that it calls counted in; `sizes` remembers."""
+    key = (function.domain, function.name)
+    if key in above:
+        raise LoadError(f"function '{function.name}' calls itself, so it has no end")
+    if key not in sizes:
+        called = [table.get((node.domain, node.op_type)) for node in _nodes(function)]
+        sizes[key] = sum(1 if f is None else _unfolded(f, table, (*above, key), sizes) for f in called)
+    return sizes[key]
+
+
+def unknown_operators(model: ModelProto) -> list[str]:
+    """A sentence for each operator that neither ONNX nor a function of the model defines."""
+    functions = {(f.domain, f.name) for f in model.functions}
+    versions = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in model.opset_import}
+    known: set[tuple[str, str]] = set()
+    found: dict[str, str] = {}
+    for node in every_node(model):
+        key = (node.domain, node.op_type)
+        if key in known or key in functions:
+            continue
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        if (domain == DOMAIN and is_own(node.op_type)) or is_early(node, versions.get("", 1)):
+            continue
+        known_domain = domain == "" or domain in SCHEMA_DOMAINS
+        if known_domain and onnx.defs.has(node.op_type, max_inclusive_version=versions.get(domain, 1), domain=domain):
+            known.add(key)
+            continue
+        op = f"{domain}.{node.op_type}" if domain else node.op_type
+        if domain == ONLY_ONNXRUNTIME:
+            found.setdefault(op, f"operator '{op}' of {_called(node)} is ONNX Runtime's own; it is left as it is")
+            continue
+        found.setdefault(
+            op,
+            f"the model can be shown, not run: operator '{op}' of {_called(node)} is unknown"
+            + (f" in opset {versions.get(domain)}" if known_domain else f", and no function defines domain '{domain}'"),
+        )
+    return list(found.values())
+
+
+def is_early(node: NodeProto, version: int) -> bool:
+    """Does ONNX Runtime know the operator at this opset, and ONNX only later, in the same form?"""
+    if version >= EARLY.get(node.op_type, 0) or node.domain not in ("", "ai.onnx"):
+        return False
+    return len([value for value in node.output if value]) == 1
+
+
+def every_node(model: ModelProto) -> Iterator[NodeProto]:
+    """Every node, those of bodies and functions too."""
+    for owner in (model.graph, *model.functions):
+        yield from _nodes(owner)
+
+
+def _nodes(owner: GraphProto | onnx.FunctionProto) -> Iterator[NodeProto]:
+    for node in owner.node:
+        yield node
+        for attribute in node.attribute:
+            for body in bodies(attribute):
+                yield from _nodes(body)
+
+
+def every_graph(model: ModelProto) -> Iterator[GraphProto]:
+    """The main graph and every body, those of functions too."""
+    yield model.graph
+    for owner in (model.graph, *model.functions):
+        yield from _bodies(owner)
+
+
+def _bodies(owner: GraphProto | onnx.FunctionProto) -> Iterator[GraphProto]:
+    for node in owner.node:
+        for attribute in node.attribute:
+            for body in bodies(attribute):
+                yield body
+                yield from _bodies(body)
+
+
+def every_tensor(model: ModelProto) -> Iterator[TensorProto]:
+    """Every constant: initializers and tensors in attributes."""
+    for owner in (model.graph, *model.functions):
+        yield from _tensors(owner)
+
+
+def _tensors(owner: GraphProto | onnx.FunctionProto) -> Iterator[TensorProto]:
+    if isinstance(owner, GraphProto):
+        yield from owner.initializer
+    for node in owner.node:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+            for body in bodies(attribute):
+                yield from _tensors(body)
+
+
+def without_declared_types(model: ModelProto) -> ModelProto:
+    """A copy that says nothing of inner values, nor of the shapes of outputs, of bodies too."""
+    bare = ModelProto()
+    bare.CopyFrom(model)
+    for graph in every_graph(bare):
+        del graph.value_info[:]
+        for output in graph.output:
+            if output.type.HasField("tensor_type"):
+                output.type.tensor_type.ClearField("shape")
+    return bare
+
+
+def check_types(model: ModelProto) -> None:
+    """Raise LoadError for an ill-typed graph (a float added to an int, shapes that do not fit).
+
+    Declared types of inner values and shapes of outputs are left aside, as ONNX
+    Runtime does: exporters often write wrong ones, and the operators decide.
+    """
+    try:
+        onnx.shape_inference.infer_shapes(without_declared_types(model), check_type=True, strict_mode=True)
+    except (onnx.shape_inference.InferenceError, ValueError) as error:  # ValueError: a type that says nothing
+        raise LoadError(f"the graph is ill-typed: {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    """The line of ONNX's message that names the operator, without the places in its source."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = next((line for line in lines if "op_type" in line), lines[-1] if lines else "no reason given")
+    return re.sub(r"\[(Shape|Type)InferenceError\] |Inference error\(s\): ", "", told).rstrip(".")
+
+
+def _called(node: NodeProto) -> str:
+    return f"node '{node.name}' ({node.op_type})" if node.name else f"a {node.op_type} that makes {list(node.output)}"

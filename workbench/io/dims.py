@@ -1,0 +1,168 @@
+"""Symbolic dimensions: a name for each unknown one, a value to run with, and fixing them for good."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from onnx import ModelProto, TensorShapeProto
+
+from workbench.io.errors import LoadError
+from workbench.ir import Graph, Node, TensorType, ValueType
+
+BATCH, IMAGE, VOLUME, SEQUENCE = 1, 224, 32, 32
+_BATCH_NAMES = re.compile(r"^(n|b|bs|batch.*|.*batch|.*batch_?size)$", re.IGNORECASE)
+_SEQUENCE_NAMES = re.compile(r"seq|len|time|token|frame|step|sample|word|past|length", re.IGNORECASE)
+_IMAGE_NAMES = re.compile(r"^(h|w|height|width|.*_(h|w)|.*(height|width).*)$", re.IGNORECASE)
+_NAMELESS = ("", "?", "-1", "None", "unk")
+
+
+def name_unknown_dims(model: ModelProto) -> None:
+    """Each dim of an input that is nameless, zero or negative gets the name `<input>_<axis>`, in place.
+
+    Such dims of outputs and inner values are only cleared: inference fills them.
+    """
+    taken = {
+        d.dim_param for i in model.graph.input if i.type.HasField("tensor_type") for d in i.type.tensor_type.shape.dim
+    }
+    for value in model.graph.input:
+        if not value.type.HasField("tensor_type") or not value.type.tensor_type.HasField("shape"):
+            continue
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            if _is_unknown(dim):
+                dim.Clear()
+                dim.dim_param = _unused(f"{_identifier(value.name)}_{axis}", taken)
+                taken.add(dim.dim_param)
+    for value in (*model.graph.output, *model.graph.value_info):
+        for dim in value.type.tensor_type.shape.dim if value.type.HasField("tensor_type") else ():
+            if _is_unknown(dim, zero=False):
+                dim.Clear()
+
+
+def _is_unknown(dim: TensorShapeProto.Dimension, zero: bool = True) -> bool:
+    if dim.HasField("dim_value"):
+        return dim.dim_value < 0 or (zero and dim.dim_value == 0)
+    return dim.dim_param.strip() in _NAMELESS
+
+
+def _identifier(name: str) -> str:
+    safe = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "input"
+    return f"_{safe}" if safe[0].isdigit() else safe
+
+
+def _unused(name: str, taken: set[str]) -> str:
+    unique, count = name, 1
+    while unique in taken:
+        count += 1
+        unique = f"{name}_{count}"
+    return unique
+
+
+def symbols(graph: Graph) -> tuple[str, ...]:
+    """The symbolic dims of the inputs, in order of appearance."""
+    found: dict[str, None] = {}
+    for value in graph.inputs:
+        found.update(dict.fromkeys(d for d in graph.shape(value) or () if isinstance(d, str)))
+    return tuple(found)
+
+
+def parse_dims(text: str) -> dict[str, int]:
+    """Dims as a command or a link writes them, "N=1,H=320". Raises LoadError with the part that is none."""
+    dims = {}
+    for part in filter(None, (p.strip() for p in text.split(","))):
+        name, equals, value = part.partition("=")
+        if not equals or not name:
+            raise LoadError(f"--dims takes name=number pairs such as N=1,H=320, not '{part}'")
+        if name.strip() in dims:
+            raise LoadError(f"dim '{name.strip()}' is given twice; give it one size")
+        try:
+            dims[name.strip()] = int(value)
+        except ValueError:
+            raise LoadError(f"dim '{name}' must be a whole number, not '{value}'") from None
+    return dims
+
+
+def bind_dims(graph: Graph, dims: Mapping[str, int] | None = None) -> dict[str, int]:
+    """A value for every symbol of the inputs: the user's, else a sensible one.
+
+    Raises LoadError for a name that the model has not, or a value below 1.
+    """
+    known = symbols(graph)
+    for name, value in (dims or {}).items():
+        if name not in known:
+            listed = f"it has {', '.join(known)}" if known else "all its dimensions are fixed"
+            raise LoadError(f"the model has no dimension '{name}'; {listed}")
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise LoadError(f"dimension '{name}' must be a whole number of at least 1, not {value!r}")
+        if value >= 2**63:
+            raise LoadError(f"dimension '{name}' must be below 2^63, not {value}")
+    bound = {name: _sensible(graph, name) for name in known}
+    return {**bound, **(dims or {})}
+
+
+def _sensible(graph: Graph, symbol: str) -> int:
+    places = [
+        (shape, axis)
+        for shape in (graph.shape(v) or () for v in graph.inputs)
+        for axis, dim in enumerate(shape)
+        if dim == symbol
+    ]
+    if _SEQUENCE_NAMES.search(symbol) and not _BATCH_NAMES.match(symbol):
+        return SEQUENCE
+    if _BATCH_NAMES.match(symbol) or any(_is_batch(shape, axis) for shape, axis in places):
+        return BATCH
+    if _IMAGE_NAMES.match(symbol) or any(_is_spatial(shape, axis) for shape, axis in places):
+        return IMAGE
+    return VOLUME if any(len(shape) == 5 for shape, _ in places) else SEQUENCE
+
+
+def _is_batch(shape: tuple, axis: int) -> bool:
+    """The first of several axes, or the second of a recurrent state: layers, batch, features."""
+    state = len(shape) == 3 and axis == 1 and isinstance(shape[0], int) and isinstance(shape[2], int)
+    return (axis == 0 and len(shape) > 1) or (state and shape[0] <= 8)
+
+
+def _is_spatial(shape: tuple, axis: int) -> bool:
+    """Of an image, N C H W or N H W C as its fixed channel dim says."""
+    if len(shape) != 4:
+        return False
+    channels_last = isinstance(shape[3], int) and not isinstance(shape[1], int)
+    return axis in ((1, 2) if channels_last else (2, 3))
+
+
+def fix_dims(graph: Graph, dims: Mapping[str, int]) -> Graph:
+    """A copy of the graph with `dims` put in wherever its types have those symbols, its bodies too."""
+    return Graph(
+        name=graph.name,
+        inputs=graph.inputs,
+        outputs=graph.outputs,
+        nodes=[_fixed_node(node, dims) for node in graph.nodes],
+        constants=graph.constants,
+        types={value: _fixed(found, dims) for value, found in graph.types.items()},
+        opset_imports=graph.opset_imports,
+        functions=graph.functions,
+        metadata=graph.metadata,
+        source=graph.source,
+        dims={name: value for name, value in graph.dims.items() if name not in dims},
+        warnings=graph.warnings,
+    )
+
+
+def _fixed(found: ValueType, dims: Mapping[str, int]) -> ValueType:
+    if not isinstance(found, TensorType) or found.shape is None:
+        return found
+    return found.with_shape(tuple(dims.get(d, d) if isinstance(d, str) else d for d in found.shape))
+
+
+def _fixed_node(node: Node, dims: Mapping[str, int]) -> Node:
+    if not node.bodies:
+        return node
+    attributes = {
+        key: fix_dims(value, dims)
+        if isinstance(value, Graph)
+        else tuple(fix_dims(body, dims) for body in value)
+        if isinstance(value, tuple) and value and isinstance(value[0], Graph)
+        else value
+        for key, value in node.attributes.items()
+    }
+    return node.replace(attributes=attributes)

@@ -1,0 +1,205 @@
+"""A graph becomes an ONNX file that any runtime can run: whole, checked, and put in place at once."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import onnx
+
+from workbench.errors import UserError
+from workbench.files import SPECIAL, is_special, not_written
+from workbench.inference.shapes import infer_types
+from workbench.io.checks import every_tensor
+from workbench.io.dims import fix_dims as with_fixed_dims
+from workbench.io.streaming_proto import is_large, structure, write_model, write_weight
+from workbench.ir import Constant, Graph
+from workbench.ir.to_proto import Place
+from workbench.ops.channels_last import DOMAIN
+from workbench.ops.npu import with_own_functions
+
+LARGEST_FILE = 2**31 - 2**20  # bytes; protobuf's limit, less room for the structure
+ALIGNMENT = 4096  # bytes; a page, so that external weights can be mapped one by one
+
+
+class ExportError(UserError):
+    """The graph cannot be written; the message is one sentence for the user."""
+
+
+@dataclass(frozen=True)
+class ExportReport:
+    """What was written. bytes: of all files together. checks: what the file has passed, or why not."""
+
+    path: Path
+    bytes: int
+    sha256: str
+    files: tuple[Path, ...]
+    checks: tuple[str, ...]
+
+
+def export_onnx(
+    graph: Graph,
+    path: str | Path,
+    *,
+    fix_dims: bool = False,
+    external_data: bool | None = None,
+    check: bool = True,
+) -> ExportReport:
+    """Write the graph to `path`.
+
+    fix_dims:      put the values of `graph.dims` in place of the symbolic dims.
+    external_data: weights in a file beside it (None: where it would be over 2 GB).
+    Everything is written and checked in a folder of its own and then moved, so a
+    failure leaves what was there. Raises ExportError.
+    """
+    check_replaceable(path)
+    path = Path(os.path.realpath(path) if os.path.islink(path) else path)  # a link stays, its file is replaced
+    whole = complete(with_fixed_dims(graph, graph.dims) if fix_dims else graph)
+    bare = structure(whole, path.name)
+    beside = _weight_bytes(bare) > LARGEST_FILE if external_data is None else external_data
+    try:
+        with tempfile.TemporaryDirectory(prefix=".graph-workbench-", dir=path.parent) as folder:
+            draft = Path(folder) / path.name
+            digest = _write(draft, whole, beside)
+            checks = _check(draft, whole, bare) if check else ()
+            size = sum(file.stat().st_size for file in draft.parent.iterdir())
+            names = sorted((file.name for file in draft.parent.iterdir()), key=lambda name: name == path.name)
+            for name in names:  # the model last: it is never there without its weights
+                os.replace(draft.parent / name, path.parent / name)
+    except OSError as error:
+        raise ExportError(str(not_written(path, error))) from None
+    return ExportReport(path, size, digest, tuple(path.parent / name for name in reversed(names)), checks)
+
+
+def check_replaceable(path: str | Path) -> None:
+    """Raises ExportError for what a model cannot be put in place of: a folder, a pipe, a device."""
+    if os.path.isdir(path):
+        raise ExportError(f"'{path}' is a folder; name a file in it, such as '{Path(path) / 'model.onnx'}'")
+    if is_special(path):
+        raise ExportError(f"a model cannot be written to '{path}', for {SPECIAL}; name a file")
+
+
+def to_bytes(graph: Graph) -> bytes:
+    """The whole model as an ONNX file's bytes, its weights inside."""
+    out = io.BytesIO()
+    write_model(out, complete(graph))
+    return out.getvalue()
+
+
+# ---- what a file needs beyond the graph --------------------------------------------
+
+
+def complete(graph: Graph) -> Graph:
+    """The graph with the bodies of our operators that it calls, every import, and types of its outputs.
+
+    Raises ExportError for an operator of our domain that has no body.
+    """
+    whole = with_own_functions(graph)
+    for node in (*whole.nodes, *(n for f in whole.functions.values() for n in f.graph.nodes)):
+        if node.domain == DOMAIN and (DOMAIN, node.op_type, node.overload) not in whole.functions:
+            raise ExportError(f"{node} has no body, so no other runtime could run the file")
+    return _with_output_types(whole)
+
+
+def _with_output_types(graph: Graph) -> Graph:
+    """Outputs must say their type; one that does not gets what inference finds, its dims symbolic."""
+    bare = [v for v in graph.outputs if graph.type(v) is None or (graph.tensor_type(v) and graph.shape(v) is None)]
+    if not bare:
+        return graph
+    inferred = infer_types(graph, {})
+    types = {**graph.types, **{v: inferred[v] for v in bare if v in inferred}}
+    return Graph(
+        name=graph.name,
+        inputs=graph.inputs,
+        outputs=graph.outputs,
+        nodes=graph.nodes,
+        constants=graph.constants,
+        types=types,
+        opset_imports=graph.opset_imports,
+        functions=graph.functions,
+        metadata=graph.metadata,
+        source=graph.source,
+        dims=graph.dims,
+        warnings=graph.warnings,
+    )
+
+
+# ---- writing and checking ----------------------------------------------------------------
+
+
+class _Hashed:
+    """A file that is hashed as it is written."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._digest = hashlib.sha256()
+
+    def write(self, data: bytes | memoryview) -> int:
+        self._digest.update(data)
+        return self._file.write(data)
+
+    @property
+    def sha256(self) -> str:
+        return self._digest.hexdigest()
+
+
+def _weight_bytes(model: onnx.ModelProto) -> int:
+    """Of the weights that a structure leaves out."""
+    entries = (entry for tensor in every_tensor(model) for entry in tensor.external_data)
+    return sum(int(entry.value) for entry in entries if entry.key == "length")
+
+
+def _write(path: Path, graph: Graph, beside: bool) -> str:
+    """Write the model, with its weights inside or beside it; the SHA-256 of the `.onnx` file."""
+    with open(path, "wb") as file, contextlib.ExitStack() as open_files:
+        hashed = _Hashed(file)
+        place = None
+        if beside:
+            weights = open_files.enter_context(open(path.with_name(path.name + ".data"), "wb"))
+            place = _placed_in(weights, path.name + ".data")
+        write_model(hashed, graph, place)  # type: ignore[arg-type]
+    return hashed.sha256
+
+
+def _placed_in(file: BinaryIO, location: str) -> Place:
+    """Writes each large constant to `file` when it is asked where that is."""
+
+    def place(tensor: Constant, name: str) -> Mapping[str, str] | None:
+        if not is_large(tensor):
+            return None
+        file.write(b"\0" * (-file.tell() % ALIGNMENT if tensor.nbytes >= ALIGNMENT else -file.tell() % 64))
+        entries = {"location": location, "offset": str(file.tell()), "length": str(tensor.nbytes)}
+        write_weight(file, tensor)
+        return entries
+
+    return place
+
+
+def _is_open(graph: Graph, value: str) -> bool:
+    """Is nothing known of the value's type, or not how many axes the tensor has?"""
+    tensor = graph.tensor_type(value)
+    return graph.type(value) is None or (tensor is not None and tensor.shape is None)
+
+
+def _check(draft: Path, graph: Graph, bare: onnx.ModelProto) -> tuple[str, ...]:
+    """Run onnx.checker on the graph's structure, its weights left where they are in the draft."""
+    open_ = [v for v in (*graph.inputs, *graph.outputs) if _is_open(graph, v)]
+    if open_:  # runtimes find it themselves
+        return (f"onnx.checker not run: it demands every input's and output's rank, and that of '{open_[0]}' is open",)
+    bare_file = draft.with_name("structure.onnx" if draft.name != "structure.onnx" else "structure_.onnx")
+    bare_file.write_bytes(bare.SerializeToString())
+    try:
+        onnx.checker.check_model(str(bare_file), full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise ExportError(f"the graph is not valid ONNX, and nothing was written: {reason}") from None
+    finally:
+        bare_file.unlink()
+    return ("onnx.checker",)

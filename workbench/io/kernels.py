@@ -1,0 +1,59 @@
+"""The newest opset at which ONNX Runtime runs a model, and with the kernels of the model's own opset.
+
+Found by asking ONNX Runtime 1.31 operator by operator, which `tests/test_kernels.py` does again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import onnx
+from onnx import ModelProto, NodeProto, TensorProto
+
+from workbench.io.checks import every_graph, every_node
+
+_ANY: frozenset[int] = frozenset()
+_DOUBLE = frozenset({TensorProto.DOUBLE})
+_INTEGERS = frozenset({TensorProto.INT32, TensorProto.INT64, TensorProto.UINT32, TensorProto.UINT64})
+# operator -> the newest opset at which there is a kernel, for operands of these element types (none: of any).
+# Where a newer form has no kernel, an older one may run by the operator's body of functions.
+NEWEST_KERNEL: Mapping[str, tuple[int, frozenset[int]]] = {
+    **dict.fromkeys(("GlobalLpPool", "MaxRoiPool", "Multinomial", "RoiAlign", "Bernoulli"), (21, _ANY)),
+    **dict.fromkeys(("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"), (21, _ANY)),
+    **dict.fromkeys(("Elu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Selu"), (18, _DOUBLE)),
+    **dict.fromkeys(("Softplus", "Softsign", "ThresholdedRelu"), (18, _DOUBLE)),
+    "PRelu": (18, _DOUBLE | _INTEGERS),
+    "Relu": (18, frozenset({TensorProto.INT64})),
+}
+# operator -> the opset from which another kernel runs, which sums in another order.
+OTHER_KERNEL = {"AveragePool": 19}
+_LIMITED = {*NEWEST_KERNEL, *OTHER_KERNEL}
+
+
+def newest_opset(model: ModelProto, version: int, newest: int) -> int:
+    """The opset from `version` to `newest` at which a model of opset `version` runs, and as it runs now."""
+    found = newest
+    nodes = [node for node in every_node(model) if node.op_type in _LIMITED and node.domain in ("", "ai.onnx")]
+    types = _element_types(model) if any(NEWEST_KERNEL.get(node.op_type, (0, _ANY))[1] for node in nodes) else {}
+    for node in nodes:
+        last, only_of = NEWEST_KERNEL.get(node.op_type, (newest, _ANY))
+        if not only_of or _operand_type(node, types) in only_of:
+            found = min(found, last)
+        since = OTHER_KERNEL.get(node.op_type, version)
+        if version < since:
+            found = min(found, since - 1)
+    return max(found, version)
+
+
+def _operand_type(node: NodeProto, types: Mapping[str, int]) -> int:
+    return types.get(node.input[0], TensorProto.UNDEFINED) if node.input else TensorProto.UNDEFINED
+
+
+def _element_types(model: ModelProto) -> dict[str, int]:
+    """The element type of every value of which inference knows it."""
+    found: dict[str, int] = {}
+    for graph in every_graph(onnx.shape_inference.infer_shapes(model)):
+        found.update((tensor.name, tensor.data_type) for tensor in graph.initializer)
+        for info in (*graph.input, *graph.value_info, *graph.output):
+            found[info.name] = info.type.tensor_type.elem_type
+    return found

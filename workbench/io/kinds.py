@@ -1,0 +1,55 @@
+"""What a file is, told by its first bytes and its name, before anything of it is opened."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+from workbench.files import SPECIAL, is_special
+from workbench.io.errors import LoadError
+
+ONNX, TEXT, TORCH = "onnx", "text", "torch"
+_TEXT_SUFFIXES = (".onnxtxt", ".txt")
+_PICKLE_SUFFIXES = (".pt", ".pth", ".pkl", ".pickle")
+_PICKLE = (
+    "a pickle runs code when it is opened, so this one is not; save the program with torch.export.save "
+    "as .pt2, or export it with torch.onnx.export"
+)
+
+
+def kind_of(path: Path) -> str:
+    """ONNX, TEXT or TORCH. Raises LoadError for what is missing, empty, a folder, a pipe, or a pickle."""
+    if path.is_dir():
+        inside = sorted(path.glob("*.onnx"))
+        hint = f"open '{inside[0].name}' in it" if len(inside) == 1 else "name a file in it"
+        raise LoadError(f"this is a folder; {hint}")
+    if not path.exists():
+        raise LoadError("there is no such file")
+    if is_special(path):
+        raise LoadError(f"{SPECIAL}; copy the model into a file first")
+    with open(path, "rb") as file:
+        head = file.read(4)
+    if not head:
+        raise LoadError("the file is empty")
+    suffix = path.suffix.lower()
+    if suffix in _TEXT_SUFFIXES:
+        return TEXT
+    is_zip = head == b"PK\x03\x04"
+    if suffix in _PICKLE_SUFFIXES or _is_pickle(head) or (is_zip and suffix != ".pt2" and _holds_pickle(path)):
+        raise LoadError(_PICKLE)
+    if suffix == ".pt2" or is_zip:
+        return TORCH
+    return ONNX
+
+
+def _is_pickle(head: bytes) -> bool:
+    """Protocols 2 to 5 begin so; an ONNX file never does (0x80 is no field of its)."""
+    return head[0] == 0x80 and len(head) > 1 and 2 <= head[1] <= 5
+
+
+def _holds_pickle(path: Path) -> bool:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return any(name == "data.pkl" or name.endswith("/data.pkl") for name in archive.namelist())
+    except zipfile.BadZipFile:
+        return False

@@ -1,0 +1,224 @@
+"""An ONNX file becomes a graph: read, check, bring to one opset, infer types, bind dims."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import onnx
+import onnx_ir
+from onnx import ModelProto, TensorProto, helper, parser
+
+from workbench.inference.shapes import infer_model, infer_types
+from workbench.io.broadcasts import spell_out_broadcasts
+from workbench.io.checks import (
+    check_model,
+    check_types,
+    every_graph,
+    every_node,
+    every_tensor,
+    opset_of,
+    unknown_operators,
+    without_declared_types,
+)
+from workbench.io.dims import bind_dims, name_unknown_dims
+from workbench.io.errors import LoadError
+from workbench.io.operands import check_operands
+from workbench.io.opset import to_opset
+from workbench.io.streaming_proto import LARGE, TooDeepError, WireError, read_model
+from workbench.io.weights import Files, mapped, note_read
+from workbench.ir import Graph
+from workbench.ir.from_proto import NodeMetadata, from_proto
+from workbench.ir.text import parse_words
+from workbench.ops.channels_last import DOMAIN
+from workbench.ops.npu import CONVERSIONS
+
+MOST_NAMED = 3  # inputs in a warning about many
+MOST_AXES = 64  # of an array of NumPy
+LARGEST_ARRAY = 2**63 - 1  # bytes of an array of NumPy, an axis of 0 counted as 1
+_TYPED_DATA = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
+
+
+def load_onnx(path: Path, dims: Mapping[str, int] | None = None) -> Graph:
+    """The graph of an `.onnx` file; its weights stay in the file. Raises LoadError."""
+    return _load(mapped(path), path.parent, dims)
+
+
+def load_text(text: str, dims: Mapping[str, int] | None = None) -> tuple[Graph, ModelProto]:
+    """The graph of a model in ONNX's textual syntax, and the model as it was written. Raises LoadError."""
+    try:
+        model = parser.parse_model(text)
+    except parser.ParseError as error:
+        raise LoadError(f"the text is not ONNX's textual syntax: {parse_words(error)}; mend it there") from None
+    return load_proto(model, dims), model
+
+
+def load_proto(model: ModelProto, dims: Mapping[str, int] | None = None) -> Graph:
+    """The graph of a model in memory. Raises LoadError."""
+    return _load(memoryview(model.SerializeToString()), None, dims)
+
+
+def _load(data: memoryview, folder: Path | None, dims: Mapping[str, int] | None) -> Graph:
+    try:
+        model, metadata = read_model(data)
+    except TooDeepError:
+        raise LoadError("its bodies are nested deeper than ONNX's own readers go, so nothing could run it") from None
+    except WireError:
+        raise LoadError("the file is not ONNX, or it was cut off; export or copy it again") from None
+    note_read(data)
+    files = Files(folder, data)
+    if model.ir_version == 0 and not model.opset_import and not model.HasField("graph"):
+        raise LoadError("the file is not ONNX, or it was cut off; export or copy it again")
+    check_model(model)
+    warnings = _drop_constant_inputs(model)
+    _check_sizes(model)
+    _spell_out_axes(model)
+    _spell_out_conversions(model)
+    _read_small(model, files)
+    name_unknown_dims(model)
+    unknown = unknown_operators(model)
+    check_types(model)
+    if unknown:
+        converted, more = model, unknown
+    else:
+        converted, more = to_opset(model)
+    graph = _readable(with_types(converted), files, metadata)
+    check_operands(graph)
+    spelled_out = spell_out_broadcasts(graph)
+    graph.file_opset = opset_of(model)
+    graph.warnings = (*warnings, *more, *spelled_out)
+    graph.dims = bind_dims(graph, dims)
+    if graph.dims and not _all_sizes_follow(graph):
+        graph.bound_types = infer_types(graph, graph.dims, model=None if spelled_out else converted)
+    return graph
+
+
+def _all_sizes_follow(graph: Graph) -> bool:
+    """Does every value have its sizes once the symbols of its own type are bound?"""
+    types = (graph.tensor_type(value) for value in graph.values() if value not in graph.constants)
+    shapes = [None if type_ is None else type_.shape for type_ in types]
+    return all(s is not None and all(isinstance(d, int) or d in graph.dims for d in s) for s in shapes)
+
+
+def _readable(model: ModelProto, files: Files, metadata: NodeMetadata) -> Graph:
+    try:
+        return from_proto(model, files.read, metadata)
+    except (onnx_ir.serde.SerdeError, ValueError) as error:
+        words = " ".join(str(error.__cause__ or error).split())[:200]
+        raise LoadError(f"a part of the model cannot be read: {words}; export it without that") from None
+
+
+def _drop_constant_inputs(model: ModelProto) -> list[str]:
+    """Initializers that are inputs too become constants; before IR 4 all had to be listed so."""
+    constants = {t.name for t in model.graph.initializer}
+    both = [i.name for i in model.graph.input if i.name in constants]
+    kept = [i for i in model.graph.input if i.name not in constants]
+    del model.graph.input[:]
+    model.graph.input.extend(kept)
+    if model.ir_version < 4:
+        model.ir_version = 4
+        return []
+    if len(both) > MOST_NAMED:
+        named = ", ".join(f"'{name}'" for name in both[:MOST_NAMED])
+        rest = len(both) - MOST_NAMED
+        return [
+            f"{len(both)} inputs have default values in the model and became constants of it: {named} and {rest} more"
+        ]
+    return [f"input '{name}' has a default value in the model and became a constant of it" for name in both]
+
+
+def _spell_out_axes(model: ModelProto) -> None:
+    """ONNX's inference looks into the body of this operator, and stumbles there over axes that are left out."""
+    for node in every_node(model):
+        if node.op_type == "MeanVarianceNormalization" and node.domain in ("", "ai.onnx") and not node.attribute:
+            node.attribute.append(helper.make_attribute("axes", [0, 2, 3]))
+
+
+def _spell_out_conversions(model: ModelProto) -> None:
+    """The NPU's `nchw2nhwc` and `nhwc2nchw` are Transposes, and count as such."""
+    for node in every_node(model):
+        if node.op_type in CONVERSIONS and node.domain == DOMAIN:
+            perm = CONVERSIONS[node.op_type]
+            node.CopyFrom(helper.make_node("Transpose", node.input, node.output, node.name, perm=perm))
+
+
+def _check_sizes(model: ModelProto) -> None:
+    """A weight that carries its numbers must carry as many as its type says."""
+    known = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
+    for tensor in every_tensor(model):
+        if tensor.data_type not in known:
+            raise LoadError(f"weight '{tensor.name}' is of an unknown element type, number {tensor.data_type}")
+        if any(d < 0 for d in tensor.dims):
+            raise LoadError(f"weight '{tensor.name}' has the shape {list(tensor.dims)}, with a negative dimension")
+        bits = 0 if tensor.data_type == TensorProto.STRING else onnx_ir.DataType(tensor.data_type).bitwidth
+        if len(tensor.dims) > MOST_AXES:
+            raise LoadError(f"weight '{tensor.name}' has {len(tensor.dims)} axes; at most {MOST_AXES} can be opened")
+        if math.prod(d for d in tensor.dims if d) * max(bits, 8) // 8 > LARGEST_ARRAY:
+            raise LoadError(f"weight '{tensor.name}' has the shape {list(tensor.dims)}, which no array can have")
+        elements = math.prod(tensor.dims)
+        if tensor.data_location == TensorProto.EXTERNAL:
+            continue
+        if tensor.HasField("raw_data"):
+            needed, found, unit = math.ceil(elements * bits / 8), len(tensor.raw_data), "bytes"
+        elif bits == 0 or (8 <= bits <= 64 and tensor.data_type != TensorProto.COMPLEX64):
+            needed, found, unit = elements, max(len(getattr(tensor, name)) for name in _TYPED_DATA), "numbers"
+        else:
+            continue
+        if found != needed:
+            raise LoadError(f"weight '{tensor.name}' needs {needed:,} {unit} and has {found:,}")
+
+
+def _read_small(model: ModelProto, files: Files) -> None:
+    """Small external tensors are read now: they may be shapes or axes, which inference needs."""
+    for tensor in every_tensor(model):
+        if tensor.data_location != TensorProto.EXTERNAL:
+            continue
+        weight = files.read(tensor)
+        if weight.nbytes <= LARGE:
+            tensor.raw_data = weight.tobytes()
+            tensor.ClearField("external_data")
+            tensor.ClearField("data_location")
+
+
+def with_types(model: ModelProto) -> ModelProto:
+    """The model with the types of all values inferred; declared ones fill what inference leaves open.
+
+    What bodies declare of their outputs is not believed.
+    """
+    typed = infer_model(without_declared_types(model))
+    result = ModelProto()
+    result.CopyFrom(model)
+    main, *bodies = pairs = list(zip(every_graph(result), every_graph(typed), strict=True))
+    for graph, inferred in pairs:
+        infos = {i.name: i for i in graph.value_info}
+        infos.update((i.name, i) for i in inferred.value_info if _has_shape(i) or i.name not in infos)
+        made = {v for node in graph.node for v in node.output if v}
+        kept = [info for name, info in infos.items() if name in made]
+        del graph.value_info[:]
+        graph.value_info.extend(kept)
+    for output, found in zip(main[0].output, main[1].output, strict=True):
+        _fill_in(output, found)
+    for body, inferred in bodies:  # exporters declare for one branch what only the other makes
+        for output, found in zip(body.output, inferred.output, strict=True):
+            output.type.CopyFrom(found.type)
+    return result
+
+
+def _has_shape(info: onnx.ValueInfoProto) -> bool:
+    return not info.type.HasField("tensor_type") or info.type.tensor_type.HasField("shape")
+
+
+def _fill_in(declared: onnx.ValueInfoProto, inferred: onnx.ValueInfoProto) -> None:
+    """An output keeps the type that its model declares, except where the operators show it open or wrong."""
+    tensor = declared.type.HasField("tensor_type")
+    if not inferred.type.HasField("tensor_type") or not _has_shape(inferred):
+        return
+    theirs, ours = declared.type.tensor_type.shape.dim, inferred.type.tensor_type.shape.dim
+    if not tensor or not _has_shape(declared) or len(ours) != len(theirs):
+        declared.type.CopyFrom(inferred.type)
+        return
+    for told, found in zip(theirs, ours, strict=True):
+        contradicts = told.HasField("dim_value") and found.HasField("dim_value") and told.dim_value != found.dim_value
+        if told.WhichOneof("value") is None or contradicts:
+            told.CopyFrom(found)

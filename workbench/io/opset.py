@@ -1,0 +1,354 @@
+"""One opset for every rule: the model is brought to OPSET by ONNX's own version converter.
+
+The converter copies everything it is given and forgets functions, metadata and
+external data, so it gets those nodes alone whose operators have another form or meaning there.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import onnx
+from onnx import (
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    ValueInfoProto,
+    helper,
+    numpy_helper,
+    version_converter,
+)
+
+from workbench.io.checks import every_graph, every_node, opset_of
+from workbench.io.early import put_back, set_aside
+from workbench.io.forms import same_form
+from workbench.io.kernels import newest_opset
+from workbench.ir.from_proto import bodies
+from workbench.ir.text import OPSET
+
+_MAY_MEAN_SOMETHING_ELSE = {"GroupNormalization", "Scan", "Resize", "Upsample"}
+_HAD_OTHER_DEFAULTS = {"Upsample", "Resize", "RoiAlign"}
+_UPSAMPLED = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}  # before opset 11
+_CONVERTER_ERRORS = (RuntimeError, ValueError, version_converter.ConvertError)
+
+
+def to_opset(model: ModelProto) -> tuple[ModelProto, list[str]]:
+    """The model at OPSET, and warnings. A newer one, or one that cannot be converted, keeps its own opset.
+
+    A model that ONNX Runtime runs at an older opset only, or there with other kernels, goes to that one.
+    """
+    version = opset_of(model)
+    if version > OPSET:
+        return model, _newer_forms(model, version)
+    target = _target(model, version)
+    if version == 0 or version >= target:
+        return model, []
+    known, aside = set_aside(model)
+    try:
+        converted = _converted(known, version, target)
+        put_back(converted, aside)
+        return converted, []
+    except _NotConverted as error:
+        reason = str(error)
+    except _CONVERTER_ERRORS as error:
+        reason = _culprit(model, target) or _last_line(error)
+    return model, [f"the model stays at opset {version}, for it cannot be brought to {target}: {reason}"]
+
+
+def _target(model: ModelProto, version: int) -> int:
+    """OPSET, or the newest before it with the kernels that the model has, if rules know every operator's form there."""
+    target = newest_opset(model, version, OPSET)
+    if target == OPSET:
+        return OPSET
+    operators = {node.op_type for node in every_node(model) if node.domain in ("", "ai.onnx")}
+    known = all(same_form(op, target, OPSET) for op in operators if onnx.defs.has(op, target, ""))
+    return target if known or target == 21 else OPSET
+
+
+class _NotConverted(ValueError):
+    pass
+
+
+def _converted(model: ModelProto, version: int, target: int) -> ModelProto:
+    operators = {node.op_type for node in every_node(model)}
+    if operators & _MAY_MEAN_SOMETHING_ELSE:
+        _refuse_other_meanings(model, version, target)
+    functions = [_function_at(f, version, target) for f in model.functions]
+    result = onnx.shape_inference.infer_shapes(model)
+    changed = frozenset(op for op in operators if not same_form(op, version, target))
+    taken = frozenset(_values(model.graph))
+    conversion = _Conversion(list(result.opset_import), target, changed, taken, itertools.count())
+    if version < 13:
+        for graph in every_graph(result):
+            _spell_out_hardmax(graph, conversion)
+    _bring(result.graph, {}, conversion)
+    if operators & _HAD_OTHER_DEFAULTS:
+        _keep_old_defaults(model, result, version)
+    del result.functions[:]
+    result.functions.extend(functions)
+    _import_opset(result, target)
+    result.ir_version = 10
+    return result
+
+
+@dataclass(frozen=True)
+class _Conversion:
+    """Of one model. changed: operators whose calls may not stand as they are. taken: the names of its values."""
+
+    imports: Sequence[onnx.OperatorSetIdProto]
+    target: int
+    changed: Collection[str]
+    taken: Collection[str]
+    numbers: Iterator[int]
+
+    def concerns(self, node: NodeProto) -> bool:
+        return node.op_type in self.changed and node.domain in ("", "ai.onnx")
+
+    def new_name(self, op_type: str) -> str:
+        names = (f"{op_type}_opset{OPSET}_{number}" for number in self.numbers)
+        return next(name for name in names if name not in self.taken)
+
+
+def _bring(graph: GraphProto, outside: Mapping[str, ValueInfoProto], conversion: _Conversion) -> None:
+    """The graph and its bodies at the target, in place. outside: the types of values that a body may capture.
+
+    The converter is given the calls that may not stand as they are, and nothing else.
+    """
+    types = {**outside, **{t.name: _type_of(t) for t in graph.initializer}}
+    types.update((i.name, i) for i in (*graph.input, *graph.value_info, *graph.output))
+    found = [node for node in graph.node if conversion.concerns(node)]
+    converted = _convert(found, graph, types, conversion)
+    nodes: list[NodeProto] = []
+    for node in graph.node:
+        if conversion.concerns(node):
+            nodes += _taking_the_place_of(node, converted, conversion)
+            continue
+        for attribute in node.attribute:
+            for body in bodies(attribute):
+                _bring(body, types, conversion)
+        nodes.append(node)
+    if found:
+        _replace_nodes(graph, nodes)
+
+
+def _convert(
+    found: list[NodeProto], graph: GraphProto, types: Mapping[str, ValueInfoProto], conversion: _Conversion
+) -> Iterator[NodeProto]:
+    """The nodes at the target with those that the converter puts beside them; it is shown the constants they read."""
+    read = dict.fromkeys(value for node in found for value in node.input if value)
+    made = dict.fromkeys(value for node in found for value in node.output if value)
+    constants = [t for t in graph.initializer if t.name in read and t.data_location != TensorProto.EXTERNAL]
+    fillers = [node for node in graph.node if node.op_type == "Constant" and read.keys() & set(node.output)]
+    known = {*made, *(t.name for t in constants), *(value for node in fillers for value in node.output)}
+    alone = helper.make_graph(
+        [*fillers, *found],
+        "changed",
+        [types.get(value, ValueInfoProto(name=value)) for value in read if value not in known],
+        [types.get(value, ValueInfoProto(name=value)) for value in made],
+        constants,
+    )
+    model = helper.make_model(alone, opset_imports=conversion.imports, ir_version=8)
+    converted = version_converter.convert_version(model, conversion.target).graph
+    new = {t.name: t for t in converted.initializer if t.name not in known}
+    for node in list(converted.node)[len(fillers) :]:
+        yield from (helper.make_node("Constant", [], [v], value=new.pop(v)) for v in list(node.input) if v in new)
+        yield node
+
+
+def _taking_the_place_of(
+    node: NodeProto, converted: Iterator[NodeProto], conversion: _Conversion
+) -> Iterator[NodeProto]:
+    """The next of the converted nodes, up to those that make what the node made; what only they make is named anew."""
+    wanted = set(filter(None, node.output))
+    renamed: dict[str, str] = {}
+    while wanted:
+        new = next(converted)
+        new.input[:] = [renamed.get(value, value) for value in new.input]
+        for index, value in enumerate(new.output):
+            if value and value not in wanted:
+                renamed[value] = new.output[index] = conversion.new_name(new.op_type)
+        wanted -= set(new.output)
+        yield new
+
+
+def _type_of(tensor: TensorProto) -> ValueInfoProto:
+    return helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
+
+
+def _replace_nodes(graph: GraphProto, nodes: Sequence[NodeProto]) -> None:
+    copies = GraphProto(node=nodes)  # some are the graph's own
+    del graph.node[:]
+    graph.node.extend(copies.node)
+
+
+def _import_opset(message: ModelProto | FunctionProto, target: int) -> None:
+    others = [o for o in message.opset_import if o.domain not in ("", "ai.onnx")]
+    del message.opset_import[:]
+    message.opset_import.extend([helper.make_opsetid("", target), *others])
+
+
+# What the converter gets wrong: checked against ONNX Runtime, operator by operator, in the tests.
+
+
+def _refuse_other_meanings(model: ModelProto, version: int, target: int) -> None:
+    numbers = {t.name: t for graph in every_graph(model) for t in graph.initializer}
+    constants = (node for node in every_node(model) if node.op_type == "Constant")
+    numbers.update((node.output[0], a.t) for node in constants for a in node.attribute if a.name == "value")
+    for node in every_node(model):
+        _refuse_other_meaning(node, version, target, numbers)
+
+
+def _refuse_other_meaning(node: NodeProto, version: int, target: int, numbers: dict[str, TensorProto]) -> None:
+    """Raise _NotConverted for a call that opset 23 has no equal of, and that the converter would take over as it is."""
+    attributes = {a.name: a for a in node.attribute}
+    if node.op_type == "GroupNormalization" and version < 21 <= target:
+        reason = "scales groups there, and channels here"
+    elif node.op_type == "Scan" and version < 9 <= target:
+        reason = "has a batch axis there"
+    elif node.op_type == "Resize" and version < 13 and _mode(attributes) == b"tf_half_pixel_for_nn":
+        reason = "has a coordinate mode that is gone since"
+    elif node.op_type in ("Resize", "Upsample") and version < 11 and not _enlarges(node, attributes, numbers):
+        reason = "makes images smaller, for which opset 10 has a rounding of its own"
+    else:
+        return
+    raise _NotConverted(f"operator '{node.op_type}' of node '{node.name}' {reason}")
+
+
+def _enlarges(node: NodeProto, attributes: dict[str, onnx.AttributeProto], numbers: dict[str, TensorProto]) -> bool:
+    mode, scales = attributes.get("mode"), attributes.get("scales")
+    if mode is not None and mode.s != b"nearest":
+        return True
+    if scales is not None:
+        return all(scale >= 1 for scale in scales.floats)
+    given = numbers.get(node.input[1])
+    return given is not None and bool((numpy_helper.to_array(given) >= 1).all())
+
+
+def _mode(attributes: dict[str, onnx.AttributeProto]) -> bytes:
+    found = attributes.get("coordinate_transformation_mode")
+    return b"" if found is None else found.s
+
+
+def _spell_out_hardmax(graph: GraphProto, conversion: _Conversion) -> None:
+    """Before opset 13 Hardmax took the axes from `axis` on as one; the converter knows that of Softmax only."""
+    nodes: list[NodeProto] = []
+    for node in graph.node:
+        if node.op_type != "Hardmax" or node.domain not in ("", "ai.onnx"):
+            nodes.append(node)
+            continue
+        (x,), (y,) = node.input, node.output
+        axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
+        shape, flat, found = (conversion.new_name(op) for op in ("Shape", "Flatten", "Hardmax"))
+        nodes += [
+            helper.make_node("Shape", [x], [shape]),
+            helper.make_node("Flatten", [x], [flat], axis=axis),
+            helper.make_node("Hardmax", [flat], [found], name=node.name, axis=1),
+            helper.make_node("Reshape", [found, shape], [y]),
+        ]
+    if len(nodes) > len(graph.node):
+        _replace_nodes(graph, nodes)
+
+
+def _keep_old_defaults(before: ModelProto, after: ModelProto, version: int) -> None:
+    """Attributes that were not there, or had another default, get the value that they meant."""
+    meant = {
+        tuple(node.output): {"Upsample": _UPSAMPLED, "Resize": _UPSAMPLED if version < 11 else {}}.get(node.op_type, {})
+        for node in every_node(before)
+    }
+    if version < 16:
+        roi = {"coordinate_transformation_mode": "output_half_pixel"}
+        meant.update({tuple(node.output): roi for node in every_node(before) if node.op_type == "RoiAlign"})
+    for node in every_node(after):
+        given = {a.name for a in node.attribute}
+        for name, value in meant.get(tuple(node.output), {}).items():
+            if name not in given and node.op_type in ("Resize", "RoiAlign"):
+                node.attribute.append(helper.make_attribute(name, value))
+
+
+def _values(graph: GraphProto) -> Iterator[str]:
+    yield from (i.name for i in graph.input)
+    yield from (t.name for t in graph.initializer)
+    for node in graph.node:
+        yield from node.output
+        for attribute in node.attribute:
+            for body in bodies(attribute):
+                yield from _values(body)
+
+
+def _function_at(function: FunctionProto, model_version: int, target: int) -> FunctionProto:
+    """The function at opset `target`. Raises _NotConverted where that takes more than another number."""
+    result = FunctionProto()
+    result.CopyFrom(function)
+    version = opset_of(function) or model_version
+    changed = [n for n in function.node if n.domain in ("", "ai.onnx") and not same_form(n.op_type, version, target)]
+    if changed and any(a.ref_attr_name for node in function.node for a in node.attribute):
+        raise _NotConverted(
+            f"operator '{changed[0].op_type}' in function '{function.name}' has another form since opset {version}"
+        )
+    if changed:
+        graph = helper.make_graph(
+            list(function.node),
+            function.name,
+            [onnx.ValueInfoProto(name=name) for name in function.input],
+            [onnx.ValueInfoProto(name=name) for name in function.output],
+        )
+        body = helper.make_model(graph, opset_imports=function.opset_import, ir_version=10)
+        try:
+            converted = version_converter.convert_version(body, target)
+        except _CONVERTER_ERRORS as error:
+            raise _NotConverted(f"function '{function.name}': {_last_line(error)}") from None
+        del result.node[:]
+        result.node.extend(converted.graph.node)
+    _import_opset(result, target)
+    return result
+
+
+def _newer_forms(model: ModelProto, version: int) -> list[str]:
+    """A sentence for each operator that OPSET has not, or has in another form."""
+    warnings = {}
+    for node in every_node(model):
+        if node.domain not in ("", "ai.onnx") or same_form(node.op_type, OPSET, version):
+            continue
+        if onnx.defs.has(node.op_type, max_inclusive_version=version, domain=""):
+            warnings[node.op_type] = (
+                f"operator '{node.op_type}' of node '{node.name}' has a newer form in opset {version} "
+                f"than in {OPSET}, for which the passes are written; they leave it alone"
+            )
+    return list(warnings.values())
+
+
+def _culprit(model: ModelProto, target: int) -> str | None:
+    """Which node the converter refuses, found by giving it one node at a time."""
+    typed = onnx.shape_inference.infer_shapes(model)
+    types = {i.name: i for i in (*typed.graph.value_info, *typed.graph.input, *typed.graph.output)}
+    constants = {t.name: t for t in model.graph.initializer}
+    for node in model.graph.node:
+        alone = _alone(node, types, constants)
+        alone.opset_import.extend(model.opset_import)
+        try:
+            version_converter.convert_version(alone, target)
+        except _CONVERTER_ERRORS as error:
+            return f"operator '{node.op_type}' of node '{node.name}' has no conversion ({_last_line(error)})"
+    return None
+
+
+def _alone(node: NodeProto, types: dict, constants: dict) -> ModelProto:
+    given = list(dict.fromkeys(v for v in node.input if v))
+    graph = helper.make_graph(
+        [node],
+        "one",
+        [types.get(v, onnx.ValueInfoProto(name=v)) for v in given if v not in constants],
+        [types.get(v, onnx.ValueInfoProto(name=v)) for v in node.output if v],
+        [constants[v] for v in given if v in constants],
+    )
+    return ModelProto(ir_version=10, graph=graph)
+
+
+def _last_line(error: Exception) -> str:
+    """ONNX's message without the place in its source."""
+    line = next((x.strip() for x in reversed(str(error).splitlines()) if x.strip()), type(error).__name__)
+    return line.split("failed: ", 1)[-1].rstrip(".")

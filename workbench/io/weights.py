@@ -1,0 +1,166 @@
+"""Weights that stay in their files: tensors over a memory map, read when they are used."""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import onnx
+import onnx_ir
+
+from workbench.files import SPECIAL, is_special
+from workbench.io.errors import LoadError
+from workbench.io.streaming_proto import THIS_FILE
+from workbench.ir.from_proto import read_alone
+from workbench.ir.types import Constant
+
+RESIDENT = 2**20  # bytes of a mapped file that may stay in memory
+
+
+class MappedTensor(onnx_ir.LazyTensor):
+    """A tensor whose elements are `data`, part of a mapped file. The map lives as long as a tensor needs it.
+
+    Each read gives a read-only view of the file, a copy only where the place in
+    the file does not suit the type. A file that is replaced (not overwritten in
+    place) after loading changes nothing here.
+    """
+
+    def __init__(self, data: memoryview, dtype: onnx_ir.DataType, shape: tuple[int, ...], name: str) -> None:
+        def view() -> onnx_ir.TensorProtocol:
+            if dtype.bitwidth < 8:
+                packed = onnx.TensorProto(dims=shape, data_type=int(dtype), raw_data=_bytes(data), name=name)
+                return onnx_ir.TensorProtoTensor(packed)
+            array = np.frombuffer(data, dtype=dtype.numpy())
+            if array.flags.aligned:
+                note_read(data)
+            else:
+                array = _copied(data).view(array.dtype)
+            return onnx_ir.Tensor(array.reshape(shape), dtype=dtype, name=name)
+
+        super().__init__(view, dtype=dtype, shape=onnx_ir.Shape(shape), name=name)
+        self._data = data
+
+    def tobytes(self) -> bytes:
+        return _bytes(self._data)
+
+    def tofile(self, file: BinaryIO) -> None:
+        for piece in _pieces(self._data):
+            file.write(piece)
+
+
+def _pieces(data: memoryview) -> Iterator[memoryview]:
+    """The parts of `data` in their order; of those before, nothing stays in memory."""
+    for start in range(0, len(data), RESIDENT):
+        piece = data[start : start + RESIDENT]
+        note_read(piece)
+        yield piece
+
+
+def _bytes(data: memoryview) -> bytes:
+    note_read(data)
+    return bytes(data)
+
+
+def _copied(data: memoryview) -> np.ndarray:
+    """The bytes, shape (len(data),)."""
+    copy = np.empty(len(data), np.uint8)
+    start = 0
+    for piece in _pieces(data):
+        copy[start : start + len(piece)] = piece
+        start += len(piece)
+    return copy
+
+
+class Files:
+    """The model's file and the files beside it that hold its external data, each mapped once.
+
+    folder: the folder that external data must not leave; None: there may be none.
+    """
+
+    def __init__(self, folder: Path | None, own: memoryview | None = None) -> None:
+        self._folder = folder
+        self._maps: dict[str, memoryview] = {} if own is None else {THIS_FILE: own}
+
+    def read(self, tensor: onnx.TensorProto) -> Constant:
+        """The tensor of a message, mapped where it is external. Raises LoadError for a wrong place or length."""
+        if tensor.data_location != onnx.TensorProto.EXTERNAL:
+            return read_alone(tensor)
+        try:
+            external = onnx_ir.serde.deserialize_tensor(tensor)
+        except (ValueError, TypeError):
+            raise LoadError(
+                f"the external data of weight '{tensor.name}' has no readable place; write it again"
+            ) from None
+        assert isinstance(external, onnx_ir.ExternalTensor)
+        return self._mapped(external)
+
+    def _mapped(self, external: onnx_ir.ExternalTensor) -> MappedTensor:
+        name, dtype = external.name, external.dtype
+        shape = tuple(int(d) for d in external.shape.numpy())
+        needed = math.ceil(math.prod(shape) * dtype.bitwidth / 8)
+        offset = external.offset or 0
+        length = needed if external.length is None else external.length
+        data = self._map(str(external.location), name)
+        if offset < 0 or length != needed or offset + length > len(data):
+            found = max(0, min(length, len(data) - max(offset, 0)))
+            raise LoadError(f"weight '{name}' needs {needed:,} bytes, and the file holds {found:,} for it")
+        return MappedTensor(data[offset : offset + length], dtype, shape, name)
+
+    def _map(self, location: str, weight: str) -> memoryview:
+        if location not in self._maps:
+            self._maps[location] = mapped(self._path(location, weight))
+        return self._maps[location]
+
+    def _path(self, location: str, weight: str) -> Path:
+        if self._folder is None:
+            raise LoadError(f"the numbers of '{weight}' are not in this text; open the .onnx file instead")
+        if "\0" in location:
+            raise LoadError(f"the external data of weight '{weight}' is at {location!r}, which is no name of a file")
+        folder = self._folder.resolve()
+        path = folder / location
+        inside = location and not Path(location).is_absolute() and ".." not in Path(location.replace("\\", "/")).parts
+        if not inside or not path.resolve().is_relative_to(folder):
+            raise LoadError(
+                f"the external data of weight '{weight}' is at '{location}', outside the model's folder, "
+                "and is not read; put the file beside the model"
+            )
+        if not path.is_file():
+            raise LoadError(f"the external data file '{location}' is missing; put it beside the model")
+        return path
+
+
+class _MappedFile(mmap.mmap):
+    """A file that is read through memory; `resident` bytes of it may be in memory."""
+
+    resident = 0
+
+    def give_back(self) -> None:
+        """Views stay good: the system maps a page again when it is read."""
+        if hasattr(mmap, "MADV_DONTNEED"):
+            self.madvise(mmap.MADV_DONTNEED)
+        self.resident = 0
+
+
+def mapped(path: Path) -> memoryview:
+    """The file's bytes, mapped and read-only. An empty file is an empty view."""
+    if is_special(path):
+        raise LoadError(f"the weights in '{path.name}' cannot be read, for {SPECIAL}; copy them into a file")
+    with open(path, "rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            return memoryview(b"")
+        return memoryview(_MappedFile(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+def note_read(data: memoryview) -> None:
+    """A part of a mapped file is read: reading a whole model in turn never takes the memory of all of it."""
+    file = data.obj
+    if not isinstance(file, _MappedFile):
+        return
+    if file.resident + len(data) > RESIDENT:
+        file.give_back()
+    file.resident += len(data)

@@ -1,0 +1,1 @@
+"""A choice of layouts becomes edits of the graph."""

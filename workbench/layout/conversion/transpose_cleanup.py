@@ -1,0 +1,99 @@
+"""What is left to do behind a layout strategy: transposes that are not needed go, and one that moves nothing reshapes.
+
+Each is (edit, sentence, names of the nodes); the edit is applied before the next is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from workbench.ir import Edit, Graph, Node, constant
+from workbench.ir.permutation import is_identity, moves_data, permuted, then
+from workbench.layout.conversion.convert import is_only_reader
+from workbench.layout.conversion.reshape import reshape_to
+from workbench.layout.cost import no_longer_moved, perm_of
+
+Tidied = tuple[Edit, str, tuple[str, ...]]
+
+
+def tidy_transposes(graph: Graph, *, reshape: bool = True) -> Iterator[Tidied]:
+    """Until nothing is left to do: unread, undone, repeated and merged transposes; then those that move nothing."""
+    waiting = [node.name for node in graph.nodes if node.op == "Transpose"]
+    while waiting:
+        name = waiting.pop()
+        node = graph.find(name)
+        if node is None or node.op != "Transpose" or node.inputs[0] in graph.constants:
+            continue
+        found = _unread(graph, node) or _undone(graph, node) or _repeated(graph, node)
+        if found is None:
+            continue
+        around = _around(graph, node)
+        yield found
+        waiting.extend(around)
+    for node in graph.nodes if reshape else ():
+        if node.op == "Transpose" and node.inputs[0] not in graph.constants:
+            found = _as_reshape(graph, node)
+            if found is not None:
+                yield found
+
+
+def _around(graph: Graph, node: Node) -> list[str]:
+    """The Transposes whose neighbours change when this one does, and itself."""
+    maker = graph.producer(node.inputs[0])
+    beside = graph.users(maker.inputs[0]) if maker is not None and maker.op == "Transpose" else ()
+    near = (node, *graph.users(node.outputs[0]), *graph.users(node.inputs[0]), *beside, *([maker] if maker else []))
+    return [n.name for n in near if n.op == "Transpose"]
+
+
+def _unread(graph: Graph, node: Node) -> Tidied | None:
+    value = node.outputs[0]
+    if graph.users(value) or graph.is_output(value):
+        return None
+    return Edit(remove=(node.name,)), f"nothing reads {node} any more; {no_longer_moved(graph, node)}", (node.name,)
+
+
+def _undone(graph: Graph, node: Node) -> Tidied | None:
+    """The Transpose before it: both cancel, or become one where nothing else reads what is between."""
+    maker = graph.producer(node.inputs[0])
+    own = perm_of(graph, node)
+    before = perm_of(graph, maker) if maker is not None and maker.op == "Transpose" else None
+    if maker is None or own is None or before is None:
+        return None
+    both = then(before, own)
+    alone = is_only_reader(graph, node, maker.outputs[0])
+    names = (maker.name, node.name)
+    words = f"perm {list(before)} then {list(own)}"
+    if is_identity(both):
+        gone = (maker, node) if alone else (node,)
+        edit = Edit(remove=tuple(n.name for n in gone), replace={node.outputs[0]: maker.inputs[0]})
+        return edit, f"{words} is the identity; {no_longer_moved(graph, *gone)}", names
+    if not alone:
+        return None
+    merged = node.replace(inputs=maker.inputs, attributes={**node.attributes, "perm": both})
+    return Edit(remove=names, insert=(merged,)), f"{words} is {list(both)}; {no_longer_moved(graph, maker)}", names
+
+
+def _repeated(graph: Graph, node: Node) -> Tidied | None:
+    """Another Transpose gives the same: one is enough."""
+    own = perm_of(graph, node)
+    same = [n for n in graph.users(node.inputs[0]) if n.op == "Transpose" and perm_of(graph, n) == own]
+    kept = next((n for n in same if graph.is_output(n.outputs[0])), same[0])
+    gone = next((n for n in same if n != kept and not graph.is_output(n.outputs[0])), None)
+    if gone is None:
+        return None
+    edit = Edit(remove=(gone.name,), replace={gone.outputs[0]: kept.outputs[0]})
+    return edit, f"{gone} gives what {kept} gives; {no_longer_moved(graph, gone)}", (gone.name, kept.name)
+
+
+def _as_reshape(graph: Graph, node: Node) -> Tidied | None:
+    """Only axes of size 1 change their place: a Reshape, for every value of a symbolic dim."""
+    perm, type_ = perm_of(graph, node), graph.tensor_type(node.inputs[0])
+    if perm is None or type_ is None or type_.shape is None or moves_data(perm, type_.shape):
+        return None
+    target = reshape_to(permuted(type_.shape, perm))
+    if target is None:
+        return None
+    name = graph.fresh(f"{node.outputs[0]}_shape")
+    reshape = Node("Reshape", (node.inputs[0], name), node.outputs, name=node.name)
+    sentence = f"perm {list(perm)} of {node} moves only axes of size 1; reshaped, no element moved"
+    return Edit(remove=(node.name,), insert=(reshape,), constants={name: constant(target)}), sentence, (node.name,)

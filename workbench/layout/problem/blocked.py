@@ -1,0 +1,194 @@
+"""A graph as a problem of choosing NCHW, NHWC or blocked channels for every operator: what `ilp.solve` takes.
+
+A conversion between any two of the three is one Transpose, with Reshapes that cost nothing; a
+value pays one for each layout in which it is read and not given. What is converted already counts
+as the same value. Inputs and outputs of the graph, values that bodies read, and operators that
+have no other form keep what they have; what the target demands has no choice; constants, and what
+follows from them alone, cost nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from workbench.ir import Graph, Node
+from workbench.ir.permutation import Permutation, identity, permuted
+from workbench.layout.conversion.convert import order_of_weight, permuted_call
+from workbench.layout.problem.orders import CHANGED, FREE, always_paid, follow_from_constants, weight_of
+from workbench.layout.problem.tiled_axes import (
+    BLOCKED,
+    Axes,
+    is_conversion,
+    lengths,
+    letters_in_memory,
+    members_of,
+    tiled_axes,
+)
+from workbench.layout.problem.two_layouts import layout_of_images, required_side, side_of, way_between
+from workbench.layout.profile import Profile
+from workbench.layout.solver.integer_program import Form, IntegerProgram, Use
+from workbench.ops import NotPermutable
+from workbench.ops.blocked import block_of
+from workbench.ops.channels_last import KERNELS, plain_op, stored_weights, weight_way
+from workbench.ops.permutation.blocking import blocked_form
+from workbench.ops.permutation.kinds import lines_up
+
+BLOCK: Literal["blocked"] = "blocked"
+Way = Permutation | Literal["blocked"] | None  # how the operands are permuted; None: as the graph is written
+_Placed = tuple[str, Axes]  # a root, and the axes in which it is given or needed
+
+
+@dataclass(frozen=True)
+class BlockProblem:
+    """problem: what `ilp.solve` takes.
+
+    nodes:   the operator of each choice, None for inputs and outputs.
+    ways:    of each choice's forms, how the operator then runs.
+    always:  cost of transposes that no choice touches.
+    refused: operators that the target demands blocked and that have no blocked form, each with the sentence why.
+    """
+
+    problem: IntegerProgram
+    nodes: tuple[str | None, ...]
+    ways: tuple[tuple[Way, ...], ...]
+    always: int
+    refused: dict[str, str]
+
+
+def block_problem(graph: Graph, layouts: dict[str, str], target: Profile, block: int, weigh: str) -> BlockProblem:
+    """The choices of `graph` for blocks of `block` channels; `weigh`: bytes moved or the count of transposes."""
+    return _Builder(graph, layouts, target, block, weigh).build()
+
+
+def _different(forms: dict[Way, Form]) -> dict[Way, Form]:
+    """The first of those that need and give the same."""
+    ways: dict[tuple, Way] = {}
+    for way, form in forms.items():
+        ways.setdefault((form.gives, form.needs), way)
+    return {way: forms[way] for way in ways.values()}
+
+
+class _Builder:
+    """Collects the forms of every operator; values become indices."""
+
+    def __init__(self, graph: Graph, layouts: dict[str, str], target: Profile, block: int, weigh: str) -> None:
+        self.graph = graph
+        self.layouts = layouts
+        self.target = target
+        self.block = block
+        self.weigh = weigh
+        self.fixed = follow_from_constants(graph)
+        self.places = tiled_axes(graph, layouts, block)
+        members = {root: own for root, own in members_of(self.places).items() if root not in self.fixed}
+        self.index = {root: number for number, root in enumerate(members)}
+        self.lengths = {root: lengths(graph, root, own, block, weigh) for root, own in members.items()}
+        self.weights = tuple(weight_of(graph, root, own, weigh) for root, own in members.items())
+        self.refused: dict[str, str] = {}
+
+    def build(self) -> BlockProblem:
+        inputs = Form(FREE, gives=self._used(self._as_written(self.graph.inputs)))
+        outputs = Form(FREE, needs=self._used(self._as_written(self.graph.outputs)))
+        choices: list[tuple[Form, ...]] = [(inputs,), (outputs,)]
+        nodes: list[str | None] = [None, None]
+        ways: list[tuple[Way, ...]] = [(None,), (None,)]
+        for node in self.graph.nodes:
+            if node.outputs and is_conversion(node, self.places):
+                continue
+            forms = self._forms(node)
+            choices.append(tuple(forms.values()))
+            nodes.append(node.name)
+            ways.append(tuple(forms))
+        always = always_paid(self.graph, self.fixed, self.weigh)
+        return BlockProblem(
+            IntegerProgram(tuple(choices), self.weights), tuple(nodes), tuple(ways), always, self.refused
+        )
+
+    def _forms(self, node: Node) -> dict[Way, Form]:
+        """Those that the operator may choose from: the one demanded, or all."""
+        own = layout_of_images(node, self.layouts)
+        written: dict[Way, Form] = {None: self._written(node)}
+        if own is None:
+            return written
+        demanded = self.target.required_layouts.get(plain_op(node))
+        turned = self._turned(node, own)
+        if demanded is None:
+            blocked = self._blocked(node, own)
+            return _different(written | (blocked | turned if self.target.block else turned | blocked))
+        if block_of(demanded) is not None:
+            found = self._blocked(node, own)
+            if found:
+                return found
+        return written if side_of(own) == required_side(self.target, plain_op(node)) else turned or written
+
+    def _written(self, node: Node) -> Form:
+        gives = self._as_written(value for value in node.outputs if value)
+        return Form(FREE, self._used(gives), self._used(self._as_written(node.operands)))
+
+    def _turned(self, node: Node, own: str) -> dict[Way, Form]:
+        """The form in the other order of channels, if there is one."""
+        _, perm = way_between(own)
+        try:
+            carried = permuted_call(self.graph, node, perm, self.target)
+        except NotPermutable:
+            return {}
+        if any(self.graph.rank_of(node.inputs[index]) != len(perm) for index in carried.inputs):
+            return {}  # its CNN operand only gives a type or a bound, as CastLike's second does
+        orders = list(zip(node.outputs, carried.outputs, strict=False))
+        if any(value and order is not None and self.graph.rank_of(value) != len(order) for value, order in orders):
+            return {}  # of a result whose rank is not known nothing can be turned
+        inputs: dict[int, Permutation] = dict.fromkeys(carried.inputs, perm)
+        inputs |= {i: lines_up(perm, self.graph.rank_of(node.inputs[i]) or 0)[0] for i in carried.lined_up}
+        if plain_op(node) in KERNELS:
+            stored, order = stored_weights(node), order_of_weight(node, carried, self.target)
+            if order != stored:
+                inputs[1] = weight_way(stored, order, len(perm))
+        turned = {index: permuted(self._axes(node.inputs[index]), order) for index, order in inputs.items()}
+        results = [
+            self._axes(value) if order is None else permuted(self._axes(value), order) for value, order in orders
+        ]
+        return {perm: self._changed(node, turned, results)}
+
+    def _blocked(self, node: Node, own: str) -> dict[Way, Form]:
+        """The form on blocked images, if there is one."""
+        try:
+            form = blocked_form(self.graph, node, own, self.block)
+        except NotPermutable as error:
+            if block_of(self.target.required_layouts.get(plain_op(node), "")) is not None:
+                self.refused[node.name] = str(error)
+            return {}
+        results = [v for v, is_blocked in zip(node.outputs, form.outputs, strict=False) if v and is_blocked]
+        images = [*(node.inputs[index] for index in form.inputs), *results]
+        if any(value in self.fixed or self.layouts.get(value) != own for value in images):
+            return {}
+        if not all(self.places[value].is_image for value in images):
+            return {}
+        blocked = dict.fromkeys(form.inputs, BLOCKED)
+        return {BLOCK: self._changed(node, blocked, [BLOCKED if v in results else self._axes(v) for v in node.outputs])}
+
+    def _changed(self, node: Node, turned: dict[int, Axes], results: list[Axes]) -> Form:
+        """The operator on operands of other axes, giving such results."""
+        needs = [
+            (self.places[value].root, turned.get(index, self._axes(value)))
+            for index, value in enumerate(node.inputs)
+            if value in self.places
+        ]
+        needs += self._as_written(value for value in node.operands if value not in node.inputs)
+        gives = [(value, axes) for value, axes in zip(node.outputs, results, strict=False) if value]
+        return Form(CHANGED, self._used(gives), self._used(needs))
+
+    # ---- values ------------------------------------------------------------------------
+
+    def _axes(self, value: str) -> Axes:
+        """Those of a value, or of a constant, which never counts."""
+        place = self.places.get(value)
+        return tuple(map(str, identity(self.graph.rank_of(value) or 0))) if place is None else place.axes
+
+    def _as_written(self, values: Iterable[str]) -> list[_Placed]:
+        return [(self.places[value].root, self.places[value].axes) for value in values if value in self.places]
+
+    def _used(self, uses: list[_Placed]) -> tuple[Use, ...]:
+        """As the integer program names them, without what costs nothing."""
+        counted = [(root, axes) for root, axes in uses if root in self.index]
+        return tuple((self.index[root], letters_in_memory(axes, self.lengths[root])) for root, axes in counted)

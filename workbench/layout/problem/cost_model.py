@@ -1,0 +1,97 @@
+"""What a choice of layouts costs, in the unit that is weighed: bytes moved, transposes, or measured time.
+
+A cost is one number: what decides above what breaks ties above the count of
+operators changed, each in bits of its own.
+"""
+
+from __future__ import annotations
+
+import math
+
+from workbench.ir import Graph, Node
+from workbench.ir.permutation import Permutation, inverse, moves_data, permuted
+from workbench.layout.cost import bound_shape, count, element_bytes, moved_by_node, perm_of
+from workbench.layout.problem.times import OperatorTimes
+
+BYTES, COUNT, TIME = "bytes", "count", "time"
+_DECIDES, _BREAKS_TIES = 2**96, 2**32  # more than any sum of what stands below
+
+
+def in_unit(cost: int) -> int:
+    """Of a cost, the part that decides: bytes, transposes or nanoseconds."""
+    return cost // _DECIDES
+
+
+def tie_break(cost: int) -> int:
+    """Of a cost, the part that breaks ties: transposes where bytes are weighed, else bytes."""
+    return cost % _DECIDES // _BREAKS_TIES
+
+
+class Prices:
+    """Costs of the transposes and operators of one graph. times: what they took, where time is weighed.
+
+    With `noting`, nothing is priced: what will be asked for is noted in `times`.
+    """
+
+    def __init__(self, graph: Graph, weigh: str, times: OperatorTimes | None = None, noting: bool = False) -> None:
+        self.graph = graph
+        self.weigh = weigh
+        self.times = times
+        self.noting = noting
+        self.complete = True  # was everything that was asked for timed?
+
+    def transpose(self, value: str, perm: Permutation, way: Permutation | None = None) -> int:
+        """A Transpose by `perm` of `value`, which was transposed by `way` before; one that moves nothing is free."""
+        shape = bound_shape(self.graph, value)
+        if shape is None or len(shape) != len(perm):
+            return self._cost(value, perm, way, None)
+        placed = shape if way is None else permuted(shape, way)
+        return self._cost(value, perm, way, math.prod(shape) if moves_data(perm, placed) else 0)
+
+    def as_written(self, node: Node) -> int:
+        """The Transpose `node` as it stands."""
+        perm = perm_of(self.graph, node)
+        return 0 if perm is None else self._cost(node.inputs[0], perm, None, moved_by_node(self.graph, node))
+
+    def in_bodies(self, node: Node) -> int:
+        """The transposes of the node's bodies, which stay; where time is weighed, only as far as they break ties."""
+        counts = [count(body) for body in node.bodies.values()]
+        size, transposes = sum(c.bytes_moved for c in counts), sum(c.transposes for c in counts)
+        if self.weigh == TIME:
+            return size * _BREAKS_TIES
+        decides, breaks_ties = (size, transposes) if self.weigh == BYTES else (transposes, size)
+        return decides * _DECIDES + breaks_ties * _BREAKS_TIES
+
+    def operator(self, node: Node, perm: Permutation, layout: str) -> tuple[int, int]:
+        """The node as it is written and on operands transposed by `perm`; nothing where time is not weighed."""
+        if self.times is None:
+            return 0, 0
+        if self.noting:
+            self.times.ask_operator(node, perm, layout)
+            return 0, 0
+        found = self.times.operator(node.name)
+        self.complete &= found is not None
+        own, other = found or (0, 0)
+        return own * _DECIDES, other * _DECIDES
+
+    def both_ways(self, value: str, perm: Permutation) -> tuple[int, int]:
+        """`value` transposed by `perm`, and back."""
+        return self.transpose(value, perm), self.transpose(value, inverse(perm), perm)
+
+    def _cost(self, value: str, perm: Permutation, way: Permutation | None, moved: int | None) -> int:
+        if moved == 0:
+            return 0
+        size = (moved or 0) * element_bytes(self.graph, value)
+        if self.times is not None:
+            return self._time(value, perm, way) * _DECIDES + size * _BREAKS_TIES
+        decides, breaks_ties = (size, 1) if self.weigh == BYTES else (1, size)
+        return decides * _DECIDES + breaks_ties * _BREAKS_TIES
+
+    def _time(self, value: str, perm: Permutation, way: Permutation | None) -> int:
+        assert self.times is not None
+        if self.noting:
+            self.times.ask_transpose(value, perm, way)
+            return 0
+        found = self.times.transpose(value, perm, way)
+        self.complete &= found is not None
+        return found or 0

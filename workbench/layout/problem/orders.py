@@ -1,0 +1,300 @@
+"""A graph as a problem of choosing the order of axes of every operator: any order that the graph or the target names.
+
+Values that differ only by Transposes are one value in several orders; a Transpose is no
+operator here. An operator may run on any order of its operands that some Transpose, or the
+target's layout, brings to it through operators that carry it. Orders that differ only in
+axes of size 1 are one order in memory. Inputs and outputs of the graph, values that bodies
+read, and operators that carry nothing keep what they have; what the target demands has no
+choice; constants, and what follows from them alone, cost nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from workbench.ir import Graph, Node
+from workbench.ir.permutation import Permutation, channels_first, channels_last, identity, inverse, is_identity, then
+from workbench.layout.conversion.convert import order_of_weight, permuted_call
+from workbench.layout.cost import Counts, bound_shape, count, element_bytes, moved_by_node
+from workbench.layout.problem.cost_model import BYTES
+from workbench.layout.problem.transpose_classes import in_memory, is_relation, shape_that_counts, transpose_classes
+from workbench.layout.problem.two_layouts import layout_of_images, required_side, side_of, way_between
+from workbench.layout.profile import Profile
+from workbench.layout.solver.integer_program import Cost, Form, IntegerProgram, IntegerSolution, Use
+from workbench.ops import NotPermutable, layout_of
+from workbench.ops.channels_last import KERNELS, plain_op, stored_weights, weight_way
+from workbench.ops.permutation.kinds import PermutedCall, lines_up
+from workbench.ops.permutation.reshaping import AxisGroup, groups_of
+
+MOST_ORDERS = 6  # of one value, beside those in which the graph already has it
+FREE: Cost = (0, 0, 0)  # bytes and transposes, in the order in which they decide; operators changed
+CHANGED: Cost = (0, 0, 1)
+_Ordered = tuple[str, Permutation]  # a root, and an order of its axes
+
+
+@dataclass(frozen=True)
+class _Uses:
+    """What an operator gives and what it needs, but for what costs nothing."""
+
+    gives: list[_Ordered]
+    needs: list[_Ordered]
+
+
+@dataclass(frozen=True)
+class OrderProblem:
+    """problem: what `ilp.solve` takes.
+
+    nodes:    the operator of each choice, None for inputs and outputs.
+    perms:    of each choice's forms, how the operands are permuted; None: as the graph is written.
+    always:   cost of transposes that no choice touches.
+    complete: is every order of every value in it? Else there were more than MOST_ORDERS somewhere.
+    """
+
+    problem: IntegerProgram
+    nodes: tuple[str | None, ...]
+    perms: tuple[tuple[Permutation | None, ...], ...]
+    always: int
+    complete: bool
+
+
+def order_problem(graph: Graph, layouts: dict[str, str], target: Profile, weigh: str = BYTES) -> OrderProblem:
+    """The choices of `graph`; `weigh` is what is to be the least: bytes moved or the count of transposes."""
+    found = _Orders(graph, layouts, target, weigh)
+    found.spread()
+    return _problem(graph, found, weigh)
+
+
+class _Orders:
+    """The orders of every value and the forms of every operator on them, found by spreading from those that are there.
+
+    orders: by root and order in memory, one order of the root's axes.
+    forms:  by operator and permutation of its operands (None: as written), what it gives and what it needs.
+    """
+
+    def __init__(self, graph: Graph, layouts: dict[str, str], target: Profile, weigh: str) -> None:
+        self.graph = graph
+        self.layouts = layouts
+        self.target = target
+        self.origins = transpose_classes(graph)
+        self.fixed = follow_from_constants(graph)
+        self.members: dict[str, dict[str, Permutation]] = {}
+        for value, origin in self.origins.items():
+            self.members.setdefault(origin.root, {})[value] = origin.order
+        self.shapes = {root: shape_that_counts(graph, root, members, weigh) for root, members in self.members.items()}
+        self.orders: dict[str, dict[Permutation, Permutation]] = {root: {} for root in self.members}
+        self.forms: dict[str, dict[Permutation | None, _Uses]] = {}
+        self.most: dict[str, int] = {}
+        self.decided: set[str] = set()
+        self.waiting: deque[_Ordered] = deque()
+        self.complete = True
+
+    # ---- spreading -------------------------------------------------------------------
+
+    def spread(self) -> None:
+        """Operators carry the orders on, the nearest first, until nothing is new or a value has too many."""
+        for origin in self.origins.values():
+            self._add(origin.root, origin.order)
+        self.most = {root: len(found) + MOST_ORDERS for root, found in self.orders.items()}
+        for node in self.graph.nodes:
+            if not is_relation(self.graph, node):
+                self._start(node)
+        while self.waiting:
+            root, order = self.waiting.popleft()
+            for node in self._touching(root):
+                for perm in self._reaching(node, root, order):
+                    self._enter(node, perm)
+
+    def _start(self, node: Node) -> None:
+        """The form that the target demands, alone; else the one that is written, and channels last if it has that."""
+        demanded = self._required(node)
+        if demanded is not None and self._enter(node, demanded):
+            self.decided.add(node.name)
+            return
+        self.forms[node.name] = {None: self._uses(node)}
+        if demanded is not None:
+            self.decided.add(node.name)
+        elif layout_of(node).kind == "sensitive":
+            rank = self.graph.rank_of(node.inputs[0]) or 2
+            self._enter(node, channels_last(rank) if plain_op(node) == node.op else channels_first(rank))
+
+    def _add(self, root: str, order: Permutation) -> None:
+        place = in_memory(order, self.shapes[root])
+        if root not in self.fixed and place not in self.orders[root]:
+            self.orders[root][place] = order
+            self.waiting.append((root, order))
+
+    def _touching(self, root: str) -> Iterator[Node]:
+        maker = self.graph.producer(root)
+        if maker is not None:
+            yield maker
+        for value in self.members[root]:
+            yield from (user for user in self.graph.users(value) if not is_relation(self.graph, user))
+
+    def _reaching(self, node: Node, root: str, order: Permutation) -> Iterator[Permutation]:
+        """Permutations of the operands with which the node may take or give that order."""
+        for value in node.inputs:
+            own = self.members[root].get(value)
+            if own is not None:
+                yield then(inverse(own), order)
+        if root in node.outputs:
+            yield from filter(None, [_before(self.graph, node, root, order)])
+
+    def _enter(self, node: Node, perm: Permutation) -> bool:
+        """Enter the form on operands so permuted, if there is one and its orders find room."""
+        forms = self.forms.setdefault(node.name, {})
+        if node.name in self.decided or perm in forms or is_identity(perm):
+            return False
+        try:
+            carried = permuted_call(self.graph, node, perm, self.target)
+        except NotPermutable:
+            return False
+        if any(self.graph.rank_of(node.inputs[index]) != len(perm) for index in carried.inputs):
+            return False  # its CNN operand only gives a type or a bound, as CastLike's second does
+        uses = self._uses(node, perm, carried)
+        named = [*uses.gives, *uses.needs]
+        if not all(self._has_room(root, order) for root, order in named):
+            self.complete = False
+            return False
+        forms[perm] = uses
+        for root, order in named:
+            self._add(root, order)
+        return True
+
+    def _has_room(self, root: str, order: Permutation) -> bool:
+        if len(self.origins[root].order) != len(order):  # its rank is not known
+            return False
+        known = self.orders[root]
+        return in_memory(order, self.shapes[root]) in known or len(known) < self.most[root]
+
+    # ---- forms -----------------------------------------------------------------------
+
+    def _uses(self, node: Node, perm: Permutation | None = None, carried: PermutedCall | None = None) -> _Uses:
+        """What the operator gives and needs on operands permuted by `perm`, or as it is written."""
+        turned, results = ((), ()) if carried is None else (carried.inputs, carried.outputs)
+        out_perms = dict(zip(node.outputs, results, strict=False))
+        gives = [(value, out_perms.get(value) or self.origins[value].order) for value in node.outputs if value]
+        needs = [self._needed(value, perm if index in turned else None) for index, value in enumerate(node.inputs)]
+        if carried is not None and perm is not None:
+            for index in carried.lined_up:
+                value = node.inputs[index]
+                needs[index] = self._needed(value, lines_up(perm, self.graph.rank_of(value) or 0)[0])
+        needs += [self._needed(value) for value in node.operands if value not in node.inputs]
+        if carried is not None and plain_op(node) in KERNELS:
+            stored, order = stored_weights(node), order_of_weight(node, carried, self.target)
+            if order != stored:
+                needs[1] = self._needed(node.inputs[1], weight_way(stored, order, len(perm or ())))
+        return _Uses([use for use in gives if use[0] not in self.fixed], [use for use in needs if use is not None])
+
+    def _needed(self, value: str, perm: Permutation | None = None) -> _Ordered | None:
+        """The value permuted, as an order of its root; None where that costs nothing."""
+        origin = self.origins.get(value)
+        if origin is None or origin.root in self.fixed:
+            return None
+        return origin.root, origin.order if perm is None else then(origin.order, perm)
+
+    def _required(self, node: Node) -> Permutation | None:
+        """The permutation to the layout that the target demands of an operator on images; None where there is none."""
+        demanded, own = required_side(self.target, plain_op(node)), layout_of_images(node, self.layouts)
+        if demanded is None or own is None:
+            return None
+        return identity(len(own)) if side_of(own) == demanded else way_between(own)[1]
+
+
+def follow_from_constants(graph: Graph) -> set[str]:
+    """Values that follow from constants alone: their transposes do not count."""
+    fixed = set(graph.constants)
+    for node in graph.nodes:
+        if node.operands and fixed.issuperset(node.operands):
+            fixed.update(node.outputs)
+    return fixed
+
+
+def _before(graph: Graph, node: Node, result: str, order: Permutation) -> Permutation | None:
+    """How the operands may have to be permuted so that the result is; where axes go, that is not known."""
+    if node.op not in ("Squeeze", "Unsqueeze") and layout_of(node).kind != "reshape-like":
+        return order if any(graph.rank_of(value) == len(order) for value in node.inputs) else None
+    groups, shape = groups_of(graph, node), graph.shape(result)
+    if groups is None or shape is None:
+        return None
+    place = inverse(order)
+
+    def stands(group: AxisGroup) -> int:
+        return min((place[axis] for axis in group.result if shape[axis] != 1), default=place[group.result[0]])
+
+    return tuple(axis for group in sorted(groups, key=stands) for axis in group.operand)
+
+
+# ---- the problem ---------------------------------------------------------------------
+
+
+def _problem(graph: Graph, found: _Orders, weigh: str) -> OrderProblem:
+    roots = {root: index for index, root in enumerate(r for r in found.members if r not in found.fixed)}
+
+    def used(uses: list[_Ordered]) -> tuple[Use, ...]:
+        return tuple((roots[root], in_memory(order, found.shapes[root])) for root, order in uses)
+
+    inputs = Form(FREE, gives=used([(value, found.origins[value].order) for value in graph.inputs]))
+    needs = [(o.root, o.order) for v in graph.outputs if (o := found.origins.get(v)) and o.root in roots]
+    choices: list[tuple[Form, ...]] = [(inputs,), (Form(FREE, needs=used(needs)),)]
+    nodes: list[str | None] = [None, None]
+    perms: list[tuple[Permutation | None, ...]] = [(None,), (None,)]
+    for name, forms in found.forms.items():
+        different: dict[tuple, tuple[Form, Permutation | None]] = {}
+        for perm, uses in forms.items():
+            form = Form(FREE if perm is None else CHANGED, used(uses.gives), used(uses.needs))
+            different.setdefault((form.gives, form.needs), (form, perm))
+        choices.append(tuple(form for form, _ in different.values()))
+        nodes.append(name)
+        perms.append(tuple(perm for _, perm in different.values()))
+    weights = tuple(weight_of(graph, root, found.members[root], weigh) for root in roots)
+    problem = IntegerProgram(tuple(choices), weights)
+    return OrderProblem(problem, tuple(nodes), tuple(perms), always_paid(graph, found.fixed, weigh), found.complete)
+
+
+def weight_of(graph: Graph, root: str, members: Iterable[str], weigh: str) -> Cost:
+    """What a Transpose of a value costs; `members`: the values that differ from it by Transposes alone."""
+    bound = (bound_shape(graph, value) for value in (root, *members))  # each has as many elements
+    shape = next((found for found in bound if found is not None), None)
+    size = 0 if shape is None else prod(shape) * element_bytes(graph, root)
+    return (size, 1, 0) if weigh == BYTES else (1, size, 0)
+
+
+def always_paid(graph: Graph, fixed: set[str], weigh: str) -> int:
+    """What the transposes cost that stay as they are: those of bodies, and of values of unknown rank."""
+    total = 0
+    for node in graph.nodes:
+        inner = [count(body) for body in node.bodies.values()]
+        total += sum(c.bytes_moved if weigh == BYTES else c.transposes for c in inner)
+        if node.op == "Transpose" and node.inputs[0] not in fixed and not is_relation(graph, node):
+            size = (moved_by_node(graph, node) or 0) * element_bytes(graph, node.inputs[0])
+            total += size if weigh == BYTES else 1
+    return total
+
+
+def proof(
+    after: Counts, weigh: str, solution: IntegerSolution, always: int, *, over: str, complete: bool
+) -> dict[str, Any]:
+    """The facts of a search: the bound, whether the graph as it is now reaches it, and the gap.
+
+    over:     the class of choices that were searched, as a sentence says it.
+    complete: does the problem hold all that may be chosen? Else there is no bound.
+
+    A transpose of unknown size counts as nothing, so that the bound holds; where none is left, what
+    reaches it is the least.
+    """
+    least = solution.lower_bound + always
+    reached = after.bytes_moved if weigh == BYTES else after.transposes
+    unknown = after.unknown if weigh == BYTES else 0
+    known = complete and not unknown and reached >= least
+    return {
+        "weigh": weigh,
+        "over": over,
+        "unknown": unknown,
+        "lower_bound": least if known else None,
+        "certified": known and solution.gap == 0 and reached == least,
+        "gap": solution.gap,
+    }

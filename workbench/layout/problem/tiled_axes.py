@@ -1,0 +1,144 @@
+"""Images in NCHW, NHWC and with blocked channels as one value each: which values differ by conversions alone.
+
+The axes of an image are words of letters, a letter for each part of an axis: NCHW is "N Cc H W",
+c being the channels of a block, NHWC "N H W Cc", NCHW8c "N C H W c". So every conversion is a
+change of the order of letters, by a Transpose, and of where words end, by a Reshape, which is free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from workbench.ir import Graph, Node
+from workbench.ir.permutation import permuted
+from workbench.layout.cost import perm_of
+from workbench.layout.problem.transpose_classes import is_relation, shape_that_counts
+
+Axes = tuple[str, ...]
+Dim = int | str | None
+BLOCKED: Axes = ("N", "C", "H", "W", "c")
+_OF_RANK: Mapping[int, tuple[Axes, ...]] = {
+    4: (("N", "Cc", "H", "W"), ("N", "H", "W", "Cc")),
+    5: (BLOCKED, ("N", "C", "c", "H", "W"), ("N", "H", "W", "C", "c")),
+}
+
+
+@dataclass(frozen=True)
+class TiledAxes:
+    """The value `root`, its axes in this order; of a value that is no image the letters are numbers."""
+
+    root: str
+    axes: Axes
+
+    @property
+    def is_image(self) -> bool:
+        return "c" in letters_of(self.axes)
+
+
+def tiled_axes(graph: Graph, layouts: Mapping[str, str], block: int) -> dict[str, TiledAxes]:
+    """The place of every value that is no constant."""
+    found = {value: _own(graph, value, layouts, block) for value in graph.inputs}
+    for node in graph.nodes:
+        found.update({value: _own(graph, value, layouts, block) for value in node.outputs if value})
+        source = found.get(node.inputs[0]) if node.inputs else None
+        axes = None if source is None else _converted(graph, node, source, block)
+        if source is not None and axes is not None:
+            found[node.outputs[0]] = TiledAxes(source.root, axes)
+    return found
+
+
+def is_conversion(node: Node, known: Mapping[str, TiledAxes]) -> bool:
+    """Does the node give its operand, only in another layout?"""
+    return node.op in ("Transpose", "Reshape") and known[node.outputs[0]].root != node.outputs[0]
+
+
+def _own(graph: Graph, value: str, layouts: Mapping[str, str], block: int) -> TiledAxes:
+    layout, shape = layouts.get(value, ""), graph.shape(value) or ()
+    if layout == f"NCHW{block}c" and len(shape) == 5:
+        return TiledAxes(value, BLOCKED)
+    if sorted(layout) == sorted("NCHW") and len(shape) == 4 and 0 not in shape:
+        channels = shape[layout.index("C")]
+        if isinstance(channels, int) and channels % block == 0:
+            return TiledAxes(value, joined(layout))
+    return TiledAxes(value, tuple(str(axis) for axis in range(len(shape))))
+
+
+def joined(layout: str) -> Axes:
+    """The axes of an image of four dims: of "NCHW" N, Cc, H and W."""
+    return tuple("Cc" if letter == "C" else letter for letter in layout)
+
+
+def _converted(graph: Graph, node: Node, source: TiledAxes, block: int) -> Axes | None:
+    """The axes behind a Transpose or Reshape that only converts; None behind any other node."""
+    if is_relation(graph, node):
+        perm = perm_of(graph, node)
+        return None if perm is None else permuted(source.axes, perm)
+    before, after = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
+    if node.op != "Reshape" or not source.is_image or before is None or after is None or None in before:
+        return None
+    dims = lengths_of(before, source.axes, block)
+    fitting = (axes for axes in _OF_RANK.get(len(after), ()) if shape_of(axes, dims) == tuple(after))
+    return next(
+        (axes for axes in fitting if letters_in_memory(axes, dims) == letters_in_memory(source.axes, dims)), None
+    )
+
+
+# ---- letters ---------------------------------------------------------------------------
+
+
+def lengths_of(shape: tuple[Dim, ...], axes: Axes, block: int) -> dict[str, Dim]:
+    """The length of each letter."""
+    dims: dict[str, Dim] = {}
+    for dim, axis in zip(shape, axes, strict=True):
+        if axis == "Cc":
+            assert isinstance(dim, int)
+            dims.update(C=dim // block, c=block)
+        else:
+            dims[axis] = dim
+    return dims
+
+
+def shape_of(axes: Axes, dims: Mapping[str, Dim]) -> tuple[Dim, ...]:
+    """The shape of an image with these axes, which has the lengths of `dims`."""
+    return tuple(_product(dims["C"], dims["c"]) if axis == "Cc" else dims[axis] for axis in axes)
+
+
+def _product(blocks: Dim, block: Dim) -> int:
+    assert isinstance(blocks, int) and isinstance(block, int)
+    return blocks * block
+
+
+def letters_in_memory(axes: Axes, dims: Mapping[str, Dim] | None) -> tuple[str, ...]:
+    """The letters without those of length 1: axes that are alike in it are one Reshape apart."""
+    return tuple(letter for letter in letters_of(axes) if dims is None or dims[letter] != 1)
+
+
+def letters_of(axes: Axes) -> tuple[str, ...]:
+    """The letters in their order: "N", "C", "c", "H" and "W" of NCHW."""
+    return tuple(letter for axis in axes for letter in (("C", "c") if axis == "Cc" else (axis,)))
+
+
+def lengths(graph: Graph, root: str, members: Mapping[str, Axes], block: int, weigh: str) -> dict[str, Dim] | None:
+    """Of each letter of `root` the length by which those of 1 are known; None where that is not known."""
+    own = members[root]
+    turned = {} if "c" in letters_of(own) else {value: tuple(map(int, axes)) for value, axes in members.items()}
+    shape = shape_that_counts(graph, root, turned, weigh)
+    return None if shape is None else lengths_of(shape, own, block)
+
+
+def members_of(known: Mapping[str, TiledAxes]) -> dict[str, dict[str, Axes]]:
+    """The values of each root, with their axes."""
+    members: dict[str, dict[str, Axes]] = {}
+    for value, place in known.items():
+        members.setdefault(place.root, {})[value] = place.axes
+    return members
+
+
+def conversions_of(graph: Graph, known: Mapping[str, TiledAxes]) -> Iterator[tuple[str, list[Node]]]:
+    """Each root that is converted, and the nodes that do it."""
+    found: dict[str, list[Node]] = {}
+    for node in graph.nodes:
+        if node.outputs and is_conversion(node, known):
+            found.setdefault(known[node.outputs[0]].root, []).append(node)
+    yield from found.items()

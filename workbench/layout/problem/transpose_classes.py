@@ -1,0 +1,131 @@
+"""Where the Transposes of a value start: values that differ only by Transposes are one value in several orders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from workbench.ir import Edit, Graph, Node
+from workbench.ir.permutation import Permutation, identity, inverse, permuted, then
+from workbench.layout.conversion.reshape import reshape_to
+from workbench.layout.conversion.transpose_cleanup import Tidied
+from workbench.layout.cost import bound_shape, elements, known_sum, moved_by_node, perm_of
+from workbench.layout.problem.cost_model import BYTES
+
+
+@dataclass(frozen=True)
+class TransposeClass:
+    """The value `root` transposed by `order`; of a value of unknown rank the order is ()."""
+
+    root: str
+    order: Permutation
+
+
+def is_relation(graph: Graph, node: Node) -> bool:
+    """A Transpose of a computed value, of known permutation: it says that two values are one in two orders."""
+    if node.op != "Transpose" or node.inputs[0] in graph.constants:
+        return False
+    perm = perm_of(graph, node)
+    return perm is not None and graph.rank_of(node.inputs[0]) == len(perm)
+
+
+def transpose_classes(graph: Graph) -> dict[str, TransposeClass]:
+    """The origin of every value that is no constant."""
+    found = {value: _own(graph, value) for value in graph.inputs}
+    for node in graph.nodes:
+        if is_relation(graph, node):
+            source, perm = found[node.inputs[0]], perm_of(graph, node)
+            assert perm is not None
+            found[node.outputs[0]] = TransposeClass(source.root, then(source.order, perm))
+            continue
+        found.update({value: _own(graph, value) for value in node.outputs if value})
+    return found
+
+
+def _own(graph: Graph, value: str) -> TransposeClass:
+    return TransposeClass(value, identity(graph.rank_of(value) or 0))
+
+
+def shape_of_root(graph: Graph, root: str, members: Mapping[str, Permutation]) -> tuple[int, ...] | None:
+    """Its shape with the dims bound, from one of the values in other orders where it is not known itself."""
+    shape = bound_shape(graph, root)
+    for value, order in members.items():
+        other = bound_shape(graph, value) if shape is None else None
+        shape = shape if other is None else permuted(other, inverse(order))
+    return shape
+
+
+def shape_that_counts(
+    graph: Graph, root: str, members: Mapping[str, Permutation], weigh: str
+) -> tuple[int, ...] | None:
+    """The shape by which axes of size 1 are known, None where none is; a symbolic dim may be 0 in it.
+
+    Bytes are moved with the dims as bound; a transpose goes from the count where a Reshape can take its place.
+    """
+    if weigh == BYTES:
+        return shape_of_root(graph, root, members)
+    shape = graph.shape(root)
+    if shape is None or reshape_to(shape) is None:
+        return None
+    return tuple(dim if isinstance(dim, int) else 0 for dim in shape)
+
+
+def in_memory(order: Permutation, shape: tuple[int, ...] | None) -> Permutation:
+    """The order without axes of size 1: two orders that are alike in it are one Reshape apart."""
+    return order if shape is None else tuple(axis for axis in order if shape[axis] != 1)
+
+
+def one_transpose_an_order(graph: Graph, weigh: str) -> Iterator[Tidied]:
+    """Where the Transposes of one value are more than the orders in which it is read: one for each order."""
+    known = transpose_classes(graph)
+    transposes: dict[str, list[Node]] = {}
+    for node in graph.nodes:
+        if is_relation(graph, node):
+            transposes.setdefault(known[node.outputs[0]].root, []).append(node)
+    for root, nodes in transposes.items():
+        orders = {value: known[value].order for node in nodes for value in (node.inputs[0], node.outputs[0])}
+        shape = shape_that_counts(graph, root, orders, weigh)
+        places = {value: in_memory(order, shape) for value, order in orders.items()}
+        moving = [node for node in nodes if places[node.inputs[0]] != places[node.outputs[0]]]
+        read = [node for node in nodes if _is_read(graph, node.outputs[0])]
+        wanted = {places[node.outputs[0]] for node in read} - {places[root]}
+        if len(moving) <= len(wanted):
+            continue
+        moved = known_sum(moved_by_node(graph, node) for node in moving[len(wanted) :])
+        orders_read = f"{len(wanted)} other order{'' if len(wanted) == 1 else 's'}"
+        sentence = (
+            f"'{root}' is read in {orders_read} and transposed {len(moving)} times; "
+            f"once for each, {elements(moved)} no longer moved"
+        )
+        edit = _one_each(graph, nodes, read, known, shape)
+        yield edit, sentence, tuple(node.name for node in nodes)
+
+
+def _is_read(graph: Graph, value: str) -> bool:
+    return graph.is_output(value) or any(not is_relation(graph, user) for user in graph.users(value))
+
+
+def _one_each(
+    graph: Graph,
+    nodes: list[Node],
+    read: list[Node],
+    known: Mapping[str, TransposeClass],
+    shape: tuple[int, ...] | None,
+) -> Edit:
+    """The first in each order reads the root, the others in that order read the first."""
+    root = known[nodes[0].outputs[0]].root
+    first = {in_memory(known[root].order, shape): root}
+    made, replaced = [], {}
+    for node in sorted(read, key=lambda node: not graph.is_output(node.outputs[0])):  # an output keeps its name
+        value, order = node.outputs[0], known[node.outputs[0]].order
+        source = first.setdefault(in_memory(order, shape), value)
+        rest = order if source == value else then(inverse(known[source].order), order)
+        if source == value:
+            made.append(node.replace(inputs=(root,), attributes={**node.attributes, "perm": order}))
+        elif rest != identity(len(rest)):
+            made.append(node.replace(inputs=(source,), attributes={**node.attributes, "perm": rest}))
+        elif graph.is_output(value):
+            made.append(Node("Identity", (source,), (value,), name=node.name))
+        else:
+            replaced[value] = source
+    return Edit(remove=tuple(node.name for node in nodes), insert=tuple(made), replace=replaced)

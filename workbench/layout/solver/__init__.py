@@ -1,0 +1,1 @@
+"""Solvers that know no graph: a minimum cut, an integer program."""

@@ -1,0 +1,132 @@
+"""Matrix products on permuted operands.
+
+A product sums over the last axis of its first operand and the one before the
+last of its second. Batch axes may change places if both operands agree; for a
+second operand of two axes, which serves every batch, so may the rows. A
+transposed matrix is Gemm's business.
+"""
+
+from __future__ import annotations
+
+from workbench.ir import Constant, DataType, Graph, Node
+from workbench.ir.permutation import Permutation
+from workbench.ops.permutation.kinds import (
+    NONE,
+    Layout,
+    NotPermutable,
+    PermutedCall,
+    Propagate,
+    aligned,
+    has_operand,
+    with_attributes,
+)
+
+_GEMM_TYPES = (DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16, DataType.BFLOAT16)
+
+
+def _propagate_product(second: int, by_row: tuple[int, ...]) -> Propagate:
+    """second: index of the second operand; by_row: scales and zero points, which may have one number a row."""
+
+    def propagate_permutation(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
+        ranks = graph.rank_of(node.inputs[0]), graph.rank_of(node.inputs[second])
+        rank = len(perm)
+        others = (v for i, v in enumerate(node.inputs) if v and i not in (0, second))
+        batched = next((v for v in others if (graph.rank_of(v) or 0) > 1), None)
+        if batched is not None:
+            raise NotPermutable(f"operand '{batched}' of {node} has a number for each batch")
+        if rank == 2 and ranks == (2, 2) and perm == (1, 0) and node.op == "MatMul":
+            return _as_gemm(graph, node)
+        if ranks == (rank, 2) and rank > 2:
+            return _propagate_rows(graph, node, perm, by_row)
+        return _propagate_batches(graph, node, perm, ranks, second)
+
+    return propagate_permutation
+
+
+def _as_gemm(graph: Graph, node: Node) -> PermutedCall:
+    type_ = graph.tensor_type(node.inputs[0])
+    if type_ is None or type_.dtype not in _GEMM_TYPES:
+        raise NotPermutable(f"{node} is not one of floats, of which alone Gemm takes a transposed operand")
+    moved = _computed(graph, node)
+    attributes = {name: 1 for index, name in enumerate(("transA", "transB")) if index in moved}
+    return PermutedCall(moved, (None,), attributes, op_type="Gemm")
+
+
+def _computed(graph: Graph, node: Node) -> tuple[int, ...]:
+    return tuple(index for index in (0, 1) if node.inputs[index] not in graph.constants)
+
+
+def _propagate_rows(graph: Graph, node: Node, perm: Permutation, by_row: tuple[int, ...]) -> PermutedCall:
+    """One matrix for every row: all axes but the last are alike."""
+    rank = len(perm)
+    if perm[-1] != rank - 1:
+        raise NotPermutable(f"{node} sums over the last axis, which would not be the last")
+    each = next((node.inputs[i] for i in by_row if has_operand(node, i) and not _is_one(graph, node.inputs[i])), None)
+    if each is not None and perm[-2] != rank - 2:
+        raise NotPermutable(f"operand '{each}' of {node} has a number for each row")
+    return PermutedCall((0,), (perm,))
+
+
+def _is_one(graph: Graph, value: str) -> bool:
+    shape = graph.shape(value)
+    return shape is not None and all(dim == 1 for dim in shape)
+
+
+def _propagate_batches(
+    graph: Graph, node: Node, perm: Permutation, ranks: tuple[int | None, int | None], second: int
+) -> PermutedCall:
+    """Both operands' batch axes change places alike; an operand of fewer axes is lined up."""
+    rank = len(perm)
+    if rank < 3 or perm[-2:] != (rank - 2, rank - 1):
+        raise NotPermutable(f"{node} multiplies matrices of the last two axes, which would not be the last")
+    inputs: list[int] = []
+    lined_up: list[int] = []
+    constants: dict[int, Constant] = {}
+    for index, own in zip((0, second), ranks, strict=True):
+        value = node.inputs[index]
+        tensor = graph.constant(value)
+        if own == rank:
+            inputs.append(index)
+        elif own == 2:
+            continue
+        elif own is None or not 2 < own < rank:
+            raise NotPermutable(f"operand '{value}' of {node} has rank {own}, and its batches go by position")
+        elif tensor is None:
+            lined_up.append(index)
+        elif (moved := aligned(tensor, perm)) is not None:
+            constants[index] = moved
+    if not inputs:
+        raise NotPermutable(f"no operand of {node} has {rank} axes")
+    return PermutedCall(tuple(inputs), (perm,), constants=constants, lined_up=tuple(lined_up))
+
+
+def _propagate_gemm(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
+    """A transposed operand is read transposed; the result is as it was."""
+    if len(perm) != 2:
+        raise NotPermutable(f"{node} has operands of two axes")
+    moved = _computed(graph, node)
+    if perm == (0, 1) or not moved:
+        return PermutedCall(moved, (None,))
+    turned = {name: 1 - node.attr(name, 0) for index, name in enumerate(("transA", "transB")) if index in moved}
+    return PermutedCall(moved, (None,), with_attributes(node, **turned))
+
+
+def _propagate_einsum(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
+    """The letters of an operand follow its axes; the result is as it was."""
+    terms, arrow, result = node.attr("equation").replace(" ", "").partition("->")
+    if not arrow or "." in terms:
+        raise NotPermutable(f"{node} leaves axes of its equation unsaid")
+    letters = terms.split(",")
+    moved = tuple(i for i, v in enumerate(node.inputs) if v not in graph.constants and len(letters[i]) == len(perm))
+    if not moved:
+        raise NotPermutable(f"no operand of {node} has {len(perm)} axes")
+    for index in moved:
+        letters[index] = "".join(letters[index][axis] for axis in perm)
+    return PermutedCall(moved, (None,), with_attributes(node, equation=f"{','.join(letters)}->{result}"))
+
+
+MATMUL = Layout("remapped", _propagate_product(1, ()), NONE)
+MATMUL_INTEGER = Layout("remapped", _propagate_product(1, (2,)), NONE)
+QLINEAR_MATMUL = Layout("remapped", _propagate_product(3, (1, 2, 6, 7)), NONE)
+GEMM = Layout("remapped", _propagate_gemm, NONE)
+EINSUM = Layout("remapped", _propagate_einsum, NONE)

@@ -1,0 +1,159 @@
+"""Reshape and Flatten on permuted operands: they pass where the dims factor.
+
+The axes of operand and result fall into groups of equal product: an axis kept,
+one split into several, several merged into one. A permutation that keeps each
+group together, in its order, passes through; the groups of the result follow.
+So a channel shuffle (C split into groups) and a tokens view (H and W merged)
+stay channels-last. Axes of size 1 belong anywhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from workbench.ir import Constant, Graph, Node, constant
+from workbench.ir.permutation import Permutation, moves_data, permuted
+from workbench.ops.permutation.kinds import NONE, Layout, NotPermutable, PermutedCall, check_rank, or_none
+
+Dims = Sequence[int | str]
+
+
+@dataclass
+class AxisGroup:
+    """Axes of the operand and axes of the result that hold the same elements in the same order."""
+
+    operand: list[int]
+    result: list[int]
+
+
+def axis_groups(operand: Dims, result: Dims) -> list[AxisGroup] | None:
+    """The smallest groups, in order; None where the shapes do not say."""
+    groups: list[AxisGroup] = []
+    i = k = 0
+    while i < len(operand) and k < len(result):
+        group, left, right = AxisGroup([i], [k]), _Product(operand[i]), _Product(result[k])
+        i, k = i + 1, k + 1
+        while left != right:
+            if i < len(operand) and left.lacks(right):
+                left = left.times(operand[i])
+                group.operand.append(i)
+                i += 1
+            elif k < len(result) and right.lacks(left):
+                right = right.times(result[k])
+                group.result.append(k)
+                k += 1
+            else:
+                return None
+        groups.append(group)
+    if not groups or any(dim != 1 for dim in (*operand[i:], *result[k:])):
+        return None
+    groups[-1].operand += range(i, len(operand))
+    groups[-1].result += range(k, len(result))
+    return groups
+
+
+class _Product:
+    """A product of dims, numbers and symbols."""
+
+    def __init__(self, *dims: int | str) -> None:
+        self.dims = dims
+        self.number = math.prod(dim for dim in dims if isinstance(dim, int))
+        self.symbols = sorted(dim for dim in dims if isinstance(dim, str))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Product) and (self.number, self.symbols) == (other.number, other.symbols)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def times(self, dim: int | str) -> _Product:
+        return _Product(*self.dims, dim)
+
+    def lacks(self, other: _Product) -> bool:
+        """Must it take another dim to become the other?"""
+        return self.number < other.number or len(self.symbols) < len(other.symbols)
+
+
+def _propagate_reshape(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
+    check_rank(graph, node, perm)
+    operand = _known(graph, node, node.inputs[0])
+    result = _known(graph, node, node.outputs[0], operand)
+    groups = axis_groups(operand, result)
+    if groups is None or 0 in (*operand, *result):
+        raise NotPermutable(f"{node} was written for one order of its axes")
+    place = {axis: index for index, axis in enumerate(axis for axis in perm if operand[axis] != 1)}
+    for group in groups:
+        places = [place[axis] for axis in group.operand if axis in place]
+        if places and places != list(range(places[0], places[0] + len(places))):
+            raise NotPermutable(f"{node} joins axes that are apart in the other order")
+    order = sorted(groups, key=lambda group: _first_place(group, place, perm))
+    out = tuple(axis for group in order for axis in group.result)
+    shape = _shape(node, permuted(operand, perm), permuted(result, out))
+    attributes = {key: value for key, value in node.attributes.items() if key != "allowzero"}
+    return PermutedCall((0,), (or_none(out),), attributes, {1: shape})
+
+
+def _first_place(group: AxisGroup, place: dict[int, int], perm: Permutation) -> tuple[int, int]:
+    """Where the group stands in the other order; one of size 1 wherever its axis does."""
+    places = [place[axis] for axis in group.operand if axis in place]
+    before = [axis for axis in perm[: perm.index(group.operand[0])] if axis in place]
+    return places[0] if places else len(before), group.result[0]
+
+
+def groups_of(graph: Graph, node: Node) -> list[AxisGroup] | None:
+    """The groups of a Reshape; None where its shapes do not say."""
+    try:
+        operand = _known(graph, node, node.inputs[0])
+        return axis_groups(operand, _known(graph, node, node.outputs[0], operand))
+    except NotPermutable:
+        return None
+
+
+def _known(graph: Graph, node: Node, value: str, operand: Dims = ()) -> tuple[int | str, ...]:
+    """The dims of `value`; of a result's, one that inference left open is the operand's symbol where numbers agree."""
+    type_ = graph.tensor_type(value)
+    dims = () if type_ is None or type_.shape is None else type_.shape
+    symbols = [dim for dim in operand if isinstance(dim, str)]
+    open_ = [axis for axis, dim in enumerate(dims) if not isinstance(dim, int)]
+    if len(symbols) == len(open_) == 1 and _numbers(operand) == _numbers(dims):
+        return tuple(dim if isinstance(dim, int) else symbols[0] for dim in dims)
+    if not dims or None in dims:
+        raise NotPermutable(f"the shape of '{value}', which {node} reshapes, is not known")
+    return tuple(dim for dim in dims if dim is not None)
+
+
+def _numbers(dims: Sequence[int | str | None]) -> int:
+    return math.prod(dim for dim in dims if isinstance(dim, int))
+
+
+def _shape(node: Node, operand: Dims, result: Dims) -> Constant:
+    """The shape operand: a symbolic dim is copied where it keeps its place, one more is left to Reshape."""
+    numbers = []
+    for index, dim in enumerate(result):
+        if isinstance(dim, int):
+            numbers.append(dim)
+        else:
+            numbers.append(0 if index < len(operand) and operand[index] == dim else -1)
+    if numbers.count(-1) > 1:
+        raise NotPermutable(f"{node} has more than one dim that is not fixed")
+    return constant(np.array(numbers, np.int64))
+
+
+def _propagate_flatten(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
+    """It stays where it flattens the same axes in the same order; else it is the Reshape that it stands for."""
+    check_rank(graph, node, perm)
+    shape = graph.shape(node.inputs[0]) or ()
+    axis = node.attr("axis", 1)
+    split = axis + len(shape) if axis < 0 else axis
+    crosses = any(shape[own] != 1 and (own < split) != (place < split) for place, own in enumerate(perm))
+    if not crosses and not moves_data(perm, shape):
+        return PermutedCall((0,), (None,), {**node.attributes, "axis": split})
+    reshaped = _propagate_reshape(graph, node, perm)
+    return replace(reshaped, attributes={}, op_type="Reshape")
+
+
+RESHAPE = Layout("reshape-like", _propagate_reshape, NONE)
+FLATTEN = Layout("reshape-like", _propagate_flatten, NONE)

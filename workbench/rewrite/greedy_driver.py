@@ -1,0 +1,129 @@
+"""Tries rules on every node of a graph and of its bodies, until none of them acts."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+from workbench.errors import UserError
+from workbench.ir import Edit, Graph, Node
+from workbench.rewrite.bodies import closed_body, opened_body, with_body
+from workbench.rewrite.rule import NoMatch, Rewrite, Rule
+from workbench.rewrite.value_types import with_inferred_types
+
+if TYPE_CHECKING:
+    from workbench.rewrite.passes import Pass
+
+MayBeDone = Callable[[Graph, Rewrite], bool]
+_MOST_REWRITES_A_NODE = 20  # a pass that exceeds this has two rules that undo each other
+_MOST_READERS = 64  # of a value; were more tried again at each change of one, n of them would be tried n times
+
+
+class RunawayError(UserError):
+    """A pass goes on rewriting without end: a fault of the pass."""
+
+
+def follow_rules(
+    rules: Sequence[Rule], graph: Graph, options: Pass, may_be_done: MayBeDone = lambda *_: True
+) -> Iterator[Rewrite]:
+    """Try the rules on every node in topological order, and again round what a rewrite changed; then in bodies."""
+    yield from _in_graph(rules, graph, options, may_be_done)
+    while graph.with_bodies:
+        changed = False
+        for name in [node.name for node in graph.with_bodies]:
+            for found in _in_bodies(rules, graph, name, options, may_be_done):
+                changed = True
+                yield found
+        if not changed:
+            return
+        yield from _in_graph(rules, graph, options, may_be_done)  # what a body captured before may have lost its reader
+
+
+def _in_graph(rules: Sequence[Rule], graph: Graph, options: Pass, may_be_done: MayBeDone) -> Iterator[Rewrite]:
+    candidates = _by_operator(rules)
+    operators = {op for rule in rules for op in rule.operators}
+    queue = deque(node.name for node in (graph.nodes if "*" in operators else graph.nodes_of(operators)))
+    waiting = set(queue)
+    left = _MOST_REWRITES_A_NODE * len(graph) + 100
+    while queue:
+        name = queue.popleft()
+        waiting.remove(name)
+        node = graph.find(name)
+        found = None if node is None else _first_match(candidates(node.op), graph, node, options, may_be_done)
+        if found is None:
+            continue
+        growth = len(found.edit.insert) - len(found.edit.remove)  # what a function unfolds into is to be looked at too
+        left += _MOST_REWRITES_A_NODE * max(growth, 0) - 1
+        if left < 0:
+            raise RunawayError(f"pass {options.name} does not come to an end; last: {found.sentence}")
+        gone = [graph.node(removed) for removed in found.edit.remove]
+        changed = [reader.name for value in found.edit.replace for reader in graph.users(value)]
+        yield found
+        for near in (*(name for name in changed if name in graph), *_around(graph, found, gone)):
+            if near not in waiting:
+                waiting.add(near)
+                queue.append(near)
+
+
+def _in_bodies(
+    rules: Sequence[Rule], graph: Graph, name: str, options: Pass, may_be_done: MayBeDone
+) -> Iterator[Rewrite]:
+    """Rewrites inside the node's bodies; each is the node with another body."""
+    for key in graph.node(name).bodies:
+        body = graph.node(name).bodies[key]
+        inside = opened_body(graph, body)
+        where = f"in {key} of {graph.node(name)}: "
+
+        def may_be_done_inside(graph: Graph, found: Rewrite, where: str = where) -> bool:
+            return may_be_done(graph, replace(found, sentence=where + found.sentence))
+
+        for found in follow_rules(rules, inside, options, may_be_done_inside):
+            inside.apply(found.edit)
+            node = graph.node(name)
+            changed = with_body(node, key, closed_body(inside, body, graph))
+            yield Rewrite(Edit(remove=(name,), insert=(changed,)), where + found.sentence, (name,), found.case)
+
+
+def _by_operator(rules: Sequence[Rule]) -> Callable[[str], list[Rule]]:
+    """The rules that look at an operator, in order; found once for each."""
+
+    @cache
+    def looking_at(op: str) -> list[Rule]:
+        return [rule for rule in rules if op in rule.operators or "*" in rule.operators]
+
+    return looking_at
+
+
+def _first_match(
+    rules: Sequence[Rule], graph: Graph, node: Node, options: Pass, may_be_done: MayBeDone
+) -> Rewrite | None:
+    for rule in rules:
+        try:
+            found = rule.match(graph, node, options)
+        except NoMatch:
+            continue
+        if may_be_done(graph, found):
+            return replace(found, edit=with_inferred_types(graph, found.edit))
+    return None
+
+
+def _around(graph: Graph, found: Rewrite, gone: list[Node]) -> Iterator[str]:
+    """Nodes whose neighbourhood the rewrite changed: new ones, producers and readers of their and of typed values.
+
+    No rule asks who else reads a constant, nor looks at each of very many readers of a value.
+    """
+    values = dict.fromkeys((*found.edit.replace.values(), *found.edit.types))
+    for node in (*found.edit.insert, *gone):
+        if node.name in graph:
+            yield node.name
+        values.update(dict.fromkeys(value for value in node.operands if graph.constant(value) is None))
+        values.update(dict.fromkeys(node.outputs))
+    for value in values:
+        producer = graph.producer(value)
+        if producer is not None:
+            yield producer.name
+        if graph.count_users(value) <= _MOST_READERS:
+            yield from (user.name for user in graph.users(value))

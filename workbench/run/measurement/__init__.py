@@ -1,0 +1,1 @@
+"""Latency, memory, roofline: measured by turns in the worker, told with their spread."""

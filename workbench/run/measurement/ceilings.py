@@ -1,0 +1,87 @@
+"""What a device can do at most, measured: the roofs of the roofline model (Williams, Waterman, Patterson 2009)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from workbench.run.measurement.caches import last_cache_bytes
+
+_REPEATS, _AGAIN = 7, 2  # runs when a rate is first measured, and whenever it is measured again
+_MOST_S = 0.5  # of these runs, where more than two take longer: a large cache is copied beyond in a tenth of a second
+_STAYS_S = 60.0  # before it is measured again, for short jobs would take longer over it than over their models
+_LONG_ENOUGH_MS = 20.0
+_SMALLEST, _LARGEST = 256, 16384  # sides of the matrices
+_best: dict[tuple[str, str], float] = {}  # the highest rates of the worker's life, for a moment may have been busy
+_when: dict[tuple[str, str], float] = {}  # they were measured last, by the monotonic clock
+_sides: dict[tuple[str, str], int] = {}  # of matrices whose product takes long enough
+
+
+def ceilings(device: str, dtypes: Sequence[str]) -> dict[str, dict[str, float] | None]:
+    """By dtype: `flops_per_s` of a large matrix product; `bytes_per_s`, read and written, of a copy beyond caches.
+
+    dtypes: "float32", "float16", "bfloat16" or another type of torch's; "mixed" is the one that torch.autocast takes
+    on the device. Both are measured at a call a minute after the last, and the best of all so far is given; None
+    where there is no memory left even for that, or no product in that type.
+    """
+    import torch
+
+    reduced = "float16" if device.startswith("cuda") else "bfloat16"
+    with torch.inference_mode():
+        copied = _highest(device, "copy", _copy_rate)
+        rates = {dtype: _highest(device, reduced if dtype == "mixed" else dtype, _product_rate) for dtype in dtypes}
+    return {
+        dtype: None if rate is None or copied is None else {"flops_per_s": rate, "bytes_per_s": copied}
+        for dtype, rate in rates.items()
+    }
+
+
+def _highest(device: str, what: str, rate: Callable[[str, str, int], float]) -> float | None:
+    if (device, what) in _best and time.monotonic() - _when[device, what] < _STAYS_S:
+        return _best[device, what]
+    try:
+        found = rate(device, what, _AGAIN if (device, what) in _best else _REPEATS)
+    except (RuntimeError, MemoryError):
+        return _best.get((device, what))
+    _best[device, what] = max(found, _best.get((device, what), 0.0))
+    _when[device, what] = time.monotonic()
+    return _best[device, what]
+
+
+def _product_rate(device: str, dtype: str, repeats: int) -> float:
+    import torch
+
+    kind, side = getattr(torch, dtype), _sides.get((device, dtype), _SMALLEST)
+    while True:
+        first, second = (torch.ones((side, side), dtype=kind, device=device) for _ in range(2))
+        product = lambda: torch.mm(first, second)  # noqa: B023, E731
+        product()
+        milliseconds = _best_ms(product, device, repeats)
+        if milliseconds >= _LONG_ENOUGH_MS or side >= _LARGEST:
+            _sides[device, dtype] = side
+            return 2 * side**3 / (milliseconds / 1e3)
+        side *= 2
+
+
+def _copy_rate(device: str, _: str, repeats: int) -> float:
+    import torch
+
+    source = torch.ones(4 * last_cache_bytes(device), dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    return 2 * source.nbytes / (_best_ms(lambda: target.copy_(source), device, repeats) / 1e3)
+
+
+def _best_ms(run: Callable[[], Any], device: str, repeats: int) -> float:
+    import torch
+
+    best, began = float("inf"), time.perf_counter()
+    for done in range(repeats):
+        start = time.perf_counter()
+        if done >= _AGAIN and start - began > _MOST_S:
+            break
+        run()
+        if device.startswith("cuda"):
+            torch.cuda.synchronize(device)
+        best = min(best, (time.perf_counter() - start) * 1e3)
+    return best

@@ -1,0 +1,133 @@
+"""Models opened in this process to be measured; used inside the worker only."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from workbench.run.compare import Tolerance, compare
+from workbench.run.inputs import turned
+from workbench.run.measurement.caches import flusher
+from workbench.run.worker.failures import TaskError
+from workbench.run.worker.tensors import load_tensors
+
+_LOOK_S, _ASLEEP_S, _LONGEST_S = 0.002, 0.0003, 0.5
+
+
+class OpenedModel(Protocol):
+    """One opened model with its inputs where it runs."""
+
+    @property
+    def fallbacks(self) -> Mapping[str, str]: ...
+
+    def outputs(self) -> dict[str, np.ndarray]: ...
+
+    def time_ms(self) -> float:
+        """One run, without the transfer of inputs and outputs."""
+
+    def memory(self) -> dict[str, Any]:
+        """`kind` says what was counted; `weights_bytes`, `peak_bytes`; `timeline`, `at_peak` where they are known."""
+
+    def operators(self) -> list[dict[str, Any]]:
+        """Profiled runs, apart from the timed ones: `name`, `op`, `start_ms`, `time_ms` of each operator, in order."""
+
+
+class Here:
+    """The variants that this process has opened, by label. What fails raises TaskError or a UserError.
+
+    reference: the file of the outputs to compare with. memory_limit: bytes of a CUDA device, None for all.
+    """
+
+    def __init__(self, device: str, memory_limit: int | None, reference: str | None) -> None:
+        self._device, self._limit, self._reference = device, memory_limit, reference
+        self._opened: dict[str, OpenedModel] = {}
+        self._inputs: dict[str, Mapping[str, np.ndarray]] = {}
+
+    def open(self, variant: Mapping[str, Any]) -> dict[str, Any]:
+        """`first_result_s`, seconds of opening it, compiling and one run, and `error` against the reference or None."""
+        file = variant["inputs"]
+        if file not in self._inputs:
+            self._inputs[file] = load_tensors(file)
+        make = ran(lambda: self._maker(variant))
+        start = time.perf_counter()
+        model = ran(make)
+        ran(model.outputs)
+        seconds = time.perf_counter() - start
+        self._opened[variant["label"]] = model
+        return {"first_result_s": seconds, "error": self._error(model, variant)}
+
+    def has(self, label: str) -> bool:
+        """Was it opened here?"""
+        return label in self._opened
+
+    def time_ms(self, label: str, cold: bool) -> float:
+        """The second of two runs, as if it ran alone: the first wakes threads and fills caches that others used.
+
+        cold: one run, after the device's cache was emptied. Returns when the threads of the run sleep again: a
+        library's may spin for a while, and whoever is next, here or in another process, would share the cores.
+        """
+        run = self._opened[label].time_ms
+        if cold:
+            self._flush()
+        else:
+            ran(run)
+        found = ran(run)
+        _wait_for_sleep()
+        return found
+
+    def profile(self, label: str) -> dict[str, Any]:
+        """`memory`, `operators`, `fallbacks`, see OpenedModel."""
+        model = self._opened[label]
+        memory, operators = ran(model.memory), ran(model.operators)
+        return {"memory": memory, "operators": operators, "fallbacks": dict(model.fallbacks)}
+
+    @cached_property
+    def _flush(self) -> Callable[[], None]:
+        return flusher(self._device)
+
+    def _maker(self, variant: Mapping[str, Any]) -> Callable[[], OpenedModel]:
+        """What opens the model. Its library is loaded here, or the first variant would seem slow to open."""
+        inputs = self._inputs[variant["inputs"]]
+        if variant["backend"] == "onnxruntime":
+            from workbench.run.onnxruntime.opened import SessionRun, load_kernels
+
+            load_kernels(self._device)
+            return lambda: SessionRun(variant["model"], inputs, self._device, self._limit)
+        import torch  # noqa: F401
+
+        from workbench.run.torch.opened import TorchRun
+
+        return lambda: TorchRun(variant["model"], inputs, self._device, variant["backend"], variant["dtype"])
+
+    def _error(self, model: OpenedModel, variant: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Against the reference; `orders` of the variant say how outputs are to be permuted to stand as there."""
+        if self._reference is None:
+            return None
+        outputs = turned(ran(model.outputs), variant["orders"])
+        found = asdict(compare(load_tensors(self._reference), outputs, Tolerance(**variant["tolerance"])))
+        return {key: value for key, value in found.items() if key != "outputs"}
+
+
+def ran(what: Callable[[], Any]) -> Any:
+    """What it returns. Raises TaskError of stage "run" for whatever it raises, but one of its own goes through."""
+    try:
+        return what()
+    except TaskError:
+        raise
+    except Exception as error:
+        raise TaskError(error, "run") from error
+
+
+def _wait_for_sleep() -> None:
+    """Until this process takes no CPU time, half a second at most."""
+    ends = time.monotonic() + _LONGEST_S
+    while time.monotonic() < ends:
+        taken = time.process_time()
+        time.sleep(_LOOK_S)
+        if time.process_time() - taken < _ASLEEP_S:
+            return

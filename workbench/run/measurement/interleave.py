@@ -1,0 +1,62 @@
+"""Several variants run by turns, so that a busy moment meets them all, until their medians are known."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from workbench.run.measurement.statistics import is_stable
+
+LEAST, MOST = 10, 200
+BUDGET_S = 20.0
+COLD_RUNS = 9
+_CHECKED_EVERY = 5  # turns; the statistics cost time too
+
+
+@dataclass(frozen=True)
+class Repetitions:
+    """How often each variant runs.
+
+    warmup: runs before the first that counts. least, most: runs that count;
+    between them the medians decide, and `budget_s`, seconds of runs that count.
+    """
+
+    warmup: int
+    least: int = LEAST
+    most: int = MOST
+    budget_s: float = BUDGET_S
+
+
+def repetitions(repeat: int | None, warmup: int) -> Repetitions:
+    """Exactly `repeat` runs, or as many as it takes."""
+    return Repetitions(warmup) if repeat is None else Repetitions(warmup, repeat, repeat)
+
+
+def by_turns(
+    runs: Mapping[str, Callable[[], float]],
+    count: Repetitions,
+    step: Callable[[str], None] = lambda stage: None,
+    clock: Callable[[], float] = time.monotonic,
+) -> dict[str, list[float]]:
+    """The times of each run, in milliseconds, taken in turns: every list has the same length.
+
+    runs: label -> a function that runs once and says how many milliseconds it took.
+    """
+    for _ in range(count.warmup):
+        for run in runs.values():
+            run()
+            step("warming up")
+    times: dict[str, list[float]] = {label: [] for label in runs}
+    ends = clock() + count.budget_s
+    for turn in range(1, count.most + 1):
+        for label, run in runs.items():
+            times[label].append(run())
+            step(f"run {turn} of at most {count.most}" if count.least < count.most else f"run {turn} of {count.most}")
+        if turn >= count.least and (clock() > ends or (turn % _CHECKED_EVERY == 0 and _all_stable(times))):
+            break
+    return times
+
+
+def _all_stable(times: Mapping[str, list[float]]) -> bool:
+    return all(is_stable(taken) for taken in times.values())

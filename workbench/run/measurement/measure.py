@@ -1,0 +1,376 @@
+"""Measuring models, as the application sees it: the numbers that a person compares.
+
+Warm-up, then turns until the medians are known; variants interleaved; compiling
+apart; the device and every version in the record (`run/measurement/statistics.py`, `run/measurement/interleave.py`).
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from workbench.errors import UserError
+from workbench.inference.shapes import infer_types
+from workbench.ir import DataType, Graph, TensorType
+from workbench.layout.input_layout import order_between
+from workbench.run.compare import BFLOAT16, FLOAT16, FLOAT32, Tolerance, tolerance_for
+from workbench.run.inputs import Tensors, dims_of, output_orders, permute_inputs, shape_fits
+from workbench.run.measurement.formatting import ran_of
+from workbench.run.measurement.interleave import repetitions
+from workbench.run.measurement.roofline import share_of_roof, with_work
+from workbench.run.measurement.statistics import BUSY, is_busy, is_stable, ratio, spread
+from workbench.run.worker.client import RUN_LIMIT_S, Progress, RunError, Worker
+from workbench.run.worker.memory import estimate_bytes, refuse_unless_fits
+from workbench.run.worker.tensors import save_tensors
+
+MOST_NAMED = 6  # variants in a note; the rest is counted
+WARMUP = 3  # runs before the first that counts
+BACKENDS = {
+    "torch": "our executor, operator by operator",
+    "cuda-graphs": "our executor, its kernels recorded once and launched together (CUDA)",
+    "torch-compile": "our executor, traced and compiled by torch.compile",
+    "onnxruntime": "ONNX Runtime on the exported file, with all its optimizations",
+}
+DTYPES = {"float32": FLOAT32, "mixed": BFLOAT16, "float16": FLOAT16, "bfloat16": BFLOAT16}  # with their tolerance
+_RUN_FAILED = "The run failed: "  # as sentence_of begins where it knows no other reason
+_OWN_TYPES = "ONNX Runtime is measured with the model's own types"
+
+
+class MeasureError(UserError):
+    """What was asked for can not be measured."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A graph and how it is run; see BACKENDS and DTYPES."""
+
+    graph: Graph
+    backend: str = "torch"
+    dtype: str = "float32"
+    step: str = ""  # what the graph is called apart from how it is run
+
+
+def combined(graphs: Mapping[str, Graph], backends: Sequence[str], dtypes: Sequence[str]) -> dict[str, Variant]:
+    """Each graph by each backend in each element type; a label names what there is more than one of."""
+    variants = {}
+    for label, graph in graphs.items():
+        for backend in backends:
+            for dtype in dtypes:
+                named = (
+                    *([label] if len(graphs) > 1 or len(backends) * len(dtypes) == 1 else []),
+                    *([backend] if len(backends) > 1 else []),
+                    *([dtype] if len(dtypes) > 1 else []),
+                )
+                variants[", ".join(named)] = Variant(graph, backend, dtype, label)
+    return variants
+
+
+def measure_models(
+    variants: Mapping[str, Graph | Variant],
+    *,
+    inputs: Mapping[str, np.ndarray],
+    device: str = "cpu",
+    backend: str = "torch",
+    dtype: str = "float32",
+    repeat: int | None = None,
+    warmup: int = WARMUP,
+    cold: bool = False,
+    reference: Mapping[str, np.ndarray] | None = None,
+    tolerance: Tolerance | None = None,
+    worker: Worker | None = None,
+    on_progress: Progress | None = None,
+    timeout_s: float = RUN_LIMIT_S,
+    memory_limit_bytes: int | None = None,
+) -> dict[str, Any]:
+    """Latency and memory of each variant on the same inputs, by turns, each backend in a process of its own.
+
+    variants: graphs, which run as `backend` and `dtype` say, or `Variant`s that say it themselves.
+    repeat: runs that count; None: 10 to 200, until every median is known to one percent or 20 s have passed.
+    cold: time runs after the device's cache was emptied too.
+    reference: outputs to compare with (ONNX Runtime's, see `Verifier.reference`),
+               within `tolerance`, by default that of the element type or of the first graph,
+               whichever is looser.
+    on_progress: gets {"done", "total", "stage"} after every run.
+    timeout_s, memory_limit_bytes: what the whole job may take, see `Worker.request`; of a CUDA device,
+               each backend's process may take as much.
+    Returns plain JSON: `variants` by label, each with `step`, `backend`, `dtype`, `times_ms`,
+    `min_ms`, `median_ms`, `median_error_ms` (95 %), `p90_ms`, `p99_ms`, `iqr_ms`, `busy`, `stable`,
+    `ratio` to `ratio_to`, the first of the same backend and precision that ran, with its
+    `ratio_low` and `ratio_high` (95 %) and `ratio_busy`,
+    `cold_median_ms` or None, `first_result_s` (opening, compiling and one run), `memory`,
+    `operators` (`name`, `op`, `start_ms`, `time_ms`, `allocated_bytes`, and `flops`, `bytes`,
+    `dtype`, `of_roof`, each None where it is not known, see `work_done`), `sum_ms` of these and
+    `difference`, a sentence, `fallbacks`, `error`; a variant that could not run has `failed`, its
+    sentence, alone; and `machine`, `ceilings` by dtype (None where they could not be measured),
+    `dims` of the first, `warmup`, `repeat`, `notes`.
+    `memory` has `kind`, what `peak_bytes` is of, in words, `counted`, the same in short ("values" by
+    our own account, "process" for its growth, "CUDA allocator"), weights included; `weights_bytes`;
+    without weights `timeline` of `name`, `op`, `live_bytes`, `peak_bytes`, and `at_peak`;
+    on CUDA `reserved_bytes`, on the CPU `process_bytes`.
+    What a backend cannot be asked for, ONNX Runtime in another type than the model's own, is left
+    out, and a note says so.
+    Raises MeasureError, DoesNotFitError, or RunError for a run that broke off.
+    """
+    asked = {
+        label: wish if isinstance(wish, Variant) else Variant(wish, backend, dtype) for label, wish in variants.items()
+    }
+    validate_request([v.backend for v in asked.values()], [v.dtype for v in asked.values()], repeat, warmup)
+    given = _given_inputs(asked, inputs)
+    first = next(iter(asked.values())).graph
+    wanted = {label: variant for label, variant in asked.items() if _can_be_asked(variant.backend, variant.dtype)}
+    graphs = {id(v.graph): v.graph for v in wanted.values()}
+    dims = {key: {**graph.dims, **dims_of(graph, given[key])} for key, graph in graphs.items()}
+    sizes = {key: estimate_bytes(graph, dims[key]) for key, graph in graphs.items()}
+    need = sum(sizes[id(v.graph)] for v in wanted.values())
+    if device == "cpu":
+        refuse_unless_fits(need, "these models side by side" if len(wanted) > 1 else f"'{first.name}'")
+    own = worker is None
+    worker = worker or Worker()
+    folder = Path(tempfile.mkdtemp(dir=worker.folder, prefix="measure-"))
+    try:
+        files = {key: str(_exported(graph, folder)) for key, graph in graphs.items()}
+        fed_inputs = _saved_inputs(graphs, first, given, folder)
+        raw = worker.request(
+            "measure",
+            variants=[
+                {
+                    "label": label,
+                    "model": files[id(v.graph)],
+                    "inputs": fed_inputs[id(v.graph)],
+                    "backend": v.backend,
+                    "dtype": v.dtype,
+                    "tolerance": asdict(tolerance or _tolerance(v.dtype, first)),
+                    "orders": output_orders(first, v.graph),
+                }
+                for label, v in wanted.items()
+            ],
+            reference=None if reference is None else _saved(folder / "reference.npz", reference),
+            device=device,
+            repetitions=asdict(repetitions(repeat, warmup)),
+            cold=cold,
+            on_progress=on_progress,
+            timeout_s=timeout_s,
+            memory_limit_bytes=memory_limit_bytes,
+            need_bytes=need,
+        )
+    finally:
+        if own:
+            worker.close()
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+    types = {key: infer_types(graph, dims[key]) for key, graph in graphs.items()}
+    found = _summarized(raw, wanted, types)
+    notes = [*_left_out(asked), *_nothing_converted(wanted, types), *notes_of(ran_of(found), device)]
+    own_dims = {**first.dims, **dims_of(first, inputs)}
+    return {**found, "dims": own_dims, "repeat": repeat, "warmup": warmup, "notes": notes}
+
+
+def _tolerance(dtype: str, first: Graph) -> Tolerance:
+    return max(DTYPES[dtype], tolerance_for(first), key=lambda t: t.relative)
+
+
+def validate_request(backends: Sequence[str], dtypes: Sequence[str], repeat: int | None, warmup: int = WARMUP) -> None:
+    """Raise MeasureError for what can not be measured, before anything is run."""
+    if not (backends and dtypes):
+        raise MeasureError("There is no model to measure; name at least one.")
+    for backend in backends:
+        if backend not in BACKENDS:
+            raise MeasureError(f"There is no backend '{backend}'; use {', '.join(BACKENDS)}.")
+    for dtype in dtypes:
+        if dtype not in DTYPES:
+            raise MeasureError(f"There is no element type '{dtype}' to measure in; use {', '.join(DTYPES)}.")
+    if not any(_can_be_asked(backend, dtype) for backend in backends for dtype in dtypes):
+        raise MeasureError(f"{_OWN_TYPES}; use float32, or a torch backend for {', '.join(dict.fromkeys(dtypes))}.")
+    if (repeat is not None and repeat < 1) or warmup < 0:
+        raise MeasureError(f"{repeat} runs after {warmup} to warm up can not be measured; ask for at least one run.")
+
+
+@contextmanager
+def refused_sizes(model: str, sizes: Mapping[str, int]) -> Iterator[None]:
+    """Where a reference that runs inside does not take sizes that were asked for, MeasureError says so."""
+    try:
+        yield
+    except RunError as error:
+        if not sizes or not str(error).startswith(_RUN_FAILED):
+            raise
+        asked = ", ".join(f"{name}={size}" for name, size in sizes.items())
+        raise MeasureError(
+            f"'{model}' does not run with {asked}, perhaps because another size is fixed inside it: "
+            + str(error).removeprefix(_RUN_FAILED)
+        ) from None
+
+
+def _can_be_asked(backend: str, dtype: str) -> bool:
+    """Does the backend run models in that type? For ONNX Runtime "float32" means the types that the model has."""
+    return backend != "onnxruntime" or dtype == "float32"
+
+
+def _given_inputs(wanted: Mapping[str, Variant], inputs: Mapping[str, np.ndarray]) -> dict[int, Tensors]:
+    """By graph, the inputs, which are the first one's, as it takes them. Raises MeasureError where it takes others."""
+    (name, variant), *_ = wanted.items()
+    first = variant.graph
+    found: dict[int, Tensors] = {}
+    for label, graph in ((label, v.graph) for label, v in wanted.items()):
+        if id(graph) in found:
+            continue
+        if set(graph.inputs) != set(first.inputs):
+            raise MeasureError(
+                f"'{name}' and '{label}' have different inputs ({', '.join(first.inputs)} and "
+                f"{', '.join(graph.inputs)}), so they can not be measured on the same ones."
+            )
+        found[id(graph)] = permute_inputs(inputs, first, graph)
+        for value, tensor in found[id(graph)].items():
+            ours, theirs = graph.tensor_type(value), first.tensor_type(value)
+            if ours is None or theirs is None:
+                continue
+            if ours.dtype != theirs.dtype or not shape_fits(ours.shape, tensor.shape):
+                raise MeasureError(
+                    f"'{label}' takes input '{value}' as {ours}, and '{name}' as {theirs.with_shape(tensor.shape)}; "
+                    "what is measured together runs on the same inputs."
+                )
+    return found
+
+
+def _exported(graph: Graph, folder: Path) -> Path:
+    from workbench.io.exporting import export_onnx
+
+    own = Path(tempfile.mkdtemp(dir=folder, prefix="model-"))
+    export_onnx(graph, own / "model.onnx", check=False)
+    return own / "model.onnx"
+
+
+def _saved_inputs(
+    graphs: Mapping[int, Graph], first: Graph, given: Mapping[int, Tensors], folder: Path
+) -> dict[int, str]:
+    """By graph, the file of its inputs; one for all graphs that take them alike."""
+    files: dict[str, str] = {}
+    found = {}
+    for key, graph in graphs.items():
+        orders = str([order_between(first, graph, value) for value in given[key]])
+        if orders not in files:
+            files[orders] = _saved(folder / f"inputs{len(files)}.npz", given[key])
+        found[key] = files[orders]
+    return found
+
+
+def _saved(path: Path, tensors: Mapping[str, np.ndarray]) -> str:
+    save_tensors(path, tensors)
+    return str(path)
+
+
+# ---- numbers ---------------------------------------------------------------------------
+
+
+def _summarized(
+    raw: Mapping[str, Any], wanted: Mapping[str, Variant], types: Mapping[int, Mapping[str, TensorType]]
+) -> dict[str, Any]:
+    ran = ran_of(raw)
+    firsts: dict[tuple[str, str], str] = {}  # by backend and precision
+    variants: dict[str, Any] = {}
+    for label, variant in wanted.items():
+        how = {"step": variant.step or label, "backend": variant.backend, "dtype": variant.dtype}
+        found = raw["variants"][label]
+        if label in ran:
+            first = firsts.setdefault((variant.backend, variant.dtype), label)
+            beside = {"ratio_to": first, **ratio(found["times_ms"], ran[first]["times_ms"])}
+            found = _numbers({**beside, **found}, variant, types[id(variant.graph)], raw["ceilings"])
+        variants[label] = {**how, **found}
+    return {"variants": variants, "machine": raw["machine"], "ceilings": raw["ceilings"]}
+
+
+def _numbers(
+    found: Mapping[str, Any],
+    variant: Variant,
+    types: Mapping[str, TensorType],
+    ceilings: Mapping[str, Mapping[str, float] | None],
+) -> dict[str, Any]:
+    times, cold = found["times_ms"], found.get("cold_times_ms")
+    operators = with_work(found["operators"], variant.graph, types)
+    operators = [{**operator, "of_roof": share_of_roof(operator, ceilings)} for operator in operators]
+    numbers = {
+        **spread(times),
+        **found,
+        "operators": operators,
+        "busy": is_busy(times),
+        "stable": is_stable(times),
+        "cold_median_ms": None if cold is None else spread(cold)["median_ms"],
+        "sum_ms": sum(operator["time_ms"] for operator in operators),
+    }
+    return {**numbers, "difference": _difference(numbers, variant.backend)}
+
+
+def _difference(numbers: Mapping[str, Any], backend: str) -> str:
+    """Why the operators' times do not add up to the run's."""
+    total, median = numbers["sum_ms"], numbers["median_ms"]
+    both = f"The operators take {total:,.3f} ms one by one, the whole run {median:,.3f} ms"
+    if backend in ("torch-compile", "cuda-graphs") and backend not in numbers["fallbacks"]:
+        how = "fused by the compiler" if backend == "torch-compile" else "launched together"
+        return f"{both}: they were timed running operator by operator, and in the whole run they are {how}."
+    if backend == "onnxruntime":
+        return f"{both}: they are from ONNX Runtime's own profile of one run, which costs time itself."
+    if numbers["busy"]:
+        return f"{both}; the machine was busy meanwhile, so the difference says little."
+    if total <= median:
+        return f"{both}: {median - total:,.3f} ms ({(median - total) / median:.0%}) pass between operators."
+    return f"{both}: timing each one costs more than passes between them, so take them as shares."
+
+
+# ---- notes -----------------------------------------------------------------------------
+
+
+def notes_of(variants: Mapping[str, Mapping[str, Any]], device: str) -> list[str]:
+    """What is to be known of measured variants, each thing once with the labels that it concerns.
+
+    variants: by label; read are `busy`, `stable`, `backend`.
+    """
+    notes = []
+    busy = [label for label, found in variants.items() if found["busy"]]
+    unsure = [label for label, found in variants.items() if not found["stable"] and not found["busy"]]
+    copying = [label for label, found in variants.items() if found["backend"] == "onnxruntime"]
+    if busy:
+        notes.append(
+            f"The machine was busy with something else while {_named(busy)} ran (the middle half of the times spreads "
+            f"by more than {BUSY:.0%} of the median), so no factor is told; trust the minimum, or measure again."
+        )
+    if unsure:
+        notes.append(f"The median of {_named(unsure)} is not known to one percent yet; more repetitions would tell.")
+    if device != "cpu" and copying:
+        notes.append("ONNX Runtime copies inputs and outputs to and from the GPU in every run; torch's stay there.")
+    return notes
+
+
+def _left_out(asked: Mapping[str, Variant]) -> list[str]:
+    labels = [label for label, variant in asked.items() if not _can_be_asked(variant.backend, variant.dtype)]
+    return [f"{_OWN_TYPES}: {_named(labels)} left out."] if labels else []
+
+
+def _nothing_converted(wanted: Mapping[str, Variant], types: Mapping[int, Mapping[str, TensorType]]) -> list[str]:
+    labels = [
+        label
+        for label, variant in wanted.items()
+        if variant.dtype != "float32" and not _has_float32(variant.graph, types[id(variant.graph)])
+    ]
+    if not labels:
+        return []
+    return [f"Nothing was converted in {_named(labels)}: no value is of float32, so the model ran in its own types."]
+
+
+def _has_float32(graph: Graph, types: Mapping[str, Any]) -> bool:
+    """Also where a type is not known, or a body or a function may hold one."""
+    if graph.functions or any(node.bodies for node in graph.nodes):
+        return True
+    found = (types.get(value) for value in graph.values())
+    return any(not isinstance(type_, TensorType) or type_.dtype == DataType.FLOAT for type_ in found)
+
+
+def _named(labels: Sequence[str]) -> str:
+    more = len(labels) - MOST_NAMED
+    words = ", ".join(f"'{label}'" for label in labels[:MOST_NAMED])
+    return f"{words} and {more:,} more" if more > 0 else words

@@ -1,0 +1,43 @@
+"""The stopwatch that a target carries.
+
+Every pipeline has one, and few ask it: what takes and remembers times
+(`remembered_times.py`), and the worker in which they are taken, load with the first request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from workbench.layout.problem.probe import Probe, Times
+
+if TYPE_CHECKING:
+    from workbench.run.worker.client import Worker
+
+OnShare = Callable[[str, float], None]
+
+
+class DeviceOperatorTimer:
+    """Times operators in a worker, `worker` or one of its own that ends with the request.
+
+    on_share: hears in words what goes on and how much is done, from 0 to 1; may raise to stop.
+    """
+
+    def __init__(self, worker: Worker | None = None, on_share: OnShare | None = None) -> None:
+        self._worker = worker
+        self._on_share = on_share or _unheard
+
+    def times(self, probes: Sequence[Probe], device: str) -> Times:
+        """The times of all probes. Raises RunError where the device, CacheError where the file of times fails."""
+        from workbench.run.measurement.timing_cache import times_of
+        from workbench.run.worker.client import Worker
+
+        once = tuple(dict.fromkeys(probes))
+        if self._worker is not None:
+            return times_of(self._worker, once, device, self._on_share)
+        with Worker() as worker:
+            return times_of(worker, once, device, self._on_share)
+
+
+def _unheard(words: str, share: float) -> None:
+    """Nobody is told how far it is."""

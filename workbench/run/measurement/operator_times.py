@@ -1,0 +1,49 @@
+"""Timing operators one by one, inside the worker: several in turns, each waited for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from workbench.run.inputs import seed_inputs
+from workbench.run.measurement.profile import profile
+from workbench.run.worker.failures import TaskError
+from workbench.run.worker.runners import check_device, open_executor
+
+WARMUP = 2
+LEAST_ROUNDS, MOST_ROUNDS = 9, 25
+BUDGET_S = 4.0  # for the rounds of one request, once there are enough of them
+
+
+def operator_times(request: Mapping[str, Any], report: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    """Nanoseconds of every node of `model`, which are run by turns on seeded inputs.
+
+    Returns `times`: node -> [the quickest, how far the lower quartile lies above it].
+    Progress: {"done", "total"} after every round.
+    """
+    check_device(request["device"])
+    gpu = request["device"] if request["device"].startswith("cuda") else None
+    executor = open_executor(request["model"], request["device"], None)
+    tensors = executor.upload(seed_inputs(executor.graph))
+    found: dict[str, list[float]] = {node.name: [] for node in executor.graph.nodes}
+    ends = time.monotonic() + BUDGET_S
+    for turn in range(WARMUP + MOST_ROUNDS):
+        try:
+            operators = profile(executor, tensors, gpu).operators
+        except Exception as error:
+            raise TaskError(error, "run") from error
+        if turn >= WARMUP:
+            for operator in operators:
+                found[operator["name"]].append(operator["time_ms"])
+        report({"done": turn + 1, "total": WARMUP + MOST_ROUNDS})
+        if turn + 1 >= WARMUP + LEAST_ROUNDS and time.monotonic() > ends:
+            break
+    return {"times": {name: _nanoseconds(times_ms) for name, times_ms in found.items()}}
+
+
+def _nanoseconds(times_ms: list[float]) -> list[int]:
+    best, quartile = min(times_ms), np.percentile(times_ms, 25)
+    return [round(best * 1e6), round((quartile - best) * 1e6)]

@@ -1,0 +1,82 @@
+"""What operators have to do: floating-point operations, and bytes that they must read and write.
+
+The rule for bytes: every operand is read once and every result written once, as
+they lie in memory. An operand along which the same elements repeat (stride 0, as
+Expand leaves it) counts for the elements that are there. Gather and the like read
+of their table what they write, and all of their indices; Shape and the like read
+no element. A result that is a view of an operand moves nothing. What operators
+convert or copy inside, as autocast does, is not counted, nor are bodies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from workbench.ir import DataType, Graph, Node, TensorType
+from workbench.ops import contract_of
+
+_PICKING = frozenset({"Gather", "GatherElements", "GatherND", "Slice", "Compress"})  # from their first operand
+_UNREAD = {"Shape": 0, "Size": 0, "EyeLike": 0, "RandomNormalLike": 0, "RandomUniformLike": 0, "CastLike": 1}
+_FLOATS = {DataType.FLOAT: "float32", DataType.DOUBLE: "float64"} | {
+    kind: kind.name.lower() for kind in (DataType.FLOAT16, DataType.BFLOAT16)
+}
+
+
+def moved_bytes(node: Node, sizes: Mapping[str, int | None]) -> int | None:
+    """Bytes that one call reads and writes, None where they are not known. sizes: bytes of each value."""
+    if node.bodies:
+        return None
+    written = [sizes.get(value) for value in node.outputs if value]
+    read = {value: sizes.get(value) for value in node.inputs if value}
+    if node.op in _PICKING:
+        read[node.inputs[0]] = sum(size or 0 for size in written)
+    if node.op in _UNREAD and len(node.inputs) > _UNREAD[node.op]:
+        read[node.inputs[_UNREAD[node.op]]] = 0
+    known = [size for size in (*read.values(), *written) if size is not None]
+    return sum(known) if len(known) == len(read) + len(written) else None
+
+
+def with_work(operators: list[dict[str, Any]], graph: Graph, types: Mapping[str, TensorType]) -> list[dict[str, Any]]:
+    """The operators, each with `flops` and `bytes` of one call and the float type `dtype` of its result.
+
+    Each is None where it is not known. What the run itself has seen, `bytes` and `dtype`, stays.
+    types: of all values, with the dims of the run.
+    """
+    nodes = {node.name: node for node in graph.nodes}
+    sizes = {value: type_.bytes for value, type_ in types.items() if isinstance(type_, TensorType)}
+    found = []
+    for operator in operators:
+        node = nodes.get(operator["name"])
+        contract = None if node is None else contract_of(node)
+        if node is None or contract is None:
+            found.append({"dtype": None, "bytes": None, **operator, "flops": None})
+            continue
+        ins, outs = (
+            [types.get(value) if value else None for value in values] for values in (node.inputs, node.outputs)
+        )
+        flops = None if node.bodies else contract.count_flops(node, ins, outs)
+        is_view = operator.get("allocated_bytes") == 0 and flops == 0
+        moved = operator["bytes"] if "bytes" in operator else moved_bytes(node, sizes)
+        dtype = next((_FLOATS[type_.dtype] for type_ in outs if type_ is not None and type_.dtype in _FLOATS), None)
+        found.append({"dtype": dtype, **operator, "flops": flops, "bytes": 0 if is_view else moved})
+    return found
+
+
+def share_of_roof(operator: Mapping[str, Any], ceilings: Mapping[str, Mapping[str, float] | None]) -> float | None:
+    """How near an operator comes to the nearer of its roofs: 1 is the roof; None where nothing is known.
+
+    The roof of memory is the device's, that of arithmetic the one of the operator's own float type.
+    operator: as `with_work` gives it. ceilings: by dtype, see `workbench.run.measurement.ceilings`.
+    """
+    seconds = operator["time_ms"] / 1e3
+    if not seconds:
+        return None
+    own = ceilings.get(operator["dtype"] or "")
+    any_known = next((roofs for roofs in ceilings.values() if roofs is not None), None)
+    shares = []
+    if operator["flops"] and own is not None:
+        shares.append(operator["flops"] / seconds / own["flops_per_s"])
+    if operator["bytes"] and any_known is not None:
+        shares.append(operator["bytes"] / seconds / any_known["bytes_per_s"])
+    return max(shares, default=None)

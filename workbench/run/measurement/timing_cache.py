@@ -1,0 +1,191 @@
+"""How long operators take on a device, each timed once and remembered on disk.
+
+A time is that of an operator, its operands' types, the device and every
+version that has a say; another driver or another torch is timed anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import UserError
+from workbench.io.exporting import export_onnx
+from workbench.ir import Graph
+from workbench.layout.problem.probe import Probe, Time, Times
+from workbench.run.measurement.operator_timer import OnShare
+from workbench.run.worker.client import RunError, Worker
+
+BATCH_BYTES = 256 * 2**20  # operands of the operators that take turns
+BATCH_PROBES = 200
+AUTO = "auto"
+_TABLE = """CREATE TABLE IF NOT EXISTS operator_times (
+    operator TEXT, signature TEXT, device TEXT, versions TEXT, best_ns INTEGER, spread_ns INTEGER,
+    PRIMARY KEY (operator, signature, device, versions))"""
+
+
+class CacheError(UserError):
+    """The times cannot be remembered."""
+
+
+def cache_file() -> Path:
+    """Where times are remembered: a file of the user's, in the folder WORKBENCH_CACHE where that is set."""
+    own = os.environ.get("WORKBENCH_CACHE")
+    if own:
+        return Path(own) / "operator_times.sqlite"
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return home / "graph-workbench" / "operator_times.sqlite"
+
+
+def times_of(worker: Worker, probes: Sequence[Probe], device: str, on_share: OnShare) -> Times:
+    """The times of the probes, each once; those not remembered are taken now, in `worker`.
+
+    on_share: hears in words what goes on and how much is done, from 0 to 1; may raise to stop.
+    Raises RunError where the device cannot be used, CacheError where the file of times cannot be.
+    """
+    place, name, versions = _place(worker, device)
+    with _cache(cache_file()) as cache:
+        known = dict(_remembered(cache, probes, name, versions))
+        missing = [probe for probe in probes if probe not in known]
+        for batch, done in _batches(missing):
+            on_share(f"timing operators on {place}, {done:,} of {len(missing):,} done", done / len(missing))
+            taken = _taken(worker, batch, place)
+            _remember(cache, taken, name, versions)
+            known.update(taken)
+    return Times(name, known)
+
+
+def _place(worker: Worker, device: str) -> tuple[str, str, str]:
+    """(device, its name, the versions) for `device`, which may be AUTO."""
+    found = worker.request("devices")
+    known: Mapping[str, Mapping[str, Any]] = {entry["device"]: entry for entry in found["devices"]}
+    gpu = next((name for name in known if name.startswith("cuda")), None)
+    place = (gpu or "cpu") if device == AUTO or (device == "cuda" and gpu is not None) else device
+    if place not in known:
+        have = f"this machine has {', '.join(known)}; choose one of them, or auto."
+        raise RunError(f"Operators can not be timed on '{device}': {have}", "load")
+    entry = known[place]
+    threads = f", {entry['threads']} threads" if "threads" in entry else ""
+    return place, f"{entry['name']}{threads}", json.dumps(found["versions"], sort_keys=True)
+
+
+# ---- taking times ------------------------------------------------------------------------
+
+
+def _batches(probes: Sequence[Probe]) -> Iterator[tuple[list[Probe], int]]:
+    """Probes that fit into memory together, each batch with how many came before it."""
+    batch: list[Probe] = []
+    size = done = 0
+    for probe in probes:
+        need = _operand_bytes(probe)
+        if batch and (size + need > BATCH_BYTES or len(batch) == BATCH_PROBES):
+            yield batch, done
+            done, batch, size = done + len(batch), [], 0
+        batch.append(probe)
+        size += need
+    if batch:
+        yield batch, done
+
+
+def _operand_bytes(probe: Probe) -> int:
+    types = (probe.graph.tensor_type(value) for value in probe.graph.inputs)
+    return sum(type_.bytes or 0 for type_ in types if type_ is not None)
+
+
+def _taken(worker: Worker, probes: Sequence[Probe], device: str) -> dict[Probe, Time]:
+    """The times of a batch. A probe that does not run alone has none; the others have theirs."""
+    try:
+        found = _run(worker, probes, device)
+    except RunError as error:
+        if error.stage == "process" or len(probes) == 1:
+            if error.stage == "process":
+                raise
+            return {}
+        half = len(probes) // 2
+        return {**_taken(worker, probes[:half], device), **_taken(worker, probes[half:], device)}
+    return {probe: Time(*found[f"p{index}"]) for index, probe in enumerate(probes)}
+
+
+def _run(worker: Worker, probes: Sequence[Probe], device: str) -> Mapping[str, list[int]]:
+    folder = Path(tempfile.mkdtemp(dir=worker.folder, prefix="times-"))
+    try:
+        export_onnx(_side_by_side(probes), folder / "operators.onnx", check=False)
+        return worker.request("operator_times", model=str(folder / "operators.onnx"), device=device)["times"]
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _side_by_side(probes: Sequence[Probe]) -> Graph:
+    """One graph of all operators, none connected with another; node `p3` is the fourth."""
+    inputs, outputs, nodes, constants, types = [], [], [], {}, {}
+    for index, probe in enumerate(probes):
+        own = probe.graph
+        names = {value: f"p{index}_{value}" for value in own.values()}
+        (node,) = own.nodes
+        node = node.with_values_renamed(names)
+        nodes.append(node.replace(name=f"p{index}", outputs=tuple(names.get(v, "") for v in node.outputs)))
+        inputs += [names[value] for value in own.inputs]
+        outputs += [names[value] for value in own.outputs]
+        constants.update({names[value]: tensor for value, tensor in own.constants.items()})
+        types.update({names[value]: type_ for value, type_ in own.types.items()})
+    opsets = probes[0].graph.opset_imports
+    return Graph(
+        name="operators", inputs=inputs, outputs=outputs, nodes=nodes, constants=constants, types=types,
+        opset_imports=opsets,
+    )  # fmt: skip
+
+
+# ---- remembering -------------------------------------------------------------------------
+
+
+@contextmanager
+def _cache(path: Path) -> Iterator[sqlite3.Connection]:
+    """The file of times, opened. Raises CacheError for whatever goes wrong with it while it is used."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CacheError(
+            f"the folder {path.parent} for operator times cannot be made ({error.strerror or error}); "
+            "set WORKBENCH_CACHE to one that can be written"
+        ) from None
+    try:
+        with closing(sqlite3.connect(path, timeout=30)) as cache:
+            cache.execute(_TABLE)
+            yield cache
+    except sqlite3.Error as error:
+        raise CacheError(
+            f"the file of operator times {path} cannot be used ({error}); delete it, or set WORKBENCH_CACHE to a "
+            "folder that can be written"
+        ) from None
+
+
+def _remembered(
+    cache: sqlite3.Connection, probes: Sequence[Probe], device: str, versions: str
+) -> Iterator[tuple[Probe, Time]]:
+    rows = cache.execute(
+        "SELECT operator, signature, best_ns, spread_ns FROM operator_times WHERE device = ? AND versions = ?",
+        (device, versions),
+    )
+    known = {(operator, signature): Time(*times) for operator, signature, *times in rows if all(map(_is_time, times))}
+    for probe in probes:
+        found = known.get((probe.operator, probe.signature))
+        if found is not None:
+            yield probe, found
+
+
+def _is_time(number: object) -> bool:
+    """Whatever else stands in the file was not written here, and is timed anew."""
+    return isinstance(number, int) and number >= 0
+
+
+def _remember(cache: sqlite3.Connection, taken: Mapping[Probe, Time], device: str, versions: str) -> None:
+    rows = [(p.operator, p.signature, device, versions, time.best, time.spread) for p, time in taken.items()]
+    with cache:
+        cache.executemany("INSERT OR REPLACE INTO operator_times VALUES (?, ?, ?, ?, ?, ?)", rows)

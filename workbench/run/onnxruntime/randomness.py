@@ -1,0 +1,48 @@
+"""The same random numbers for two models that are compared.
+
+An operator without a seed gives other numbers in each session, in ONNX Runtime by its place in the graph
+too. For a comparison all such operators get one seed, in both files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import onnx
+from onnx import helper
+
+from workbench.inference.evaluate import RANDOM
+from workbench.io.checks import every_node
+from workbench.io.streaming_proto import LARGE
+from workbench.ir import Graph
+
+SEED = 1
+_MOST_INSIDE = 2**31 - 2**24  # bytes of a file with its weights inside
+
+
+def is_random(graph: Graph) -> bool:
+    """Has the graph, or a body or function of it, an operator that draws numbers and has no seed?"""
+    if any(_draws(node.op, node.inputs) and "seed" not in node.attributes for node in graph.nodes):
+        return True
+    inner = [body for node in graph.nodes for body in node.bodies.values()]
+    inner += [function.graph for function in graph.functions.values()]
+    return any(is_random(graph) for graph in inner)
+
+
+def with_seeds(file: Path, folder: Path) -> Path:
+    """A copy of the model in `folder`, in which every operator that draws numbers has a seed."""
+    model = onnx.load(file)
+    for node in every_node(model):
+        op = node.op_type if node.domain in ("", "ai.onnx") else ""
+        if _draws(op, node.input) and not any(a.name == "seed" for a in node.attribute):
+            is_whole = op == "Dropout"  # of which the seed is an integer; of the others it is a float
+            node.attribute.append(helper.make_attribute("seed", SEED if is_whole else float(SEED)))
+    copy = folder / "seeded.onnx"
+    onnx.save(model, copy, save_as_external_data=model.ByteSize() > _MOST_INSIDE, size_threshold=LARGE)
+    return copy
+
+
+def _draws(op: str, inputs: Sequence[str]) -> bool:
+    """Does the operator draw numbers? A Dropout only where it may be told to train, as it can since opset 12."""
+    return op in RANDOM and (op != "Dropout" or (len(inputs) > 2 and bool(inputs[2])))

@@ -1,0 +1,1 @@
+"""Measurements that are kept in a database, and what differs between them."""

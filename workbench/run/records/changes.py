@@ -1,0 +1,82 @@
+"""What is different between two kept runs: their settings in words, their times as a ratio."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.run.measurement.statistics import RESAMPLES, interval, is_busy, ratio
+from workbench.run.records.store import Run
+
+_SETTINGS = {"device_name": "device", "threads": "threads", "backend": "backend", "dtype": "precision"}
+
+
+def differences(first: Run, other: Run) -> tuple[str, ...]:
+    """What was set otherwise for `other` than for `first`, a few words each; the time and the label do not count."""
+    return tuple(_differences(first, other))
+
+
+def _differences(first: Run, other: Run) -> Iterator[str]:
+    if first.model_hash != other.model_hash:
+        yield f"another model file, {other.model_hash[:12]} instead of {first.model_hash[:12]}"
+    if first.pipeline != other.pipeline:
+        yield f"another pipeline, {_pipeline_words(first.pipeline, other.pipeline)}"
+    for name, word in _SETTINGS.items():
+        ours, theirs = getattr(other, name), getattr(first, name)
+        if ours != theirs:
+            yield f"{word} {ours} instead of {theirs}"
+    yield from _by_key(first.dims, other.dims)
+    yield from _by_key(first.versions, other.versions)
+
+
+def _by_key(first: Mapping[str, object], other: Mapping[str, object]) -> Iterator[str]:
+    for key in dict.fromkeys((*first, *other)):
+        ours, theirs = other.get(key, "none"), first.get(key, "none")
+        if ours != theirs:
+            yield f"{key} {ours} instead of {theirs}"
+
+
+def _pipeline_words(first: str, other: str) -> str:
+    """Which words of the command are new and which are gone; passes stand in it with commas between."""
+    if not first:
+        return "an optimized model instead of as it is"
+    if not other:
+        return "the model as it is instead of an optimized one"
+    before, after = (re.split(r"[ ,]+", command) for command in (first, other))
+    new, gone = [word for word in after if word not in before], [word for word in before if word not in after]
+    words = [f"{how} {' '.join(which)}" for how, which in (("with", new), ("without", gone)) if which]
+    return ", ".join(words) or "the same words in another order"
+
+
+def ratio_of(first: Run, other: Run, times_ms: Mapping[int, Sequence[float]]) -> dict[str, float]:
+    """`ratio`, below 1 where `other` is faster, with `ratio_low` and `ratio_high`, its 95 % bootstrap interval,
+    and `ratio_busy`, see `statistics.ratio`.
+
+    times_ms: by the runs' ids. Runs measured together are drawn again turn by turn, others each for itself.
+    """
+    ours, theirs = times_ms[other.id], times_ms[first.id]
+    if first.measurement == other.measurement:
+        return ratio(ours, theirs)
+    low, high = interval(_medians(ours, 0) / _medians(theirs, 1))
+    middle, busy = float(np.median(ours) / np.median(theirs)), is_busy(ours) or is_busy(theirs)
+    return {"ratio": middle, "ratio_low": low, "ratio_high": high, "ratio_busy": busy}
+
+
+def _medians(times_ms: Sequence[float], seed: int) -> Any:
+    """Medians of times drawn again, [RESAMPLES]."""
+    drawn = np.random.default_rng(seed).choice(np.asarray(times_ms), (RESAMPLES, len(times_ms)))
+    return np.median(drawn, axis=1)
+
+
+def meaning(first: Run, other: Run) -> str:
+    """How far the ratio of two runs can be trusted, a sentence."""
+    if first.model_hash != other.model_hash:
+        return "They are of different model files, so the ratio is of both what was done and what was computed."
+    if first.dims != other.dims:
+        return "They computed on other sizes, so the ratio is not of speed alone."
+    if first.measurement == other.measurement:
+        return "They were measured together, by turns, so a busy moment met both."
+    return "They were measured at different times: what the machine did in between is not in the interval."

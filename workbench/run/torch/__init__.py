@@ -1,0 +1,1 @@
+"""The torch executor: a graph run operator by operator, through the contracts."""

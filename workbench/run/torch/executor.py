@@ -1,0 +1,120 @@
+"""A graph run by torch, operator by operator, through the contracts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from workbench.errors import UserError
+from workbench.ir import Graph, Node
+from workbench.ops.dtypes import CannotRun, to_numpy, to_tensor
+from workbench.ops.lazy import torch as late_torch
+from workbench.run.torch.program import OperatorError, Program, Setting
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["OperatorError", "TorchExecutor"]
+
+MIXED = "mixed"
+_DTYPES = ("float32", "float16", "bfloat16", MIXED)
+Observer = Callable[[Node, "tuple[torch.Tensor, ...]"], None]
+
+
+class TorchExecutor:
+    """Prepares a graph once and runs it as often as asked.
+
+    device: "cpu", "cuda" or "cuda:N"; weights are put there once.
+    dtype:  "float16" or "bfloat16" computes what the graph computes in
+            float32 in that type; "mixed" as torch.autocast decides operator by
+            operator (convolutions and products in float16, on a CPU bfloat16);
+            None and "float32" leave it as it is.
+    fallbacks: operator -> why torch does not run it. ONNX Runtime does, on the
+            CPU; known at once for unknown operators, for others from the first run.
+    Raises UserError for what cannot be prepared.
+    """
+
+    def __init__(self, graph: Graph, device: str = "cpu", dtype: str | None = None) -> None:
+        if dtype is not None and dtype not in _DTYPES:
+            raise UserError(f"There is no element type '{dtype}' to run in; use {', '.join(_DTYPES)}.")
+        self.graph = graph
+        self.device = late_torch.device(device)
+        self.fallbacks: dict[str, str] = {}
+        self._mixed = dtype == MIXED
+        narrow = None if dtype in (None, "float32", MIXED) else getattr(late_torch, dtype)
+        self._setting = Setting(self.device, narrow, graph.functions, graph.opset_imports, self.fallbacks)
+        with late_torch.inference_mode():
+            self._program = Program(graph, self._setting)
+
+    def run(self, inputs: Mapping[str, np.ndarray], observe: Observer | None = None) -> dict[str, np.ndarray]:
+        """Outputs by name, as `outputs_to_numpy` gives them.
+
+        observe: called after each node of the main graph with its results.
+        Raises OperatorError where an operator fails.
+        """
+        return outputs_to_numpy(self.run_tensors(self.upload(inputs), observe))
+
+    def run_tensors(self, inputs: Mapping[str, torch.Tensor], observe: Observer | None = None) -> dict[str, Any]:
+        """Outputs by name, left on the device: what is timed."""
+        missing = [name for name in self.graph.inputs if name not in inputs]
+        if missing:
+            raise UserError(f"Input '{missing[0]}' of graph '{self.graph.name}' is missing; give a tensor for it.")
+        with late_torch.inference_mode(), self._precision():
+            results = self._program.execute([inputs[name] for name in self.graph.inputs], (), observe)
+        return dict(zip(self.graph.outputs, results, strict=True))
+
+    def upload(self, inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        """The inputs on the device, floats in the type of the run; those read only as numbers stay on the CPU."""
+        return {name: self._uploaded(name, value) for name, value in inputs.items()}
+
+    @property
+    def weights(self) -> list[torch.Tensor]:
+        """The constants of the main graph and of bodies as they were loaded: what lives from run to run."""
+        return [value for value in _resident(self._program) if isinstance(value, late_torch.Tensor)]
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """The constants of the main graph as they were loaded, by name."""
+        return self._program.constants
+
+    def _precision(self) -> Any:
+        if not self._mixed:
+            return nullcontext()
+        narrow = late_torch.float16 if self.device.type == "cuda" else late_torch.bfloat16
+        return late_torch.autocast(self.device.type, narrow)
+
+    def _uploaded(self, name: str, value: Any) -> Any:
+        if value is None:  # an optional that holds nothing
+            return None
+        if isinstance(value, list):
+            return [self._uploaded(name, item) for item in value]
+        try:
+            tensor = to_tensor(np.asarray(value))
+        except CannotRun as error:
+            raise UserError(f"Input '{name}' cannot be used: {error}.") from None
+        if not self._setting.places_matter or name in self._program.on_cpu:
+            return tensor
+        return self._setting.on_device(tensor)
+
+
+def outputs_to_numpy(results: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Outputs by name; float16 and bfloat16 ones as float32. A sequence `s` becomes `s[0]`, `s[1]`, ..."""
+    outputs: dict[str, np.ndarray] = {}
+    for name, value in results.items():
+        if isinstance(value, list):
+            outputs.update((f"{name}[{i}]", to_numpy(item)) for i, item in enumerate(value))
+        elif value is None:
+            raise UserError(f"Output '{name}' is an optional that holds nothing, so there is no tensor to give.")
+        else:
+            outputs[name] = to_numpy(value)
+    return outputs
+
+
+def _resident(program: Program) -> Iterator[Any]:
+    yield from program.resident
+    for step in program.steps:
+        for body, _ in step.call.bodies.values():
+            yield from _resident(body)

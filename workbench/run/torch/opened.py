@@ -1,0 +1,151 @@
+"""A model opened by our executor, to be measured; used inside the worker only."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from workbench.run.measurement.profile import PROFILED, RunProfile, median_operators, profile
+from workbench.run.torch.executor import outputs_to_numpy
+from workbench.run.torch.prepared import PREPARATIONS
+from workbench.run.worker.process_memory import growth
+from workbench.run.worker.runners import open_executor
+
+_COUNTED = (
+    "weights, inputs and computed values that are alive, counted by the executor; what operators use inside is not "
+    "counted"
+)
+_ALLOCATED = (
+    "weights, inputs, computed values and what operators use inside, by torch's CUDA allocator; the timeline counts "
+    "inputs and computed values alone"
+)
+_GROWN = (
+    "weights, inputs, and what the process grew by during one run; the timeline counts inputs and computed values of "
+    "a run operator by operator"
+)
+
+
+class TorchRun:
+    """Our executor; the weights and the inputs lie on the device, the outputs stay there.
+
+    backend: a key of PREPARATIONS. fallbacks: what ran otherwise than asked, and why.
+    """
+
+    def __init__(self, model: str, inputs: Mapping[str, np.ndarray], device: str, backend: str, dtype: str) -> None:
+        self._gpu = device if device.startswith("cuda") else None
+        held = self._allocated()
+        self._executor = open_executor(model, device, dtype)
+        self._weights = self._allocated() - held if self._gpu else _distinct_bytes(self._executor.weights)
+        self._tensors = self._executor.upload(inputs)
+        held = self._reserved()
+        self._run, self._reason = PREPARATIONS[backend](self._executor, self._tensors)
+        self._pool = self._reserved() - held if backend == "cuda-graphs" else 0  # a graph keeps its activations
+        self._backend = backend
+
+    @property
+    def fallbacks(self) -> Mapping[str, str]:
+        own = {} if self._reason is None else {self._backend: f"runs operator by operator: {self._reason}"}
+        return {**own, **self._executor.fallbacks}
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        return outputs_to_numpy(self._run())
+
+    def time_ms(self) -> float:
+        if self._gpu:
+            return self._time_on_gpu()
+        start = time.perf_counter()
+        self._run()
+        return (time.perf_counter() - start) * 1e3
+
+    def _time_on_gpu(self) -> float:
+        import torch
+
+        with torch.cuda.device(self._gpu):
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            torch.cuda.synchronize()
+            start.record()
+            self._run()
+            end.record()
+            torch.cuda.synchronize()
+        return start.elapsed_time(end)
+
+    def _allocated(self) -> int:
+        import torch
+
+        return torch.cuda.memory_allocated(self._gpu) if self._gpu else 0
+
+    def _reserved(self) -> int:
+        """Bytes that torch's allocator holds of the GPU for tensors that live."""
+        import torch
+
+        if not self._gpu:
+            return 0
+        torch.cuda.empty_cache()
+        return torch.cuda.memory_reserved(self._gpu)
+
+    @cached_property
+    def _profiles(self) -> list[RunProfile]:
+        return [profile(self._executor, self._tensors, self._gpu) for _ in range(PROFILED)]
+
+    def memory(self) -> dict[str, Any]:
+        watched = self._profiles[0]
+        counted = max((moment["peak_bytes"] for moment in watched.timeline), default=0)
+        found = {
+            "kind": _COUNTED,
+            "counted": "values",
+            "weights_bytes": self._weights,
+            "peak_bytes": self._weights + counted,
+            "timeline": watched.timeline,
+            "at_peak": watched.at_peak,
+        }
+        if self._gpu:
+            return found | self._memory_of_gpu()
+        process = growth(self._run)
+        if self._backend == "torch" or self._reason is not None:
+            return found | {"process_bytes": process}
+        return found | {
+            "kind": _GROWN,
+            "counted": "process",
+            "peak_bytes": self._weights + _distinct_bytes(_tensors(self._tensors.values())) + process,
+            "process_bytes": process,
+        }
+
+    def _memory_of_gpu(self) -> dict[str, Any]:
+        import torch
+
+        reserved, held = self._reserved(), self._allocated()
+        torch.cuda.reset_peak_memory_stats(self._gpu)
+        self._run()
+        torch.cuda.synchronize(self._gpu)
+        resident = self._weights + self._pool
+        resident += _distinct_bytes(t for t in _tensors(self._tensors.values()) if t.is_cuda)
+        peak = resident + torch.cuda.max_memory_allocated(self._gpu) - held
+        most = resident + torch.cuda.max_memory_reserved(self._gpu) - reserved
+        return {
+            "kind": _ALLOCATED,
+            "counted": "CUDA allocator",
+            "peak_bytes": peak,
+            "reserved_bytes": max(peak, most),
+        }
+
+    def operators(self) -> list[dict[str, Any]]:
+        return median_operators(self._profiles)
+
+
+def _tensors(values: Iterable[Any]) -> Iterator[Any]:
+    """The tensors among inputs, those in lists too; an input can be nothing, or an array of strings."""
+    for value in values:
+        if isinstance(value, list):
+            yield from _tensors(value)
+        elif hasattr(value, "untyped_storage"):
+            yield value
+
+
+def _distinct_bytes(tensors: Iterable[Any]) -> int:
+    """Bytes of the storages that the tensors lie on, each counted once."""
+    storages = (tensor.untyped_storage() for tensor in tensors)
+    return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())

@@ -1,0 +1,371 @@
+"""A graph prepared for torch: a list of steps over numbered registers.
+
+Everything that can be decided once is decided here: attributes, the function
+of each operator, where its operands lie, and after which step a value is freed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx_ir
+
+from workbench.errors import UserError
+from workbench.ir import AttrRef, Constant, DataType, Function, Graph, Node
+from workbench.ir.permutation import inverse
+from workbench.ir.text import OPSET
+from workbench.ops.channels_last import parse_channels_last
+from workbench.ops.contract import contract_of
+from workbench.ops.dtypes import CannotRun, constant_tensor
+from workbench.ops.lazy import torch as late_torch
+from workbench.ops.npu import own_function
+from workbench.run.torch.fallback import OneNodeModel
+from workbench.run.torch.host_placement import SHAPE_ONLY, host_values
+from workbench.run.worker.failures import first_line
+
+if TYPE_CHECKING:
+    import torch
+
+ABSENT = 0  # the register that holds None
+# torch holds these in wider types
+_NARROW = (DataType.INT4, DataType.UINT4, DataType.INT2, DataType.UINT2, DataType.FLOAT4E2M1)
+_TYPE_ATTRIBUTES = ("to", "dtype", "output_dtype")
+_TYPED_BY_OPERAND = {"QuantizeLinear": (2, "output_dtype"), "CastLike": (1, "to")}
+
+
+class OperatorError(UserError):
+    """An operator failed; the message names it, the node, its operands' shapes and the reason."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where and in which float type a graph runs. `dtype` None: the graph's own types."""
+
+    device: torch.device
+    dtype: torch.dtype | None
+    functions: Mapping[tuple[str, str, str], Function]
+    opsets: Mapping[str, int]
+    fallbacks: dict[str, str]
+
+    @property
+    def places_matter(self) -> bool:
+        return self.device.type != "cpu" or self.dtype is not None
+
+    def on_device(self, tensor: Any) -> Any:
+        """The operand where and as the device's operators want it: floats in the type of the run."""
+        if isinstance(tensor, list):
+            return [self.on_device(item) for item in tensor]
+        if not isinstance(tensor, late_torch.Tensor):
+            return tensor
+        if self.dtype is not None and tensor.dtype == late_torch.float32:
+            return _narrowed(tensor.to(self.device), self.dtype)
+        return tensor if tensor.device.type == self.device.type else tensor.to(self.device)
+
+
+def _narrowed(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """In the narrower type; finite numbers stay finite, as the large negative ones of attention masks must."""
+    limit = late_torch.finfo(dtype).max
+    bounded = late_torch.where(tensor.isinf(), tensor, tensor.clamp(-limit, limit))
+    return bounded.to(dtype)
+
+
+def on_host(tensor: Any) -> Any:
+    if isinstance(tensor, list):
+        return [on_host(item) for item in tensor]
+    return tensor.cpu() if isinstance(tensor, late_torch.Tensor) and tensor.device.type != "cpu" else tensor
+
+
+@dataclass(slots=True)
+class StepCall:
+    """What an operator's function may ask; see `workbench.ops.Call`."""
+
+    node: Node
+    device: torch.device
+    opset: int
+    attributes: dict[str, Any]
+    bodies: dict[int, tuple[Program, tuple[int, ...]]] = field(default_factory=dict)
+    registers: list[Any] = field(default_factory=list)  # of the run that goes on, for bodies
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        return self.attributes.get(name, default)
+
+    def run_body(self, body: Graph, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        program, captured = self.bodies[id(body)]
+        return program.execute(inputs, [self.registers[i] for i in captured])
+
+
+@dataclass(slots=True)
+class Instruction:
+    """One node, prepared. `host` says for each operand whether it is wanted on the CPU; None: all lie right."""
+
+    node: Node
+    call: StepCall
+    run: Callable[..., Any]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    captured: tuple[int, ...] = ()
+    host: tuple[bool, ...] | None = None
+    frees: tuple[int, ...] = ()
+    one_node: OneNodeModel | None = None
+
+
+class Program:
+    """A graph, body or function as steps. `binding`: values of the function's attributes."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        setting: Setting,
+        binding: Mapping[str, Any] | None = None,
+        outside: Sequence[str] = (),
+    ) -> None:
+        self.graph = graph
+        self.setting = setting
+        self.binding = dict(binding or {})
+        self._registers: dict[str, int] = {"": ABSENT}
+        self._template: list[Any] = [None]
+        self._prepared: dict[tuple[str, Any], int] = {}
+        self.on_cpu = host_values(graph, outside) if setting.places_matter else frozenset()
+        self.inputs = [self._register(v) for v in graph.inputs]
+        captured = [v for v in graph.captured if v not in self._registers]
+        self.captured_names = tuple(captured)
+        self._captured = [self._register(v) for v in captured]
+        self.steps = [self._step(node) for node in graph.nodes]
+        self.outputs = [self._output(v) for v in graph.outputs]
+        self._free_after_last_use()
+
+    # ---- preparing -------------------------------------------------------------------
+
+    def _register(self, value: str) -> int:
+        if value not in self._registers:
+            self._registers[value] = len(self._template)
+            self._template.append(None)
+        return self._registers[value]
+
+    def _constant(self, name: str, host: bool, restride: Callable[[torch.Tensor], torch.Tensor] | None) -> int:
+        """The register of a constant, loaded once for each place and memory format that is asked for."""
+        host = host or not self.setting.places_matter
+        key = (name, (host, restride is not None))
+        if key not in self._prepared:
+            value = self._loaded(self.graph.constants[name])
+            value = value if host else self.setting.on_device(value)
+            self._prepared[key] = len(self._template)
+            self._template.append(restride(value) if restride else value)
+        return self._prepared[key]
+
+    def _loaded(self, tensor: Constant) -> Any:
+        try:
+            return constant_tensor(tensor)
+        except CannotRun as error:
+            raise OperatorError(f"Constant '{tensor.name}' cannot be loaded: {error}.") from None
+
+    def _output(self, value: str) -> int:
+        return self._constant(value, False, None) if value in self.graph.constants else self._registers[value]
+
+    def _step(self, node: Node) -> Instruction:
+        on_cpu = self.setting.places_matter and (
+            node.op in SHAPE_ONLY or any(value in self.on_cpu for value in node.outputs)
+        )
+        attributes = self._attributes(node, on_cpu)
+        device = late_torch.device("cpu") if on_cpu else self.setting.device
+        call = StepCall(node, device, self.setting.opsets.get(node.domain, OPSET), attributes)
+        contract = contract_of(node)
+        host = self._operands_on_host(node, on_cpu)
+        registers = [
+            self._constant(v, host[i], _weight_order(node, i)) if v in self.graph.constants else self._register(v)
+            for i, v in enumerate(node.inputs)
+        ]
+        captured = [
+            self._constant(v, False, None) if v in self.graph.constants else self._register(v)
+            for v in node.operands[len({v for v in node.inputs if v}) :]
+        ]
+        for body in attributes.values():
+            if isinstance(body, Graph):
+                program = Program(body, self.setting, self.binding, body.captured)
+                call.bodies[id(body)] = (program, tuple(self._captured_registers(program)))
+        step = Instruction(node, call, _unknown, tuple(registers), tuple(self._register(v) for v in node.outputs))
+        step.captured = tuple(captured)
+        if self.setting.places_matter and node.op not in SHAPE_ONLY:
+            step.host = tuple(host)
+        function = None if contract else self._function(node)
+        if contract is not None:
+            step.run = contract.run
+        elif function is not None:
+            step.run = self._function_run(function, attributes)
+        else:
+            self._fall_back(step, "the operator table does not know it")
+        return step
+
+    def _operands_on_host(self, node: Node, on_cpu: bool) -> list[bool]:
+        contract = contract_of(node)
+        numbers = contract.host_inputs if contract else ()
+        return [on_cpu or i in numbers for i in range(len(node.inputs))]
+
+    def _captured_registers(self, program: Program) -> list[int]:
+        return [
+            self._constant(v, v in program.on_cpu, None) if v in self.graph.constants else self._register(v)
+            for v in program.captured_names
+        ]
+
+    def _attributes(self, node: Node, on_cpu: bool) -> dict[str, Any]:
+        """The node's attributes: references resolved, element types those of the run."""
+        attributes = {}
+        for name, value in node.attributes.items():
+            if isinstance(value, AttrRef):
+                value = self.binding.get(value.name)
+            if value is not None:
+                attributes[name] = value
+        operand, name = _TYPED_BY_OPERAND.get(node.op, (len(node.inputs), ""))
+        if operand < len(node.inputs) and not attributes.get(name):
+            type_ = self.graph.tensor_type(node.inputs[operand])
+            if type_ is not None and type_.dtype in _NARROW:
+                attributes[name] = int(type_.dtype)
+        if self.setting.dtype is None or on_cpu:
+            return attributes
+        narrow = DataType.FLOAT16 if self.setting.dtype == late_torch.float16 else DataType.BFLOAT16
+        for name in _TYPE_ATTRIBUTES:
+            if attributes.get(name) == DataType.FLOAT and node.op != "BitCast":  # whose bits are those of float32
+                attributes[name] = int(narrow)
+        value = attributes.get("value")
+        if isinstance(value, onnx_ir.TensorProtocol) and value.dtype == DataType.FLOAT:
+            attributes["value"] = onnx_ir.tensor(value.numpy().astype(narrow.numpy()))
+        return attributes
+
+    def _function(self, node: Node) -> Function | None:
+        found = self.setting.functions.get((node.domain, node.op_type, node.overload))
+        if found is not None or node.domain != "workbench":
+            return found
+        try:
+            return own_function(node.op_type, self.setting.opsets.get("", OPSET))
+        except KeyError:
+            return None
+
+    def _function_run(self, function: Function, attributes: Mapping[str, Any]) -> Callable[..., Any]:
+        binding = {**{k: v for k, v in function.attributes.items() if v is not None}, **attributes}
+        program = Program(function.graph, self.setting, binding)
+        return lambda call, *operands: program.execute(operands, ())
+
+    def _fall_back(self, step: Instruction, reason: str) -> None:
+        self.setting.fallbacks.setdefault(step.node.op, reason)
+        step.one_node = OneNodeModel(
+            step.node, step.call.attributes, dict(self.setting.opsets), self.setting.dtype if step.host else None
+        )
+
+    def _free_after_last_use(self) -> None:
+        """What no later step reads is freed; constants stay, and so do the graph's outputs."""
+        kept = {ABSENT, *self.outputs, *self._prepared.values()}
+        for step in reversed(self.steps):
+            bodies = (register for _, captured in step.call.bodies.values() for register in captured)
+            last = {*step.inputs, *step.outputs, *step.captured, *bodies} - kept
+            step.frees = tuple(sorted(last))
+            kept |= last
+
+    @property
+    def resident(self) -> tuple[Any, ...]:
+        """The constants in their registers."""
+        return tuple(self._template[i] for i in self._prepared.values())
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """The graph's own constants as they were loaded, by name."""
+        return {name: self._template[register] for (name, _), register in self._prepared.items()}
+
+    # ---- running ------------------------------------------------------------------------
+
+    def execute(
+        self,
+        inputs: Sequence[Any],
+        captured: Sequence[Any],
+        observe: Callable[[Node, tuple[Any, ...]], None] | None = None,
+    ) -> tuple[Any, ...]:
+        """The outputs; missing inputs are absent optionals."""
+        registers = self._template.copy()
+        for register, value in zip(self.inputs, inputs, strict=False):
+            registers[register] = value
+        for register, value in zip(self._captured, captured, strict=True):
+            registers[register] = value
+        del inputs, captured
+        for step in self.steps:
+            results = self._results(step, registers)
+            for register, value in zip(step.outputs, results, strict=False):
+                registers[register] = value
+            registers[ABSENT] = None
+            for register in step.frees:
+                registers[register] = None
+            if observe is not None:
+                observe(step.node, results)
+            del results
+        return tuple(registers[i] for i in self.outputs)
+
+    def _results(self, step: Instruction, registers: list[Any]) -> tuple[Any, ...]:
+        operands = [registers[i] for i in step.inputs]
+        try:
+            if step.host is not None:
+                operands = [
+                    on_host(value) if host else self.setting.on_device(value)
+                    for value, host in zip(operands, step.host, strict=True)
+                ]
+            if step.one_node is None:
+                if step.call.bodies:
+                    step.call.registers = registers
+                results = step.run(step.call, *operands)
+                return results if isinstance(results, tuple) else (results,)
+        except (CannotRun, NotImplementedError) as error:
+            self._fall_back(step, first_line(error))
+        except UserError:
+            raise
+        except Exception as error:
+            if not any(isinstance(value, np.ndarray) for value in operands):
+                raise OperatorError(_failure(step.node, operands, error)) from error
+            self._fall_back(step, "torch has no strings")
+        finally:
+            if step.call.bodies:
+                step.call.registers = []
+        return self._by_onnxruntime(step, operands, [registers[i] for i in step.captured])
+
+    def _by_onnxruntime(self, step: Instruction, operands: Sequence[Any], captured: Sequence[Any]) -> tuple[Any, ...]:
+        assert step.one_node is not None
+        try:
+            return step.one_node(operands, captured, step.call.device)
+        except Exception as error:
+            reason = self.setting.fallbacks[step.node.op]
+            raise OperatorError(
+                f"Neither torch ({reason}) nor ONNX Runtime can run {_described(step.node, operands)}: "
+                f"{first_line(error)}."
+            ) from error
+
+
+def _unknown(call: StepCall, *operands: Any) -> Any:
+    raise CannotRun("no function was prepared")
+
+
+def _weight_order(node: Node, index: int) -> Callable[[torch.Tensor], torch.Tensor] | None:
+    """A convolution in channels-last form reads its weight in the channels-last memory format: ordered once, here."""
+    parts = parse_channels_last(node.domain, node.op_type)
+    if index != 1 or parts is None or not parts.op_type.startswith("Conv") or parts.rank not in (4, 5):
+        return None
+    memory = late_torch.channels_last if parts.rank == 4 else late_torch.channels_last_3d
+    perm = parts.weight_perm
+    if perm is None:
+        return lambda weight: weight.contiguous(memory_format=memory)
+    return lambda weight: weight.permute(perm).contiguous(memory_format=memory).permute(inverse(perm))
+
+
+def _described(node: Node, operands: Sequence[Any]) -> str:
+    shapes = ", ".join(_shape_text(value) for value in operands)
+    return f"{node} on operands of {shapes}" if shapes else str(node)
+
+
+def _shape_text(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, list):
+        return f"a sequence of {len(value)}"
+    return f"{str(value.dtype).removeprefix('torch.')}[{','.join(map(str, value.shape))}]"
+
+
+def _failure(node: Node, operands: Sequence[Any], error: Exception) -> str:
+    return f"{_described(node, operands)} failed: {first_line(error)}."

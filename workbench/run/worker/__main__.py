@@ -1,0 +1,87 @@
+"""The process in which runs happen: `python -m workbench.run.worker`, spoken to by `workbench.run.worker.client`.
+
+One JSON object a line comes in, one a line goes out: `{"ready": true}` first; for
+each request any number of `{"progress": ...}`, then `{"result": ...}` or
+`{"error": sentence, "stage": ...}`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from workbench.imports import import_onnx_ir
+
+import_onnx_ir()
+
+from workbench.run.worker.failures import sentence_of, stage_of  # noqa: E402
+from workbench.run.worker.runners import check_device  # noqa: E402
+from workbench.run.worker.tasks import TASKS  # noqa: E402
+
+
+def main() -> None:
+    """Serve until the input ends."""
+    requests: queue.Queue[dict[str, Any]] = queue.Queue()
+    answer = _private_output()
+    _be_killed_first()
+    threading.Thread(target=_read, args=(requests,), daemon=True).start()
+    answer({"ready": True})
+    while True:
+        request = requests.get()
+        limit: int | None = request["memory_limit_bytes"]
+        try:
+            _limit_device_memory(request["device"], limit)
+            task = TASKS[request.pop("kind")]
+            answer({"result": task(request, lambda event: answer({"progress": event}))})
+        except Exception as error:  # the boundary: every failure of a run becomes a sentence
+            answer({"error": sentence_of(error, request["device"], limit), "stage": stage_of(error)})
+
+
+def _limit_device_memory(device: str, limit: int | None) -> None:
+    """The bytes that torch may take of a CUDA device, None for all; the CPU's are watched from outside."""
+    if not device.startswith("cuda"):
+        return
+    check_device(device)
+    import torch
+
+    index = torch.device(device).index or 0
+    total = torch.cuda.get_device_properties(index).total_memory
+    torch.cuda.set_per_process_memory_fraction(1.0 if limit is None else min(1.0, limit / total), index)
+
+
+def _private_output() -> Callable[[dict[str, Any]], None]:
+    """Keep standard output for answers; whatever a library prints goes to standard error."""
+    stream = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    stream.write(b"\n")  # ends what may have been printed so far
+
+    def answer(message: dict[str, Any]) -> None:
+        stream.write(json.dumps(message).encode() + b"\n")
+        stream.flush()
+
+    return answer
+
+
+def _be_killed_first() -> None:
+    """Where memory runs out, the run shall die, not the application (proc(5), oom_score_adj)."""
+    with contextlib.suppress(OSError):  # not Linux, or not allowed: the system chooses by itself
+        Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def _read(requests: queue.Queue[dict[str, Any]]) -> None:
+    """Requests into the queue. When the application is gone, so are we, in the middle of a run too."""
+    for line in sys.stdin.buffer:
+        requests.put(json.loads(line))
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

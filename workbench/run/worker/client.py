@@ -1,0 +1,222 @@
+"""Runs in processes of their own, one for each device: whatever happens to one becomes one sentence.
+
+Tensors pass through .npz files in a folder of the client's.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from weakref import WeakSet
+
+import numpy as np
+
+from workbench.run.worker.device_queue import place_of, turn, waiting_words
+from workbench.run.worker.process import CancelledError, Limits, Progress, RunError, WorkerProcess
+from workbench.run.worker.tensors import load_tensors, save_tensors
+
+RUN_LIMIT_S = 600.0
+_WITHOUT_TURN = frozenset({"devices"})  # what runs no model, and so waits for no run
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """tensors: the outputs by name; seconds: of the run alone; fallbacks: node -> why torch did not run it."""
+
+    tensors: dict[str, np.ndarray]
+    seconds: float
+    fallbacks: Mapping[str, str]
+
+
+class Worker:
+    """A process for each device, started when it is first needed, and again after it died.
+
+    Any number of threads, the clients, may ask. A device runs one job at a
+    time, the first come first, whichever worker of this user on this machine
+    it came to (see `workbench.run.worker.device_queue`). `cancel` may be called from any
+    thread.
+    """
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()  # of the folder and the processes, which two threads may want at once
+        self._processes: dict[str, WorkerProcess] = {}
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._busy: set[threading.Thread] = set()  # clients whose job runs now
+        self._interrupted: set[threading.Thread] = set()  # those of them whose job is to stop
+        self._dismissed: WeakSet[threading.Thread] = WeakSet()  # clients for whom nothing more is run
+        self._numbers = itertools.count()
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def folder(self) -> Path:
+        """Where files for the worker may be put; gone after `close`."""
+        with self._guard:
+            if self._folder is None:
+                self._folder = tempfile.TemporaryDirectory(prefix="workbench-")
+            return Path(self._folder.name)
+
+    @property
+    def pid(self) -> int | None:
+        """The process for the CPU, None before its first request and after a failure."""
+        process = self._processes.get("cpu")
+        return None if process is None else process.pid
+
+    def close(self) -> None:
+        """End the processes and remove the folder."""
+        with self._guard:
+            for process in self._processes.values():
+                process.kill()
+            self._processes.clear()
+            if self._folder is not None:
+                self._folder.cleanup()
+                self._folder = None
+
+    def cancel(self, client: threading.Thread | None = None) -> None:
+        """Stop what runs now: those requests raise CancelledError, and later ones go on.
+
+        With `client`, stop what that thread asked for, running or waiting,
+        and nothing else; whatever it asks for later is cancelled too.
+        """
+        if client is None:
+            self._interrupted |= self._busy
+        else:
+            self._dismissed.add(client)
+
+    def request(
+        self,
+        kind: str,
+        *,
+        device: str = "cpu",
+        on_progress: Progress | None = None,
+        timeout_s: float = RUN_LIMIT_S,
+        memory_limit_bytes: int | None = None,
+        need_bytes: int | None = None,
+        **fields: Any,
+    ) -> dict[str, Any]:
+        """Ask the process of `device` for `kind`, when it is its turn, and wait for the answer.
+
+        "devices" is answered at once: where a job runs, by a process of its own that ends then.
+
+        on_progress: gets each event as it comes, and {"stage", "done", "total"}
+                     again and again while others are before; what it raises
+                     stops the run.
+        timeout_s:   from the start of the run; to wait for its turn is free.
+        memory_limit_bytes: of the process (see `Limits`), and on a CUDA device
+                     what torch's allocator may take there.
+        need_bytes:  the estimate, which is told when the system kills the run.
+        Raises RunError for everything that goes wrong there.
+        """
+        client, place = threading.current_thread(), place_of(device)
+        self._interrupted.discard(client)
+        self._heed_cancel(client)
+        on_cpu = place == "cpu"
+        message = {"kind": kind, "device": device, "memory_limit_bytes": memory_limit_bytes, **fields}
+        with self._process_in_turn(kind, place, client, on_progress) as process, self._at_work(client):
+            answer = process.ask(
+                message,
+                limits=Limits(timeout_s, memory_limit_bytes if on_cpu else None),
+                heed_cancel=lambda: self._heed_cancel(client),
+                on_progress=on_progress,
+                need_bytes=need_bytes,
+            )
+        if "error" in answer:
+            raise RunError(answer["error"], answer.get("stage", "run"))
+        return answer["result"]
+
+    def outputs(
+        self,
+        model: str | Path,
+        inputs: Mapping[str, np.ndarray],
+        *,
+        backend: str = "onnxruntime",
+        level: str = "disabled",
+        device: str = "cpu",
+        dtype: str | None = None,
+        timeout_s: float = RUN_LIMIT_S,
+        memory_limit_bytes: int | None = None,
+        need_bytes: int | None = None,
+    ) -> Outputs:
+        """Run a model file once and return its outputs.
+
+        backend: "onnxruntime", whose optimizations are set by `level`
+                 ("disabled", "basic", "all"), or "torch" (opset 23 files).
+        """
+        number = next(self._numbers)
+        source, target = (self.folder / f"{word}{number}.npz" for word in ("inputs", "outputs"))
+        save_tensors(source, inputs)
+        try:
+            result = self.request(
+                "outputs",
+                model=str(Path(model).resolve()),
+                inputs=str(source),
+                outputs=str(target),
+                backend=backend,
+                level=level,
+                device=device,
+                dtype=dtype,
+                timeout_s=timeout_s,
+                memory_limit_bytes=memory_limit_bytes,
+                need_bytes=need_bytes,
+            )
+            return Outputs(load_tensors(target), result["seconds"], result["fallbacks"])
+        finally:
+            source.unlink(missing_ok=True)
+            target.unlink(missing_ok=True)
+
+    @contextmanager
+    def _process_in_turn(
+        self, kind: str, place: str, client: threading.Thread, on_progress: Progress | None
+    ) -> Iterator[WorkerProcess]:
+        def heard(before: int) -> None:
+            self._heed_cancel(client)
+            if on_progress is not None:
+                on_progress({"stage": waiting_words(before, place), "done": 0, "total": 1})
+
+        if kind in _WITHOUT_TURN and not self._busy:  # the process that is there answers sooner than one that starts
+            yield self._process("cpu")
+            return
+        if kind in _WITHOUT_TURN:
+            with self._process_for_once(f"{kind}{next(self._numbers)}") as process:
+                yield process
+            return
+        with turn(place, heard):
+            yield self._process(place)
+
+    @contextmanager
+    def _process_for_once(self, name: str) -> Iterator[WorkerProcess]:
+        """A process that nobody else asks, ended with the block."""
+        process = self._process(name)
+        try:
+            yield process
+        finally:
+            process.kill()
+            with self._guard:
+                self._processes.pop(name, None)  # `close` may have been before
+
+    @contextmanager
+    def _at_work(self, client: threading.Thread) -> Iterator[None]:
+        self._busy.add(client)
+        try:
+            yield
+        finally:
+            self._busy.discard(client)
+
+    def _heed_cancel(self, client: threading.Thread) -> None:
+        if client in self._interrupted or client in self._dismissed:
+            raise CancelledError
+
+    def _process(self, name: str) -> WorkerProcess:
+        log = self.folder / f"worker-{name.replace(':', '')}.log"
+        with self._guard:
+            return self._processes.setdefault(name, WorkerProcess(log))

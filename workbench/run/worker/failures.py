@@ -1,0 +1,108 @@
+"""What went wrong in a run, as one sentence."""
+
+from __future__ import annotations
+
+import re
+
+from workbench.errors import UserError
+from workbench.run.worker.memory import available_bytes, in_gigabytes
+
+# How torch, ONNX Runtime and C++ say that memory is out.
+_OUT_OF_MEMORY = re.compile(
+    r"out of memory|can't allocate memory|not enough memory|Failed to allocate|bad_alloc|bad allocation"
+    r"|Unable to allocate|cudaErrorMemoryAllocation|is smaller than requested bytes",
+    re.IGNORECASE,
+)
+_NOISE = re.compile(r"^\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : |\x1b\[[0-9;]*m")
+_SOURCE_PLACE = re.compile(r"/\S+\.(?:cc|cpp|h):\d+ ")
+# What ONNX Runtime says of a node that fails: the node, perhaps a C++ function and its condition, the reason.
+_NODE = re.compile(r"Non-zero status code returned while running (\S+) node\. Name:'(.*?)' Status Message: (.*)", re.S)
+_CONDITION = re.compile(r"^\S+::\S+\(.*?\) .*? was false\. ", re.S)
+_OTHER_SIZE = re.compile(
+    r"Got invalid dimensions for input: (.+?) for the following indices\s+index: (\d+) Got: (\d+) Expected: (\d+)"
+)
+
+
+class TaskError(Exception):
+    """A failure with its stage: "load" or "run"."""
+
+    def __init__(self, cause: BaseException, stage: str) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+        self.stage = stage
+
+
+def stage_of(error: BaseException) -> str:
+    return error.stage if isinstance(error, TaskError) else "run"
+
+
+def sentence_of(error: BaseException, device: str = "cpu", memory_limit: int | None = None) -> str:
+    """One sentence for any exception of a run.
+
+    memory_limit: bytes that the run may take of a CUDA device; what that limit refused is said to be that.
+    """
+    cause = error.cause if isinstance(error, TaskError) else error
+    text = _NOISE.sub("", str(cause)).strip()
+    on_gpu = device.startswith("cuda")
+    is_full = _is_out_of_memory(cause)
+    if is_full and on_gpu and memory_limit is not None and not _is_of_the_host(cause):
+        return (
+            f"The run needs more of the memory of {device} than its limit of {in_gigabytes(memory_limit)} "
+            f"({shortened(text, 200)}); bind smaller dimensions or allow more memory."
+        )
+    if isinstance(cause, UserError):
+        return str(cause)
+    if is_full:
+        free = "" if on_gpu and not _is_of_the_host(cause) else f"{in_gigabytes(available_bytes())} are free"
+        known = "; ".join(filter(None, (free, _brief(text)))) or "no more is known"
+        return f"The run is out of memory ({known}); bind smaller dimensions or close other programs."
+    what = "The model could not be loaded" if stage_of(error) == "load" else "The run failed"
+    return f"{what}: {_brief(text) or type(cause).__name__}."
+
+
+def _is_out_of_memory(cause: BaseException) -> bool:
+    """Of an operator that failed, the reason counts: its own message holds names from the model."""
+    if isinstance(cause, UserError):
+        return cause.__cause__ is not None and _is_out_of_memory(cause.__cause__)
+    return isinstance(cause, MemoryError) or _OUT_OF_MEMORY.search(str(cause)) is not None
+
+
+def _is_of_the_host(cause: BaseException | None) -> bool:
+    """Python and numpy say MemoryError, a GPU's allocator never does."""
+    return isinstance(cause, MemoryError) or (isinstance(cause, UserError) and _is_of_the_host(cause.__cause__))
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of a message, without its full stop; the name of the class where there is no message."""
+    lines = str(error).strip().splitlines()
+    return shortened(lines[0]) if lines else type(error).__name__
+
+
+def shortened(text: str, most: int = 300) -> str:
+    """The text on one line without its full stop, cut between two words where it is longer than `most` characters."""
+    words = " ".join(text.split())
+    if len(words) <= most:
+        return words.rstrip(". ")
+    return f"{words[:most].rpartition(' ')[0] or words[:most]} ..."
+
+
+def _brief(text: str) -> str:
+    """A library's message without the places in somebody's source, at most 400 characters."""
+    size, node = _OTHER_SIZE.search(text), _NODE.search(text)
+    if size is not None:
+        return _other_size(*size.groups())
+    if node is not None:
+        op, name, reason = node.groups()
+        reason = _CONDITION.sub("", _SOURCE_PLACE.sub("", reason))
+        return f"{f'{op} {name!r}' if name else op} does not run: {shortened(reason, 400).replace('. ', '; ')}"
+    return shortened(_SOURCE_PLACE.sub("", text), 400)
+
+
+def _other_size(name: str, axis: str, got: str, expected: str) -> str:
+    """Loading reads a size of 0 as one that is not known, for some exporters write it so; ONNX Runtime does not."""
+    if expected == "0":
+        return (
+            f"axis {axis} of input '{name}' is fixed to 0 in the file, which is read here as a size that is not known; "
+            "write the size or a name there"
+        )
+    return f"axis {axis} of input '{name}' is {got} long, and the file fixes it to {expected}"

@@ -1,0 +1,101 @@
+"""How much memory a run needs, and how much there is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import psutil
+
+from workbench.errors import UserError
+from workbench.ir import Graph, TensorType, ValueType, constant_type
+
+CGROUP = Path("/sys/fs/cgroup")  # limits of a container, version 2
+VMSTAT = Path("/proc/vmstat")  # what the system has counted since it started (proc(5))
+ROOM = 200 * 2**20  # what the libraries themselves take, in bytes
+
+
+class DoesNotFitError(UserError):
+    """The run would need more memory than is free."""
+
+
+def in_gigabytes(count: int) -> str:
+    """Bytes as people read them: "1.2 GB"."""
+    return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"
+
+
+def available_bytes() -> int:
+    """Memory that a new process may take, of the machine or of the container we are in, in bytes."""
+    free = psutil.virtual_memory().available
+    try:
+        limit = (CGROUP / "memory.max").read_text().strip()
+        used = int((CGROUP / "memory.current").read_text())
+    except (OSError, ValueError):  # no container, or one that does not say
+        return free
+    return free if limit == "max" else min(free, max(0, int(limit) - used))
+
+
+def in_bytes(gigabytes: float | None) -> int | None:
+    return None if gigabytes is None else round(gigabytes * 1e9)
+
+
+def memory_kills() -> int:
+    """How many processes this system has killed for memory; 0 where it does not tell."""
+    try:
+        lines = VMSTAT.read_text().splitlines()
+    except OSError:  # not Linux
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
+
+
+def weight_bytes(graph: Graph) -> int:
+    """Bytes of every constant, those of bodies too."""
+    own = sum(constant_type(tensor).bytes or 0 for tensor in graph.constants.values())
+    return own + sum(weight_bytes(body) for node in graph.nodes for body in node.bodies.values())
+
+
+def peak_activation_bytes(graph: Graph, types: Mapping[str, TensorType]) -> int:
+    """The most bytes of inputs and computed values that live at one time.
+
+    Each value lives from its node to its last reader, in the graph's order.
+    Values of unknown size count as nothing, so this is a lower bound.
+    """
+    sizes = {value: type_.bytes or 0 for value, type_ in types.items()}
+    last = {value: step for step, node in enumerate(graph.nodes) for value in node.operands}
+    last |= dict.fromkeys(graph.outputs, len(graph))
+    dying: dict[int, list[str]] = {}
+    for value, step in last.items():
+        dying.setdefault(step, []).append(value)
+    live = peak = sum(sizes.get(value, 0) for value in graph.inputs)
+    for step, node in enumerate(graph.nodes):
+        live += sum(sizes.get(value, 0) for value in node.outputs)
+        peak = max(peak, live)
+        live -= sum(sizes.get(value, 0) for value in dying.get(step, ()) if value not in graph.constants)
+        live -= sum(sizes.get(value, 0) for value in node.outputs if value and value not in last)
+    return peak
+
+
+def estimate_bytes(graph: Graph, dims: Mapping[str, int]) -> int:
+    """What one run needs at least: the weights and the peak of the activations, in bytes."""
+    from workbench.inference.shapes import infer_types
+
+    found: Mapping[str, ValueType] = {**graph.types, **graph.bound_types}
+    made = (value for node in graph.nodes for value in node.outputs if value)
+    if dict(dims) != graph.dims or not all(_has_size(found.get(value)) for value in made):
+        found = infer_types(graph, dims)
+    types = {value: t for value, t in found.items() if isinstance(t, TensorType)}
+    return weight_bytes(graph) + peak_activation_bytes(graph, types)
+
+
+def _has_size(type_: ValueType | None) -> bool:
+    return isinstance(type_, TensorType) and type_.bytes is not None
+
+
+def refuse_unless_fits(need: int, what: str) -> None:
+    """Raise DoesNotFitError where `need` bytes are more than is free."""
+    free = available_bytes()
+    if need + ROOM > free:
+        raise DoesNotFitError(
+            f"Running {what} needs about {in_gigabytes(need)} of memory, and {in_gigabytes(free)} are free; "
+            "bind its dimensions to smaller numbers, or close other programs."
+        )

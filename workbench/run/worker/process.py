@@ -1,0 +1,280 @@
+"""The process in which runs happen, from the client's side: started, asked, watched, stopped.
+
+It reads one JSON object a line from its standard input and answers with one a
+line (see `workbench.run.worker`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import psutil
+
+from workbench.errors import UserError
+from workbench.run.worker.failures import shortened
+from workbench.run.worker.memory import ROOM, available_bytes, in_gigabytes, memory_kills
+
+ROOT = Path(__file__).resolve().parents[2]  # holds the package `workbench`
+LOOK_S = 0.1  # between two looks at the clock and at whether the run was cancelled
+MEMORY_LOOK_S = 1.0  # between two looks at the memory: each reads all of /proc, beside a measurement
+Progress = Callable[[dict[str, Any]], None]
+
+
+class RunError(UserError):
+    """The run did not come to its end.
+
+    stage: "load" where the model could not be opened, "run" where it failed
+           while it ran, "process" where its process died or was stopped.
+    """
+
+    def __init__(self, message: str, stage: str = "run") -> None:
+        super().__init__(message)
+        self.stage = stage
+
+
+class CancelledError(RunError):
+    """The user stopped the run."""
+
+    def __init__(self) -> None:
+        super().__init__("The run was cancelled.", "process")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a job may take.
+
+    timeout_s:    wall time, its process's start counted in.
+    memory_bytes: resident memory of the process and its children, its
+                  libraries (0.1 to 0.4 GB) counted in; None for as much as
+                  there is. It is looked at once a second (MEMORY_LOOK_S), so
+                  a shorter peak may not be seen.
+    """
+
+    timeout_s: float
+    memory_bytes: int | None = None
+
+
+class WorkerProcess:
+    """A process for runs, started when it is first asked, and again after it died. It answers one thread at a time.
+
+    log: the file that gets what it prints; its folder is where the process works.
+    """
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._turn = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._answers: queue.Queue[bytes | None] = queue.Queue()
+        self._is_ready = False  # it has begun to read requests
+
+    @property
+    def pid(self) -> int | None:
+        """None before the first question and after a failure."""
+        return None if self._process is None else self._process.pid
+
+    def ask(
+        self,
+        message: dict[str, Any],
+        *,
+        limits: Limits,
+        heed_cancel: Callable[[], None],
+        on_progress: Progress | None = None,
+        need_bytes: int | None = None,
+    ) -> dict[str, Any]:
+        """Send the message and wait for the answer.
+
+        heed_cancel: called every LOOK_S; raises to stop the run, as
+                     `on_progress` may, which gets each event as it comes.
+        Raises RunError where it gives none: the process is gone then.
+        """
+        with self._turn:
+            free, kills = available_bytes(), memory_kills()
+            ends = time.monotonic() + limits.timeout_s
+            process = self._started()
+            try:
+                _send(process, message)
+                return self._answer(process, limits, ends, heed_cancel, on_progress)
+            except _EndedError:
+                error = self._exit_error(process, need_bytes or 0, free, memory_kills() > kills)
+                self.kill()
+                raise error from None
+            except BaseException:  # over a limit, cancelled, Ctrl-C: the run must not go on by itself
+                self.kill()
+                raise
+
+    def kill(self) -> None:
+        """End it, with all that it has started."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):  # it and its children have ended
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        assert process.stdin is not None  # it is a pipe
+        with contextlib.suppress(BrokenPipeError):  # what was left to write has no reader any more
+            process.stdin.close()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is not None and self._process.poll() is None:
+            return self._process
+        self.kill()
+        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        try:
+            with open(self._log, "wb") as log:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "workbench.run.worker"],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    cwd=self._log.parent,
+                    env={**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"},
+                    start_new_session=True,  # Ctrl-C is ours to handle; a group of its own, which `kill` ends
+                )
+        except OSError as error:
+            raise RunError(
+                f"The process for runs could not be started ({error.strerror or error}: {error.filename}); "
+                "see that there is memory left and that Python still stands where it did.",
+                "process",
+            ) from None
+        self._process, self._answers, self._is_ready = process, queue.Queue(), False
+        assert process.stdout is not None  # it is a pipe
+        threading.Thread(target=_pump, args=(process.stdout, self._answers), daemon=True).start()
+        return process
+
+    def _answer(
+        self,
+        process: subprocess.Popen[bytes],
+        limits: Limits,
+        ends: float,
+        heed_cancel: Callable[[], None],
+        on_progress: Progress | None,
+    ) -> dict[str, Any]:
+        look_at = memory_look_at = 0.0
+        while True:
+            now = time.monotonic()
+            if now >= look_at:
+                heed_cancel()
+                _refuse_more_time(limits, ends)
+                look_at = now + LOOK_S
+            if now >= memory_look_at:
+                _refuse_more_memory(process, limits)
+                memory_look_at = now + MEMORY_LOOK_S
+            try:
+                line = self._answers.get(timeout=max(0.0, look_at - now))
+            except queue.Empty:
+                if process.poll() is not None:  # gone, though a child of it may hold its output open
+                    raise _EndedError from None
+                continue
+            if line is None:
+                raise _EndedError
+            if not line.startswith(b'{"'):  # printed by something before the worker took hold of its output
+                continue
+            answer = json.loads(line)
+            if "ready" in answer:
+                self._is_ready = True
+            elif "progress" not in answer:
+                return answer
+            elif on_progress is not None:
+                on_progress(answer["progress"])
+
+    def _exit_error(self, process: subprocess.Popen[bytes], need: int, free: int, killed_one: bool) -> RunError:
+        """The error for a process that ended by itself.
+
+        need: bytes that the run was estimated to need, 0 for no estimate. free: bytes that were free when it began.
+        killed_one: the system killed a process for memory meanwhile.
+        """
+        code = process.wait()
+        if code == -signal.SIGKILL and (killed_one or need + ROOM > free):
+            needed = f"needed about {in_gigabytes(need)}, " if need else ""
+            return RunError(
+                f"The run was killed by the system, most likely out of memory ({needed}{in_gigabytes(free)} were free);"
+                " bind smaller dimensions or close other programs.",
+                "process",
+            )
+        if code == -signal.SIGKILL:
+            return RunError(
+                f"The run was killed from outside (signal 9), though {in_gigabytes(free)} of memory were free when it "
+                "began; see what ends processes here, and run it again.",
+                "process",
+            )
+        if code < 0:
+            return RunError(f"The run crashed ({signal.Signals(-code).name}){self._last_words()}.", "process")
+        if not self._is_ready:
+            return RunError(
+                f"The run's process ended with code {code} while it started{self._last_words()}; "
+                "see that all of requirements.txt is installed.",
+                "process",
+            )
+        return RunError(f"The run's process ended with code {code}{self._last_words()}.", "process")
+
+    def _last_words(self) -> str:
+        lines = self._log.read_text(errors="replace").strip().splitlines()
+        return f"; its last line was: {shortened(lines[-1], 200)}" if lines else ""
+
+
+class _EndedError(Exception):
+    """The process is gone."""
+
+
+def _send(process: subprocess.Popen[bytes], message: dict[str, Any]) -> None:
+    assert process.stdin is not None  # it is a pipe
+    try:
+        process.stdin.write(json.dumps(message).encode() + b"\n")
+        process.stdin.flush()
+    except BrokenPipeError:
+        raise _EndedError from None
+
+
+def _refuse_more_time(limits: Limits, ends: float) -> None:
+    if time.monotonic() > ends:
+        raise RunError(
+            f"The run took more than its limit of {limits.timeout_s:g} s and was stopped; "
+            "bind smaller dimensions or allow more time.",
+            "process",
+        )
+
+
+def _refuse_more_memory(process: subprocess.Popen[bytes], limits: Limits) -> None:
+    if limits.memory_bytes is None:
+        return
+    taken = _resident_bytes(process.pid)
+    if taken > limits.memory_bytes:
+        raise RunError(
+            f"The run took {in_gigabytes(taken)} of memory, more than its limit of "
+            f"{in_gigabytes(limits.memory_bytes)}, and was stopped; bind smaller dimensions or allow more memory.",
+            "process",
+        )
+
+
+def _resident_bytes(pid: int) -> int:
+    """Of the process and its children. Those that have just ended hold none."""
+    try:
+        process = psutil.Process(pid)
+        family = [process, *process.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return 0
+    taken = 0
+    for member in family:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            taken += member.memory_info().rss
+    return taken
+
+
+def _pump(stream: BinaryIO, answers: queue.Queue[bytes | None]) -> None:
+    """Lines into the queue, None at the end."""
+    with stream:
+        for line in stream:
+            answers.put(line)
+    answers.put(None)

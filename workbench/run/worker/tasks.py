@@ -1,0 +1,51 @@
+"""What the worker can be asked for, by the kind of the request."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from workbench.run.measurement.isolated import answering
+from workbench.run.measurement.operator_times import operator_times
+from workbench.run.measurement.timing import measure
+from workbench.run.worker.failures import TaskError
+from workbench.run.worker.machine import devices, versions
+from workbench.run.worker.runners import check_device, open_executor, run_session, session_of
+from workbench.run.worker.tensors import load_tensors, save_tensors
+
+Report = Callable[[dict[str, Any]], None]
+
+
+def _outputs(request: Mapping[str, Any], report: Report) -> dict[str, Any]:
+    """Run `model` on the tensors in `inputs`, write the results to `outputs`."""
+    inputs = load_tensors(request["inputs"])
+    fallbacks: dict[str, str] = {}
+    check_device(request["device"])
+    if request["backend"] == "torch":
+        executor = open_executor(request["model"], request["device"], request["dtype"])
+        run, fallbacks = executor.run, executor.fallbacks
+    else:
+        session = session_of(request["model"], request["level"])
+        run = lambda tensors: run_session(session, tensors)  # noqa: E731
+    start = time.perf_counter()
+    try:
+        results = run(inputs)
+    except Exception as error:
+        raise TaskError(error, "run") from error
+    seconds = time.perf_counter() - start
+    save_tensors(request["outputs"], results)
+    return {"seconds": seconds, "fallbacks": dict(fallbacks)}
+
+
+def _devices(request: Mapping[str, Any], report: Report) -> dict[str, Any]:
+    return {"devices": devices(), "versions": versions()}
+
+
+TASKS: Mapping[str, Callable[[Mapping[str, Any], Report], dict[str, Any]]] = {
+    "outputs": _outputs,
+    "measure": measure,
+    "operator_times": operator_times,
+    "devices": _devices,
+    "apart": answering(),
+}

@@ -1,0 +1,1 @@
+"""A page a stage, in the order of the data."""

@@ -1,0 +1,103 @@
+"""Compare: another file beside the open one, another tool's output for instance, and what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import streamlit as st
+
+from workbench.api import DEFAULT_TARGET
+from workbench.ir import Graph
+from workbench.layout.cost import count
+from workbench.layout.declared import declared_layouts
+from workbench.layout.profile import load_profile
+from workbench.ui.state.address import other_in_address, write_open_model, write_other
+from workbench.ui.state.graph_views import shown_pair
+from workbench.ui.state.session import Opened, Other, open_other, save_uploads
+from workbench.ui.state.snapshots import moment_of_files
+from workbench.ui.widgets.graph_view import graph_view
+from workbench.ui.widgets.parts import against_command_of, header, markdown_escaped, opened_here, opening, warnings
+
+_COLUMNS = {
+    "file": st.column_config.TextColumn(width=420),
+    **{
+        name: st.column_config.NumberColumn(format="localized")
+        for name in ("nodes", "corresponding", "only here", "transposes", "elements moved")
+    },
+}
+
+
+def compare_page() -> None:
+    opened = opened_here()
+    if opened is None:
+        return
+    write_open_model(opened.path, opened.dims_given, declared_layouts(opened.graph), opened.uploaded)
+    top, upload, path, command = st.columns([5, 2, 2, 2], vertical_alignment="center")
+    with top:
+        header(opened)
+    with command.popover("Copy as command", width="stretch"):
+        st.code(against_command_of(opened), language="bash", wrap_lines=True)
+    with upload.popover("Upload another", width="stretch"), st.form("other_upload", border=False):
+        files = st.file_uploader(
+            "The other model, with its external data files if it has any",
+            accept_multiple_files=True,
+            key=f"other_{opened.number}",
+        )
+        if st.form_submit_button("Compare") and files:
+            folder, model = save_uploads(files)
+            opening(partial(open_other, opened, str(model), folder), "Comparing")
+    with path.popover("Path of another", width="stretch"), st.form("other_path", border=False):
+        entered = st.text_input("Path of another model on this machine").strip()
+        if st.form_submit_button("Compare") and entered:
+            opening(partial(open_other, opened, entered), "Comparing")
+    if opened.other is None and other_in_address():
+        opening(partial(open_other, opened, other_in_address()), "Comparing")
+    if opened.other is None:
+        st.caption("Upload another model, or name its path: what differs from the open one is shown here.")
+        return
+    write_other("" if opened.other.folder else opened.other.path)
+    _compared(opened, opened.other)
+
+
+def _unmatched(opened: Opened, other: Other) -> None:
+    """The nodes without a counterpart, by name."""
+    rows = [
+        {"file": title, "operator": node.op, "node": node.name}
+        for title, graph, only in (
+            (opened.title, opened.graph, other.found.only_a),
+            (other.title, other.graph, other.found.only_b),
+        )
+        for node in map(graph.node, only)
+    ]
+    if rows:
+        with st.popover(f"Unmatched nodes ({len(rows):,})"):
+            st.dataframe(rows, hide_index=True, row_height=24, height=300)
+
+
+def _row(title: str, graph: Graph, other: Other, only: Sequence[str]) -> dict[str, Any]:
+    counts = count(graph)
+    return {
+        "file": title,
+        "nodes": len(graph),
+        "corresponding": len(other.found.pairs),
+        "only here": len(only),
+        "transposes": counts.transposes,
+        "elements moved": counts.elements_moved,
+    }
+
+
+def _compared(opened: Opened, other: Other) -> None:
+    warnings(other.graph.warnings)
+    st.caption(markdown_escaped(f"{other.found.sentence}."))
+    rows = [
+        _row(opened.title, opened.graph, other, other.found.only_a),
+        _row(other.title, other.graph, other, other.found.only_b),
+    ]
+    st.dataframe(rows, hide_index=True, row_height=24, column_config=_COLUMNS)
+    _unmatched(opened, other)
+    titles = (opened.title, other.title)
+    moment = moment_of_files(opened, other)
+    shown = shown_pair(opened, (other.number,), moment, titles, other.found.sentence, load_profile(DEFAULT_TARGET))
+    graph_view(f"files_{other.number}", shown, 500)

@@ -1,0 +1,156 @@
+"""Export: the optimized file, its size and digest, what was checked, and the same as a command.
+
+What failed verification is not offered, as the command line writes none of it;
+whoever confirms it gets it under a name that tells.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Literal
+
+import streamlit as st
+
+from workbench.api import DEFAULT_TARGET, export
+from workbench.errors import UserError
+from workbench.layout.profile import load_profile
+from workbench.rewrite import History
+from workbench.ui.state.session import Opened, Spec, stop_checking, worker
+from workbench.ui.state.work import Report, run_with_progress
+from workbench.ui.widgets.parts import command_of, header, markdown_escaped, opened_here, python_of, show_error
+from workbench.verification import verify_end
+
+
+def export_page() -> None:
+    opened = opened_here()
+    if opened is None:
+        return
+    header(opened)
+    history, spec = opened.history, opened.spec
+    fix_dims = False
+    left, right = st.columns([1, 1], gap="large")
+    if history is not None and history[-1].verdict is None:
+        _compare(opened, history)
+    with left:
+        _verdict(history)
+        if opened.graph.dims:
+            bound = ", ".join(f"{name} = {size}" for name, size in opened.graph.dims.items())
+            key = f"fix_dims_{opened.number}"
+            fix_dims = st.checkbox(f"Write the bound dims into the file ({markdown_escaped(bound)})", key=key)
+        if _may_export(history):
+            if st.button("Prepare the file", type=_weight(history), key="prepare"):
+                _prepare(opened, history, fix_dims)
+            _download(opened, history, fix_dims)
+    with right:
+        used = spec or Spec((), load_profile(DEFAULT_TARGET))
+        output = _file_name(opened)
+        st.caption("The same as a command")
+        st.code(command_of(opened, used, output, fix_dims), language="bash", wrap_lines=True)
+        st.caption("The same in Python")
+        st.code(python_of(opened, used, output, fix_dims), language="python", wrap_lines=True)
+
+
+def _verdict(history: History | None) -> None:
+    """What is exported, and does it still compute the same?"""
+    if history is None:
+        st.info("Nothing is optimized yet: go to Optimize first. What can be exported now is the model as loaded.")
+        return
+    first, last = history[0].before, history[-1].after
+    st.markdown(
+        f"{first.nodes:,} nodes as loaded, **{last.nodes:,}** now; transposes {first.transposes:,}, now "
+        f"**{last.transposes:,}**; elements moved {first.elements_moved:,}, now **{last.elements_moved:,}**."
+    )
+    failed, verdict = history.failed, history[-1].verdict
+    if failed is not None:
+        why = "" if failed.verdict is None else f" {failed.verdict.sentence}"
+        show_error(
+            f"{failed.title}: NOT EQUAL to the original, so there is no file to take home.{why} "
+            "Optimize shows which rewrite broke it, and leaves it out if you say so."
+        )
+        return
+    if verdict is None:
+        st.caption("This result was not verified.")
+        return
+    show = st.success if verdict.ok else st.warning
+    show(markdown_escaped(verdict.sentence))
+
+
+def _compare(opened: Opened, history: History) -> None:
+    """Compare what is exported with the original, where Optimize has not come to that yet."""
+    stop_checking(opened)
+
+    def work(report: Report) -> None:
+        verify_end(opened.verifier, history, lambda words: report(words, None))
+
+    run_with_progress("Verification", work, worker(), "verify_export")
+
+
+def _failed(history: History | None) -> bool:
+    return history is not None and history.failed is not None
+
+
+def _weight(history: History | None) -> Literal["primary", "secondary"]:
+    """Of a button: what failed is never the page's first thing to do."""
+    return "secondary" if _failed(history) else "primary"
+
+
+def _may_export(history: History | None) -> bool:
+    """What failed is written only where the user says of this very result that it is wanted."""
+    if not _failed(history):
+        return True
+    words = "Write the wrong model all the same, as .FAILED.onnx, to look for the fault"
+    return st.checkbox(markdown_escaped(words), key=f"wanted_{id(history)}")
+
+
+def _file_name(opened: Opened, history: History | None = None) -> str:
+    return f"{Path(opened.path).stem}.{'FAILED' if _failed(history) else 'opt'}.onnx"
+
+
+def _key(opened: Opened, history: History | None, fix_dims: bool) -> tuple:
+    return (id(opened.graph), opened.spec, _failed(history), fix_dims)
+
+
+def _prepare(opened: Opened, history: History | None, fix_dims: bool) -> None:
+    """Write the file to a scratch folder and keep its bytes for the download button."""
+    graph = opened.graph if history is None else history.graph
+    try:
+        with tempfile.TemporaryDirectory(prefix="workbench-export-") as folder, st.spinner("Writing and checking"):
+            written = export(graph, Path(folder) / _file_name(opened, history), fix_dims=fix_dims)
+            files = sorted(Path(folder).iterdir())
+            content = files[0].read_bytes() if len(files) == 1 else _zipped(files)
+    except UserError as error:
+        show_error(error)
+        return
+    st.session_state["exported"] = (_key(opened, history, fix_dims), written, content, len(files) > 1)
+
+
+def _zipped(files: list[Path]) -> bytes:
+    """A model with external data, as one download."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for file in files:
+            archive.write(file, file.name)
+    return buffer.getvalue()
+
+
+def _download(opened: Opened, history: History | None, fix_dims: bool) -> None:
+    key, written, content, zipped = st.session_state.get("exported", (None, None, b"", False))
+    if key != _key(opened, history, fix_dims):
+        st.caption("The file is not prepared yet.")
+        return
+    name = _file_name(opened, history) + (".zip" if zipped else "")
+    size, checks = st.columns([1, 2], vertical_alignment="bottom")
+    size.metric("Size", f"{written.bytes / 1e6:,.2f} MB")
+    checks.caption("Checked: " + markdown_escaped(", ".join(written.checks)))
+    st.caption("SHA-256")
+    st.code(written.sha256, language=None, wrap_lines=True)
+    st.download_button(
+        f"Download {name}", content, name, "application/octet-stream", key="download", type=_weight(history)
+    )
+    if history is not None:
+        report = json.dumps({"model": opened.title, **history.report()}, indent=1)
+        st.download_button("Download the report (JSON)", report, file_name="report.json", key="download_report")

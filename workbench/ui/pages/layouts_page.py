@@ -1,0 +1,196 @@
+"""Layouts: every strategy on the open model, side by side; any of them to Optimize, any two against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from workbench.api import LaidOut
+from workbench.cli.commands import optimize_text
+from workbench.cli.engine import verdict_word
+from workbench.errors import UserError
+from workbench.layout.profile import Profile
+from workbench.run.measurement.formatting import error_words, ran_of
+from workbench.ui.pages.run_page import worker_devices
+from workbench.ui.state.graph_views import shown_pair
+from workbench.ui.state.record_runs import keep_measured, measure_here
+from workbench.ui.state.session import Compared, Opened, compared_before, layouts_of, worker
+from workbench.ui.state.snapshots import moment_of_pair
+from workbench.ui.state.work import Report, forget_cancel, run_with_progress, was_cancelled
+from workbench.ui.widgets.graph_view import graph_view
+from workbench.ui.widgets.numbers import ratio_interval, say_failures
+from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, show_error
+from workbench.ui.widgets.profiles import choose_profile
+
+REPEAT = 20  # runs of each result
+_ROW = 24  # pixels
+_PANES = 560  # pixels of height for the table's rows and the panes
+_AS_IT_IS = "leave as it is"
+_COLUMNS = {
+    "transposes": st.column_config.NumberColumn(format="localized"),
+    "elements": st.column_config.NumberColumn("elements moved", format="localized"),
+    "bytes": st.column_config.NumberColumn("bytes moved", format="localized"),
+    "bound": st.column_config.TextColumn(
+        "bound (bytes)", help="No choice of those that the strategy searches moves less."
+    ),
+    "seconds": st.column_config.TextColumn("time (s)", alignment="right", help="What the strategy took."),
+    "error": st.column_config.TextColumn("max relative error", help="Against ONNX Runtime on the original file."),
+    "verdict": st.column_config.TextColumn(help="Does the result still compute what the original computes?"),
+    "latency": st.column_config.NumberColumn(
+        "latency (ms)", format="%.3f", help=f"Median of {REPEAT} runs of each result, by turns."
+    ),
+    "ratio": st.column_config.TextColumn(
+        "ratio (95 % between)", help=f"Of that latency to '{_AS_IT_IS}'; below 1 is faster."
+    ),
+}
+
+
+def layouts_page() -> None:
+    opened = opened_here()
+    if opened is None:
+        return
+    header(opened)
+    choose, edit, *start = st.columns([6, 2, 2, 2], vertical_alignment="bottom")
+    profile = choose_profile(choose, edit, lambda profile: f"{profile.name}: {profile.title}")
+    compared = compared_before(opened, profile)
+    if compared is None:
+        if start[1].button("Compare all strategies", type="primary", width="stretch", key="compare"):
+            _compare(opened, profile)
+        st.caption("Every strategy runs on the default list of passes; each result is compared with the original.")
+        return
+    device = _measure(opened, compared, *start)
+    _table(opened, compared, device)
+    _two(opened, compared)
+
+
+def _compare(opened: Opened, profile: Profile) -> None:
+    forget_cancel("layouts")
+    try:
+        worker_devices()  # asked for below the table; it takes seconds once, and here one waits anyway
+        run_with_progress("Layouts", lambda report: layouts_of(opened, profile, report), worker(), "layouts")
+    except UserError as error:
+        show_error(error)
+        return
+    st.rerun()
+
+
+def _measure(opened: Opened, compared: Compared, where: Any, start: Any) -> str:
+    """The field for the device and the button that measures every result there; the device."""
+    try:
+        names = [device["device"] for device in worker_devices()]
+    except UserError as error:
+        show_error(error)
+        return ""
+    gpu = next((index for index, name in enumerate(names) if name.startswith("cuda")), 0)
+    device = where.selectbox("Device", names, gpu, key="layouts_device", persist_state="session")
+    if start.button("Measure latency", type="primary", width="stretch", key="measure_layouts"):
+        forget_cancel("latencies")
+        try:
+            found = run_with_progress(
+                "Measuring", lambda r: _latencies(opened, compared, device, r), worker(), "latencies", device
+            )
+            compared.measured[device] = found
+            keep_measured(opened, found, _commands(opened, compared))
+        except UserError as error:
+            show_error(error)
+    elif was_cancelled("latencies"):
+        stays = "what was measured before stays" if device in compared.measured else "nothing is measured yet"
+        st.info(f"The measurement was cancelled; {stays}.", icon=":material/block:")
+        forget_cancel("latencies")
+    return device
+
+
+def _commands(opened: Opened, compared: Compared) -> dict[str, str]:
+    """The command that makes each result, for the runs that are kept."""
+    target = compared.profile.name
+    return {
+        name: optimize_text(opened.path, target=target, layout=None if name == "none" else name)
+        for name in compared.found
+    }
+
+
+def _latencies(opened: Opened, compared: Compared, device: str, report: Report) -> Mapping[str, Any]:
+    graphs = {name: laid_out.history.graph for name, laid_out in compared.found.items()}
+    return measure_here(opened, graphs, device, report, repeat=REPEAT)
+
+
+def _table(opened: Opened, compared: Compared, device: str) -> None:
+    """A row a strategy; a click chooses it for Optimize."""
+    names = list(compared.found)
+    key = f"layouts_{opened.number}"
+
+    def clicked() -> None:
+        cells = st.session_state[key]["selection"]["cells"]
+        if cells:
+            st.session_state["strategy"] = names[cells[0][0]]
+
+    measured = compared.measured.get(device)
+    rows = [_row(name, laid_out) for name, laid_out in compared.found.items()]
+    if measured is not None:
+        rows = [{**row, **_latency(measured["variants"][name])} for name, row in zip(names, rows, strict=True)]
+    st.dataframe(
+        rows,
+        hide_index=True,
+        row_height=_ROW,
+        column_config=_COLUMNS,
+        key=key,
+        on_select=clicked,
+        selection_mode="single-cell",
+    )
+    chosen = st.session_state.get("strategy", "none")
+    words = f"Click a strategy to see its steps on the page Optimize; chosen there now: {_word(chosen)}."
+    if measured is not None:
+        words += f" Measured on {measured['machine']['device_name']}."
+        busy = any(variant["busy"] for variant in ran_of(measured).values())
+        words += " The machine was busy with something else too; measure again." if busy else ""
+        say_failures((name, v["failed"]) for name, v in measured["variants"].items() if "failed" in v)
+    st.caption(markdown_escaped(words))
+
+
+def _latency(variant: Mapping[str, Any]) -> dict[str, Any]:
+    if "failed" in variant:
+        return {"latency": None, "ratio": "failed"}
+    interval = ratio_interval(variant)
+    words = interval if variant["ratio_busy"] else f"{variant['ratio']:.2f} ({interval})"
+    return {"latency": variant["median_ms"], "ratio": words}
+
+
+def _row(name: str, laid_out: LaidOut) -> dict[str, Any]:
+    row = laid_out.row()
+    bound = "-" if row["lower_bound"] is None else f"{row['lower_bound']:,}{', reached' if row['certified'] else ''}"
+    return {
+        "strategy": _word(name),
+        "transposes": row["transposes"],
+        "elements": row["elements_moved"],
+        "bytes": row["bytes_moved"],
+        "bound": bound,
+        "seconds": "-" if row["seconds"] is None else f"{row['seconds']:.2f}",
+        "error": error_words(row["max_rel_error"]),
+        "verdict": verdict_word(row["verified"]),
+    }
+
+
+def _two(opened: Opened, compared: Compared) -> None:
+    """Two results side by side, what differs marked."""
+    names = list(compared.found)
+    sides = st.columns(2, gap="small")
+    keys = (f"layouts_left_{opened.number}", f"layouts_right_{opened.number}")
+    left, right = (
+        side.selectbox(words, names, index=start, key=key, format_func=_word)
+        for side, words, start, key in zip(sides, ("This", "against"), (0, names.index("optimal")), keys, strict=True)
+    )
+    moment = moment_of_pair(opened, compared, left, right)
+    titles = (_word(left), _word(right))
+    changes = moment.changes
+    sentence = (
+        f"{len(changes.removed):,} nodes of '{titles[0]}' are not in '{titles[1]}', {len(changes.added):,} of "
+        f"'{titles[1]}' not in '{titles[0]}', and {len(changes.changed):,} differ"
+    )
+    shown = shown_pair(opened, (left, right, compared.profile), moment, titles, sentence, compared.profile)
+    graph_view(f"pair_{opened.number}", shown, _PANES - _ROW * len(names))
+
+
+def _word(name: str) -> str:
+    return _AS_IT_IS if name == "none" else name

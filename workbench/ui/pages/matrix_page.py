@@ -1,0 +1,230 @@
+"""Matrix: models, their steps or strategies, batches, precisions and backends in one run that can go on later."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+import passes as library
+from workbench.api import optimize
+from workbench.charts.matrix import bars_chart, by_batch_chart
+from workbench.cli.commands import optimize_text
+from workbench.errors import UserError
+from workbench.io import load_model
+from workbench.io.dims import symbols
+from workbench.io.samples import Sample, samples
+from workbench.ir import Graph
+from workbench.matrix import (
+    Block,
+    Matrix,
+    as_csv,
+    batch_sizes,
+    forget_blocks,
+    matrix_notes,
+    place_words,
+    rows_of,
+    run_matrix,
+)
+from workbench.plans import PLANS
+from workbench.run.measurement.measure import BACKENDS, DTYPES
+from workbench.run.measurement.timing_cache import cache_file
+from workbench.run.records.store import model_hash
+from workbench.ui.pages.run_page import limits_form, worker_devices
+from workbench.ui.state.session import Opened, worker
+from workbench.ui.state.work import Report, forget_cancel, run_with_progress, was_cancelled
+from workbench.ui.widgets.numbers import counted, download_button, measured_cells, say_failures, show_table
+from workbench.ui.widgets.parts import command_of, header, markdown_escaped, opened_here, show_error
+
+_ORIGINAL, _OPTIMIZED = "as loaded", "as on Optimize"
+_FORGET = "Blocks that are done are not measured again; once they are forgotten, Measure does that."
+
+
+def matrix_page() -> None:
+    opened = opened_here()
+    if opened is None:
+        return
+    header(opened)
+    try:
+        names = [device["device"] for device in worker_devices()]
+    except UserError as error:
+        show_error(error)
+        st.button("Try again", key="matrix_devices_again")
+        return
+    _form(opened, names)
+    cancelled = was_cancelled("matrix")
+    if cancelled:
+        st.info(
+            "The matrix was stopped; the blocks that are done are kept, and Measure goes on with the others.",
+            icon=":material/block:",
+        )
+        forget_cancel("matrix")
+    if opened.matrix:
+        _results(opened)
+    elif not cancelled:
+        st.caption("Nothing is measured yet: each model at each batch is a block, whose variants run by turns.")
+
+
+def _form(opened: Opened, names: list[str]) -> None:
+    with st.form("matrix_form"):
+        first, second, third = st.columns([4, 5, 3])
+        others = {sample.title: sample for sample in samples() if sample.title != opened.title}
+        beside = first.multiselect("Other models beside it", list(others), help="Samples, with the same strategies.")
+        choices = [_ORIGINAL, *([] if opened.history is None else [_OPTIMIZED]), *library.compared_strategies()]
+        steps = second.multiselect(
+            "Steps and strategies", choices, default=[_ORIGINAL, choices[-1] if opened.history is None else _OPTIMIZED]
+        )
+        device = third.selectbox("Device", names, next((i for i, n in enumerate(names) if n.startswith("cuda")), 0))
+        fourth, fifth, sixth, seventh, eighth = st.columns([2, 2, 4, 4, 2], vertical_alignment="bottom")
+        free = symbols(opened.graph)
+        none = "its dimensions are fixed" if not free else "the bound ones"
+        batches = fourth.text_input("Batches", placeholder=none, disabled=not free, help="Sizes such as 1, 8, 32.")
+        batch_dim = fifth.selectbox("Batch dimension", free or ["-"], disabled=not free)
+        backends = sixth.multiselect("Backends", list(BACKENDS), ["torch"])
+        dtypes = seventh.multiselect("Precisions", list(DTYPES), ["float32"])
+        repeat = eighth.number_input("Repetitions", value=None, min_value=1, placeholder="until stable")
+        words, limits, plan, press = st.columns([6, 1, 2, 2], vertical_alignment="center")
+        seconds, most = limits_form(limits)
+        words.caption(markdown_escaped("; ".join(f"{name}: {plan.title}" for name, plan in PLANS.items())))
+        planned = plan.form_submit_button(f"Measure the plan {next(iter(PLANS))}", width="stretch")
+        go = press.form_submit_button("Measure", type="primary", width="stretch")
+    if not (go or planned):
+        return
+    forget_cancel("matrix")
+    if not planned and not (steps and backends and dtypes):
+        show_error("Nothing is chosen to measure; choose at least one step, one backend and one precision.")
+        return
+
+    def work(report: Report) -> None:
+        report("preparing the models", 0.0)
+        count = None if repeat is None else int(repeat)
+        matrix = Matrix({}, backends=tuple(backends), dtypes=tuple(dtypes), device=device, repeat=count)
+        matrix = replace(matrix, timeout_s=seconds, memory_limit_bytes=most, given=opened.given)
+        if planned:
+            chosen = next(iter(PLANS.values()))
+            matrix = replace(matrix, models=chosen.models(), batches=chosen.batches, dtypes=chosen.dtypes)
+        else:
+            models = {opened.title: _variants(opened, steps)}
+            models |= {title: _without_history(_loaded(others[title]), steps) for title in beside}
+            sizes = batch_sizes(batches)
+            matrix = replace(matrix, models=models, batches=sizes, batch_dim=None if beside else batch_dim)
+            paths = {opened.title: opened.path} | {title: str(others[title].file) for title in beside}
+            matrix = replace(matrix, pipelines=_pipelines(opened, paths, steps))
+        done: list[Block] = []
+        for block in run_matrix(matrix, _record(opened), worker(), report):
+            done.append(block)
+            opened.matrix = [*done]  # shown, even if the others are cancelled
+
+    try:
+        run_with_progress("Matrix", work, worker(), "matrix", device)
+    except UserError as error:
+        show_error(error)
+
+
+def _record(opened: Opened) -> Path:
+    """Where the blocks of this model are kept, so that a matrix goes on after the app was closed too."""
+    folder = cache_file().parent / "matrices"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"the folder '{folder}' for blocks that are done cannot be made: {error.strerror}") from None
+    return folder / f"{model_hash(opened.graph)[:16]}.jsonl"
+
+
+def _variants(opened: Opened, steps: Sequence[str]) -> dict[str, Graph]:
+    found = _without_history(opened.graph, steps)
+    if _OPTIMIZED in steps and opened.history is not None:
+        found[_OPTIMIZED] = opened.history.graph
+    return {step: found[step] for step in steps}
+
+
+def _without_history(graph: Graph, steps: Sequence[str]) -> dict[str, Graph]:
+    """The graph as each step makes it, but for what was chosen on Optimize for the open model."""
+    return {
+        step: graph if step == _ORIGINAL else optimize(graph, layout=step).graph for step in steps if step != _OPTIMIZED
+    }
+
+
+def _pipelines(opened: Opened, paths: Mapping[str, str], steps: Sequence[str]) -> dict[tuple[str, str], str]:
+    """The command that makes each variant."""
+    found = {
+        (title, step): optimize_text(path, layout=step)
+        for title, path in paths.items()
+        for step in steps
+        if step not in (_ORIGINAL, _OPTIMIZED)
+    }
+    if opened.spec is not None:
+        found[opened.title, _OPTIMIZED] = command_of(opened, opened.spec)
+    return found
+
+
+def _loaded(sample: Sample) -> Graph:
+    return load_model(str(sample.file), sample.dims)
+
+
+# ---- what was found ----------------------------------------------------------------------
+
+
+def _results(opened: Opened) -> None:
+    blocks = opened.matrix
+    rows = rows_of(blocks)
+    say_failures((place_words(row), row["failed"]) for row in rows if row["failed"])
+    ran = [row for row in rows if not row["failed"]]
+    if not ran:
+        return
+    words, again, as_table, as_json = st.columns([5, 2, 1, 1], vertical_alignment="center")
+    _forget(again, opened)
+    words.caption(
+        markdown_escaped(f"{counted(len(ran), 'variant')} in {counted(len(blocks), 'block')} on {ran[0]['device']}.")
+    )
+    download_button(as_table, "CSV", as_csv(rows), "matrix.csv", "matrix_csv")
+    download_button(as_json, "JSON", partial(json.dumps, blocks, indent=1), "matrix.json", "matrix_json")
+    for note in matrix_notes(blocks):
+        st.caption(markdown_escaped(note))
+    by_batch = len({row["batch"] for row in ran}) > 1
+    show_table([_row(row) for row in ran])
+    st.caption("Median latency, and its 95 % interval")
+    st.plotly_chart(bars_chart(ran), key="matrix_bars")
+    if not by_batch:
+        if symbols(opened.graph):
+            st.caption("Name several batches to see latency and memory by batch.")
+        return
+    left, right = st.columns(2)
+    with left:
+        st.caption("Latency by batch")
+        st.plotly_chart(by_batch_chart(ran, "median_ms", "median latency (ms)"), key="matrix_latency")
+    with right:
+        st.caption("Memory by batch")
+        st.plotly_chart(by_batch_chart(ran, "peak_bytes", "peak memory (MB)", 1e6), key="matrix_memory")
+
+
+def _forget(place: Any, opened: Opened) -> None:
+    """A button behind a question, since measuring them again takes as long as before."""
+    with place.popover(f"Forget {counted(len(opened.matrix), 'block')}", width="stretch"):
+        st.write(_FORGET)
+        if not st.button("Forget these blocks", type="primary", key="matrix_forget"):
+            return
+        try:
+            forget_blocks(_record(opened), opened.matrix)
+        except UserError as error:
+            show_error(error)
+            return
+        opened.matrix = []
+        st.rerun()
+
+
+def _row(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "model": row["model"],
+        **({} if row["batch"] is None else {"batch": row["batch"]}),
+        "step": row["step"],
+        "backend": row["backend"],
+        "precision": row["dtype"],
+        **measured_cells(row),
+        "fell back": row["fallbacks"] or "-",
+    }

@@ -1,0 +1,158 @@
+"""Open: a sample, an upload or a path; what it is; its symbolic dims; its graph."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import streamlit as st
+
+from workbench.api import DEFAULT_TARGET
+from workbench.io.samples import samples
+from workbench.layout.declared import declared_layouts, layouts_of_rank
+from workbench.layout.infer import TENSOR
+from workbench.layout.profile import load_profile
+from workbench.summary import Summary
+from workbench.ui.state.address import write_open_model
+from workbench.ui.state.graph_views import shown_graph
+from workbench.ui.state.session import Opened, declare_layouts, open_model, open_uploads, use_inputs
+from workbench.ui.widgets.graph_view import graph_view
+from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, opening, pane, warnings
+from workbench.view.scopes import MAIN, inner_graphs
+
+_UPLOADS = "uploads_done"  # how many uploads were opened: the field starts anew, and its files are let go
+
+
+def open_page() -> None:
+    top = st.container()
+    left, right = st.columns([2, 3], gap="medium")
+    with left:
+        _choose()
+    with top:  # where a link that does not open is seen
+        opened = opened_here()
+    if opened is None:
+        return
+    write_open_model(opened.path, opened.dims_given, declared_layouts(opened.graph), opened.uploaded)
+    with right:
+        _describe(opened)
+
+
+def _choose() -> None:
+    sample, upload, path = st.tabs(["Samples", "Upload", "Path"])
+    with sample, pane("samples", 640, border=False):
+        for entry in samples():
+            with st.container(border=True, key=f"card_{entry.file.stem}"):
+                words, button = st.columns([6, 1], vertical_alignment="center")
+                words.markdown(f"**{markdown_escaped(entry.title)}**  \n:small[{markdown_escaped(entry.description)}]")
+                if button.button("Open", key=f"sample_{entry.file.stem}", width="stretch"):
+                    opening(partial(open_model, str(entry.file), entry.title, entry.dims))
+    with upload:
+        files = st.file_uploader(
+            "A model (.onnx, .pt2, ONNX text), with its external data files if it has any",
+            accept_multiple_files=True,
+            key=f"uploads_{st.session_state.setdefault(_UPLOADS, 0)}",
+        )
+        if st.button("Open upload", disabled=not files) and opening(lambda: open_uploads(files)):
+            st.session_state[_UPLOADS] += 1
+            st.rerun()
+    with path, st.form("path_form", border=False):
+        entered = st.text_input("Path of a model on this machine", key="path")
+        if st.form_submit_button("Open path"):
+            opening(lambda: open_model(entered.strip(), entered.strip().rpartition("/")[2] or "(no path)"))
+
+
+def _describe(opened: Opened) -> None:
+    summary = opened.summary
+    header(opened)
+    warnings(opened.graph.warnings)
+    numbers = st.columns([2, 3, 3, 3, 3, 2])
+    numbers[0].metric("Nodes", f"{summary.nodes:,}")
+    numbers[1].metric("Parameters", f"{summary.parameters / 1e6:,.2f} M")
+    numbers[2].metric("Weights", f"{summary.weight_bytes / 1e6:,.2f} MB")
+    numbers[3].metric("One run", f"{summary.flops / 1e9:,.2f} GFLOP", help=_unknown(summary))
+    numbers[4].metric("Transposes", f"{summary.transposes:,}", help=f"They move {summary.elements_moved:,} elements.")
+    brought = f"The file is of opset {summary.file_opset}. Models are brought to one opset when they are opened."
+    numbers[5].metric("Opset", f"{summary.opset}", help=brought)
+    if opened.graph.dims:
+        _dims_form(opened)
+    tabs = ["Graph", f"Operators ({len(summary.operators):,})", "Inputs and outputs"]
+    about, operators, values = st.tabs(tabs)
+    with about:
+        target = load_profile(DEFAULT_TARGET)
+        inner = inner_graphs(opened.graph)
+        where = st.selectbox("Shown", list(inner), key=f"inner_{opened.number}") if len(inner) > 1 else MAIN
+        graph = inner[where]
+        height = (
+            560 - (70 if len(inner) > 1 else 0) - (120 if opened.graph.dims else 0) - 60 * len(opened.graph.warnings)
+        )
+        graph_view(f"loaded_{opened.number}", shown_graph(opened, where, graph, target), max(height, 300))
+    with operators:
+        if summary.not_native:
+            st.caption(markdown_escaped(f"The torch executor leaves to ONNX Runtime: {', '.join(summary.not_native)}."))
+        rows = [{"operator": op, "count": count} for op, count in summary.operators.items()]
+        st.dataframe(rows, hide_index=True, row_height=26, height=420)
+    with values:
+        rows = [
+            {"kind": kind, "name": v.name, "type": v.type, "runs with": v.bound, "layout": v.layout}
+            for kind, described in (("input", summary.inputs), ("output", summary.outputs))
+            for v in described
+        ]
+        st.dataframe(rows, hide_index=True, row_height=26)
+        _layouts_form(opened)
+        _inputs_form(opened)
+
+
+def _layouts_form(opened: Opened) -> None:
+    """The layouts of inputs of which the operators that read them do not tell it."""
+    declared = declared_layouts(opened.graph)
+    told = {value.name: value.layout for value in opened.summary.inputs}
+    may = {name: layouts_of_rank(opened.graph.rank_of(name)) for name in told}
+    open_ = [name for name, layout in told.items() if may[name] and (layout == TENSOR or name in declared)]
+    if not open_:
+        return
+    with st.form(f"layouts_form_{opened.number}"):
+        st.caption("The operators that read these inputs do not tell their layout. You can declare it.")
+        *columns, press = st.columns(5, vertical_alignment="bottom")
+        chosen = {}
+        for index, name in enumerate(open_):
+            field, choices = columns[index % len(columns)], (TENSOR, *may[name])
+            now = choices.index(declared.get(name, TENSOR))
+            chosen[name] = field.selectbox(markdown_escaped(name), choices, now, key=f"layout_{opened.number}_{name}")
+        layouts = {name: layout for name, layout in chosen.items() if layout != declared.get(name, TENSOR)}
+        if press.form_submit_button("Declare") and layouts and opening(lambda: declare_layouts(opened, layouts)):
+            st.rerun()
+
+
+def _inputs_form(opened: Opened) -> None:
+    """What the model is run on when it is compared and measured."""
+    now = f"your own '{opened.inputs}'" if opened.inputs else f"made here with seed {opened.seed}"
+    st.caption(markdown_escaped(f"Inputs for comparing and measuring: {now}."))
+    with st.form(f"inputs_form_{opened.number}"):
+        file = st.file_uploader("Your own, as .npz with one array an input", key=f"npz_{opened.number}")
+        left, right = st.columns([3, 1], vertical_alignment="bottom")
+        seed = left.number_input("Seed of those made here", 0, 2**31 - 1, opened.seed, key=f"seed_{opened.number}")
+        if right.form_submit_button("Use", width="stretch") and opening(lambda: use_inputs(opened, file, int(seed))):
+            st.rerun()
+
+
+def _unknown(summary: Summary) -> str:
+    words = "Floating-point operations of one run; a multiply-add counts two."
+    if not summary.unknown_flops:
+        return words
+    return f"{words} {summary.unknown_flops:,} operators of unknown cost are not counted."
+
+
+def _dims_form(opened: Opened) -> None:
+    """Fields for the symbolic dims; they belong to this model alone."""
+    with st.form("dims_form"):
+        st.caption("Symbolic dims: values for running and measuring. The exported file keeps them symbolic.")
+        *columns, press = st.columns(5, vertical_alignment="bottom")
+        values = {}
+        for index, (name, size) in enumerate(opened.graph.dims.items()):
+            field = columns[index % len(columns)].number_input(
+                markdown_escaped(name), value=size, min_value=1, step=1, key=f"dim_{opened.number}_{name}"
+            )
+            values[name] = int(field)
+        if press.form_submit_button("Bind") and values != dict(opened.graph.dims):
+            source = opened.graph.source or opened.path
+            if opening(lambda: open_model(source, opened.title, values, opened.folder, opened.path)):
+                st.rerun()

@@ -1,0 +1,145 @@
+"""Optimize: passes and strategy at the left; steps, and the graph before and after the chosen one, at the right."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import streamlit as st
+
+from workbench.errors import UserError
+from workbench.layout.declared import declared_layouts
+from workbench.rewrite import History
+from workbench.ui.state.address import node_in_address, write_left_out, write_open_model, write_pipeline, write_seen
+from workbench.ui.state.graph_views import shown_history
+from workbench.ui.state.session import Opened, Spec, checking_of, history_of, worker
+from workbench.ui.state.snapshots import moment_of
+from workbench.ui.state.work import Report, forget_cancel, run_with_progress, was_cancelled
+from workbench.ui.widgets.controls import chosen_preset, controls
+from workbench.ui.widgets.graph_view import graph_view, seen_in
+from workbench.ui.widgets.panes import GRAPH, TIMES, show_rewrites, show_texts, show_times, views_of
+from workbench.ui.widgets.parts import (
+    changed_options,
+    command_of,
+    header,
+    markdown_escaped,
+    opened_here,
+    say_settled,
+    show_error,
+)
+from workbench.ui.widgets.steps import (
+    STEP,
+    choose_moment,
+    choose_step,
+    chosen_moment,
+    follow,
+    shown_steps,
+    step_table,
+    stepped_to,
+    table_height,
+)
+from workbench.ui.widgets.verdicts import LINE, show_verdicts
+
+_LEAST = 180  # pixels of height that a pane needs
+_CHOICE = 66  # pixels that the choice of a step takes, where the view itself has none
+
+
+def optimize_page() -> None:
+    opened = opened_here()
+    if opened is None:
+        return
+    spec = replace(controls(), left_out=opened.left_out)
+    top, command = st.columns([5, 1], vertical_alignment="center")
+    with top:
+        header(opened)
+    with command, st.popover("Copy as command", width="stretch"):
+        st.code(command_of(opened, spec), language="bash", wrap_lines=True)
+        st.caption("What is seen here, as one HTML file:")
+        st.code(command_of(opened, spec, "report.html", verb="report"), language="bash", wrap_lines=True)
+    history = _history(opened, spec)
+    if history is None:
+        return
+    with st.container():  # what stands below keeps its place, and so the view is not mounted anew, when a note goes
+        taken = _notes(opened, history)
+    seen = seen_in(_view_key(opened))
+    stepped_to(opened, history, seen)
+    step_table(opened, history)
+    _views(opened, history, spec, taken)
+    write_seen(chosen_moment(opened, history), node_in_address() if seen.moment is None else seen.id)
+    write_open_model(opened.path, opened.dims_given, declared_layouts(opened.graph), opened.uploaded)
+    names = [name for name, _ in spec.passes]
+    write_pipeline(names, changed_options(spec), spec.target, spec.mode, chosen_preset())
+    write_left_out(opened.left_out)
+
+
+def _view_key(opened: Opened) -> str:
+    return f"graph_{opened.number}"
+
+
+def _history(opened: Opened, spec: Spec) -> History | None:
+    if opened.spec != spec and was_cancelled("pipeline") and st.session_state.get("cancelled_spec") == spec:
+        st.info("The pipeline was cancelled. Change something, or run it again.", icon=":material/block:")
+        if not st.button("Run pipeline", type="primary"):
+            return None
+    forget_cancel("pipeline")
+    st.session_state["cancelled_spec"] = spec
+
+    def work(report: Report) -> History:
+        return history_of(opened, spec, report)
+
+    if opened.history is not None and opened.spec == spec:
+        return opened.history
+    try:
+        return run_with_progress("Pipeline", work, worker(), "pipeline")
+    except UserError as error:
+        show_error(error)
+        return None
+
+
+def _notes(opened: Opened, history: History) -> int:
+    """What must be said of the history above its table; about how many pixels that takes."""
+    taken = LINE if say_settled(opened) else 0
+    for index, step in enumerate(history.steps):
+        if step.proof:
+            taken += LINE
+            st.caption(markdown_escaped(f"Step {index}, {step.title}: {step.proof}."))
+    checking = checking_of(opened, history, st.session_state.get(STEP) or len(history) - 1)
+    return taken + show_verdicts(opened, history, checking)
+
+
+def _views(opened: Opened, history: History, spec: Spec, taken: int) -> None:
+    """One of the views of the chosen step; `taken`: pixels of what stands above."""
+    choice, which, done = st.columns([4, 5, 3], vertical_alignment="center")
+    index = st.session_state[STEP]
+    views = views_of(history[index])
+    if st.session_state.get("view") not in (None, *views):
+        st.session_state["view"] = GRAPH
+    with choice:
+        view = st.segmented_control(
+            "View",
+            views,
+            default=GRAPH,
+            required=True,
+            key="view",
+            label_visibility="collapsed",
+            format_func=lambda name: name if name != "Rewrites" else f"Rewrites ({len(history[index].rewrites):,})",
+            persist_state="session",
+        )
+    table = table_height(len(shown_steps(history, index)))
+    height = max(620 - table - taken, _LEAST)
+    if view == GRAPH:
+        shown = shown_history(opened, history, spec)
+        follow(opened, history, shown)
+        graph_view(_view_key(opened), shown, height)
+        return
+    height -= _CHOICE
+    with which:
+        index = choose_step(opened, history)
+    step = history[index]
+    if view == TIMES:
+        show_times(step, height)
+    elif view == "Rewrites":
+        show_rewrites(opened, index, step, height)
+    else:
+        with done:
+            rewrites = choose_moment(opened, index, len(step.rewrites))
+        show_texts(moment_of(opened, history, index, rewrites), height)

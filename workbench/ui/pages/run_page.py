@@ -1,0 +1,141 @@
+"""Run: latency and memory of the original beside each step's result, on the GPU if there is one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from workbench.errors import UserError
+from workbench.rewrite import History
+from workbench.run.measurement.measure import BACKENDS, DTYPES, combined
+from workbench.run.worker.client import RUN_LIMIT_S
+from workbench.run.worker.memory import in_bytes
+from workbench.ui.state.record_runs import keep_measured, measure_here, pipeline_until
+from workbench.ui.state.session import Opened, worker
+from workbench.ui.state.work import Report, forget_cancel, run_with_progress, was_cancelled
+from workbench.ui.widgets.parts import header, opened_here, say_settled, show_error
+from workbench.ui.widgets.run_results import results
+
+_ORIGINAL = "as loaded"
+
+
+def run_page() -> None:
+    opened = opened_here()
+    if opened is None:
+        return
+    top = st.empty()
+    with top:
+        header(opened)
+    try:
+        found = worker_devices()
+    except UserError as error:
+        show_error(error)
+        st.button("Try again", key="devices_again")
+        return
+    _form(opened, found)
+    with top:
+        header(opened)  # again: sizes with which the model runs may have been found just now
+    cancelled = was_cancelled("measure")
+    if cancelled:
+        stays = "what was measured before stays" if opened.measured else "nothing is measured yet"
+        st.info(f"The measurement was cancelled; {stays}.", icon=":material/block:")
+        forget_cancel("measure")
+    if opened.measured:
+        say_settled(opened)
+        if opened.measured_spec != opened.spec:
+            st.caption("Measured before the passes were changed; measure again for the steps as they are now.")
+        results(opened)
+    elif not cancelled:
+        st.caption("Nothing is measured yet.")
+
+
+@st.cache_data(show_spinner="Looking for devices")
+def worker_devices() -> list[dict[str, Any]]:
+    """What the worker's machine can run on. Raises RunError where the worker does not answer."""
+    return worker().request("devices")["devices"]
+
+
+def _form(opened: Opened, found: list[dict[str, Any]]) -> None:
+    choices = _choices(opened.history)
+    names = [device["device"] for device in found]
+    gpu = next((i for i, name in enumerate(names) if name.startswith("cuda")), None)
+    if gpu is None:
+        st.caption("There is no GPU here; runs are on the CPU.")
+    if opened.history is None:
+        st.caption("Nothing is optimized yet: Optimize gives steps to compare with.")
+    with st.form("measure_form"):
+        first, second, third, fourth, fifth = st.columns([3, 3, 3, 2, 2], vertical_alignment="bottom")
+        device = first.selectbox("Device", names, index=gpu or 0, format_func=lambda n: _device_words(found, n))
+        backends = second.multiselect(
+            "Backends", list(BACKENDS), ["torch"], help="; ".join(f"{k}: {v}" for k, v in BACKENDS.items())
+        )
+        dtypes = third.multiselect("Precisions", list(DTYPES), ["float32"])
+        repeat = fourth.number_input(
+            "Repetitions",
+            value=None,
+            min_value=1,
+            max_value=10_000,
+            step=1,
+            placeholder="until stable",
+            help="Left empty: 10 to 200, until every median is known to one percent or 20 s have passed.",
+        )
+        cold = fifth.toggle("Cold cache too", help="Runs after the device's cache was emptied, beside the warm ones.")
+        what, limits, press = st.columns([7, 1, 1], vertical_alignment="bottom")
+        last = list(choices)[-1]
+        labels = what.multiselect("Measure, by turns", list(choices), default=list(dict.fromkeys([_ORIGINAL, last])))
+        time_limit, memory_limit = limits_form(limits)
+        go = press.form_submit_button("Measure", type="primary", width="stretch")
+    if not go:
+        return
+    if not (labels and backends and dtypes):
+        show_error("Nothing is chosen to measure; choose at least one step, one backend and one precision.")
+        return
+    graphs = {label: _graph(opened, choices[label]) for label in labels}
+    wanted = combined(graphs, backends, dtypes)
+
+    def work(report: Report) -> dict[str, Any]:
+        return measure_here(
+            opened,
+            wanted,
+            device,
+            report,
+            repeat=None if repeat is None else int(repeat),
+            cold=cold,
+            timeout_s=time_limit,
+            memory_limit_bytes=memory_limit,
+        )
+
+    try:
+        opened.measured = run_with_progress("Measuring", work, worker(), "measure", device)
+    except UserError as error:
+        show_error(error)
+        return
+    opened.measured_spec = opened.spec
+    opened.measured_graphs = {label: variant.graph for label, variant in wanted.items()}
+    steps = {id(graphs[label]): choices[label] for label in labels}
+    pipelines = {label: pipeline_until(opened, steps[id(variant.graph)]) for label, variant in wanted.items()}
+    keep_measured(opened, opened.measured, pipelines)
+
+
+def limits_form(place: Any) -> tuple[float, int | None]:
+    """Seconds and bytes that a job may take."""
+    with place.popover("Limits", width="stretch"):
+        seconds = st.number_input("Time limit (s)", value=RUN_LIMIT_S, min_value=1.0, step=60.0)
+        gigabytes = st.number_input("Memory limit (GB)", value=None, min_value=0.1, placeholder="what there is")
+    return seconds, in_bytes(gigabytes)
+
+
+def _choices(history: History | None) -> dict[str, int]:
+    """The original, and each step that changed something."""
+    steps = {} if history is None else {f"{i} {s.pass_name}": i for i, s in enumerate(history.steps) if s.changed}
+    return {_ORIGINAL: 0, **steps}
+
+
+def _graph(opened: Opened, index: int) -> Any:
+    return opened.graph if opened.history is None or index == 0 else opened.history.at(index)
+
+
+def _device_words(found: list[dict[str, Any]], name: str) -> str:
+    device = next(d for d in found if d["device"] == name)
+    return f"{name}: {device['name']}, {device['memory_bytes'] / 1e9:,.0f} GB"

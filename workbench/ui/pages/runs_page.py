@@ -1,0 +1,215 @@
+"""Runs: what was measured before, and kept; runs side by side, and how they change over time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import streamlit as st
+
+from workbench.charts.runs import Bar, Trend, change_chart, quartiles_chart
+from workbench.errors import UserError
+from workbench.run.measurement.formatting import speed_words
+from workbench.run.records.changes import differences, meaning, ratio_of
+from workbench.run.records.formats import csv_of, json_of, pairs
+from workbench.run.records.store import MOST, Run, find_runs, forget, model_hash, records_of, shown_place
+from workbench.ui.state.session import Opened
+from workbench.ui.widgets.numbers import comparison, counted, download_button, show_table
+from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, show_error
+
+_ROWS = 7  # that are seen without scrolling
+_MOST_COMPARED = 12  # runs
+_MOST_LINES = 8
+_LONGEST_NAME = 60  # characters in a sentence
+_OF_MODELS = ("model", "model file")  # columns that say nothing where all runs are of one model
+_COLUMNS = {
+    "time (UTC)": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm:ss", width=140),
+    "model": st.column_config.TextColumn(width=150),
+    "variant": st.column_config.TextColumn(width=170),
+    "median (ms)": st.column_config.NumberColumn(format="%.3f", width=90),
+    "peak memory (MB)": st.column_config.NumberColumn(format="%.2f", width=120),
+    "threads": st.column_config.NumberColumn(width=60),
+    "pipeline": st.column_config.TextColumn(width=240, help="The command that makes the variant; none: as loaded."),
+    "model file": st.column_config.TextColumn(width=110, help="First digits of its SHA-256."),
+}
+
+
+def runs_page() -> None:
+    opened = opened_here()
+    if opened is None:
+        return
+    top, switch, _ = st.columns([7, 2, 2], vertical_alignment="center")  # the table's tools float over the last
+    with top:
+        header(opened)
+    every = switch.toggle("Runs of all models", key="runs_of_all", persist_state="session")
+    try:
+        with st.spinner("Reading the runs"):
+            place = shown_place()
+            runs = find_runs(model_hash="" if every else model_hash(opened.graph))
+        if not runs:
+            _empty(every, place)
+            return
+        chosen = _table(opened, runs, every)
+        _files(chosen, runs, place)
+        _chosen(chosen, runs)
+    except UserError as error:
+        show_error(error)
+        st.button("Try again", key="runs_again")
+
+
+def _empty(every: bool, place: str) -> None:
+    whose = "" if every else " of this model"
+    st.info(f"No run{whose} is kept yet: measure on the page Run, or with `python -m workbench bench`.")
+    st.caption(f"Runs are kept in {markdown_escaped(place)}.")
+
+
+def _table(opened: Opened, runs: Sequence[Run], every: bool) -> Sequence[Run]:
+    """The kept runs, a row each; those that are chosen there, at first the last measurement's."""
+    rows = [_row(run) for run in runs]
+    event = show_table(
+        rows,
+        most=_ROWS,
+        column_config=_COLUMNS,
+        column_order=[column for column in rows[0] if every or column not in _OF_MODELS],
+        key=f"runs_{opened.number}_{every}_{runs[0].id}_{len(runs)}",  # rows are chosen by number: other runs, anew
+        on_select="rerun",
+        selection_mode="multi-row",
+        selection_default={"selection": {"rows": _newest(runs)}},
+    )
+    return [runs[row] for row in event["selection"]["rows"]]
+
+
+def _newest(runs: Sequence[Run]) -> list[int]:
+    """The rows of the last measurement, or, where that had one variant only, of the last two runs."""
+    together = [row for row, run in enumerate(runs) if run.measurement == runs[0].measurement]
+    return together[:_MOST_COMPARED] if len(together) > 1 else list(range(min(2, len(runs))))
+
+
+def _row(run: Run) -> dict[str, Any]:
+    return {
+        "time (UTC)": run.time,
+        "model": run.model_name,
+        "variant": run.label,
+        "median (ms)": run.median_ms,
+        "peak memory (MB)": None if run.peak_bytes is None else run.peak_bytes / 1e6,
+        "device": run.device_name,
+        "threads": run.threads,
+        "backend": run.backend,
+        "precision": run.dtype,
+        "dims": pairs(run.dims),
+        "pipeline": run.pipeline,
+        "model file": run.model_hash[:12],
+        "versions": pairs(run.versions),
+    }
+
+
+def _files(chosen: Sequence[Run], runs: Sequence[Run], place: str) -> None:
+    """How many runs there are, where; what is chosen, or else all of them, to download; the chosen to forget."""
+    words, away, as_csv, as_json = st.columns([5, 2, 1, 1], vertical_alignment="center")
+    most = ", the newest" if len(runs) == MOST else ""
+    words.caption(
+        markdown_escaped(f"{counted(len(runs), 'run')}{most}, kept in {place}. Choose two or more to compare them.")
+    )
+    wanted = chosen or runs
+    download_button(as_csv, f"CSV of {len(wanted):,}", csv_of(wanted), "runs.csv", "runs_csv")
+    whole = partial(json_of, wanted)  # records are large, and read when they are asked for
+    download_button(as_json, f"JSON of {len(wanted):,}", whole, "runs.json", "runs_json")
+    if chosen:
+        _forget(away, chosen)
+
+
+def _forget(place: Any, chosen: Sequence[Run]) -> None:
+    """A button behind a question, since what is forgotten is gone for good."""
+    with place.popover(f"Forget {counted(len(chosen), 'run')}", width="stretch"):
+        st.write("They are taken out of the database for good.")
+        if st.button("Forget the chosen runs", type="primary", key="runs_forget"):
+            forget([run.id for run in chosen])
+            st.rerun()
+
+
+def _chosen(chosen: Sequence[Run], runs: Sequence[Run]) -> None:
+    """The chosen runs in words and side by side; over time, with all runs of their kinds."""
+    kinds = list(dict.fromkeys(map(_kind, chosen or runs)))
+    compared = sorted(chosen, key=lambda run: (run.time, run.id))[-_MOST_COMPARED:]
+    times = _times(compared)
+    _say_differences(compared, times)
+    if len(chosen) > _MOST_COMPARED:
+        st.caption(f"{counted(len(chosen), 'run')} are chosen; the newest {_MOST_COMPARED} of them are compared.")
+    left, right = st.columns(2)
+    with left:
+        st.caption("Side by side: the median, and from the lower to the upper quartile")
+        if compared:
+            bars = [_quartiles(run, times[run.id], kinds.index(_kind(run))) for run in compared]
+            st.plotly_chart(quartiles_chart(bars), key="runs_bars")
+        else:
+            st.caption("No run is chosen in the table.")
+    with right:
+        _over_time(kinds, runs)
+
+
+# ---- side by side ------------------------------------------------------------------------
+
+
+def _times(runs: Sequence[Run]) -> dict[int, list[float]]:
+    """The times of every repetition by the runs' ids, in milliseconds."""
+    records = records_of(runs)
+    return {id_: next(iter(record["variants"].values()))["times_ms"] for id_, record in records.items()}
+
+
+def _quartiles(run: Run, times_ms: Sequence[float], colour: int) -> Bar:
+    low, high = np.percentile(times_ms, [25, 75])
+    return Bar(run.label, f"{run.time:%d %b %H:%M:%S}", float(low), run.median_ms, float(high), colour)
+
+
+def _say_differences(runs: Sequence[Run], times_ms: Mapping[int, Sequence[float]]) -> None:
+    """Each run against the oldest: the ratio, what was set otherwise, and how far the ratio can be trusted."""
+    if len(runs) < 2:
+        return
+    first, *others = runs
+    meanings = [meaning(first, other) for other in others]
+    once = len(set(meanings)) == 1
+    for other, means in zip(others, meanings, strict=True):
+        st.markdown(f"{_sentence(first, other, times_ms)}{'' if once else markdown_escaped(f' {means}')}")
+    if once:
+        st.caption(markdown_escaped(meanings[0]))
+
+
+def _sentence(first: Run, other: Run, times_ms: Mapping[int, Sequence[float]]) -> str:
+    apart = first.measurement != other.measurement
+    words = speed_words(ratio_of(first, other, times_ms))
+    speed = comparison(_name(other, apart), words, _name(first, apart))
+    found = "; ".join(differences(first, other))
+    what = markdown_escaped(f"Different: {found}." if found else "No setting differs.")
+    return f"{speed} {what}"
+
+
+def _name(run: Run, with_time: bool) -> str:
+    label = run.label if len(run.label) <= _LONGEST_NAME else f"{run.label[:_LONGEST_NAME]}..."
+    return f"{label} of {run.time:%d %b %H:%M:%S}" if with_time else label
+
+
+# ---- over time ---------------------------------------------------------------------------
+
+
+def _kind(run: Run) -> tuple[str, ...]:
+    """What must be the same for runs to stand on one line, its name first."""
+    device = f"{run.device_name}, {run.threads} threads"
+    return (run.label, run.backend, run.dtype, pairs(run.dims), device, run.model_hash[:12], run.pipeline)
+
+
+def _over_time(kinds: Sequence[tuple[str, ...]], runs: Sequence[Run]) -> None:
+    """A line a kind; it is named by its label, and by what else differs where a label stands for several."""
+    shown = kinds[:_MOST_LINES]
+    more = f"; {len(shown)} of {len(kinds):,} kinds, choose others in the table" if len(kinds) > len(shown) else ""
+    st.caption(f"Over time: medians of all runs of the same kind{more}")
+    parts = list(zip(*shown, strict=True))
+    distinguishable = len(set(parts[0])) == len(shown)
+    named = [0] if distinguishable else [0, *(place for place in range(1, len(parts)) if len(set(parts[place])) > 1)]
+    lines = []
+    for kind in shown:
+        of_kind = sorted((run for run in runs if _kind(run) == kind), key=lambda run: run.time)
+        name = ", ".join(kind[place] or "as it is" for place in named)
+        lines.append(Trend(name, [run.time for run in of_kind], [run.median_ms for run in of_kind]))
+    st.plotly_chart(change_chart(lines), key="runs_lines")

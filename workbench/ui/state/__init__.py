@@ -1,0 +1,1 @@
+"""What a session holds and how it is kept: the open model, its history, its address, its work."""

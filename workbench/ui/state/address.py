@@ -1,0 +1,147 @@
+"""The state of the view in the address of the page, so that a link shows the same.
+
+model, dims, input_layout, target, passes, option, mode: what `workbench optimize` is given; the pages write them.
+leave_out: rewrites that the user left out, "pass: sentence".
+preset: where the list of passes comes from, and what it goes back to.
+step, rewrite, node: what is looked at; the component writes them while one steps, without a rerun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import streamlit as st
+
+from workbench.api import DEFAULT_PRESET
+from workbench.errors import UserError
+from workbench.io.dims import parse_dims
+from workbench.io.samples import samples
+from workbench.layout.declared import parse_layouts
+from workbench.rewrite import DEFAULT_MODE, LeftOut
+from workbench.ui.state.folders import real_path
+
+MODEL, DIMS, TARGET, PASSES, OPTION, MODE = "model", "dims", "target", "passes", "option", "mode"
+PRESET, INPUT_LAYOUT, LEAVE_OUT = "preset", "input_layout", "leave_out"
+STEP, REWRITE, NODE, OTHER = "step", "rewrite", "node", "other"
+UPLOADED = "upload:"  # before the name of a model that only its own session has
+
+Moment = tuple[int, int | None]  # a step, and how many of its rewrites are done; None: all, seen as one
+
+
+@dataclass(frozen=True)
+class Named:
+    """The model that a link names, with the sizes of symbolic dims and the layouts of inputs that it declares."""
+
+    path: str
+    title: str
+    dims: Mapping[str, int]
+    layouts: Mapping[str, str]
+
+
+def model_in_address() -> Named | None:
+    """The model of the link, None where it names none. Raises UserError where a link can not name it."""
+    path = st.query_params.get(MODEL)
+    if not path:
+        return None
+    if path.startswith(UPLOADED):
+        name = path.removeprefix(UPLOADED)
+        raise UserError(f"the link shows '{name}', an upload that only its own session has; upload the file here")
+    name = path.rpartition("/")[2]
+    sample = next((s for s in samples() if s.file == real_path(path)), None)
+    dims, layouts = parse_dims(st.query_params.get(DIMS, "")), parse_layouts(st.query_params.get_all(INPUT_LAYOUT))
+    return Named(path, name if sample is None else sample.title, dims, layouts)
+
+
+@dataclass(frozen=True)
+class Wished:
+    """The pipeline of a link: passes in order, "pass.option=value", the target's name ("" for none), mode, preset."""
+
+    passes: tuple[str, ...]
+    options: tuple[str, ...]
+    target: str
+    mode: str
+    preset: str
+
+
+def pipeline_in_address() -> Wished | None:
+    """The pipeline of the link, None where it names none."""
+    named = st.query_params.get(PASSES)
+    if named is None:
+        return None
+    passes = tuple(name for name in named.split(",") if name)
+    options, target = tuple(st.query_params.get_all(OPTION)), st.query_params.get(TARGET, "")
+    mode, preset = st.query_params.get(MODE, DEFAULT_MODE), st.query_params.get(PRESET, DEFAULT_PRESET)
+    return Wished(passes, options, target, mode, preset)
+
+
+def left_out_in_address() -> tuple[LeftOut, ...]:
+    """The rewrites that the link leaves out."""
+    named = (word.partition(": ") for word in st.query_params.get_all(LEAVE_OUT))
+    return tuple(LeftOut(pass_name, sentence) for pass_name, _, sentence in named)
+
+
+def moment_in_address() -> Moment | None:
+    """The moment that the browser shows, where it has said so."""
+    step, rewrite = st.query_params.get(STEP, ""), st.query_params.get(REWRITE, "")
+    if not step.isdecimal():
+        return None
+    return int(step), int(rewrite) if rewrite.isdecimal() else None
+
+
+def node_in_address() -> str:
+    """The selected node of the link, "" for none."""
+    return st.query_params.get(NODE, "")
+
+
+def other_in_address() -> str:
+    """The path of the other file of the link, on Compare; "" for none."""
+    return st.query_params.get(OTHER, "")
+
+
+def write_other(path: str) -> None:
+    """Let the address say which other file is compared; an upload has none."""
+    _write(OTHER, path)
+
+
+def write_open_model(path: str, dims: Mapping[str, int], layouts: Mapping[str, str], uploaded: bool) -> None:
+    """Let the address say what is open, and what was declared of its inputs."""
+    _write(MODEL, f"{UPLOADED}{path}" if uploaded else path)
+    _write(DIMS, ",".join(f"{name}={size}" for name, size in dims.items()))
+    _write_all(INPUT_LAYOUT, [f"{value}={layout}" for value, layout in layouts.items()])
+
+
+def write_pipeline(passes: Sequence[str], options: Mapping[str, object], target: str, mode: str, preset: str) -> None:
+    """Let the address say what is done to it."""
+    _write(PASSES, ",".join(passes))
+    _write(TARGET, target)
+    _write(MODE, "" if mode == DEFAULT_MODE else mode)
+    _write(PRESET, "" if preset == DEFAULT_PRESET else preset)
+    _write_all(OPTION, [f"{key}={value}" for key, value in options.items()])
+
+
+def write_left_out(left_out: Sequence[LeftOut]) -> None:
+    """Let the address say which rewrites are left out."""
+    _write_all(LEAVE_OUT, [f"{out.pass_name}: {out.sentence}" for out in left_out])
+
+
+def write_seen(moment: Moment | None, node: str) -> None:
+    """Let the address say what is looked at; while one steps, the browser writes it by itself."""
+    step, rewrite = moment or (0, None)
+    _write(STEP, str(step))
+    _write(REWRITE, "" if rewrite is None else str(rewrite))
+    _write(NODE, node)
+
+
+def _write_all(key: str, values: list[str]) -> None:
+    if st.query_params.get_all(key) != values:
+        st.query_params[key] = values
+
+
+def _write(key: str, value: str) -> None:
+    if st.query_params.get(key, "") == value:
+        return
+    if value or key == PASSES:
+        st.query_params[key] = value
+    else:
+        del st.query_params[key]

@@ -1,0 +1,78 @@
+"""The comparison with the original, beside the page: the end first, then the step that is shown, then the others."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from workbench.errors import UserError
+from workbench.rewrite import History
+from workbench.run.worker.client import CancelledError
+from workbench.run.worker.device_queue import turn
+from workbench.verification import Verifier, verify_end, verify_others
+
+AT_ONCE_S = 1.0  # what is compared within this stands on the page when it is first drawn
+
+
+class _Stopped(BaseException):
+    """Raised inside the comparison when nobody wants it any more."""
+
+
+class Checking:
+    """A thread that gives the steps of one history their verdicts.
+
+    shown:  the step that the page shows; the page keeps it up to date.
+    words:  what it does now.
+    is_watched: it took so long that the page tells of it.
+    """
+
+    def __init__(self, verifier: Verifier, history: History, shown: int) -> None:
+        self.history, self.shown, self.words = history, shown, "waiting"
+        self.started = time.monotonic()
+        self.failure, self.is_watched = "", False
+        self._verifier = verifier
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    @property
+    def is_done(self) -> bool:
+        return not self._thread.is_alive()
+
+    @property
+    def compared(self) -> int:
+        return sum(step.verdict is not None for step in self.history.steps)
+
+    def wait(self, seconds: float) -> None:
+        self._thread.join(seconds)
+
+    def stop(self) -> None:
+        """End it, whether it runs or waits; what was compared stays."""
+        self._stopped.set()
+        self._verifier.worker.cancel(self._thread)
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            if self.history[-1].verdict is None:
+                with turn("app-cpu", self._wait):  # passes and comparisons make noise where others measure
+                    verify_end(self._verifier, self.history, self._hear)
+            if self.history.failed is None:
+                verify_others(self._verifier, self.history, lambda: self.shown, self._hear)
+        except (_Stopped, CancelledError):
+            return
+        except UserError as error:  # told on the page
+            self.failure = str(error)
+
+    def _wait(self, before: int) -> None:
+        self._hear(f"waiting for {before} before")
+
+    def _hear(self, words: str) -> None:
+        if self._stopped.is_set():
+            raise _Stopped
+        self.words = words
+
+
+def is_compared(history: History) -> bool:
+    """Has every step its verdict, or is it known which step fails?"""
+    return history.failed is not None or all(step.verdict is not None for step in history.steps)

@@ -1,0 +1,140 @@
+"""Views of what is open: the model as loaded, its history, two graphs. Kept, since each costs time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import streamlit as st
+
+import passes as library
+from passes.layout.layout_convert_layout import LayoutConvertLayout
+from workbench import pipeline
+from workbench.ir import Graph
+from workbench.layout.infer import infer_layouts
+from workbench.layout.profile import Profile
+from workbench.rewrite import History, Pass, with_options
+from workbench.run.measurement.formatting import ran_of
+from workbench.ui.state.gc_freeze import keep_out
+from workbench.ui.state.session import Opened, Spec
+from workbench.ui.state.snapshots import Snapshot, moment_of
+from workbench.ui.widgets.graph_view import Seen, Shown
+from workbench.view.inspection import inspect
+from workbench.view.scene import Costs, View
+from workbench.view.timeline import timeline_of, timeline_of_pair
+
+
+def shown_history(opened: Opened, history: History, spec: Spec) -> Shown:
+    """The history of the pipeline, every moment of it."""
+    target = aimed(history, spec.profile)
+
+    def make() -> Shown:
+        timeline = timeline_of(history, target)
+        costs = measured_costs(opened) if opened.measured_spec == spec else ({}, {})
+        view = View(timeline, opened.title, target.layout, opened.toggled, costs=costs)
+        return Shown(view, partial(_inspected, opened, history, view, target, passes_of(spec)))
+
+    shown = kept(opened, ("history", spec, id(history), id(opened.measured)), make)
+    shown.tell_verdicts(history)
+    return shown
+
+
+def shown_graph(opened: Opened, name: str, graph: Graph, target: Profile) -> Shown:
+    """One graph of the model as it was loaded, with no step but the first."""
+
+    def make() -> Shown:
+        history = pipeline.start(graph, target)
+        view = View(timeline_of(history, target), name, target.layout)
+        layouts = infer_layouts(graph)
+        return Shown(view, lambda seen: _inspect(history, 0, 0, seen.id, graph, layouts, view, target))
+
+    return kept(opened, ("graph", name, target), make)
+
+
+def shown_pair(
+    opened: Opened,
+    key: tuple[Any, ...],
+    moment: Snapshot,
+    titles: tuple[str, str],
+    sentence: str,
+    target: Profile,
+) -> Shown:
+    """Two graphs as if one were made from the other; nodes of one name are one node."""
+
+    def make() -> Shown:
+        timeline = timeline_of_pair(moment.before, moment.after, titles, sentence, target)
+        view = View(timeline, f"{titles[0]} and {titles[1]}", target.layout)
+        histories = [pipeline.start(graph, target) for graph in (moment.before, moment.after)]
+
+        def inspected(seen: Seen) -> Mapping[str, Any]:
+            after = seen.moment not in ((0, None), (0, 0), (1, 0))
+            side = int(after and (seen.id in moment.after or seen.id not in moment.before))
+            graph = (moment.before, moment.after)[side]
+            return _inspect(histories[side], 0, 0, seen.id, graph, moment.layouts[side], view, target)
+
+        return Shown(view, inspected)
+
+    return kept(opened, ("pair", *key), make)
+
+
+def kept(opened: Opened, key: tuple[Any, ...], make: Callable[[], Shown]) -> Shown:
+    """The view of that key; the last few are kept."""
+
+    def frozen() -> Shown:
+        with st.spinner("Placing the graph"):
+            made = make()
+        keep_out()
+        return made
+
+    return opened.views.get(key, frozen)
+
+
+def aimed(history: History, target: Profile) -> Profile:
+    """The target as the options of a step by class change it."""
+    by_class = next((s for s in reversed(history.steps) if s.pass_name == LayoutConvertLayout().name), None)
+    return target if by_class is None else LayoutConvertLayout(**by_class.options).aim(target)
+
+
+def passes_of(spec: Spec) -> list[Pass]:
+    """The passes of the pipeline with their options: those of which it can be asked why they did not act."""
+    return [with_options(library.find_pass(name), dict(options)) for name, options in spec.passes]
+
+
+def measured_costs(opened: Opened) -> tuple[Mapping[str, Costs], Mapping[str, Costs]]:
+    """What the page Run measured of each operator, in the first variant and in the last."""
+    variants = [*ran_of(opened.measured).values()] if opened.measured else []
+    if not variants:
+        return {}, {}
+    return _costs(variants[0]), _costs(variants[-1])
+
+
+def _costs(variant: Mapping[str, Any]) -> dict[str, Costs]:
+    live = {point["name"]: point["live_bytes"] / 1e6 for point in variant["memory"].get("timeline") or []}
+    return {op["name"]: Costs(round(op["time_ms"] * 1e3, 1), live.get(op["name"])) for op in variant["operators"]}
+
+
+def _inspected(
+    opened: Opened, history: History, view: View, target: Profile, passes: list[Pass], seen: Seen
+) -> Mapping[str, Any]:
+    step, done = seen.moment or (len(history) - 1, None)
+    step = min(step, len(history) - 1)
+    total = len(history[step].rewrites)
+    rewrites = total if done is None else min(done, total)
+    moment = moment_of(opened, history, step, rewrites)
+    return _inspect(history, step, rewrites, seen.id, moment.after, moment.layouts[1], view, target, passes)
+
+
+def _inspect(
+    history: History,
+    step: int,
+    rewrites: int,
+    id_: str,
+    graph: Graph,
+    layouts: Mapping[str, str],
+    view: View,
+    target: Profile,
+    passes: Sequence[Pass] = (),
+) -> Mapping[str, Any]:
+    members = view.members(id_)
+    return inspect(history, step, rewrites, id_, passes, graph=graph, layouts=layouts, target=target, members=members)

@@ -1,0 +1,51 @@
+"""What the pages measure is kept in the history of runs; where that fails, the page says so and goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import streamlit as st
+
+from workbench.ir import Graph
+from workbench.run.measurement.measure import Variant, measure_models
+from workbench.run.records.store import RecordsError, RunOrigin, keep, model_hash
+from workbench.ui.state.session import Opened, worker
+from workbench.ui.state.work import Report
+from workbench.ui.widgets.parts import command_of, markdown_escaped
+
+
+def measure_here(
+    opened: Opened, variants: Mapping[str, Graph | Variant], device: str, report: Report, **how: Any
+) -> dict[str, Any]:
+    """What `measure_models` finds on the inputs of the open model, compared with its original. how: more for that.
+
+    Raises what `measure_models` and the run of the original raise.
+    """
+    report("computing the reference in ONNX Runtime", 0.0)
+    return measure_models(
+        variants,
+        inputs=opened.verifier.inputs,
+        reference=opened.verifier.reference,
+        device=device,
+        worker=worker(),
+        on_progress=lambda event: report(event["stage"], event["done"] / max(event["total"], 1)),
+        **how,
+    )
+
+
+def keep_measured(opened: Opened, found: Mapping[str, Any], pipelines: Mapping[str, str]) -> None:
+    """Keep what `measure_models` returned. pipelines: by label, the command that makes the variant, "" for none."""
+    try:
+        digest = model_hash(opened.graph)
+        keep(found, {label: RunOrigin(digest, opened.title, pipeline) for label, pipeline in pipelines.items()})
+    except RecordsError as error:
+        st.caption(markdown_escaped(f"This measurement is shown here, and not kept among the runs: {error}."))
+
+
+def pipeline_until(opened: Opened, step: int) -> str:
+    """The command that does the passes up to and with that step of the history, "" for the model as loaded."""
+    if step == 0 or opened.spec is None:
+        return ""
+    return command_of(opened, replace(opened.spec, passes=opened.spec.passes[:step]))

@@ -1,0 +1,374 @@
+"""What a browser session holds: the opened model, and the history of its pipeline.
+
+The pipeline is cached by step: a new list of passes keeps the steps that it
+shares with the last one and runs the rest.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from workbench import pipeline
+from workbench.api import LaidOut, choose, layouts, timed_target
+from workbench.errors import UserError
+from workbench.io import load_model
+from workbench.io.samples import samples
+from workbench.ir import Graph
+from workbench.layout.infer import declare
+from workbench.layout.profile import Profile
+from workbench.rewrite import DEFAULT_MODE, AppliedRewrite, History, LeftOut
+from workbench.run.inputs import bound_dims, bound_sizes, read_inputs
+from workbench.run.worker.client import Worker
+from workbench.summary import Summary, summarize
+from workbench.ui.state.address import left_out_in_address, model_in_address
+from workbench.ui.state.checking import AT_ONCE_S, Checking, is_compared
+from workbench.ui.state.folders import check_may_open
+from workbench.ui.state.gc_freeze import let_go
+from workbench.ui.state.lru import Recent
+from workbench.verification import Verifier
+from workbench.view.matching import Correspondence, match_graphs, renamed
+
+_KEY = "opened"
+_REFUSAL = "link_refused"
+_MOST_MOMENTS = 6  # of a history that are kept ready to draw
+_MOST_VIEWS = 4  # placed graphs that are kept
+_NUMBERS = itertools.count()
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What the pipeline is to do: passes in order with their options, for which target, how exactly (MODES)."""
+
+    passes: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
+    profile: Profile
+    mode: str = DEFAULT_MODE
+    left_out: tuple[LeftOut, ...] = ()
+
+    @property
+    def target(self) -> str:
+        return self.profile.name
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {f"{name}.{key}": value for name, options in self.passes for key, value in options}
+
+
+@dataclass
+class Compared:
+    """What every layout strategy made of the model for one profile, and what was measured of it, by device."""
+
+    profile: Profile
+    found: Mapping[str, LaidOut]
+    measured: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+@dataclass
+class Other:
+    """A model beside the open one.
+
+    named:  the graph with nodes under the names of those of the open model that they correspond to.
+    folder: where its upload lies, None for a file of the user's own.
+    """
+
+    title: str
+    path: str
+    graph: Graph
+    named: Graph
+    found: Correspondence
+    folder: tempfile.TemporaryDirectory[str] | None = None
+    number: int = field(default_factory=lambda: next(_NUMBERS))
+
+
+@dataclass
+class Opened:
+    """A model in the session.
+
+    path:    what the command line would be given.
+    title:   what the user calls it.
+    number:  tells apart all that were ever opened; it stands in the keys of fields that belong to one model.
+    inputs:  name of the user's own .npz, "" where inputs are seeded by `seed`.
+    laid_out: see `compared_before`, by target.
+    moments: see `workbench.ui.state.snapshots`; views: see `workbench.ui.state.graph_views`.
+    toggled: groups of the graph that were opened (True) or closed by hand.
+    checking: what compares the steps of the history; left_out: rewrites that the user leaves out.
+    """
+
+    title: str
+    path: str
+    graph: Graph
+    verifier: Verifier
+    history: History | None = None
+    spec: Spec | None = None
+    checking: Checking | None = None
+    left_out: tuple[LeftOut, ...] = ()
+    measured: dict[str, Any] = field(default_factory=dict)
+    measured_spec: Spec | None = None
+    measured_graphs: dict[str, Graph] = field(default_factory=dict)
+    matrix: list[dict[str, Any]] = field(default_factory=list)
+    laid_out: dict[str, Compared] = field(default_factory=dict)
+    folder: tempfile.TemporaryDirectory[str] | None = None
+    given: tuple[str, ...] = ()
+    inputs: str = ""
+    seed: int = 0
+    number: int = field(default_factory=lambda: next(_NUMBERS))
+    moments: Recent[Any] = field(default_factory=lambda: Recent(_MOST_MOMENTS))
+    views: Recent[Any] = field(default_factory=lambda: Recent(_MOST_VIEWS))
+    toggled: dict[str, bool] = field(default_factory=dict)
+    other: Other | None = None
+
+    @property
+    def uploaded(self) -> bool:
+        """Is it a file that only this session has?"""
+        return self.folder is not None
+
+    @property
+    def dims_given(self) -> dict[str, int]:
+        """The symbolic dims that the user bound."""
+        return {name: self.graph.dims[name] for name in self.given}
+
+    @cached_property
+    def summary(self) -> Summary:
+        return summarize(self.graph)
+
+    def input_types(self, most: int) -> dict[str, str]:
+        """The first inputs with their types: in the sizes with which the model ran, else as its dims are bound."""
+        found = {value.name: value.bound for value in self.summary.inputs[:most]}
+        if self.verifier.dims == self.graph.dims:
+            return found
+        bound = bound_dims(self.graph, self.verifier.dims)
+        for name in found:
+            type_ = self.graph.tensor_type(name)
+            if type_ is not None and type_.shape is not None:
+                found[name] = str(type_.with_shape(bound_sizes(name, type_.shape, bound)))
+        return found
+
+
+@st.cache_resource
+def worker() -> Worker:
+    """The processes for runs of this server, one for each device; all sessions ask it, and wait for their turn."""
+    return Worker()
+
+
+def current() -> Opened:
+    """The opened model; a new session starts with the one that its link names, else with the first sample.
+
+    Raises UserError where not even the sample opens. Why the link's model did not is `refusal`.
+    """
+    if _KEY not in st.session_state:
+        _open_first()
+    return st.session_state[_KEY]
+
+
+def refusal() -> str | None:
+    """Why what the session's link names is not open, until another model is opened or the user has noted it."""
+    return st.session_state.get(_REFUSAL)
+
+
+def forget_refusal() -> None:
+    st.session_state.pop(_REFUSAL, None)
+
+
+def _open_first() -> None:
+    fault = _open_link()
+    if _KEY not in st.session_state:
+        first = samples()[0]
+        open_model(str(first.file), first.title, first.dims)
+        fault = fault and f"{fault}. The sample '{first.title}' is open instead."
+    if fault:
+        st.session_state[_REFUSAL] = fault
+
+
+def _open_link() -> str | None:
+    """Open the model that the link names, if it names one; why that model, or a declared layout of it, cannot be."""
+    try:
+        named = model_in_address()
+        if named is not None:
+            open_model(named.path, named.title, named.dims)
+            st.session_state[_KEY].left_out = left_out_in_address()
+            declare(st.session_state[_KEY].graph, named.layouts)
+    except UserError as error:
+        return str(error)
+    return None
+
+
+def open_model(
+    path: str,
+    title: str,
+    dims: Mapping[str, int] | None = None,
+    folder: tempfile.TemporaryDirectory[str] | None = None,
+    shown_path: str | None = None,
+) -> None:
+    """Load a file and make it the session's model. On an error (UserError) what was open stays.
+
+    folder: of an upload; a file of this machine must be one that may be opened (`workbench.ui.state.folders`).
+    """
+    if folder is None:
+        check_may_open(path)
+    let_go()  # of the views of the last model
+    graph = load_model(path, dims, name=title)
+    verifier = Verifier(graph, worker=worker(), given=tuple(dims or ()))
+    kept = folder
+    if kept is None and _KEY in st.session_state and st.session_state[_KEY].path == (shown_path or path):
+        kept = st.session_state[_KEY].folder
+    shown = shown_path or _from_here(path)
+    st.session_state[_KEY] = Opened(title, shown, graph, verifier, folder=kept, given=tuple(dims or ()))
+    forget_refusal()
+
+
+def use_inputs(opened: Opened, file: Any | None, seed: int) -> None:
+    """Compare and measure on the user's own .npz, or on inputs of this seed; what was found with others is let go.
+
+    Raises InputError, and leaves all as it was, for a file that does not fit the model.
+    """
+    tensors = None
+    if file is not None:
+        with tempfile.TemporaryDirectory(prefix="workbench-inputs-") as folder:
+            path = Path(folder) / Path(file.name).name
+            path.write_bytes(file.getbuffer())
+            tensors = read_inputs(path, opened.graph)
+    stop_checking(opened)
+    opened.verifier = Verifier(opened.graph, tensors, seed, worker=worker(), given=opened.given)
+    opened.inputs, opened.seed = ("" if file is None else Path(file.name).name), seed
+    _let_go_of_results(opened)
+
+
+def declare_layouts(opened: Opened, layouts: Mapping[str, str]) -> None:
+    """Note the layouts of inputs on the open model. Raises UserError, and leaves all as it was, where one cannot be."""
+    declare(opened.graph, layouts)
+    opened.__dict__.pop("summary", None)  # it names layouts
+    opened.views.clear()
+    _let_go_of_results(opened)
+
+
+def _let_go_of_results(opened: Opened) -> None:
+    opened.history = opened.spec = opened.measured_spec = None
+    opened.measured = {}
+    opened.laid_out = {}
+    opened.moments.clear()
+
+
+def _from_here(path: str) -> str:
+    """The path as a command started in this folder would name it."""
+    absolute = Path(path).absolute()
+    return str(absolute.relative_to(Path.cwd())) if absolute.is_relative_to(Path.cwd()) else path
+
+
+def open_uploads(files: Sequence[Any]) -> None:
+    """Open an uploaded model; other files beside it are its external data."""
+    folder, model = save_uploads(files)
+    open_model(str(model), model.name, folder=folder, shown_path=model.name)
+
+
+def save_uploads(files: Sequence[Any]) -> tuple[tempfile.TemporaryDirectory[str], Path]:
+    """The files in a folder of their own, and which of them is the model."""
+    folder = tempfile.TemporaryDirectory(prefix="workbench-upload-")
+    saved = []
+    for file in files:
+        saved.append(Path(folder.name) / Path(file.name).name)
+        saved[-1].write_bytes(file.getbuffer())
+    return folder, next((p for p in saved if p.suffix in (".onnx", ".pt2", ".txt", ".onnxtxt")), saved[0])
+
+
+def open_other(opened: Opened, path: str, folder: tempfile.TemporaryDirectory[str] | None = None) -> None:
+    """Put another model, an upload or one that may be opened, beside the open one.
+
+    On an error (UserError) what stood there stays.
+    """
+    if folder is None:
+        check_may_open(path)
+    graph = load_model(path)
+    found = match_graphs(opened.graph, graph)
+    opened.other = Other(Path(path).name, path, graph, renamed(graph, found.pairs, opened.graph), found, folder)
+
+
+def history_of(opened: Opened, spec: Spec, report: Callable[[str, float], None]) -> History:
+    """The history of `spec`, the steps shared with the last one kept; new steps have no verdict yet.
+
+    `report` hears how far it is, in words and as a share from 0 to 1, and may raise to stop.
+    """
+    if opened.history is not None and opened.spec == spec:
+        return opened.history
+    stop_checking(opened)
+    chosen = choose([name for name, _ in spec.passes], options=spec.options)
+    passes, sentences = pipeline.without(chosen, spec.left_out)
+    history = _shared(opened, spec)
+    history.left_out = list(spec.left_out)
+    for index in range(len(history) - 1, len(passes)):
+        share, pass_ = index / len(passes), passes[index]
+        report(pass_.name, share)
+        target = timed_target(spec.target, opened.verifier.worker, _within(report, share))
+        pipeline.extend(history, pass_, target, _counting(report, pass_.name, share), leave_out=sentences)
+    opened.history, opened.spec = history, spec
+    opened.moments.clear()
+    return history
+
+
+def checking_of(opened: Opened, history: History, shown: int) -> Checking | None:
+    """What compares the steps of the history with the original, started where that is needed; None where all are."""
+    checking = opened.checking
+    if checking is not None and checking.history is history:
+        checking.shown = shown
+        return None if is_compared(history) and checking.is_done else checking
+    stop_checking(opened)
+    if is_compared(history):
+        return None
+    opened.checking = Checking(opened.verifier, history, shown)
+    opened.checking.wait(AT_ONCE_S)
+    opened.checking.is_watched = not is_compared(history)
+    return opened.checking if opened.checking.is_watched else None
+
+
+def stop_checking(opened: Opened) -> None:
+    if opened.checking is not None:
+        opened.checking.stop()
+        opened.checking = None
+
+
+def compared_before(opened: Opened, profile: Profile) -> Compared | None:
+    """What was found for that profile as it is now; a profile of that name that said something else does not count."""
+    kept = opened.laid_out.get(profile.name)
+    return kept if kept is not None and kept.profile == profile else None
+
+
+def layouts_of(opened: Opened, profile: Profile, report: Callable[[str, float], None]) -> Compared:
+    """What every strategy makes of the model for that profile, each compared with the original; kept by target."""
+    kept = compared_before(opened, profile)
+    if kept is None:
+        found = layouts(opened.graph, target=profile.name, verifier=opened.verifier, on_strategy=report)
+        kept = opened.laid_out[profile.name] = Compared(profile, found)
+        opened.moments.clear()
+    return kept
+
+
+def _within(report: Callable[[str, float], None], share: float) -> Callable[[str, float], None]:
+    """Reports the words of a part of the work at the place of the whole."""
+    return lambda words, _: report(words, share)
+
+
+def _counting(report: Callable[[str, float], None], name: str, share: float) -> Callable[[AppliedRewrite], None]:
+    numbers = itertools.count(1)
+    return lambda _: report(f"{name}, {next(numbers):,} rewrites", share)
+
+
+def _setting(spec: Spec) -> tuple[Profile, str, tuple[LeftOut, ...]]:
+    """What every step depends on."""
+    return spec.profile, spec.mode, spec.left_out
+
+
+def _shared(opened: Opened, spec: Spec) -> History:
+    """A history of the first steps that the new list has in common with the last."""
+    last, old = opened.history, opened.spec
+    if last is None or old is None or _setting(old) != _setting(spec):
+        return pipeline.start(opened.graph, spec.profile, spec.mode)
+    same = 0
+    while same < min(len(old.passes), len(spec.passes)) and old.passes[same] == spec.passes[same]:
+        same += 1
+    return History(last.initial, last.at(same), last.target, list(last.steps[: same + 1]), spec.mode)

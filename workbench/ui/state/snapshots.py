@@ -1,0 +1,57 @@
+"""What the panes show: the graph before a step and at a moment of it. Kept ready, since every click asks again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from workbench.ir import Graph, graph_text
+from workbench.layout.infer import infer_layouts
+from workbench.rewrite import History
+from workbench.ui.state.session import Compared, Opened, Other
+from workbench.view.diff import Diff, diff
+from workbench.view.text import TextRow, a_line_each, side_by_side
+
+
+@dataclass
+class Snapshot:
+    """Two graphs of a history; what else is asked of them is found once."""
+
+    before: Graph
+    after: Graph
+
+    @cached_property
+    def changes(self) -> Diff:
+        return diff(self.before, self.after)
+
+    @cached_property
+    def layouts(self) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        """By value, before and after."""
+        return infer_layouts(self.before), infer_layouts(self.after)
+
+    @cached_property
+    def texts(self) -> tuple[str, str]:
+        before = a_line_each(graph_text(self.before))
+        return before, before if self.changes.is_empty else a_line_each(graph_text(self.after))
+
+    @cached_property
+    def lines(self) -> list[TextRow]:
+        return side_by_side(*self.texts)
+
+
+def moment_of(opened: Opened, history: History, step: int, rewrites: int) -> Snapshot:
+    """The graph before `step` and after the first `rewrites` of it; the last few asked for are kept."""
+    key = (step, rewrites)
+    return opened.moments.get(key, lambda: Snapshot(history.before(step), history.at(step, rewrites)))
+
+
+def moment_of_pair(opened: Opened, compared: Compared, first: str, second: str) -> Snapshot:
+    """The results of two strategies, as if one were the graph before and the other the graph after."""
+    graphs = compared.found[first].history.graph, compared.found[second].history.graph
+    return opened.moments.get((compared.profile.name, first, second), lambda: Snapshot(*graphs))
+
+
+def moment_of_files(opened: Opened, other: Other) -> Snapshot:
+    """The open model, and the other one under its names."""
+    return opened.moments.get(("files", other.number), lambda: Snapshot(opened.graph, other.named))

@@ -1,0 +1,195 @@
+"""The sidebar of Optimize: profile, layout strategy, mode, preset, passes on and off, their order, their options."""
+
+from __future__ import annotations
+
+import itertools
+import typing
+from typing import Any, cast
+
+import streamlit as st
+
+import passes as library
+from workbench.api import DEFAULT_PRESET
+from workbench.rewrite import DEFAULT_MODE, Pass, with_options
+from workbench.ui.state.address import pipeline_in_address
+from workbench.ui.state.session import Spec
+from workbench.ui.widgets.parts import markdown_escaped, show_error
+from workbench.ui.widgets.profiles import choose_profile
+
+_ORDER, _PRESET, _NONE = "pass_order", "preset", "none"
+_MODES = {
+    "exact": "Only rewrites whose results are equal to the last bit.",
+    "ieee": "Rounding may differ; NaN, infinities and -0.0 stay what they are, but for what overflows on the way.",
+    "fast": "Also rewrites that change signed zeros, infinities or NaN, or lose digits.",
+}
+_STARTED = "pipeline_of_link_taken"
+
+
+def controls() -> Spec:
+    """Draw the controls; what they say now."""
+    _take_over_link()
+    with st.sidebar:
+        select, edit = st.container(), st.container()
+        profile = choose_profile(select, edit, lambda profile: profile.name)
+        select.caption(markdown_escaped(profile.title))
+        strategy = st.radio(
+            "Layout",
+            [_NONE, *library.strategies()],
+            key="strategy",
+            format_func=_strategy_words,
+            persist_state="session",
+            help="Which values are stored channels-last, and where transposes go; its place in the order is below.",
+        )
+        mode = _mode()
+        st.selectbox(
+            "Passes, in order",
+            list(library.presets()),
+            key=_PRESET,
+            persist_state="session",
+            on_change=_reset,
+            help="A preset: which passes are on, and their order. Below, both can be changed.",
+        )
+        order = _order()
+        preset = library.presets()[chosen_preset()]["passes"]
+        used = [name for name in order if name in preset or st.session_state.get(f"on_{name}")]
+        for index, name in enumerate(order):
+            if name in used:
+                _pass_row(index, name, order, strategy)
+        with st.expander(f"Other passes ({len(order) - len(used)})"):
+            for index, name in enumerate(order):
+                if name not in used:
+                    _pass_row(index, name, order, strategy)
+        with st.expander("Options"):
+            options = {name: _options(library.find_pass(name)) for name in _resolved(order, strategy)}
+        if st.button("Back to the preset", key="reset_passes", width="stretch"):
+            _reset()
+            st.rerun()
+        for name, fault in library.broken().items():
+            show_error(f"Pass '{name}' cannot be used: {fault}")
+    chosen = [name for name in _resolved(order, strategy) if st.session_state.get(f"on_{name}", True)]
+    return Spec(tuple((name, tuple(sorted(options[name].items()))) for name in chosen), profile, mode)
+
+
+def _mode() -> str:
+    words = " ".join(f"{name}: {about}" for name, about in _MODES.items())
+    choice = st.selectbox(
+        "Exactness", list(_MODES), 1, key="mode", persist_state="session", help=markdown_escaped(words)
+    )
+    return str(choice)
+
+
+def chosen_preset() -> str:
+    """The preset whose passes the list started from."""
+    return st.session_state.get(_PRESET, DEFAULT_PRESET)
+
+
+def _reset() -> None:
+    """The passes as the preset has them."""
+    for key in [k for k in st.session_state if k == _ORDER or str(k).startswith("on_")]:
+        del st.session_state[key]
+
+
+def _take_over_link() -> None:
+    """A new session starts with the passes, options and target that its link names; what is not known is left out."""
+    wished = None if st.session_state.get(_STARTED) else pipeline_in_address()
+    st.session_state[_STARTED] = True
+    if wished is None:
+        return
+    known = [name for name in wished.passes if name in library.all_passes()]
+    layouts = {cls().name: strategy for strategy, cls in library.strategies().items()}
+    st.session_state["strategy"] = next((layouts[name] for name in known if name in layouts), _NONE)
+    if wished.preset in library.presets():
+        st.session_state[_PRESET] = wished.preset
+    order = [library.PLACE_OF_LAYOUT if name in layouts else name for name in known]
+    st.session_state[_ORDER] = _completed(list(dict.fromkeys(order)), _order())
+    for name in library.all_passes():
+        if name not in layouts:  # which of those runs, and whether one does, is the strategy's to say
+            st.session_state[f"on_{name}"] = name in known
+    st.session_state["target"] = wished.target
+    st.session_state["mode"] = wished.mode if wished.mode in _MODES else DEFAULT_MODE
+    for pair in wished.options:
+        name, _, words = pair.partition("=")
+        pass_name, _, key = name.partition(".")
+        if pass_name in known:
+            st.session_state[f"option_{name}"] = with_options(library.find_pass(pass_name), {key: words}).options()[key]
+
+
+def _completed(order: list[str], every: list[str]) -> list[str]:
+    """`order` with the names that it lacks, each behind the one that stands before it in `every`."""
+    found = list(order)
+    for before, name in itertools.pairwise(["", *every]):
+        if name not in found:
+            found.insert(found.index(before) + 1 if before else 0, name)
+    return found
+
+
+def _strategy_words(name: str) -> str:
+    if name == _NONE:
+        return "leave as it is"
+    return f"{name} (demonstration)" if library.strategies()[name].demonstration else name
+
+
+def _order() -> list[str]:
+    """Passes in the user's order; one that is in no preset waits at the end, switched off."""
+    if _ORDER not in st.session_state:
+        preset = list(library.presets()[chosen_preset()]["passes"])
+        layouts = set(library.strategies().values())
+        rest = [name for name, cls in library.all_passes().items() if cls not in layouts and name not in preset]
+        st.session_state[_ORDER] = preset + rest
+        for name in rest:
+            st.session_state[f"on_{name}"] = False
+    return st.session_state[_ORDER]
+
+
+def _pass_row(index: int, name: str, order: list[str], strategy: str) -> None:
+    toggle, up, down = st.columns([8, 1, 1], gap="small", vertical_alignment="center")
+    if name == library.PLACE_OF_LAYOUT:
+        toggle.markdown("*layout stays as it is*" if strategy == _NONE else f"*layout: {markdown_escaped(strategy)}*")
+    else:
+        cls = library.find_pass(name)
+        key = f"on_{name}"
+        if key not in st.session_state:
+            st.session_state[key] = True
+        about = markdown_escaped(cls.summary())
+        toggle.checkbox(cls.title, key=key, help=about, persist_state="session")
+    last = index == len(order) - 1
+    _mover(up, f"up_{name}", ":material/arrow_upward:", "Earlier", index == 0, (order, index, index - 1))
+    _mover(down, f"down_{name}", ":material/arrow_downward:", "Later", last, (order, index, index + 1))
+
+
+def _mover(place: Any, key: str, icon: str, words: str, disabled: bool, swap: tuple[list[str], int, int]) -> None:
+    place.button("", icon=icon, key=key, help=words, type="tertiary", disabled=disabled, on_click=_swap, args=swap)
+
+
+def _swap(order: list[str], a: int, b: int) -> None:
+    order[a], order[b] = order[b], order[a]
+
+
+def _resolved(order: list[str], strategy: str) -> list[str]:
+    return library.chosen(order, chosen_preset(), None if strategy == _NONE else strategy)
+
+
+def _options(cls: type[Pass]) -> dict[str, Any]:
+    """A field for each option of the pass."""
+    if not cls.option_fields():  # as with most; to read the types takes longer than all else here
+        return {}
+    hints = typing.get_type_hints(cls)
+    values: dict[str, Any] = {}
+    for field in cls.option_fields().values():
+        name, default = f"{cls().name}.{field.name}", field.default
+        words: Any = {
+            "help": markdown_escaped(field.metadata.get("help", "")),
+            "key": f"option_{name}",
+            "persist_state": "session",
+        }
+        choices = field.metadata.get("choices")
+        if hints[field.name] is bool:
+            values[field.name] = st.checkbox(name, value=bool(default), **words)
+        elif choices:
+            values[field.name] = st.selectbox(name, choices, index=choices.index(default), **words)
+        elif hints[field.name] in (int, float):
+            least: Any = field.metadata.get("least")
+            values[field.name] = st.number_input(name, value=cast(Any, default), min_value=least, **words)
+        else:
+            values[field.name] = st.text_input(name, value=str(default), **words)
+    return values

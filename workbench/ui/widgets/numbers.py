@@ -1,0 +1,107 @@
+"""How measured numbers are shown on every page: tables with their files, sentences, counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import streamlit as st
+
+from workbench.run.measurement.formatting import csv_text, error_words
+from workbench.ui.widgets.parts import markdown_escaped
+
+_ROW, _HEAD = 26, 34  # pixels of a row, of the first
+_DECIMALS = {
+    3: ("median (ms)", "± 95 % (ms)", "min (ms)", "p90 (ms)", "p99 (ms)", "cold (ms)", "ratio", "first result (s)"),
+    2: ("peak memory (MB)", "weights (MB)", "reserved (MB)", "process grew (MB)"),
+}
+_COLUMNS = {name: decimals for decimals, names in _DECIMALS.items() for name in names}
+
+_SOMETIMES = (
+    ("cold_median_ms", "cold (ms)", 1),
+    ("reserved_bytes", "reserved (MB)", 1e6),
+    ("process_bytes", "process grew (MB)", 1e6),
+)
+
+Row = Mapping[str, Any]
+
+
+def counted(number: int, thing: str) -> str:
+    """ "1 block", "1,234 blocks"."""
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+
+
+# ---- tables ------------------------------------------------------------------------------
+
+
+def show_table(rows: Sequence[Row], decimals: Mapping[str, int] | None = None, most: int = 10, **how: Any) -> Any:
+    """A table of which at most so many rows are seen without scrolling, "-" where there is no number.
+
+    decimals: of columns that are not of `measured_cells`. how: more for `st.dataframe`, whose answer is returned.
+    """
+    formats = {
+        name: st.column_config.NumberColumn(format=f"%.{digits}f")
+        for name, digits in {**_COLUMNS, **(decimals or {})}.items()
+    }
+    return st.dataframe(
+        rows,
+        hide_index=True,
+        row_height=_ROW,
+        height=_HEAD + _ROW * min(len(rows), most),
+        placeholder="-",
+        column_config={**formats, **how.pop("column_config", {})},
+        **how,
+    )
+
+
+def download_button(place: Any, label: str, content: str | Callable[[], str], name: str, key: str) -> None:
+    """A button that gives a file; content that is large is a function, and made when it is asked for."""
+    kind = "application/json" if name.endswith(".json") else "text/csv"
+    place.download_button(label, content, name, kind, key=key, width="stretch", on_click="ignore")
+
+
+def shown_csv(rows: Sequence[Row]) -> str:
+    """The rows with every column that any of them has."""
+    return csv_text(dict.fromkeys(name for row in rows for name in row), rows)
+
+
+def measured_cells(row: Row) -> dict[str, Any]:
+    """What was measured of a variant, under names with units. row: see `words.figures`."""
+    return {
+        "median (ms)": row["median_ms"],
+        "± 95 % (ms)": row["median_error_ms"],
+        "min (ms)": row["min_ms"],
+        "p90 (ms)": row["p90_ms"],
+        "p99 (ms)": row["p99_ms"],
+        "runs": row["runs"],
+        "ratio": None if row["ratio_busy"] else row["ratio"],
+        "95 % between": ratio_interval(row),
+        "first result (s)": row["first_result_s"],
+        "peak memory (MB)": row["peak_bytes"] / 1e6,
+        "peak is of": row["peak_counted"],
+        "weights (MB)": row["weights_bytes"] / 1e6,
+        "error against ONNX Runtime": error_words(row["max_rel_error"]),
+        **{name: row[key] / scale for key, name, scale in _SOMETIMES if row[key] is not None},
+    }
+
+
+def ratio_interval(found: Row) -> str:
+    """The ratio's interval; of a busy machine there is none to trust."""
+    return "busy" if found["ratio_busy"] else f"{found['ratio_low']:.2f} and {found['ratio_high']:.2f}"
+
+
+# ---- sentences ---------------------------------------------------------------------------
+
+
+def comparison(name: str, words: str, first: str) -> str:
+    """How fast a variant is against another, as Markdown. words: see `run.words.speed_words`."""
+    return f"**{markdown_escaped(name)}** is {markdown_escaped(words)} **{markdown_escaped(first)}**."
+
+
+def say_failures(failures: Iterable[tuple[str, str]]) -> None:
+    """(what failed, the sentence why): each sentence once, with all that failed so."""
+    by_sentence: dict[str, list[str]] = {}
+    for what, sentence in failures:
+        by_sentence.setdefault(sentence, []).append(what)
+    for sentence, which in by_sentence.items():
+        st.warning(markdown_escaped(f"{', '.join(which)}: {sentence}"), icon=":material/error:")

@@ -1,0 +1,128 @@
+"""The views of a step beside its graph: its rewrites, its texts, the times of its operators."""
+
+from __future__ import annotations
+
+import html
+
+import streamlit as st
+
+from workbench.rewrite import Step
+from workbench.ui.state.session import Opened
+from workbench.ui.state.snapshots import Snapshot
+from workbench.ui.widgets.parts import markdown_escaped, pane, shown_mark
+from workbench.ui.widgets.steps import go_to
+from workbench.view.text import MARKS, TextRow
+
+GRAPH = "Graph"
+TIMES = "Times"
+VIEWS = (GRAPH, "Rewrites", "Text")
+_SHOWN_CHARACTERS = 100_000  # of a text form; the whole of it can be downloaded
+_SHOWN_LINES = 1_500
+_WIDTHS = "<colgroup><col style='width:1.6rem'><col><col style='width:1.6rem'><col></colgroup>"
+
+
+def show_rewrites(opened: Opened, index: int, step: Step, height: int) -> None:
+    """Every rewrite with its sentence; a click goes to it in the graph."""
+    if not step.rewrites:
+        found_nothing = "This step found nothing to rewrite here."
+        st.caption("As loaded: nothing was rewritten." if not index else found_nothing)
+        return
+    rows = [
+        {"#": number, "sentence": rewrite.sentence, "nodes": ", ".join(rewrite.nodes)}
+        for number, rewrite in enumerate(step.rewrites, 1)
+    ]
+    columns = {
+        "#": st.column_config.NumberColumn(width=50),
+        "sentence": st.column_config.TextColumn(width=760),
+        "nodes": st.column_config.TextColumn(width=200),
+    }
+    key = f"rewrites_{opened.number}_{index}"
+
+    def clicked() -> None:
+        cells = st.session_state[key]["selection"]["cells"]
+        if cells:
+            go_to(opened, index, cells[0][0] + 1)
+
+    st.caption("Click a rewrite to see the graph just after it.")
+    st.dataframe(
+        rows,
+        hide_index=True,
+        row_height=24,
+        height=height,
+        column_config=columns,
+        key=key,
+        on_select=clicked,
+        selection_mode="single-cell",
+    )
+
+
+def views_of(step: Step) -> tuple[str, ...]:
+    """The views that there are of a step: that of times where it had operators timed."""
+    return (*VIEWS, TIMES) if step.facts.get("times") else VIEWS
+
+
+def show_times(step: Step, height: int) -> None:
+    """What every operator took in both layouts, what takes longest in all first."""
+    device = markdown_escaped(step.facts["device"])
+    st.caption(f"Timed one by one on {device}, the quickest of several runs; remembered for the next time.")
+    rows = [
+        {
+            "operator": row["operator"],
+            "operands": row["operands"],
+            "nodes": row["nodes"],
+            "written": row["us"],
+            "other": row["other_us"],
+            "converted": row["converted"],
+            "spread": row["spread_us"],
+        }
+        for row in step.facts["times"]
+    ]
+    us = st.column_config.NumberColumn
+    columns = {
+        "operands": st.column_config.TextColumn(width=420),
+        "nodes": us(width=60, format="localized", help="Nodes of this operator and shape, or values weighed."),
+        "written": us("as written (us)", format="%.1f"),
+        "other": us("other layout (us)", format="%.1f"),
+        "converted": us(width=80, format="localized", help="How many of the nodes run in the other layout now."),
+        "spread": us("spread (us)", format="%.1f", help="From the quickest run to the lower quartile of all runs."),
+    }
+    st.dataframe(rows, hide_index=True, row_height=24, height=height, column_config=columns)
+
+
+def show_texts(moment: Snapshot, height: int) -> None:
+    before, after = moment.texts
+    words, left, right = st.columns([4, 1, 1], vertical_alignment="center")
+    for column, word, text in ((left, "before", before), (right, "after", after)):
+        column.download_button(
+            f"Download {word}", text, f"{word}.onnxtxt", "text/plain", key=f"text_{word}", width="stretch"
+        )
+    if moment.changes.is_empty:
+        words.caption(_cut("Before and after are the same text", len(text), _SHOWN_CHARACTERS, "characters"))
+        with pane("text", height - 16):
+            st.code(text[:_SHOWN_CHARACTERS], language=None)
+        return
+    lines = moment.lines
+    about = "Before at the left, after at the right; changed lines and what stands round them"
+    words.caption(_cut(about, len(lines), _SHOWN_LINES, "lines"))
+    with pane("text", height - 16):
+        rows = "".join(_table_row(line) for line in lines[:_SHOWN_LINES])
+        st.html(f'<table class="wb-text">{_WIDTHS}{rows}</table>')
+
+
+def _cut(words: str, size: int, most: int, unit: str) -> str:
+    return words if size <= most else f"{words}; the first {most:,} of {size:,} {unit}, download for the rest"
+
+
+def _table_row(line: TextRow) -> str:
+    if line.hidden:
+        return f'<tr><td class="rest" colspan="4">{line.hidden:,} equal lines</td></tr>'
+    colour = MARKS[line.mark][0] if line.mark else ""
+    left = line.mark if line.mark in ("-", "~") else ""
+    right = line.mark if line.mark in ("+", "~") else ""
+    return "<tr>" + _cells(left, line.before, colour) + _cells(right, line.after, colour) + "</tr>"
+
+
+def _cells(mark: str, text: str, colour: str) -> str:
+    tint = f' style="background:{colour}30"' if mark else ""
+    sign = f' style="color:{colour}"' if mark else ""
+    return f'<td class="mark"{sign}>{shown_mark(mark)}</td><td{tint}>{html.escape(text)}</td>'

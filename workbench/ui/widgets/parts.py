@@ -1,0 +1,197 @@
+"""Small pieces that the pages share."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import streamlit as st
+
+from workbench.errors import UserError
+from workbench.layout.declared import declared_layouts
+from workbench.rewrite import DEFAULT_MODE
+from workbench.ui.state.session import Opened, Spec, current, forget_refusal, refusal
+
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|~$:^=&])")
+
+
+def markdown_escaped(text: str) -> str:
+    """Text for a Streamlit element that reads Markdown: it shows just what stands in it."""
+    return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
+
+
+_LONGEST_NAME = 60  # characters of an input's name in the header
+_SCREEN = 768  # pixels of height for which the pages are laid out; on a higher screen panes grow
+
+_STYLE = """<style>
+.stMainBlockContainer {padding: 3.8rem 1.4rem 0.3rem 1.4rem; max-width: none;}
+[data-testid="stSidebarContent"] {padding: 0 0.2rem;}
+[data-testid="stSidebarUserContent"] {padding: 0 0.9rem 1rem 0.9rem;}
+[data-testid="stSidebar"] [data-testid="stCheckbox"] p {white-space: normal; line-height: 1.2;}
+[data-testid="stSidebarHeader"] {height: 2.2rem; margin-bottom: 0;}
+[data-testid="stVerticalBlock"] {gap: 0.45rem;}
+[data-testid="stSidebar"] [data-testid="stVerticalBlock"] {gap: 0.3rem;}
+[data-testid="stSidebar"] [data-testid="stHorizontalBlock"] {min-height: 0; gap: 0.1rem; flex-wrap: nowrap;}
+[data-testid="stSidebar"] [data-testid="stColumn"] {min-width: 0;}
+[data-testid="stSidebar"] button[kind="tertiary"] {min-height: 1.4rem; padding: 0;}
+[class*="st-key-card_"] {padding: 0.35rem 0.7rem;}
+[class*="st-key-card_"] p {line-height: 1.35;}
+.wb-text {font: 0.75rem/1.5 monospace; width: 100%; border-collapse: collapse; table-layout: fixed;}
+.wb-text td {white-space: pre-wrap; overflow-wrap: anywhere; vertical-align: top; padding: 0 0.4rem;}
+.wb-text td.mark {padding: 0; text-align: center; font-weight: 700;}
+.wb-text td.rest {color: #808080; text-align: center;}
+</style>"""
+
+
+def style() -> None:
+    """An instrument, not a brochure: less air than Streamlit's own pages."""
+    st.html(_STYLE)
+
+
+def show_error(error: Exception | str) -> None:
+    st.error(markdown_escaped(str(error)), icon=":material/error:")
+
+
+def opened_here() -> Opened | None:
+    """The open model, the link's or the first sample before any; what did not open is a sentence on the page."""
+    try:
+        opened = current()
+    except UserError as error:
+        show_error(error)
+        return None
+    fault = refusal()
+    if fault:  # the page may run anew by itself at any time: the sentence stays until it is noted
+        words, button = st.columns([14, 1], vertical_alignment="center")
+        with words:
+            show_error(fault)
+        button.button("Close", on_click=forget_refusal, key="close_refusal", width="stretch")
+    return opened
+
+
+def opening(action: Callable[[], None], words: str = "Opening") -> bool:
+    """Open; a file that does not open is a sentence, and what was open stays."""
+    try:
+        with st.spinner(words):
+            action()
+    except UserError as error:
+        show_error(error)
+        return False
+    return True
+
+
+def header(opened: Opened) -> None:
+    """One line that says what is open, its inputs in the sizes with which it runs."""
+    summary = opened.summary
+    inputs = ", ".join(f"{_in_a_line(name)} {type_}" for name, type_ in opened.input_types(3).items())
+    more = f" and {len(summary.inputs) - 3} more" if len(summary.inputs) > 3 else ""
+    st.markdown(
+        f"**{markdown_escaped(opened.title)}**&ensp;·&ensp;{summary.nodes:,} nodes&ensp;·&ensp;"
+        f"{summary.parameters / 1e6:,.2f} M parameters&ensp;·&ensp;{markdown_escaped(inputs + more)}"
+    )
+
+
+def _in_a_line(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
+
+
+def say_settled(opened: Opened) -> bool:
+    """Say it where sizes had to be found with which the model runs; was there anything to say?"""
+    settled = ", ".join(f"{name} = {size}" for name, size in opened.verifier.settled.items())
+    if settled:
+        st.caption(
+            markdown_escaped(
+                f"The model does not run with the dims as bound; it was run with {settled}, found by trying."
+            )
+        )
+    return bool(settled)
+
+
+def shown_mark(mark: str) -> str:
+    """A minus sign is easier to see than a hyphen."""
+    return "\u2212" if mark == "-" else mark
+
+
+def growing(height: int) -> str:
+    """A height in CSS: so many pixels where the screen has 768, more on a higher one."""
+    return f"max({height}px, calc(100vh - {_SCREEN - height}px))"
+
+
+def pane(key: str, height: int, border: bool = True) -> Any:
+    """A place that scrolls and takes what the screen has."""
+    st.html(f"<style>.st-key-{key} {{height: {growing(height)} !important;}}</style>")
+    return st.container(height=height, border=border, key=key)
+
+
+def command_of(
+    opened: Opened, spec: Spec, output: str = "optimized.onnx", fix_dims: bool = False, verb: str = "optimize"
+) -> str:
+    """The same as a command: what is done and written, or with the verb "report" what is seen."""
+    words = ["python", "-m", "workbench", verb, opened.path, "-o", output]
+    words += ["--passes", ",".join(name for name, _ in spec.passes) or "''", "--target", spec.target]
+    for key, value in changed_options(spec).items():
+        words += ["--option", f"{key}={value}"]
+    if spec.mode != DEFAULT_MODE:
+        words += ["--mode", spec.mode]
+    if opened.graph.dims:
+        words += ["--dims", ",".join(f"{name}={size}" for name, size in opened.graph.dims.items())]
+    for value, layout in declared_layouts(opened.graph).items():
+        words += ["--input-layout", f"{value}={layout}"]
+    if opened.inputs:
+        words += ["--inputs", opened.inputs]
+    elif opened.seed:
+        words += ["--seed", str(opened.seed)]
+    if spec.left_out:
+        words += ["--on-failure", "skip"]
+    if fix_dims:
+        words.append("--fix-dims")
+    return " ".join(w if w == "''" else shlex.quote(w) for w in words)
+
+
+def against_command_of(opened: Opened) -> str:
+    """What Compare shows, as a command."""
+    other = "OTHER.onnx" if opened.other is None else opened.other.path
+    words = ["python", "-m", "workbench", "report", opened.path, "-o", "difference.html", "--against", other]
+    return " ".join(map(shlex.quote, words))
+
+
+def python_of(opened: Opened, spec: Spec, output: str = "optimized.onnx", fix_dims: bool = False) -> str:
+    """The same in Python."""
+    options = changed_options(spec)
+    dims = f", dims={dict(opened.graph.dims)!r}" if opened.graph.dims else ""
+    more = f", options={options!r}" if options else ""
+    more += f", mode={spec.mode!r}" if spec.mode != DEFAULT_MODE else ""
+    fixed = ", fix_dims=True" if fix_dims else ""
+    given = f", inputs=np.load({opened.inputs!r})" if opened.inputs else f", seed={opened.seed}" if opened.seed else ""
+    names = [name for name, _ in spec.passes]
+    return "\n".join(
+        [
+            *(["import numpy as np"] if opened.inputs else []),
+            "import workbench as wb",
+            f"graph = wb.load({opened.path!r}{dims})",
+            f"history = wb.optimize(graph, {names!r}, target={spec.target!r}{more})",
+            f"verdict = wb.verify(graph, history.graph{given})",
+            "print(verdict.sentence)",
+            "if verdict.ok is not False:",
+            f"    wb.export(history.graph, {output!r}{fixed})",
+        ]
+    )
+
+
+def changed_options(spec: Spec) -> Mapping[str, object]:
+    """Options that are not at their defaults."""
+    import passes as library
+
+    defaults = {name: library.find_pass(name)().options() for name, _ in spec.passes}
+    return {
+        f"{name}.{key}": value
+        for name, options in spec.passes
+        for key, value in options
+        if defaults[name][key] != value
+    }
+
+
+def warnings(messages: Sequence[str]) -> None:
+    for message in messages:
+        st.warning(markdown_escaped(message), icon=":material/info:")

@@ -1,0 +1,160 @@
+"""The table of steps, and which moment of the history is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import streamlit as st
+
+from workbench.cli.engine import error_text, verdict_word
+from workbench.rewrite import History, Step
+from workbench.ui.state.address import Moment as At
+from workbench.ui.state.address import moment_in_address
+from workbench.ui.state.session import Opened
+from workbench.ui.widgets.graph_view import Seen, Shown
+
+STEP = "step"  # the chosen step's number, in the session
+_MOMENT = "moment_"  # of the keys of sliders
+_TOLD = "moment_told"  # the moment that the browser shows, as far as is known here
+_ROW, _HEAD, _MOST_ROWS = 24, 34, 7  # pixels; a longer table scrolls
+
+_COLUMNS = {
+    "#": st.column_config.TextColumn(width=40),
+    "step": st.column_config.TextColumn(width=330),
+    "rewrites": st.column_config.TextColumn(width=70, alignment="right"),
+    "nodes": st.column_config.NumberColumn(width=70, format="localized"),
+    "transposes": st.column_config.NumberColumn(width=80, format="localized"),
+    "moved": st.column_config.NumberColumn(
+        "elements moved", format="localized", help="Elements that the transposes move in one run."
+    ),
+    "error": st.column_config.TextColumn(
+        "max relative error", help="Against ONNX Runtime on the original file, same inputs."
+    ),
+    "verdict": st.column_config.TextColumn(help="Does the graph still compute what the original computes?"),
+    "seconds": st.column_config.NumberColumn("time (s)", format="%.2f", help="What the pass took."),
+}
+
+
+def step_table(opened: Opened, history: History) -> None:
+    """The steps with their counts and verdicts; a click chooses one, of a new list the last that has something to tell.
+
+    One that has nothing to tell has no row, unless it is chosen or is not equal; below, all can be chosen.
+    """
+    if st.session_state.get("steps_of") != (opened.number, opened.spec) or st.session_state.get(STEP) is None:
+        st.session_state["steps_of"] = (opened.number, opened.spec)
+        st.session_state[STEP] = max(i for i, step in enumerate(history.steps) if _tells(step) or not i)
+        for key in [key for key in st.session_state if str(key).startswith(_MOMENT)]:
+            del st.session_state[key]  # a new list is shown with all its rewrites done
+    shown = shown_steps(history, st.session_state[STEP])
+    key = f"steps_{opened.number}"
+    st.dataframe(
+        [_row(index, history[index], index == st.session_state[STEP]) for index in shown],
+        hide_index=True,
+        row_height=_ROW,
+        height=table_height(len(shown)),
+        column_config=_COLUMNS,
+        key=key,
+        on_select=lambda: _clicked(key, shown),
+        selection_mode="single-cell",
+    )
+
+
+def shown_steps(history: History, chosen: int) -> list[int]:
+    """Numbers of the steps that have a row."""
+    told = {0, chosen, *(i for i, step in enumerate(history.steps) if _tells(step) or step is history.failed)}
+    return sorted(told)
+
+
+def _tells(step: Step) -> bool:
+    """Did it change something, or find out why nothing is to be changed (a proof, operators' times)?"""
+    return step.changed or bool(step.facts)
+
+
+def table_height(rows: int) -> int:
+    """Pixels of a table of so many rows; a longer one scrolls."""
+    return _ROW * min(rows, _MOST_ROWS) + _HEAD
+
+
+def _clicked(key: str, shown: Sequence[int]) -> None:
+    cells = st.session_state[key]["selection"]["cells"]
+    if cells:
+        st.session_state[STEP] = shown[cells[0][0]]
+
+
+def _row(index: int, step: Step, chosen: bool) -> dict[str, Any]:
+    verdict = step.verdict
+    return {
+        "#": f"> {index}" if chosen else f"{index}",
+        "step": step.title + ("" if step.changed or not index else " (changes nothing here)"),
+        "rewrites": f"{len(step.rewrites):,}" if index else "-",
+        "nodes": step.after.nodes,
+        "transposes": step.after.transposes,
+        "moved": step.after.elements_moved,
+        "error": "-" if verdict is None else error_text(verdict),
+        "verdict": "-" if verdict is None else verdict_word(verdict.ok),
+        "seconds": step.seconds,
+    }
+
+
+def stepped_to(opened: Opened, history: History, seen: Seen) -> None:
+    """Take over the moment that the browser came to by itself, and at first the one that the link names."""
+    told = st.session_state.get(_TOLD)
+    moment = moment_in_address() if told is None else seen.moment
+    if moment is None or moment == told or (told is not None and told != chosen_moment(opened, history)):
+        return  # nothing new from there, or something newer was chosen on the page
+    index, rewrites = min(moment[0], len(history) - 1), moment[1]
+    if told is None:  # a link: its list of passes is not a new one
+        st.session_state["steps_of"] = (opened.number, opened.spec)
+    total = len(history[index].rewrites)
+    _set(opened, index, total if rewrites is None else min(rewrites, total))
+    st.session_state[_TOLD] = chosen_moment(opened, history)
+
+
+def follow(opened: Opened, history: History, shown: Shown) -> None:
+    """Let the browser show the chosen moment, unless it does already."""
+    moment = chosen_moment(opened, history)
+    if moment is None or (st.session_state.get(_TOLD) == moment and shown.at):
+        return
+    st.session_state[_TOLD] = moment
+    shown.go_to(*moment)
+
+
+def chosen_moment(opened: Opened, history: History) -> At | None:
+    """The moment that is chosen on the page."""
+    at = st.session_state.get(STEP)
+    if at is None or at >= len(history):
+        return None
+    total = len(history[at].rewrites)
+    done = min(st.session_state.get(_moment_key(opened, at), total), total)
+    return at, None if done == total else done
+
+
+def choose_step(opened: Opened, history: History) -> int:
+    words: Any = {"key": STEP, "required": True, "wrap": False, "persist_state": "session"}
+    return int(st.segmented_control("Step shown", range(len(history)), **words))
+
+
+def choose_moment(opened: Opened, index: int, total: int) -> int:
+    """How many of the step's rewrites are done: any moment of it can be shown."""
+    if total < 2:
+        return total
+    key = _moment_key(opened, index)
+    st.session_state.setdefault(key, total)
+    st.session_state[key] = min(st.session_state[key], total)
+    return st.slider(f"Rewrites done, of {total:,}", 0, total, key=key)
+
+
+def _moment_key(opened: Opened, index: int) -> str:
+    return f"{_MOMENT}{opened.number}_{index}"
+
+
+def go_to(opened: Opened, index: int, rewrites: int) -> None:
+    """Show the graph after so many rewrites of a step."""
+    _set(opened, index, rewrites)
+    st.session_state["view"] = "Graph"
+
+
+def _set(opened: Opened, index: int, rewrites: int) -> None:
+    st.session_state[STEP] = index
+    st.session_state[_moment_key(opened, index)] = rewrites

@@ -1,0 +1,113 @@
+"""What verification says of the steps: how far it is, what failed and what can be done about it."""
+
+from __future__ import annotations
+
+import time
+
+import streamlit as st
+
+from workbench.rewrite import History
+from workbench.ui.state.checking import Checking, is_compared
+from workbench.ui.state.session import Opened
+from workbench.ui.widgets.parts import markdown_escaped, show_error
+from workbench.ui.widgets.steps import go_to
+
+LOOK_EVERY_S = 1.0  # how often the page looks how far the comparison is
+LINE, ROW, ALERT = 26, 44, 98  # pixels of height: a caption, a line with a button, an alert of three lines
+
+
+def show_verdicts(opened: Opened, history: History, checking: Checking | None) -> int:
+    """What is known, and what is compared still; about how many pixels that takes."""
+    taken = _left_out(opened)
+    told = checking or opened.checking
+    if told is not None and told.history is history and told.is_watched and history.failed is None:
+        with st.container(height=ROW, border=False):  # stays when all is compared, or the view would move
+            _watch(opened, told)
+        taken += ROW
+    if history.failed is not None:
+        _failure(opened, history)
+        taken += ALERT
+    elif history.unverified is not None and history.unverified.verdict is not None:
+        st.warning(markdown_escaped(history.unverified.verdict.sentence))
+        taken += ALERT
+    return taken
+
+
+def _watch(opened: Opened, checking: Checking) -> None:
+    """A line that follows the comparison; the page is drawn anew when the end is compared, and when all is."""
+    if is_compared(checking.history):
+        st.caption(f"Verification: {_count(checking)}.")
+        return
+    if checking.is_done:
+        words, button = st.columns([6, 1], vertical_alignment="center")
+        why = checking.failure or "The comparison with the original was stopped."
+        words.caption(markdown_escaped(f"{why} {_count(checking)}."))
+        button.button("Go on", key="go_on_comparing", on_click=_forget, args=(opened,), width="stretch")
+        return
+    before = _known(checking)
+
+    @st.fragment(run_every=LOOK_EVERY_S)
+    def line() -> None:
+        if _known(checking) != before:
+            st.rerun()
+        words, button = st.columns([6, 1], vertical_alignment="center")
+        passed = time.monotonic() - checking.started
+        words.caption(markdown_escaped(f"Verification: {checking.words}; {_count(checking)} ({passed:,.0f} s)."))
+        button.button("Stop", key="stop_comparing", on_click=checking.stop, width="stretch")
+
+    line()
+
+
+def _known(checking: Checking) -> tuple[bool, bool]:
+    return checking.history[-1].verdict is not None, checking.is_done
+
+
+def _count(checking: Checking) -> str:
+    return f"{checking.compared} of {len(checking.history)} steps have their verdict"
+
+
+def _forget(opened: Opened) -> None:
+    opened.checking = None
+
+
+def _failure(opened: Opened, history: History) -> None:
+    failed = history.failed
+    assert failed is not None
+    index, broken = history.steps.index(failed), failed.broken_by
+    sentence = "" if failed.verdict is None else failed.verdict.sentence
+    if broken is None:
+        show_error(f"Step {index}, {failed.title}: NOT EQUAL to the original. {sentence}")
+        return
+    culprit = f"Rewrite {broken + 1:,} of {len(failed.rewrites):,} broke it: {failed.rewrites[broken].sentence}"
+    words, buttons = st.columns([5, 1], vertical_alignment="center")
+    with words:
+        show_error(f"Step {index}, {failed.title}: NOT EQUAL to the original. {sentence} {culprit}")
+    with buttons:
+        st.button("Show it", key="show_broken", on_click=go_to, args=(opened, index, broken + 1), width="stretch")
+        st.button(
+            "Leave it out and go on",
+            key="leave_out",
+            on_click=_leave_out,
+            args=(opened, history),
+            help="Run the passes again without this rewrite.",
+            width="stretch",
+        )
+
+
+def _leave_out(opened: Opened, history: History) -> None:
+    if history.culprit is not None:
+        opened.left_out = (*opened.left_out, history.culprit)
+
+
+def _left_out(opened: Opened) -> int:
+    if not opened.left_out:
+        return 0
+    words, button = st.columns([6, 1], vertical_alignment="center")
+    told = "; ".join(str(out) for out in opened.left_out)
+    words.caption(markdown_escaped(told[:1].upper() + told[1:]))
+    button.button("Put back", key="put_back", on_click=_put_back, args=(opened,), width="stretch")
+    return 2 * LINE
+
+
+def _put_back(opened: Opened) -> None:
+    opened.left_out = ()

@@ -1,0 +1,33 @@
+// SelectionSync those outside what is looked at: the inspector's text, the page and its address depend on it.
+
+export const WALKED = 200; // ms after a step along the edges: only where one stops matters
+export const SETTLED = 700; // ms after a step in time
+
+export class SelectionSync {
+  constructor(view) {
+    this.view = view;
+    this.waiting = 0;
+  }
+
+  /** What is looked at, as the page's address says it; no rewrite where a step is seen as a whole. */
+  get place() {
+    const { clock, selected } = this.view;
+    const part = clock.compare === "rewrite" || clock.t !== clock.last;
+    return { step: clock.step, rewrite: part ? clock.t - clock.first : "", node: selected };
+  }
+
+  now() {
+    this.stop();
+    const { step, rewrite, node } = this.place;
+    this.view.outside.seen({ id: node, step, rewrite: rewrite === "" ? null : rewrite });
+  }
+
+  late(ms) {
+    this.stop();
+    this.waiting = setTimeout(() => this.now(), ms);
+  }
+
+  stop() {
+    clearTimeout(this.waiting);
+  }
+}

@@ -1,0 +1,162 @@
+"""What a box says of a node: its label, its colours in every colouring, and what an edge says of a value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.ir import Graph, Node
+from workbench.layout.classes import AGNOSTIC, HEAVILY, LIGHTLY, class_of
+from workbench.layout.cost import bound_shape, count, element_bytes, moved_by_node, perm_of
+from workbench.layout.infer import TENSOR, is_cnn
+from workbench.layout.profile import Profile
+from workbench.ops import contract_of
+from workbench.ops.blocked import block_of
+
+OWN, TARGET, PLAIN = 0, 1, 2  # kinds of layout: the model's own, the target's, Tensor
+NO_KIND = -1
+CLASSES = (AGNOSTIC, LIGHTLY, HEAVILY)
+NOT_KNOWN = "other"  # the category of an operator without a contract
+_NAME = 34  # characters of a name that are sent; the inspector has the whole of it
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a node looks at a moment.
+
+    op, name, detail: the lines of its box.
+    layout:   kind of layout of its first result; weights: that of its weights, NO_KIND without.
+    category, klass: of its operator, in words, "" where there is none.
+    step:     the step that made it as it is; fused: what it was made of, "" where it is one node's successor.
+    """
+
+    op: str
+    name: str
+    detail: str
+    layout: int
+    weights: int
+    category: str
+    klass: str
+    step: int = 0
+    fused: str = ""
+
+    def report(self, categories: list[str]) -> dict[str, Any]:
+        """The look as the browser gets it; `categories` is added to."""
+        if self.category not in categories:
+            categories.append(self.category)
+        return {
+            "op": self.op,
+            "name": self.name,
+            "d": self.detail,
+            "l": self.layout,
+            "w": self.weights,
+            "k": categories.index(self.category),
+            "c": CLASSES.index(self.klass) if self.klass else -1,
+            "p": self.step,
+            "f": self.fused,
+        }
+
+
+def look_of(
+    graph: Graph, node: Node, layouts: Mapping[str, str], target: Profile, step: int = 0, fused: str = ""
+) -> Look:
+    """The look of `node` as it stands in `graph`; `layouts` by value."""
+    layout = layouts.get(node.outputs[0], TENSOR) if node.outputs else TENSOR
+    weights = _weights(graph, node, layouts)
+    contract = contract_of(node)
+    return Look(
+        op=shown_op(node),
+        name="" if node.op == node.name else shortened(_without_scopes(node.name)),
+        detail=_detail(graph, node, layout, weights, layouts),
+        layout=box_kind_of(layout, target),
+        weights=NO_KIND if not weights else box_kind_of(weights, target),
+        category=NOT_KNOWN if contract is None else contract.category,
+        klass=class_of(node, target),
+        step=step,
+        fused=fused,
+    )
+
+
+def constant_look(graph: Graph, value: str, layouts: Mapping[str, str], target: Profile) -> Look:
+    """The look of a constant's box."""
+    layout = layouts.get(value, TENSOR)
+    kind = box_kind_of(layout, target)
+    words = f"{shape_words(graph, value)} {'' if layout == TENSOR else layout}".strip()
+    return Look("constant", shortened(value), words or "scalar", kind, NO_KIND, "constant", "")
+
+
+def box_kind_of(layout: str, target: Profile) -> int:
+    """Which of the three colours a value of this layout has."""
+    if is_of_weights(layout):
+        return TARGET if layout == target.weights_for("Conv") != "OIHW" else OWN
+    if not is_cnn(layout):
+        return PLAIN
+    wanted = target.layout if block_of(target.layout) else target.layout_for(len(layout))
+    return TARGET if layout == wanted else OWN
+
+
+def is_of_weights(layout: str) -> bool:
+    """ "OIHW", "HWOI" and the like; those of activations begin with N, or with C."""
+    return layout.startswith(("O", "I", "H"))
+
+
+def value_words(graph: Graph, value: str, layouts: Mapping[str, str]) -> str:
+    """What an edge says: "1x3x224x224 NCHW", symbolic dims bound; "?" is what is not known."""
+    layout = layouts.get(value, TENSOR)
+    shape = shape_words(graph, value)
+    return f"{shape} {layout}".strip() if is_cnn(layout) or is_of_weights(layout) else shape
+
+
+def shape_words(graph: Graph, value: str) -> str:
+    """The value's shape, "1x3x224x224", symbolic dims bound; "" where not even the rank is known, or there is none."""
+    type_ = graph.tensor_type(value)
+    shape = bound_shape(graph, value) or (None if type_ is None else type_.shape)
+    if not shape:
+        return ""
+    return "x".join(str(d if isinstance(d, int) else graph.dims.get(str(d), "?")) for d in shape)
+
+
+def shown_op(node: Node) -> str:
+    """The operator as a box says it: those of our own domain without it."""
+    return shortened(node.op.removeprefix("workbench."))
+
+
+def _without_scopes(name: str) -> str:
+    """The last part of "/layer1/conv1/Conv": the frame round the box says the rest."""
+    last = name.rpartition("/")[2]
+    return last if name.startswith("/") and last.strip() else name
+
+
+def shortened(name: str) -> str:
+    """The name, its middle left out where it is long."""
+    return name if len(name) <= _NAME else f"{name[: _NAME // 2 - 1]}...{name[-(_NAME // 2 - 2) :]}"
+
+
+def megabytes(size: float) -> str:
+    """Bytes as a box says them."""
+    return f"{size / 1e6:,.2f} MB" if size >= 1e4 else f"{size:,.0f} B"
+
+
+def _weights(graph: Graph, node: Node, layouts: Mapping[str, str]) -> str:
+    """The layout of the node's weights, "" for a node without."""
+    named = (layouts.get(value, "") for value in node.inputs[1:2])
+    return next((layout for layout in named if is_of_weights(layout)), "")
+
+
+def _detail(graph: Graph, node: Node, layout: str, weights: str, layouts: Mapping[str, str]) -> str:
+    if node.op == "Transpose":
+        return _transpose(graph, node, layout, layouts)
+    if node.bodies:
+        return f"{layout}, {sum(count(body).nodes for body in node.bodies.values()):,} nodes inside"
+    return f"{layout}, weights {weights}" if weights else layout
+
+
+def _transpose(graph: Graph, node: Node, layout: str, layouts: Mapping[str, str]) -> str:
+    """ "NCHW to NHWC [0,2,3,1] 3.21 MB": what it does to the axes, and the bytes that it moves."""
+    perm = ",".join(map(str, perm_of(graph, node) or ()))
+    source = layouts.get(node.inputs[0], TENSOR)
+    moved = moved_by_node(graph, node)
+    size = "? B" if moved is None else megabytes(moved * element_bytes(graph, node.inputs[0]))
+    turned = f"{source} to {layout} " if is_cnn(layout) and is_cnn(source) else ""
+    return f"{turned}[{perm}] {size}"
