@@ -1,4 +1,4 @@
-"""The optimizations, one a file; a file here is found by itself.
+"""The optimizations, one a file, in folders by kind; a file here or in a folder is found by itself.
 
 A file that does not import is not skipped: `broken()` tells its error, the
 app shows it as a red card, and a test fails.
@@ -29,20 +29,27 @@ class PassError(UserError):
 def _discovered() -> tuple[Mapping[str, type[Pass]], Mapping[str, str]]:
     found: dict[str, type[Pass]] = {}
     faults: dict[str, str] = {}
-    for module in pkgutil.iter_modules(__path__):
+    for module in pkgutil.walk_packages(__path__, f"{__name__}."):
+        if module.ispkg:
+            continue
+        name = module.name.rpartition(".")[2]
+        if name in found:
+            faults[name] = f"PassError: two files have that name; rename {module.name.replace('.', '/')}.py"
+            continue
         try:
-            found[module.name] = _pass_in(module.name)
+            found[name] = _pass_in(module.name)
         except Exception as error:  # any fault of a pass's file is shown, none stops the others
-            faults[module.name] = f"{type(error).__name__}: {error}"
-    return found, faults
+            faults[name] = f"{type(error).__name__}: {error}"
+    return dict(sorted(found.items())), faults
 
 
 def _pass_in(name: str) -> type[Pass]:
-    module = importlib.import_module(f"{__name__}.{name}")
+    module = importlib.import_module(name)
     own = [c for _, c in inspect.getmembers(module, inspect.isclass) if c.__module__ == module.__name__]
     classes = [c for c in own if issubclass(c, Pass)]
     if len(classes) != 1:
-        raise PassError(f"passes/{name}.py must define one pass, a subclass of Pass, and defines {len(classes)}")
+        file = f"{name.replace('.', '/')}.py"
+        raise PassError(f"{file} must define one pass, a subclass of Pass, and defines {len(classes)}")
     return classes[0]
 
 

@@ -243,7 +243,8 @@ def measure(
 ) -> dict[str, Any]:
     """Latency (ms) and memory (bytes) of one graph or several, by turns, each compared with ONNX Runtime.
 
-    graphs:  by label; a `workbench.run.measurement.measure.Variant` is a graph with a backend and an element type of its own.
+    graphs:  by label; a `workbench.run.measurement.measure.Variant` is a graph with a backend and an element
+             type of its own.
     `options` are those of `workbench.run.measurement.measure.measure_models`: backend, dtype, repeat, cold.
     """
     from workbench.run.measurement.measure import measure_models

@@ -26,7 +26,7 @@ from workbench.errors import UserError
 from workbench.run.worker.failures import shortened
 from workbench.run.worker.memory import ROOM, available_bytes, in_gigabytes, memory_kills
 
-ROOT = Path(__file__).resolve().parents[2]  # holds the package `workbench`
+ROOT = Path(__file__).resolve().parents[3]  # holds the package `workbench`
 LOOK_S = 0.1  # between two looks at the clock and at whether the run was cancelled
 MEMORY_LOOK_S = 1.0  # between two looks at the memory: each reads all of /proc, beside a measurement
 Progress = Callable[[dict[str, Any]], None]
