@@ -25,7 +25,7 @@ STRATEGIES = tuple(library.compared_strategies())
 def page(name: str, opened: Opened | None = None) -> AppTest:
     """One page, with a model already opened or the first sample."""
     at = AppTest.from_string(
-        f"from workbench.ui.{name}_page import {name}_page; {name}_page()", default_timeout=LIMIT_S
+        f"from workbench.ui.screens.{name}_page import {name}_page; {name}_page()", default_timeout=LIMIT_S
     )
     if opened is not None:
         at.session_state["opened"] = opened

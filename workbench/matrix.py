@@ -18,8 +18,8 @@ from workbench.errors import UserError
 from workbench.files import SPECIAL, is_special
 from workbench.inference.shapes import infer_types
 from workbench.io.dims import bind_dims, symbols
-from workbench.io.streaming_proto import structure
 from workbench.ir import Graph
+from workbench.ir.to_proto import structure
 from workbench.run.measurement.formatting import FIGURES, csv_text, figures, ran_of
 from workbench.run.measurement.measure import combined, measure_models, notes_of, refused_sizes, validate_request
 from workbench.run.records.store import RecordsError, RunOrigin, keep, model_hash

@@ -19,9 +19,9 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, Valu
 
 from workbench.inference.exact import enlarged, exact
 from workbench.inference.propagation import is_bounded
-from workbench.io.streaming_proto import structure
 from workbench.ir import Graph, TensorType, constant_type
 from workbench.ir.from_proto import attribute_value, bodies, value_type
+from workbench.ir.to_proto import structure
 from workbench.ops.npu import with_own_functions
 
 SMALL = 64  # elements; shapes, axes and pads have fewer

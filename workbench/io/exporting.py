@@ -19,9 +19,9 @@ from workbench.files import SPECIAL, is_special, not_written
 from workbench.inference.shapes import infer_types
 from workbench.io.checks import every_tensor
 from workbench.io.dims import fix_dims as with_fixed_dims
-from workbench.io.streaming_proto import is_large, structure, write_model, write_weight
+from workbench.io.streaming_proto import write_model, write_weight
 from workbench.ir import Constant, Graph
-from workbench.ir.to_proto import Place
+from workbench.ir.to_proto import Place, is_large, structure
 from workbench.ops.channels_last import DOMAIN
 from workbench.ops.npu import with_own_functions
 

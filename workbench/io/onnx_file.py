@@ -26,11 +26,12 @@ from workbench.io.dims import bind_dims, name_unknown_dims
 from workbench.io.errors import LoadError
 from workbench.io.operands import check_operands
 from workbench.io.opset import to_opset
-from workbench.io.streaming_proto import LARGE, TooDeepError, WireError, read_model
+from workbench.io.streaming_proto import MalformedProtoError, TooDeepError, read_model
 from workbench.io.weights import Files, mapped, note_read
 from workbench.ir import Graph
 from workbench.ir.from_proto import NodeMetadata, from_proto
 from workbench.ir.text import parse_words
+from workbench.ir.to_proto import LARGE
 from workbench.ops.channels_last import DOMAIN
 from workbench.ops.npu import CONVERSIONS
 
@@ -64,7 +65,7 @@ def _load(data: memoryview, folder: Path | None, dims: Mapping[str, int] | None)
         model, metadata = read_model(data)
     except TooDeepError:
         raise LoadError("its bodies are nested deeper than ONNX's own readers go, so nothing could run it") from None
-    except WireError:
+    except MalformedProtoError:
         raise LoadError("the file is not ONNX, or it was cut off; export or copy it again") from None
     note_read(data)
     files = Files(folder, data)

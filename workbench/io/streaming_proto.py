@@ -16,17 +16,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import BinaryIO
 
 import onnx
-import onnx_ir
 from google.protobuf.message import DecodeError, Message
 from onnx import TensorProto
 
 from workbench.ir.from_proto import NodeMetadata
 from workbench.ir.graph import Graph
-from workbench.ir.to_proto import Place, model_without_graph, to_proto, write_graph, write_node
+from workbench.ir.to_proto import LARGE, THIS_FILE, Place, is_large, model_without_graph, write_graph, write_node
 from workbench.ir.types import Constant
 
-THIS_FILE = "<this file>"  # the location of a tensor whose data is in the model file itself
-LARGE = 1024  # bytes; smaller tensors stay where they are: shapes, axes, scales
 MAX_DEPTH = 100  # protobuf's own limit of nesting
 
 # Which fields of a message hold messages that may hold tensors.
@@ -44,11 +41,11 @@ _METADATA_KEY = bytes([_NODE_METADATA << 3 | _BYTES])
 _PACKED = {4: TensorProto.FLOAT, 10: TensorProto.DOUBLE}  # typed data that lies in the file as raw data would
 
 
-class WireError(ValueError):
+class MalformedProtoError(ValueError):
     """The bytes are not protobuf."""
 
 
-class TooDeepError(WireError):
+class TooDeepError(MalformedProtoError):
     """Messages are nested deeper than protobuf reads."""
 
 
@@ -56,14 +53,14 @@ def read_model(data: memoryview) -> tuple[onnx.ModelProto, NodeMetadata]:
     """The model in `data`, its large tensors external at THIS_FILE, and what exporters wrote beside its nodes.
 
     torch writes the stack trace of each node, often nine tenths of a model without its
-    weights; each check would copy it. Nodes of functions keep theirs. Raises WireError.
+    weights; each check would copy it. Nodes of functions keep theirs. Raises MalformedProtoError.
     """
     model = onnx.ModelProto()
     metadata: NodeMetadata = {}
     try:
         model.ParseFromString(bytes(_stripped(data, 0, len(data), "Model", 0, metadata)))
     except DecodeError as error:
-        raise (TooDeepError if "MaxDepth" in str(error) else WireError)(str(error)) from error
+        raise (TooDeepError if "MaxDepth" in str(error) else MalformedProtoError)(str(error)) from error
     return model, metadata
 
 
@@ -146,9 +143,9 @@ def _fields(data: memoryview, start: int, end: int) -> Iterator[tuple[int, int, 
         elif wire_type in (_FIXED32, _FIXED64):
             after = value + (4 if wire_type == _FIXED32 else 8)
         else:
-            raise WireError(f"wire type {wire_type} at byte {at}")
+            raise MalformedProtoError(f"wire type {wire_type} at byte {at}")
         if field == 0 or after > end:
-            raise WireError(f"field {field} at byte {at} ends beyond its message")
+            raise MalformedProtoError(f"field {field} at byte {at} ends beyond its message")
         yield field, wire_type, at, value, after
         at = after
 
@@ -162,7 +159,7 @@ def _read_varint(data: memoryview, at: int, end: int) -> tuple[int, int]:
         if byte < 0x80:
             return result, at
         shift += 7
-    raise WireError(f"a number at byte {at} has no end")
+    raise MalformedProtoError(f"a number at byte {at} has no end")
 
 
 def _varint(number: int) -> bytes:
@@ -175,19 +172,6 @@ def _varint(number: int) -> bytes:
 
 
 # ---- writing ------------------------------------------------------------------------
-
-
-def structure(graph: Graph, location: str = THIS_FILE) -> onnx.ModelProto:
-    """The graph's model without its large constants, said to be at `location`, and without the nodes' metadata."""
-
-    def left_out(tensor: Constant, name: str) -> Mapping[str, str] | None:
-        return {"location": location, "length": str(tensor.nbytes)} if is_large(tensor) else None
-
-    return to_proto(graph, left_out, metadata=False)
-
-
-def is_large(tensor: Constant) -> bool:
-    return tensor.dtype != onnx_ir.DataType.STRING and tensor.nbytes > LARGE
 
 
 def write_model(file: BinaryIO, graph: Graph, place: Place | None = None) -> None:

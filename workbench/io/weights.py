@@ -15,8 +15,8 @@ import onnx_ir
 
 from workbench.files import SPECIAL, is_special
 from workbench.io.errors import LoadError
-from workbench.io.streaming_proto import THIS_FILE
 from workbench.ir.from_proto import read_alone
+from workbench.ir.to_proto import THIS_FILE
 from workbench.ir.types import Constant
 
 RESIDENT = 2**20  # bytes of a mapped file that may stay in memory

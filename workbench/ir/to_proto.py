@@ -22,6 +22,8 @@ from workbench.ir.graph import Graph
 from workbench.ir.node import AttrRef, Function, Node, without_trailing
 from workbench.ir.types import Constant, OpaqueType, TensorType, ValueType
 
+THIS_FILE = "<this file>"  # the location of a tensor whose data is in the model file itself
+LARGE = 1024  # bytes; smaller tensors stay where they are: shapes, axes, scales
 IR_VERSION = 10  # what an exported file declares; ONNX Runtime 1.19 and newer read it
 
 # Of a constant and its name, "" for an attribute's: the entries of `external_data` that stand for its numbers, or None.
@@ -43,6 +45,19 @@ def to_proto(graph: Graph, place: Place = inside, *, metadata: bool = True) -> M
     for node in graph.nodes:
         write_node(model.graph.node.add(), node, (graph,), place, metadata=metadata)
     return model
+
+
+def structure(graph: Graph, location: str = THIS_FILE) -> ModelProto:
+    """The graph's model without its large constants, said to be at `location`, and without the nodes' metadata."""
+
+    def left_out(tensor: Constant, name: str) -> Mapping[str, str] | None:
+        return {"location": location, "length": str(tensor.nbytes)} if is_large(tensor) else None
+
+    return to_proto(graph, left_out, metadata=False)
+
+
+def is_large(tensor: Constant) -> bool:
+    return tensor.dtype != onnx_ir.DataType.STRING and tensor.nbytes > LARGE
 
 
 def model_without_graph(graph: Graph, place: Place, *, metadata: bool = True) -> ModelProto:

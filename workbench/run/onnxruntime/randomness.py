@@ -14,8 +14,8 @@ from onnx import helper
 
 from workbench.inference.evaluate import RANDOM
 from workbench.io.checks import every_node
-from workbench.io.streaming_proto import LARGE
 from workbench.ir import Graph
+from workbench.ir.to_proto import LARGE
 
 SEED = 1
 _MOST_INSIDE = 2**31 - 2**24  # bytes of a file with its weights inside
