@@ -293,7 +293,7 @@ def failing_pass(folder: Path) -> None:
 from dataclasses import dataclass
 from workbench.ir import Edit
 from workbench.rewrite.passes import Pass
-from workbench.rewrite.rule import Found
+from workbench.rewrite.rule import Rewrite
 
 
 @dataclass(frozen=True)
@@ -306,7 +306,7 @@ class SpoilRelu(Pass):
         relus = [node for node in graph.nodes if node.op == "Relu"]
         for number, node in enumerate(relus):
             new = node.replace(op_type="Relu" if number == 0 else "Neg", name=f"spoiled_{number}")
-            yield Found(Edit(remove=(node.name,), insert=(new,)), f"spoiled number {number}", nodes=(new.name,))
+            yield Rewrite(Edit(remove=(node.name,), insert=(new,)), f"spoiled number {number}", nodes=(new.name,))
 '''
     )
 

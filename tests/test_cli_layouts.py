@@ -24,7 +24,7 @@ class LayoutWrong(Pass):
 
     def rewrites(self, graph, target):
         node = next(n for n in graph.nodes if n.op == "Relu")
-        yield Found(Edit(remove=(node.name,), insert=(node.replace(op_type="Sigmoid"),)), "wrong", (node.name,))
+        yield Rewrite(Edit(remove=(node.name,), insert=(node.replace(op_type="Sigmoid"),)), "wrong", (node.name,))
 '''
 
 

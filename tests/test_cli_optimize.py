@@ -156,7 +156,7 @@ class Wrong(Pass):
         relus = [node for node in graph.nodes if node.op_type == "Relu"]
         for number, node in enumerate(relus[:5]):
             other = node.replace(op_type="Sigmoid") if number == 2 else node.replace(metadata={"seen": "yes"})
-            yield Found(sentence=f"relu number {number + 1}", edit=Edit(remove=(node.name,), insert=(other,)), nodes=(node.name,))
+            yield Rewrite(sentence=f"relu number {number + 1}", edit=Edit(remove=(node.name,), insert=(other,)), nodes=(node.name,))
 '''
 
 

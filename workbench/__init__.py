@@ -2,18 +2,18 @@
 
 The folders stand in the order in which the data goes through them:
 
-    load     a file or a program becomes a graph
-    ir       the graph: nodes, values, edits, text
-    ops      the operator contracts: torch function, layout, figures
-    layout   the layout of every value, target profiles, costs
-    rewrite  rules, passes, the driver, the history
-    pipeline passes one after the other         (the passes themselves: `passes/`)
-    verify   are two graphs equal; which rewrite broke it
-    run      executors, measurement, the worker process
-    view     graph and history to the picture
-    export   ONNX for any runtime
-    api      the verbs below
-    ui       one Streamlit panel a stage
+    io        a file or a program becomes a graph, a graph a file
+    ir        the graph: nodes, values, edits, text
+    ops       the operator contracts: torch function, permutations, figures
+    inference types, shapes, small numbers, constants
+    layout    the layout of every value, target profiles, costs, choices
+    rewrite   rules, the driver, the history         (the passes themselves: `passes/`)
+    pipeline  passes one after the other
+    verification  are two graphs equal; which rewrite broke it
+    run       executors, measurement, the worker process
+    view      graph and history to the picture; charts beside it
+    api       the verbs below
+    cli, ui   the command line, and one Streamlit page a stage
 
 The verbs are loaded when they are first used.
 """

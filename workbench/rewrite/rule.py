@@ -81,7 +81,7 @@ class Rule:
     """One rewrite rule.
 
     operators: where `match` is tried.
-    match:     (graph, node, the pass with its options) -> Found; raises NoMatch.
+    match:     (graph, node, the pass with its options) -> Rewrite; raises NoMatch.
     law:       the equation that it rests on, "for integers: (x + a) + b == x + (a + b)", which a test
                proves (tests/laws.py says what can be written); "" where it is about shapes or names.
     """
