@@ -7,7 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from tests.pages import STRATEGIES, fine, opened_sample, page, through_optimize, words
 from workbench.run.records.store import find_runs
-from workbench.ui.pages import matrix_page
+from workbench.ui.screens import matrix_page
 from workbench.ui.state.session import Opened
 
 
@@ -55,6 +55,7 @@ def test_batches_and_backends_in_one_run():
     assert {run.pipeline.partition(" --layout ")[2] for run in kept} == {"", STRATEGIES[-1]}
 
 
+@pytest.mark.slow
 def test_what_is_done_is_not_measured_again(monkeypatch):
     opened = small()
     fine(measured(asked(opened, Batches="1", Repetitions=1)))
