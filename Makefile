@@ -1,5 +1,5 @@
-# make run: the app on a sample model.  make test: every test.  make setup: .venv alone.
-# make check: ruff and mypy.
+# make run: the app on a sample model.  make test: what is quick, and one of each slow kind.
+# make test-all: every test.  make check: ruff and mypy.  make setup: .venv alone.
 
 PYTHON ?= python3
 VENV := .venv
@@ -10,7 +10,7 @@ PYTEST_ARGS ?=
 # Tests start some hundred processes, each of which would compile every module anew: 0.4 s.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test check
+.PHONY: setup run test test-all check
 
 setup: $(VENV)/.installed
 run: $(VENV)/.installed
@@ -18,6 +18,9 @@ run: $(VENV)/.installed
 
 test: $(VENV)/.installed-dev check
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
+
+test-all: $(VENV)/.installed-dev check
+	$(BIN)/python -m pytest -n 2 --dist loadfile --run-slow $(PYTEST_ARGS)
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -28,7 +28,7 @@ sys.path.insert(0, str(HERE.parent))
 from playwright.sync_api import Browser, Page  # noqa: E402
 
 from sample_models.resnet import resnet  # noqa: E402
-from tests.browser import SCREEN, GraphView, chromium, running_app, settle  # noqa: E402
+from tests.browser import GraphView, chromium, running_app, settle, watched_page  # noqa: E402
 from tests.viewing import large_graph  # noqa: E402
 from workbench.io.exporting import export_onnx  # noqa: E402
 
@@ -80,8 +80,7 @@ def _number(value: float) -> str:
 
 
 def _first(browser: Browser, address: str, path: Path) -> float:
-    with browser.new_context(viewport=SCREEN) as context:
-        page = context.new_page()
+    with watched_page(browser) as page:
         page.goto(f"{address}/?model={path}")
         GraphView(page)
         page.wait_for_function(f"() => ({_MARKS})('first-picture').length > 0", timeout=60_000)
@@ -89,8 +88,7 @@ def _first(browser: Browser, address: str, path: Path) -> float:
 
 
 def _again(browser: Browser, address: str, path: Path) -> float:
-    with browser.new_context(viewport=SCREEN) as context:
-        page = context.new_page()
+    with watched_page(browser) as page:
         page.goto(f"{address}/optimize?model={path}&passes=")
         settle(page)
         GraphView(page)
@@ -110,8 +108,7 @@ def _since(page: Page, mark: str, act) -> float:
 def _large(browser: Browser, address: str, path: Path, repeat: int) -> None:
     name = "10,000 nodes, scopes"
     received: list[int] = []
-    with browser.new_context(viewport=SCREEN) as context:
-        page = context.new_page()
+    with watched_page(browser) as page:
         page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: received.append(len(frame))))
         page.goto(f"{address}/?model={path}")
         settle(page)
@@ -168,8 +165,7 @@ def _pan(page: Page, view: GraphView) -> list[float]:
 
 def _history(browser: Browser, address: str, path: Path, name: str) -> None:
     received: list[int] = []
-    with browser.new_context(viewport=SCREEN) as context:
-        page = context.new_page()
+    with watched_page(browser) as page:
         page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: received.append(len(frame))))
         page.goto(f"{address}/optimize?model={path}&passes={PASSES}&target=cuda&step=3&rewrite=1")
         settle(page, limit_s=300)

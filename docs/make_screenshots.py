@@ -1,5 +1,6 @@
 """Write docs/screenshots/*.png from the running app: `python docs/make_screenshots.py`. Needs a Chromium."""
 
+import contextlib
 import os
 import sys
 import tempfile
@@ -11,15 +12,15 @@ sys.path.insert(0, str(HERE.parent))
 
 def main() -> None:
     """The pages in the order of the data, on the first sample; then the NPU document's figure."""
-    from tests.browser import SCREEN, GraphView, chromium, running_app, settle
+    from tests.browser import SCREEN, GraphView, chromium, running_app, settle, watched_page
 
     folder = HERE / "screenshots"
     folder.mkdir(exist_ok=True)
     os.environ["WORKBENCH_CACHE"] = tempfile.mkdtemp(prefix="screenshots-")  # nobody's own runs are shown
-    with running_app() as (address, _), chromium() as browser:
+    with running_app() as (address, _), chromium() as browser, contextlib.ExitStack() as rooms:
         if browser is None:
             sys.exit("There is no Chromium here: install one, or run `playwright install chromium`.")
-        page = browser.new_context(viewport=SCREEN, color_scheme="light").new_page()
+        page = rooms.enter_context(watched_page(browser, color_scheme="light"))
         page.goto(address)
         settle(page)
 
@@ -100,7 +101,7 @@ def main() -> None:
             page.goto(f"{address}/compare?model=sample_models/resnet50_narrow.onnx&other={other}")
             settle(page)
             shot("compare")
-        dark = browser.new_context(viewport=SCREEN, color_scheme="dark").new_page()
+        dark = rooms.enter_context(watched_page(browser, color_scheme="dark"))
         dark.goto(f"{address}/optimize?model=sample_models/npu_reshape_add.onnx&passes=layout_greedy&target=npu")
         settle(dark)
         dark.wait_for_timeout(1500)

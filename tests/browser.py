@@ -30,6 +30,39 @@ ARGUMENTS = [
 FOUND_ON_PATH = ("chromium", "chromium-browser", "google-chrome")
 SCREEN = {"width": 1366, "height": 768}
 START_LIMIT_S = 60
+POLL_MS = 40  # not at every animation frame: without a GPU each costs a processor
+FIRST_BYTE_OF_RERUN = 0x5A  # of a message that asks for a run of the page's script: field 11 of Streamlit's BackMsg
+WATCH_RUNS = f"""
+window.scriptRuns = {{ asked: false, heard: 0, calm: 0 }};
+window.WebSocket = class extends WebSocket {{
+    constructor(...words) {{
+        super(...words);
+        this.addEventListener("message", () => {{
+            window.scriptRuns.asked = false;
+            window.scriptRuns.heard = performance.now();
+        }});
+    }}
+    send(message) {{
+        if (message[0] === {FIRST_BYTE_OF_RERUN}) window.scriptRuns.asked = true;
+        super.send(message);
+    }}
+}};
+"""
+AT_REST = """() => {
+    const runs = window.scriptRuns;
+    const state = document.querySelector("[data-testid=stApp]")?.dataset.testScriptState;
+    const quiet = runs.heard > 0 && performance.now() - runs.heard > 80;
+    runs.calm = state === "notRunning" && !runs.asked && quiet ? runs.calm + 1 : 0;
+    return runs.calm > 3;
+}"""
+VIEW_AT_REST = """calm => {
+    const view = Object.values(window.graphWorkbench).at(-1);
+    const { x, y } = calm.canvas.getBoundingClientRect();
+    const places = JSON.stringify([x, y, view.boxes().map(id => { const b = view.box(id); return [id, b.x, b.y, b.mark]; })]);
+    calm.looks = places === calm.places ? calm.looks + 1 : 0;
+    calm.places = places;
+    return calm.looks > 4;
+}"""
 
 
 def find_chromium(playwright: Playwright) -> str | None:
@@ -56,17 +89,21 @@ def chromium() -> Iterator[Browser | None]:
 
 
 @contextlib.contextmanager
+def watched_page(browser: Browser, **words: Any) -> Iterator[Page]:
+    """A page in a context of its own, for which `settle` can wait; words: of the context."""
+    with browser.new_context(viewport=SCREEN, **words) as context:
+        context.add_init_script(WATCH_RUNS)
+        yield context.new_page()
+
+
+@contextlib.contextmanager
 def guarded(browser: Browser, address: str) -> Iterator[Page]:
     """A session of its own; whatever the page asks of another site, and each dialog it opens, is a failure."""
-    context = browser.new_context(viewport=SCREEN, accept_downloads=True)
-    opened = context.new_page()
     strangers, dialogs = [], []
-    opened.on("request", lambda r: None if r.url.startswith((address, "data:", "blob:")) else strangers.append(r.url))
-    opened.on("dialog", lambda d: (dialogs.append(d.message), d.dismiss()))
-    try:
-        yield opened
-    finally:
-        context.close()
+    with watched_page(browser, accept_downloads=True) as page:
+        page.on("request", lambda r: None if r.url.startswith((address, "data:", "blob:")) else strangers.append(r.url))
+        page.on("dialog", lambda d: (dialogs.append(d.message), d.dismiss()))
+        yield page
     assert not strangers
     assert not dialogs
 
@@ -111,13 +148,12 @@ def _wait_for(health: str, process: subprocess.Popen) -> None:
 
 
 def settle(page: Page, limit_s: float = 120) -> None:
-    """Wait until the page's script has come to its end."""
-    page.wait_for_timeout(300)
-    page.wait_for_function(
-        "() => document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'",
-        timeout=limit_s * 1000,
-    )
-    page.wait_for_timeout(300)
+    """Wait until every run of the page's script that was asked for has come to its end and is drawn.
+
+    page: a `watched_page`. Once nothing is asked and unanswered, some animation frames are left to pass,
+    in which a click becomes a question, and an answer a picture.
+    """
+    page.wait_for_function(AT_REST, polling=POLL_MS, timeout=limit_s * 1000)
 
 
 def go(page, name: str) -> None:
@@ -130,10 +166,11 @@ def open_sample(page, stem: str) -> None:
     settle(page)
 
 
-def upload(page, *files: Path) -> None:
+def upload(page, file: Path) -> None:
     page.get_by_role("tab", name="Upload").click()
-    page.locator("input[type=file]").first.set_input_files([str(file) for file in files])
-    page.get_by_text(files[0].name).first.wait_for()
+    with page.expect_response(lambda answer: "/upload_file/" in answer.url):
+        page.locator("input[type=file]").first.set_input_files(str(file))
+    page.get_by_text(file.name).first.wait_for()
     settle(page)
     page.get_by_role("button", name="Open upload").click()
     settle(page)
@@ -197,16 +234,10 @@ class GraphView:
             self.page.keyboard.up(modifier)
 
     def rest(self) -> GraphView:
-        """Wait until canvas and boxes have kept their places for half a second, so that nothing comes in between."""
-        before, calm = None, 0
-        for _ in range(150):
-            places = self.canvas.bounding_box(), self.places()
-            calm = calm + 1 if places == before else 0
-            if calm == 3:
-                return self
-            before = places
-            self.page.wait_for_timeout(200)
-        raise AssertionError("the view does not come to rest")
+        """Wait until pane and boxes have kept their places for five looks."""
+        calm = self.canvas.evaluate_handle("canvas => ({ canvas, looks: 0, places: '' })")
+        self.page.wait_for_function(VIEW_AT_REST, arg=calm, polling=POLL_MS)
+        return self
 
     def goto_node(self, query: str) -> None:
         """Find it, and go to the first hit."""

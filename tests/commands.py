@@ -18,25 +18,26 @@ NPU, RESHAPE, NHWC = (SAMPLES / f"{name}.onnx" for name in ("npu_path", "npu_res
 RESNET, OCR, SPEECH = (SAMPLES / f"{name}.onnx" for name in ("resnet50_narrow", "ppocr_cls_v2", "silero_vad"))
 
 
-class _Kept(client.Worker):
-    """Its processes outlive the command that closes it; the next asks them."""
+class KeptWorker(client.Worker):
+    """Its processes outlive who closes it; the next asks them, and need not wait two seconds until torch is there."""
 
     def close(self) -> None:
         pass
 
+    def end(self) -> None:
+        super().close()
+
 
 @contextmanager
-def one_worker() -> Iterator[client.Worker]:
-    """Commands run in this process meanwhile share a worker: each would take two seconds to start one with torch.
+def commands_share(worker: KeptWorker) -> Iterator[None]:
+    """Commands and verifiers of this process ask this worker meanwhile.
 
     That a command ends its own is tested without this, in test_cli.py.
     """
-    kept = _Kept()
     with pytest.MonkeyPatch.context() as patch:
         for module in (client, verification):
-            patch.setattr(module, "Worker", lambda: kept)
-        yield kept
-    client.Worker.close(kept)
+            patch.setattr(module, "Worker", lambda: worker)
+        yield
 
 
 def report_of(done, tmp_path, model, *arguments):

@@ -36,16 +36,14 @@ if "WORKBENCH_CACHE" not in os.environ:  # set by the first process for all of t
 
 
 def pytest_addoption(parser):
-    parser.addoption("--run-slow", action="store_true", help="run the slow matrices too")
+    parser.addoption("--run-slow", action="store_true", help="run the slow tests too, as make test-all does")
 
 
 def pytest_collection_modifyitems(config, items):
     if config.getoption("--run-slow"):
         return
-    skip = pytest.mark.skip(reason="slow matrix: run with --run-slow, as .ci/run does")
-    for item in items:
-        if "slow" in item.keywords:
-            item.add_marker(skip)
+    config.hook.pytest_deselected(items=[item for item in items if "slow" in item.keywords])
+    items[:] = [item for item in items if "slow" not in item.keywords]
 
 
 def pytest_collection_finish(session):
@@ -106,16 +104,26 @@ def unverified(run, tmp_path):
     return unverified
 
 
+@pytest.fixture(scope="session")
+def shared_worker():
+    """A worker for all tests that ask one for something, and leave it able to answer."""
+    from tests.commands import KeptWorker
+
+    kept = KeptWorker()
+    yield kept
+    kept.end()
+
+
 @pytest.fixture(scope="module")
-def kept_worker():
-    """A worker that the commands of a module's tests share."""
-    from tests.commands import one_worker
+def kept_worker(shared_worker):
+    """The shared worker, which the commands of a module's tests ask too."""
+    from tests.commands import commands_share
 
-    with one_worker() as kept:
-        yield kept
+    with commands_share(shared_worker):
+        yield shared_worker
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser():
     """A Chromium; without one the tests are skipped, and say so loudly."""
     from tests.browser import FOUND_ON_PATH, chromium
@@ -130,13 +138,19 @@ def browser():
         yield found
 
 
-@pytest.fixture(scope="module")
-def app(tmp_path_factory):
+@pytest.fixture(scope="session")
+def profiles_of_app(tmp_path_factory):
+    """The folder where the app keeps the user's profiles."""
+    return tmp_path_factory.mktemp("profiles")
+
+
+@pytest.fixture(scope="session")
+def app(profiles_of_app):
     """The app as a process: its address, and its process id."""
     from tests.browser import running_app
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("WORKBENCH_PROFILES", str(tmp_path_factory.mktemp("profiles")))
+        patch.setenv("WORKBENCH_PROFILES", str(profiles_of_app))
         with running_app() as (address, pid):
             yield address, pid
 

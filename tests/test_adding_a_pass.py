@@ -53,6 +53,7 @@ def test_the_documentation_has_the_new_pass(project):
     assert f"## `{FILE[2]}`" in (project / "docs" / "passes.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_app_lists_the_new_pass(project):
     code = (
         "from streamlit.testing.v1 import AppTest\n"

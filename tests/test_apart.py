@@ -77,7 +77,8 @@ class Killing:
         os.kill(self.killed, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("backend", [BACKENDS[0], pytest.param(BACKENDS[1], marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_a_backend_whose_process_dies_costs_its_variants_alone(backend):
     with Worker() as worker:
         killing = Killing(worker, backend)

@@ -40,7 +40,7 @@ SAMPLES = [sample.file.stem for sample in samples()]
 SMALL = ("conv_relu_conv_relu", "tvm_two_convs_nhwc", "npu_path", "npu_reshape_add", "bias_add_dropout")
 PRESET = [name for name in library.presets()["default"]["passes"] if name != library.PLACE_OF_LAYOUT]
 COMBINED = [
-    pytest.param(stem, strategy, profile, marks=[] if stem in SMALL else [pytest.mark.slow])
+    pytest.param(stem, strategy, profile, marks=[] if stem in SMALL[:2] else [pytest.mark.slow])
     for number, stem in enumerate(SAMPLES)
     for place, strategy in enumerate(STRATEGIES)
     for index, profile in enumerate(profile_names())
@@ -150,7 +150,7 @@ def test_uploads_leave_nothing_behind(tmp_path, monkeypatch):
 # ---- Optimize --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("stem", SAMPLES)
+@pytest.mark.parametrize("stem", [s if s in SMALL else pytest.param(s, marks=pytest.mark.slow) for s in SAMPLES])
 def test_the_default_preset_keeps_every_sample_equal(stem):
     at = through_optimize(stem)
     changed = [step.title for step in history(at).steps[1:] if step.changed]
@@ -179,9 +179,8 @@ def test_every_strategy_and_profile(optimize_page, stem, strategy, profile):
     assert verdicts(at) == {"equal"}
 
 
-@pytest.mark.parametrize(
-    "stem", [SMALL[0], *(pytest.param(s, marks=pytest.mark.slow) for s in ("resnet50_narrow", "silero_vad"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("stem", [SMALL[0], "resnet50_narrow", "silero_vad"])
 def test_every_pass_off_and_on(stem):
     """On the smallest every pass, on a larger one and one with bodies those of the preset."""
     at = through_optimize(stem, ("strategy", STRATEGIES[0]))
@@ -268,6 +267,7 @@ def test_an_option_reaches_the_pass_and_the_command():
     assert f"--option {name}={number.value}" in at.code[0].value
 
 
+@pytest.mark.slow
 def test_every_step_moment_and_view_is_shown():
     at = through_optimize("conv_relu_conv_relu", ("strategy", STRATEGIES[0]))
     history = at.session_state["opened"].history

@@ -22,7 +22,7 @@ def compared(stem: str, target: str = "cuda"):
     return fine(at.button(key="compare").click().run())
 
 
-@pytest.mark.parametrize("target", ["cuda", "npu", "cpu", "nchw"])
+@pytest.mark.parametrize("target", ["cuda", *(pytest.param(t, marks=pytest.mark.slow) for t in ("npu", "cpu", "nchw"))])
 def test_every_strategy_is_a_row_and_equal(target):
     at = compared("tvm_two_convs_nhwc", target)
     rows = at.dataframe[0].value.to_dict("records")
@@ -57,6 +57,7 @@ def test_results_are_kept_until_the_inputs_change():
     assert layouts_of(opened, npu, lambda name, share: None) is not found
 
 
+@pytest.mark.slow
 def test_every_result_is_measured_by_turns_when_asked_and_kept_by_device():
     at = compared("conv_relu_conv_relu")
     assert "latency" not in at.dataframe[0].value
@@ -87,6 +88,7 @@ def test_a_measurement_that_breaks_off_is_a_sentence(monkeypatch):
     assert at.dataframe
 
 
+@pytest.mark.slow
 def test_a_strategy_that_could_not_be_measured_costs_no_other(monkeypatch):
     def one_fails(*args, **how):
         found = measure_here(*args, **how)

@@ -55,6 +55,7 @@ def test_batches_and_backends_in_one_run():
     assert {run.pipeline.partition(" --layout ")[2] for run in kept} == {"", STRATEGIES[-1]}
 
 
+@pytest.mark.slow
 def test_what_is_done_is_not_measured_again(monkeypatch):
     opened = small()
     fine(measured(asked(opened, Batches="1", Repetitions=1)))

@@ -42,6 +42,7 @@ def test_run_measures_the_original_beside_the_result(optimized, backend):
     assert "as loaded" in words(at)
 
 
+@pytest.mark.slow
 def test_backends_and_precisions_are_measured_together(optimized):
     at = page("run", optimized).run()
     next(m for m in at.multiselect if m.label == "Backends").set_value(["torch", "onnxruntime"])
@@ -60,6 +61,7 @@ def test_backends_and_precisions_are_measured_together(optimized):
     assert "one by one, the whole run" in words(at)
 
 
+@pytest.mark.slow
 def test_sizes_that_were_run_stand_in_the_header():
     opened = opened_sample("ppocr_cls_v2")
     assert "224,224" in words(fine(page("run", opened).run()))
@@ -70,6 +72,7 @@ def test_sizes_that_were_run_stand_in_the_header():
     assert "224,224" not in words(at)
 
 
+@pytest.mark.slow
 def test_an_operator_with_a_body_says_so():
     at = fine(measured(page("run", opened_sample("silero_vad")).run()))
     operators = next(d.value for d in at.dataframe if "GFLOP/s" in d.value)
@@ -77,6 +80,7 @@ def test_an_operator_with_a_body_says_so():
     assert "1 of 4 operators have a known count of operations" in words(at)
 
 
+@pytest.mark.slow
 def test_of_a_busy_machine_no_factor_is_told(optimized):
     at = fine(measured(page("run", optimized).run()))
     *_, last = optimized.measured["variants"].values()
@@ -107,6 +111,7 @@ def test_variants_that_fail_alike_are_one_sentence():
     assert [w.value.replace("\\", "") for w in at.warning] == ["a, b: No CUDA.", "c: Too large."]
 
 
+@pytest.mark.slow
 def test_what_was_measured_before_a_change_says_so():
     opened = opened_sample("conv_relu_conv_relu")
     fine(page("optimize", opened).run())
@@ -123,6 +128,7 @@ def test_nothing_chosen_to_measure_is_a_sentence(optimized):
     assert "Nothing is chosen" in at.error[0].value
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_a_sentence_and_the_next_run_works(optimized):
     worker = session.worker()
     at = page("run", optimized).run()
@@ -226,6 +232,7 @@ def test_what_does_not_run_at_all_is_a_sentence_on_every_page(monkeypatch, optim
     assert "process ended" in at.error[0].value
 
 
+@pytest.mark.slow
 def test_a_job_over_its_limits_is_a_sentence_and_the_next_runs(optimized):
     at = page("run", optimized).run()
     next(n for n in at.number_input if n.label == "Memory limit (GB)").set_value(0.1)

@@ -73,6 +73,7 @@ def test_random_bytes(tmp_path):
     assert set(driven(paths)) == {2}
 
 
+@pytest.mark.slow
 def test_one_changed_byte_near_the_head(tmp_path):
     """The structure of small models: names, types, lengths, kinds of attributes."""
     draw = random.Random(2)

@@ -13,6 +13,8 @@ from tests.conftest import ROOT
 from tests.making import model, node, saved, value
 from workbench.errors import printable
 
+pytestmark = pytest.mark.usefixtures("kept_worker")
+
 
 def named(name):
     nodes = [node("Relu", "x", "m", name="n"), node("Sigmoid", "m", "y")]

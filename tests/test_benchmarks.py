@@ -47,6 +47,7 @@ def test_beside_in_one_round():
     assert len(rows) == 6 and all(float(row[2]) > 0 and float(row[3]) > 0 for row in rows)
 
 
+@pytest.mark.slow
 def test_resnet101_is_resnet101():
     """44.55 million weights, as torchvision's has (its batch norms' running statistics not counted)."""
     model = resnet(RESNET_101)

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 import passes as library
-from tests.browser import SCREEN, GraphView, go, open_sample, settle, upload
+from tests.browser import SCREEN, GraphView, go, open_sample, settle, upload, watched_page
 from tests.making import HOSTILE, hostile_model
 from workbench.io.samples import FOLDER
 
@@ -88,7 +88,7 @@ def test_a_pass_that_was_off_is_off_after_a_look_at_another_page(page):
 
 
 @pytest.mark.slow
-def test_a_profile_is_made_and_every_strategy_compared_and_measured_with_it(page):
+def test_a_profile_is_made_and_every_strategy_compared_and_measured_with_it(page, profiles_of_app):
     open_sample(page, "npu_path")
     go(page, "Layouts")
     page.get_by_role("button", name="Edit profiles").click()
@@ -105,6 +105,8 @@ def test_a_profile_is_made_and_every_strategy_compared_and_measured_with_it(page
     page.get_by_text("Measured on").wait_for()
     settle(page)
     assert page.get_by_role("alert").count() == 0
+    (made,) = profiles_of_app.iterdir()
+    made.unlink()  # other tests ask the same app
 
 
 @pytest.mark.slow
@@ -140,6 +142,7 @@ def place_in_pane(page, node: str) -> tuple[float, float]:
     return box["x"] - canvas["x"], box["y"] - canvas["y"]
 
 
+@pytest.mark.slow
 def test_a_hostile_name_is_shown_as_text(page, tmp_path):
     upload(page, hostile_model(tmp_path))
     GraphView(page).wait(f"hook => hook.boxes().some(id => id.includes({json.dumps(HOSTILE)}))")
@@ -189,21 +192,19 @@ def test_two_sessions_do_not_disturb_each_other(page, browser, app):
     go(page, "Run")
     start_measuring(page, LONG)
     page.get_by_role("button", name="Cancel").wait_for()
-    context = browser.new_context(viewport=SCREEN)
-    other = context.new_page()
-    other.goto(app[0])
-    settle(other)
-    open_sample(other, "npu_path")  # while the first measures
-    other.get_by_text("NPU: one CNN path").first.wait_for()
-    other.get_by_role("link", name="Optimize", exact=True).click()
-    other.get_by_text("waiting for its turn").wait_for()
-    page.get_by_role("button", name="Cancel").click()
-    page.get_by_text("The measurement was cancelled").wait_for()
-    settle(other)
-    GraphView(other)
-    assert "ResNet-50" in page.locator("[data-testid=stMainBlockContainer]").inner_text()
-    assert "NPU: one CNN path" in other.locator("[data-testid=stMainBlockContainer]").inner_text()
-    context.close()
+    with watched_page(browser) as other:
+        other.goto(app[0])
+        settle(other)
+        open_sample(other, "npu_path")  # while the first measures
+        other.get_by_text("NPU: one CNN path").first.wait_for()
+        other.get_by_role("link", name="Optimize", exact=True).click()
+        other.get_by_text("waiting for its turn").wait_for()
+        page.get_by_role("button", name="Cancel").click()
+        page.get_by_text("The measurement was cancelled").wait_for()
+        settle(other)
+        GraphView(other)
+        assert "ResNet-50" in page.locator("[data-testid=stMainBlockContainer]").inner_text()
+        assert "NPU: one CNN path" in other.locator("[data-testid=stMainBlockContainer]").inner_text()
 
 
 @pytest.mark.slow

@@ -43,6 +43,7 @@ def test_what_was_measured_is_compared_and_downloaded(page, tmp_path):
         assert len(variant["times_ms"]) == 3
 
 
+@pytest.mark.slow
 def test_a_stopped_matrix_shows_the_blocks_that_are_done(page):
     open_sample(page, "ppocr_cls_v2")
     go(page, "Matrix")

@@ -158,6 +158,7 @@ def factory(tmp_path, monkeypatch):
     return "my_models.small"
 
 
+@pytest.mark.slow
 def test_a_torch_factory(run, done, tmp_path, factory):
     out = tmp_path / "out.onnx"
     done("optimize", "--torch", f"{factory}:make", "-o", out)
@@ -174,6 +175,7 @@ def test_a_torch_factory(run, done, tmp_path, factory):
         assert code == 2 and sentence in err and err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_torch_program_file(done, run, tmp_path, factory):
     program, out = tmp_path / "program.pt2", tmp_path / "out.onnx"
     sys.path_importer_cache.clear()

@@ -28,6 +28,7 @@ class LayoutWrong(Pass):
 '''
 
 
+@pytest.mark.slow
 def test_every_strategy_has_a_row(done):
     lines = done("layouts", RESNET).splitlines()
     assert [line.split()[0] for line in lines] == ["strategy", "none", *library.compared_strategies()]

@@ -45,6 +45,7 @@ def shapes(path):
     return [[d.dim_param or d.dim_value for d in v.type.tensor_type.shape.dim] for v in (*graph.input, *graph.output)]
 
 
+@pytest.mark.slow
 def test_dims_stay_symbolic_unless_fixed(done, tmp_path, symbolic):
     out = tmp_path / "out.onnx"
     done("optimize", symbolic, "-o", out, "--dims", "N=2,H=8,W=9")
@@ -160,6 +161,7 @@ def test_bench_with_dims_and_own_inputs(done, tmp_path, symbolic):
     assert json.loads(record.read_text())["dims"] == {"N": 3, "H": 4, "W": 5}
 
 
+@pytest.mark.slow
 def test_bench_ends_alike_with_matrix_where_something_is_left_out_or_fails(run, tmp_path, symbolic):
     """What cannot be asked for is a note and no failure; what fails is one."""
     for command in ("bench", "matrix"):
@@ -196,7 +198,7 @@ def test_a_size_that_is_fixed_to_nothing_is_a_sentence(refused, tmp_path):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 @pytest.mark.parametrize("backend", ["torch", "onnxruntime"])
-@pytest.mark.parametrize("command", ["bench", "matrix"])
+@pytest.mark.parametrize("command", ["bench", pytest.param("matrix", marks=pytest.mark.slow)])
 def test_a_gpu_that_is_not_there(run, command, backend):
     code, out, err = run(command, NPU, "--device", "cuda", "--backend", backend)
     assert code == 2 and out == ""

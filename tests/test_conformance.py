@@ -10,6 +10,8 @@ import pytest
 from tests.conformance import DISPUTED, DISPUTES, NATIVE, WRONG, array, cases, verdicts
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.slow  # eight seconds until the package has made its cases; test_executor*.py are quick
+
 
 def test_every_case_of_the_package_is_run():
     assert len(verdicts()) == len(cases()) == 1884

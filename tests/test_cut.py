@@ -32,7 +32,7 @@ def brute_force(problem: CutProblem) -> CutSolution:
 
 
 @pytest.mark.parametrize("directed", [False, True])
-@pytest.mark.parametrize("start", range(0, 1000, 100))
+@pytest.mark.parametrize("start", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(100, 1000, 100))])
 def test_the_cut_is_what_brute_force_finds(start, directed):
     for seed in range(start, start + 100):
         problem = random_problem(seed, directed)

@@ -105,6 +105,7 @@ def test_who_is_cancelled_while_running_stops_alone(folder, worker):
     assert waiting.result()["pid"] != pid
 
 
+@pytest.mark.slow
 def test_cancel_without_a_client_stops_what_runs_and_not_what_waits(folder, worker):
     running = Client(worker, gate=str(gate(folder, "never opened")))
     running.hears("running")
@@ -145,6 +146,7 @@ def test_the_time_that_a_job_waits_does_not_count(worker, monkeypatch):
     assert waiting.result() == {}
 
 
+@pytest.mark.slow
 def test_devices_do_not_wait_for_each_other(folder, worker):
     at = gate(folder, "gate")
     running = Client(worker, gate=str(at))
@@ -158,6 +160,7 @@ def test_devices_do_not_wait_for_each_other(folder, worker):
     assert running.result() == {"pid": pid}
 
 
+@pytest.mark.slow
 def test_devices_are_listed_while_a_job_runs_and_without_disturbing_it(folder, worker):
     at = gate(folder, "gate")
     running = Client(worker, gate=str(at))
@@ -232,6 +235,7 @@ def started(code: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
+@pytest.mark.slow
 def test_a_process_that_measures_waits_for_another(folder):
     at = gate(folder, "gate")
     with started(HOLDS, str(at)) as first:
@@ -340,6 +344,7 @@ def test_work_for_another_device_goes_on_at_the_same_time(folder, shared):
     running.result()
 
 
+@pytest.mark.slow
 def test_the_run_page_waits_for_another_process(folder, shared, monkeypatch):
     opened = opened_sample("conv_relu_conv_relu")
     at = page("run", opened).run()

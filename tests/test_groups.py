@@ -90,6 +90,7 @@ def test_a_node_that_a_pass_puts_in_stands_in_the_scope_of_its_neighbours():
     assert inside and all(name in {m for g in view.root.groups() for m in g.members()} for name in inside)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scopes", [False, True], ids=["no scopes", "scopes"])
 def test_ten_thousand_nodes_keep_the_budget(scopes):
     timeline = timeline_of(history_of(large_graph(10_000, scopes), []), load_profile("cuda"))
@@ -118,7 +119,9 @@ def test_ids_of_groups_tell_a_slash_in_a_scope_from_a_scope_in_a_scope():
     assert Group(("a/b",)).id != Group(("a", "b")).id
 
 
-@pytest.mark.parametrize("stem", ["bert_12l_raw", "open_nsfw_resnet", "ppocrv4_det", "unet_sd15_raw"])
+@pytest.mark.parametrize(
+    "stem", ["bert_12l_raw", "open_nsfw_resnet", "ppocrv4_det", pytest.param("unet_sd15_raw", marks=pytest.mark.slow)]
+)
 @pytest.mark.skipif(not CORPUS.exists(), reason="the corpus of real models is not on this machine")
 def test_real_models_keep_the_budget(stem):
     view = view_of(history_of(load_model(CORPUS / f"{stem}.onnx"), ["fold_constants", "fold_batchnorm"]))

@@ -15,6 +15,8 @@ from workbench.run.measurement.formatting import compared_alike, compared_backen
 from workbench.run.measurement.measure import Variant, _summarized, notes_of
 from workbench.run.measurement.statistics import ratio
 
+pytestmark = pytest.mark.usefixtures("kept_worker")
+
 FACTOR = re.compile(r"\d+\.\d+x|ratio \d")
 TIMES = {  # ONNX Runtime is much quicker than torch, and greedy makes it a tenth slower there
     "as loaded, torch": 20.0,
@@ -83,6 +85,7 @@ def test_runs_of_a_busy_machine_are_not_compared_in_numbers():
     assert not FACTOR.search(speed_words(ratio([1.0, 9.0, 2.0, 8.0, 1.0, 7.0], [2.0] * 6)))
 
 
+@pytest.mark.slow
 def test_the_command_line_and_the_app_compare_the_same_pairs(done):
     """On a busy machine they compare none of them, and say so."""
     one = FOLDER / "conv_relu_conv_relu.onnx"

@@ -18,6 +18,8 @@ from tests.conftest import ROOT
 from tests.making import Bomb, model, node, saved, value
 from workbench.__main__ import main
 
+pytestmark = pytest.mark.usefixtures("kept_worker")
+
 # ---- dims ------------------------------------------------------------------------------
 
 

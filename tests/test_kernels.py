@@ -10,6 +10,8 @@ from tests.loading import run, saved
 from workbench.io import load_model
 from workbench.io.kernels import NEWEST_KERNEL, OTHER_KERNEL
 
+pytestmark = pytest.mark.usefixtures("kept_worker")
+
 CALLS = {
     "PRelu": "g ({t}[3] x, {t}[3] s) => ({t}[3] y) {{ y = PRelu(x, s) }}",
     "Relu": "g ({t}[3] x) => ({t}[3] y) {{ y = Relu(x) }}",

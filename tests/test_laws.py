@@ -11,8 +11,9 @@ from workbench.rewrite import Exactness
 from workbench.rewrite.laws import read_laws
 
 BITS, ROUNDING, SIGNS = Exactness
+LONG_PROOFS = ("dequantize and quantize", "clip of clip")  # seconds each
 WITH_LAW = [
-    pytest.param(rule, id=f"{name}-{rule.name}")
+    pytest.param(rule, id=f"{name}-{rule.name}", marks=[pytest.mark.slow] if rule.name in LONG_PROOFS else [])
     for name, cls in passes.all_passes().items()
     for rule in cls.rules
     if rule.law
@@ -92,6 +93,7 @@ def test_what_is_no_law_is_refused(text):
         read_laws(text)
 
 
+@pytest.mark.slow
 def test_the_page_of_rules_is_up_to_date():
     sys.path.insert(0, str(ROOT / "docs"))
     try:

@@ -112,6 +112,7 @@ def test_the_variants_compute_what_the_network_computes(network, name):
             np.testing.assert_allclose(found[output], numbers, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="the real models are not here")
 def test_a_tensorflow_export_comes_back_to_channels_first():
     graph = load_model(CORPUS / "open_nsfw_resnet.onnx")
@@ -126,7 +127,8 @@ def test_a_tensorflow_export_comes_back_to_channels_first():
 
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="the real models are not here")
 @pytest.mark.parametrize(
-    "name", ["ppocrv4_rec", "unet_sd15_raw", "magika_v3_3", "basic_pitch_nmp", "ddddocr_det_yolox"]
+    "name",
+    ["ppocrv4_rec", pytest.param("unet_sd15_raw", marks=slow), "magika_v3_3", "basic_pitch_nmp", "ddddocr_det_yolox"],
 )
 def test_real_models_are_certified(name):
     step = optimize(load_model(CORPUS / f"{name}.onnx"), layout="optimal").layout_step

@@ -251,6 +251,7 @@ def test_an_entry_that_unfolds_far_is_refused_before_it_does(program, tmp_path):
     assert "weight_77' in the archive unfolds from" in told and "to 268 MB, as no weights do" in told
 
 
+@pytest.mark.slow
 def test_an_entry_that_the_program_does_not_name_is_not_read(program, tmp_path):
     from workbench.io.torch_program import open_program
 

@@ -179,6 +179,7 @@ def test_a_batch_that_is_fixed_inside_is_a_sentence(worker):
     assert place_words({"model": "m", "batch": None, "variant": None}) == "m"
 
 
+@pytest.mark.slow
 def test_the_plan_has_graphs_that_can_be_run_and_told_apart():
     (model,) = PLANS["oneflow"].models().values()
     first, second = model.values()
@@ -199,6 +200,7 @@ def test_cancelling_keeps_what_is_done(worker, tmp_path):
     assert len(record.read_text().splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_block_that_cannot_run_does_not_end_the_matrix(worker, tmp_path):
     text = "g (float[N,1] x) => (float[N,K] y) <int64[2] to = {1, 1000000000}> { y = Expand(x, to) }"
     huge = from_text(text)
@@ -238,6 +240,7 @@ def test_batches_in_words():
         batch_sizes("1,0")
 
 
+@pytest.mark.slow
 def test_dims_that_a_model_needs_are_found(done):
     assert "silero" in done("matrix", SPEECH, "--repeat", 1)
 
@@ -274,6 +277,7 @@ def test_the_command(done, refused, tmp_path):
     assert "no dimension 'Q'" in refused("matrix", OCR, "--batches", "1", "--batch-dim", "Q")
 
 
+@pytest.mark.slow
 def test_the_steps_of_a_pipeline(done):
     out = done("matrix", RESNET, "--steps", "--repeat", 1)
     assert "fold_batchnorm" in out

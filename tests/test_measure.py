@@ -126,6 +126,7 @@ def test_an_emptied_cache_is_larger_than_the_cache():
     flusher("cpu")()
 
 
+@pytest.mark.slow
 def test_ceilings_are_measured():
     found = ceilings("cpu", ["float32", "mixed"])
     assert set(found) == {"float32", "mixed"}
@@ -227,10 +228,9 @@ def conv_graph() -> Graph:
     return graph
 
 
-@pytest.fixture(scope="module")
-def worker():
-    with Worker() as own:
-        yield own
+@pytest.fixture
+def worker(shared_worker):
+    return shared_worker
 
 
 IMAGE = {"x": np.random.default_rng(1).standard_normal((1, 3, 16, 16)).astype(np.float32)}
@@ -347,6 +347,7 @@ def test_the_peak_of_the_timeline_is_what_lives_then(worker):
     assert found["counted"] == "values"
 
 
+@pytest.mark.slow
 def test_the_first_session_does_not_pay_for_the_library():
     with Worker() as fresh:
         graph = conv_graph()
@@ -368,6 +369,7 @@ def test_a_variant_that_fails_does_not_take_the_others_with_it(worker):
     assert "Reshape" in found["bad"]["failed"]
 
 
+@pytest.mark.slow
 def test_what_a_backend_cannot_be_asked_for_is_left_out_and_said_once(worker):
     wanted = combined({"m": conv_graph()}, ["torch", "onnxruntime"], ["float32", "bfloat16", "mixed"])
     found = measure_models(wanted, inputs=IMAGE, repeat=1, worker=worker)
@@ -435,6 +437,7 @@ def test_compiled_computes_the_same(worker):
     assert "fused by the compiler" in found["torch-compile"]["difference"]
 
 
+@pytest.mark.slow
 def test_what_depends_on_numbers_is_not_compiled(worker):
     """A branch that a tensor's number takes must not be frozen into the compiled run."""
     graph = from_text(

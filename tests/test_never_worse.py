@@ -41,7 +41,7 @@ def check(graph, strategy, target):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("target", ["cuda", "nchw"])
+@pytest.mark.parametrize("target", ["cuda", pytest.param("nchw", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda p: p.stem)
 def test_on_the_samples(path, strategy, target):
     check(load_model(path), strategy, target)

@@ -15,6 +15,8 @@ from tests.conftest import ROOT
 from tests.loading import run, saved
 from workbench.io import load_model
 
+pytestmark = pytest.mark.usefixtures("kept_worker")
+
 INSPECT = """
 import pathlib, re, sys
 from workbench.__main__ import main
@@ -36,10 +38,13 @@ GROWING = {
     "a Range": "g (float[1] x) => (int64 z) <int64 a = {0}, int64 b = {1000000000000}, int64 c = {1}> { r = Range (a, b, c)  z = ReduceSum <keepdims = 0> (r) }",
     "a Tile": "g (float[1] x) => (float z) <float[1] c = {1}, int64[1] n = {1000000000000}> { t = Tile (c, n)  z = ReduceSum <keepdims = 0> (t) }",
 }  # fmt: skip
+SMOKE = ("floats", "a Tile")
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="what a process took is read from /proc")
-@pytest.mark.parametrize("text", GROWING.values(), ids=GROWING)
+@pytest.mark.parametrize(
+    "text", [pytest.param(t, id=n, marks=[pytest.mark.slow] if n not in SMOKE else []) for n, t in GROWING.items()]
+)
 def test_inspecting_a_file_of_2_kb_takes_no_memory(tmp_path, text):
     """Within 4 GB of addresses and 200 MB of memory, the program and its libraries counted in."""
     path = saved(tmp_path, text, header='<ir_version: 9, opset_import: ["": 18, "f": 1]>\n')

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from tests.browser import running_app, settle
+from tests.browser import running_app, settle, watched_page
 from tests.conftest import ROOT
 from workbench.errors import UserError
 from workbench.io.samples import FOLDER
@@ -149,26 +149,25 @@ def test_a_site_that_the_user_set_may_ask(beyond):
 def test_beyond_this_machine_only_files_of_the_named_folders_open(browser, beyond):
     """A link, the Path tab and Compare's link: the sentence is the same whether there is such a file or not."""
     site, outside = beyond
-    shown = browser.new_page()
+    with watched_page(browser) as shown:
 
-    def alert_at(address: str) -> str:
-        shown.goto(f"{site}/{address}")
+        def alert_at(address: str) -> str:
+            shown.goto(f"{site}/{address}")
+            settle(shown)
+            alerts = shown.get_by_role("alert")
+            return alerts.first.inner_text() if alerts.count() else ""
+
+        assert alert_at("?model=mine.onnx") == ""
+        assert "mine.onnx" in shown.inner_text("body")
+        for path in (outside, outside.with_name("none.onnx"), f"../{outside.parent.name}/{outside.name}", "link.onnx"):
+            assert "in no folder whose files this app opens" in alert_at(f"?model={quote(str(path))}"), path
+            assert "in no folder whose files this app opens" in alert_at(f"compare?other={quote(str(path))}"), path
+        alert_at("")
+        shown.get_by_role("tab", name="Path").click()
+        shown.get_by_label("Path of a model on this machine").fill(str(outside))
+        shown.get_by_role("button", name="Open path").click()
         settle(shown)
-        alerts = shown.get_by_role("alert")
-        return alerts.first.inner_text() if alerts.count() else ""
-
-    assert alert_at("?model=mine.onnx") == ""
-    assert "mine.onnx" in shown.inner_text("body")
-    for path in (outside, outside.with_name("none.onnx"), f"../{outside.parent.name}/{outside.name}", "link.onnx"):
-        assert "in no folder whose files this app opens" in alert_at(f"?model={quote(str(path))}"), path
-        assert "in no folder whose files this app opens" in alert_at(f"compare?other={quote(str(path))}"), path
-    alert_at("")
-    shown.get_by_role("tab", name="Path").click()
-    shown.get_by_label("Path of a model on this machine").fill(str(outside))
-    shown.get_by_role("button", name="Open path").click()
-    settle(shown)
-    assert "in no folder whose files this app opens" in shown.get_by_role("alert").first.inner_text()
-    shown.close()
+        assert "in no folder whose files this app opens" in shown.get_by_role("alert").first.inner_text()
 
 
 def test_named_folders_are_the_only_ones_and_samples_open_anyway(tmp_path, monkeypatch):
@@ -191,13 +190,12 @@ def test_named_folders_are_the_only_ones_and_samples_open_anyway(tmp_path, monke
             check_may_open(str(path))
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_the_app_that_is_stopped_leaves_no_folder_behind(browser, tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    with running_app() as (site, _):
-        shown = browser.new_page()
+    with watched_page(browser) as shown, running_app() as (site, _):
         shown.goto(site)
         settle(shown)
         assert list(tmp_path.glob("workbench-*"))
-    shown.close()
     assert not list(tmp_path.glob("workbench-*"))

@@ -17,6 +17,8 @@ from workbench.rewrite import Exactness, NoMatch, OptionError, Pass, Rewrite, Ru
 from workbench.rewrite.greedy_driver import RunawayError
 from workbench.verification import Verifier
 
+pytestmark = pytest.mark.usefixtures("kept_worker")
+
 SAMPLE = ROOT / "sample_models" / "resnet50_narrow.onnx"
 
 

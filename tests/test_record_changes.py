@@ -33,6 +33,8 @@ from workbench.run.records.store import (
 )
 from workbench.verification import Verifier
 
+pytestmark = pytest.mark.usefixtures("kept_worker")
+
 MODEL = FOLDER / "conv_relu_conv_relu.onnx"
 
 
@@ -154,6 +156,7 @@ def test_the_command_takes_a_file_or_a_hash(capsys, tmp_path):
             runs_command(RunsRequest(wrong, False, False, None))
 
 
+@pytest.mark.slow
 def test_what_bench_measured_is_kept_and_where_it_cannot_be_a_note_says_so(capsys, monkeypatch):
     models = {str(MODEL): load_model(MODEL)}
     variants = combined(models, ["torch", "onnxruntime"], ["float32"])

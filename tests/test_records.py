@@ -185,6 +185,7 @@ def test_two_processes_that_write_at_once_are_both_kept(url):
     assert sorted(labels) == sorted(f"{label} {index}" for label in ("one", "two") for index in range(25))
 
 
+@pytest.mark.slow
 def test_a_writer_waits_for_a_lock(tmp_path):
     url = f"sqlite:///{tmp_path}/own.sqlite"
     keep_one(url, "before")

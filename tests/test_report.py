@@ -15,6 +15,8 @@ from workbench.io.exporting import export_onnx
 from workbench.io.samples import FOLDER
 from workbench.view.report import COMPONENT, bundle
 
+pytestmark = pytest.mark.usefixtures("kept_worker")
+
 NARROW = FOLDER / "resnet50_narrow.onnx"
 
 

@@ -33,10 +33,9 @@ def own_turns(tmp_path, monkeypatch):
     monkeypatch.setenv("WORKBENCH_TURNS", str(tmp_path / "turns"))
 
 
-@pytest.fixture(scope="module")
-def worker():
-    with Worker() as shared:
-        yield shared
+@pytest.fixture
+def worker(shared_worker):
+    return shared_worker
 
 
 def when_running(worker: Worker, act) -> threading.Thread:
@@ -90,6 +89,7 @@ def test_a_killed_run_is_a_sentence(worker, tmp_path):
     assert_works(worker, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_crash_names_its_signal(worker, tmp_path):
     endless = file_of(ENDLESS, tmp_path)
     killer = when_running(worker, lambda: os.kill(worker.pid, signal.SIGSEGV))
@@ -147,6 +147,7 @@ def test_a_file_that_is_no_model_is_a_sentence(worker, tmp_path):
     sentence(caught)
 
 
+@pytest.mark.slow
 def test_what_libraries_print_does_not_disturb(tmp_path, monkeypatch):
     (tmp_path / "sitecustomize.py").write_text(
         "import os, threading, time\n"

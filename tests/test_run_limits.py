@@ -30,10 +30,9 @@ def own_turns(tmp_path, monkeypatch):
     monkeypatch.setenv("WORKBENCH_TURNS", str(tmp_path / "turns"))
 
 
-@pytest.fixture(scope="module")
-def worker():
-    with Worker() as shared:
-        yield shared
+@pytest.fixture
+def worker(shared_worker):
+    return shared_worker
 
 
 def test_a_run_over_its_memory_is_stopped(worker, tmp_path):
@@ -48,6 +47,7 @@ def test_a_run_over_its_memory_is_stopped(worker, tmp_path):
     assert np.array_equal(found.tensors["y"], x)
 
 
+@pytest.mark.slow
 def test_the_memory_of_its_children_counts_and_they_end_with_it(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", site(tmp_path))
     with Worker() as parent:
@@ -169,6 +169,7 @@ def test_a_stopped_process_is_killed_at_its_time_limit(worker, tmp_path):
     assert_works(worker, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_process_stopped_in_mid_run_can_be_cancelled(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", site(tmp_path))
     with Worker() as stopped:
@@ -182,6 +183,7 @@ def test_a_process_stopped_in_mid_run_can_be_cancelled(tmp_path, monkeypatch):
         assert stopped.request("nothing") == {}
 
 
+@pytest.mark.slow
 def test_a_process_that_ends_in_mid_run_while_its_child_lives_is_noticed(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", site(tmp_path))
     with Worker() as orphaning:

@@ -245,6 +245,7 @@ def test_hostile_names_are_text(tmp_path):
     assert all(len(look["name"]) <= 40 for look in scene["looks"])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not CORPUS.exists(), reason="the corpus of real models is not on this machine")
 def test_the_payload_of_a_collapsed_unet_is_small():
     passes = ["fold_constants", "fold_batchnorm", "layout_record_then_insert"]

@@ -15,16 +15,14 @@ from workbench.layout.cost import count
 from workbench.rewrite.history import History, Step
 from workbench.rewrite.rule import AppliedRewrite
 from workbench.run.compare import BFLOAT16, FLOAT16, FLOAT32, INT8, compare
-from workbench.run.worker.client import Worker
 from workbench.verification import MismatchError, Verifier, bisect, tolerance_for, verify_files, verify_step
 
 X = np.array([[1.0, -2.0], [3.0, 4.0]], np.float32)
 
 
-@pytest.fixture(scope="module")
-def worker():
-    with Worker() as shared:
-        yield shared
+@pytest.fixture
+def worker(shared_worker):
+    return shared_worker
 
 
 # ---- comparing ----------------------------------------------------------------------

@@ -17,6 +17,8 @@ from workbench import api
 from workbench.rewrite import History, LeftOut
 from workbench.verification import Verifier
 
+pytestmark = pytest.mark.usefixtures("kept_worker")
+
 # Sin of thousands of radians: two sums in another order move the angle by its last place, 1e-3.
 SOUND = """g (float[256] x) => (float[256] y, float[256] z) <float a = {5000.3}, float b = {4000.7}, float c = {0.25}> {
     r = Relu(x)  t = Relu(r)  k = Mul(t, a)  s = Add(k, a)  u = Add(s, b)  y = Sin(u)
@@ -115,6 +117,7 @@ def test_each_and_off(done, tmp_path):
     assert off["totals"]["verified"] is None
 
 
+@pytest.mark.slow
 def test_a_terminal_hears_how_far_it_is_and_a_pipe_does_not(tmp_path):
     words = [sys.executable, "-m", "workbench", "optimize", str(OCR), "-o", str(tmp_path / "out.onnx")]
     ours, theirs = pty.openpty()

@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from tests.browser import SCREEN, GraphView, go, guarded, open_sample, settle
+from tests.browser import GraphView, go, guarded, open_sample, settle, watched_page
 from tests.making import HOSTILE, hostile_model
 from tests.viewing import large_graph
 from workbench.io.exporting import export_onnx
@@ -212,6 +212,7 @@ def test_each_rewrite_has_its_sentence_and_its_text(narrow):
     assert "= Conv <" in went and "workbench.Conv_NHWC" in came and "Transpose" in came
 
 
+@pytest.mark.slow
 def test_it_plays_by_itself_and_stops(narrow):
     narrow.press("Home")
     narrow.page.get_by_role("button", name="Play", exact=True).click()
@@ -242,18 +243,17 @@ def test_a_link_shows_the_same(tab, app, browser):
     link = tab.url
     for words in ("model=", "passes=", "target=cuda", "step=2", "rewrite=3", "node="):
         assert words in link, link
-    context = browser.new_context(viewport=SCREEN)
-    other = context.new_page()
-    other.goto(link)
-    settle(other)
-    again = GraphView(other).rest()
-    again.wait("hook => hook.state().rewrite === 3")
-    assert (again.state["step"], again.state["selected"]) == (2, view.state["selected"])
-    checked = [box.is_checked() for box in other.locator("[class*=st-key-on_] input").all()]
+    with watched_page(browser) as other:
+        other.goto(link)
+        settle(other)
+        again = GraphView(other).rest()
+        again.wait("hook => hook.state().rewrite === 3")
+        assert (again.state["step"], again.state["selected"]) == (2, view.state["selected"])
+        checked = [box.is_checked() for box in other.locator("[class*=st-key-on_] input").all()]
     assert sum(checked) == 1, "the passes that the link names are on, the others off"
-    context.close()
 
 
+@pytest.mark.slow
 def test_a_link_to_what_there_is_not_is_one_sentence_until_it_is_noted(tab, app):
     tab.goto(f"{app[0]}/optimize?model=/no/such/model.onnx")
     alert = tab.get_by_role("alert").filter(has_text="model.onnx: there is no such file")
@@ -270,6 +270,7 @@ def test_a_link_to_what_there_is_not_is_one_sentence_until_it_is_noted(tab, app)
     assert "mine.onnx" in tab.get_by_role("alert").first.inner_text()
 
 
+@pytest.mark.slow
 def test_what_the_table_of_steps_chooses_the_view_shows_and_back(narrow):
     page = narrow.page
     narrow.press("ArrowUp")
@@ -341,6 +342,7 @@ def closed_group(view: GraphView) -> str:
 # ---- finding -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_search_goes_over_the_whole_model_and_opens_what_hides_a_hit(scoped):
     scoped.press("/")
     scoped.page.keyboard.type("mul")
@@ -497,16 +499,14 @@ def test_zoom_and_moment_are_kept_when_a_box_opens(scoped):
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_light_and_dark(browser, app, scheme):
-    context = browser.new_context(viewport=SCREEN, color_scheme=scheme)
-    page = context.new_page()
-    view = opened(page, app, "sample_models/npu_path.onnx", "layout_greedy")
-    assert page.locator(".graph-workbench").get_attribute("data-theme") == scheme
-    words = """hook => { const c = [...document.querySelectorAll('*')].map(e => e.shadowRoot).filter(Boolean)
-        .map(r => r.querySelector('canvas.gw-canvas')).find(Boolean);
-        return [...c.getContext('2d').getImageData(3, 3, 1, 1).data].slice(0, 3); }"""
-    corner = sum(view.ask(words))
+    with watched_page(browser, color_scheme=scheme) as page:
+        view = opened(page, app, "sample_models/npu_path.onnx", "layout_greedy")
+        assert page.locator(".graph-workbench").get_attribute("data-theme") == scheme
+        words = """hook => { const c = [...document.querySelectorAll('*')].map(e => e.shadowRoot).filter(Boolean)
+            .map(r => r.querySelector('canvas.gw-canvas')).find(Boolean);
+            return [...c.getContext('2d').getImageData(3, 3, 1, 1).data].slice(0, 3); }"""
+        corner = sum(view.ask(words))
     assert corner > 600 if scheme == "light" else corner < 200
-    context.close()
 
 
 @pytest.mark.slow

@@ -13,6 +13,8 @@ from tests.running import outputs, random_inputs, typed
 from workbench.layout.profile import load_profile
 from workbench.rewrite import run_pass
 
+pytestmark = pytest.mark.usefixtures("kept_worker")
+
 NAME = "wrong-on-purpose"
 WRONG = "wrong on purpose: Reshape 'reshape1' was written for NCHW and reads NHWC"
 
@@ -108,6 +110,7 @@ def test_the_app_leaves_it_out_and_goes_on():
     assert "Rewrite 2 of 2 broke it" in at.error[0].value.replace("\\", "")
 
 
+@pytest.mark.slow
 def test_the_page_of_all_strategies_leaves_it_out():
     at = page("layouts", opened_sample("npu_reshape_add")).run()
     at.button(key="compare").click().run()
