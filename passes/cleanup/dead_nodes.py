@@ -11,8 +11,8 @@ from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrit
 
 def match_dead(graph: Graph, node: Node, options: Pass) -> Rewrite:
     for value in filter(None, node.outputs):
-        if graph.users(value):
-            raise NoMatch(f"{graph.users(value)[0]} reads '{value}' of {node}")
+        if users := graph.users(value):
+            raise NoMatch(f"{users[0]} reads '{value}' of {node}")
         if graph.is_output(value):
             raise NoMatch(f"'{value}' of {node} is an output of the graph")
     gone = _with_what_fed_it(graph, node)

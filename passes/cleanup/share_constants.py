@@ -56,12 +56,13 @@ class ShareConstants(Pass):
     )
 
     def rewrites(self, graph: Graph, target: Profile) -> Iterator[Rewrite]:
-        alike = Counter(map(_kind, graph.constants.values()))
+        kinds = {value: _kind(tensor) for value, tensor in graph.constants.items()}
+        alike = Counter(kinds.values())
         same: dict[tuple, list[str]] = {}
         for value, tensor in graph.constants.items():
-            if alike[_kind(tensor)] > 1:
+            if alike[kinds[value]] > 1:
                 content = hashlib.sha256(tensor.tobytes()).digest()
-                same.setdefault((*_kind(tensor), content), []).append(value)
+                same.setdefault((*kinds[value], content), []).append(value)
         for first, *others in same.values():
             gone = [value for value in others if not graph.is_output(value)]
             if gone:

@@ -150,14 +150,15 @@ def _check_sizes(model: ModelProto) -> None:
     for tensor in every_tensor(model):
         if tensor.data_type not in known:
             raise LoadError(f"weight '{tensor.name}' is of an unknown element type, number {tensor.data_type}")
-        if any(d < 0 for d in tensor.dims):
-            raise LoadError(f"weight '{tensor.name}' has the shape {list(tensor.dims)}, with a negative dimension")
+        dims = list(tensor.dims)
+        if any(d < 0 for d in dims):
+            raise LoadError(f"weight '{tensor.name}' has the shape {dims}, with a negative dimension")
         bits = 0 if tensor.data_type == TensorProto.STRING else onnx_ir.DataType(tensor.data_type).bitwidth
-        if len(tensor.dims) > MOST_AXES:
-            raise LoadError(f"weight '{tensor.name}' has {len(tensor.dims)} axes; at most {MOST_AXES} can be opened")
-        if math.prod(d for d in tensor.dims if d) * max(bits, 8) // 8 > LARGEST_ARRAY:
-            raise LoadError(f"weight '{tensor.name}' has the shape {list(tensor.dims)}, which no array can have")
-        elements = math.prod(tensor.dims)
+        if len(dims) > MOST_AXES:
+            raise LoadError(f"weight '{tensor.name}' has {len(dims)} axes; at most {MOST_AXES} can be opened")
+        if math.prod(d for d in dims if d) * max(bits, 8) // 8 > LARGEST_ARRAY:
+            raise LoadError(f"weight '{tensor.name}' has the shape {dims}, which no array can have")
+        elements = math.prod(dims)
         if tensor.data_location == TensorProto.EXTERNAL:
             continue
         if tensor.HasField("raw_data"):

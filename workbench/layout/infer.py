@@ -64,6 +64,8 @@ def declare(graph: Graph, layouts: Mapping[str, str]) -> None:
 
     Raises UserError for one that does not fit, and notes nothing then.
     """
+    if not layouts:
+        return
     told, declared = infer_layouts(graph), declared_layouts(graph)
     for value, layout in layouts.items():
         if value not in graph.inputs:
