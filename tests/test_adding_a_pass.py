@@ -56,7 +56,7 @@ def test_the_documentation_has_the_new_pass(project):
 def test_the_app_lists_the_new_pass(project):
     code = (
         "from streamlit.testing.v1 import AppTest\n"
-        "at = AppTest.from_string('from workbench.ui.pages.optimize_page import optimize_page; optimize_page()',"
+        "at = AppTest.from_string('from workbench.ui.screens.optimize_page import optimize_page; optimize_page()',"
         " default_timeout=120).run()\n"
         "assert not at.exception, at.exception\n"
         f"box = at.checkbox(key='on_{FILE[2]}')\n"

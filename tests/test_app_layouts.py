@@ -9,7 +9,7 @@ from tests.pages import drawn, fine, opened_sample, page, words
 from workbench.layout.infer import infer_layouts
 from workbench.layout.profile import load_profile
 from workbench.run.worker.client import RunError
-from workbench.ui.pages import layouts_page
+from workbench.ui.screens import layouts_page
 from workbench.ui.state import snapshots
 from workbench.ui.state.record_runs import measure_here
 from workbench.ui.state.session import layouts_of, use_inputs

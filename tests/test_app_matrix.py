@@ -7,7 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from tests.pages import STRATEGIES, fine, opened_sample, page, through_optimize, words
 from workbench.run.records.store import find_runs
-from workbench.ui.pages import matrix_page
+from workbench.ui.screens import matrix_page
 from workbench.ui.state.session import Opened
 
 

@@ -15,7 +15,7 @@ from streamlit.testing.v1 import AppTest
 
 from tests.pages import STRATEGIES, fine, opened_sample, page, through_optimize, words
 from workbench.run.inputs import seed_inputs
-from workbench.ui.pages import run_page
+from workbench.ui.screens import run_page
 from workbench.ui.state import session
 from workbench.ui.state.session import Opened
 from workbench.verification import Verifier

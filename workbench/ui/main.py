@@ -4,14 +4,14 @@ from pathlib import Path
 
 import streamlit as st
 
-from workbench.ui.pages.compare_page import compare_page
-from workbench.ui.pages.export_page import export_page
-from workbench.ui.pages.layouts_page import layouts_page
-from workbench.ui.pages.matrix_page import matrix_page
-from workbench.ui.pages.open_page import open_page
-from workbench.ui.pages.optimize_page import optimize_page
-from workbench.ui.pages.run_page import run_page
-from workbench.ui.pages.runs_page import runs_page
+from workbench.ui.screens.compare_page import compare_page
+from workbench.ui.screens.export_page import export_page
+from workbench.ui.screens.layouts_page import layouts_page
+from workbench.ui.screens.matrix_page import matrix_page
+from workbench.ui.screens.open_page import open_page
+from workbench.ui.screens.optimize_page import optimize_page
+from workbench.ui.screens.run_page import run_page
+from workbench.ui.screens.runs_page import runs_page
 from workbench.ui.widgets.parts import style
 
 _ICON = Path(__file__).parent / "icon.svg"  # a named icon would be fetched from another site

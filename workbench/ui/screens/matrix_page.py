@@ -35,7 +35,7 @@ from workbench.plans import PLANS
 from workbench.run.measurement.measure import BACKENDS, DTYPES
 from workbench.run.measurement.timing_cache import cache_file
 from workbench.run.records.store import model_hash
-from workbench.ui.pages.run_page import limits_form, worker_devices
+from workbench.ui.screens.run_page import limits_form, worker_devices
 from workbench.ui.state.session import Opened, worker
 from workbench.ui.state.work import Report, forget_cancel, run_with_progress, was_cancelled
 from workbench.ui.widgets.numbers import counted, download_button, measured_cells, say_failures, show_table

@@ -13,7 +13,7 @@ from workbench.cli.engine import verdict_word
 from workbench.errors import UserError
 from workbench.layout.profile import Profile
 from workbench.run.measurement.formatting import error_words, ran_of
-from workbench.ui.pages.run_page import worker_devices
+from workbench.ui.screens.run_page import worker_devices
 from workbench.ui.state.graph_views import shown_pair
 from workbench.ui.state.record_runs import keep_measured, measure_here
 from workbench.ui.state.session import Compared, Opened, compared_before, layouts_of, worker
