@@ -3,31 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal
-from workbench.rewrite.graph_rules import graph_rule
-from workbench.rewrite.guards import broadcasts_into, require_float_or_double
-from workbench.rewrite.matching import Match
+from workbench.ir import Edit, Graph, Node
+from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite.guards import broadcasts_into, require_float_or_double, require_single_use
 
 
-def refuse_other_products(match: Match) -> None:
-    graph, product = match.graph, match.node("product")
-    require_float_or_double(graph, match["a"], product)
-    shapes = [graph.shape(match[name]) or () for name in ("a", "b")]
+def match_sum(graph: Graph, node: Node, options: Pass) -> Rewrite:
+    product, summand = _product(graph, node)
+    require_single_use(graph, node, product)
+    require_float_or_double(graph, product.inputs[0], product)
+    shapes = [graph.shape(value) or () for value in product.inputs[:2]]
     if any(len(shape) != 2 for shape in shapes):
         raise NoMatch(f"{product} does not multiply two matrices, and Gemm does")
     inner = shapes[0][0 if product.attr("transA", 0) else 1]
     if not isinstance(inner, int) or inner == 0:
         raise NoMatch(f"{product} may sum over no products at all")
-    if not broadcasts_into(graph.shape(match["summand"]), graph.shape(match["product"])):
-        raise NoMatch(f"'{match['summand']}' may enlarge what {product} makes")
+    if len(product.inputs) > 2 and product.inputs[2]:
+        raise NoMatch(f"{product} has a summand already")
+    if not broadcasts_into(graph.shape(summand), graph.shape(product.outputs[0])):
+        raise NoMatch(f"'{summand}' may enlarge what {product} makes")
+    attributes = {**product.attributes, "beta": 1.0} if product.op == "Gemm" else {}
+    inputs = (*product.inputs[:2], summand)
+    gemm = node.replace(op_type="Gemm", inputs=inputs, attributes=attributes)
+    edit = Edit(remove=(product.name, node.name), insert=(gemm,))
+    return Rewrite(edit, f"{product} and {node} are one Gemm; 1 node less", (product.name, node.name))
 
 
-def attributes(match: Match) -> dict[str, Any]:
-    """Those of a Gemm stay, but for the factor of a summand that was not there."""
-    flags = match.data.get("flags")
-    return {} if flags is None else {**flags, "beta": 1.0}
+def _product(graph: Graph, node: Node) -> tuple[Node, str]:
+    """The product of matrices, and what is added to it."""
+    for value, summand in (node.inputs, node.inputs[::-1]):
+        product = graph.producer(value)
+        if product is not None and product.op in ("MatMul", "Gemm") and value != summand:
+            return product, summand
+    raise NoMatch(f"{node} does not add to a product of matrices")
 
 
 @dataclass(frozen=True)
@@ -44,14 +53,10 @@ class SumIntoGemm(Pass):
     title = "Sums into matrix products"
 
     rules = (
-        graph_rule(
+        Rule(
             "sum",
-            """
-            product = MatMul(a, b) | Gemm(a, b, **flags)
-            y = Add(product, summand)
-            """,
-            "y = Gemm(a, b, summand, **attributes)",
-            "{nodes[0]} and {root} are one Gemm; 1 node less",
+            ("Add",),
+            match_sum,
             Example(
                 before="""g (float[N,3] x, float[3,2] w, float[2] b) => (float[N,2] y) {
                     p = MatMul(x, w)
@@ -78,7 +83,7 @@ class SumIntoGemm(Pass):
                 Refusal(
                     "g (float[4,3] x, float[3,2] w, float[2] b, float[2] c) => (float[4,2] y)"
                     " { p = Gemm(x, w, c)  y = Add(p, b) }",
-                    "Gemm 'Gemm_p' has 3 operands, not 2",
+                    "Gemm 'Gemm_p' has a summand already",
                 ),
                 Refusal(
                     "g (float[4,3] x, float[3,2] w, float[2] b) => (float[4,2] y, float[4,2] z)"
@@ -91,11 +96,9 @@ class SumIntoGemm(Pass):
                 ),
                 Refusal(
                     "g (float[4,3] x, float[3] b) => (float[4,3] y) { y = Add(x, b) }",
-                    "Add 'Add_y' does not follow a MatMul or Gemm",
+                    "Add 'Add_y' does not add to a product of matrices",
                 ),
             ),
-            where=(refuse_other_products,),
-            computed={"attributes": attributes},
             exactness=Exactness.ROUNDING,
         ),
     )

@@ -28,17 +28,23 @@ def first_rewrite(
     Where none is, its NoMatch has the reason of the one that came farthest.
     """
 
+    operators = dict.fromkeys(operator for pattern in patterns for operator in pattern.operators)
+    by_operator = {one: [pattern for pattern in patterns if one in pattern.operators] for one in operators}
+
     def match(graph: Graph, node: Node, options: Any) -> Rewrite:
         misses = Misses()
-        for pattern in patterns:
-            if node.op not in pattern.operators:
+        makers = [maker.op for value in node.inputs if (maker := graph.producer(value)) is not None]
+        for pattern in by_operator[node.op]:
+            missing = pattern.missing(node, makers)
+            if missing:
+                misses.note_operators(1, node, missing)
                 continue
             for found in matches(pattern, graph, node, misses):
                 try:
                     return _rewritten(found, constraints, sentence)
                 except NoMatch as no:
                     misses.note(math.inf, str(no))
-        raise NoMatch(misses.sentence)
+        raise NoMatch(misses)  # which says it where it is asked
 
     return match
 

@@ -11,7 +11,7 @@ e-matching (de Moura, Bjorner, "Efficient E-Matching for SMT Solvers", CADE
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -101,11 +101,15 @@ class Pattern:
                 needs[operator].append([needed for operand in operands if (needed := needed_by(operand))])
         return needs
 
-    def missing(self, graph: Graph, node: Node) -> tuple[str, ...]:
-        """Operators that the node would have to follow, and follows none of; none where it may be matched."""
-        makers = {maker.op for value in node.inputs if (maker := graph.producer(value)) is not None}
-        missing = [next((one for one in form if makers.isdisjoint(one)), ()) for form in self.needs[node.op]]
-        return tuple(dict.fromkeys(operator for one in missing for operator in one)) if all(missing) else ()
+    def missing(self, node: Node, makers: Collection[str]) -> list[str]:
+        """Operators that the node would have to follow, none of which is among `makers`; empty where it may match."""
+        missing: list[str] = []
+        for form in self.needs[node.op]:
+            needed = next((one for one in form if not any(operator in makers for operator in one)), None)
+            if needed is None:
+                return []
+            missing += needed
+        return missing
 
     @cached_property
     def kept(self) -> frozenset[Term]:
@@ -258,10 +262,6 @@ class Match:
 
 def matches(pattern: Pattern, graph: Graph, root: Node, misses: Misses) -> Iterator[Match]:
     """Each way in which the left side stands for the node; `misses` hears where it does not."""
-    missing = pattern.missing(graph, root)
-    if missing:
-        misses.note_operators(1, root, missing)
-        return
     search = Search(graph, pattern.constants, pattern.text, misses)
     for state in search.all_of([left for left, _ in pattern.results], root):
         yield Match(graph, root, pattern, state.values, state.data, state.nodes)

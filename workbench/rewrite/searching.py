@@ -68,12 +68,11 @@ class Misses:
     def note_operators(self, depth: float, reader: Node, operators: Sequence[str]) -> None:
         """The reader follows none of these operators; of several patterns, any of theirs would have done."""
         if depth > self.depth:
-            self.reason, self.depth, self.reader, self.operators = "", depth, reader, list(operators)
+            self.reason, self.depth, self.reader, self.operators = "", depth, reader, list(dict.fromkeys(operators))
         elif depth == self.depth and self.reader is reader:
             self.operators += [operator for operator in operators if operator not in self.operators]
 
-    @property
-    def sentence(self) -> str:
+    def __str__(self) -> str:
         return f"{self.reader} does not follow {one_of(self.operators)}" if self.operators else self.reason
 
 
@@ -142,38 +141,38 @@ class Search:
             self.misses.note(known.depth, f"{node} has {sizes}")
             return
         operands = (*operands, *[""] * (len(call.operands) - len(operands)))
-        orders = permutations(operands) if call.operator in COMMUTATIVE else (operands,)
-        for order in dict.fromkeys(orders):
+        orders = dict.fromkeys(permutations(operands)) if call.operator in COMMUTATIVE else (operands,)
+        for order in orders:
             for found in self._operands(call.operands, order, node, known):
                 yield found.bound(call, node.outputs[0])
 
     def _operands(self, terms: Sequence[Term], operands: Sequence[str], node: Node, state: State) -> Iterator[State]:
-        if not terms:
-            yield state
-            return
-        for found in self._term(terms[0], operands[0], node, state):
-            yield from self._operands(terms[1:], operands[1:], node, found)
+        for place, (term, value) in enumerate(zip(terms, operands, strict=True)):
+            if term not in state.values and isinstance(term, Call | Result | Either | Product):
+                for found in self._compound(term, value, node, state):
+                    yield from self._operands(terms[place + 1 :], operands[place + 1 :], node, found)
+                return
+            with_leaf = self._leaf(term, value, node, state)
+            if with_leaf is None:
+                return
+            state = with_leaf
+        yield state
 
     def _term(self, term: Term, value: str, reader: Node, state: State) -> Iterator[State]:
         """Each way in which `value`, an operand of `reader`, stands for the term."""
-        known = state.values.get(term)
-        if known is not None:
-            if known == value:
-                yield state
-            else:
-                self.misses.note(state.depth, f"'{value}' of {reader} is not '{known}', as {self.text} has it")
-        elif isinstance(term, Call | Result):
-            yield from self._node(term, value, reader, state)
-        elif isinstance(term, Either):
+        return self._operands((term,), (value,), reader, state)
+
+    def _compound(
+        self, term: Call | Result | Either | Product, value: str, reader: Node, state: State
+    ) -> Iterator[State]:
+        if isinstance(term, Either):
             for one in term.terms:
                 for found in self._term(one, value, reader, state):
                     yield found.bound(term, value)
         elif isinstance(term, Product):
             yield from self._product(term, value, reader, state)
         else:
-            with_leaf = self._leaf(term, value, reader, state)
-            if with_leaf is not None:
-                yield with_leaf
+            yield from self._node(term, value, reader, state)
 
     def _node(self, term: Call | Result, value: str, reader: Node, state: State) -> Iterator[State]:
         call, index = (term.call, term.index) if isinstance(term, Result) else (term, 0)
@@ -189,10 +188,19 @@ class Search:
                 yield state.bound(term, value)
         else:
             for found in self._call(call, made, state):
-                yield found.bound(term, value)
+                yield found.bound(term, value) if index else found
 
     def _leaf(self, term: Term, value: str, reader: Node, state: State) -> State | None:
-        reason = self._why_not(term, value, reader, state)
+        """The state with a term that is known or has no operators; None where the value is not what it stands for."""
+        known = state.values.get(term)
+        if known is not None:
+            if known == value:
+                return state
+            reason = f"'{value}' of {reader} is not '{known}', as {self.text} has it"
+        elif isinstance(term, Variable) and value and term.name not in self.constants:
+            reason = ""
+        else:
+            reason = self._why_not(term, value, reader, state)
         if reason:
             self.misses.note(state.depth, reason)
             return None
