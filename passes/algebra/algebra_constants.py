@@ -12,7 +12,7 @@ from workbench.rewrite.algebra import algebraic_rule
 from workbench.rewrite.discontinuous import refuse_discontinuous_users
 from workbench.rewrite.laws import Variable
 from workbench.rewrite.matching import Match
-from workbench.rewrite.patterns import has_negative_zero
+from workbench.rewrite.standard import has_negative_zero
 
 _COMMUTATIVE = ("Add", "Mul", "Equal", "And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor")
 _MOST_TIMES = 16  # the sum of two constants may be so many times the smaller one: it then loses four bits at most

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from workbench.ir import Edit, Graph, Node
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.guards import broadcasts_into, require_float_or_double, require_single_use
-from workbench.rewrite.patterns import either_order, producer_of
 
 
 def match_sum(graph: Graph, node: Node, options: Pass) -> Rewrite:
@@ -33,9 +32,9 @@ def match_sum(graph: Graph, node: Node, options: Pass) -> Rewrite:
 
 def _product(graph: Graph, node: Node) -> tuple[Node, str]:
     """The product of matrices, and what is added to it."""
-    for value, summand in either_order(node.inputs):
-        product = producer_of(graph, value, "MatMul", "Gemm")
-        if product is not None and value != summand:
+    for value, summand in (node.inputs, node.inputs[::-1]):
+        product = graph.producer(value)
+        if product is not None and product.op in ("MatMul", "Gemm") and value != summand:
             return product, summand
     raise NoMatch(f"{node} does not add to a product of matrices")
 

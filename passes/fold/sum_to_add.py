@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workbench.ir import Edit, Graph, Node
-from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-
-
-def match_sum(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    if len(node.inputs) != 2:
-        raise NoMatch(f"{node} adds {len(node.inputs)} operands, and one pass over them is the least that can be read")
-    add = node.replace(op_type="Add")
-    return Rewrite(Edit(remove=(node.name,), insert=(add,)), f"{node} adds two operands; written as Add", (node.name,))
+from workbench.rewrite import Exactness, Example, Pass, Refusal
+from workbench.rewrite.graph_rules import graph_rule
 
 
 @dataclass(frozen=True)
@@ -27,10 +20,11 @@ class SumToAdd(Pass):
     title = "Sum of two to Add"
 
     rules = (
-        Rule(
+        graph_rule(
             "two operands",
-            ("Sum",),
-            match_sum,
+            "y = Sum(x, z)",
+            "y = Add(x, z)",
+            "{root} adds two operands; written as Add",
             Example(
                 before="g (float[2] x, float[2] z) => (float[2] y) { a = Sum(x, z)  y = Relu(a) }",
                 after="g (float[2] x, float[2] z) => (float[2] y) { a = Add(x, z)  y = Relu(a) }",
@@ -39,7 +33,7 @@ class SumToAdd(Pass):
             refusals=(
                 Refusal(
                     "g (float[2] x, float[2] z) => (float[2] y) { y = Sum(x, z, x) }",
-                    "Sum 'Sum_y' adds 3 operands, and one pass over them is the least that can be read",
+                    "Sum 'Sum_y' has 3 operands, not 2",
                 ),
             ),
             exactness=Exactness.BITS,

@@ -4,73 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workbench.ir import Graph, Node
-from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.patterns import added, either_order, factors, is_near, number_of, producer_of, recomposed
-
-HARD_SIGMOID_OPSET, HARD_SWISH_OPSET, SWISH_OPSET = 6, 14, 24
-
-
-def _clipped(graph: Graph, value: str) -> tuple[str, float]:
-    """The operand of a Clip from 0 to a positive bound, and the bound; ("", 0.0) for anything else."""
-    clip = producer_of(graph, value, "Clip")
-    if clip is None or len(clip.inputs) < 3 or str(number_of(graph, clip.inputs[1])) != "0.0":  # and not -0.0
-        return "", 0.0
-    bound = number_of(graph, clip.inputs[2]) or 0.0
-    return (clip.inputs[0], bound) if bound > 0 else ("", 0.0)
+from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal
+from workbench.rewrite.building import Constraint
+from workbench.rewrite.graph_rules import graph_rule
+from workbench.rewrite.matching import Match
+from workbench.rewrite.products import is_near
+from workbench.rewrite.standard import is_float32, recomposed
 
 
-def _is_ordinary(number: float) -> bool:
-    """Is it far from what float32 cannot hold?"""
-    return 1e-30 < abs(number) < 1e30
+def refuse_other_bounds(match: Match) -> None:
+    factor, bound = match.data["factor"], match.data["bound"]
+    if bound <= 0 or not is_near(factor * bound, 1.0):
+        raise NoMatch(f"{match.root} is not max(0, min(1, alpha * x + beta))")
 
 
-def match_hard_sigmoid(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    number, values = (1.0, [node.outputs[0]]) if node.op == "Clip" else factors(graph, node)
-    inside, bound = _clipped(graph, values[0] if len(values) == 1 else "")
-    source, shift = added(graph, inside)
-    scale = 1.0
-    product = producer_of(graph, source, "Mul", "Div")
-    if product is not None and len(graph.users(source)) == 1 and not graph.is_output(source):
-        by, within = factors(graph, product)
-        scale, source = (by, within[0]) if len(within) == 1 else (scale, source)
-    alpha, beta = scale * number, shift * number
-    if not is_near(number * bound, 1.0) or not _is_ordinary(alpha) or not _is_ordinary(beta):
-        raise NoMatch(f"{node} is not max(0, min(1, alpha * x + beta))")
-    return recomposed(graph, node, (source,), "HardSigmoid", HARD_SIGMOID_OPSET, {"alpha": alpha, "beta": beta})
+def refuse_extremes(*names: str) -> Constraint:
+    """Numbers that are about what float32 cannot hold, or zero."""
 
+    def refuse(match: Match) -> None:
+        factor = match.data.get("factor", 1.0)
+        for name in names:
+            if not 1e-30 < abs(match.data[name] * factor) < 1e30:
+                raise NoMatch(f"{match.root} is of the number {match.data[name] * factor:g}, too large or too small")
 
-def match_hard_swish(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    number, values = factors(graph, node)
-    for x, gate in either_order(values):
-        inside, bound = _clipped(graph, gate)
-        if is_near(number, 1 / 6) and bound == 6 and added(graph, inside) == (x, 3.0):
-            return recomposed(graph, node, (x,), "HardSwish", HARD_SWISH_OPSET, {})
-    raise NoMatch(f"{node} is not x * max(0, min(6, x + 3)) / 6")
-
-
-def match_gated(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    for x, gate in either_order(node.inputs):
-        sigmoid = producer_of(graph, gate, "HardSigmoid")
-        if sigmoid is None or sigmoid.inputs[0] != x:
-            continue
-        if is_near(sigmoid.attr("alpha", 0.2), 1 / 6) and sigmoid.attr("beta", 0.5) == 0.5:
-            return recomposed(graph, node, (x,), "HardSwish", HARD_SWISH_OPSET, {})
-    raise NoMatch(f"{node} is not x * HardSigmoid(x) of alpha 1 / 6 and beta 0.5")
-
-
-def match_swish(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    for x, gate in either_order(node.inputs):
-        sigmoid = producer_of(graph, gate, "Sigmoid")
-        if sigmoid is None:
-            continue
-        product = producer_of(graph, sigmoid.inputs[0], "Mul", "Div")
-        alpha, values = (1.0, [sigmoid.inputs[0]])
-        if sigmoid.inputs[0] != x and product is not None:
-            alpha, values = factors(graph, product)
-        if values == [x] and _is_ordinary(alpha):
-            return recomposed(graph, node, (x,), "Swish", SWISH_OPSET, {"alpha": alpha})
-    raise NoMatch(f"{node} is not x * sigmoid(alpha * x)")
+    return refuse
 
 
 @dataclass(frozen=True)
@@ -91,10 +48,11 @@ class RecomposeActivations(Pass):
     title = "Recompose HardSigmoid, HardSwish and Swish"
 
     rules = (
-        Rule(
+        graph_rule(
             "hard swish",
-            ("Mul", "Div"),
-            match_hard_swish,
+            "y = 1 / 6 * x * Clip(Add(x, 3), 0, 6)",
+            "y = HardSwish(x)",
+            recomposed("x"),
             Example(
                 before="""g (float[N,3] x) => (float[N,3] y) <float three = {3}, float zero = {0}, float six = {6}> {
                     a = Add(x, three)
@@ -110,7 +68,7 @@ class RecomposeActivations(Pass):
                     """g (float[2] x) => (float[2] y) <float three = {3}, float zero = {0}, float five = {5}> {
                         a = Add(x, three)  b = Clip(a, zero, five)  c = Mul(x, b)  y = Div(c, five)
                     }""",
-                    "Div 'Div_y' is not x * max(0, min(6, x + 3)) / 6",
+                    "Div 'Div_y' multiplies by 0.2 in all, not by 0.166667",
                 ),
                 Refusal(
                     """g (float[2] x) => (float[2] y, float[2] z)
@@ -120,13 +78,15 @@ class RecomposeActivations(Pass):
                     "Neg 'Neg_z' reads 'b' of Clip 'Clip_b' too",
                 ),
             ),
+            where=(is_float32("x"),),
             exactness=Exactness.ROUNDING,
             law="x * max(0, min(6, x + 3)) / 6 == x * max(0, min(1, x / 6 + 1 / 2))",
         ),
-        Rule(
+        graph_rule(
             "hard sigmoid",
-            ("Clip", "Mul", "Div"),
-            match_hard_sigmoid,
+            "y = factor * Clip(Add(scale * x, shift), 0, bound)",
+            "y = HardSigmoid(x, alpha=factor * scale, beta=factor * shift)",
+            recomposed("x"),
             Example(
                 before="""g (float[N,3] x) => (float[N,3] y)
                     <float k = {0.5}, float b = {1}, float zero = {0}, float m = {2}> {
@@ -155,13 +115,16 @@ class RecomposeActivations(Pass):
                     "Div 'Div_y' is not max(0, min(1, alpha * x + beta))",
                 ),
             ),
+            numbers=("factor", "scale", "shift", "bound"),
+            where=(refuse_other_bounds, refuse_extremes("scale", "shift"), is_float32("x")),
             exactness=Exactness.ROUNDING,
             law="max(0, min(m, a * x + b)) / m == max(0, min(1, a / m * x + b / m)) if m > 0",
         ),
-        Rule(
+        graph_rule(
             "gated by hard sigmoid",
-            ("Mul",),
-            match_gated,
+            "y = Mul(x, HardSigmoid(x, alpha=1 / 6, beta=0.5))",
+            "y = HardSwish(x)",
+            recomposed("x"),
             Example(
                 before="""g (float[N,3] x) => (float[N,3] y) {
                     a = HardSigmoid<alpha=0.16666667, beta=0.5>(x)
@@ -173,16 +136,18 @@ class RecomposeActivations(Pass):
             refusals=(
                 Refusal(
                     "g (float[2] x) => (float[2] y) { a = HardSigmoid<alpha=0.2, beta=0.5>(x)  y = Mul(a, x) }",
-                    "Mul 'Mul_y' is not x * HardSigmoid(x) of alpha 1 / 6 and beta 0.5",
+                    "HardSigmoid 'HardSigmoid_a' has alpha=0.2, not 0.166667",
                 ),
             ),
+            where=(is_float32("x"),),
             exactness=Exactness.ROUNDING,
             law="hard_swish(x) == x * max(0, min(1, x / 6 + 1 / 2))",
         ),
-        Rule(
+        graph_rule(
             "swish",
-            ("Mul",),
-            match_swish,
+            "y = Mul(x, Sigmoid(alpha * x))",
+            "y = Swish(x, alpha=alpha)",
+            recomposed("x"),
             Example(
                 before="""<ir_version: 10, opset_import: ["": 24]> g (float[N,3] x) => (float[N,3] y) {
                     a = Sigmoid(x)
@@ -203,9 +168,11 @@ class RecomposeActivations(Pass):
                         a = Sigmoid(x)
                         y = Mul(z, a)
                     }""",
-                    "Mul 'Mul_y' is not x * sigmoid(alpha * x)",
+                    "'x' of Sigmoid 'Sigmoid_a' is not 'z', as the pattern has it",
                 ),
             ),
+            numbers=("alpha",),
+            where=(refuse_extremes("alpha"), is_float32("x")),
             exactness=Exactness.ROUNDING,
             law="swish(x) == x * sigmoid(alpha * x)",
         ),

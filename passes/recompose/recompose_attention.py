@@ -6,79 +6,38 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.ir import Graph, Node
-from workbench.layout.cost import perm_of
-from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.guards import require_constant
-from workbench.rewrite.patterns import factors, producer_of, recomposed
+from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal
+from workbench.rewrite.graph_rules import graph_rule
+from workbench.rewrite.matching import Match
+from workbench.rewrite.standard import is_float32, recomposed
 
-OPSET = 23
-HIDES = -1e30  # what a mask adds to hide a key; ONNX Runtime's Attention takes the lowest float32 for minus infinity
-
-
-def match_unmasked(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    return _attention(graph, node, _weights(graph, node).inputs[0])
-
-
-def match_masked(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    masking = producer_of(graph, _weights(graph, node).inputs[0], "Add")
-    masks = [] if masking is None else [v for v in masking.inputs if graph.constant(v) is not None]
-    if masking is None or len(masks) != 1:
-        raise NoMatch(f"no constant is added to the scores by which {node} weighs")
-    scores = next(v for v in masking.inputs if v != masks[0])
-    mask, shape = require_constant(graph, masks[0], node), graph.shape(scores)
-    if mask.ndim < 2 or not mask.size or shape is None or mask.shape[-2:] != shape[-2:]:
-        raise NoMatch(f"mask '{masks[0]}' does not say for every query and key what is added")
-    if mask.ndim > len(shape) or any(m not in (1, n) for m, n in zip(mask.shape, shape[-mask.ndim :], strict=True)):
-        raise NoMatch(f"mask '{masks[0]}' has more batches or heads than the scores to which it is added")
-    if np.isnan(mask).any() or mask.max() > -HIDES:
-        raise NoMatch(f"mask '{masks[0]}' holds numbers beyond 1e30, or that are none")
-    if not (mask.max(axis=-1) > HIDES).all():
-        raise NoMatch(f"mask '{masks[0]}' hides all keys from a query; Attention then gives zeros, Softmax does not")
-    return _attention(graph, node, scores, masks[0])
+_HIDES = -1e30  # what a mask adds to hide a key; ONNX Runtime's Attention takes the lowest float32 for minus infinity
+_PRODUCTS = """
+    scores = scale * MatMul(scale_of_query * query, scale_of_key * turned)
+    y = MatMul(Softmax(Add(scores, mask) | scores, axis=-1), value)
+"""
+_TURNED = f"""
+    flat = Reshape(key, shape)
+    turned = Transpose(key, perm=[0, 1, 3, 2]) | Reshape(Transpose(flat, perm=[0, 2, 1]), shape_back)
+    {_PRODUCTS}
+"""
+_TRANSPOSED = f"""
+    turned = Transpose(key, perm=perm)
+    {_PRODUCTS}
+"""
+_SCALE = "scale * scale_of_query * scale_of_key"
 
 
-def _weights(graph: Graph, node: Node) -> Node:
-    softmax = producer_of(graph, node.inputs[0], "Softmax")
-    if softmax is None or softmax.attr("axis", -1) not in (-1, 3):
-        raise NoMatch(f"{node} does not weigh its second operand with a Softmax along the last of four axes")
-    return softmax
-
-
-def _attention(graph: Graph, node: Node, scores: str, *mask: str) -> Rewrite:
-    scale, products = _scaled(graph, scores)
-    product = producer_of(graph, products, "MatMul")
-    if product is None:
-        raise NoMatch(f"'{scores}', by which {node} weighs, are not scaled products of queries and keys")
-    by_query, query = _scaled(graph, product.inputs[0])
-    by_key, turned = _scaled(graph, product.inputs[1])
-    value = node.inputs[1]
-    _check_sizes(graph, node, query, turned, value)
-    scale *= by_query * by_key
-    if not 1e-30 < scale < 1e30:
-        raise NoMatch(f"{product} is scaled by {scale:g}, which Attention does not take")
-    keys, transpose = _keys(graph, turned)
-    operands = (query, keys, value, *mask)
-    return recomposed(graph, node, operands, "Attention", OPSET, {"scale": scale}, before=transpose)
-
-
-def _scaled(graph: Graph, value: str) -> tuple[float, str]:
-    """The value as a number times another."""
-    node = producer_of(graph, value, "Mul", "Div")
-    number, values = (1.0, [value]) if node is None else factors(graph, node)
-    return (number, values[0]) if len(values) == 1 and values[0] else (1.0, value)
-
-
-def _check_sizes(graph: Graph, node: Node, query: str, turned: str, value: str) -> None:
-    """Raises NoMatch where they do not have the same batch and heads, or where a size behind the batch may be 0."""
-    shapes = [graph.shape(v) or () for v in (query, turned, value)]
+def refuse_other_sizes(match: Match) -> None:
+    """Batch and heads have to be the same, and a size behind the batch must not be 0."""
+    shapes = [match.graph.shape(match[name]) or () for name in ("query", "turned", "value")]
     if not all(map(_is_known, shapes)):
         raise NoMatch(
-            f"the operands of {node} do not have four axes of known sizes, but for the batch;"
+            f"the operands of {match.root} do not have four axes of known sizes, but for the batch;"
             " ONNX Runtime's Attention takes none of size 0"
         )
     if len({shape[:2] for shape in shapes}) > 1:
-        raise NoMatch(f"the operands of {node} do not have the same batch and heads")
+        raise NoMatch(f"the operands of {match.root} do not have the same batch and heads")
 
 
 def _is_known(shape: tuple) -> bool:
@@ -87,33 +46,40 @@ def _is_known(shape: tuple) -> bool:
     return len(shape) == 4 and all(isinstance(size, int) and size > 0 for size in sizes)
 
 
-def _keys(graph: Graph, turned: str) -> tuple[str, Node | None]:
-    """The keys with their size last, and the Transpose that makes them so where there has to be one."""
-    transpose = producer_of(graph, turned, "Transpose")
-    perm = None if transpose is None else perm_of(graph, transpose)
-    if transpose is not None and perm == (0, 1, 3, 2):
-        return transpose.inputs[0], None
-    if transpose is not None and perm is not None:
-        name = graph.fresh(f"{turned}_keys")
-        attributes = {"perm": (perm[0], perm[1], perm[3], perm[2])}
-        return name, transpose.replace(outputs=(name,), attributes=attributes)
-    source = _reshaped_around(graph, turned)
-    if source:
-        return source, None
-    raise NoMatch(f"'{turned}' does not come from a Transpose")
+def refuse_other_keys(match: Match) -> None:
+    """Where batch and heads are one axis meanwhile, the two Reshapes do nothing else."""
+    if match.get("flat") is None:
+        return
+    shape, flat, result = (match.graph.shape(match[name]) or () for name in ("key", "flat", "turned"))
+    if len(shape) != 4 or result != (*shape[:2], shape[3], shape[2]) or flat[1:] != shape[2:]:
+        raise NoMatch(f"'{match['turned']}' is not known to be '{match['key']}' with its last axes exchanged")
 
 
-def _reshaped_around(graph: Graph, turned: str) -> str:
-    """The value of which `turned` is the last two axes exchanged, with batch and heads one axis meanwhile; "" else."""
-    back = producer_of(graph, turned, "Reshape")
-    transpose = producer_of(graph, back.inputs[0], "Transpose") if back else None
-    split = producer_of(graph, transpose.inputs[0], "Reshape") if transpose else None
-    if transpose is None or split is None or perm_of(graph, transpose) != (0, 2, 1):
-        return ""
-    source = split.inputs[0]
-    shape, flat, result = (graph.shape(v) or () for v in (source, split.outputs[0], turned))
-    exchanged = len(shape) == 4 and result == (*shape[:2], shape[3], shape[2])
-    return source if exchanged and flat[1:] == shape[2:] else ""
+def refuse_other_scales(match: Match) -> None:
+    scale = match.data["scale"] * match.data["scale_of_query"] * match.data["scale_of_key"]
+    if not 1e-30 < scale < 1e30:
+        raise NoMatch(f"'{match['scores']}' is scaled by {scale:g}, which Attention does not take")
+
+
+def refuse_other_masks(match: Match) -> None:
+    name = match.get("mask")
+    if name is None:
+        return
+    mask, shape = match.graph.constants[name].numpy(), match.graph.shape(match["scores"])
+    if mask.ndim < 2 or not mask.size or shape is None or mask.shape[-2:] != shape[-2:]:
+        raise NoMatch(f"mask '{name}' does not say for every query and key what is added")
+    if mask.ndim > len(shape) or any(m not in (1, n) for m, n in zip(mask.shape, shape[-mask.ndim :], strict=True)):
+        raise NoMatch(f"mask '{name}' has more batches or heads than the scores to which it is added")
+    if np.isnan(mask).any() or mask.max() > -_HIDES:
+        raise NoMatch(f"mask '{name}' holds numbers beyond 1e30, or that are none")
+    if not (mask.max(axis=-1) > _HIDES).all():
+        raise NoMatch(f"mask '{name}' hides all keys from a query; Attention then gives zeros, Softmax does not")
+
+
+def order(match: Match) -> tuple[int, ...]:
+    """The permutation that leaves the size of the keys last."""
+    batch, heads, size, length = match.data["perm"]
+    return (batch, heads, length, size)
 
 
 @dataclass(frozen=True)
@@ -133,11 +99,32 @@ class RecomposeAttention(Pass):
 
     title = "Recompose Attention"
 
+    own_examples = (
+        Example(
+            title="Masked by a constant",
+            before="""g (float[2,1,2,4] q, float[2,1,2,4] k, float[2,1,2,5] v) => (float[2,1,2,5] y)
+                <float s = {0.5}, float[2,2] causal = {0, -1e38, 0, 0}> {
+                t = Transpose<perm=[0,1,3,2]>(k)
+                b = MatMul(q, t)
+                c = Mul(b, s)
+                d = Add(c, causal)
+                p = Softmax<axis=-1>(d)
+                y = MatMul(p, v)
+            }""",
+            after="""g (float[2,1,2,4] q, float[2,1,2,4] k, float[2,1,2,5] v) => (float[2,1,2,5] y)
+                <float[2,2] causal = {0, -1e38, 0, 0}> {
+                y = Attention<scale=0.5>(q, k, v, causal)
+            }""",
+            sentences=("Transpose 'Transpose_t' to MatMul 'MatMul_y', 6 nodes, compute Attention of 'q'; 5 less",),
+        ),
+    )
+
     rules = (
-        Rule(
-            "unmasked",
-            ("MatMul",),
-            match_unmasked,
+        graph_rule(
+            "attention",
+            _TURNED,
+            f"y = Attention(query, key, value, mask, scale={_SCALE})",
+            recomposed("query"),
             Example(
                 before="""g (float[2,1,3,4] q, float[2,1,2,4] k, float[2,1,2,5] v) => (float[2,1,3,5] y)
                     <float s = {0.5}> {
@@ -159,11 +146,11 @@ class RecomposeAttention(Pass):
                         t = Transpose<perm=[0,1,3,2]>(k)  c = MatMul(q, t)  d = Add(c, m)  p = Softmax<axis=-1>(d)
                         y = MatMul(p, v)
                     }""",
-                    "'d', by which MatMul 'MatMul_y' weighs, are not scaled products of queries and keys",
+                    "'m', an operand of Add 'Add_d', is not a constant",
                 ),
                 Refusal(
                     "g (float[2,3] p, float[3,4] v) => (float[2,4] y) { y = MatMul(p, v) }",
-                    "MatMul 'MatMul_y' does not weigh its second operand with a Softmax along the last of four axes",
+                    "MatMul 'MatMul_y' does not follow a Softmax",
                 ),
                 Refusal(
                     """g (float[N,1,S,4] q, float[N,1,2,4] k, float[N,1,2,5] v) => (float[N,1,S,5] y) {
@@ -190,39 +177,14 @@ class RecomposeAttention(Pass):
                         t = Transpose<perm=[0,1,3,2]>(k)  c = MatMul(q, t)  d = Mul(c, s)  p = Softmax<axis=-1>(d)
                         y = MatMul(p, v)
                     }""",
-                    "MatMul 'MatMul_c' is scaled by -1, which Attention does not take",
+                    "'d' is scaled by -1, which Attention does not take",
                 ),
                 Refusal(
                     """g (float[2,1,3,4] q, float[2,1,4,2] k, float[2,1,2,5] v) => (float[2,1,3,5] y) {
                         c = MatMul(q, k)  p = Softmax<axis=-1>(c)  y = MatMul(p, v)
                     }""",
-                    "'k' does not come from a Transpose",
+                    "MatMul 'MatMul_c' does not follow a Transpose or Reshape",
                 ),
-            ),
-            exactness=Exactness.ROUNDING,
-            law="attention(q, k, v) == softmax(scale * q @ transpose(k)) @ v",
-        ),
-        Rule(
-            "masked by a constant",
-            ("MatMul",),
-            match_masked,
-            Example(
-                before="""g (float[2,1,2,4] q, float[2,1,2,4] k, float[2,1,2,5] v) => (float[2,1,2,5] y)
-                    <float s = {0.5}, float[2,2] causal = {0, -1e38, 0, 0}> {
-                    t = Transpose<perm=[0,1,3,2]>(k)
-                    b = MatMul(q, t)
-                    c = Mul(b, s)
-                    d = Add(c, causal)
-                    p = Softmax<axis=-1>(d)
-                    y = MatMul(p, v)
-                }""",
-                after="""g (float[2,1,2,4] q, float[2,1,2,4] k, float[2,1,2,5] v) => (float[2,1,2,5] y)
-                    <float[2,2] causal = {0, -1e38, 0, 0}> {
-                    y = Attention<scale=0.5>(q, k, v, causal)
-                }""",
-                sentences=("Transpose 'Transpose_t' to MatMul 'MatMul_y', 6 nodes, compute Attention of 'q'; 5 less",),
-            ),
-            refusals=(
                 Refusal(
                     """g (float[2,1,2,4] q, float[2,1,2,4] k, float[2,1,2,5] v) => (float[2,1,2,5] y)
                         <float[2,2] m = {-1e38, -1e38, 0, 0}> {
@@ -236,7 +198,7 @@ class RecomposeAttention(Pass):
                         t = Transpose<perm=[0,1,3,2]>(k)  c = MatMul(q, t)  d = Add(c, m)  p = Softmax<axis=-1>(d)
                         y = MatMul(p, v)
                     }""",
-                    "no constant is added to the scores by which MatMul 'MatMul_y' weighs",
+                    "'m', an operand of Add 'Add_d', is not a constant",
                 ),
                 Refusal(
                     """g (float[2,1,2,4] q, float[2,1,2,4] k, float[2,1,2,5] v) => (float[2,1,2,5] y)
@@ -271,6 +233,36 @@ class RecomposeAttention(Pass):
                     "mask 'm' has more batches or heads than the scores to which it is added",
                 ),
             ),
+            constants=("mask",),
+            numbers=("scale", "scale_of_query", "scale_of_key"),
+            where=(refuse_other_masks, refuse_other_sizes, refuse_other_keys, refuse_other_scales, is_float32("query")),
+            exactness=Exactness.ROUNDING,
+            law="attention(q, k, v, mask) == softmax(scale * q @ transpose(k) + mask) @ v",
+        ),
+        graph_rule(
+            "attention of keys that are transposed too",
+            _TRANSPOSED,
+            f"y = Attention(query, Transpose(key, perm=order), value, mask, scale={_SCALE})",
+            recomposed("query"),
+            Example(
+                before="""g (float[2,1,3,4] q, float[2,5,1,4] k, float[2,1,5,6] v) => (float[2,1,3,6] y)
+                    <float e = {2}> {
+                    t = Transpose<perm=[0,2,3,1]>(k)
+                    c = MatMul(q, t)
+                    d = Div(c, e)
+                    p = Softmax<axis=-1>(d)
+                    y = MatMul(p, v)
+                }""",
+                after="""g (float[2,1,3,4] q, float[2,5,1,4] k, float[2,1,5,6] v) => (float[2,1,3,6] y) {
+                    y_transpose = Transpose<perm=[0,2,1,3]>(k)
+                    y = Attention<scale=0.5>(q, y_transpose, v)
+                }""",
+                sentences=("Transpose 'Transpose_t' to MatMul 'MatMul_y', 5 nodes, compute Attention of 'q'; 3 less",),
+            ),
+            constants=("mask",),
+            numbers=("scale", "scale_of_query", "scale_of_key"),
+            where=(refuse_other_masks, refuse_other_sizes, refuse_other_scales, is_float32("query")),
+            computed={"order": order},
             exactness=Exactness.ROUNDING,
             law="attention(q, k, v, mask) == softmax(scale * q @ transpose(k) + mask) @ v",
         ),

@@ -6,77 +6,77 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.ir import Constant, Graph, Node, constant
 from workbench.ir.types import Shape
-from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal
+from workbench.rewrite.graph_rules import graph_rule
 from workbench.rewrite.guards import is_same_shape
-from workbench.rewrite.patterns import Standardized, has_negative_zero, only_reader, recomposed, standardized
+from workbench.rewrite.matching import Match
+from workbench.rewrite.standard import (
+    CENTERED,
+    UNCENTERED,
+    has_negative_zero,
+    is_float32,
+    recomposed,
+    refuse_odd_epsilon,
+)
 
-LAYER_OPSET, RMS_OPSET = 17, 23
-
-
-def match_biased(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    norm, shape = _normalized(graph, node, centered=True)
-    last, scale = _with_operand(graph, node, "Mul", shape)
-    biased, bias = _with_operand(graph, last, "Add", shape)
-    tensor = graph.constant(bias)
-    if tensor is None or has_negative_zero(tensor.numpy()):
-        raise NoMatch(f"no constant without -0.0 is added behind {last}; the zeros of a row of -0.0 may change sign")
-    return _layer(graph, biased, norm, shape, scale, bias)
-
-
-def match_any(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    norm, shape = _normalized(graph, node, centered=True)
-    last, scale = _with_operand(graph, node, "Mul", shape)
-    last, bias = _with_operand(graph, last, "Add", shape)
-    return _layer(graph, last, norm, shape, scale, bias)
-
-
-def match_rms(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    norm, shape = _normalized(graph, node, centered=False)
-    last, scale = _with_operand(graph, node, "Mul", shape)
-    scale, ones = _scale_or_ones(graph, norm, shape, scale)
-    attributes = {"axis": -len(norm.axes), "epsilon": norm.epsilon}
-    return recomposed(graph, last, (norm.x, scale), "RMSNormalization", RMS_OPSET, attributes, ones)
+_BIASED = f"""{CENTERED}
+    scaled = Mul(n, scale) | n
+    y = Add(scaled, bias)
+"""
+_LAYER = f"""{CENTERED}
+    scaled = Mul(n, scale) | n
+    y = Add(scaled, bias) | scaled
+"""
+_RMS = f"""{UNCENTERED}
+    y = Mul(n, scale) | n
+"""
 
 
-def _normalized(graph: Graph, node: Node, *, centered: bool) -> tuple[Standardized, Shape]:
-    """What is normalized, and the shape of the axes over which it is."""
-    norm = standardized(graph, node)
-    if norm is None or norm.centered != centered:
-        above, square = ("(x - mean(x))", "(x - mean(x)) ** 2") if centered else ("x", "x ** 2")
-        raise NoMatch(f"{node} is not {above} / sqrt(mean({square}) + epsilon)")
-    shape = graph.shape(norm.x) or ()
-    first = len(shape) - len(norm.axes)
-    if norm.axes != tuple(range(first, len(shape))):
-        raise NoMatch(f"{node} normalizes over the axes {list(norm.axes)} of {len(shape)}, which are not the last")
-    return norm, shape[first:]
+def normalized(match: Match) -> Shape:
+    """The sizes of the axes over which it is normalized."""
+    return (match.graph.shape(match["x"]) or ())[-len(match.data["axes"]) :]
 
 
-def _with_operand(graph: Graph, node: Node, operator: str, shape: Shape) -> tuple[Node, str]:
-    """The Mul or Add behind the node whose other operand has one number for each normalized one, and this operand."""
-    reader, other = only_reader(graph, node.outputs[0], operator)
-    if reader is None or not is_same_shape(graph.shape(other), shape):
-        return node, ""
-    return reader, other
+def refuse_other_axes(match: Match) -> None:
+    axes, rank = match.data["axes"], match.graph.rank_of(match["x"]) or 0
+    if not axes or axes != tuple(range(rank - len(axes), rank)):
+        raise NoMatch(f"{match.node('n')} normalizes over the axes {list(axes)} of {rank}, which are not the last")
 
 
-def _layer(graph: Graph, last: Node, norm: Standardized, shape: Shape, scale: str, bias: str) -> Rewrite:
-    scale, ones = _scale_or_ones(graph, norm, shape, scale)
-    operands = (norm.x, scale, bias) if bias else (norm.x, scale)
-    attributes = {"axis": -len(norm.axes), "epsilon": norm.epsilon}
-    return recomposed(graph, last, operands, "LayerNormalization", LAYER_OPSET, attributes, ones)
+def refuse_other_shapes(match: Match) -> None:
+    for value in filter(None, (match.get("scale"), match.get("bias"))):
+        if not is_same_shape(match.graph.shape(value), normalized(match)):
+            raise NoMatch(f"'{value}' is not known to have one number for each that {match.node('n')} normalizes")
 
 
-def _scale_or_ones(graph: Graph, norm: Standardized, shape: Shape, scale: str) -> tuple[str, dict[str, Constant]]:
+def refuse_negative_zeros(match: Match) -> None:
+    if has_negative_zero(match.graph.constants[match["bias"]].numpy()):
+        raise NoMatch(f"'{match['bias']}' holds -0.0, so the zeros of a row of -0.0 may change sign")
+
+
+def refuse_centered(match: Match) -> None:
+    difference = match.graph.producer(match["x"])
+    mean = None if difference is None or difference.op != "Sub" else match.graph.producer(difference.inputs[1])
+    if (
+        difference is not None
+        and mean is not None
+        and mean.op == "ReduceMean"
+        and mean.inputs[0] == difference.inputs[0]
+    ):
+        raise NoMatch(f"{difference} takes the mean off, which is LayerNormalization")
+
+
+def axis(match: Match) -> int:
+    return -len(match.data["axes"])
+
+
+def scale_or_ones(match: Match) -> str | np.ndarray:
     """The scale, which both operators ask for: where there is none, ones."""
-    if scale:
-        return scale, {}
-    sizes = [d for d in shape or () if isinstance(d, int)]
-    if len(sizes) != len(norm.axes):
-        raise NoMatch(f"nothing scales what is normalized of '{norm.x}', and its size is not known")
-    name = graph.fresh(f"{norm.x}_ones")
-    return name, {name: constant(np.ones(sizes, np.float32), name)}
+    sizes = [size for size in normalized(match) or () if isinstance(size, int)]
+    if match.get("scale") is None and len(sizes) != len(match.data["axes"]):
+        raise NoMatch(f"nothing scales what is normalized of '{match['x']}', and its size is not known")
+    return match.get("scale") or np.ones(sizes, np.float32)
 
 
 @dataclass(frozen=True)
@@ -100,10 +100,11 @@ class RecomposeLayerNorm(Pass):
     title = "Recompose LayerNormalization and RMSNormalization"
 
     rules = (
-        Rule(
+        graph_rule(
             "layer normalization with bias",
-            ("Div", "Mul"),
-            match_biased,
+            _BIASED,
+            "y = LayerNormalization(x, factors, bias, axis=axis, epsilon=epsilon)",
+            recomposed("x"),
             Example(
                 before="""g (float[N,3] x) => (float[N,3] y)
                     <int64[1] axes = {-1}, float two = {2}, float e = {0.5}, float[3] s = {1, 2, -1},
@@ -140,7 +141,7 @@ class RecomposeLayerNorm(Pass):
                         m = ReduceMean(x, axes)  d = Sub(x, m)  p = Mul(d, d)  v = ReduceMean(p, axes)  w = Add(v, e)
                         r = Sqrt(w)  n = Div(d, r)  y = Mul(n, s)
                     }""",
-                    "no constant without -0.0 is added behind Mul 'Mul_y'; the zeros of a row of -0.0 may change sign",
+                    "Add 'Add_w' does not follow a Mul or Div",
                 ),
                 Refusal(
                     """g (float[2,3] x) => (float[2,3] y)
@@ -148,7 +149,22 @@ class RecomposeLayerNorm(Pass):
                         p = Mul(x, x)  v = ReduceMean(p, axes)  w = Add(v, e)  r = Sqrt(w)  n = Div(x, r)
                         y = Add(n, b)
                     }""",
-                    "Div 'Div_n' is not (x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + epsilon)",
+                    "Div 'Div_n' does not follow a Sub",
+                ),
+                Refusal(
+                    """g (float[2,3] x, float[3] b) => (float[2,3] y) <int64[1] axes = {-1}, float e = {0.5}> {
+                        m = ReduceMean(x, axes)  d = Sub(x, m)  p = Mul(d, d)  v = ReduceMean(p, axes)  w = Add(v, e)
+                        r = Sqrt(w)  n = Div(d, r)  y = Add(n, b)
+                    }""",
+                    "'b', an operand of Add 'Add_y', is not a constant",
+                ),
+                Refusal(
+                    """g (float[2,3] x) => (float[2,3] y)
+                        <int64[1] axes = {-1}, float e = {0.5}, float[3] b = {0, -0.0, -1}> {
+                        m = ReduceMean(x, axes)  d = Sub(x, m)  p = Mul(d, d)  v = ReduceMean(p, axes)  w = Add(v, e)
+                        r = Sqrt(w)  n = Div(d, r)  y = Add(n, b)
+                    }""",
+                    "'b' holds -0.0, so the zeros of a row of -0.0 may change sign",
                 ),
                 Refusal(
                     """g (float[2,N] x, float[2,3] z) => (float[2,3] y)
@@ -156,16 +172,21 @@ class RecomposeLayerNorm(Pass):
                         m = ReduceMean(x, axes)  d = Sub(x, m)  p = Mul(d, d)  v = ReduceMean(p, axes)  w = Add(v, e)
                         r = Sqrt(w)  n = Div(d, r)  y = Add(n, b)
                     }""",
-                    "no constant without -0.0 is added behind Div 'Div_n'; the zeros of a row of -0.0 may change sign",
+                    "'b' is not known to have one number for each that Div 'Div_n' normalizes",
                 ),
             ),
+            constants=("bias",),
+            numbers=("epsilon",),
+            where=(is_float32("x"), refuse_odd_epsilon, refuse_other_axes, refuse_other_shapes, refuse_negative_zeros),
+            computed={"axis": axis, "factors": scale_or_ones},
             exactness=Exactness.ROUNDING,
             law="layer_norm(x) == (x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + epsilon) * scale + bias",
         ),
-        Rule(
+        graph_rule(
             "layer normalization",
-            ("Div", "Mul"),
-            match_any,
+            _LAYER,
+            "y = LayerNormalization(x, factors, bias, axis=axis, epsilon=epsilon)",
+            recomposed("x"),
             Example(
                 before="""g (float[N,2] x) => (float[N,2] y)
                     <int64[1] axes = {1}, float e = {0.5}> {
@@ -178,8 +199,8 @@ class RecomposeLayerNorm(Pass):
                     q = Reciprocal(r)
                     y = Mul(d, q)
                 }""",
-                after="""g (float[N,2] x) => (float[N,2] y) <float[2] x_ones = {1, 1}> {
-                    y = LayerNormalization<axis=-1, epsilon=0.5>(x, x_ones)
+                after="""g (float[N,2] x) => (float[N,2] y) <float[2] y_factors = {1, 1}> {
+                    y = LayerNormalization<axis=-1, epsilon=0.5>(x, y_factors)
                 }""",
                 sentences=(
                     "ReduceMean 'ReduceMean_m' to Mul 'Mul_y', 8 nodes, compute LayerNormalization of 'x'; 7 less",
@@ -195,13 +216,17 @@ class RecomposeLayerNorm(Pass):
                     "nothing scales what is normalized of 'x', and its size is not known",
                 ),
             ),
+            numbers=("epsilon",),
+            where=(is_float32("x"), refuse_odd_epsilon, refuse_other_axes, refuse_other_shapes),
+            computed={"axis": axis, "factors": scale_or_ones},
             exactness=Exactness.SIGNS,
             law="layer_norm(x) == (x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + epsilon) * scale + bias",
         ),
-        Rule(
+        graph_rule(
             "rms normalization",
-            ("Div", "Mul"),
-            match_rms,
+            _RMS,
+            "y = RMSNormalization(x, factors, axis=axis, epsilon=epsilon)",
+            recomposed("x"),
             Example(
                 before="""g (float[N,3] x) => (float[N,3] y)
                     <int64[1] axes = {-1}, float two = {2}, float e = {0.5}, float[3] s = {1, 2, -1}> {
@@ -224,9 +249,12 @@ class RecomposeLayerNorm(Pass):
                         p = Mul(x, x)  v = ReduceMean<keepdims=0>(p, axes)  w = Add(v, e)  r = Sqrt(w)  n = Div(x, r)
                         y = Neg(n)
                     }""",
-                    "Div 'Div_n' is not x / sqrt(mean(x ** 2) + epsilon)",
+                    "ReduceMean 'ReduceMean_v' has keepdims=0, not 1",
                 ),
             ),
+            numbers=("epsilon",),
+            where=(refuse_centered, is_float32("x"), refuse_odd_epsilon, refuse_other_axes, refuse_other_shapes),
+            computed={"axis": axis, "factors": scale_or_ones},
             exactness=Exactness.ROUNDING,
             law="rms_norm(x) == x / sqrt(mean(x ** 2) + epsilon) * scale",
         ),

@@ -2,101 +2,80 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.ir import Graph, Node, constant
-from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal
+from workbench.rewrite.graph_rules import graph_rule
 from workbench.rewrite.guards import is_same_shape
-from workbench.rewrite.patterns import has_negative_zero, only_reader, producer_of, recomposed, standardized
+from workbench.rewrite.matching import Match
+from workbench.rewrite.standard import CENTERED, has_negative_zero, is_float32, recomposed, refuse_odd_epsilon
 
-INSTANCE_OPSET, GROUP_OPSET = 6, 21
+_INSTANCE = f"""{CENTERED}
+    scaled = Mul(n, scale) | n
+    y = Add(scaled, bias)
+"""
+_GROUP = """
+    split = Reshape(x, groups, allowzero=zeros)
+    norm = InstanceNormalization(split, ones, nulls, epsilon=epsilon)
+    back = Reshape(norm, Shape(x)) | Reshape(norm, shape, allowzero=zeros_back)
+    scaled = Mul(back, scale) | back
+    y = Add(scaled, bias) | scaled
+"""
 
 
-def match_instance(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    norm = standardized(graph, node)
-    shape = graph.shape(norm.x) if norm else None
-    if norm is None or shape is None or not norm.centered:
-        raise NoMatch(f"{node} is not (x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + epsilon)")
-    if len(shape) < 3 or norm.axes != tuple(range(2, len(shape))):
+def refuse_other_axes(match: Match) -> None:
+    axes, rank = match.data["axes"], match.graph.rank_of(match["x"]) or 0
+    if rank < 3 or axes != tuple(range(2, rank)):
         raise NoMatch(
-            f"{node} normalizes over the axes {list(norm.axes)} of {len(shape)}, not over all behind channels"
+            f"{match.node('n')} normalizes over the axes {list(axes)} of {rank}, not over all behind channels"
         )
-    attributes = {"epsilon": norm.epsilon}
-    return _by_channel(graph, node, norm.x, "InstanceNormalization", INSTANCE_OPSET, attributes)
 
 
-def match_group(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    norm = producer_of(graph, node.inputs[0], "InstanceNormalization")
-    split = producer_of(graph, norm.inputs[0], "Reshape") if norm else None
-    if norm is None or split is None:
-        raise NoMatch(f"{node} does not follow a Reshape and an InstanceNormalization")
-    scale, bias = (graph.constant(value) for value in norm.inputs[1:])
-    if scale is None or bias is None or not (scale.numpy() == 1).all() or bias.numpy().any():
-        raise NoMatch(f"{norm} has a scale or bias for each group")
-    x = split.inputs[0]
-    groups = _groups(graph, split)
-    if not _has_shape_of(graph, node, x):
-        raise NoMatch(f"{node} does not bring back the shape of '{x}'")
-    attributes = {"epsilon": norm.attr("epsilon", 1e-5), "num_groups": groups}
-    return _by_channel(graph, node, x, "GroupNormalization", GROUP_OPSET, attributes, biased_alone=False)
+def refuse_scaled_groups(match: Match) -> None:
+    ones, nulls = (match.graph.constants[match[name]].numpy() for name in ("ones", "nulls"))
+    if not (ones == 1).all() or nulls.any():
+        raise NoMatch(f"{match.node('norm')} has a scale or bias for each group")
 
 
-def _groups(graph: Graph, split: Node) -> int:
-    """How many groups the Reshape makes of the channels. Raises NoMatch where it does anything else."""
-    given, type_ = graph.constant(split.inputs[1]), graph.tensor_type(split.inputs[0])
-    wanted = [] if given is None else given.numpy().tolist()
-    shape = type_.shape if type_ is not None and type_.shape is not None else (None, None)
-    keeps = len(wanted) == 3 and ((wanted[0] == 0 and not split.attr("allowzero", 0)) or wanted[0] == shape[0])
+def refuse_other_shape(match: Match) -> None:
+    shape, back = match.graph.shape(match["x"]), match["back"]
+    if match.get("shape") is not None and not is_same_shape(shape, match.graph.shape(back)):
+        raise NoMatch(f"{match.node('back')} does not bring back the shape of '{match['x']}'")
+
+
+def count_of_groups(match: Match) -> int:
+    """How many groups the first Reshape makes of the channels."""
+    wanted, shape = match.graph.constants[match["groups"]].numpy().tolist(), match.graph.shape(match["x"]) or ()
     channels = shape[1] if len(shape) > 2 else None
+    keeps = len(wanted) == 3 and ((wanted[0] == 0 and not match.data["zeros"]) or wanted[0] == shape[0])
     if not keeps or not isinstance(channels, int) or wanted[1] <= 0 or channels % wanted[1]:
-        raise NoMatch(f"{split} does not make groups of channels")
+        raise NoMatch(f"{match.node('split')} does not make groups of channels")
     return wanted[1]
 
 
-def _has_shape_of(graph: Graph, back: Node, x: str) -> bool:
-    asked = producer_of(graph, back.inputs[1], "Shape")
-    if asked is not None and asked.inputs[0] == x and not asked.attributes.keys() - {"start"}:
-        return asked.attr("start", 0) == 0 and not back.attr("allowzero", 0)
-    return is_same_shape(graph.shape(x), graph.shape(back.outputs[0]))
+def by_channel(name: str, without: float) -> Callable[[Match], np.ndarray]:
+    """A constant of one number a channel without its other axes; `without` for each where there is no such operand."""
+
+    def numbers(match: Match) -> np.ndarray:
+        shape = match.graph.shape(match["x"]) or ()
+        value, channels = match.get(name), shape[1]
+        if value is None and isinstance(channels, int):
+            return np.full(channels, without, np.float32)
+        array = np.zeros(()) if value is None else match.graph.constants[value].numpy()
+        full = (1,) * (len(shape) - array.ndim) + array.shape
+        if value is None or full != (1, channels, *(1,) * (len(shape) - 2)):
+            raise NoMatch(f"'{value or match['x']}' does not hold one number for each channel")
+        if has_negative_zero(array) and name == "bias":
+            raise NoMatch(f"'{value}' holds -0.0, which may change the sign of zeros")
+        return array.reshape(-1)
+
+    return numbers
 
 
-def _by_channel(
-    graph: Graph, node: Node, x: str, operator: str, opset: int, attributes: dict, biased_alone: bool = True
-) -> Rewrite:
-    """The operator with the scale and bias by channel that are constants behind the node.
-
-    biased_alone: a bias must be there.
-    """
-    channels = (graph.shape(x) or (None, None))[1]
-    rank = graph.rank_of(x) or 0
-    last, scale = only_reader(graph, node.outputs[0], "Mul")
-    factors = _channel_numbers(graph, scale, channels, rank)
-    if last is None or factors is None:
-        last, factors = node, np.ones(channels, np.float32) if isinstance(channels, int) else None
-    biased, bias = only_reader(graph, last.outputs[0], "Add")
-    shifts = _channel_numbers(graph, bias, channels, rank)
-    if (biased is None or shifts is None) and not biased_alone and isinstance(channels, int):
-        biased, shifts = last, np.zeros(channels, np.float32)
-    if biased is None or shifts is None or factors is None:
-        raise NoMatch(f"no constant by channel is added behind {last}")
-    if has_negative_zero(shifts):
-        raise NoMatch(f"'{bias}' holds -0.0, which may change the sign of zeros")
-    names = [graph.fresh(f"{node.outputs[0]}_scale")]
-    names.append(graph.fresh(f"{node.outputs[0]}_bias", names))
-    constants = {name: constant(array, name) for name, array in zip(names, (factors, shifts), strict=True)}
-    return recomposed(graph, biased, (x, *names), operator, opset, attributes, constants)
-
-
-def _channel_numbers(graph: Graph, value: str, channels: int | str | None, rank: int) -> np.ndarray | None:
-    """A constant of one number a channel, as ONNX's broadcasting takes it, without its other axes."""
-    tensor = graph.constant(value)
-    shape = () if tensor is None else tensor.numpy().shape
-    full = (1,) * (rank - len(shape)) + tuple(shape)
-    if tensor is None or full != (1, channels, *(1,) * (rank - 2)):
-        return None
-    return tensor.numpy().reshape(-1)
+_BY_CHANNEL = {"factors": by_channel("scale", 1), "shifts": by_channel("bias", 0)}
 
 
 @dataclass(frozen=True)
@@ -130,8 +109,8 @@ class RecomposeNorms(Pass):
                 y = Reshape(n, back)
             }""",
             after="""g (float[2,4,3] x) => (float[2,4,3] y)
-                <float[4] y_scale = {1, 1, 1, 1}, float[4] y_bias = {0, 0, 0, 0}> {
-                y = GroupNormalization<epsilon=0.5, num_groups=2>(x, y_scale, y_bias)
+                <float[4] y_factors = {1, 1, 1, 1}, float[4] y_shifts = {0, 0, 0, 0}> {
+                y = GroupNormalization<epsilon=0.5, num_groups=2>(x, y_factors, y_shifts)
             }""",
             sentences=(
                 "Reshape 'Reshape_g' to Reshape 'Reshape_y', 3 nodes, compute GroupNormalization of 'x'; 2 less",
@@ -141,10 +120,11 @@ class RecomposeNorms(Pass):
     )
 
     rules = (
-        Rule(
+        graph_rule(
             "instance normalization",
-            ("Div", "Mul"),
-            match_instance,
+            _INSTANCE,
+            "y = InstanceNormalization(x, factors, shifts, epsilon=epsilon)",
+            recomposed("x"),
             Example(
                 before="""g (float[N,2,3] x) => (float[N,2,3] y)
                     <int64[1] axes = {2}, float two = {2}, float e = {0.5}, float[2,1] s = {1, 2},
@@ -160,8 +140,8 @@ class RecomposeNorms(Pass):
                     y = Add(t, b)
                 }""",
                 after="""g (float[N,2,3] x) => (float[N,2,3] y)
-                    <float[2] n_scale = {1, 2}, float[2] n_bias = {0, 1}> {
-                    y = InstanceNormalization<epsilon=0.5>(x, n_scale, n_bias)
+                    <float[2] y_factors = {1, 2}, float[2] y_shifts = {0, 1}> {
+                    y = InstanceNormalization<epsilon=0.5>(x, y_factors, y_shifts)
                 }""",
                 sentences=(
                     "ReduceMean 'ReduceMean_m' to Add 'Add_y', 9 nodes, compute InstanceNormalization of 'x'; 8 less",
@@ -182,7 +162,7 @@ class RecomposeNorms(Pass):
                         m = ReduceMean(x, a)  d = Sub(x, m)  p = Mul(d, d)  v = ReduceMean(p, a)  w = Add(v, e)
                         r = Sqrt(w)  n = Div(d, r)  y = Add(n, b)
                     }""",
-                    "no constant by channel is added behind Div 'Div_n'",
+                    "'b' does not hold one number for each channel",
                 ),
                 Refusal(
                     """g (float[1,2,3] x) => (float[1,2,3] y)
@@ -193,17 +173,22 @@ class RecomposeNorms(Pass):
                     "'b' holds -0.0, which may change the sign of zeros",
                 ),
                 Refusal(
-                    "g (float[1,2,3] x) => (float[1,2,3] y) { y = Mul(x, x) }",
-                    "Mul 'Mul_y' is not (x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + epsilon)",
+                    "g (float[1,2,3] x) => (float[1,2,3] y) { y = Add(x, x) }",
+                    "Add 'Add_y' does not follow a Mul or Div",
                 ),
             ),
+            constants=("scale", "bias"),
+            numbers=("epsilon",),
+            where=(is_float32("x"), refuse_odd_epsilon, refuse_other_axes),
+            computed=_BY_CHANNEL,
             exactness=Exactness.ROUNDING,
             law="instance_norm(x) == (x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + epsilon) * scale + bias",
         ),
-        Rule(
+        graph_rule(
             "group normalization",
-            ("Reshape",),
-            match_group,
+            _GROUP,
+            "y = GroupNormalization(x, factors, shifts, epsilon=epsilon, num_groups=count)",
+            recomposed("x"),
             Example(
                 before="""g (float[N,4,3] x) => (float[N,4,3] y)
                     <int64[3] split = {0, 2, -1}, float[2] ones = {1, 1}, float[2] zeros = {0, 0},
@@ -216,8 +201,8 @@ class RecomposeNorms(Pass):
                     y = Add(t, b)
                 }""",
                 after="""g (float[N,4,3] x) => (float[N,4,3] y)
-                    <float[4] r_scale = {1, 2, 1, -1}, float[4] r_bias = {0, 1, 0, 2}> {
-                    y = GroupNormalization<epsilon=0.5, num_groups=2>(x, r_scale, r_bias)
+                    <float[4] y_factors = {1, 2, 1, -1}, float[4] y_shifts = {0, 1, 0, 2}> {
+                    y = GroupNormalization<epsilon=0.5, num_groups=2>(x, y_factors, y_shifts)
                 }""",
                 sentences=("Reshape 'Reshape_g' to Add 'Add_y', 6 nodes, compute GroupNormalization of 'x'; 5 less",),
                 mode="fast",
@@ -252,9 +237,12 @@ class RecomposeNorms(Pass):
                 ),
                 Refusal(
                     "g (float[2,3] x) => (float[6] y) <int64[1] s = {6}> { y = Reshape(x, s) }",
-                    "Reshape 'Reshape_y' does not follow a Reshape and an InstanceNormalization",
+                    "Reshape 'Reshape_y' does not follow an InstanceNormalization",
                 ),
             ),
+            constants=("groups", "ones", "nulls", "scale", "bias"),
+            where=(refuse_scaled_groups, refuse_other_shape, is_float32("x")),
+            computed={**_BY_CHANNEL, "count": count_of_groups},
             exactness=Exactness.SIGNS,
             law="group_norm(x) == (x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + epsilon) * scale + bias",
         ),

@@ -4,39 +4,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workbench.ir import Graph, Node
-from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-from workbench.rewrite.patterns import producer_of, recomposed, reduced
+from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal
+from workbench.rewrite.graph_rules import graph_rule
+from workbench.rewrite.matching import Match
+from workbench.rewrite.standard import is_float32, recomposed
 
-OPSET = 13  # before, Softmax took all axes from its own on as one
+_OPSET = 13  # before, Softmax took all axes from its own on as one
+_SHIFTED = """
+    e = Exp(Sub(x, ReduceMax(x, axes=axes)))
+    y = Div(e, ReduceSum(e, axes=axes))
+"""
+_PLAIN = """
+    e = Exp(x)
+    y = Div(e, ReduceSum(e, axes=axes))
+"""
 
 
-def _exponentials(graph: Graph, node: Node) -> tuple[Node, int]:
-    """The Exp that is divided by its sum, and the one axis of the sum."""
-    exp = producer_of(graph, node.inputs[0], "Exp")
-    summed, axes = reduced(graph, node.inputs[1], "ReduceSum")
-    if exp is None or summed != exp.outputs[0]:
-        raise NoMatch(f"{node} does not divide exponentials by their sum")
+def axis(match: Match) -> int:
+    """The one axis of the sum, counted from the end."""
+    axes, rank = match.data["axes"], match.graph.rank_of(match["x"]) or 0
     if len(axes) != 1:
-        raise NoMatch(f"{node} divides by a sum over {len(axes)} axes, and Softmax has one")
-    return exp, axes[0]
+        raise NoMatch(f"{match.root} divides by a sum over {len(axes)} axes, and Softmax has one")
+    return axes[0] - rank
 
 
-def _softmax(graph: Graph, node: Node, x: str, axis: int) -> Rewrite:
-    return recomposed(graph, node, (x,), "Softmax", OPSET, {"axis": axis - (graph.rank_of(x) or 0)})
-
-
-def match_shifted(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    exp, axis = _exponentials(graph, node)
-    shifted = producer_of(graph, exp.inputs[0], "Sub")
-    if shifted is None or reduced(graph, shifted.inputs[1], "ReduceMax") != (shifted.inputs[0], (axis,)):
-        raise NoMatch(f"the maximum along axis {axis} is not taken off what {exp} is of, so large numbers overflow")
-    return _softmax(graph, node, shifted.inputs[0], axis)
-
-
-def match_plain(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    exp, axis = _exponentials(graph, node)
-    return _softmax(graph, node, exp.inputs[0], axis)
+def since_13(match: Match) -> None:
+    has = match.graph.opset_imports.get("", 0)
+    if has < _OPSET:
+        raise NoMatch(f"Softmax came with opset {_OPSET}; this model is of opset {has}")
 
 
 @dataclass(frozen=True)
@@ -55,10 +50,11 @@ class RecomposeSoftmax(Pass):
     title = "Recompose Softmax"
 
     rules = (
-        Rule(
+        graph_rule(
             "maximum taken off",
-            ("Div",),
-            match_shifted,
+            _SHIFTED,
+            "y = Softmax(x, axis=axis)",
+            recomposed("x"),
             Example(
                 before="""g (float[N,3] x) => (float[N,3] y) <int64[1] axes = {-1}> {
                     m = ReduceMax(x, axes)
@@ -74,13 +70,13 @@ class RecomposeSoftmax(Pass):
                 Refusal(
                     "g (float[2,3] x) => (float[2,3] y) <int64[1] a = {1}> { e = Exp(x)  s = ReduceSum(e, a)"
                     "  y = Div(e, s) }",
-                    "the maximum along axis 1 is not taken off what Exp 'Exp_e' is of, so large numbers overflow",
+                    "Exp 'Exp_e' does not follow a Sub",
                 ),
                 Refusal(
                     """g (float[2,3] x) => (float[2,3] y) <int64[1] a = {1}, int64[1] b = {0}> {
                         m = ReduceMax(x, b)  d = Sub(x, m)  e = Exp(d)  s = ReduceSum(e, a)  y = Div(e, s)
                     }""",
-                    "the maximum along axis 1 is not taken off what Exp 'Exp_e' is of, so large numbers overflow",
+                    "ReduceSum 'ReduceSum_s' has axes=[1], not [0]",
                 ),
                 Refusal(
                     """g (float[2,3] x) => (float[2,3] y) <int64[2] a = {0, 1}> {
@@ -90,16 +86,19 @@ class RecomposeSoftmax(Pass):
                 ),
                 Refusal(
                     "g (float[2,3] x) => (float[2,3] y) <int64[1] a = {1}> { s = ReduceSum(x, a)  y = Div(x, s) }",
-                    "Div 'Div_y' does not divide exponentials by their sum",
+                    "Div 'Div_y' does not follow an Exp",
                 ),
             ),
+            where=(since_13, is_float32("x")),
+            computed={"axis": axis},
             exactness=Exactness.ROUNDING,
             law="exp(x - z) / (exp(x - z) + exp(y - z)) == exp(x) / (exp(x) + exp(y))",
         ),
-        Rule(
+        graph_rule(
             "plain",
-            ("Div",),
-            match_plain,
+            _PLAIN,
+            "y = Softmax(x, axis=axis)",
+            recomposed("x"),
             Example(
                 before="""g (float[N,3,2] x) => (float[N,3,2] y) <int64[1] axes = {1}> {
                     e = Exp(x)
@@ -110,6 +109,8 @@ class RecomposeSoftmax(Pass):
                 sentences=("Exp 'Exp_e' to Div 'Div_y', 3 nodes, compute Softmax of 'x'; 2 less",),
                 mode="fast",
             ),
+            where=(since_13, is_float32("x")),
+            computed={"axis": axis},
             exactness=Exactness.SIGNS,
             law="softmax(x) == exp(x) / sum(exp(x))",
         ),

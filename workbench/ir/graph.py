@@ -1,7 +1,6 @@
 """The graph: nodes in topological order, constants, types, and who makes and reads each value.
 
-Only `apply` changes a graph. It costs as much as the edit is large, whatever
-the size of the graph.
+Only `apply` changes a graph. It costs as much as the edit is large, whatever the size of the graph.
 """
 
 from __future__ import annotations
@@ -42,10 +41,9 @@ class Graph:
         warnings: Sequence[str] = (),
         reserved: frozenset[str] = frozenset(),
     ) -> None:
-        """`source`, `file_opset`, `dims`, `bound_types` and `warnings` are what loading notes: the
-        file as the user gave it, its opset, the values bound to symbolic dims for running, the
-        types that follow from them (for costs), and what to tell the user. `reserved` are names
-        that no new value takes: those outside of a body."""
+        """`source`, `file_opset`, `dims`, `bound_types` and `warnings` are what loading notes: the file as the user
+        gave it, its opset, the values bound to symbolic dims for running, the types that follow from them (for costs),
+        and what to tell the user. `reserved` are names that no new value takes: those outside of a body."""
         self.name = name
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
@@ -106,6 +104,10 @@ class Graph:
     def find(self, name: str) -> Node | None:
         return self._nodes.get(name)
 
+    def position(self, node_name: str) -> float:
+        """Where the node stands in topological order: a number to compare with others' of the same moment."""
+        return self._rank[node_name]
+
     def __contains__(self, node_name: str) -> bool:
         return node_name in self._nodes
 
@@ -160,14 +162,12 @@ class Graph:
     @property
     def captured(self) -> tuple[str, ...]:
         """For a body: the values that it reads from outside."""
-        names = dict.fromkeys(v for node in self.nodes for v in node.operands if not self.has_value(v))
-        names.update(dict.fromkeys(v for v in self.outputs if not self.has_value(v)))
-        return tuple(names)
+        read = [*(value for node in self.nodes for value in node.operands), *self.outputs]
+        return tuple(dict.fromkeys(value for value in read if not self.has_value(value)))
 
     def fresh(self, base: str, taken: Collection[str] = ()) -> str:
         """A name that no value and no node has yet, in bodies neither: `base`, or one counted on from it."""
-        inner = [self._nodes[node].inner_values for node in self._with_bodies]
-        names = (taken, self.reserved, self._nodes, *inner)
+        names = (taken, self.reserved, self._nodes, *(self._nodes[node].inner_values for node in self._with_bodies))
         name, count = base, self._counted.get(base, 0)
         while any(name in known for known in names) or self.has_value(name):
             self._counted[base] = count

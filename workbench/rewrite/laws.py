@@ -16,13 +16,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
+from workbench.rewrite.terms import Number, Term, Variable
+
 KINDS = ("integers", "booleans", "floats", "sizes", "reals")
-COMMUTATIVE = frozenset(
-    {"Add", "Mul", "And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Min", "Max", "Equal"}
-)
 _PREFIX = re.compile(r"for ([a-z, ]+): (.*)")
 _OPERATORS: dict[type[ast.AST], str] = {
     ast.Add: "Add",
@@ -71,40 +69,6 @@ class Law:
     kinds: tuple[str, ...]
     sides: tuple[str, ...]
     condition: str = ""
-
-
-@dataclass(frozen=True)
-class Variable:
-    """Any value."""
-
-    name: str
-
-    def __str__(self) -> str:
-        return self.name
-
-
-@dataclass(frozen=True)
-class Number:
-    """A constant that holds this number, once."""
-
-    value: float
-
-    def __str__(self) -> str:
-        return f"{self.value:g}"
-
-
-@dataclass(frozen=True)
-class Operation:
-    """The result of an ONNX operator."""
-
-    operator: str
-    operands: tuple[Term, ...]
-
-    def __str__(self) -> str:
-        return f"{self.operator}({', '.join(map(str, self.operands))})"
-
-
-Term = Variable | Number | Operation
 
 
 def read_laws(text: str) -> tuple[Law, ...]:
@@ -167,10 +131,3 @@ def _term(tree: ast.AST) -> Term:
 
 def _call(operator: ast.AST, *operands: ast.AST) -> Operation:
     return Operation(_OPERATORS[type(operator)], tuple(map(_term, operands)))
-
-
-def terms_of(term: Term) -> Iterator[Term]:
-    """The term and all within it, operands first."""
-    for operand in term.operands if isinstance(term, Operation) else ():
-        yield from terms_of(operand)
-    yield term

@@ -1,28 +1,28 @@
-"""Finds the left side of an equation in a graph.
+"""Finds the left side of an equation, or the first of two graphs, in a graph.
 
 Variables stand for values, numbers for constants that hold them, operators
 for nodes; operands of commutative operators match in both orders, and two
 operators of a pattern never stand for one node.
 
-The search is depth-first with backtracking over the orders of operands, as in
+The search is depth-first with backtracking over the orders of operands and over alternatives, as in
 e-matching (de Moura, Bjorner, "Efficient E-Matching for SMT Solvers", CADE
 2007) on a graph without equivalences.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import permutations
+from typing import Any
 
 import numpy as np
 
-from workbench.ir import Graph, Node, constant_shape
-from workbench.rewrite.guards import one_of, refuse_other_readers
-from workbench.rewrite.laws import COMMUTATIVE, Number, Operation, Term, Variable, terms_of
+from workbench.ir import Graph, Node
+from workbench.rewrite.guards import refuse_other_readers
 from workbench.rewrite.rule import NoMatch
+from workbench.rewrite.searching import Misses, Search
+from workbench.rewrite.terms import Call, Datum, Either, Number, Term, Variable, needed_by, operators_of, terms_of
 
 _ON_CONSTANTS: dict[str, Callable[..., np.ndarray]] = {
     "Abs": np.abs,
@@ -50,32 +50,73 @@ _ON_CONSTANTS: dict[str, Callable[..., np.ndarray]] = {
 }
 _OF_FLOATS = ("Div", "Reciprocal")  # on integers they round
 
-Values = dict[Term, str]
-
 
 @dataclass(frozen=True)
 class Pattern:
-    """One equation as it is matched and built.
+    """A rewrite as it is matched and built.
 
-    left, right: its sides.
-    condition:   on constants alone; None for none.
-    constants:   variables that must be constants.
-    shared:      may matched nodes be read elsewhere? They then stay.
-    text:        the left side as it is written.
+    results:   what is replaced and by what, each a pair of terms; the first is looked for at a node, from which the
+               others are found.
+    condition: on constants alone; None for none.
+    constants: variables that must be constants.
+    shared:    may matched nodes be read elsewhere? They then stay.
+    text:      the left side as it is written.
+    names:     terms of the left side that have a name.
+    computed:  what the right side takes from functions of the match, by name.
     """
 
-    left: Operation
-    right: Term
+    results: tuple[tuple[Term, Term], ...]
     condition: Term | None
     constants: frozenset[str]
     shared: bool
     text: str
+    names: Mapping[str, Term] = field(default_factory=dict)
+    computed: Mapping[str, Callable[[Match], Any]] = field(default_factory=dict)
+
+    @property
+    def left(self) -> Term:
+        return self.results[0][0]
+
+    @property
+    def right(self) -> Term:
+        return self.results[0][1]
+
+    @cached_property
+    def operators(self) -> tuple[str, ...]:
+        """Those of the nodes at which it may be found."""
+        return operators_of(self.left)
+
+    @cached_property
+    def needs(self) -> Mapping[str, list[list[tuple[str, ...]]]]:
+        """By the operator of a node: for each form, of which operators the node has to read each a result."""
+        needs: dict[str, list[list[tuple[str, ...]]]] = {operator: [] for operator in self.operators}
+        forms = [self.left]
+        while forms:
+            form = forms.pop(0)
+            if isinstance(form, Either):
+                forms += form.terms
+                continue
+            operands = form.operands if isinstance(form, Call) else ()
+            for operator in operators_of(form):
+                needs[operator].append([needed for operand in operands if (needed := needed_by(operand))])
+        return needs
+
+    def missing(self, node: Node, makers: Collection[str]) -> list[str]:
+        """Operators that the node would have to follow, none of which is among `makers`; empty where it may match."""
+        missing: list[str] = []
+        for form in self.needs[node.op]:
+            needed = next((one for one in form if not any(operator in makers for operator in one)), None)
+            if needed is None:
+                return []
+            missing += needed
+        return missing
 
     @cached_property
     def kept(self) -> frozenset[Term]:
-        """Calls of the left side that stand on the right side too: their nodes stay, whoever else reads them."""
-        left = frozenset(term for term in terms_of(self.left) if isinstance(term, Operation))
-        return left & frozenset(terms_of(self.right))
+        """Terms of the left side that stand on the right side too: their nodes stay, whoever else reads them."""
+        replaced = {left for left, _ in self.results}
+        known = {term for left in replaced for term in terms_of(left) if operators_of(term)}
+        return frozenset(known - replaced) & {term for _, right in self.results for term in terms_of(right)}
 
 
 @dataclass(frozen=True)
@@ -83,31 +124,118 @@ class Match:
     """Where a pattern was found.
 
     values: the value that each term of the left side stands for.
-    nodes:  those matched, operands first, `root` last.
-    gone:   those of them that nothing needs behind the rewrite.
+    data:   numbers, attributes and what was computed, by name.
+    found:  the nodes that were matched, by name.
     """
 
     graph: Graph
     root: Node
     pattern: Pattern
     values: Mapping[Term, str]
-    nodes: tuple[Node, ...]
-    gone: tuple[Node, ...]
+    data: Mapping[str, Any]
+    found: Mapping[str, Node]
 
-    def __getitem__(self, variable: str) -> str:
-        """The value that a variable stands for."""
-        return self.values[Variable(variable)]
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """Those matched, operands first, `root` last."""
+        ordered: dict[str, Node] = {}
+
+        def visit(node: Node) -> None:
+            for value in node.inputs:
+                maker = self.graph.producer(value) if value else None
+                if maker is not None and maker.name in self.found and maker.name not in ordered:
+                    visit(maker)
+            ordered[node.name] = node
+
+        for left, _ in reversed(self.pattern.results):
+            last = self.graph.producer(self.values[left]) or self.root
+            if last.name not in ordered:
+                visit(last)
+        return tuple(ordered.values())
+
+    @cached_property
+    def gone(self) -> tuple[Node, ...]:
+        """Those of them that nothing needs behind the rewrite. Raises NoMatch where one would stay, and may not."""
+        stay = self._staying()
+        made = {self.values[left] for left, _ in self.pattern.results}
+        gone = tuple(node for node in self.nodes if made.intersection(node.outputs) or self._goes(node, stay))
+        lost = {value: node for node in gone for value in node.outputs if value not in made}
+        for term, value in self.values.items():
+            if isinstance(term, Variable) and value in lost:
+                raise NoMatch(f"'{value}' of {lost[value]} is read twice")
+        if len(self.pattern.results) > 1:
+            self._refuse_cycle()
+        return gone
+
+    def _goes(self, node: Node, stay: frozenset[str]) -> bool:
+        if node.name in stay or not any(operators_of(right) for _, right in self.pattern.results):
+            return False  # where nothing new comes, what the last node read is not asked for its readers
+        try:
+            refuse_other_readers(self.graph, node, self.nodes)
+        except NoMatch:
+            if self.pattern.shared:
+                return False
+            raise
+        return True
+
+    def _staying(self) -> frozenset[str]:
+        """The names of matched nodes that make what the right side reads."""
+        values = [self.values[term] for term in self.pattern.kept if term in self.values]
+        stay: set[str] = set()
+        while values:
+            maker = self.graph.producer(values.pop())
+            if maker is not None and maker.name in self.found and maker.name not in stay:
+                stay.add(maker.name)
+                values += [value for value in maker.inputs if value]
+        return frozenset(stay)
+
+    def _refuse_cycle(self) -> None:
+        """Raises NoMatch where an operand is computed, outside of the pattern, from what is matched.
+
+        New nodes for several results would then be needed before they are there.
+        """
+        first = min(self.graph.position(name) for name in self.found)
+        operands = [value for term, value in self.values.items() if isinstance(term, Variable) and value]
+        seen = set(operands)
+        while operands:
+            value = operands.pop()
+            maker = self.graph.producer(value)
+            if maker is None or self.graph.position(maker.name) < first:
+                continue
+            if maker.name in self.found:
+                raise NoMatch(f"one result is computed from '{value}' of {maker}, another")
+            operands += [read for read in maker.operands if read not in seen]
+            seen.update(maker.operands)
+
+    def __getitem__(self, name: str) -> str:
+        """The value that a name of the pattern stands for."""
+        return self.values[self._term(name)]
+
+    def get(self, name: str) -> str | None:
+        """The same; None for an optional one that is not there."""
+        return self.values.get(self._term(name))
+
+    def node(self, name: str) -> Node:
+        """The node that makes it."""
+        found = self.graph.producer(self[name])
+        assert found is not None, f"'{name}' of {self.pattern.text} stands for no node"
+        return found
+
+    def _term(self, name: str) -> Term:
+        return self.pattern.names.get(name, Variable(name))
 
     def array(self, term: Term) -> np.ndarray | float | None:
         """What the term is where it hangs on constants alone, floats in double precision; None else."""
         if isinstance(term, Number):
             return term.value
+        if isinstance(term, Datum):
+            return self.data[term.name]
         if term in self.values:
             tensor = self.graph.constant(self.values[term])
             if tensor is None:
                 return None
             return tensor.numpy().astype(np.float64) if tensor.dtype.is_floating_point() else tensor.numpy()
-        if isinstance(term, Variable) or term.operator not in _ON_CONSTANTS:
+        if not isinstance(term, Call) or term.operator not in _ON_CONSTANTS:
             return None
         operands = [self.array(operand) for operand in term.operands]
         if any(operand is None for operand in operands):
@@ -123,7 +251,7 @@ class Match:
         return self._combined(self.pattern.right)
 
     def _combined(self, term: Term) -> np.ndarray | None:
-        if not isinstance(term, Operation) or term in self.values:
+        if not isinstance(term, Call) or term in self.values:
             return None
         array = self.array(term)
         if array is not None:
@@ -132,116 +260,8 @@ class Match:
         return next((array for array in found if array is not None), None)
 
 
-@dataclass
-class Misses:
-    """Why a pattern was not found: of all tries, the reason of the one that came farthest."""
-
-    reason: str = ""
-    depth: float = -1
-    reader: Node | None = None
-    operators: list[str] = field(default_factory=list)
-
-    def note(self, depth: float, reason: str) -> None:
-        if depth > self.depth:
-            self.reason, self.depth, self.reader, self.operators = reason, depth, None, []
-
-    def note_operator(self, depth: float, reader: Node, operator: str) -> None:
-        """The reader does not follow this operator; of several patterns, any of theirs would have done."""
-        if depth > self.depth:
-            self.reason, self.depth, self.reader, self.operators = "", depth, reader, [operator]
-        elif depth == self.depth and self.reader is reader and operator not in self.operators:
-            self.operators.append(operator)
-
-    @property
-    def sentence(self) -> str:
-        return f"{self.reader} does not follow {one_of(self.operators)}" if self.operators else self.reason
-
-
 def matches(pattern: Pattern, graph: Graph, root: Node, misses: Misses) -> Iterator[Match]:
     """Each way in which the left side stands for the node; `misses` hears where it does not."""
-    search = _Search(pattern, graph, misses)
-    for values in search.call(pattern.left, root, {}):
-        inner = [term for term in terms_of(pattern.left) if isinstance(term, Operation)][:-1]
-        makers = {values[term]: graph.producer(values[term]) for term in inner}
-        nodes = [node for node in makers.values() if node is not None]
-        try:
-            gone = [node for node in nodes if _goes(pattern, graph, values, node, (*nodes, root))]
-        except NoMatch as no:
-            misses.note(len(values), str(no))
-            continue
-        yield Match(graph, root, pattern, values, (*nodes, root), (*gone, root))
-
-
-def _goes(pattern: Pattern, graph: Graph, values: Values, node: Node, matched: tuple[Node, ...]) -> bool:
-    """Does nothing need the node behind the rewrite? Raises NoMatch where it would stay, and may not."""
-    if pattern.right in values or any(values[term] == node.outputs[0] for term in pattern.kept):
-        return False  # where nothing new comes, what the last node read is not asked for its readers
-    try:
-        refuse_other_readers(graph, node, matched)
-    except NoMatch:
-        if pattern.shared:
-            return False
-        raise
-    return True
-
-
-@dataclass(frozen=True)
-class _Search:
-    pattern: Pattern
-    graph: Graph
-    misses: Misses
-
-    def call(self, call: Operation, node: Node, values: Values) -> Iterator[Values]:
-        """Each way in which the node's operands stand for the call's."""
-        if len(node.inputs) != len(call.operands):
-            self.misses.note(len(values), f"{node} has {len(node.inputs)} operands, not {len(call.operands)}")
-            return
-        orders = permutations(node.inputs) if call.operator in COMMUTATIVE else (node.inputs,)
-        for order in dict.fromkeys(orders):
-            yield from self._operands(call.operands, order, node, values)
-
-    def _operands(
-        self, terms: tuple[Term, ...], operands: tuple[str, ...], node: Node, values: Values
-    ) -> Iterator[Values]:
-        if not terms:
-            yield values
-            return
-        for found in self._term(terms[0], operands[0], node, values):
-            yield from self._operands(terms[1:], operands[1:], node, found)
-
-    def _term(self, term: Term, value: str, reader: Node, values: Values) -> Iterator[Values]:
-        """Each way in which `value`, an operand of `reader`, stands for the term."""
-        made = self.graph.producer(value) if isinstance(term, Operation) else None
-        if isinstance(term, Operation) and (made is None or made.op != term.operator):
-            self.misses.note_operator(len(values), reader, term.operator)
-            return
-        reason = self._why_not(term, value, reader, values)
-        if reason:
-            self.misses.note(len(values), reason)
-        elif isinstance(term, Operation) and made is not None and term not in values:
-            for found in self.call(term, made, values):
-                yield found | {term: value}
-        else:  # a number is not bound: two constants may hold it
-            yield values if isinstance(term, Number) else values | {term: value}
-
-    def _why_not(self, term: Term, value: str, reader: Node, values: Values) -> str:
-        """Why the value, of the right operator, cannot stand for the term; "" where it may."""
-        if term in values:
-            same = values[term] == value
-            return "" if same else f"'{value}' of {reader} is not '{values[term]}', as {self.pattern.text} has it"
-        if isinstance(term, Operation):
-            return f"{reader} reads '{value}' twice" if value in values.values() else ""
-        if isinstance(term, Variable) and term.name not in self.pattern.constants:
-            return ""
-        tensor = self.graph.constant(value)
-        if tensor is None:
-            return f"'{value}', an operand of {reader}, is not a constant"
-        if isinstance(term, Variable):
-            return ""
-        shape = constant_shape(tensor)
-        ranks = [self.graph.rank_of(other) or 0 for other in reader.inputs if other != value]
-        if math.prod(shape) != 1 or len(shape) > max(ranks, default=0):
-            return f"'{value}' of {reader} is not one number for all"
-        number = tensor.numpy().item()
-        same = number == term.value and math.copysign(1, number) == math.copysign(1, term.value)
-        return "" if same else f"'{value}' of {reader} is {number:g}, not {term}"
+    search = Search(graph, pattern.constants, pattern.text, misses)
+    for state in search.all_of([left for left, _ in pattern.results], root):
+        yield Match(graph, root, pattern, state.values, state.data, state.nodes)

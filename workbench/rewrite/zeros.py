@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from workbench.ir import Constant, Graph, Node
-from workbench.rewrite.patterns import has_negative_zero
+from workbench.rewrite.standard import has_negative_zero
 
 _DEEPEST = 8  # nodes of a chain that is followed
 _POSITIVE = ("Abs", "Exp", "Softmax")

@@ -1,0 +1,219 @@
+"""Graphs as patterns: assignments in Python's syntax, read as data.
+
+    d = Sub(x, ReduceMean(x, axes=axes))
+    v = ReduceMean(Mul(d, d) | Pow(d, 2), axes=axes)
+    y = Div(d, Sqrt(Add(v, epsilon)))
+
+Each line names the result of a node, or the results of one: `b, c = Split(x, axis=axis)`. What is named nowhere is any
+value, and the same name is the same value. `a | b` is one or the other, the first that is found, and `None` an operand
+that is left out: `Conv(x, w, bias | None)`. Keywords are attributes, and constant operands by ONNX's names; a name
+there takes what the node has, and attributes that are not written are as ONNX has them by default, unless `**others`
+takes them. On the left, `*` and `/` are products: a number times values, by Mul and Div in whatever order and grouping.
+A whole number is held to the last bit, one with a point or in a product within the rounding of float32.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from workbench.rewrite.terms import Absent, Call, Datum, Either, Number, Product, Result, Term, Variable, terms_of
+
+_CONSTANTS = {"pi": math.pi}
+_ARITHMETIC: dict[type[ast.AST], str] = {ast.Add: "Add", ast.Sub: "Sub", ast.Mult: "Mul", ast.Div: "Div"}
+_NUMBERS = {"Add": float.__add__, "Sub": float.__sub__, "Mul": float.__mul__, "Div": float.__truediv__}
+
+
+@dataclass(frozen=True)
+class GraphText:
+    """One of the two graphs of a rule. results: the terms that have a name, in order."""
+
+    text: str
+    names: Mapping[str, Term] = field(default_factory=dict)
+
+    @property
+    def variables(self) -> set[str]:
+        return {part.name for term in self.names.values() for part in terms_of(term) if isinstance(part, Variable)}
+
+    @property
+    def data(self) -> set[str]:
+        """Names of numbers and attributes."""
+        calls = [part for term in self.names.values() for part in terms_of(term)]
+        found = {part.name for part in calls if isinstance(part, Datum)}
+        found |= {part.number.name for part in calls if isinstance(part, Product) and isinstance(part.number, Datum)}
+        for call in (part for part in calls if isinstance(part, Call)):
+            found |= {call.rest} - {""}
+            for _, value in call.attributes:
+                found |= {part.name for part in terms_of(value) if isinstance(part, Datum)}
+        return found
+
+
+def read_before(text: str, numbers: Collection[str]) -> GraphText:
+    """The graph that is looked for. numbers: names of constants of one number.
+
+    Raises ValueError, with the line, for what is no such graph.
+    """
+    return _Reader(text, numbers, {}, products=True).graph()
+
+
+def read_after(text: str, before: GraphText, data: Collection[str]) -> GraphText:
+    """The graph that is made, from names of the graph that is looked for. data: names that are no values.
+
+    Raises ValueError, with the line, for what is no such graph.
+    """
+    return _Reader(text, data, before.names, products=False).graph()
+
+
+@dataclass
+class _Reader:
+    """Reads one graph. data: names that are no values. known: names of the graph before."""
+
+    text: str
+    data: Collection[str]
+    known: Mapping[str, Term]
+    products: bool
+
+    def graph(self) -> GraphText:
+        source = inspect.cleandoc(self.text)
+        try:
+            lines = ast.parse(source).body
+        except SyntaxError as error:
+            raise ValueError(f"line {error.lineno} of the graph '{source}' is no assignment: {error.msg}") from None
+        if not lines:
+            raise ValueError("a pattern has at least one line such as 'y = Add(x, z)'")
+        names: dict[str, Term] = {}
+        for line in lines:
+            if not isinstance(line, ast.Assign) or len(line.targets) != 1:
+                raise ValueError(f"'{ast.unparse(line)}' is not written as 'y = Add(x, z)'")
+            self._assign(line.targets[0], self._term(line.value, names), names)
+        return GraphText(source, names)
+
+    def _assign(self, target: ast.expr, term: Term, names: dict[str, Term]) -> None:
+        targets = target.elts if isinstance(target, ast.Tuple) else [target]
+        words = ", ".join(ast.unparse(one) for one in targets)
+        for index, one in enumerate(targets):
+            if not isinstance(one, ast.Name):
+                raise ValueError(f"'{words}' is no name of a result")
+            if one.id in names or one.id in self.data:
+                raise ValueError(f"'{one.id}' is named twice")
+            if index and not isinstance(term, Call):
+                raise ValueError(f"'{words}' are several results, and {term} is no operator")
+            names[one.id] = Result(term, index) if index and isinstance(term, Call) else term
+
+    def _term(self, tree: ast.expr, names: Mapping[str, Term]) -> Term:
+        number = _number(tree)
+        if number is not None:
+            exact = (
+                isinstance(tree, ast.Constant | ast.UnaryOp) and number == int(number) and "." not in ast.unparse(tree)
+            )
+            return Number(number, near=not exact)
+        match tree:
+            case ast.Name(name):
+                if name in self.data:
+                    return Datum(name)
+                return names.get(name) or self.known.get(name) or Variable(name)
+            case ast.Constant(None):
+                return Absent()
+            case ast.BinOp(left, ast.BitOr(), right):
+                first = self._term(left, names)
+                others = first.terms if isinstance(first, Either) and isinstance(left, ast.BinOp) else (first,)
+                return Either((*others, self._term(right, names)))
+            case ast.BinOp(_, ast.Mult() | ast.Div(), _) if self.products:
+                return self._product(tree, names)
+            case ast.BinOp(left, operator, right) if type(operator) in _ARITHMETIC:
+                return Call(_ARITHMETIC[type(operator)], (self._term(left, names), self._term(right, names)))
+            case ast.Call(ast.Name() | ast.Attribute() as operator, operands, keywords):
+                return self._call(ast.unparse(operator), operands, keywords, names)
+        raise ValueError(f"'{ast.unparse(tree)}' is no part of a graph")
+
+    def _call(
+        self, operator: str, operands: list[ast.expr], keywords: list[ast.keyword], names: Mapping[str, Term]
+    ) -> Call:
+        if not operator.rpartition(".")[2][0].isupper():
+            raise ValueError(f"'{operator}' is no operator; operators are written as in ONNX, such as ReduceMean")
+        rest = [word.value.id for word in keywords if word.arg is None and isinstance(word.value, ast.Name)]
+        attributes = tuple((word.arg, self._attribute(word.value)) for word in keywords if word.arg)
+        return Call(operator, tuple(self._term(one, names) for one in operands), attributes, rest[0] if rest else "")
+
+    def _attribute(self, tree: ast.expr) -> Any:
+        number = _number(tree)
+        match tree:
+            case ast.Constant(str() | int() as value):
+                return value
+            case ast.UnaryOp() if number is not None and number == int(number):
+                return int(number)
+            case ast.List(items) | ast.Tuple(items):
+                return tuple(self._attribute(item) for item in items)
+            case ast.Name(name) if number is None:
+                return Datum(name)
+            case ast.BinOp(left, operator, right) if number is None and type(operator) in _ARITHMETIC:
+                sides = (self._attribute(side) for side in (left, right))
+                terms = (side if isinstance(side, Datum | Call) else Number(side) for side in sides)
+                return Call(_ARITHMETIC[type(operator)], tuple(terms))
+        if number is None:
+            raise ValueError(f"'{ast.unparse(tree)}' is no attribute: a number, text, list, or a name is")
+        return number
+
+    def _product(self, tree: ast.expr, names: Mapping[str, Term]) -> Product:
+        product = self._factors(tree, names)
+        calls_first = sorted(product.factors, key=lambda factor: isinstance(factor, Variable))
+        if not product.factors:
+            raise ValueError(f"'{ast.unparse(tree)}' multiplies no value")
+        return Product(product.number, tuple(calls_first))
+
+    def _factors(self, tree: ast.expr, names: Mapping[str, Term]) -> Product:
+        match tree:
+            case ast.BinOp(left, ast.Mult(), right):
+                return _multiplied(self._factors(left, names), self._factors(right, names), tree)
+            case ast.BinOp(left, ast.Div(), right) if _number(tree) is None:
+                divisor = _number(right)
+                if not divisor:
+                    raise ValueError(f"'{ast.unparse(tree)}' divides by a value; write Div for it")
+                return _multiplied(self._factors(left, names), Product(Number(1 / divisor), ()), tree)
+        term = self._term(tree, names)
+        if isinstance(term, Product):
+            return term
+        if isinstance(term, Number | Datum):
+            return Product(Number(term.value) if isinstance(term, Number) else term, ())
+        return Product(Number(1), (term,))
+
+
+def _multiplied(first: Product, second: Product, tree: ast.expr) -> Product:
+    factors = (*first.factors, *second.factors)
+    if isinstance(first.number, Number) and isinstance(second.number, Number):
+        return Product(Number(first.number.value * second.number.value), factors)
+    named = [number for number in (first.number, second.number) if isinstance(number, Datum)]
+    if len(named) == 2 or Number(1) not in (first.number, second.number):
+        raise ValueError(f"'{ast.unparse(tree)}' multiplies a number that has a name by another")
+    return Product(named[0], factors)
+
+
+def _is_whole(tree: ast.expr) -> bool:
+    """Is it written as a whole number?"""
+    operand = tree.operand if isinstance(tree, ast.UnaryOp) else tree
+    return isinstance(operand, ast.Constant) and isinstance(operand.value, int)
+
+
+def _number(tree: ast.expr) -> float | None:
+    """The number that an expression of numbers is; None for anything else."""
+    match tree:
+        case ast.Constant(int() | float() as number) if not isinstance(number, bool):
+            return float(number)
+        case ast.Name(name):
+            return _CONSTANTS.get(name)
+        case ast.UnaryOp(ast.USub(), operand):
+            negated = _number(operand)
+            return None if negated is None else -negated
+        case ast.Call(ast.Name("sqrt"), [operand]):
+            squared = _number(operand)
+            return None if squared is None else math.sqrt(squared)
+        case ast.BinOp(left, operator, right) if type(operator) in _ARITHMETIC:
+            sides = (_number(left), _number(right))
+            if sides[0] is None or sides[1] is None:
+                return None
+            return _NUMBERS[_ARITHMETIC[type(operator)]](sides[0], sides[1])
+    return None

@@ -1,0 +1,125 @@
+"""A small graph is the rule: the graph before is matched, the graph after takes its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from workbench.ir import Graph, Node
+from workbench.rewrite.building import Constraint, first_rewrite
+from workbench.rewrite.exactness import Exactness
+from workbench.rewrite.graph_patterns import GraphText, read_after, read_before
+from workbench.rewrite.matching import Match, Pattern
+from workbench.rewrite.rule import Example, NoMatch, Refusal, Rewrite, Rule
+from workbench.rewrite.rule import Match as FindMatch
+from workbench.rewrite.terms import Call, Either, Result, Term, operators_of, terms_of
+
+
+def graph_rule(
+    name: str,
+    before: str,
+    after: str,
+    sentence: str,
+    example: Example,
+    refusals: tuple[Refusal, ...] = (),
+    *,
+    exactness: Exactness,
+    constants: Sequence[str] = (),
+    numbers: Sequence[str] = (),
+    where: Sequence[Constraint] = (),
+    computed: Mapping[str, Callable[[Match], Any]] | None = None,
+    shared: bool = False,
+    law: str = "",
+) -> Rule:
+    """The rule that makes of one graph another; `workbench.rewrite.graph_patterns` says how they are written.
+
+    What both graphs name is a result: it is made anew, and may be read elsewhere. Nothing else that goes may be.
+    Of forms that end with optional nodes the longest is rewritten.
+
+    sentence:  for the user; in braces it may name {root}, {nodes[0]}, names of the pattern, {new}, the operator that
+               comes last, {count}, how many nodes were matched, and {fewer}, how many less there are.
+    constants: names of values that must be constants.
+    numbers:   names of constants of one number.
+    where:     functions of the match that raise NoMatch with a sentence.
+    computed:  names of the graph after that are functions of the match. They give an attribute, or for an operand an
+               array, the name of a value or None for none, and raise NoMatch.
+    shared:    matched nodes may have other readers, for which they stay.
+
+    Raises ValueError for what is no such pattern.
+    """
+    pattern = _pattern(before, after, frozenset(constants), frozenset(numbers), computed or {}, shared)
+    match = first_rewrite((pattern,), tuple(where), sentence)
+    if any(isinstance(one, Call | Either) for one in _ends(pattern.left)):
+        match = _longest(match, frozenset(pattern.operators))
+    return Rule(name, pattern.operators, match, example, refusals, exactness=exactness, law=law)
+
+
+def _pattern(
+    before: str,
+    after: str,
+    constants: frozenset[str],
+    numbers: frozenset[str],
+    computed: Mapping[str, Callable[[Match], Any]],
+    shared: bool,
+) -> Pattern:
+    left = read_before(before, numbers)
+    known = left.data | set(computed)
+    right = read_after(after, left, known)
+    both = left.variables & left.data
+    if both:
+        raise ValueError(f"'{min(both)}' of '{left.text}' stands for a value and for an attribute")
+    missing = (constants - left.variables) | (numbers - left.data)
+    if missing:
+        raise ValueError(f"'{min(missing)}' does not stand in '{left.text}'")
+    unknown = (right.variables - left.variables) | (right.data - known)
+    if unknown:
+        raise ValueError(f"'{min(unknown)}' of '{right.text}' does not stand in '{left.text}'")
+    results = _results(left, right)
+    return Pattern(results, None, constants, shared, "the pattern", left.names, computed)
+
+
+def _results(left: GraphText, right: GraphText) -> tuple[tuple[Term, Term], ...]:
+    """What is replaced and by what, the last first. Raises ValueError where the two graphs are no rewrite."""
+    results = [(left.names[name], right.names[name]) for name in left.names if name in right.names]
+    if not results:
+        raise ValueError(f"'{right.text}' names no result of '{left.text}'")
+    replaced = {term for term, _ in results}
+    reached = {part for term in replaced for part in terms_of(term)}
+    lost = next((name for name, term in left.names.items() if term not in reached), None)
+    if lost is not None:
+        raise ValueError(f"nothing reads '{lost}' of '{left.text}', and '{right.text}' does not make it")
+    for name, term in left.names.items():
+        if term in replaced and not operators_of(term):
+            raise ValueError(f"'{name}' of '{left.text}' is no operator's result")
+        if term in replaced and any(term in terms_of(made) for _, made in results):
+            raise ValueError(f"'{right.text}' reads '{name}', which it replaces")
+    if len(results) > 1 and not all(isinstance(made, Call | Result) for _, made in results):
+        raise ValueError(f"'{right.text}' passes a value on beside other results")
+    return tuple(reversed(results))
+
+
+def _ends(term: Term) -> tuple[Term, ...]:
+    """The alternatives of the last node that are other alternatives' operands: what may be the last node as well."""
+    if not isinstance(term, Either):
+        return ()
+    return tuple(one for one in term.terms if any(one in terms_of(other) for other in term.terms if other != one))
+
+
+def _longest(match: FindMatch, operators: frozenset[str]) -> Callable[[Graph, Node, Any], Rewrite]:
+    """The match, but where its only reader would be matched with it."""
+
+    def longest(graph: Graph, node: Node, options: Any) -> Rewrite:
+        found = match(graph, node, options)
+        readers = graph.users(node.outputs[0])
+        if len(readers) == 1 and readers[0].op in operators and _includes(match, graph, readers[0], node, options):
+            raise NoMatch(f"{readers[0]} behind {node} goes with it")
+        return found
+
+    return longest
+
+
+def _includes(match: FindMatch, graph: Graph, reader: Node, node: Node, options: Any) -> bool:
+    try:
+        return node.name in match(graph, reader, options).nodes
+    except NoMatch:
+        return False

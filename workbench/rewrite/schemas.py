@@ -1,0 +1,58 @@
+"""What ONNX's definitions of operators say that a pattern leaves unsaid."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import onnx.helper
+from onnx import defs
+
+from workbench.ir import Graph, Node
+
+
+@cache
+def default_attributes(operator: str, opset: int, domain: str = "") -> dict[str, Any]:
+    """The attributes that have a default, with it; none for an operator that ONNX does not define."""
+    if not defs.has(operator, opset, domain):
+        return {}
+    attributes = defs.get_schema(operator, opset, domain).attributes
+    return {
+        key: _plain(onnx.helper.get_attribute_value(attribute.default_value))
+        for key, attribute in attributes.items()
+        if attribute.default_value.name
+    }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode()
+    return tuple(value) if isinstance(value, list) else value
+
+
+@cache
+def operand_names(operator: str, opset: int, domain: str = "") -> tuple[str, ...]:
+    """What ONNX calls the operands, in order; none for an operator that it does not define."""
+    if not defs.has(operator, opset, domain):
+        return ()
+    return tuple(operand.name for operand in defs.get_schema(operator, opset, domain).inputs)
+
+
+@cache
+def first_opset(operator: str) -> int:
+    """The opset of ONNX in which the operator came; 0 for one that is not ONNX's."""
+    return _first_opsets().get(operator, 0)
+
+
+@cache
+def _first_opsets() -> dict[str, int]:
+    found: dict[str, int] = {}
+    for schema in defs.get_all_schemas_with_history():
+        if not schema.domain:
+            found[schema.name] = min(schema.since_version, found.get(schema.name, schema.since_version))
+    return found
+
+
+def opset_of(graph: Graph, node: Node) -> int:
+    """The opset by which the node is to be read."""
+    return graph.opset_imports.get(node.domain, 1)

@@ -1,0 +1,52 @@
+"""What rules ask that find a standard operator in the nodes that it was decomposed into."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from workbench.ir import DataType
+from workbench.rewrite.building import Constraint
+from workbench.rewrite.matching import Match
+from workbench.rewrite.rule import NoMatch
+
+# (x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + epsilon), and the same without the mean taken off
+CENTERED = """
+    d = Sub(x, ReduceMean(x, axes=axes))
+    root = Sqrt(Add(ReduceMean(Mul(d, d) | Pow(d, 2), axes=axes), epsilon))
+    n = Div(d, root) | Mul(d, Reciprocal(root) | Div(1, root))
+"""
+UNCENTERED = """
+    root = Sqrt(Add(ReduceMean(Mul(x, x) | Pow(x, 2), axes=axes), epsilon))
+    n = Div(x, root) | Mul(x, Reciprocal(root) | Div(1, root))
+"""
+
+
+def recomposed(source: str) -> str:
+    """The sentence of a rewrite that finds an operator of this value of the pattern."""
+    return f"{{nodes[0]}} to {{root}}, {{count}} nodes, compute {{new}} of '{{{source}}}'; {{fewer}} less"
+
+
+def is_float32(source: str) -> Constraint:
+    """The value and the result hold float32, and have as many axes."""
+
+    def demand(match: Match) -> None:
+        graph, result = match.graph, match.root.outputs[0]
+        for value in (match[source], result):
+            type_ = graph.tensor_type(value)
+            if type_ is None or type_.dtype != DataType.FLOAT or type_.shape is None:
+                raise NoMatch(f"'{value}' is not known to be float32 of a known rank")
+        if graph.rank_of(match[source]) != graph.rank_of(result):
+            raise NoMatch(f"'{result}' of {match.root} has more axes than '{match[source]}'")
+
+    return demand
+
+
+def refuse_odd_epsilon(match: Match) -> None:
+    epsilon = match.data["epsilon"]
+    if not 0 < epsilon < 1e30:
+        raise NoMatch(f"{match.node('root')} is of a mean plus {epsilon:g}, which is no epsilon")
+
+
+def has_negative_zero(array: np.ndarray) -> bool:
+    """Is there a -0.0, which a sum with -0.0 keeps?"""
+    return bool(((array == 0) & np.signbit(array)).any())

@@ -1,0 +1,171 @@
+"""What laws and patterns are made of: expressions of ONNX operators, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+COMMUTATIVE = frozenset(
+    {"Add", "Mul", "And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Min", "Max", "Equal"}
+)
+
+
+@dataclass(frozen=True)
+class Variable:
+    """Any value."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Number:
+    """A constant that holds this number, once. near: as float32 holds it after one or two operations."""
+
+    value: float
+    near: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.value:g}"
+
+
+@dataclass(frozen=True)
+class Datum:
+    """What is known while matching, under a name: the number of a constant, an attribute, what a function computes."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Absent:
+    """An optional operand that is left out."""
+
+    def __str__(self) -> str:
+        return "None"
+
+
+class _Compound:
+    """A term of terms, of which there may be many in each other: its hash is computed once."""
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((type(self), *(getattr(self, field.name) for field in fields(self))))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Call(_Compound):
+    """The first result of an ONNX operator.
+
+    attributes: what each has to be, or has to be made: plain data, a Datum, or an expression of those. Those that are
+                not written are as ONNX has them by default.
+    rest:       the name under which all other attributes go; "" where there are to be none.
+    """
+
+    operator: str
+    operands: tuple[Term, ...]
+    attributes: tuple[tuple[str, Any], ...] = ()
+    rest: str = ""
+
+    __hash__ = _Compound.__hash__
+
+    def __str__(self) -> str:
+        given = [f"{key}={value}" for key, value in self.attributes]
+        return f"{self.operator}({', '.join([*map(str, self.operands), *given])})"
+
+
+@dataclass(frozen=True)
+class Result(_Compound):
+    """A further result of an operator. index: from 1."""
+
+    call: Call
+    index: int
+
+    __hash__ = _Compound.__hash__
+
+    def __str__(self) -> str:
+        return f"result {self.index} of {self.call}"
+
+
+@dataclass(frozen=True)
+class Product(_Compound):
+    """A number times values, by Mul and by Div, in whatever order and grouping."""
+
+    number: Number | Datum
+    factors: tuple[Term, ...]
+
+    __hash__ = _Compound.__hash__
+
+    def __str__(self) -> str:
+        one = isinstance(self.number, Number) and self.number.value == 1
+        return " * ".join(map(str, self.factors if one else (self.number, *self.factors)))
+
+
+@dataclass(frozen=True)
+class Either(_Compound):
+    """One of several terms, the first that is found."""
+
+    terms: tuple[Term, ...]
+
+    __hash__ = _Compound.__hash__
+
+    def __str__(self) -> str:
+        return f"({' | '.join(map(str, self.terms))})"
+
+
+Term = Variable | Number | Datum | Absent | Call | Result | Product | Either
+
+
+def parts_of(term: Term) -> tuple[Term, ...]:
+    """The terms of which a term is made."""
+    match term:
+        case Call(_, operands):
+            return operands
+        case Result(call, _):
+            return (call,)
+        case Product(_, factors):
+            return factors
+        case Either(terms):
+            return terms
+    return ()
+
+
+def terms_of(term: Term) -> Iterator[Term]:
+    """The term and all within it, operands first."""
+    for part in parts_of(term):
+        yield from terms_of(part)
+    yield term
+
+
+def operators_of(term: Term) -> tuple[str, ...]:
+    """The operators of the nodes that may make what the term stands for; none for what is no node's result."""
+    match term:
+        case Call(operator, _):
+            found = [operator]
+        case Result(call, _):
+            found = [call.operator]
+        case Product(_, factors):
+            found = ["Mul", "Div", *(operators_of(factors[0]) if len(factors) == 1 else ())]
+        case Either(terms):
+            found = [operator for one in terms for operator in operators_of(one)]
+        case _:
+            found = []
+    return tuple(dict.fromkeys(found))
+
+
+def needed_by(term: Term) -> tuple[str, ...]:
+    """Operators of which one makes what the term stands for, wherever it is found; none where it need not be made."""
+    if isinstance(term, Either) and not all(map(needed_by, term.terms)):
+        return ()
+    if isinstance(term, Product) and len(term.factors) == 1 and not needed_by(term.factors[0]):
+        return ()
+    return operators_of(term)
