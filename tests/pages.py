@@ -10,7 +10,7 @@ from pathlib import Path
 from streamlit.testing.v1 import AppTest
 
 import passes as library
-from workbench.cli.engine import verdict_word
+from workbench.cli.printing import verdict_word
 from workbench.io import load_model
 from workbench.io.samples import samples
 from workbench.rewrite import History

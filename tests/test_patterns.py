@@ -8,7 +8,7 @@ from workbench.ir import Graph, check
 from workbench.rewrite import Exactness, Example, NoMatch
 from workbench.rewrite.graph_patterns import read_before
 from workbench.rewrite.graph_rules import graph_rule
-from workbench.rewrite.terms import Absent, Call, Datum, Either, Number, Product, Result, Variable
+from workbench.rewrite.terms import Absent, Datum, Either, Number, Operation, Product, Result, Variable
 
 GIVEN = "float[2,3] x, float[2,3] z, float[2,3] w"
 
@@ -46,21 +46,23 @@ def refused(rule, graph: Graph, at: str = "y") -> str:
 
 
 def test_lines_are_read_as_terms_that_share_what_has_a_name():
-    x, d = Variable("x"), Call("Exp", (Variable("x"),))
+    x, d = Variable("x"), Operation("Exp", (Variable("x"),))
     read = read_before("d = Exp(x)\ny = Div(d, ReduceSum(d, axes=axes))", ())
-    assert read.names == {"d": d, "y": Call("Div", (d, Call("ReduceSum", (d,), (("axes", Datum("axes")),))))}
+    assert read.names == {"d": d, "y": Operation("Div", (d, Operation("ReduceSum", (d,), (("axes", Datum("axes")),))))}
     assert read_before("y = Mul(x, x) | Pow(x, 2) | None", ()).names["y"] == Either(
-        (Call("Mul", (x, x)), Call("Pow", (x, Number(2))), Absent())
+        (Operation("Mul", (x, x)), Operation("Pow", (x, Number(2))), Absent())
     )
-    split = Call("Split", (x,), (("axis", -1),), "others")
+    split = Operation("Split", (x,), (("axis", -1),), "others")
     assert read_before("b, c = Split(x, axis=-1, **others)", ()).names == {"b": split, "c": Result(split, 1)}
 
 
 def test_numbers_multiply_into_one():
     assert read_before("y = 3 * x / 6 * Erf(x)", ()).names["y"] == Product(
-        Number(0.5), (Call("Erf", (Variable("x"),)), Variable("x"))
+        Number(0.5), (Operation("Erf", (Variable("x"),)), Variable("x"))
     )
-    assert read_before("y = k * Erf(x)", ("k",)).names["y"] == Product(Datum("k"), (Call("Erf", (Variable("x"),)),))
+    assert read_before("y = k * Erf(x)", ("k",)).names["y"] == Product(
+        Datum("k"), (Operation("Erf", (Variable("x"),)),)
+    )
 
 
 @pytest.mark.parametrize(

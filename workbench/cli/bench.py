@@ -2,16 +2,57 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.cli.printing import DONE, FAILED, cells_of, print_table, say, verifier_of, write_json
+from workbench.cli.arguments import dims_argument, input_arguments, measure_arguments, verifier_of
+from workbench.cli.exit_codes import DONE, FAILED
+from workbench.cli.printing import cells_of, print_table, say, write_json
 from workbench.cli.runs import keep_bench
+from workbench.files import check_outputs
+from workbench.io.dims import parse_dims
 from workbench.ir import Graph
 from workbench.run.worker.memory import in_bytes
+
+HELP = "measure latency and memory"
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("models", nargs="+", metavar="MODEL", help="one or several, measured in turns")
+    dims_argument(command)
+    input_arguments(command)
+    measure_arguments(command)
+    command.add_argument("--json", metavar="R.json", help="write every number")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    from workbench.io import load_model
+
+    dims = parse_dims(chosen.dims)
+    check_outputs([chosen.json], [*chosen.models, chosen.inputs])
+    loaded: dict[str, Any] = {}
+    for path in chosen.models:
+        if path not in loaded:
+            loaded[path] = load_model(path, {} if loaded else dims)
+    models = {label: loaded[path] for label, path in zip(numbered(chosen.models), chosen.models, strict=True)}
+    request = BenchRequest(
+        device=chosen.device,
+        backends=chosen.backend,
+        dtypes=chosen.dtype or ("float32",),
+        repeat=chosen.repeat,
+        cold=chosen.cold,
+        time_limit=chosen.time_limit,
+        memory_limit=chosen.memory_limit,
+        inputs=chosen.inputs,
+        seed=chosen.seed,
+        given=dims,
+        json=chosen.json,
+    )
+    return bench_command(models, request)
 
 
 @dataclass(frozen=True)

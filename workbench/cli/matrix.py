@@ -2,18 +2,53 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from workbench.cli.commands import optimize_text
-from workbench.cli.printing import DONE, FAILED, cells_of, print_table, say, write_json
+from workbench.cli.arguments import dims_argument, measure_arguments, names_of, seed
+from workbench.cli.command_text import optimize_text
+from workbench.cli.exit_codes import DONE, FAILED
+from workbench.cli.printing import cells_of, print_table, say, write_json
 from workbench.errors import UserError
-from workbench.files import write_text
+from workbench.files import check_outputs, write_text
+from workbench.io.dims import parse_dims
 from workbench.ir import Graph
 from workbench.run.worker.memory import in_bytes
+
+HELP = "measure models x steps x batches x precisions x backends in one go"
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("models", nargs="*", metavar="MODEL", help="one or several, each at every batch")
+    command.add_argument("--plan", metavar="NAME", help="a matrix by name instead of models: oneflow")
+    dims_argument(command)
+    command.add_argument("--batches", default="", metavar="1,8", help="sizes of the batch dimension, in turn")
+    command.add_argument("--batch-dim", metavar="NAME", help="which one (default: the first input's first axis)")
+    command.add_argument(
+        "--preset", default="default", metavar="NAME", help="passes of every variant (default: default)"
+    )
+    command.add_argument("--target", default="cuda", metavar="NAME", help="target profile (default: cuda)")
+    which = command.add_mutually_exclusive_group()
+    which.add_argument("--layouts", type=names_of, metavar="a,b", help="the passes with each of these strategies too")
+    which.add_argument(
+        "--steps", action="store_true", help="the graph after each step that changes it, beside the model as loaded"
+    )
+    measure_arguments(command)
+    command.add_argument("--seed", type=seed, default=0, help="seed of the inputs (default: 0)")
+    command.add_argument("--record", metavar="R.jsonl", help="write each block when it is done, and skip those in it")
+    command.add_argument("--csv", metavar="R.csv", help="write the table")
+    command.add_argument("--json", metavar="R.json", help="write every number")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    check_outputs([chosen.record, chosen.csv, chosen.json], chosen.models)
+    words = vars(chosen)
+    names = [name for name in MatrixRequest.__dataclass_fields__ if name != "dims"]
+    return matrix_command(MatrixRequest(**{name: words[name] for name in names}, dims=parse_dims(chosen.dims)))
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,15 @@
-"""What commands share: exit codes, words and tables on the terminal, JSON in files."""
+"""What commands share in printing: lines, tables, cells, JSON in files."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TextIO
 
 from workbench.errors import printable
 from workbench.files import write_text
-from workbench.ir import Graph
 from workbench.run.measurement.formatting import error_words
-
-DONE, FAILED, UNVERIFIED = 0, 1, 3
 
 
 def say(text: str, file: TextIO | None = None) -> None:
@@ -52,8 +50,22 @@ def cells_of(row: Mapping[str, Any], headings: Sequence[str]) -> tuple[str, ...]
     return tuple(_CELLS[heading](row) for heading in headings)
 
 
-def verifier_of(graph: Graph, inputs: str | None, seed: int, given: Collection[str]) -> Any:
-    from workbench.run.inputs import read_inputs
-    from workbench.verification import Verifier
+def megabytes(size: int) -> str:
+    return f"{size / 1e6:,.2f} MB"
 
-    return Verifier(graph, None if inputs is None else read_inputs(inputs, graph), seed, given=given)
+
+def verdict_word(ok: bool | None) -> str:
+    return {True: "equal", False: "NOT EQUAL", None: "not verified"}[ok]
+
+
+def error_text(verdict: Any) -> str:
+    """The error as tables show it: "bit-equal", or the largest relative error."""
+    if verdict.bit_equal:
+        return "bit-equal"
+    return error_words(verdict.max_rel_error)
+
+
+def warn(warnings: Sequence[str]) -> None:
+    """Notes on stderr, a line each."""
+    for warning in warnings:
+        say(f"note: {' '.join(warning.split())}", sys.stderr)

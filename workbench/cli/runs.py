@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Mapping
@@ -9,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from workbench.cli.printing import DONE, print_table, say
+from workbench.cli.exit_codes import DONE
+from workbench.cli.printing import print_table, say
 from workbench.errors import UserError, printable
 from workbench.ir import Graph
 from workbench.run.measurement.measure import Variant
@@ -29,6 +31,21 @@ from workbench.run.records.store import (
 
 _SHORTEST_HASH = 4  # digits
 _LONGEST = 40  # characters of a name in the table
+
+
+HELP = "print the measurements that were kept"
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--model", metavar="MODEL", help="only those of this file, or of the SHA-256 that begins so")
+    form = command.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print JSON, with the whole records")
+    form.add_argument("--csv", action="store_true", help="print CSV")
+    command.add_argument("--url", metavar="URL", help="the database (default: WORKBENCH_RUNS_URL, or a file of yours)")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    return runs_command(RunsRequest(chosen.model, chosen.json, chosen.csv, chosen.url))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from workbench.rewrite.guards import broadcasts_into, is_same_shape, require_flo
 from workbench.rewrite.laws import Law, read_laws, read_term
 from workbench.rewrite.matching import Match, Pattern
 from workbench.rewrite.rule import Example, NoMatch, Refusal, Rule
-from workbench.rewrite.terms import Call, Number, Variable, terms_of
+from workbench.rewrite.terms import Number, Operation, Variable, terms_of
 
 
 def algebraic_rule(
@@ -50,7 +50,7 @@ def algebraic_rule(
 def _pattern(law: Law, constants: frozenset[str], shared: bool) -> Pattern:
     left, right = map(read_term, law.sides[:2])
     known = {term for term in terms_of(left) if not isinstance(term, Number)}
-    if not isinstance(left, Call) or not (isinstance(right, Call) or right in known):
+    if not isinstance(left, Operation) or not (isinstance(right, Operation) or right in known):
         raise ValueError(f"'{' == '.join(law.sides)}' is no rewrite of operators")
     condition = read_term(law.condition) if law.condition else None
     asked = {term.name for term in terms_of(condition) if isinstance(term, Variable)} if condition else set()

@@ -15,7 +15,7 @@ from workbench.rewrite.matching import Match, Pattern, matches
 from workbench.rewrite.rule import NoMatch, Rewrite
 from workbench.rewrite.schemas import first_opset
 from workbench.rewrite.searching import Misses
-from workbench.rewrite.terms import Absent, Call, Datum, Result, Term, Variable
+from workbench.rewrite.terms import Absent, Datum, Operation, Result, Term, Variable
 
 Constraint = Callable[[Match], None]  # raises NoMatch with a sentence
 
@@ -57,7 +57,7 @@ def _rewritten(match: Match, constraints: Sequence[Constraint], sentence: str) -
         holds = match.array(pattern.condition)
         if holds is None or not np.all(holds):
             raise NoMatch(f"a constant of {match.root} is not as {pattern.text} asks: {pattern.condition}")
-    if not isinstance(pattern.right, Call | Result) or pattern.right in match.values:
+    if not isinstance(pattern.right, Operation | Result) or pattern.right in match.values:
         said = sentence.format(**_words(match, 1))
         return forward_operand(match.graph, match.root, match.values[pattern.right], said, match.nodes[:-1])
     gone = match.gone
@@ -76,7 +76,7 @@ def _words(match: Match, fewer: int) -> dict[str, Any]:
     words |= {term.name: value for term, value in match.values.items() if isinstance(term, Variable)}
     words |= {name: match.values[term] for name, term in match.pattern.names.items() if term in match.values}
     words |= {"root": match.root, "nodes": match.nodes, "count": len(match.nodes), "fewer": fewer}
-    words["new"] = right.operator if isinstance(right, Call) else ""
+    words["new"] = right.operator if isinstance(right, Operation) else ""
     if array is not None:
         words["constant"] = f"of shape {list(array.shape)}" if array.shape else f"{array:g}"
     return words
@@ -103,10 +103,10 @@ class _Builder:
             self.made[right] = self.match.values[left]
         for _, right in self.match.pattern.results:
             call = right.call if isinstance(right, Result) else right
-            if isinstance(call, Call) and not any(self.made[right] in node.outputs for node in self.nodes):
+            if isinstance(call, Operation) and not any(self.made[right] in node.outputs for node in self.nodes):
                 self._call(call)
 
-    def _call(self, call: Call) -> None:
+    def _call(self, call: Operation) -> None:
         domain, _, operator = call.operator.rpartition(".")
         self._refuse_older_opset(call.operator)
         donor = self._donor(call.operator)
@@ -144,7 +144,7 @@ class _Builder:
         """Plain data of an attribute that is written, known by name, or computed of numbers."""
         if isinstance(value, Datum):
             return self.match.data[value.name]
-        return float(np.asarray(self.match.array(value))) if isinstance(value, Call) else value
+        return float(np.asarray(self.match.array(value))) if isinstance(value, Operation) else value
 
     def _operand(self, term: Term) -> str:
         """The value of a part of the right side, made where there is none yet; "" for one that is left out."""
@@ -166,7 +166,7 @@ class _Builder:
             self.constants[name] = constant(array, name)
         elif array is not None:
             self.constants[name] = constant(np.asarray(array).astype(self._element_type()), name)
-        elif isinstance(term, Call):
+        elif isinstance(term, Operation):
             self._call(term)
         elif isinstance(term, Result) and not any(name in node.outputs for node in self.nodes):
             self._call(term.call)
@@ -185,7 +185,7 @@ class _Builder:
 
 def _word(term: Term) -> str:
     """What a new value is called after its reader."""
-    if isinstance(term, Call | Result):
+    if isinstance(term, Operation | Result):
         call = term.call if isinstance(term, Result) else term
         return call.operator.rpartition(".")[2].lower()
     return term.name if isinstance(term, Datum) else "number"

@@ -21,7 +21,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.rewrite.terms import Absent, Call, Datum, Either, Number, Product, Result, Term, Variable, terms_of
+from workbench.rewrite.terms import Absent, Datum, Either, Number, Operation, Product, Result, Term, Variable, terms_of
 
 _CONSTANTS = {"pi": math.pi}
 _ARITHMETIC: dict[type[ast.AST], str] = {ast.Add: "Add", ast.Sub: "Sub", ast.Mult: "Mul", ast.Div: "Div"}
@@ -45,7 +45,7 @@ class GraphText:
         calls = [part for term in self.names.values() for part in terms_of(term)]
         found = {part.name for part in calls if isinstance(part, Datum)}
         found |= {part.number.name for part in calls if isinstance(part, Product) and isinstance(part.number, Datum)}
-        for call in (part for part in calls if isinstance(part, Call)):
+        for call in (part for part in calls if isinstance(part, Operation)):
             found |= {call.rest} - {""}
             for _, value in call.attributes:
                 found |= {part.name for part in terms_of(value) if isinstance(part, Datum)}
@@ -100,9 +100,9 @@ class _Reader:
                 raise ValueError(f"'{words}' is no name of a result")
             if one.id in names or one.id in self.data:
                 raise ValueError(f"'{one.id}' is named twice")
-            if index and not isinstance(term, Call):
+            if index and not isinstance(term, Operation):
                 raise ValueError(f"'{words}' are several results, and {term} is no operator")
-            names[one.id] = Result(term, index) if index and isinstance(term, Call) else term
+            names[one.id] = Result(term, index) if index and isinstance(term, Operation) else term
 
     def _term(self, tree: ast.expr, names: Mapping[str, Term]) -> Term:
         number = _number(tree)
@@ -125,19 +125,21 @@ class _Reader:
             case ast.BinOp(_, ast.Mult() | ast.Div(), _) if self.products:
                 return self._product(tree, names)
             case ast.BinOp(left, operator, right) if type(operator) in _ARITHMETIC:
-                return Call(_ARITHMETIC[type(operator)], (self._term(left, names), self._term(right, names)))
+                return Operation(_ARITHMETIC[type(operator)], (self._term(left, names), self._term(right, names)))
             case ast.Call(ast.Name() | ast.Attribute() as operator, operands, keywords):
                 return self._call(ast.unparse(operator), operands, keywords, names)
         raise ValueError(f"'{ast.unparse(tree)}' is no part of a graph")
 
     def _call(
         self, operator: str, operands: list[ast.expr], keywords: list[ast.keyword], names: Mapping[str, Term]
-    ) -> Call:
+    ) -> Operation:
         if not operator.rpartition(".")[2][0].isupper():
             raise ValueError(f"'{operator}' is no operator; operators are written as in ONNX, such as ReduceMean")
         rest = [word.value.id for word in keywords if word.arg is None and isinstance(word.value, ast.Name)]
         attributes = tuple((word.arg, self._attribute(word.value)) for word in keywords if word.arg)
-        return Call(operator, tuple(self._term(one, names) for one in operands), attributes, rest[0] if rest else "")
+        return Operation(
+            operator, tuple(self._term(one, names) for one in operands), attributes, rest[0] if rest else ""
+        )
 
     def _attribute(self, tree: ast.expr) -> Any:
         number = _number(tree)
@@ -152,8 +154,8 @@ class _Reader:
                 return Datum(name)
             case ast.BinOp(left, operator, right) if number is None and type(operator) in _ARITHMETIC:
                 sides = (self._attribute(side) for side in (left, right))
-                terms = (side if isinstance(side, Datum | Call) else Number(side) for side in sides)
-                return Call(_ARITHMETIC[type(operator)], tuple(terms))
+                terms = (side if isinstance(side, Datum | Operation) else Number(side) for side in sides)
+                return Operation(_ARITHMETIC[type(operator)], tuple(terms))
         if number is None:
             raise ValueError(f"'{ast.unparse(tree)}' is no attribute: a number, text, list, or a name is")
         return number

@@ -12,7 +12,7 @@ from workbench.rewrite.graph_patterns import GraphText, read_after, read_before
 from workbench.rewrite.matching import Match, Pattern
 from workbench.rewrite.rule import Example, NoMatch, Refusal, Rewrite, Rule
 from workbench.rewrite.rule import Match as FindMatch
-from workbench.rewrite.terms import Call, Either, Result, Term, operators_of, terms_of
+from workbench.rewrite.terms import Either, Operation, Result, Term, operators_of, terms_of
 
 
 def graph_rule(
@@ -49,7 +49,7 @@ def graph_rule(
     """
     pattern = _pattern(before, after, frozenset(constants), frozenset(numbers), computed or {}, shared)
     match = first_rewrite((pattern,), tuple(where), sentence)
-    if any(isinstance(one, Call | Either) for one in _ends(pattern.left)):
+    if any(isinstance(one, Operation | Either) for one in _ends(pattern.left)):
         match = _longest(match, frozenset(pattern.operators))
     return Rule(name, pattern.operators, match, example, refusals, exactness=exactness, law=law)
 
@@ -93,7 +93,7 @@ def _results(left: GraphText, right: GraphText) -> tuple[tuple[Term, Term], ...]
             raise ValueError(f"'{name}' of '{left.text}' is no operator's result")
         if term in replaced and any(term in terms_of(made) for _, made in results):
             raise ValueError(f"'{right.text}' reads '{name}', which it replaces")
-    if len(results) > 1 and not all(isinstance(made, Call | Result) for _, made in results):
+    if len(results) > 1 and not all(isinstance(made, Operation | Result) for _, made in results):
         raise ValueError(f"'{right.text}' passes a value on beside other results")
     return tuple(reversed(results))
 

@@ -18,7 +18,7 @@ import ast
 import re
 from dataclasses import dataclass
 
-from workbench.rewrite.terms import Number, Term, Variable
+from workbench.rewrite.terms import Number, Operation, Term, Variable
 
 KINDS = ("integers", "booleans", "floats", "sizes", "reals")
 _PREFIX = re.compile(r"for ([a-z, ]+): (.*)")

@@ -22,7 +22,7 @@ from workbench.ir import Graph, Node
 from workbench.rewrite.guards import refuse_other_readers
 from workbench.rewrite.rule import NoMatch
 from workbench.rewrite.searching import Misses, Search
-from workbench.rewrite.terms import Call, Datum, Either, Number, Term, Variable, needed_by, operators_of, terms_of
+from workbench.rewrite.terms import Datum, Either, Number, Operation, Term, Variable, needed_by, operators_of, terms_of
 
 _ON_CONSTANTS: dict[str, Callable[..., np.ndarray]] = {
     "Abs": np.abs,
@@ -96,7 +96,7 @@ class Pattern:
             if isinstance(form, Either):
                 forms += form.terms
                 continue
-            operands = form.operands if isinstance(form, Call) else ()
+            operands = form.operands if isinstance(form, Operation) else ()
             for operator in operators_of(form):
                 needs[operator].append([needed for operand in operands if (needed := needed_by(operand))])
         return needs
@@ -235,7 +235,7 @@ class Match:
             if tensor is None:
                 return None
             return tensor.numpy().astype(np.float64) if tensor.dtype.is_floating_point() else tensor.numpy()
-        if not isinstance(term, Call) or term.operator not in _ON_CONSTANTS:
+        if not isinstance(term, Operation) or term.operator not in _ON_CONSTANTS:
             return None
         operands = [self.array(operand) for operand in term.operands]
         if any(operand is None for operand in operands):
@@ -251,7 +251,7 @@ class Match:
         return self._combined(self.pattern.right)
 
     def _combined(self, term: Term) -> np.ndarray | None:
-        if not isinstance(term, Call) or term in self.values:
+        if not isinstance(term, Operation) or term in self.values:
             return None
         array = self.array(term)
         if array is not None:

@@ -15,10 +15,10 @@ from workbench.rewrite.schemas import default_attributes, operand_names, opset_o
 from workbench.rewrite.terms import (
     COMMUTATIVE,
     Absent,
-    Call,
     Datum,
     Either,
     Number,
+    Operation,
     Product,
     Result,
     Term,
@@ -127,7 +127,7 @@ class Search:
             if index < len(node.outputs) and node.outputs[index]:
                 yield from self._term(term, node.outputs[index], node, state)
 
-    def _call(self, call: Call, node: Node, state: State) -> Iterator[State]:
+    def _call(self, call: Operation, node: Node, state: State) -> Iterator[State]:
         """Each way in which the node's operands stand for the call's."""
         if node.name in state.nodes:
             self.misses.note(state.depth, f"{node} stands twice in {self.text}")
@@ -148,7 +148,7 @@ class Search:
 
     def _operands(self, terms: Sequence[Term], operands: Sequence[str], node: Node, state: State) -> Iterator[State]:
         for place, (term, value) in enumerate(zip(terms, operands, strict=True)):
-            if term not in state.values and isinstance(term, Call | Result | Either | Product):
+            if term not in state.values and isinstance(term, Operation | Result | Either | Product):
                 for found in self._compound(term, value, node, state):
                     yield from self._operands(terms[place + 1 :], operands[place + 1 :], node, found)
                 return
@@ -163,7 +163,7 @@ class Search:
         return self._operands((term,), (value,), reader, state)
 
     def _compound(
-        self, term: Call | Result | Either | Product, value: str, reader: Node, state: State
+        self, term: Operation | Result | Either | Product, value: str, reader: Node, state: State
     ) -> Iterator[State]:
         if isinstance(term, Either):
             for one in term.terms:
@@ -174,7 +174,7 @@ class Search:
         else:
             yield from self._node(term, value, reader, state)
 
-    def _node(self, term: Call | Result, value: str, reader: Node, state: State) -> Iterator[State]:
+    def _node(self, term: Operation | Result, value: str, reader: Node, state: State) -> Iterator[State]:
         call, index = (term.call, term.index) if isinstance(term, Result) else (term, 0)
         made = self.graph.producer(value) if value else None
         if made is None or made.op != call.operator:
@@ -239,7 +239,7 @@ class Search:
 
     # ---- attributes ----------------------------------------------------------------------
 
-    def _attributes(self, call: Call, node: Node, state: State) -> State | None:
+    def _attributes(self, call: Operation, node: Node, state: State) -> State | None:
         """The state with the data that the node's attributes are; None where they are not the call's."""
         if not call.attributes and not call.rest and not node.attributes:
             return state
@@ -289,7 +289,7 @@ class Search:
             return value
         return tuple(sorted(axis % rank for axis in value)) if isinstance(value, tuple) else value % rank
 
-    def _operands_without(self, call: Call, node: Node) -> tuple[str, ...]:
+    def _operands_without(self, call: Operation, node: Node) -> tuple[str, ...]:
         """The node's operands, without those that the call names as attributes and those left out at the end."""
         if not call.attributes and all(node.inputs):
             return node.inputs

@@ -63,7 +63,7 @@ class _Compound:
 
 
 @dataclass(frozen=True)
-class Call(_Compound):
+class Operation(_Compound):
     """The first result of an ONNX operator.
 
     attributes: what each has to be, or has to be made: plain data, a Datum, or an expression of those. Those that are
@@ -87,7 +87,7 @@ class Call(_Compound):
 class Result(_Compound):
     """A further result of an operator. index: from 1."""
 
-    call: Call
+    call: Operation
     index: int
 
     __hash__ = _Compound.__hash__
@@ -122,13 +122,13 @@ class Either(_Compound):
         return f"({' | '.join(map(str, self.terms))})"
 
 
-Term = Variable | Number | Datum | Absent | Call | Result | Product | Either
+Term = Variable | Number | Datum | Absent | Operation | Result | Product | Either
 
 
 def parts_of(term: Term) -> tuple[Term, ...]:
     """The terms of which a term is made."""
     match term:
-        case Call(_, operands):
+        case Operation(_, operands):
             return operands
         case Result(call, _):
             return (call,)
@@ -149,7 +149,7 @@ def terms_of(term: Term) -> Iterator[Term]:
 def operators_of(term: Term) -> tuple[str, ...]:
     """The operators of the nodes that may make what the term stands for; none for what is no node's result."""
     match term:
-        case Call(operator, _):
+        case Operation(operator, _):
             found = [operator]
         case Result(call, _):
             found = [call.operator]

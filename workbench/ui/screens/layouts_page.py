@@ -8,8 +8,8 @@ from typing import Any
 import streamlit as st
 
 from workbench.api import LaidOut
-from workbench.cli.commands import optimize_text
-from workbench.cli.engine import verdict_word
+from workbench.cli.command_text import optimize_text
+from workbench.cli.printing import verdict_word
 from workbench.errors import UserError
 from workbench.layout.profile import Profile
 from workbench.run.measurement.formatting import error_words, ran_of

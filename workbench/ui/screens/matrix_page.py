@@ -14,7 +14,7 @@ import streamlit as st
 import passes as library
 from workbench.api import optimize
 from workbench.charts.matrix import bars_chart, by_batch_chart
-from workbench.cli.commands import optimize_text
+from workbench.cli.command_text import optimize_text
 from workbench.errors import UserError
 from workbench.io import load_model
 from workbench.io.dims import symbols

@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from workbench.cli.engine import error_text, verdict_word
+from workbench.cli.printing import error_text, verdict_word
 from workbench.rewrite import History, Step
 from workbench.ui.state.address import Moment as At
 from workbench.ui.state.address import moment_in_address

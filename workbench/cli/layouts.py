@@ -1,0 +1,120 @@
+"""The command `layouts`: every layout strategy on one model, side by side."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.cli.arguments import input_arguments, load_chosen, model_arguments, verifier_of
+from workbench.cli.exit_codes import DONE, FAILED, UNVERIFIED
+from workbench.cli.printing import cells_of, print_table, say, verdict_word, warn
+from workbench.io.dims import parse_dims
+from workbench.ir import Graph
+from workbench.run.measurement.formatting import error_words
+
+HELP = "run every layout strategy and compare them"
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    model_arguments(command)
+    command.add_argument("--target", default="cuda", metavar="NAME", help="target profile (default: cuda)")
+    input_arguments(command)
+    command.add_argument("--no-verify", action="store_true", help="do not compare with the original")
+    command.add_argument("--measure", action="store_true", help="measure the latency of each result too")
+    command.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where to measure (default: cpu)")
+    command.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    request = LayoutsRequest(
+        target=chosen.target,
+        inputs=chosen.inputs,
+        seed=chosen.seed,
+        given=parse_dims(chosen.dims),
+        verify=not chosen.no_verify,
+        measure=chosen.measure,
+        device=chosen.device,
+        as_json=chosen.json,
+    )
+    graph = load_chosen(chosen)
+    code = layouts_command(graph, request)
+    warn(graph.warnings)
+    return code
+
+
+@dataclass(frozen=True)
+class LayoutsRequest:
+    """The words of `layouts`; `given`: dims that the user bound."""
+
+    target: str
+    inputs: str | None
+    seed: int
+    given: Collection[str]
+    verify: bool
+    measure: bool
+    device: str
+    as_json: bool
+
+
+_TIMED = ("median ms", "ratio")
+
+
+def layouts_command(graph: Graph, request: LayoutsRequest) -> int:
+    from workbench.api import layouts
+    from workbench.run.measurement.formatting import figures
+    from workbench.run.measurement.measure import measure_models
+
+    with verifier_of(graph, request.inputs, request.seed, request.given) as verifier:
+        found = layouts(graph, target=request.target, verifier=verifier if request.verify else None)
+        rows = {name: laid_out.row() for name, laid_out in found.items()}
+        if request.measure:
+            graphs = {name: laid_out.history.graph for name, laid_out in found.items()}
+            measured = measure_models(
+                graphs, inputs=verifier.inputs, reference=verifier.reference, device=request.device
+            )
+            for name, variant in measured["variants"].items():
+                row = figures(variant)
+                rows[name] |= {key: row[key] for key in ("median_ms", "ratio", "ratio_busy", "failed")}
+            for note in measured["notes"]:
+                say(f"note: {note}", file=sys.stderr)
+    if request.as_json:
+        print(json.dumps({"target": request.target, "strategies": rows}, indent=1))
+    else:
+        header = (
+            "strategy",
+            "transposes",
+            "elements moved",
+            "bytes moved",
+            "bound (bytes)",
+            "seconds",
+            "max error",
+            "verdict",
+        )
+        more = _TIMED if request.measure else ()
+        table = [(*header, *more), *(_layout_row(name, row) for name, row in rows.items())]
+        print_table(table, left=(0, 7))
+        for name, row in rows.items():
+            if row.get("failed"):
+                say(f"{name}: {row['failed']}")
+    verdicts = {row["verified"] for row in rows.values()} if request.verify else set()
+    broke_off = any(row.get("failed") for row in rows.values())
+    return FAILED if broke_off or False in verdicts else UNVERIFIED if None in verdicts else DONE
+
+
+def _layout_row(name: str, row: Mapping[str, Any]) -> tuple[str, ...]:
+    bound = "-" if row["lower_bound"] is None else f"{row['lower_bound']:,}{' proven' if row['certified'] else ''}"
+    cells = (
+        name,
+        f"{row['transposes']:,}",
+        f"{row['elements_moved']:,}",
+        f"{row['bytes_moved']:,}",
+        bound,
+        "-" if row["seconds"] is None else f"{row['seconds']:.2f}",
+        error_words(row["max_rel_error"]),
+        verdict_word(row["verified"]),
+    )
+    return (*cells, *cells_of(row, _TIMED)) if "median_ms" in row else cells

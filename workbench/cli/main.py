@@ -1,0 +1,74 @@
+"""The command line: `python -m workbench COMMAND`. The same engine and the same words as the app.
+
+A command is a module of this folder with `HELP`, `add_arguments` and `run`, which returns an exit code
+(`exit_codes.py`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import io
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from workbench.imports import import_onnx_ir
+
+import_onnx_ir()
+
+from workbench.cli.exit_codes import BAD_INPUT, DONE, STOPPED  # noqa: E402
+from workbench.errors import UserError, printable  # noqa: E402
+from workbench.ir import EditError, IllFormedError, TextError  # noqa: E402
+
+COMMANDS = ("passes", "explain", "inspect", "optimize", "report", "layouts", "verify", "bench", "matrix", "runs")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; what it prints goes to stdout, an error as one sentence to stderr."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that has no such letter shows its number
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        words = sys.argv[1:] if arguments is None else arguments
+        chosen = _parser(words[:1]).parse_args(words)
+        return chosen.run(chosen)
+    except (UserError, EditError, IllFormedError, TextError) as error:
+        print(f"workbench: {_one_line(error)}", file=sys.stderr)
+        return BAD_INPUT
+    except MemoryError:
+        print("workbench: there is not enough memory; close other programs or use a smaller model", file=sys.stderr)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        print("workbench: stopped", file=sys.stderr)
+        return STOPPED
+    except BrokenPipeError:
+        return DONE
+    except OSError as error:  # the disk is full, no more files may be opened
+        place = "" if error.filename is None else f" ({error.filename})"
+        print(f"workbench: the system refused: {error.strerror or error}{place}", file=sys.stderr)
+        return BAD_INPUT
+
+
+def _one_line(error: Exception) -> str:
+    return printable(" ".join(str(error).split()))
+
+
+class _Parser(argparse.ArgumentParser):
+    """A wrong word is told like all other bad input: in one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}; `{self.prog} --help` tells more")
+
+
+def _parser(asked: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser of every command; of one that is asked for alone, since others import what it does not need."""
+    words = "See, check and measure every rewrite of a neural-network graph."
+    parser = _Parser(prog="python -m workbench", description=words)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name in [name for name in COMMANDS if name in asked] or COMMANDS:
+        module = importlib.import_module(f"workbench.cli.{name}")
+        command = commands.add_parser(name, help=module.HELP, description=module.HELP)
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
+    return parser

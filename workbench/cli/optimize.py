@@ -1,0 +1,62 @@
+"""The command `optimize`: passes over a model, and the result as a file."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import dataclass
+
+from workbench.cli.arguments import load_chosen, model_arguments
+from workbench.cli.pipeline import PipelineRequest, exit_code, pipeline_arguments, pipeline_words, run_pipeline
+from workbench.cli.printing import megabytes, say, warn, write_json
+from workbench.files import check_outputs
+from workbench.ir import Graph
+
+HELP = "run passes over a model and write the result"
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    model_arguments(command)
+    command.add_argument("-o", "--output", required=True, metavar="OUT.onnx", help="the file to write")
+    pipeline_arguments(command)
+    command.add_argument("--fix-dims", action="store_true", help="write the bound dims into the file as numbers")
+    command.add_argument("--report", metavar="R.json", help="write what each step did")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    from workbench.io.exporting import check_replaceable
+
+    request = OptimizeRequest(
+        **pipeline_words(chosen), output=chosen.output, fix_dims=chosen.fix_dims, report=chosen.report
+    )
+    check_outputs([request.output, request.report], [chosen.model, chosen.inputs])
+    check_replaceable(request.output)
+    graph = load_chosen(chosen)
+    code = optimize_command(graph, request)
+    warn(graph.warnings)
+    return code
+
+
+@dataclass(frozen=True)
+class OptimizeRequest(PipelineRequest):
+    """The words of `optimize`."""
+
+    output: str
+    fix_dims: bool
+    report: str | None
+
+
+def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
+    from workbench.api import export
+
+    history = run_pipeline(graph, request)
+    if history.failed is None:
+        written = export(history.graph, request.output, fix_dims=request.fix_dims)
+        opset = f"opset {history.graph.opset_imports.get('', 0)}"
+        say(f"wrote {request.output}, {megabytes(written.bytes)}, {opset}; checked: {', '.join(written.checks)}")
+    else:
+        why = "it would not compute what the model computes; leave the failing pass out, or add --on-failure skip"
+        say(f"'{request.output}' was not written, for {why}", sys.stderr)
+    if request.report:
+        write_json(request.report, {"model": graph.name, "output": request.output, **history.report()})
+    return exit_code(history)

@@ -1,0 +1,198 @@
+"""Running passes, which `optimize` and `report` share: the arguments, the run, the printed steps."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.cli.arguments import input_arguments, verifier_of
+from workbench.cli.exit_codes import DONE, FAILED, UNVERIFIED
+from workbench.cli.printing import error_text, print_table, say, verdict_word
+from workbench.cli.progress_line import ProgressLine
+from workbench.errors import UserError
+from workbench.io.dims import parse_dims
+from workbench.ir import Graph
+from workbench.rewrite import History, Step
+
+MOST_TIMES = 20  # rows of operators' times that are printed
+
+_CHOICES = ("passes", "preset", "layout", "feed_inputs", "give_outputs", "options")
+
+
+@dataclass(frozen=True)
+class PipelineRequest:
+    """What is to be done to a model, as the command line says it; `given`: dims that the user bound."""
+
+    passes: list[str] | None
+    preset: str
+    target: str
+    layout: str | None
+    feed_inputs: bool
+    give_outputs: bool
+    options: Mapping[str, str]
+    mode: str
+    inputs: str | None
+    seed: int
+    given: Collection[str]
+    verify: str
+    on_failure: str
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """The words of `api.choose`."""
+        return {name: getattr(self, name) for name in _CHOICES}
+
+
+def pipeline_arguments(command: argparse.ArgumentParser) -> None:
+    """Which passes run, how exact they are, and how they are verified."""
+    which = command.add_mutually_exclusive_group()
+    which.add_argument("--passes", metavar="a,b,c", help="passes in order")
+    which.add_argument("--preset", metavar="NAME", help="a list of passes by name (default: default)")
+    command.add_argument("--target", default="cuda", metavar="NAME", help="target profile (default: cuda)")
+    command.add_argument("--layout", metavar="STRATEGY", help="layout strategy, such as greedy or record-then-insert")
+    command.add_argument("--feed-inputs", action="store_true", help="take inputs in the layout that is used")
+    command.add_argument("--give-outputs", action="store_true", help="give outputs in the layout that they are made in")
+    words = (
+        "how exact rewrites are: exact (to the last bit), ieee (up to rounding, and what overflows on the way; "
+        "default), fast (not for NaN and -0.0)"
+    )
+    command.add_argument("--mode", choices=("exact", "ieee", "fast"), default="ieee", help=words)
+    command.add_argument("--option", action="append", default=[], metavar="pass.field=value", help="a pass's option")
+    input_arguments(command)
+    how = command.add_mutually_exclusive_group()
+    how.add_argument(
+        "--verify",
+        choices=("end", "each", "off"),
+        default="end",
+        help="compare with the original: the end, and only a failure further (default), each step, or not at all",
+    )
+    how.add_argument("--no-verify", action="store_const", const="off", dest="verify", help="the same as --verify off")
+    command.add_argument(
+        "--on-failure",
+        choices=("stop", "skip"),
+        default="stop",
+        help="a rewrite that changes results: write no model (default), or leave it out and go on",
+    )
+
+
+def pipeline_words(chosen: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of `pipeline_arguments` as a `PipelineRequest` takes them."""
+    return {
+        "passes": None if chosen.passes is None else [p.strip() for p in chosen.passes.split(",") if p.strip()],
+        "preset": chosen.preset or "default",
+        "target": chosen.target,
+        "layout": chosen.layout,
+        "feed_inputs": chosen.feed_inputs,
+        "give_outputs": chosen.give_outputs,
+        "options": _options(chosen.option),
+        "mode": chosen.mode,
+        "inputs": chosen.inputs,
+        "seed": chosen.seed,
+        "given": parse_dims(chosen.dims),
+        "verify": chosen.verify,
+        "on_failure": chosen.on_failure,
+    }
+
+
+def _options(pairs: Sequence[str]) -> dict[str, str]:
+    options = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise UserError(f"--option takes pass.field=value, not '{pair}'")
+        options[key] = value
+    return options
+
+
+def run_pipeline(graph: Graph, request: PipelineRequest) -> History:
+    """The history of the pipeline, its steps printed."""
+    from workbench.api import optimize
+
+    settled = ""
+    with ProgressLine() as line:
+        words: dict[str, Any] = {
+            **request.chosen,
+            "target": request.target,
+            "mode": request.mode,
+            "on_progress": line.passing,
+        }
+        if request.verify == "off":
+            history = optimize(graph, **words)
+        else:
+            words |= {"verify": request.verify, "on_failure": request.on_failure, "on_check": line.comparing}
+            with verifier_of(graph, request.inputs, request.seed, request.given) as verifier:
+                history = optimize(graph, verifier=verifier, **words)
+                settled = ", ".join(f"{name}={size}" for name, size in verifier.settled.items())
+    _print_steps(history)
+    if settled:
+        say(f"note: the model runs with {settled}, found by trying", file=sys.stderr)
+    return history
+
+
+def exit_code(history: History) -> int:
+    if history.failed is not None:
+        return FAILED
+    return UNVERIFIED if history.unverified is not None else DONE
+
+
+# ---- printing ---------------------------------------------------------------------------
+
+
+def _print_steps(history: History) -> None:
+    header = ("#", "step", "rewrites", "nodes", "transposes", "elements moved", "max error", "verdict", "seconds")
+    rows = [header, *(_row(index, step) for index, step in enumerate(history.steps))]
+    print_table(rows, left=(1, 7))
+    told = ""
+    for step in history.steps:
+        _print_times(step)
+        if step.proof:
+            say(f"{step.pass_name}: {step.proof}")
+        if step.verdict is not None and step.verdict.ok is not True and step.verdict.sentence != told:
+            told = step.verdict.sentence  # the same reason is told once, at the first step that has it
+            say(f"{step.pass_name}: {verdict_word(step.verdict.ok)}: {step.verdict.sentence}")
+        if step.broken_by is not None:
+            which = f"rewrite {step.broken_by + 1} of {len(step.rewrites)}"
+            say(f"{step.pass_name}: {which} broke it: {step.rewrites[step.broken_by].sentence}")
+
+    for out in history.left_out:
+        say(f"{out}")
+    end = history[-1].verdict
+    if end is not None and end.ok:
+        say(f"the end: {end.sentence}")
+
+
+def _print_times(step: Step) -> None:
+    """What operators took, where a layout strategy had them timed: those that take longest in all."""
+    times = step.facts.get("times")
+    if not times:
+        return
+    most = "" if len(times) <= MOST_TIMES else f", the {MOST_TIMES} of {len(times):,} that take longest"
+    say(f"{step.pass_name}: timed on {step.facts['device']}{most}; all with --report")
+    header = ("operator", "operands", "nodes", "us as written", "us in the other layout", "converted")
+    print_table([header, *(_time_row(row) for row in times[:MOST_TIMES])], left=(0, 1))
+
+
+def _time_row(row: Mapping[str, Any]) -> tuple[str, ...]:
+    operands = row["operands"] if len(row["operands"]) <= 60 else f"{row['operands'][:57]}..."
+    other = "-" if row["other_us"] is None else f"{row['other_us']:,.1f}"
+    converted = "-" if row["converted"] is None else f"{row['converted']:,}"
+    return row["operator"], operands, f"{row['nodes']:,}", f"{row['us']:,.1f}", other, converted
+
+
+def _row(index: int, step: Step) -> tuple[str, ...]:
+    verdict = step.verdict
+    error = "" if verdict is None or verdict.max_rel_error is None else error_text(verdict)
+    return (
+        str(index),
+        step.pass_name,
+        f"{len(step.rewrites):,}" if index else "-",
+        f"{step.after.nodes:,}",
+        f"{step.after.transposes:,}",
+        f"{step.after.elements_moved:,}",
+        error,
+        "" if verdict is None else verdict_word(verdict.ok),
+        f"{step.seconds:.2f}",
+    )

@@ -1,0 +1,70 @@
+"""The command `report`: the graph before and after every rewrite as one HTML file."""
+
+from __future__ import annotations
+
+import argparse
+
+from workbench.cli.arguments import load_chosen, model_arguments
+from workbench.cli.exit_codes import DONE
+from workbench.cli.pipeline import PipelineRequest, exit_code, pipeline_arguments, pipeline_words, run_pipeline
+from workbench.cli.printing import megabytes, say, warn
+from workbench.errors import UserError
+from workbench.files import check_outputs
+from workbench.ir import Graph
+
+HELP = "write the graph before and after every rewrite as one HTML file"
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    model_arguments(command)
+    command.add_argument("-o", "--output", required=True, metavar="R.html", help="the file to write")
+    pipeline_arguments(command)
+    command.add_argument("--against", metavar="OTHER.onnx", help="show what differs in another file; runs no pass")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    from workbench.io import load_model
+
+    check_outputs([chosen.output], [chosen.model, chosen.inputs, chosen.against])
+    request = PipelineRequest(**pipeline_words(chosen))
+    _check_no_pass(chosen)
+    graph = load_chosen(chosen)
+    if chosen.against is not None:
+        return against_command(graph, load_model(chosen.against), request.target, chosen.output)
+    code = report_command(graph, request, chosen.output)
+    warn(graph.warnings)
+    return code
+
+
+_OF_PASSES = ("passes", "preset", "layout", "feed_inputs", "give_outputs", "option", "inputs")
+
+
+def _check_no_pass(chosen: argparse.Namespace) -> None:
+    """Words about passes mean nothing where another file is shown beside the model."""
+    if chosen.against is None:
+        return
+    for name in _OF_PASSES:
+        if getattr(chosen, name):
+            raise UserError(f"--against shows two files and runs no pass; leave out --{name.replace('_', '-')}")
+    if chosen.verify != "end":
+        word = "--no-verify" if chosen.verify == "off" else "--verify"
+        raise UserError(f"--against shows two files and runs no pass; leave out {word}")
+
+
+def report_command(graph: Graph, request: PipelineRequest, output: str) -> int:
+    """A pipeline that fails is reported too: its history is what one wants to see."""
+    from workbench.api import choose, report
+
+    history = run_pipeline(graph, request)
+    written = report(history, output, target=request.target, passes=choose(**request.chosen))
+    say(f"wrote {output}, {megabytes(written)}; open it in a browser")
+    return exit_code(history)
+
+
+def against_command(graph: Graph, other: Graph, target: str, output: str) -> int:
+    from workbench.api import report_pair
+
+    sentence, written = report_pair(graph, other, output, target=target)
+    say(sentence)
+    say(f"wrote {output}, {megabytes(written)}; open it in a browser")
+    return DONE

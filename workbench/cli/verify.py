@@ -1,0 +1,47 @@
+"""The command `verify`: two models on the same inputs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Collection
+
+from workbench.cli.arguments import dims_argument, input_arguments
+from workbench.cli.exit_codes import DONE, FAILED, UNVERIFIED
+from workbench.cli.printing import say, verdict_word
+from workbench.io.dims import parse_dims
+from workbench.ir import Graph
+
+HELP = "compare two models on the same inputs"
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("a", metavar="A.onnx", help="the original")
+    command.add_argument("b", metavar="B.onnx", help="the other")
+    dims_argument(command)
+    input_arguments(command)
+    command.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    from workbench.io import load_model
+
+    dims = parse_dims(chosen.dims)
+    first, second = load_model(chosen.a, dims), load_model(chosen.b)
+    return verify_command(first, second, inputs=chosen.inputs, seed=chosen.seed, given=dims, as_json=chosen.json)
+
+
+def verify_command(
+    first: Graph, second: Graph, *, inputs: str | None, seed: int, given: Collection[str], as_json: bool
+) -> int:
+    from workbench.run.inputs import read_inputs
+    from workbench.verification import verify_files
+
+    own = None if inputs is None else read_inputs(inputs, first)
+    verdict = verify_files(first, second, own, seed, given)
+    if as_json:
+        fields = ("ok", "max_abs_error", "max_rel_error", "bit_equal", "sentence", "seconds")
+        print(json.dumps({name: getattr(verdict, name) for name in fields}, indent=1))
+    else:
+        say(f"{verdict_word(verdict.ok)}: {verdict.sentence}")
+    return {True: DONE, False: FAILED, None: UNVERIFIED}[verdict.ok]
