@@ -5,9 +5,10 @@ from pathlib import Path
 import streamlit as st
 from starlette.middleware import Middleware
 
+import workbench.ui
 from workbench.ui.own_site import OwnSite
 from workbench.ui.serving import serving
 
-_PAGES = Path(__file__).parent / "workbench" / "ui" / "main.py"
+_PAGES = Path(workbench.ui.__path__[0]) / "main.py"
 
 app = st.App(_PAGES, middleware=[Middleware(OwnSite)], lifespan=serving)

@@ -18,10 +18,10 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import passes as library
 from workbench.files import write_text
 from workbench.ir import Graph
 from workbench.layout.profile import Profile, load_profile
+from workbench.library import library
 from workbench.pipeline import OnProgress, branch, extend, run_pipeline, start
 from workbench.rewrite import DEFAULT_MODE, History, LeftOut, OptionError, Pass, with_options
 

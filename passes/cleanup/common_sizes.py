@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from weakref import WeakKeyDictionary
 
-from passes.fold.fold_shapes import match_part_of_shape
 from workbench.inference.sizes import FOLLOWED, Contents, contents_of
 from workbench.ir import DataType, Edit, Graph, Node
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+
+from ..fold.fold_shapes import match_part_of_shape
 
 Sizes = tuple[Contents, DataType]
 

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from passes.cleanup.inline_if import InlineIf
-from passes.fold.fold_shapes import FoldShapes
 from workbench.inference.evaluate import RANDOM, CannotEvaluate, evaluate
 from workbench.inference.exact import ENLARGING, enlarged
 from workbench.ir import Constant, Edit, Graph, Node, constant
 from workbench.ir.permutation import permuted_constant
 from workbench.ops import contract_of
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule, option
+
+from ..cleanup.inline_if import InlineIf
+from .fold_shapes import FoldShapes
 
 TURNED_FROM = 2**12  # bytes; a smaller result is kept as it is
 

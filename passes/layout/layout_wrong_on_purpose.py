@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from passes.layout.layout_greedy import LayoutGreedy
 from workbench.ir import Edit, Graph, Node
 from workbench.ir.permutation import inverse, permuted
 from workbench.layout.conversion.convert import is_only_reader
@@ -14,6 +13,8 @@ from workbench.layout.cost import elements, moved_by_node, perm_of
 from workbench.layout.infer import infer_layouts
 from workbench.layout.profile import Profile
 from workbench.rewrite import Example, Pass, Rewrite
+
+from .layout_greedy import LayoutGreedy
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ A command is a module of this folder with `HELP`, `add_arguments` and `run`, whi
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import io
 import sys
@@ -21,7 +22,13 @@ from workbench.cli.exit_codes import BAD_INPUT, DONE, STOPPED  # noqa: E402
 from workbench.errors import UserError, printable  # noqa: E402
 from workbench.ir import EditError, IllFormedError, TextError  # noqa: E402
 
-COMMANDS = ("passes", "explain", "inspect", "optimize", "report", "layouts", "verify", "bench", "matrix", "runs")
+COMMANDS = ("passes", "explain", "inspect", "optimize", "report", "layouts", "verify", "bench", "matrix", "runs", "app")
+
+
+def program() -> NoReturn:
+    """What the command `graph-workbench` runs."""
+    gc.set_threshold(100_000)  # what a command makes lives to its end: looking for cycles in it only takes time
+    sys.exit(main())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -16,8 +16,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    import passes as library
     from workbench.api import pass_table
+    from workbench.library import library
 
     rows = pass_table()
     if chosen.json:

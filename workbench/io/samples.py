@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-FOLDER = Path(__file__).resolve().parent.parent.parent / "sample_models"
+_PACKAGE = Path(__file__).resolve().parent.parent
+_INSTALLED = _PACKAGE / "sample_models"
+FOLDER = _INSTALLED if _INSTALLED.is_dir() else _PACKAGE.parent / "sample_models"
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 A queue is a folder with a file, a ticket, for each job that runs or waits.
 Numbers are given out one at a time, and whoever holds a ticket keeps its file
-locked (flock(2)), so that the turn of a process that dies ends with it. The
+locked (`file_lock.py`), so that the turn of a process that dies ends with it. The
 folder lies where temporary files do, since a lock is one machine's: a home may
 be shared by several. WORKBENCH_TURNS names another folder. Other users' jobs
 are not waited for. A GPU is known by its index: where CUDA_VISIBLE_DEVICES
@@ -11,15 +11,16 @@ differs between processes, one index means different GPUs.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from workbench.run.worker.file_lock import is_locked, lock
 from workbench.run.worker.process import RunError
 
 LOOK_S = 0.05  # between two looks at who is before
@@ -68,7 +69,7 @@ class _Ticket:
         self.path = path
         self.number = int(path.name)
         self._file = open(path, "x")  # noqa: SIM115  closed by __exit__
-        fcntl.flock(self._file, fcntl.LOCK_EX)
+        lock(self._file)
 
     def __enter__(self) -> _Ticket:
         return self
@@ -78,7 +79,8 @@ class _Ticket:
 
 
 def _root() -> Path:
-    return Path(os.environ.get("WORKBENCH_TURNS") or Path(tempfile.gettempdir()) / f"graph-workbench-{os.getuid()}")
+    owner = "" if sys.platform == "win32" else f"-{os.getuid()}"  # on Windows that folder is the user's own
+    return Path(os.environ.get("WORKBENCH_TURNS") or Path(tempfile.gettempdir()) / f"graph-workbench{owner}")
 
 
 @contextmanager
@@ -97,7 +99,7 @@ def _take_ticket(folder: Path) -> _Ticket:
     """The last place. Its file is locked before anybody can come behind it and look at it."""
     folder.mkdir(mode=0o700, exist_ok=True)
     with open(folder / _NUMBERING, "w") as numbering:
-        fcntl.flock(numbering, fcntl.LOCK_EX)
+        lock(numbering)
         last = max((int(path.name) for path in _tickets(folder)), default=0)
         return _Ticket(folder / str(last + 1))
 
@@ -118,9 +120,7 @@ def _is_held(path: Path) -> bool:
     except FileNotFoundError:
         return False
     with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if is_locked(file):
             return True
         path.unlink(missing_ok=True)
         return False

@@ -11,7 +11,6 @@ from typing import Any
 
 import streamlit as st
 
-import passes as library
 from workbench.api import optimize
 from workbench.charts.matrix import bars_chart, by_batch_chart
 from workbench.cli.command_text import optimize_text
@@ -20,6 +19,7 @@ from workbench.io import load_model
 from workbench.io.dims import symbols
 from workbench.io.samples import Sample, samples
 from workbench.ir import Graph
+from workbench.library import library
 from workbench.matrix import (
     Block,
     Matrix,

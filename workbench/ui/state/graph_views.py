@@ -8,12 +8,11 @@ from typing import Any
 
 import streamlit as st
 
-import passes as library
-from passes.layout.layout_convert_layout import LayoutConvertLayout
 from workbench import pipeline
 from workbench.ir import Graph
 from workbench.layout.infer import infer_layouts
 from workbench.layout.profile import Profile
+from workbench.library import library
 from workbench.rewrite import History, Pass, with_options
 from workbench.run.measurement.formatting import ran_of
 from workbench.ui.state.gc_freeze import keep_out
@@ -92,8 +91,11 @@ def kept(opened: Opened, key: tuple[Any, ...], make: Callable[[], Shown]) -> Sho
 
 def aimed(history: History, target: Profile) -> Profile:
     """The target as the options of a step by class change it."""
-    by_class = next((s for s in reversed(history.steps) if s.pass_name == LayoutConvertLayout().name), None)
-    return target if by_class is None else LayoutConvertLayout(**by_class.options).aim(target)
+    by_class = next((s for s in reversed(history.steps) if s.pass_name == "layout_convert_layout"), None)
+    if by_class is None:
+        return target
+    strategy: Any = library.find_pass(by_class.pass_name)(**by_class.options)
+    return strategy.aim(target)
 
 
 def passes_of(spec: Spec) -> list[Pass]:

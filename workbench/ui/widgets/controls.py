@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import streamlit as st
 
-import passes as library
 from workbench.api import DEFAULT_PRESET
+from workbench.library import library
 from workbench.rewrite import DEFAULT_MODE, Pass, with_options
 from workbench.ui.state.address import pipeline_in_address
 from workbench.ui.state.session import Spec

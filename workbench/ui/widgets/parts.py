@@ -181,7 +181,7 @@ def python_of(opened: Opened, spec: Spec, output: str = "optimized.onnx", fix_di
 
 def changed_options(spec: Spec) -> Mapping[str, object]:
     """Options that are not at their defaults."""
-    import passes as library
+    from workbench.library import library
 
     defaults = {name: library.find_pass(name)().options() for name, _ in spec.passes}
     return {

@@ -1,0 +1,87 @@
+"""`pip wheel .` gives a package that works away from the repository."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import zipfile
+
+import onnx
+import pytest
+
+from tests.conftest import ROOT
+from tests.worker_jobs import LIMIT_S, until
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """A folder that holds what the wheel holds, as site-packages would."""
+    folder = tmp_path_factory.mktemp("package")
+    words = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ROOT]
+    subprocess.run(words, check=True)
+    (wheel,) = folder.glob("graph_workbench-*.whl")
+    with zipfile.ZipFile(wheel) as file:
+        file.extractall(folder / "site")
+    return folder / "site"
+
+
+def command(installed, *words):
+    """What the installed command prints, run in a folder that is not the repository."""
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "workbench", *map(str, words)],
+        cwd=installed.parent,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_nothing_of_ours_but_the_package_lands_at_the_top(installed):
+    tops = {path.name for path in installed.iterdir()}
+    assert {name for name in tops if not name.endswith(".dist-info")} == {"workbench"}
+    assert not [path for path in installed.rglob("*") if path.name == "__pycache__"]
+    (entry,) = installed.glob("*.dist-info/entry_points.txt")
+    assert "graph-workbench = workbench.cli.main:program" in entry.read_text()
+
+
+@pytest.mark.slow
+def test_the_installed_command_optimizes_and_measures(installed, tmp_path):
+    assert "layout_greedy" in command(installed, "passes")
+    assert "fold_batchnorm" in command(installed, "explain", "fold_batchnorm")
+    sample = installed / "workbench" / "sample_models" / "conv_relu_conv_relu.onnx"
+    out = tmp_path / "out.onnx"
+    assert "equal" in command(installed, "optimize", sample, "-o", out, "--layout", "greedy")
+    assert onnx.load(out).graph.node
+    assert "median ms" in command(installed, "bench", sample, "--repeat", "2")
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_the_installed_app_opens_and_is_for_this_machine_alone(installed, browser, tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = [sys.executable, "-P", "-m", "workbench", "app", "--port", str(port), "--headless"]
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    said = tmp_path / "said.txt"
+    with said.open("w") as file, subprocess.Popen(words, cwd=tmp_path, env=environment, stdout=file) as server:
+        try:
+            until(lambda: is_listening(port))
+            page = browser.new_page()
+            page.goto(f"http://localhost:{port}")
+            page.get_by_text("main graph, 176 nodes").wait_for(timeout=LIMIT_S * 1000)
+            page.close()
+        finally:
+            server.terminate()
+    assert "Network URL" not in said.read_text()
+
+
+def is_listening(port):
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0

@@ -1,0 +1,32 @@
+"""The command `app`: the workbench in the browser."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import runpy
+import sys
+from pathlib import Path
+
+from workbench.cli.exit_codes import DONE
+from workbench.errors import UserError
+
+HELP = "open the workbench in the browser"
+_PACKAGE = Path(__file__).resolve().parent.parent
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--port", type=int, default=8501, metavar="N", help="where it listens (default: 8501)")
+    command.add_argument("--headless", action="store_true", help="do not open a browser")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Serve until it is stopped. Raises UserError where Streamlit is not installed."""
+    if importlib.util.find_spec("streamlit") is None:
+        raise UserError("the app needs Streamlit; install it with `pip install 'graph-workbench[app]'`")
+    installed = _PACKAGE / "app.py"
+    script = installed if installed.is_file() else _PACKAGE.parent / "app.py"
+    words = ["--server.port", str(chosen.port), "--server.headless", str(chosen.headless).lower()]
+    sys.argv = ["streamlit", "run", str(script), *words]
+    runpy.run_module("streamlit", run_name="__main__")  # ends by SystemExit
+    return DONE
