@@ -86,7 +86,14 @@ def find_pass(name: str) -> type[Pass]:
 @cache
 def presets() -> Mapping[str, Mapping]:
     """The presets of presets.toml: each has a title and an ordered list of passes."""
-    return tomllib.loads((Path(__file__).parent / "presets.toml").read_text(encoding="utf-8"))
+    table = tomllib.loads((Path(__file__).parent / "presets.toml").read_text(encoding="utf-8"))
+    return {name: _resolved(entry, table) for name, entry in table.items()}
+
+
+def _resolved(entry: Mapping, table: Mapping[str, Mapping]) -> Mapping:
+    if "alias" not in entry:
+        return entry
+    return {"title": f"The same as {entry['alias']}", "passes": table[entry["alias"]]["passes"]}
 
 
 def chosen(names: list[str] | None, preset: str, strategy: str | None) -> list[str]:

@@ -33,17 +33,17 @@ START_LIMIT_S = 60
 POLL_MS = 40  # not at every animation frame: without a GPU each costs a processor
 FIRST_BYTE_OF_RERUN = 0x5A  # of a message that asks for a run of the page's script: field 11 of Streamlit's BackMsg
 WATCH_RUNS = f"""
-window.scriptRuns = {{ asked: false, heard: 0, calm: 0 }};
+window.scriptRuns = {{ asked: -Infinity, heard: 0, calm: 0 }};
 window.WebSocket = class extends WebSocket {{
     constructor(...words) {{
         super(...words);
         this.addEventListener("message", () => {{
-            window.scriptRuns.asked = false;
+            window.scriptRuns.asked = -Infinity;
             window.scriptRuns.heard = performance.now();
         }});
     }}
     send(message) {{
-        if (message[0] === {FIRST_BYTE_OF_RERUN}) window.scriptRuns.asked = true;
+        if (message[0] === {FIRST_BYTE_OF_RERUN}) window.scriptRuns.asked = performance.now();
         super.send(message);
     }}
 }};
@@ -52,9 +52,10 @@ AT_REST = """() => {
     const runs = window.scriptRuns;
     const state = document.querySelector("[data-testid=stApp]")?.dataset.testScriptState;
     const quiet = runs.heard > 0 && performance.now() - runs.heard > 80;
-    runs.calm = state === "notRunning" && !runs.asked && quiet ? runs.calm + 1 : 0;
+    const asked = performance.now() - runs.asked < 5000;
+    runs.calm = state === "notRunning" && !asked && quiet ? runs.calm + 1 : 0;
     return runs.calm > 3;
-}"""
+}"""  # a request that is not answered in 5 s is one that Streamlit drops: of a fragment that is no longer there
 VIEW_AT_REST = """calm => {
     const view = Object.values(window.graphWorkbench).at(-1);
     const { x, y } = calm.canvas.getBoundingClientRect();

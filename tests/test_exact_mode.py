@@ -97,4 +97,4 @@ def test_no_rule_that_is_exact_moves_a_function_to_another_number_of_elements():
         if rule.name.endswith("of a function")
     }
     assert moved == dict.fromkeys(("slice of a function", "gather of a function"), Exactness.ROUNDING)
-    assert "no bit may differ" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "no bit may differ" in (ROOT / "docs/usage.md").read_text(encoding="utf-8")

@@ -341,8 +341,8 @@ def test_without_sqlalchemy_everything_but_keeping_works():
         "import sys; sys.modules['sqlalchemy'] = None\n"
         "from tests.recording import record\n"
         "import workbench.run.measurement.measure\n"
-        "from workbench.run.records.store import Origin, RecordsError, keep\n"
-        "try: keep(record({'a': [1.0]}), {'a': Origin('00', 'm')})\n"
+        "from workbench.run.records.store import RunOrigin, RecordsError, keep\n"
+        "try: keep(record({'a': [1.0]}), {'a': RunOrigin('00', 'm')})\n"
         "except RecordsError as error: print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -1,0 +1,42 @@
+"""Write docs/screenshots/playback.gif from the running app: `python docs/make_animation.py`. Needs a Chromium."""
+
+import io
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+SCREEN = {"width": 1100, "height": 620}
+FRAME_MS, LAST_MS = 900, 2500
+
+
+def main() -> None:
+    """The layout pass `greedy` on the smallest sample, rewrite by rewrite."""
+    from PIL import Image
+
+    from tests.browser import GraphView, chromium, running_app, settle, watched_page
+
+    with running_app() as (address, _), chromium() as browser:
+        if browser is None:
+            sys.exit("There is no Chromium here: install one, or run `playwright install chromium`.")
+        with watched_page(browser, color_scheme="light") as page:
+            page.set_viewport_size(SCREEN)
+            page.goto(f"{address}/optimize?model=conv_relu_conv_relu&layout=greedy")
+            settle(page)
+            graph = GraphView(page)
+            graph.press("ArrowUp", "Home")
+            pictures = []
+            for _ in range(12):
+                page.wait_for_timeout(700)  # until what moves has come to rest
+                pictures.append(Image.open(io.BytesIO(page.screenshot())).quantize(128))
+                graph.press("ArrowRight")
+    frames = [picture for number, picture in enumerate(pictures) if number == 0 or picture != pictures[number - 1]]
+    times = [FRAME_MS] * (len(frames) - 1) + [LAST_MS]
+    frames[0].save(
+        HERE / "screenshots" / "playback.gif", save_all=True, append_images=frames[1:], duration=times, loop=0
+    )
+
+
+if __name__ == "__main__":
+    main()
