@@ -7,7 +7,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-SCREEN = {"width": 1100, "height": 620}
+SCREEN = {"width": 1100, "height": 700}
 FRAME_MS, LAST_MS = 900, 2500
 
 
@@ -15,19 +15,23 @@ def main() -> None:
     """The layout pass `greedy` on the smallest sample, rewrite by rewrite."""
     from PIL import Image
 
-    from tests.browser import GraphView, chromium, running_app, settle, watched_page
+    from tests.browser import GraphView, chromium, go, open_sample, running_app, settle, watched_page
 
     with running_app() as (address, _), chromium() as browser:
         if browser is None:
             sys.exit("There is no Chromium here: install one, or run `playwright install chromium`.")
         with watched_page(browser, color_scheme="light") as page:
             page.set_viewport_size(SCREEN)
-            page.goto(f"{address}/optimize?model=conv_relu_conv_relu&layout=greedy")
+            page.goto(address)
+            settle(page)
+            open_sample(page, "conv_relu_conv_relu")
+            go(page, "Optimize")
+            page.locator(".st-key-strategy").get_by_text("greedy", exact=True).click()
             settle(page)
             graph = GraphView(page)
             graph.press("ArrowUp", "Home")
             pictures = []
-            for _ in range(12):
+            for _ in range(9):
                 page.wait_for_timeout(700)  # until what moves has come to rest
                 pictures.append(Image.open(io.BytesIO(page.screenshot())).quantize(128))
                 graph.press("ArrowRight")

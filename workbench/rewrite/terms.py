@@ -140,10 +140,18 @@ def parts_of(term: Term) -> tuple[Term, ...]:
 
 
 def terms_of(term: Term) -> Iterator[Term]:
-    """The term and all within it, operands first."""
-    for part in parts_of(term):
-        yield from terms_of(part)
-    yield term
+    """The term and all within it, operands first; what several name, once."""
+    seen: set[int] = set()
+
+    def walk(part: Term) -> Iterator[Term]:
+        if id(part) in seen:
+            return
+        seen.add(id(part))
+        for inner in parts_of(part):
+            yield from walk(inner)
+        yield part
+
+    return walk(term)
 
 
 def operators_of(term: Term) -> tuple[str, ...]:
