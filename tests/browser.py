@@ -115,9 +115,7 @@ def running_app(*words: str, address: str = "127.0.0.1", folder: Path = ROOT) ->
 
     words: more of the command line; address: where it listens; folder: in which it is started.
     """
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     options = ("--server.headless=true", f"--server.address={address}", f"--server.port={port}", *words)
     process = subprocess.Popen(
         [sys.executable, "-m", "streamlit", "run", str(ROOT / "app.py"), *options],
@@ -129,19 +127,26 @@ def running_app(*words: str, address: str = "127.0.0.1", folder: Path = ROOT) ->
     )
     site = f"http://127.0.0.1:{port}"
     try:
-        _wait_for(f"{site}/_stcore/health", process)
+        wait_for_app(site, process)
         yield site, process.pid
     finally:
         os.killpg(process.pid, signal.SIGTERM)
         process.wait(timeout=20)
 
 
-def _wait_for(health: str, process: subprocess.Popen) -> None:
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def wait_for_app(site: str, process: subprocess.Popen) -> None:
+    """Until the app that the process serves there answers."""
     deadline = time.monotonic() + START_LIMIT_S
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise RuntimeError(f"the app ended with code {process.returncode} before it answered")
-        with contextlib.suppress(OSError), urllib.request.urlopen(health, timeout=2) as answer:
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"{site}/_stcore/health", timeout=2) as answer:
             if answer.status == 200:
                 return
         time.sleep(0.2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import zipfile
@@ -11,8 +10,10 @@ import zipfile
 import onnx
 import pytest
 
+from tests.browser import free_port, wait_for_app
 from tests.conftest import ROOT
-from tests.worker_jobs import LIMIT_S, until
+
+COMMAND = (sys.executable, "-P", "-m", "workbench")  # -P: not what lies in the folder where it runs
 
 
 @pytest.fixture(scope="module")
@@ -27,15 +28,14 @@ def installed(tmp_path_factory):
     return folder / "site"
 
 
+def with_package(installed):
+    return {**os.environ, "PYTHONPATH": str(installed)}
+
+
 def command(installed, *words):
     """What the installed command prints, run in a folder that is not the repository."""
-    environment = {**os.environ, "PYTHONPATH": str(installed)}
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "workbench", *map(str, words)],
-        cwd=installed.parent,
-        env=environment,
-        capture_output=True,
-        text=True,
+        [*COMMAND, *map(str, words)], cwd=installed.parent, env=with_package(installed), capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -45,7 +45,8 @@ def command(installed, *words):
 def test_nothing_of_ours_but_the_package_lands_at_the_top(installed):
     tops = {path.name for path in installed.iterdir()}
     assert {name for name in tops if not name.endswith(".dist-info")} == {"workbench"}
-    assert not [path for path in installed.rglob("*") if path.name == "__pycache__"]
+    (record,) = installed.glob("*.dist-info/RECORD")
+    assert "__pycache__" not in record.read_text()
     (entry,) = installed.glob("*.dist-info/entry_points.txt")
     assert "graph-workbench = workbench.cli.main:program" in entry.read_text()
 
@@ -64,24 +65,19 @@ def test_the_installed_command_optimizes_and_measures(installed, tmp_path):
 @pytest.mark.slow
 @pytest.mark.browser
 def test_the_installed_app_opens_and_is_for_this_machine_alone(installed, browser, tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    words = [sys.executable, "-P", "-m", "workbench", "app", "--port", str(port), "--headless"]
-    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    port = free_port()
+    words = [*COMMAND, "app", "--port", str(port), "--headless"]
     said = tmp_path / "said.txt"
-    with said.open("w") as file, subprocess.Popen(words, cwd=tmp_path, env=environment, stdout=file) as server:
+    with (
+        said.open("w") as file,
+        subprocess.Popen(words, cwd=tmp_path, env=with_package(installed), stdout=file) as server,
+    ):
         try:
-            until(lambda: is_listening(port))
+            wait_for_app(f"http://localhost:{port}", server)
             page = browser.new_page()
             page.goto(f"http://localhost:{port}")
-            page.get_by_text("main graph, 176 nodes").wait_for(timeout=LIMIT_S * 1000)
+            page.get_by_text("main graph, 176 nodes").wait_for()
             page.close()
         finally:
             server.terminate()
     assert "Network URL" not in said.read_text()
-
-
-def is_listening(port):
-    with socket.socket() as client:
-        return client.connect_ex(("127.0.0.1", port)) == 0

@@ -13,7 +13,7 @@ from workbench.ir import Constant, Edit, Graph, Node, constant
 from workbench.rewrite.guards import forward_operand
 from workbench.rewrite.matching import Match, Pattern, matches
 from workbench.rewrite.rule import NoMatch, Rewrite
-from workbench.rewrite.schemas import first_opset
+from workbench.rewrite.schemas import later_opset
 from workbench.rewrite.searching import Misses
 from workbench.rewrite.terms import Absent, Datum, Operation, Result, Term, Variable
 
@@ -129,8 +129,9 @@ class _Builder:
         self.nodes.append(node)
 
     def _refuse_older_opset(self, operator: str) -> None:
-        has, needs = self.match.graph.opset_imports.get("", 0), first_opset(operator)
-        if has < needs:
+        has = self.match.graph.opset_imports.get("", 0)
+        needs = later_opset(operator, has)
+        if needs:
             raise NoMatch(f"{operator} came with opset {needs}; this model is of opset {has}")
 
     def _donor(self, operator: str) -> Node:

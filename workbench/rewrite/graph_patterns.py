@@ -107,10 +107,7 @@ class _Reader:
     def _term(self, tree: ast.expr, names: Mapping[str, Term]) -> Term:
         number = _number(tree)
         if number is not None:
-            exact = (
-                isinstance(tree, ast.Constant | ast.UnaryOp) and number == int(number) and "." not in ast.unparse(tree)
-            )
-            return Number(number, near=not exact)
+            return Number(number, near=not _is_whole(tree))
         match tree:
             case ast.Name(name):
                 if name in self.data:

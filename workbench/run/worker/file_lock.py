@@ -7,7 +7,7 @@ from typing import IO, Any
 
 
 def lock(file: IO[Any]) -> None:
-    """Hold the file alone; waits for whoever holds it."""
+    """Hold the file alone; waits for whoever holds it, on Windows ten seconds at most. Raises OSError."""
     if sys.platform == "win32":
         import msvcrt
 
@@ -19,7 +19,7 @@ def lock(file: IO[Any]) -> None:
 
 
 def is_locked(file: IO[Any]) -> bool:
-    """Does another open file hold it alone?"""
+    """Does another open file hold it alone? Raises OSError where files cannot be locked."""
     try:
         if sys.platform == "win32":
             import msvcrt
@@ -29,6 +29,6 @@ def is_locked(file: IO[Any]) -> bool:
             import fcntl
 
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
+    except (BlockingIOError, PermissionError):  # flock's word, and Windows'
         return True
     return False
