@@ -122,7 +122,7 @@ class Graph:
     def users(self, value: str) -> tuple[Node, ...]:
         """The nodes that read `value`, in topological order; those whose bodies capture it too."""
         names = self._users.get(value, ())
-        return tuple(self._nodes[n] for n in sorted(names, key=self._rank.__getitem__))
+        return tuple(self._nodes[n] for n in (sorted(names, key=self._rank.__getitem__) if len(names) > 1 else names))
 
     def count_users(self, value: str) -> int:
         return len(self._users.get(value, ()))
