@@ -49,6 +49,8 @@ def test_rule_that_is_exact_to_the_last_bit_rests_on_no_law_of_reals(rule):
         ("for floats and integers: narrow(narrow(widen(widen(x)))) == x", ("integers", "floats")),
         ("for sizes: (n * m) / m == n if m > 0", ("sizes",)),
         ("for reals: exp(x - x) == 1", ("reals",)),
+        ("for reals: exp(x + z) == exp(z) * exp(x)", ("reals",)),
+        ("for integers: x << 1 == x + x", ("integers",)),
     ],
 )
 def test_true_law_is_proved(law, kinds):
@@ -71,6 +73,8 @@ def test_true_law_is_proved(law, kinds):
         "for sizes: (n / m) * m == n if m > 0",
         "for reals: exp(log(x)) == x",  # of x <= 0
         "for reals: log(exp(x)) == x + 1",
+        "for reals: exp(x + z) == exp(x) + exp(z)",
+        "for integers: (x >> k) + (z >> k) == (x + z) >> k",  # bits that the sum carries on
         "x - a == a - x",
         "x + a == a + x; x - a == a - x",
     ],

@@ -11,7 +11,7 @@ from workbench.rewrite.guards import broadcasts_into, is_same_shape, require_flo
 from workbench.rewrite.laws import Law, read_laws, read_term
 from workbench.rewrite.matching import Match, Pattern
 from workbench.rewrite.rule import Example, NoMatch, Refusal, Rule
-from workbench.rewrite.terms import Number, Operation, Variable, terms_of
+from workbench.rewrite.terms import Either, Number, Operation, Term, Variable, terms_of
 
 
 def algebraic_rule(
@@ -30,7 +30,8 @@ def algebraic_rule(
 
     It acts on the kinds of numbers for which the law is proved: those that it names; else on all kinds
     where the rule is exact to the last bit, and on floating-point numbers where it is not. A condition
-    on constants is looked at; one on values that are computed is what `exactness` speaks of.
+    on constants is looked at; one on values that are computed is what `exactness` speaks of. A square among the
+    operands is found as Mul and as Pow.
 
     sentence:  for the user; in braces it may name {root}, {nodes[0]}, the law's variables, {new}, the operator
                that comes last, and {constant}, what is computed of constants.
@@ -49,12 +50,29 @@ def algebraic_rule(
 
 def _pattern(law: Law, constants: frozenset[str], shared: bool) -> Pattern:
     left, right = map(read_term, law.sides[:2])
+    if isinstance(left, Operation):
+        left = Operation(left.operator, tuple(map(_squares_in_both_forms, left.operands)))
     known = {term for term in terms_of(left) if not isinstance(term, Number)}
     if not isinstance(left, Operation) or not (isinstance(right, Operation) or right in known):
         raise ValueError(f"'{' == '.join(law.sides)}' is no rewrite of operators")
     condition = read_term(law.condition) if law.condition else None
     asked = {term.name for term in terms_of(condition) if isinstance(term, Variable)} if condition else set()
     return Pattern(((left, right),), condition if asked <= constants else None, constants, shared, law.sides[0])
+
+
+def _squares_in_both_forms(term: Term) -> Term:
+    """The term with `t * t` or `t ** 2`, whichever is written, where either may stand."""
+    if not isinstance(term, Operation):
+        return term
+    operands = tuple(map(_squares_in_both_forms, term.operands))
+    match term.operator, operands:
+        case ("Mul", (base, same)) if base == same:
+            pass
+        case ("Pow", (base, Number(2))):
+            pass
+        case _:
+            return Operation(term.operator, operands)
+    return Either((Operation("Mul", (base, base)), Operation("Pow", (base, Number(2)))))
 
 
 # ---- conditions ----------------------------------------------------------------------
