@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.ir import Edit, Graph, Node, constant
-from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.algebra import algebraic_rule, same_shape
 from workbench.rewrite.discontinuous import refuse_discontinuous_users
 from workbench.rewrite.guards import require_single_use
@@ -113,6 +113,7 @@ class AlgebraFactor(Pass):
                 ),
             ),
             exactness=Exactness.SIGNS,
+            counterexample=Counterexample({"a": 1e20, "b": 0, "c": 1e20}, np.nan, 0, "both products overflow"),
         ),
         algebraic_rule(
             "common factor of integers",
@@ -181,6 +182,7 @@ class AlgebraFactor(Pass):
                 mode="fast",
             ),
             exactness=Exactness.SIGNS,
+            counterexample=Counterexample({"x": 3e38, "z": -3e38, "a": 2}, np.nan, 0, "both products overflow"),
             where=(same_shape("x", "z"),),
         ),
         algebraic_rule(

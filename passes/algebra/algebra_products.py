@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.ir import Graph, Node
-from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal
+from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, WrongLaw
 from workbench.rewrite.algebra import algebraic_rule, same_shape, smaller
 from workbench.rewrite.graph_rules import graph_rule
 from workbench.rewrite.laws import Variable
@@ -152,6 +152,7 @@ class AlgebraProducts(Pass):
                 mode="fast",
             ),
             exactness=Exactness.SIGNS,
+            counterexample=Counterexample({"x": 1e20, "z": 1e30, "w": 1e-20}, np.inf, 1e30, "abs(x) * z overflows"),
             where=(same_shape("x", "w"),),
         ),
         algebraic_rule(
@@ -187,6 +188,7 @@ class AlgebraProducts(Pass):
                 ),
             ),
             exactness=Exactness.SIGNS,
+            counterexample=Counterexample({"x": 1e-20, "z": 3e38, "v": 100}, np.inf, 3e22, "sqrt(b) * z overflows"),
             where=(never_negative,),
         ),
         algebraic_rule(
@@ -217,6 +219,7 @@ class AlgebraProducts(Pass):
                 ),
             ),
             exactness=Exactness.SIGNS,
+            counterexample=Counterexample({"x": 1e30, "z": 1e30, "w": 1e-30}, 9, 0, "s * s vanishes"),
             where=(smaller("s", "x"), smaller("s", "z")),
         ),
         algebraic_rule(
@@ -240,6 +243,15 @@ class AlgebraProducts(Pass):
                 mode="fast",
             ),
             exactness=Exactness.SIGNS,
+            counterexample=Counterexample({"x": 1e-20, "z": 1e30}, 1e10, np.inf, "the square of 1 / x overflows"),
+            wrong_laws=(
+                WrongLaw(
+                    "reciprocal(x) * reciprocal(x * z) == (reciprocal(x) * reciprocal(x)) * z",
+                    {"x": 2, "z": 4},
+                    (0.0625, 1),
+                    'The course "Buddy Compiler" prints it so; it forgets that z is divided by as well.',
+                ),
+            ),
             where=(smaller("z", "x"),),
         ),
         algebraic_rule(
@@ -254,6 +266,7 @@ class AlgebraProducts(Pass):
                 mode="fast",
             ),
             exactness=Exactness.SIGNS,
+            counterexample=Counterexample({"x": 3e38, "z": -2}, -np.inf, -3e38, "x * z overflows"),
             where=(smaller("z", "x"),),
         ),
         algebraic_rule(
@@ -275,6 +288,7 @@ class AlgebraProducts(Pass):
                 mode="fast",
             ),
             exactness=Exactness.SIGNS,
+            counterexample=Counterexample({"x": 1e8, "s": 1, "z": -1e8, "t": 0}, 0, 1, "1 is lost in 1e+08"),
             where=(smaller("s", "x"), smaller("t", "z"), same_shape("s", "t"), same_shape("x", "z")),
         ),
         algebraic_rule(
@@ -307,6 +321,7 @@ class AlgebraProducts(Pass):
                 ),
             ),
             exactness=Exactness.SIGNS,
+            counterexample=Counterexample({"x": np.inf}, np.nan, np.inf, "the weight 0 makes NaN of an infinity"),
             constants=("c", "d"),
             where=(same_shape("c", "d"), finite_sum),
         ),
@@ -360,6 +375,7 @@ class AlgebraProducts(Pass):
                 ),
             ),
             exactness=Exactness.SIGNS,
+            counterexample=Counterexample({"x": np.inf}, np.nan, np.inf, "weights of both signs cancel infinities"),
             constants=("a", "b", "c", "d"),
             where=(same_shape("c", "d"), finite_sum, same_windows),
             computed={"weights": lambda match: _sum(match, "c", "d"), "bias": added_bias},

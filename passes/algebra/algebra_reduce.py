@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.ir import Edit, Graph, Node, TensorType, constant
-from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule, WrongLaw
 from workbench.rewrite.graph_rules import graph_rule
 from workbench.rewrite.guards import require_float_or_double, require_integers, require_producer, require_single_use
 from workbench.rewrite.matching import Match
@@ -308,6 +308,14 @@ class AlgebraReduce(Pass):
             exactness=Exactness.BITS,
             where=(shifted_to_the_left, same_shift),
             law="for integers: (x << k) + (z << k) == (x + z) << k",
+            wrong_laws=(
+                WrongLaw(
+                    "for integers: (x >> k) + (z >> k) == (x + z) >> k",
+                    {"x": 1, "z": 1, "k": 1},
+                    (0, 1),
+                    "A shift to the right drops bits that a sum carries on.",
+                ),
+            ),
         ),
         graph_rule(
             "product of exponentials",
@@ -341,6 +349,7 @@ class AlgebraReduce(Pass):
                 ),
             ),
             exactness=Exactness.SIGNS,
+            counterexample=Counterexample({"x": [100, -100, 0]}, np.inf, 1, "the exponential of 100 overflows"),
             where=(operand_names_axes,),
             law="exp(x) * exp(z) == exp(x + z)",
         ),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from workbench.ir.types import Dim, Shape
 from workbench.rewrite.building import Constraint, element_operand, first_rewrite
+from workbench.rewrite.counterexamples import Counterexample, WrongLaw
 from workbench.rewrite.exactness import Exactness
 from workbench.rewrite.guards import broadcasts_into, is_same_shape, require_floating, require_integers
 from workbench.rewrite.laws import Law, read_laws, read_term
@@ -25,6 +26,8 @@ def algebraic_rule(
     constants: Sequence[str] = (),
     where: Sequence[Constraint] = (),
     shared: bool = False,
+    counterexample: Counterexample | None = None,
+    wrong_laws: tuple[WrongLaw, ...] = (),
 ) -> Rule:
     """The rule that rewrites the left sides of a law's equations into their right sides.
 
@@ -38,6 +41,7 @@ def algebraic_rule(
     constants: variables that must be constants.
     where:     further conditions.
     shared:    matched nodes may have other readers, for which they stay.
+    counterexample, wrong_laws: see `Rule`.
 
     Raises ValueError for a law that is no equation of ONNX operators.
     """
@@ -45,7 +49,17 @@ def algebraic_rule(
     patterns = [_pattern(part, frozenset(constants), shared) for part in laws]
     match = first_rewrite(patterns, (*_of_kinds(laws[0].kinds, exactness), *where), sentence)
     operators = tuple(dict.fromkeys(operator for pattern in patterns for operator in pattern.operators))
-    return Rule(name, operators, match, example, refusals, exactness=exactness, law=law)
+    return Rule(
+        name,
+        operators,
+        match,
+        example,
+        refusals,
+        exactness=exactness,
+        law=law,
+        counterexample=counterexample,
+        wrong_laws=wrong_laws,
+    )
 
 
 def _pattern(law: Law, constants: frozenset[str], shared: bool) -> Pattern:
