@@ -1,4 +1,4 @@
-"""The library's verbs: load, inspect, optimize, layouts, explain, verify, measure, export, report.
+"""The library's verbs: load, inspect, optimize, layouts, explain, verify, measure, export, report, dot.
 
 import workbench as wb
 graph = wb.load("model.onnx", dims={"N": 1})
@@ -27,6 +27,7 @@ from workbench.rewrite import DEFAULT_MODE, History, LeftOut, OptionError, Pass,
 
 if TYPE_CHECKING:
     import numpy as np
+    from graphviz import Digraph
 
     from workbench.io.exporting import ExportReport
     from workbench.run.measurement.measure import Variant
@@ -293,6 +294,13 @@ def report_pair(first: Graph, second: Graph, path: str | Path, *, target: str = 
     view = View(timeline, " and ".join(titles), profile.layout)
     texts = inspected(start(first, profile), view, profile) | inspected(start(other, profile), view, profile)
     return found.sentence, _written(path, report_html(view, texts))
+
+
+def dot(graph: Graph, *, target: str = DEFAULT_TARGET) -> Digraph:
+    """The graph for Graphviz: `.source` is DOT, `.render("g", format="svg")` draws it where Graphviz is installed."""
+    from workbench.view.dot import dot_of
+
+    return dot_of(graph, load_profile(target))
 
 
 def _file_name(graph: Graph) -> str:
