@@ -10,6 +10,7 @@ from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from workbench.ir.display import notebook_html
 from workbench.ir.edit import Edit, EditError, restoring, update
 from workbench.ir.node import Function, Node
 from workbench.ir.order import rank_between, topological
@@ -184,6 +185,9 @@ class Graph:
         from workbench.ir.networkx_graph import networkx_graph
 
         return networkx_graph(self)
+
+    def _repr_html_(self) -> str | None:
+        return notebook_html(self)
 
     def copy(self) -> Graph:
         """An independent graph; the nodes and constants, which never change, are shared."""
