@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 
@@ -71,3 +73,29 @@ def test_without_the_verbs_a_graph_is_text():
     code = "from workbench.ir import Graph; print(Graph()._repr_html_())"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "None"
+
+
+def test_as_text_they_take_one_line():
+    history = sample_history("conv_relu_conv_relu", "layout_greedy")
+    assert repr(history) == "<History of 'conv_relu_conv_relu': 2 steps, 5 rewrites, 4 nodes to 6>"
+    assert repr(history.initial) == "<Graph 'conv_relu_conv_relu': 4 nodes>"
+
+
+@pytest.mark.slow
+def test_the_notebook_of_the_documents_says_what_its_cells_say_now(kept_worker):
+    """Its text, without the times of a run; the views in it are of the day on which they were made."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "docs"))
+        from make_notebook import NOTEBOOK, executed
+    kept = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+    assert said(executed()) == said(kept), "run python docs/make_notebook.py"
+    assert sum(bool(set(output.get("data", ())) & {"text/html"}) for output in outputs(kept)) == 2
+
+
+def outputs(notebook: dict) -> list[dict]:
+    return [output for cell in notebook["cells"] for output in cell.get("outputs", ())]
+
+
+def said(notebook: dict) -> list[str]:
+    texts = ["".join(output.get("text", output.get("data", {}).get("text/plain"))) for output in outputs(notebook)]
+    return [re.sub(r"median [\d.]+ ms", "median ms", text) for text in texts]

@@ -180,14 +180,15 @@ class Graph:
         """The graph for analyses of one's own: `networkx.ancestors(graph.to_networkx(), "Conv_0")`.
 
         Nodes are operators, "in:x" and "out:y", edges are values; `networkx_graph.py` tells their attributes.
-        It is a copy: what is changed in it changes nothing here.
         """
         from workbench.ir.networkx_graph import networkx_graph
 
         return networkx_graph(self)
 
-    def _repr_html_(self) -> str | None:
-        return notebook_html(self)
+    def __repr__(self) -> str:
+        return f"<Graph '{self.name}': {len(self):,} nodes>"
+
+    _repr_html_ = notebook_html
 
     def copy(self) -> Graph:
         """An independent graph; the nodes and constants, which never change, are shared."""

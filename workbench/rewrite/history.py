@@ -133,8 +133,12 @@ class History:
     def __len__(self) -> int:
         return len(self.steps)
 
-    def _repr_html_(self) -> str | None:
-        return notebook_html(self)
+    def __repr__(self) -> str:
+        rewrites = sum(len(step.rewrites) for step in self.steps)
+        sizes = f"{len(self.initial):,} nodes to {len(self.graph):,}"
+        return f"<History of '{self.initial.name}': {len(self)} steps, {rewrites:,} rewrites, {sizes}>"
+
+    _repr_html_ = notebook_html
 
     def at(self, step: int, rewrites: int | None = None) -> Graph:
         """The graph after `rewrites` rewrites of `step` (None: after all of them)."""
