@@ -1,4 +1,4 @@
-"""How a notebook shows what is an object here. The picture is drawn in a room that this one does not know."""
+"""How a notebook displays graphs and histories. Drawing is done by `workbench.view`, which is not imported here."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from functools import singledispatch
 
 @singledispatch
 def notebook_html(shown: object) -> str | None:
-    """HTML for a notebook; `workbench.api` registers how. None: the notebook shows the object as text."""
+    """HTML for a notebook; `workbench.api` registers the functions that make it. None: the object is shown as text."""
     return None

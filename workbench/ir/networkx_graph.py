@@ -1,4 +1,4 @@
-"""A graph as networkx has them, for analyses of one's own."""
+"""Conversion to networkx, for the user's own analyses."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ INPUT, OUTPUT = "in:", "out:"
 def networkx_graph(graph: Graph) -> MultiDiGraph:
     """What `Graph.to_networkx` returns.
 
-    Nodes:  operators by their names, with `op`, `domain`, `attributes`, `metadata` (what the exporter wrote of their
-            origin), `outputs`, `constants` (names of those that they read: constants are no nodes) and `bodies` (of
+    Nodes:  operators by their names, with `op`, `domain`, `attributes`, `metadata` (the exporter's
+            notes), `outputs`, `constants` (names of those that they read: constants are no nodes) and `bodies` (of
             If, Loop, Scan: graphs like this one). Inputs and outputs are "in:x" and "out:y"; in a body, captured
             values are "in:v" too. `kind` is "operator", "input", "output" or "captured".
     Edges:  a value from its producer to one reader, with `value` (its name), `dtype` ("FLOAT", ...) and `shape`, None
@@ -25,7 +25,7 @@ def networkx_graph(graph: Graph) -> MultiDiGraph:
 
     Raises ValueError where a node is called as an input or output is here.
     """
-    import networkx  # late: few ask for it, and every start would pay for it
+    import networkx  # imported late: it is rarely needed and slows every start
 
     read = [*graph.inputs, *graph.captured]
     public = {*(INPUT + value for value in read), *(OUTPUT + value for value in graph.outputs)}

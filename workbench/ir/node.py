@@ -1,4 +1,4 @@
-"""A node: one operator call. Frozen; a changed node is a new one of the same name."""
+"""A node: one operator call. Nodes are immutable; a changed node is a new object with the same name."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class AttrRef:
 class Node:
     """One operator call.
 
-    `inputs` and `outputs` are value names, "" for an optional one left out.
+    `inputs` and `outputs` are value names, "" for an omitted optional one.
     Attribute values are plain: int, float, str, tuples of them, an
     `onnx_ir` tensor, a `Graph` (the body of If, Loop, Scan) or an `AttrRef`.
-    `metadata` is what exporters wrote beside the node, and our reasons.
+    `metadata` holds the exporter's notes on the node, and the reasons of rewrites.
     """
 
     op_type: str
@@ -72,7 +72,7 @@ class Node:
 
     @cached_property
     def operands(self) -> tuple[str, ...]:
-        """Every value read: the inputs, and what the bodies capture from outside. No duplicates."""
+        """Every value used: the inputs, and what the bodies capture. No duplicates."""
         names = dict.fromkeys(name for name in self.inputs if name)
         for body in self.bodies.values():
             names.update(dict.fromkeys(body.captured))
@@ -80,7 +80,7 @@ class Node:
 
     @cached_property
     def inner_values(self) -> frozenset[str]:
-        """Names that values of the bodies have, at any depth; ONNX wants them unlike those outside."""
+        """Names of values in the bodies, at any depth; ONNX requires them to differ from those outside."""
         own = {value for body in self.bodies.values() for value in body.values()}
         return frozenset(own.union(*(n.inner_values for body in self.bodies.values() for n in body.nodes if n.bodies)))
 
@@ -88,7 +88,7 @@ class Node:
         return dataclasses.replace(self, **changes)
 
     def with_values_renamed(self, names: Mapping[str, str]) -> Node:
-        """The node reading `names[v]` where it read v, in its bodies too."""
+        """The node with each operand v replaced by `names[v]`, in its bodies too."""
         if not any(value in names for value in self.operands):
             return self
         attributes = dict(self.attributes)
@@ -129,7 +129,7 @@ class Function:
 
 
 def without_trailing(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Names of outputs, those left out at the end taken off; one always stays."""
+    """Names of outputs without omitted ones at the end; at least one is kept."""
     while len(names) > 1 and not names[-1]:
         names = names[:-1]
     return names
