@@ -1,4 +1,4 @@
-"""An ONNX file becomes a graph: read, check, bring to one opset, infer types, bind dims."""
+"""Load an ONNX file as a graph: read, check, convert to one opset, infer types, bind dims."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from workbench.ir.to_proto import LARGE
 from workbench.ops.channels_last import DOMAIN
 from workbench.ops.npu import CONVERSIONS
 
-MOST_NAMED = 3  # inputs in a warning about many
-MOST_AXES = 64  # of an array of NumPy
-LARGEST_ARRAY = 2**63 - 1  # bytes of an array of NumPy, an axis of 0 counted as 1
+MOST_NAMED = 3  # most inputs named in one warning
+MOST_AXES = 64  # of a NumPy array
+LARGEST_ARRAY = 2**63 - 1  # bytes of a NumPy array, axes of size 0 counted as 1
 _TYPED_DATA = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
 
 
@@ -47,7 +47,7 @@ def load_onnx(path: Path, dims: Mapping[str, int] | None = None) -> Graph:
 
 
 def load_text(text: str, dims: Mapping[str, int] | None = None) -> tuple[Graph, ModelProto]:
-    """The graph of a model in ONNX's textual syntax, and the model as it was written. Raises LoadError."""
+    """The graph of a model in ONNX's textual syntax, and the parsed model. Raises LoadError."""
     try:
         model = parser.parse_model(text)
     except parser.ParseError as error:
@@ -95,7 +95,7 @@ def _load(data: memoryview, folder: Path | None, dims: Mapping[str, int] | None)
 
 
 def _all_sizes_follow(graph: Graph) -> bool:
-    """Does every value have its sizes once the symbols of its own type are bound?"""
+    """Whether the sizes of every value are known from the bound symbols of its own type."""
     types = (graph.tensor_type(value) for value in graph.values() if value not in graph.constants)
     shapes = [None if type_ is None else type_.shape for type_ in types]
     return all(s is not None and all(isinstance(d, int) or d in graph.dims for d in s) for s in shapes)
@@ -110,7 +110,7 @@ def _readable(model: ModelProto, files: Files, metadata: NodeMetadata) -> Graph:
 
 
 def _drop_constant_inputs(model: ModelProto) -> list[str]:
-    """Initializers that are inputs too become constants; before IR 4 all had to be listed so."""
+    """Make constants of initializers that are inputs too; before IR 4 all had to be listed so."""
     constants = {t.name for t in model.graph.initializer}
     both = [i.name for i in model.graph.input if i.name in constants]
     kept = [i for i in model.graph.input if i.name not in constants]
@@ -129,8 +129,8 @@ def _drop_constant_inputs(model: ModelProto) -> list[str]:
 
 
 def _spell_out(model: ModelProto) -> None:
-    """The NPU's `nchw2nhwc` and `nhwc2nchw` are Transposes, and count as such. ONNX's inference looks into the body of
-    MeanVarianceNormalization, and stumbles there over axes that are left out."""
+    """Replace the NPU's `nchw2nhwc` and `nhwc2nchw` by Transposes, and write down the default axes of
+    MeanVarianceNormalization, without which inference fails in its function body."""
     for node in every_node(model):
         op_type = node.op_type
         if op_type == "MeanVarianceNormalization" and node.domain in ("", "ai.onnx") and not node.attribute:
@@ -141,7 +141,7 @@ def _spell_out(model: ModelProto) -> None:
 
 
 def _check_sizes(model: ModelProto) -> None:
-    """A weight that carries its numbers must carry as many as its type says."""
+    """Check that weights in the file have as many elements as their shape says."""
     known = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
     for tensor in every_tensor(model):
         if tensor.data_type not in known:
@@ -168,7 +168,7 @@ def _check_sizes(model: ModelProto) -> None:
 
 
 def _read_small(model: ModelProto, files: Files) -> None:
-    """Small external tensors are read now: they may be shapes or axes, which inference needs."""
+    """Read small external tensors: they may be shapes or axes, which inference needs."""
     for tensor in every_tensor(model):
         if tensor.data_location != TensorProto.EXTERNAL:
             continue
@@ -180,9 +180,9 @@ def _read_small(model: ModelProto, files: Files) -> None:
 
 
 def with_types(model: ModelProto, types: TypesOfFile) -> ModelProto:
-    """The model with the types of all values inferred; declared ones fill what inference leaves open.
+    """The model with the types of all values inferred; declared types are used where inference gives none.
 
-    What bodies declare of their outputs is not believed. types: of the model at the opset of its file.
+    Declared outputs of bodies are ignored. types: of the model before opset conversion.
     """
     typed = infer_model(without_declared_types(model), types.lengths)
     result = ModelProto()
@@ -197,7 +197,7 @@ def with_types(model: ModelProto, types: TypesOfFile) -> ModelProto:
         graph.value_info.extend(kept)
     for output, found in zip(main[0].output, main[1].output, strict=True):
         _fill_in(output, found)
-    for body, inferred in bodies:  # exporters declare for one branch what only the other makes
+    for body, inferred in bodies:  # exporters declare for one branch the type of the other
         for output, found in zip(body.output, inferred.output, strict=True):
             output.type.CopyFrom(found.type)
     return result
@@ -208,7 +208,7 @@ def _has_shape(info: onnx.ValueInfoProto) -> bool:
 
 
 def _fill_in(declared: onnx.ValueInfoProto, inferred: onnx.ValueInfoProto) -> None:
-    """An output keeps the type that its model declares, except where the operators show it open or wrong."""
+    """An output keeps its declared type, except where inference contradicts or completes it."""
     tensor = declared.type.HasField("tensor_type")
     if not inferred.type.HasField("tensor_type") or not _has_shape(inferred):
         return
