@@ -174,7 +174,7 @@ def _varint(number: int) -> bytes:
 
 
 def write_model(file: BinaryIO, graph: Graph, place: Place | None = None) -> None:
-    """Write the graph as a model; only one node at a time becomes a message, weights never do. place: as for `to_proto`."""
+    """Write the graph as a model, one node at a time in memory, weights never. place: as for `to_proto`."""
     weights: list[Constant] = []
 
     def numbered(tensor: Constant, name: str) -> Mapping[str, str] | None:

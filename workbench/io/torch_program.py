@@ -174,7 +174,7 @@ def _copy_plain_data(archive: zipfile.ZipFile, target: Path) -> None:
 
 
 def _refuse_large(archive: zipfile.ZipFile) -> None:
-    """Raise LoadError for entries that would unpack to far more than the file, each or together, before any is unpacked."""
+    """Raise LoadError, before unpacking, for entries that would become far larger than the file, each or together."""
     packed = unfolded = 0
     for entry in archive.infolist():
         packed, unfolded = packed + entry.compress_size, unfolded + entry.file_size
