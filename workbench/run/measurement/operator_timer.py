@@ -1,7 +1,7 @@
-"""The stopwatch that a target carries.
+"""The timer of operators that passes are given.
 
 Every pipeline has one, and few ask it: what takes and remembers times
-(`remembered_times.py`), and the worker in which they are taken, load with the first request.
+(`timing_cache.py`), and the worker in which they are taken, load with the first request.
 """
 
 from __future__ import annotations
