@@ -17,6 +17,7 @@ booleans; for floats of 16 bits, rounded to nearest even, where NaN is NaN and 0
 of axes and places along them, whole numbers from 0; for reals, where a rule is exact but for rounding.
 "Overflows on the way" is said of a number in between: x * 2 * 0.5 gives infinity for an x of 3e38, and x is
 3e38. Up to 1e18, where squares of float32 do not overflow, no infinity and no NaN comes or goes.
+A rule for the mode `fast` alone says with which numbers its example gives another result, and a test runs them.
 What the constants of a model must be for a rule to act (no overflow, no cancellation) is said in its pass."""
 
 
@@ -44,6 +45,10 @@ def standing(rule) -> tuple[str, str]:
     return ", ".join(proof.proved), proof.wrong or proof.missing
 
 
+def _in_table(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
 def not_proved() -> list[str]:
     """A line for each rule that z3 does not prove."""
     lines = []
@@ -61,15 +66,21 @@ def document() -> str:
     rows = ["| pass | rule | law | exactness | proved by z3 for |", "|---|---|---|---|---|"]
     for name, rule in _rules():
         proved, why = standing(rule)
-        law = f"`` {rule.law.replace('|', chr(92) + '|')} ``" if rule.law else ""
-        rows.append(f"| `{name}` | {rule.name} | {law} | {rule.exactness.value} | {proved or f'not proved: {why}'} |")
+        law = f"`` {_in_table(rule.law)} ``" if rule.law else ""
+        rows.append(
+            f"| `{name}` | {rule.name} | {law} | {_in_table(rule.results)} | {proved or f'not proved: {why}'} |"
+        )
     without = ", ".join(f"`{name}`" for name, cls in passes.all_passes().items() if not cls.rules)
     tested = "\n".join(f"- {line}" for line in not_proved())
+    wrong = "\n".join(f"- `{name}`, {rule.name}: {each}" for name, rule in _rules() for each in rule.wrong_laws)
     parts = [
         "# Rules",
         ABOUT,
         "\n".join(rows),
         f"Passes that are no rules, and are tested by their effect on whole graphs: {without}.",
+        "## Wrong laws",
+        "Equations that are easily taken for those of rules; z3 finds them wrong, and these numbers show it.",
+        wrong,
         "## Not proved, tested only",
         tested,
     ]

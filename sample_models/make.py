@@ -1,8 +1,9 @@
 """Make the sample models: `python sample_models/make.py [FOLDER]`. The same files each time, bit for bit.
 
 The small graphs are those of the texts that this project was built from; their
-weights are random with a fixed seed. `index.toml` says what each file is, and
-`LICENSES.md` where the three real models, which are not made here, come from.
+weights are random with a fixed seed. Those of algebra are the examples of their
+rules. `index.toml` says what each file is, and `LICENSES.md` where the three
+real models, which are not made here, come from.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from onnx import ModelProto, checker, numpy_helper, parser
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+import passes
 from sample_models.light import random_light
+from workbench.ir import from_text, to_text
 from workbench.ir.from_proto import from_proto
 from workbench.ir.to_proto import to_proto
 from workbench.ops.channels_last import DOMAIN
@@ -98,6 +101,21 @@ GRAPHS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
         {},
     ),
 }
+# file -> the pass and the rule whose example it is
+ALGEBRA = {
+    "algebra/reciprocal_of_a_product.onnxtxt": ("algebra_products", "reciprocal of a product"),
+    "algebra/root_twice.onnxtxt": ("algebra_products", "root twice"),
+    "algebra/absolute_factors.onnxtxt": ("algebra_products", "absolute factors"),
+    "algebra/small_factor_twice.onnxtxt": ("algebra_products", "small factor twice"),
+    "algebra/common_factor.onnxtxt": ("algebra_factor", "common factor"),
+    "algebra/value_and_its_product.onnxtxt": ("algebra_products", "value and its product"),
+    "algebra/square_and_product.onnxtxt": ("algebra_factor", "square and product"),
+    "algebra/weights_of_one_operand.onnxtxt": ("algebra_products", "weights of one operand"),
+    "algebra/convolutions_of_one_operand.onnxtxt": ("algebra_products", "convolutions of one operand"),
+    "algebra/small_summands_first.onnxtxt": ("algebra_products", "small summands first"),
+    "algebra/shifted_to_the_left.onnxtxt": ("algebra_reduce", "shifted to the left"),
+    "algebra/product_of_exponentials.onnxtxt": ("algebra_reduce", "product of exponentials"),
+}
 _HEADER = '<ir_version: 8, opset_import: ["": 17], producer_name: "graph-workbench samples">\n'
 
 
@@ -105,6 +123,15 @@ def models() -> dict[str, ModelProto]:
     """Every model that is made, by file name."""
     made = {file: _model(text, shapes) for file, (text, shapes) in GRAPHS.items()}
     made["resnet50_narrow.onnx"] = random_light("resnet50", narrow=8, classes=250)
+    return made
+
+
+def algebra() -> dict[str, str]:
+    """Every model that is a rule's example, as text, by file name."""
+    made = {}
+    for file, (pass_name, rule_name) in ALGEBRA.items():
+        rule = next(rule for rule in passes.find_pass(pass_name).rules if rule.name == rule_name)
+        made[file] = to_text(from_text(rule.example.before))
     return made
 
 
@@ -130,6 +157,10 @@ def main(folder: Path) -> None:
         checker.check_model(model, full_check=True)
         (folder / file).write_bytes(model.SerializeToString(deterministic=True))
         print(f"{file}: {len(model.graph.node)} nodes, {(folder / file).stat().st_size:,} bytes")
+    for file, text in algebra().items():
+        (folder / file).parent.mkdir(exist_ok=True)
+        (folder / file).write_text(text, encoding="utf-8")
+        print(f"{file}: {len(text):,} characters")
 
 
 if __name__ == "__main__":

@@ -46,6 +46,8 @@ class _Integers(Numbers):
             "^": operator.xor,
             "neg": operator.neg,
             "~": operator.invert,
+            "<<": operator.lshift,
+            ">>": operator.rshift if signed else z3.LShR,
             "**": _power,
             "<": less,
             "<=": operator.le if signed else z3.ULE,
@@ -147,6 +149,8 @@ class _Reals(Numbers):
         if z3.is_sub(x):
             left, right = x.children()
             self.facts.append(exp(x) * self._exponential(right) == self._exponential(left))
+        if z3.is_add(x):
+            self.facts.append(exp(x) == math.prod(self._exponential(part) for part in x.children()))
         return exp(x)
 
     def _logarithm(self, x: z3.ExprRef) -> z3.ExprRef:

@@ -10,7 +10,7 @@ zeros min and max give is not known, only that it is the same one every time. Si
 along them, are whole numbers from 0 that never overflow. Variables named p, q and r are booleans in
 any kind. `minus_zero(a, b)` says that one of them is -0.0; `widen` casts to twice the bits, `narrow`
 to half of them. Of exp is known that it is positive, never takes the same value twice and turns a
-difference into a quotient; of log, that it undoes exp.
+difference into a quotient and a sum into a product; of log, that it undoes exp.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ _ARITHMETIC = {
     ast.BitOr: "|",
     ast.BitXor: "^",
     ast.Pow: "**",
+    ast.LShift: "<<",
+    ast.RShift: ">>",
 }
 
 

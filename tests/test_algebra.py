@@ -94,6 +94,84 @@ def test_the_same_expression_twice_is_one_node():
     assert [line.partition(" = ")[2].replace(" ", "") for line in lines] == ["Abs(w)", "Mul(x,p)", "Mul(y_mul,z)"]
 
 
+@pytest.mark.parametrize("written", ["x ** 2 - x * a == x * (x - a)", "x * x - x * a == x * (x - a)"])
+@pytest.mark.parametrize("square", ["Mul(s, s)", "Pow(s, two)"])
+def test_a_square_is_found_as_mul_and_as_pow_however_the_law_writes_it(written, square):
+    graph = typed(
+        "g (float[2,3] x, float[2,3] z, float[3] w) => (float[2,3] y) <float two = {2}>"
+        f" {{ s = Add(x, z)  p = {square}  q = Mul(w, s)  y = Sub(p, q) }}"
+    )
+    inputs = random_inputs(graph)
+    before = outputs(graph, inputs)["y"]
+    graph.apply(rule_of(written).match(graph, graph.producer("y"), None).edit)
+    assert [node.op for node in graph.nodes] == ["Add", "Sub", "Mul"]
+    np.testing.assert_allclose(outputs(graph, inputs)["y"], before, rtol=1e-5, atol=1e-6)
+
+
+def test_the_square_that_a_law_rewrites_is_not_what_it_makes():
+    assert refused(rule_of("x * x == x ** 2"), "{ y = Mul(x, z) }")
+    rule = rule_of("x ** 2 == x * x")
+    assert rule.operators == ("Pow",)
+
+
+@pytest.mark.parametrize(("square", "known"), [("Pow(v, two)", True), ("Mul(v, v)", True), ("Pow(v, three)", False)])
+def test_a_square_is_never_negative_as_mul_and_as_pow(square, known):
+    rule = next(rule for rule in passes.find_pass("algebra_products").rules if rule.name == "root twice")
+    graph = typed(
+        "g (float[3] x, float[3] z, float[3] v) => (float[3] y) <float two = {2}, float three = {3}>"
+        f" {{ b = {square}  s = Sqrt(b)  p = Mul(x, s)  q = Mul(s, z)  y = Mul(p, q) }}"
+    )
+    if known:
+        assert rule.match(graph, graph.producer("y"), None)
+    else:
+        with pytest.raises(NoMatch, match="'b' is not known to be 0 or more"):
+            rule.match(graph, graph.producer("y"), None)
+
+
+@pytest.mark.parametrize(
+    ("biases", "bias"), [(("", ""), None), ((", a", ""), [3]), (("", ", b"), [4]), ((", a", ", b"), [7])]
+)
+def test_convolutions_of_one_operand_add_the_biases_that_they_have(biases, bias):
+    graph = typed(
+        "g (float[1,2,4] x) => (float[1,1,4] y)"
+        " <float[1,2,1] c = {1, 2}, float[1,2,1] d = {4, -1}, float[1] a = {3}, float[1] b = {4}>"
+        f' {{ p = Conv<auto_pad="NOTSET">(x, c{biases[0]})  q = Conv<pads=[0,0], group=1>(x, d{biases[1]})  y = Add(q, p) }}'
+    )
+    inputs = random_inputs(graph)
+    before = outputs(graph, inputs)["y"]
+    rule = next(rule for rule in passes.find_pass("algebra_products").rules if rule.name.startswith("convolutions"))
+    graph.apply(rule.match(graph, graph.producer("y"), None).edit)
+    (conv,) = graph.nodes
+    assert bias == (graph.constant(conv.inputs[2]).numpy().tolist() if len(conv.inputs) > 2 else None)
+    np.testing.assert_allclose(outputs(graph, inputs)["y"], before, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize(
+    ("x", "k", "axes"),
+    [("[2,3]", "", "[0, 1]"), ("[2,3]", "[3]", "[0]"), ("[2,3,2]", "[3,1]", "[0]"), ("[4]", "", "[0]")],
+)
+@pytest.mark.parametrize("kind", ["uint32", "uint64"])
+def test_a_sum_of_what_is_shifted_to_the_left_wraps_as_the_shifted_sum_does(kind, x, k, axes, keepdims):
+    count = axes.count(",") + 1
+    graph = typed(
+        f"g ({kind}{x} x, {kind}{k} k) => ({kind} y) <int64[{count}] axes = {{{axes[1:-1]}}}>"
+        f' {{ s = BitShift<direction="LEFT">(x, k)  y = ReduceSum<keepdims={keepdims}>(s, axes) }}'
+    )
+    random = np.random.default_rng(0)
+    shape, by = (graph.shape(value) for value in ("x", "k"))
+    inputs = {
+        "x": random.integers(2**30, 2**32, shape).astype(kind),  # whose sums do not fit, shifted or not
+        "k": random.integers(0, 8, by).astype(kind),
+    }
+    before = outputs(graph, inputs)["y"]
+    rule = next(rule for rule in passes.find_pass("algebra_reduce").rules if rule.name == "shifted to the left")
+    graph.apply(rule.match(graph, graph.producer("y"), None).edit)
+    assert [node.op for node in graph.nodes] == ["ReduceSum", "BitShift"]
+    after = outputs(graph, inputs)["y"]
+    assert before.shape == after.shape and (before == after).all()
+
+
 def test_what_goes_has_no_other_reader_unless_it_is_shared():
     body, made = "{ n = Neg(z)  y = Add(x, n)  v = Relu(n) }", "float[2,3] y, float[2,3] v"
     assert refused(rule_of("x + -z == x - z"), body, made=made) == "Relu 'Relu_v' reads 'n' of Neg 'Neg_n' too"

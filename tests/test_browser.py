@@ -63,6 +63,21 @@ def test_from_a_sample_to_the_downloaded_file(page, tmp_path):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
 
 
+def test_a_sample_of_algebra_opens_at_its_rewrite_also_in_a_session_that_looked_at_something_else(page):
+    open_sample(page, ONE.stem)
+    go(page, "Optimize")
+    go(page, "Open")
+    page.locator(".st-key-samples_Algebra summary").click()
+    open_sample(page, "reciprocal_of_a_product")
+    view = GraphView(page)
+    view.wait("hook => hook.state().step === 1 && hook.boxes().length > 0")
+    view.press("ArrowLeft", "ArrowRight")
+    page.locator(".gw-sentence").get_by_text("becomes that of 'z', which is smaller than 'x'").wait_for()
+    asked = parse_qs(urlsplit(page.url).query)
+    assert (asked["passes"], asked["mode"], asked["step"]) == (["algebra_products"], ["fast"], ["1"])
+    assert page.get_by_role("alert").count() == 0
+
+
 @pytest.mark.slow
 def test_what_was_chosen_is_still_there_after_a_look_at_another_page(page):
     open_sample(page, ONE.stem)
@@ -159,6 +174,7 @@ def test_a_truncated_upload_is_one_sentence_and_the_last_model_stays(page, tmp_p
     broken.write_bytes(ONE.read_bytes()[:4000])
     upload(page, broken)
     alerts = page.get_by_role("alert")
+    alerts.first.wait_for()
     assert alerts.count() == 1
     assert "cut_off.onnx" in alerts.inner_text()
     assert "Traceback" not in page.content()

@@ -7,8 +7,10 @@ import pytest
 
 import passes
 from tests.running import outputs, typed
+from workbench.explanation import explain_pass
 from workbench.ir import DataType
 from workbench.rewrite import Exactness, run_pass, with_options
+from workbench.rewrite.greedy_driver import follow_rules
 
 RULES = [
     pytest.param(cls, rule, id=f"{name}-{rule.name}")
@@ -106,6 +108,31 @@ def test_up_to_1e18_no_infinity_and_no_nan_comes_or_goes(cls, rule, monkeypatch)
         for name, array in outputs(after, inputs).items():
             np.testing.assert_array_equal(np.isnan(array), np.isnan(expected[name]))
             np.testing.assert_array_equal(np.isinf(array), np.isinf(expected[name]))
+
+
+@pytest.mark.parametrize(("cls", "rule"), RULES)
+def test_a_rule_for_the_mode_fast_alone_says_why_with_numbers_that_show_it(cls, rule):
+    shown = rule.counterexample
+    assert (shown is not None) == (rule.exactness is Exactness.SIGNS)
+    if shown is None:
+        return
+    example = rule.example
+    before, after = typed(shown.graph or example.before), typed(shown.graph or example.before)
+    for found in follow_rules([rule], after, with_options(cls, example.options)):
+        after.apply(found.edit)
+    given = {}
+    for name in before.inputs:
+        type_ = before.tensor_type(name)
+        shape = [d if isinstance(d, int) else 1 for d in type_.shape]
+        given[name] = np.broadcast_to(np.array(shown.inputs[name]), shape).astype(type_.dtype.numpy())
+    (was,), (becomes,) = outputs(before, given).values(), outputs(after, given).values()
+    same = ((was == becomes) & (np.signbit(was) == np.signbit(becomes))) | (np.isnan(was) & np.isnan(becomes))
+    at = np.argmin(same)
+    assert not same.ravel()[at]
+    for number, said in ((was.ravel()[at], shown.before), (becomes.ravel()[at], shown.after)):
+        np.testing.assert_allclose(number, np.asarray(said, was.dtype), rtol=1e-4)
+        assert np.isnan(said) or np.signbit(number) == np.signbit(said)
+    assert f"since {shown.because}" in explain_pass(cls)
 
 
 @pytest.mark.parametrize(("index", "overflowed"), [(0, np.inf), (1, 3e38)])

@@ -7,11 +7,13 @@ import pytest
 import passes
 from tests.conftest import ROOT
 from tests.laws import prove
+from workbench.explanation import explain_pass
 from workbench.rewrite import Exactness
 from workbench.rewrite.laws import read_laws
 
 BITS, ROUNDING, SIGNS = Exactness
 LONG_PROOFS = ("dequantize and quantize", "clip of clip")  # seconds each
+EVERY_RULE = [rule for cls in passes.all_passes().values() for rule in cls.rules]
 WITH_LAW = [
     pytest.param(rule, id=f"{name}-{rule.name}", marks=[pytest.mark.slow] if rule.name in LONG_PROOFS else [])
     for name, cls in passes.all_passes().items()
@@ -34,6 +36,23 @@ def test_rule_that_is_exact_to_the_last_bit_rests_on_no_law_of_reals(rule):
     assert rule.exactness is not BITS or not any("reals" in law.kinds for law in read_laws(rule.law))
 
 
+@pytest.mark.parametrize("wrong", [wrong for rule in EVERY_RULE for wrong in rule.wrong_laws], ids=lambda w: w.law)
+def test_a_law_that_is_said_to_be_wrong_is_wrong_for_its_numbers_and_for_z3(wrong):
+    law = read_laws(wrong.law)[0]
+    for side, value in zip(law.sides, wrong.sides, strict=True):
+        assert eval(side, {"reciprocal": lambda x: 1 / x, **wrong.numbers}) == value
+    assert wrong.sides[0] != wrong.sides[1]
+    assert "is wrong for" in prove(wrong.law, SIGNS).wrong
+    assert wrong.law.rpartition(": ")[2] in str(wrong)
+
+
+def test_the_equation_that_the_course_misprints_is_told_beside_the_one_that_holds():
+    rule = next(rule for rule in EVERY_RULE if rule.name == "reciprocal of a product")
+    (wrong,) = rule.wrong_laws
+    assert rule.law.partition(" if ")[0] == wrong.law.replace(")) * z", ")) * reciprocal(z)")
+    assert "with x = 2 and z = 4 it says 0.0625 == 1" in explain_pass(passes.find_pass("algebra_products"))
+
+
 @pytest.mark.parametrize(
     ("law", "kinds"),
     [
@@ -49,6 +68,8 @@ def test_rule_that_is_exact_to_the_last_bit_rests_on_no_law_of_reals(rule):
         ("for floats and integers: narrow(narrow(widen(widen(x)))) == x", ("integers", "floats")),
         ("for sizes: (n * m) / m == n if m > 0", ("sizes",)),
         ("for reals: exp(x - x) == 1", ("reals",)),
+        ("for reals: exp(x + z) == exp(z) * exp(x)", ("reals",)),
+        ("for integers: x << 1 == x + x", ("integers",)),
     ],
 )
 def test_true_law_is_proved(law, kinds):
@@ -71,6 +92,8 @@ def test_true_law_is_proved(law, kinds):
         "for sizes: (n / m) * m == n if m > 0",
         "for reals: exp(log(x)) == x",  # of x <= 0
         "for reals: log(exp(x)) == x + 1",
+        "for reals: exp(x + z) == exp(x) + exp(z)",
+        "for integers: (x >> k) + (z >> k) == (x + z) >> k",  # bits that the sum carries on
         "x - a == a - x",
         "x + a == a + x; x - a == a - x",
     ],

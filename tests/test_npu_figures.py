@@ -1,4 +1,4 @@
-"""The NPU document's figures, box by box: types, colours and cases; and its operators in files."""
+"""The figures of LayoutPresetToNPU, box by box: types, colours and cases; and its operators in files."""
 
 import numpy as np
 import onnx

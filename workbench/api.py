@@ -1,4 +1,4 @@
-"""The library's verbs: load, inspect, optimize, layouts, explain, verify, measure, export, report.
+"""The library's verbs: load, inspect, optimize, layouts, explain, verify, measure, export, report, dot.
 
 import workbench as wb
 graph = wb.load("model.onnx", dims={"N": 1})
@@ -20,13 +20,15 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.files import write_text
 from workbench.ir import Graph
-from workbench.layout.profile import load_profile
+from workbench.ir.display import notebook_html
+from workbench.layout.profile import load_profile, profile_names
 from workbench.library import library
 from workbench.pipeline import OnProgress, branch, extend, run_pipeline, start
 from workbench.rewrite import DEFAULT_MODE, History, LeftOut, OptionError, Pass, PassContext, with_options
 
 if TYPE_CHECKING:
     import numpy as np
+    from graphviz import Digraph
 
     from workbench.io.exporting import ExportReport
     from workbench.run.measurement.measure import Variant
@@ -271,13 +273,32 @@ def report(history: History, path: str | Path, *, target: str = DEFAULT_TARGET, 
 
     passes: those of which it is told why they did not act at a node. Returns the file's bytes.
     """
+    return _written(path, _report_page(history, target, passes))
+
+
+def _report_page(history: History, target: str, passes: Sequence[Pass] = ()) -> str:
     from workbench.view.report import inspected, report_html
     from workbench.view.scene import View
     from workbench.view.timeline import timeline_of
 
     profile = load_profile(target)
     view = View(timeline_of(history, profile), _file_name(history.initial), profile.layout)
-    return _written(path, report_html(view, inspected(history, view, profile, passes)))
+    return report_html(view, inspected(history, view, profile, passes))
+
+
+@notebook_html.register
+def history_in_notebook(shown: History) -> str:
+    """The report in the output of a cell."""
+    from workbench.view.notebook import framed
+
+    known = shown.target in profile_names()  # one that was read from a file by its path is not
+    return framed(_report_page(shown, shown.target if known else DEFAULT_TARGET))
+
+
+@notebook_html.register
+def graph_in_notebook(shown: Graph) -> str:
+    """The graph as a history in which nothing has happened."""
+    return history_in_notebook(start(shown, load_profile(DEFAULT_TARGET)))
 
 
 def report_pair(first: Graph, second: Graph, path: str | Path, *, target: str = DEFAULT_TARGET) -> tuple[str, int]:
@@ -295,6 +316,13 @@ def report_pair(first: Graph, second: Graph, path: str | Path, *, target: str = 
     view = View(timeline, " and ".join(titles), profile.layout)
     texts = inspected(start(first, profile), view, profile) | inspected(start(other, profile), view, profile)
     return found.sentence, _written(path, report_html(view, texts))
+
+
+def dot(graph: Graph, *, target: str = DEFAULT_TARGET) -> Digraph:
+    """The graph for Graphviz: `.source` is DOT, `.render("g", format="svg")` draws it where Graphviz is installed."""
+    from workbench.view.dot import dot_of
+
+    return dot_of(graph, load_profile(target))
 
 
 def _file_name(graph: Graph) -> str:

@@ -24,7 +24,8 @@ def explain_pass(cls: type[Pass]) -> str:
 
 def _claims(rule: Rule) -> str:
     law = f"Law: {rule.law}. " if rule.law else ""
-    return f"{law}Results are {rule.exactness.value}."
+    wrong = "".join(f" Not so: {each}" for each in rule.wrong_laws)
+    return f"{law}Results are {rule.results}.{wrong}"
 
 
 def _options(cls: type[Pass]) -> str:

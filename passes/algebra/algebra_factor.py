@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.ir import Edit, Graph, Node, constant
-from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.algebra import algebraic_rule, same_shape
 from workbench.rewrite.discontinuous import refuse_discontinuous_users
 from workbench.rewrite.guards import require_single_use
@@ -59,22 +59,62 @@ def match_multiples(graph: Graph, node: Node, options: Pass) -> Rewrite:
 
 @dataclass(frozen=True)
 class AlgebraFactor(Pass):
-    """Five cases:
+    """Six cases:
 
     - x * a + y * a is (x + y) * a, and the same with a difference: of integers to the last bit, of
       floating-point numbers but for what overflows and for signs of zero;
+    - x * x - x * a is x * (x - a), also with Pow for the square, and with a sum;
     - (p and r) or (q and r) is (p or q) and r, and the other way round, also bit by bit;
     - x * a + x * b with constants a and b of the same sign is x * (a + b); without a factor it is 1.
 
     Must not act where anything else reads one of the two products, where x and y are not known to
     have the same shape, so that their sum could be larger than both, nor where a and b cancel.
 
-    Source: distributive laws.
+    Source: distributive laws; Niu et al., "DNNFusion: Accelerating Deep Neural Networks Execution with Advanced
+    Operator Fusion", PLDI 2021, table 4.
     """
 
     title = "Take out common factors"
 
     rules = (
+        algebraic_rule(
+            "square and product",
+            "x ** 2 - x * a == x * (x - a); x * a - x ** 2 == x * (a - x); x ** 2 + x * a == x * (x + a)",
+            "'{x}' is taken out of its square and of its product, which {root} joins; 1 node less",
+            Example(
+                before="""g (float[N,3] a, float[N,3] b, float[N,3] c) => (float[N,3] y) <float two = {2}> {
+                    s = Add(a, b)
+                    p = Pow(s, two)
+                    q = Mul(s, c)
+                    y = Sub(p, q)
+                }""",
+                after="""g (float[N,3] a, float[N,3] b, float[N,3] c) => (float[N,3] y) {
+                    s = Add(a, b)
+                    y_sub = Sub(s, c)
+                    y = Mul(s, y_sub)
+                }""",
+                sentences=("'s' is taken out of its square and of its product, which Sub 'Sub_y' joins; 1 node less",),
+                mode="fast",
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[3] x, float[3] z, float[3] a) => (float[3] y) <float two = {2}>"
+                    " { p = Pow(x, two)  q = Mul(z, a)  y = Sub(p, q) }",
+                    "'z' of Mul 'Mul_q' is not 'x', as x ** 2 - x * a has it",
+                ),
+                Refusal(
+                    "g (float[3] x, float[3] a) => (float[3] y) <float three = {3}>"
+                    " { p = Pow(x, three)  q = Mul(x, a)  y = Sub(p, q) }",
+                    "'three' of Pow 'Pow_p' is 3, not 2",
+                ),
+                Refusal(
+                    "g (int64[3] x, int64[3] a) => (int64[3] y) { p = Mul(x, x)  q = Mul(x, a)  y = Sub(p, q) }",
+                    "'p', an operand of Sub 'Sub_y', is not known to hold floating-point numbers",
+                ),
+            ),
+            exactness=Exactness.SIGNS,
+            counterexample=Counterexample({"a": 1e20, "b": 0, "c": 1e20}, np.nan, 0, "both products overflow"),
+        ),
         algebraic_rule(
             "common factor of integers",
             "for integers: x * a + z * a == (x + z) * a; x * a - z * a == (x - z) * a",
@@ -142,6 +182,7 @@ class AlgebraFactor(Pass):
                 mode="fast",
             ),
             exactness=Exactness.SIGNS,
+            counterexample=Counterexample({"x": 3e38, "z": -3e38, "a": 2}, np.nan, 0, "both products overflow"),
             where=(same_shape("x", "z"),),
         ),
         algebraic_rule(

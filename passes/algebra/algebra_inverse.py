@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workbench.ir import Graph, Node
-from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.algebra import algebraic_rule
 from workbench.rewrite.guards import forward_operand, require_constant, require_producer
 
@@ -94,6 +94,7 @@ class AlgebraInverse(Pass):
                 ),
             ),
             exactness=Exactness.SIGNS,
+            counterexample=Counterexample({"x": 1e-45}, 0, 1e-45, "its reciprocal overflows"),
         ),
         algebraic_rule(
             "same again",
@@ -169,6 +170,9 @@ class AlgebraInverse(Pass):
                 mode="fast",
             ),
             exactness=Exactness.SIGNS,
+            counterexample=Counterexample(
+                {"p": 1, "x": 1, "z": -0.0}, -0.0, 0, "ONNX Runtime keeps the sign of a zero in the last operand alone"
+            ),
             shared=True,
         ),
         algebraic_rule(
@@ -224,6 +228,7 @@ class AlgebraInverse(Pass):
                 mode="fast",
             ),
             exactness=Exactness.SIGNS,
+            counterexample=Counterexample({"x": 1, "z": 1}, -0.0, 0, "the negative of 0 is -0"),
         ),
         Rule(
             "reversed twice",

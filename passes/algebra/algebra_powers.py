@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.ir import Edit, Graph, Node, constant
-from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.algebra import algebraic_rule
 from workbench.rewrite.discontinuous import refuse_discontinuous_users
 from workbench.rewrite.guards import require_constant
@@ -135,6 +135,13 @@ class AlgebraPowers(Pass):
                 ),
             ),
             exactness=Exactness.SIGNS,
+            counterexample=Counterexample(
+                {"x": -np.inf},
+                np.inf,
+                np.nan,
+                "Pow does not look at the sign of an infinity",
+                "g (float[N,3] x) => (float[N,3] y) <float e = {0.5}> { y = Pow(x, e) }",
+            ),
         ),
         algebraic_rule(
             "one over",
@@ -254,5 +261,12 @@ class AlgebraPowers(Pass):
                 ),
             ),
             exactness=Exactness.SIGNS,
+            counterexample=Counterexample(
+                {"x": 100},
+                np.inf,
+                100,
+                "Exp overflows",
+                "g (float[N,3] x) => (float[N,3] y) { e = Exp(x)  l = Log(e)  y = Relu(l) }",
+            ),
         ),
     )

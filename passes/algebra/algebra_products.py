@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workbench.ir import Graph
-from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal
+import numpy as np
+
+from workbench.ir import Graph, Node
+from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, WrongLaw
 from workbench.rewrite.algebra import algebraic_rule, same_shape, smaller
+from workbench.rewrite.graph_rules import graph_rule
+from workbench.rewrite.laws import Variable
 from workbench.rewrite.matching import Match
 
 _NEVER_NEGATIVE = (
@@ -24,12 +28,20 @@ def _is_never_negative(graph: Graph, value: str, depth: int = _DEEPEST) -> bool:
         return bool((tensor.numpy() >= 0).all())
     if node is None or depth == 0:
         return False
-    if node.op == "Mul" and node.inputs[0] == node.inputs[1]:
+    if _is_even_power(graph, node):
         return True
     operands = node.inputs if len(node.inputs) == 2 and not node.op.startswith("Reduce") else node.inputs[:1]
     return node.op in _NEVER_NEGATIVE or (
         node.op in _AS_THEIR_OPERANDS and all(_is_never_negative(graph, operand, depth - 1) for operand in operands)
     )
+
+
+def _is_even_power(graph: Graph, node: Node) -> bool:
+    """Is it a square, as Mul or as Pow, or another even power?"""
+    if node.op != "Pow":
+        return node.op == "Mul" and node.inputs[0] == node.inputs[1]
+    exponent = graph.constant(node.inputs[1])
+    return exponent is not None and bool((exponent.numpy() % 2 == 0).all())
 
 
 def never_negative(match: Match) -> None:
@@ -38,16 +50,53 @@ def never_negative(match: Match) -> None:
         raise NoMatch(f"'{match['b']}' is not known to be 0 or more, and below 0 its root is NaN")
 
 
+def finite_sum(match: Match) -> None:
+    """Raises NoMatch where the sum of the weights c and d is more than their type holds."""
+    if not np.isfinite(_sum(match, "c", "d")).all():
+        raise NoMatch(f"the weights '{match['c']}' and '{match['d']}' together are not finite")
+
+
+def _sum(match: Match, *names: str) -> np.ndarray:
+    """The sum of constants, rounded once."""
+    dtype = match.graph.constants[match[names[0]]].dtype.numpy()
+    arrays = [np.asarray(match.array(Variable(name))) for name in names]
+    with np.errstate(over="ignore"):
+        return np.add(*arrays).astype(dtype)
+
+
+def same_windows(match: Match) -> None:
+    """Raises NoMatch where the two convolutions p and q do not read the same numbers for the same result."""
+    first, second = match.node("p"), match.node("q")
+    axes = len(match.graph.constants[match["c"]].shape) - 2
+    for key, default in (
+        ("group", 1),
+        ("auto_pad", "NOTSET"),
+        ("strides", (1,) * axes),
+        ("dilations", (1,) * axes),
+        ("pads", (0, 0) * axes),
+    ):
+        has, wants = (node.attr(key, default) for node in (first, second))
+        if has != wants:
+            raise NoMatch(f"{first} has {key} {has}, and {second} {wants}")
+
+
+def added_bias(match: Match) -> np.ndarray | str | None:
+    """Both biases as one constant, the only one by its name, or none."""
+    given = [name for name in ("a", "b") if match.get(name)]
+    return _sum(match, *given) if len(given) == 2 else next((match[name] for name in given), None)
+
+
 @dataclass(frozen=True)
 class AlgebraProducts(Pass):
-    """Eight cases:
+    """Nine cases:
 
     - |x| * |w| is |x * w|, of floating-point numbers to the last bit; |x| * z * |w| is |x * w| * z;
     - (x * sqrt(b)) * (sqrt(b) * z) is (x * b) * z;
     - (x * s) * (s * z) squares s first, and (s + m) + (t + n) adds m and n first, where these are smaller;
     - 1 / x * (1 / (x * z)) is (1 / x * (1 / x)) * (1 / z) where z is smaller;
     - x + x * z is x * (z + 1) where z is smaller;
-    - x @ c + x @ d with constant weights is x @ (c + d).
+    - x @ c + x @ d with constant weights is x @ (c + d), also with the weights first;
+    - two Conv of one value, in the same windows, whose results are added, are one: their weights and biases are added.
 
     Must not act where what comes first is not known to be smaller, nor where anything else reads a product in between.
     Nor where b may be below 0, where sqrt(b) is NaN and b is not. All but the first are for the mode `fast`, since
@@ -103,6 +152,7 @@ class AlgebraProducts(Pass):
                 mode="fast",
             ),
             exactness=Exactness.SIGNS,
+            counterexample=Counterexample({"x": 1e20, "z": 1e30, "w": 1e-20}, np.inf, 1e30, "abs(x) * z overflows"),
             where=(same_shape("x", "w"),),
         ),
         algebraic_rule(
@@ -138,6 +188,7 @@ class AlgebraProducts(Pass):
                 ),
             ),
             exactness=Exactness.SIGNS,
+            counterexample=Counterexample({"x": 1e-20, "z": 3e38, "v": 100}, np.inf, 3e22, "sqrt(b) * z overflows"),
             where=(never_negative,),
         ),
         algebraic_rule(
@@ -168,6 +219,7 @@ class AlgebraProducts(Pass):
                 ),
             ),
             exactness=Exactness.SIGNS,
+            counterexample=Counterexample({"x": 1e30, "z": 1e30, "w": 1e-30}, 9, 0, "s * s vanishes"),
             where=(smaller("s", "x"), smaller("s", "z")),
         ),
         algebraic_rule(
@@ -191,6 +243,15 @@ class AlgebraProducts(Pass):
                 mode="fast",
             ),
             exactness=Exactness.SIGNS,
+            counterexample=Counterexample({"x": 1e-20, "z": 1e30}, 1e10, np.inf, "the square of 1 / x overflows"),
+            wrong_laws=(
+                WrongLaw(
+                    "reciprocal(x) * reciprocal(x * z) == (reciprocal(x) * reciprocal(x)) * z",
+                    {"x": 2, "z": 4},
+                    (0.0625, 1),
+                    'The course "Buddy Compiler" prints it so; it forgets that z is divided by as well.',
+                ),
+            ),
             where=(smaller("z", "x"),),
         ),
         algebraic_rule(
@@ -205,6 +266,7 @@ class AlgebraProducts(Pass):
                 mode="fast",
             ),
             exactness=Exactness.SIGNS,
+            counterexample=Counterexample({"x": 3e38, "z": -2}, -np.inf, -3e38, "x * z overflows"),
             where=(smaller("z", "x"),),
         ),
         algebraic_rule(
@@ -226,11 +288,12 @@ class AlgebraProducts(Pass):
                 mode="fast",
             ),
             exactness=Exactness.SIGNS,
+            counterexample=Counterexample({"x": 1e8, "s": 1, "z": -1e8, "t": 0}, 0, 1, "1 is lost in 1e+08"),
             where=(smaller("s", "x"), smaller("t", "z"), same_shape("s", "t"), same_shape("x", "z")),
         ),
         algebraic_rule(
             "weights of one operand",
-            "matmul(x, c) + matmul(x, d) == matmul(x, c + d)",
+            "matmul(x, c) + matmul(x, d) == matmul(x, c + d); matmul(c, x) + matmul(d, x) == matmul(c + d, x)",
             "{nodes[0]} and {nodes[1]} of '{x}' become one, their weights added; 2 nodes less",
             Example(
                 before="""g (float[N,2] x) => (float[N,2] y)
@@ -251,9 +314,71 @@ class AlgebraProducts(Pass):
                     " { p = MatMul(x, c)  q = MatMul(x, d)  y = Add(p, q) }",
                     "'c', an operand of MatMul 'MatMul_p', is not a constant",
                 ),
+                Refusal(
+                    "g (float[N,1] x) => (float[N,1] y) <float[1,1] c = {3e38}>"
+                    " { p = MatMul(x, c)  q = MatMul(x, c)  y = Add(p, q) }",
+                    "the weights 'c' and 'c' together are not finite",
+                ),
             ),
             exactness=Exactness.SIGNS,
+            counterexample=Counterexample({"x": np.inf}, np.nan, np.inf, "the weight 0 makes NaN of an infinity"),
             constants=("c", "d"),
-            where=(same_shape("c", "d"),),
+            where=(same_shape("c", "d"), finite_sum),
+        ),
+        graph_rule(
+            "convolutions of one operand",
+            """
+            p = Conv(x, c, a | None, **windows)
+            q = Conv(x, d, b | None, **others)
+            y = Add(p, q)
+            """,
+            "y = Conv(x, weights, bias, **windows)",
+            "{nodes[0]} and {nodes[1]} of '{x}' become one, their weights added; {fewer} nodes less",
+            Example(
+                before="""g (float[N,2,4] x) => (float[N,1,4] y)
+                    <float[1,2,1] c = {1, 2}, float[1] a = {3}, float[1,2,1] d = {4, -1}, float[1] b = {0.5}> {
+                    p = Conv(x, c, a)
+                    q = Conv<strides=[1]>(x, d, b)
+                    y = Add(p, q)
+                }""",
+                after="""g (float[N,2,4] x) => (float[N,1,4] y)
+                    <float[1,2,1] y_weights = {5, 1}, float[1] y_bias = {3.5}> { y = Conv(x, y_weights, y_bias) }""",
+                sentences=("Conv 'Conv_p' and Conv 'Conv_q' of 'x' become one, their weights added; 2 nodes less",),
+                mode="fast",
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[1,2,4] x) => (float[1,1,4] y) <float[1,2,3] c = {1, 1, 1, 1, 1, 1}>"
+                    " { p = Conv<pads=[1,1]>(x, c)  q = Conv<pads=[2,2], dilations=[2]>(x, c)  y = Add(p, q) }",
+                    "Conv 'Conv_p' has dilations (1,), and Conv 'Conv_q' (2,)",
+                ),
+                Refusal(
+                    "g (float[1,2,4] x) => (float[1,2,4] y)"
+                    " <float[2,1,1] c = {1, 1}, float[2,2,1] d = {1, 1, 1, 1}>"
+                    " { p = Conv<group=2>(x, c)  q = Conv(x, d)  y = Add(p, q) }",
+                    "'c' and 'd' are not known to have the same shape",
+                ),
+                Refusal(
+                    "g (float[1,2,4] x, float[1,2,1] c) => (float[1,1,4] y) <float[1,2,1] d = {1, 1}>"
+                    " { p = Conv(x, c)  q = Conv(x, d)  y = Add(p, q) }",
+                    "'c', an operand of Conv 'Conv_p', is not a constant",
+                ),
+                Refusal(
+                    "g (float[1,2,4] x, float[1] a) => (float[1,1,4] y) <float[1,2,1] c = {1, 1}>"
+                    " { p = Conv(x, c, a)  q = Conv(x, c)  y = Add(p, q) }",
+                    "'a', an operand of Conv 'Conv_p', is not a constant",
+                ),
+                Refusal(
+                    "g (float[1,2,4] x) => (float[1,1,4] y, float[1,1,4] q) <float[1,2,1] c = {1, 1}>"
+                    " { p = Conv(x, c)  q = Conv(x, c)  y = Add(p, q) }",
+                    "'q' of Conv 'Conv_q' is an output of the graph",
+                ),
+            ),
+            exactness=Exactness.SIGNS,
+            counterexample=Counterexample({"x": np.inf}, np.nan, np.inf, "weights of both signs cancel infinities"),
+            constants=("a", "b", "c", "d"),
+            where=(same_shape("c", "d"), finite_sum, same_windows),
+            computed={"weights": lambda match: _sum(match, "c", "d"), "bias": added_bias},
+            law="x * c + x * d == x * (c + d)",
         ),
     )

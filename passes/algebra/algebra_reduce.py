@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.ir import Edit, Graph, Node, TensorType, constant
-from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule, WrongLaw
+from workbench.rewrite.graph_rules import graph_rule
 from workbench.rewrite.guards import require_float_or_double, require_integers, require_producer, require_single_use
+from workbench.rewrite.matching import Match
 from workbench.rewrite.reductions import keeps_axes, reduced_axes
 
 
@@ -80,21 +82,52 @@ def match_scaled(graph: Graph, node: Node, options: Pass) -> Rewrite:
     return _scaled_after(graph, node, scaling, what, by)
 
 
+def shifted_to_the_left(match: Match) -> None:
+    if match.data["way"] != "LEFT":
+        raise NoMatch(
+            f"{match.node('s')} shifts to the right, which drops bits that a sum carries on: 1 and 1 shifted by 1 and "
+            "added are 0, added and shifted they are 1"
+        )
+
+
+def same_shift(match: Match) -> None:
+    """Raises NoMatch where the shift k is not known to be one along reduced axes, or would broadcast the result."""
+    graph, shift = match.graph, match.node("s")
+    shape, by, whole = (graph.shape(value) for value in (match["x"], match["k"], match["s"]))
+    if shape is None or by is None or shape != whole or None in shape:
+        raise NoMatch(f"the shapes of '{match['x']}' and '{match['k']}', which {shift} shifts by, are not known enough")
+    axes = reduced_axes(graph, match.root)
+    if all(shape[axis] == 1 for axis in axes):
+        raise NoMatch(f"{match.root} is not known to leave less to shift")
+    first = len(shape) - len(by)
+    for axis in sorted(axes):
+        if axis >= first and not (keeps_axes(match.root) and by[axis - first] == 1):
+            raise NoMatch(f"'{match['k']}' reaches axis {axis}, which {match.root} reduces")
+
+
+def operand_names_axes(match: Match) -> None:
+    reduced_axes(match.graph, match.root)
+
+
 @dataclass(frozen=True)
 class AlgebraReduce(Pass):
-    """Three cases:
+    """Five cases:
 
     - ReduceMax of ReduceMax and ReduceMin of ReduceMin, of integers, are one;
     - ReduceSum of ReduceSum and ReduceMean of ReduceMean, of floating-point numbers, are one;
-    - ReduceSum and ReduceMean of floating-point numbers that one constant scales leave less to scale.
+    - ReduceSum and ReduceMean of floating-point numbers that one constant scales leave less to scale;
+    - ReduceSum of unsigned integers that are shifted to the left leaves less to shift;
+    - ReduceProd of Exp is Exp of ReduceSum.
 
     Must not act on the largest and least of floating-point numbers, of which it may be the sign of a zero
     that differs; on sums of integers, which in ONNX Runtime do not wrap around but stop at the largest
     integer; on means of integers, which cut off; on numbers of 16 bits, of which sums overflow; on a
     scale of 0 or below, which turns the sign of a sum that is zero; nor where the reduced value has
-    other readers, or the axes are computed.
+    other readers, or the axes are computed. Nor on a shift to the right, which drops bits that a sum carries on, or on
+    one that differs along a reduced axis.
 
-    Source: associativity and commutativity of sums and bounds; linearity of sums and means.
+    Source: associativity and commutativity of sums and bounds; linearity of sums and means; the last two of Niu et
+    al., "DNNFusion: Accelerating Deep Neural Networks Execution with Advanced Operator Fusion", PLDI 2021, table 4.
     """
 
     title = "Reduce once, scale afterwards"
@@ -224,5 +257,100 @@ class AlgebraReduce(Pass):
             ),
             exactness=Exactness.ROUNDING,
             law="x * a + y * a + z * a == (x + y + z) * a; x / a + y / a == (x + y) / a if a != 0",
+        ),
+        graph_rule(
+            "shifted to the left",
+            """
+            s = BitShift(x, k, direction=way)
+            y = ReduceSum(s, axes | None, **others)
+            """,
+            "y = BitShift(ReduceSum(x, axes, **others), k, direction=way)",
+            "{nodes[0]} shifts what {root} leaves, not what it adds",
+            Example(
+                before="""g (uint32[N,3] x, uint32 k) => (uint32[N,1] y) <int64[1] axes = {1}> {
+                    s = BitShift<direction="LEFT">(x, k)
+                    y = ReduceSum(s, axes)
+                }""",
+                after="""g (uint32[N,3] x, uint32 k) => (uint32[N,1] y) <int64[1] axes = {1}> {
+                    y_reducesum = ReduceSum(x, axes)
+                    y = BitShift<direction="LEFT">(y_reducesum, k)
+                }""",
+                sentences=("BitShift 'BitShift_s' shifts what ReduceSum 'ReduceSum_y' leaves, not what it adds",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (uint32[3] x, uint32 k) => (uint32[1] y) <int64[1] axes = {0}>"
+                    """ { s = BitShift<direction="RIGHT">(x, k)  y = ReduceSum(s, axes) }""",
+                    "BitShift 'BitShift_s' shifts to the right, which drops bits that a sum carries on: 1 and 1 "
+                    "shifted by 1 and added are 0, added and shifted they are 1",
+                ),
+                Refusal(
+                    "g (uint64[2,3] x, uint64[3] k) => (uint64[2,1] y) <int64[1] axes = {1}>"
+                    """ { s = BitShift<direction="LEFT">(x, k)  y = ReduceSum(s, axes) }""",
+                    "'k' reaches axis 1, which ReduceSum 'ReduceSum_y' reduces",
+                ),
+                Refusal(
+                    "g (uint64[2,3] x, uint64[1] k) => (uint64 y)"
+                    """ { s = BitShift<direction="LEFT">(x, k)  y = ReduceSum<keepdims=0>(s) }""",
+                    "'k' reaches axis 1, which ReduceSum 'ReduceSum_y' reduces",
+                ),
+                Refusal(
+                    "g (uint64[3] x, uint64[2,3] k) => (uint64[1,3] y) <int64[1] axes = {0}>"
+                    """ { s = BitShift<direction="LEFT">(x, k)  y = ReduceSum(s, axes) }""",
+                    "the shapes of 'x' and 'k', which BitShift 'BitShift_s' shifts by, are not known enough",
+                ),
+                Refusal(
+                    "g (uint64[2,1] x, uint64 k) => (uint64[2,1] y) <int64[1] axes = {1}>"
+                    """ { s = BitShift<direction="LEFT">(x, k)  y = ReduceSum(s, axes) }""",
+                    "ReduceSum 'ReduceSum_y' is not known to leave less to shift",
+                ),
+            ),
+            exactness=Exactness.BITS,
+            where=(shifted_to_the_left, same_shift),
+            law="for integers: (x << k) + (z << k) == (x + z) << k",
+            wrong_laws=(
+                WrongLaw(
+                    "for integers: (x >> k) + (z >> k) == (x + z) >> k",
+                    {"x": 1, "z": 1, "k": 1},
+                    (0, 1),
+                    "A shift to the right drops bits that a sum carries on.",
+                ),
+            ),
+        ),
+        graph_rule(
+            "product of exponentials",
+            "y = ReduceProd(Exp(x), axes | None, **others)",
+            "y = Exp(ReduceSum(x, axes, **others))",
+            "{root} of {nodes[0]} becomes {new} of a sum, which takes fewer exponentials",
+            Example(
+                before="""g (float[N,3] x) => (float[N] y) <int64[1] axes = {1}> {
+                    e = Exp(x)
+                    y = ReduceProd<keepdims=0>(e, axes)
+                }""",
+                after="""g (float[N,3] x) => (float[N] y) <int64[1] axes = {1}> {
+                    y_reducesum = ReduceSum<keepdims=0>(x, axes)
+                    y = Exp(y_reducesum)
+                }""",
+                sentences=(
+                    "ReduceProd 'ReduceProd_y' of Exp 'Exp_e' becomes Exp of a sum, which takes fewer exponentials",
+                ),
+                mode="fast",
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3] x) => (float[N,1] y, float[N,3] e) <int64[1] axes = {1}>"
+                    " { e = Exp(x)  y = ReduceProd(e, axes) }",
+                    "'e' of Exp 'Exp_e' is an output of the graph",
+                ),
+                Refusal(
+                    """<ir_version: 8, opset_import: ["": 17]>
+                    g (float[N,3] x) => (float[N,1] y) { e = Exp(x)  y = ReduceProd<axes=[1]>(e) }""",
+                    "ReduceProd 'ReduceProd_y' is of an opset in which its axes are no operand",
+                ),
+            ),
+            exactness=Exactness.SIGNS,
+            counterexample=Counterexample({"x": [100, -100, 0]}, np.inf, 1, "the exponential of 100 overflows"),
+            where=(operand_names_axes,),
+            law="exp(x) * exp(z) == exp(x + z)",
         ),
     )

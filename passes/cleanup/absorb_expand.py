@@ -8,7 +8,7 @@ import numpy as np
 
 from workbench.ir import Edit, Graph, Node, TensorType, constant
 from workbench.ir.types import Shape
-from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.guards import (
     broadcasts_into,
     is_same_shape,
@@ -283,6 +283,7 @@ class AbsorbExpand(Pass):
                 mode="fast",
             ),
             exactness=Exactness.SIGNS,
+            counterexample=Counterexample({"x": 1, "a": 1e8, "b": -1e8}, 0, 1, "1 is lost in 1e+08"),
             law="(x + a) + b == x + (a + b); (x * a) * b == x * (a * b)",
         ),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workbench.ir import Edit, Graph, Node
-from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.guards import require_floating, require_producer
 
 _RISING = ("Exp", "Log", "Sqrt", "Sigmoid", "Tanh", "Erf", "Softplus", "Softsign", "Atan", "Sinh")
@@ -62,5 +62,8 @@ class ArgOfMonotone(Pass):
                 ),
             ),
             exactness=Exactness.SIGNS,
+            counterexample=Counterexample(
+                {"x": [0, 1e-9, 0]}, 0, 1, "Softmax rounds all three to the same, of which the first is taken"
+            ),
         ),
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench.ir import DataType, Edit, Graph, Node
 from workbench.layout.conversion.convert import is_only_reader
-from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.casts import keeps_numbers
 from workbench.rewrite.guards import (
     forward_operand,
@@ -393,7 +393,8 @@ class CancelPairs(Pass):
                     "'a', an operand of ReduceMean 'ReduceMean_y', is not known to hold floating-point numbers",
                 ),
             ),
-            exactness=Exactness.SIGNS,  # a sum of large numbers overflows, their mean does not
+            exactness=Exactness.SIGNS,
+            counterexample=Counterexample({"x": 3e38}, -np.inf, -3e38, "the sum before the mean overflows"),
             law="(x + x + x + x) / 4 == x",
         ),
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.ir import Graph, Node, constant_shape
-from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.guards import broadcasts_into, forward_operand, require_constant, require_floating
 from workbench.rewrite.zeros import holds_no_negative_zero
 
@@ -200,6 +200,7 @@ class RemoveNeutral(Pass):
                 ),
             ),
             exactness=Exactness.SIGNS,
+            counterexample=Counterexample({"x": -0.0}, -0.0, 0, "-0 + 0 is 0"),
             law="x + 0 == x",
         ),
         Rule(

@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench.ir import Constant, Edit, Graph, Node, TensorType, constant
 from workbench.ir.types import Dim
-from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.guards import require_constant, require_floating, require_producer, require_single_use
 
 _LOWEST = float(np.finfo(np.float32).min)
@@ -308,6 +308,17 @@ class FoldPad(Pass):
                 ),
             ),
             exactness=Exactness.SIGNS,
+            counterexample=Counterexample(
+                {"x": [0, 0, np.nan]},
+                0,
+                float(np.finfo(np.float32).min),
+                "in a window with NaN ONNX Runtime takes the largest of what stands behind it",
+                """g (float[1,1,1,3] x) => (float[1,1,1,2] y) <int64[8] p = {0, 0, 0, 0, 0, 0, 0, 1}> {
+                    r = Relu(x)
+                    a = Pad(r, p)
+                    y = MaxPool<kernel_shape=[1,2], strides=[1,2]>(a)
+                }""",
+            ),
         ),
         Rule(
             "behind a Reshape",

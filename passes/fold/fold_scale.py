@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workbench.ir import Edit, Graph, Node
-from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.affine import by_channel, constant_beside, factor_and_shift, keep_signs_of_zero, refuse_zeros
 from workbench.rewrite.guards import permutation, require_single_use
 from workbench.rewrite.linear import LINEAR, channel_axis, channels, scaled
@@ -223,6 +223,7 @@ class FoldScale(Pass):
                 ),
             ),
             exactness=Exactness.SIGNS,
+            counterexample=Counterexample({"x": 0}, -0.0, 0, "a product with a matrix makes 0 of -0"),
             law="(x * w + b) * m == x * (w * m) + b * m",
         ),
     )

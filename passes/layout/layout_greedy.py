@@ -34,14 +34,14 @@ class LayoutGreedy(Pass):
 
     Inserts nothing on a path without a demanding operator.
 
-    Source: the NPU layout document, second solution ("greedy").
+    Source: LayoutPresetToNPU, second solution, "greedy" (docs/references.md).
     """
 
     title = "Layout: greedy in order"
 
     own_examples = (
         Example(
-            title="The NPU document's figure: the reshape still sees NCHW",
+            title="The figure of LayoutPresetToNPU: the reshape still sees NCHW",
             target="npu",
             before="""g (float[1,2,4,4] input1, float[1,3,4,4] input3) => (float[48] output)
                 <float[3,2,1,1] w = {1, 2, 3, 4, 5, 6}, int64[1] s = {-1}> {

@@ -37,7 +37,7 @@ class LayoutMeasured(Pass):
     It looks at one operator at a time: a chain that pays only together is not begun. The strategy
     "optimal" finds it, where it weighs time.
 
-    Source: the buddy compiler's plan for layout conversion.
+    Source: buddy plan, "layout conversion" (docs/references.md).
     """
 
     title = "Layout: where measured time pays"

@@ -28,7 +28,7 @@ class LayoutWrongOnPurpose(Pass):
     What it teaches: a graph that is well formed need not be right. Comparing outputs finds
     it, and the search through the rewrites names the one that broke it.
 
-    Source: the NPU layout document, the second figure, which shows the fault.
+    Source: LayoutPresetToNPU (docs/references.md), the second figure, which shows the fault.
     """
 
     title = "Layout: wrong on purpose (demonstration)"
@@ -36,7 +36,7 @@ class LayoutWrongOnPurpose(Pass):
 
     own_examples = (
         Example(
-            title="The NPU document's second figure: the reshape sees NHWC, and the sum adds what does not match",
+            title="The second figure of LayoutPresetToNPU: the reshape sees NHWC, and the sum adds what does not match",
             target="npu",
             before="""g (float[1,2,4,4] input1, float[1,3,4,4] input3) => (float[48] output)
                 <float[3,2,1,1] w = {1, 2, 3, 4, 5, 6}, int64[1] s = {-1}> {

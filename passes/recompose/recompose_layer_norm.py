@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.ir.types import Shape
-from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal
+from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal
 from workbench.rewrite.graph_rules import graph_rule
 from workbench.rewrite.guards import is_same_shape
 from workbench.rewrite.matching import Match
@@ -220,6 +220,7 @@ class RecomposeLayerNorm(Pass):
             where=(is_float32("x"), refuse_odd_epsilon, refuse_other_axes, refuse_other_shapes),
             computed={"axis": axis, "factors": scale_or_ones},
             exactness=Exactness.SIGNS,
+            counterexample=Counterexample({"x": -0.0}, 0, -0.0, "x less its mean is 0, not -0"),
             law="layer_norm(x) == (x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + epsilon) * scale + bias",
         ),
         graph_rule(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import nan
 
-from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal
+from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal
 from workbench.rewrite.graph_rules import graph_rule
 from workbench.rewrite.matching import Match
 from workbench.rewrite.standard import is_float32, recomposed
@@ -112,6 +113,7 @@ class RecomposeSoftmax(Pass):
             where=(since_13, is_float32("x")),
             computed={"axis": axis},
             exactness=Exactness.SIGNS,
+            counterexample=Counterexample({"x": 100}, nan, 1 / 3, "Exp overflows"),
             law="softmax(x) == exp(x) / sum(exp(x))",
         ),
     )

@@ -21,16 +21,16 @@ _FOLLOWED = frozenset("Add Cast Concat Gather Mul Shape Size Slice Squeeze Sub U
 Functions = Mapping[tuple[str, str, str], FunctionProto]
 
 
-def is_bounded(model: ModelProto, typed: ModelProto) -> bool:
+def is_bounded(model: ModelProto, lengths: Mapping[str, int]) -> bool:
     """Would data propagation over the model, functions at each of their calls, hold at most `LIMIT` numbers?
 
-    typed: the model with types from an inference without propagation.
+    lengths: what `lengths_of` finds in the model with types from an inference without propagation.
     """
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
-    return _held(model.graph, _lengths(typed.graph), functions) <= LIMIT
+    return _held(model.graph, dict(lengths), functions) <= LIMIT
 
 
-def _lengths(graph: GraphProto) -> dict[str, int]:
+def lengths_of(graph: GraphProto) -> dict[str, int]:
     """By value, in bodies too, the length of those that have one axis, as far as it is known."""
     found = {}
     for info in (*graph.input, *graph.value_info, *graph.output):
@@ -40,7 +40,7 @@ def _lengths(graph: GraphProto) -> dict[str, int]:
     for node in graph.node:
         for attribute in node.attribute:
             for body in bodies(attribute):
-                found.update(_lengths(body))
+                found.update(lengths_of(body))
     return found
 
 

@@ -10,7 +10,9 @@ times 2.0, rounded down).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import onnx
@@ -18,7 +20,7 @@ import onnx.inliner
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, helper, numpy_helper
 
 from workbench.inference.exact import enlarged, exact
-from workbench.inference.propagation import is_bounded
+from workbench.inference.propagation import is_bounded, lengths_of
 from workbench.ir import Graph, TensorType, constant_type
 from workbench.ir.from_proto import attribute_value, bodies, value_type
 from workbench.ir.to_proto import structure
@@ -128,15 +130,45 @@ def _merged(found: TensorType, known: TensorType | None) -> TensorType:
 # ---- inference on a model ---------------------------------------------------------------
 
 
-def infer_model(model: ModelProto) -> ModelProto:
+@dataclass(frozen=True)
+class TypesOfFile:
+    """What an inference without data propagation tells of a model, so that the next one need not find it again.
+
+    infos:    the types of the main graph's values, where each of them has a rank and there are no bodies; None else.
+    lengths:  of values of one axis, where some size is open; None where all are known.
+    """
+
+    infos: Sequence[ValueInfoProto] | None
+    lengths: Mapping[str, int] | None
+
+
+def types_of_file(typed: ModelProto) -> TypesOfFile:
+    """Notes them apart from the model, which takes memory."""
+    graph = typed.graph
+    infos = GraphProto(value_info=[*graph.value_info, *graph.output]).value_info if _has_ranks(graph) else None
+    return TypesOfFile(infos, None if _is_settled(graph) else lengths_of(graph))
+
+
+def _has_ranks(typed: GraphProto) -> bool:
+    infos = {info.name: info.type for info in itertools.chain(typed.value_info, typed.output)}
+    if any(bodies(attribute) for node in typed.node for attribute in node.attribute):
+        return False
+    made = (value for node in typed.node for value in node.output if value)
+    return all(value in infos and infos[value].tensor_type.HasField("shape") for value in made)
+
+
+def infer_model(model: ModelProto, lengths: Mapping[str, int] | None = None) -> ModelProto:
     """The model with the types of its values, as far as they follow. Its weights may be left out.
 
     What is given is changed: computations on shapes become constants in it.
+
+    lengths: of all values of one axis, as far as they follow without data propagation, where it is known that sizes
+             stay open without; None where that is to be found out.
     """
     for node in model.graph.node:
         if node.op_type in _AS_OPERAND and node.domain in ("", "ai.onnx"):
             node.CopyFrom(helper.make_node("Identity", node.input[:1], node.output, node.name))
-    typed = _inferred(model)
+    typed = _inferred(model, lengths)
     for _ in range(ROUNDS):
         if _is_settled(typed.graph) or not _compute_numbers(model, *_kinds_and_shapes(model, typed)):
             break
@@ -161,11 +193,14 @@ def _is_sized(type_: TypeProto.Tensor) -> bool:
     return type_.HasField("shape") and all(dim.HasField("dim_value") for dim in type_.shape.dim)
 
 
-def _inferred(model: ModelProto) -> ModelProto:
-    typed = onnx.shape_inference.infer_shapes(model)
-    if _is_settled(typed.graph) or not is_bounded(model, typed):
-        return typed
-    del typed  # of a graph of 20,000 nodes it takes 50 MB, and inference needs as much again
+def _inferred(model: ModelProto, lengths: Mapping[str, int] | None = None) -> ModelProto:
+    if lengths is None:
+        typed = onnx.shape_inference.infer_shapes(model)
+        if _is_settled(typed.graph) or not is_bounded(model, lengths_of(typed.graph)):
+            return typed
+        del typed  # of a graph of 20,000 nodes it takes 50 MB, and inference needs as much again
+    elif not is_bounded(model, lengths):
+        return onnx.shape_inference.infer_shapes(model)
     return onnx.shape_inference.infer_shapes(model, data_prop=True)
 
 
@@ -228,8 +263,8 @@ def _computed_nodes(model: ModelProto, kinds: Mapping[str, int]) -> list[NodePro
 
 
 def _is_small(tensor: TensorProto) -> bool:
-    small = np.prod(tensor.dims, dtype=np.int64) <= SMALL and tensor.data_location != TensorProto.EXTERNAL
-    return bool(small and tensor.data_type in (*_INTEGERS, TensorProto.FLOAT))
+    small = math.prod(tensor.dims) <= SMALL and tensor.data_location != TensorProto.EXTERNAL
+    return small and tensor.data_type in (*_INTEGERS, TensorProto.FLOAT)
 
 
 def _constant_value(attribute: onnx.AttributeProto) -> np.ndarray | None:

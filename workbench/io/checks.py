@@ -10,6 +10,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
+from workbench.inference.shapes import TypesOfFile, types_of_file
 from workbench.io.errors import LoadError
 from workbench.ir.from_proto import bodies
 from workbench.ops.channels_last import DOMAIN
@@ -249,16 +250,17 @@ def without_declared_types(model: ModelProto) -> ModelProto:
     return bare
 
 
-def check_types(model: ModelProto) -> None:
-    """Raise LoadError for an ill-typed graph (a float added to an int, shapes that do not fit).
+def check_types(model: ModelProto) -> TypesOfFile:
+    """The types of values. Raises LoadError for an ill-typed graph: a float added to an int, shapes that do not fit.
 
     Declared types of inner values and shapes of outputs are left aside, as ONNX
     Runtime does: exporters often write wrong ones, and the operators decide.
     """
     try:
-        onnx.shape_inference.infer_shapes(without_declared_types(model), check_type=True, strict_mode=True)
+        typed = onnx.shape_inference.infer_shapes(without_declared_types(model), check_type=True, strict_mode=True)
     except (onnx.shape_inference.InferenceError, ValueError) as error:  # ValueError: a type that says nothing
         raise LoadError(f"the graph is ill-typed: {_reason(error)}") from None
+    return types_of_file(typed)
 
 
 def _reason(error: Exception) -> str:

@@ -10,7 +10,7 @@ import onnx
 import onnx_ir
 from onnx import ModelProto, TensorProto, helper, parser
 
-from workbench.inference.shapes import infer_model, infer_types
+from workbench.inference.shapes import TypesOfFile, infer_model, infer_types
 from workbench.io.broadcasts import spell_out_broadcasts
 from workbench.io.checks import (
     check_model,
@@ -74,17 +74,16 @@ def _load(data: memoryview, folder: Path | None, dims: Mapping[str, int] | None)
     check_model(model)
     warnings = _drop_constant_inputs(model)
     _check_sizes(model)
-    _spell_out_axes(model)
-    _spell_out_conversions(model)
+    _spell_out(model)
     _read_small(model, files)
     name_unknown_dims(model)
     unknown = unknown_operators(model)
-    check_types(model)
+    types = check_types(model)
     if unknown:
         converted, more = model, unknown
     else:
-        converted, more = to_opset(model)
-    graph = _readable(with_types(converted), files, metadata)
+        converted, more = to_opset(model, types)
+    graph = _readable(with_types(converted, types), files, metadata)
     check_operands(graph)
     spelled_out = spell_out_broadcasts(graph)
     graph.file_opset = opset_of(model)
@@ -129,18 +128,15 @@ def _drop_constant_inputs(model: ModelProto) -> list[str]:
     return [f"input '{name}' has a default value in the model and became a constant of it" for name in both]
 
 
-def _spell_out_axes(model: ModelProto) -> None:
-    """ONNX's inference looks into the body of this operator, and stumbles there over axes that are left out."""
+def _spell_out(model: ModelProto) -> None:
+    """The NPU's `nchw2nhwc` and `nhwc2nchw` are Transposes, and count as such. ONNX's inference looks into the body of
+    MeanVarianceNormalization, and stumbles there over axes that are left out."""
     for node in every_node(model):
-        if node.op_type == "MeanVarianceNormalization" and node.domain in ("", "ai.onnx") and not node.attribute:
+        op_type = node.op_type
+        if op_type == "MeanVarianceNormalization" and node.domain in ("", "ai.onnx") and not node.attribute:
             node.attribute.append(helper.make_attribute("axes", [0, 2, 3]))
-
-
-def _spell_out_conversions(model: ModelProto) -> None:
-    """The NPU's `nchw2nhwc` and `nhwc2nchw` are Transposes, and count as such."""
-    for node in every_node(model):
-        if node.op_type in CONVERSIONS and node.domain == DOMAIN:
-            perm = CONVERSIONS[node.op_type]
+        elif op_type in CONVERSIONS and node.domain == DOMAIN:
+            perm = CONVERSIONS[op_type]
             node.CopyFrom(helper.make_node("Transpose", node.input, node.output, node.name, perm=perm))
 
 
@@ -183,12 +179,12 @@ def _read_small(model: ModelProto, files: Files) -> None:
             tensor.ClearField("data_location")
 
 
-def with_types(model: ModelProto) -> ModelProto:
+def with_types(model: ModelProto, types: TypesOfFile) -> ModelProto:
     """The model with the types of all values inferred; declared ones fill what inference leaves open.
 
-    What bodies declare of their outputs is not believed.
+    What bodies declare of their outputs is not believed. types: of the model at the opset of its file.
     """
-    typed = infer_model(without_declared_types(model))
+    typed = infer_model(without_declared_types(model), types.lengths)
     result = ModelProto()
     result.CopyFrom(model)
     main, *bodies = pairs = list(zip(every_graph(result), every_graph(typed), strict=True))

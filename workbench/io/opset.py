@@ -23,6 +23,7 @@ from onnx import (
     version_converter,
 )
 
+from workbench.inference.shapes import TypesOfFile
 from workbench.io.checks import every_graph, every_node, opset_of
 from workbench.io.early import put_back, set_aside
 from workbench.io.forms import same_form
@@ -36,7 +37,7 @@ _UPSAMPLED = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "f
 _CONVERTER_ERRORS = (RuntimeError, ValueError, version_converter.ConvertError)
 
 
-def to_opset(model: ModelProto) -> tuple[ModelProto, list[str]]:
+def to_opset(model: ModelProto, types: TypesOfFile) -> tuple[ModelProto, list[str]]:
     """The model at OPSET, and warnings. A newer one, or one that cannot be converted, keeps its own opset.
 
     A model that ONNX Runtime runs at an older opset only, or there with other kernels, goes to that one.
@@ -49,7 +50,7 @@ def to_opset(model: ModelProto) -> tuple[ModelProto, list[str]]:
         return model, []
     known, aside = set_aside(model)
     try:
-        converted = _converted(known, version, target)
+        converted = _converted(known, version, target, types)
         put_back(converted, aside)
         return converted, []
     except _NotConverted as error:
@@ -73,12 +74,12 @@ class _NotConverted(ValueError):
     pass
 
 
-def _converted(model: ModelProto, version: int, target: int) -> ModelProto:
+def _converted(model: ModelProto, version: int, target: int, types: TypesOfFile) -> ModelProto:
     operators = {node.op_type for node in every_node(model)}
     if operators & _MAY_MEAN_SOMETHING_ELSE:
         _refuse_other_meanings(model, version, target)
     functions = [_function_at(f, version, target) for f in model.functions]
-    result = onnx.shape_inference.infer_shapes(model)
+    result = _with_infos(model, types)
     changed = frozenset(op for op in operators if not same_form(op, version, target))
     taken = frozenset(_values(model.graph))
     conversion = _Conversion(list(result.opset_import), target, changed, taken, itertools.count())
@@ -92,6 +93,17 @@ def _converted(model: ModelProto, version: int, target: int) -> ModelProto:
     result.functions.extend(functions)
     _import_opset(result, target)
     result.ir_version = 10
+    return result
+
+
+def _with_infos(model: ModelProto, types: TypesOfFile) -> ModelProto:
+    """A copy in which the values have their types, as far as they are known."""
+    if types.infos is None:
+        return onnx.shape_inference.infer_shapes(model)
+    result = ModelProto()
+    result.CopyFrom(model)
+    del result.graph.value_info[:]
+    result.graph.value_info.extend(types.infos)
     return result
 
 

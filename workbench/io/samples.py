@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _INSTALLED = _PACKAGE / "sample_models"
@@ -14,18 +15,40 @@ FOLDER = _INSTALLED if _INSTALLED.is_dir() else _PACKAGE.parent / "sample_models
 
 
 @dataclass(frozen=True)
+class Shows:
+    """The rewrite at which a sample opens: after these passes in this mode, so many rewrites of the step are done."""
+
+    passes: Sequence[str]
+    step: int
+    rewrite: int
+    mode: str = ""
+
+
+@dataclass(frozen=True)
 class Sample:
-    """One model to try. dims: values for symbolic dimensions that it needs."""
+    """One model to try.
+
+    dims:  values for symbolic dimensions that it needs.
+    group: the samples that it stands with, "" for none.
+    shows: the rewrite at which it opens, None where it opens as it is.
+    """
 
     title: str
     file: Path
     description: str
     source: str
     dims: Mapping[str, int] = field(default_factory=dict)
+    group: str = ""
+    shows: Shows | None = None
 
 
 @cache
 def samples() -> tuple[Sample, ...]:
     """Every sample, in the order of the list."""
     table = tomllib.loads((FOLDER / "index.toml").read_text(encoding="utf-8"))
-    return tuple(Sample(**{**entry, "file": FOLDER / entry["file"]}) for entry in table["sample"])
+    return tuple(_sample(entry) for entry in table["sample"])
+
+
+def _sample(entry: Mapping[str, Any]) -> Sample:
+    shows = Shows(**entry["shows"]) if "shows" in entry else None
+    return Sample(**{**entry, "file": FOLDER / entry["file"], "shows": shows})

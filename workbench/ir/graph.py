@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from workbench.ir.display import notebook_html
 from workbench.ir.edit import Edit, EditError, restoring, update
 from workbench.ir.node import Function, Node
 from workbench.ir.order import rank_between, topological
 from workbench.ir.types import Constant, TensorType, ValueType, constant_type
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from networkx import MultiDiGraph
 
 
 class Graph:
@@ -122,7 +123,7 @@ class Graph:
     def users(self, value: str) -> tuple[Node, ...]:
         """The nodes that read `value`, in topological order; those whose bodies capture it too."""
         names = self._users.get(value, ())
-        return tuple(self._nodes[n] for n in sorted(names, key=self._rank.__getitem__))
+        return tuple(self._nodes[n] for n in (sorted(names, key=self._rank.__getitem__) if len(names) > 1 else names))
 
     def count_users(self, value: str) -> int:
         return len(self._users.get(value, ()))
@@ -175,6 +176,20 @@ class Graph:
             name = f"{base}_{count}"
         return name
 
+    def to_networkx(self) -> MultiDiGraph:
+        """The graph for analyses of one's own: `networkx.ancestors(graph.to_networkx(), "Conv_0")`.
+
+        Nodes are operators, "in:x" and "out:y", edges are values; `networkx_graph.py` tells their attributes.
+        """
+        from workbench.ir.networkx_graph import networkx_graph
+
+        return networkx_graph(self)
+
+    def __repr__(self) -> str:
+        return f"<Graph '{self.name}': {len(self):,} nodes>"
+
+    _repr_html_ = notebook_html
+
     def copy(self) -> Graph:
         """An independent graph; the nodes and constants, which never change, are shared."""
         return self._rebuilt(self.nodes, self.outputs)
@@ -188,23 +203,8 @@ class Graph:
         return self._rebuilt(nodes, [outside.get(v, v) for v in self.outputs])
 
     def _rebuilt(self, nodes: Iterable[Node], outputs: Sequence[str]) -> Graph:
-        return Graph(
-            name=self.name,
-            inputs=self.inputs,
-            outputs=outputs,
-            nodes=nodes,
-            constants=self._constants,
-            types=self._types,
-            opset_imports=self.opset_imports,
-            functions=self.functions,
-            metadata=self.metadata,
-            source=self.source,
-            file_opset=self.file_opset,
-            dims=self.dims,
-            bound_types=self.bound_types,
-            warnings=self.warnings,
-            reserved=self.reserved,
-        )
+        told = {word: value for word, value in vars(self).items() if not word.startswith("_")}  # as it was made
+        return Graph(**told | {"outputs": outputs}, nodes=nodes, constants=self._constants, types=self._types)
 
     # ---- writing -------------------------------------------------------------
 

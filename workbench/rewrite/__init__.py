@@ -1,5 +1,6 @@
 """Rules, passes, the driver, and the history of what was done."""
 
+from workbench.rewrite.counterexamples import Counterexample, WrongLaw
 from workbench.rewrite.driver import run_pass
 from workbench.rewrite.exactness import DEFAULT_MODE, MODES, Exactness
 from workbench.rewrite.history import History, LeftOut, Step
@@ -11,6 +12,7 @@ __all__ = [
     "DEFAULT_MODE",
     "MODES",
     "AppliedRewrite",
+    "Counterexample",
     "Exactness",
     "Example",
     "History",
@@ -23,6 +25,7 @@ __all__ = [
     "Rewrite",
     "Rule",
     "Step",
+    "WrongLaw",
     "option",
     "rewrite_each",
     "run_pass",

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from workbench.ir.types import Dim, Shape
 from workbench.rewrite.building import Constraint, element_operand, first_rewrite
+from workbench.rewrite.counterexamples import Counterexample, WrongLaw
 from workbench.rewrite.exactness import Exactness
 from workbench.rewrite.guards import broadcasts_into, is_same_shape, require_floating, require_integers
 from workbench.rewrite.laws import Law, read_laws, read_term
 from workbench.rewrite.matching import Match, Pattern
 from workbench.rewrite.rule import Example, NoMatch, Refusal, Rule
-from workbench.rewrite.terms import Number, Operation, Variable, terms_of
+from workbench.rewrite.terms import Either, Number, Operation, Term, Variable, terms_of
 
 
 def algebraic_rule(
@@ -25,18 +26,22 @@ def algebraic_rule(
     constants: Sequence[str] = (),
     where: Sequence[Constraint] = (),
     shared: bool = False,
+    counterexample: Counterexample | None = None,
+    wrong_laws: tuple[WrongLaw, ...] = (),
 ) -> Rule:
     """The rule that rewrites the left sides of a law's equations into their right sides.
 
     It acts on the kinds of numbers for which the law is proved: those that it names; else on all kinds
     where the rule is exact to the last bit, and on floating-point numbers where it is not. A condition
-    on constants is looked at; one on values that are computed is what `exactness` speaks of.
+    on constants is looked at; one on values that are computed is what `exactness` speaks of. A square among the
+    operands is found as Mul and as Pow.
 
     sentence:  for the user; in braces it may name {root}, {nodes[0]}, the law's variables, {new}, the operator
                that comes last, and {constant}, what is computed of constants.
     constants: variables that must be constants.
     where:     further conditions.
     shared:    matched nodes may have other readers, for which they stay.
+    counterexample, wrong_laws: see `Rule`.
 
     Raises ValueError for a law that is no equation of ONNX operators.
     """
@@ -44,17 +49,44 @@ def algebraic_rule(
     patterns = [_pattern(part, frozenset(constants), shared) for part in laws]
     match = first_rewrite(patterns, (*_of_kinds(laws[0].kinds, exactness), *where), sentence)
     operators = tuple(dict.fromkeys(operator for pattern in patterns for operator in pattern.operators))
-    return Rule(name, operators, match, example, refusals, exactness=exactness, law=law)
+    return Rule(
+        name,
+        operators,
+        match,
+        example,
+        refusals,
+        exactness=exactness,
+        law=law,
+        counterexample=counterexample,
+        wrong_laws=wrong_laws,
+    )
 
 
 def _pattern(law: Law, constants: frozenset[str], shared: bool) -> Pattern:
     left, right = map(read_term, law.sides[:2])
+    if isinstance(left, Operation):
+        left = Operation(left.operator, tuple(map(_squares_in_both_forms, left.operands)))
     known = {term for term in terms_of(left) if not isinstance(term, Number)}
     if not isinstance(left, Operation) or not (isinstance(right, Operation) or right in known):
         raise ValueError(f"'{' == '.join(law.sides)}' is no rewrite of operators")
     condition = read_term(law.condition) if law.condition else None
     asked = {term.name for term in terms_of(condition) if isinstance(term, Variable)} if condition else set()
     return Pattern(((left, right),), condition if asked <= constants else None, constants, shared, law.sides[0])
+
+
+def _squares_in_both_forms(term: Term) -> Term:
+    """The term with `t * t` or `t ** 2`, whichever is written, where either may stand."""
+    if not isinstance(term, Operation):
+        return term
+    operands = tuple(map(_squares_in_both_forms, term.operands))
+    match term.operator, operands:
+        case ("Mul", (base, same)) if base == same:
+            pass
+        case ("Pow", (base, Number(2))):
+            pass
+        case _:
+            return Operation(term.operator, operands)
+    return Either((Operation("Mul", (base, base)), Operation("Pow", (base, Number(2)))))
 
 
 # ---- conditions ----------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Any
 
 from workbench.ir import Graph, Node
 from workbench.rewrite.building import Constraint, first_rewrite
+from workbench.rewrite.counterexamples import Counterexample, WrongLaw
 from workbench.rewrite.exactness import Exactness
 from workbench.rewrite.graph_patterns import GraphText, read_after, read_before
 from workbench.rewrite.matching import Match, Pattern
@@ -30,6 +31,8 @@ def graph_rule(
     computed: Mapping[str, Callable[[Match], Any]] | None = None,
     shared: bool = False,
     law: str = "",
+    counterexample: Counterexample | None = None,
+    wrong_laws: tuple[WrongLaw, ...] = (),
 ) -> Rule:
     """The rule that makes of one graph another; `workbench.rewrite.graph_patterns` says how they are written.
 
@@ -44,6 +47,7 @@ def graph_rule(
     computed:  names of the graph after that are functions of the match. They give an attribute, or for an operand an
                array, the name of a value or None for none, and raise NoMatch.
     shared:    matched nodes may have other readers, for which they stay.
+    law, counterexample, wrong_laws: see `Rule`.
 
     Raises ValueError for what is no such pattern.
     """
@@ -51,7 +55,17 @@ def graph_rule(
     match = first_rewrite((pattern,), tuple(where), sentence)
     if any(isinstance(one, Operation | Either) for one in _ends(pattern.left)):
         match = _longest(match, frozenset(pattern.operators))
-    return Rule(name, pattern.operators, match, example, refusals, exactness=exactness, law=law)
+    return Rule(
+        name,
+        pattern.operators,
+        match,
+        example,
+        refusals,
+        exactness=exactness,
+        law=law,
+        counterexample=counterexample,
+        wrong_laws=wrong_laws,
+    )
 
 
 def _pattern(
@@ -109,10 +123,11 @@ def _longest(match: FindMatch, operators: frozenset[str]) -> Callable[[Graph, No
     """The match, but where its only reader would be matched with it."""
 
     def longest(graph: Graph, node: Node, options: Any) -> Rewrite:
+        found = match(graph, node, options)
         readers = graph.users(node.outputs[0])
         if len(readers) == 1 and readers[0].op in operators and _includes(match, graph, readers[0], node, options):
             raise NoMatch(f"{readers[0]} behind {node} goes with it")
-        return match(graph, node, options)
+        return found
 
     return longest
 

@@ -9,6 +9,7 @@ from typing import Any
 from workbench.ir import Edit, Graph, Node
 from workbench.layout.problem.probe import GivenTimes
 from workbench.layout.profile import load_profile
+from workbench.rewrite.counterexamples import Counterexample, WrongLaw
 from workbench.rewrite.exactness import DEFAULT_MODE, Exactness
 from workbench.rewrite.pass_context import PassContext
 
@@ -80,10 +81,12 @@ Match = Callable[[Graph, Node, Any], Rewrite]
 class Rule:
     """One rewrite rule.
 
-    operators: where `match` is tried.
-    match:     (graph, node, the pass with its options) -> Rewrite; raises NoMatch.
-    law:       the equation that it rests on, "for integers: (x + a) + b == x + (a + b)", which a test
-               proves (tests/laws.py says what can be written); "" where it is about shapes or names.
+    operators:      where `match` is tried.
+    match:          (graph, node, the pass with its options) -> Rewrite; raises NoMatch.
+    law:            the equation that it rests on, "for integers: (x + a) + b == x + (a + b)", which a test
+                    proves (tests/laws.py says what can be written); "" where it is about shapes or names.
+    counterexample: of a rule for the mode `fast` alone, why.
+    wrong_laws:     equations that are easily taken for the law.
     """
 
     name: str
@@ -93,6 +96,13 @@ class Rule:
     refusals: tuple[Refusal, ...] = ()
     exactness: Exactness = field(kw_only=True)
     law: str = field(default="", kw_only=True)
+    counterexample: Counterexample | None = field(default=None, kw_only=True)
+    wrong_laws: tuple[WrongLaw, ...] = field(default=(), kw_only=True)
+
+    @property
+    def results(self) -> str:
+        """How exact its results are, with what shows that they are no more: the end of "its results are"."""
+        return f"{self.exactness.value}{f': {self.counterexample}' if self.counterexample else ''}"
 
 
 @dataclass(frozen=True)

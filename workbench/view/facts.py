@@ -79,7 +79,7 @@ def _refusal(graph: Graph, node: Node, pass_: Pass, rule: Rule, mode: str) -> st
     except Exception as error:  # a fault of the rule: told beside the others, which still say theirs
         return f"the rule failed with {type(error).__name__}: {error}"
     if not rule.exactness.runs_in(mode):
-        return f"would act here, but not in mode {mode}, since its results are {rule.exactness.value}"
+        return f"would act here, but not in mode {mode}, since its results are {rule.results}"
     return f"would act here: {found.sentence}"
 
 

@@ -1,6 +1,6 @@
-"""What operators and transposes of one graph take, as a timer tells: asked for first, then timed all together.
+"""What operators and transposes of one graph take, by an operator timer: asked for first, then timed all together.
 
-Source: the buddy compiler's plan, where an operator is timed with and without a layout transform.
+Source: buddy plan, "layout conversion" (docs/references.md): an operator is timed with and without the conversion.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def matrix_page() -> None:
 def _form(opened: Opened, names: list[str]) -> None:
     with st.form("matrix_form"):
         first, second, third = st.columns([4, 5, 3])
-        others = {sample.title: sample for sample in samples() if sample.title != opened.title}
+        others = {sample.title: sample for sample in samples() if not sample.group and sample.title != opened.title}
         beside = first.multiselect("Other models beside it", list(others), help="Samples, with the same strategies.")
         choices = [_ORIGINAL, *([] if opened.history is None else [_OPTIMIZED]), *library.compared_strategies()]
         steps = second.multiselect(

@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
+from itertools import groupby
 
 import streamlit as st
+from streamlit.navigation.page import Page
 
 from workbench.api import DEFAULT_TARGET
-from workbench.io.samples import samples
+from workbench.io.samples import Sample, samples
 from workbench.layout.declared import declared_layouts, layouts_of_rank
 from workbench.layout.infer import TENSOR
 from workbench.layout.profile import load_profile
 from workbench.summary import Summary
-from workbench.ui.state.address import write_open_model
+from workbench.ui.state.address import address_of, write_open_model
 from workbench.ui.state.graph_views import shown_graph
 from workbench.ui.state.session import Opened, declare_layouts, open_model, open_uploads, use_inputs
+from workbench.ui.widgets.controls import begin_from_link
 from workbench.ui.widgets.graph_view import graph_view
 from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, opening, pane, warnings
+from workbench.ui.widgets.steps import look_from_link
 from workbench.view.scopes import MAIN, inner_graphs
 
 _UPLOADS = "uploads_done"  # how many uploads were opened: the field starts anew, and its files are let go
 
 
-def open_page() -> None:
+def open_page(optimize: Page | None = None) -> None:
+    """The page. optimize: the page on which a sample that shows a rewrite opens; None to stay here."""
     top = st.container()
     left, right = st.columns([2, 3], gap="medium")
     with left:
-        _choose()
+        _choose(optimize)
     with top:  # where a link that does not open is seen
         opened = opened_here()
     if opened is None:
@@ -36,15 +42,11 @@ def open_page() -> None:
         _describe(opened)
 
 
-def _choose() -> None:
+def _choose(optimize: Page | None) -> None:
     sample, upload, path = st.tabs(["Samples", "Upload", "Path"])
     with sample, pane("samples", 640, border=False):
-        for entry in samples():
-            with st.container(border=True, key=f"card_{entry.file.stem}"):
-                words, button = st.columns([6, 1], vertical_alignment="center")
-                words.markdown(f"**{markdown_escaped(entry.title)}**  \n:small[{markdown_escaped(entry.description)}]")
-                if button.button("Open", key=f"sample_{entry.file.stem}", width="stretch"):
-                    opening(partial(open_model, str(entry.file), entry.title, entry.dims))
+        for group, entries in groupby(samples(), lambda sample: sample.group):
+            _cards(group, list(entries), optimize)
     with upload:
         files = st.file_uploader(
             "A model (.onnx, .pt2, ONNX text), with its external data files if it has any",
@@ -58,6 +60,25 @@ def _choose() -> None:
         entered = st.text_input("Path of a model on this machine", key="path")
         if st.form_submit_button("Open path"):
             opening(lambda: open_model(entered.strip(), entered.strip().rpartition("/")[2] or "(no path)"))
+
+
+def _cards(group: str, entries: Sequence[Sample], optimize: Page | None) -> None:
+    """A card for each sample; those of a group are folded away together."""
+    with st.expander(f"{group} ({len(entries)})", key=f"samples_{group}") if group else st.container():
+        for entry in entries:
+            with st.container(border=True, key=f"card_{entry.file.stem}"):
+                words, button = st.columns([6, 1], vertical_alignment="center")
+                words.markdown(f"**{markdown_escaped(entry.title)}**  \n:small[{markdown_escaped(entry.description)}]")
+                if button.button("Open", key=f"sample_{entry.file.stem}", width="stretch"):
+                    _open_sample(entry, optimize)
+
+
+def _open_sample(entry: Sample, optimize: Page | None) -> None:
+    done = opening(partial(open_model, str(entry.file), entry.title, entry.dims))
+    if done and entry.shows is not None and optimize is not None:
+        begin_from_link()
+        look_from_link()
+        st.switch_page(optimize, query_params=address_of(entry.shows))
 
 
 def _describe(opened: Opened) -> None:

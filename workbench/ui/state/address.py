@@ -16,7 +16,7 @@ import streamlit as st
 from workbench.api import DEFAULT_PRESET
 from workbench.errors import UserError
 from workbench.io.dims import parse_dims
-from workbench.io.samples import samples
+from workbench.io.samples import Shows, samples
 from workbench.layout.declared import parse_layouts
 from workbench.rewrite import DEFAULT_MODE, LeftOut
 from workbench.ui.state.folders import real_path
@@ -79,6 +79,12 @@ def left_out_in_address() -> tuple[LeftOut, ...]:
     """The rewrites that the link leaves out."""
     named = (word.partition(": ") for word in st.query_params.get_all(LEAVE_OUT))
     return tuple(LeftOut(pass_name, sentence) for pass_name, _, sentence in named)
+
+
+def address_of(shows: Shows) -> dict[str, str]:
+    """What a link to a sample's rewrite says of the pipeline and the moment."""
+    said = {PASSES: ",".join(shows.passes), MODE: shows.mode, STEP: str(shows.step), REWRITE: str(shows.rewrite)}
+    return {key: words for key, words in said.items() if words}
 
 
 def moment_in_address() -> Moment | None:

@@ -89,6 +89,11 @@ def _reset() -> None:
         del st.session_state[key]
 
 
+def begin_from_link() -> None:
+    """Let the controls, when they are drawn next, start as the link says, as in a new session."""
+    st.session_state.pop(_STARTED, None)
+
+
 def _take_over_link() -> None:
     """A new session starts with the passes, options and target that its link names; what is not known is left out."""
     wished = None if st.session_state.get(_STARTED) else pipeline_in_address()

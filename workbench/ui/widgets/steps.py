@@ -111,6 +111,11 @@ def stepped_to(opened: Opened, history: History, seen: Seen) -> None:
     st.session_state[_TOLD] = chosen_moment(opened, history)
 
 
+def look_from_link() -> None:
+    """Let the moment that the link names be the one to look at, as in a new session."""
+    st.session_state.pop(_TOLD, None)
+
+
 def follow(opened: Opened, history: History, shown: Shown) -> None:
     """Let the browser show the chosen moment, unless it does already."""
     moment = chosen_moment(opened, history)

@@ -1,0 +1,76 @@
+"""A graph as networkx has them, for analyses of one's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from networkx import MultiDiGraph
+
+    from workbench.ir.graph import Graph
+    from workbench.ir.node import Node
+
+INPUT, OUTPUT = "in:", "out:"
+
+
+def networkx_graph(graph: Graph) -> MultiDiGraph:
+    """What `Graph.to_networkx` returns.
+
+    Nodes:  operators by their names, with `op`, `domain`, `attributes`, `metadata` (what the exporter wrote of their
+            origin), `outputs`, `constants` (names of those that they read: constants are no nodes) and `bodies` (of
+            If, Loop, Scan: graphs like this one). Inputs and outputs are "in:x" and "out:y"; in a body, captured
+            values are "in:v" too. `kind` is "operator", "input", "output" or "captured".
+    Edges:  a value from its producer to one reader, with `value` (its name), `dtype` ("FLOAT", ...) and `shape`, None
+            where unknown; the key is the place among the reader's operands. What bodies capture follows the inputs.
+
+    Raises ValueError where a node is called as an input or output is here.
+    """
+    import networkx  # late: few ask for it, and every start would pay for it
+
+    read = [*graph.inputs, *graph.captured]
+    public = {*(INPUT + value for value in read), *(OUTPUT + value for value in graph.outputs)}
+    clash = next((node.name for node in graph.nodes if node.name in public), None)
+    if clash is not None:
+        raise ValueError(f"node '{clash}' is called as an input or output is called here; give it another name")
+    found = networkx.MultiDiGraph(name=graph.name, opset_imports=dict(graph.opset_imports))
+    for value in read:
+        found.add_node(INPUT + value, kind="input" if value in graph.inputs else "captured", value=value)
+    for node in graph.nodes:
+        found.add_node(node.name, **_told(graph, node))
+    for value in graph.outputs:
+        found.add_node(OUTPUT + value, kind="output", value=value)
+    for node in graph.nodes:
+        captured = [value for value in node.operands if value not in node.inputs]
+        for position, value in enumerate((*node.inputs, *captured)):
+            _add_edge(found, graph, value, node.name, position)
+    for value in graph.outputs:
+        _add_edge(found, graph, value, OUTPUT + value, 0)
+    return found
+
+
+def _told(graph: Graph, node: Node) -> dict[str, Any]:
+    bodies = {key.partition("[")[0] for key in node.bodies}
+    return {
+        "kind": "operator",
+        "op": node.op_type,
+        "domain": node.domain,
+        "attributes": {key: value for key, value in node.attributes.items() if key not in bodies},
+        "metadata": dict(node.metadata),
+        "constants": tuple(value for value in node.inputs if value in graph.constants),
+        "outputs": node.outputs,
+        "bodies": {key: networkx_graph(body) for key, body in node.bodies.items()},
+    }
+
+
+def _add_edge(found: MultiDiGraph, graph: Graph, value: str, reader: str, position: int) -> None:
+    if not value or value in graph.constants:
+        return
+    producer, type_ = graph.producer(value), graph.tensor_type(value)
+    found.add_edge(
+        INPUT + value if producer is None else producer.name,
+        reader,
+        key=position,
+        value=value,
+        dtype=None if type_ is None else type_.dtype.name,
+        shape=None if type_ is None else type_.shape,
+    )
