@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from workbench.io.exporting import ExportReport
     from workbench.run.measurement.measure import Variant
-    from workbench.run.measurement.operator_timer import OnShare
+    from workbench.run.measurement.progress import OnShare
     from workbench.run.worker.client import Worker
     from workbench.summary import Summary
     from workbench.verification import Verdict, Verifier

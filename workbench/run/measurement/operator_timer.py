@@ -6,15 +6,14 @@ Every pipeline has one, and few ask it: what takes and remembers times
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from workbench.layout.problem.probe import Probe, Times
+from workbench.run.measurement.progress import OnShare
 
 if TYPE_CHECKING:
     from workbench.run.worker.client import Worker
-
-OnShare = Callable[[str, float], None]
 
 
 class DeviceOperatorTimer:
