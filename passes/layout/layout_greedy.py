@@ -14,7 +14,7 @@ from workbench.layout.npu_strategy import reshapes, restored_operands, restored_
 from workbench.layout.profile import Profile
 from workbench.ops import NotPermutable, layout_of
 from workbench.ops.channels_last import plain_op
-from workbench.rewrite import Example, Pass, Rewrite, rewrite_each
+from workbench.rewrite import Example, Pass, PassContext, Rewrite, rewrite_each
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,8 @@ class LayoutGreedy(Pass):
         ),
     )
 
-    def rewrites(self, graph: Graph, target: Profile) -> Iterator[Rewrite]:
+    def rewrites(self, graph: Graph, context: PassContext) -> Iterator[Rewrite]:
+        target = context.target
         yield from rewrite_each(store_weights(graph, target), "weights")
         layouts = infer_layouts(graph)
         reached = _reached_by_demand(graph, layouts, target)

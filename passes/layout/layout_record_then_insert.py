@@ -21,7 +21,7 @@ from workbench.layout.npu_strategy import (
 from workbench.layout.profile import Profile
 from workbench.ops import NotPermutable
 from workbench.ops.channels_last import plain_op
-from workbench.rewrite import Example, Pass, Rewrite, rewrite_each
+from workbench.rewrite import Example, Pass, PassContext, Rewrite, rewrite_each
 
 _THIRD_FAULT = "which LayoutPresetToNPU's first solution does not see to (its third fault)"
 
@@ -94,7 +94,8 @@ class LayoutRecordThenInsert(Pass):
         ),
     )
 
-    def rewrites(self, graph: Graph, target: Profile) -> Iterator[Rewrite]:
+    def rewrites(self, graph: Graph, context: PassContext) -> Iterator[Rewrite]:
+        target = context.target
         yield from rewrite_each(store_weights(graph, target), "weights")
         layouts = infer_layouts(graph)
         names = [node.name for node in graph.nodes]

@@ -11,8 +11,7 @@ from workbench.ir.permutation import inverse, permuted
 from workbench.layout.conversion.convert import is_only_reader
 from workbench.layout.cost import elements, moved_by_node, perm_of
 from workbench.layout.infer import infer_layouts
-from workbench.layout.profile import Profile
-from workbench.rewrite import Example, Pass, Rewrite
+from workbench.rewrite import Example, Pass, PassContext, Rewrite
 
 from .layout_greedy import LayoutGreedy
 
@@ -63,9 +62,9 @@ class LayoutWrongOnPurpose(Pass):
         ),
     )
 
-    def rewrites(self, graph: Graph, target: Profile) -> Iterator[Rewrite]:
+    def rewrites(self, graph: Graph, context: PassContext) -> Iterator[Rewrite]:
         layouts = infer_layouts(graph)
-        for found in LayoutGreedy().rewrites(graph, target):
+        for found in LayoutGreedy().rewrites(graph, context):
             yield _not_restored(graph, found, layouts) or found
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from workbench.ir.display import notebook_html
 from workbench.ir.edit import Edit, EditError, restoring, update
-from workbench.ir.node import Function, Node
+from workbench.ir.node import Body, Function, Node
 from workbench.ir.order import rank_between, topological
 from workbench.ir.types import Constant, TensorType, ValueType, constant_type
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from networkx import MultiDiGraph
 
 
-class Graph:
+class Graph(Body):
     """A network, or the body of a control-flow node or function."""
 
     def __init__(

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from workbench.ir.node import Body, Node
+
 if TYPE_CHECKING:
     from networkx import MultiDiGraph
-
-    from workbench.ir.graph import Graph
-    from workbench.ir.node import Node
 
 INPUT, OUTPUT = "in:", "out:"
 
 
-def networkx_graph(graph: Graph) -> MultiDiGraph:
+def networkx_graph(graph: Body) -> MultiDiGraph:
     """What `Graph.to_networkx` returns.
 
     Nodes:  operators by their names, with `op`, `domain`, `attributes`, `metadata` (the exporter's
@@ -48,7 +47,7 @@ def networkx_graph(graph: Graph) -> MultiDiGraph:
     return found
 
 
-def _told(graph: Graph, node: Node) -> dict[str, Any]:
+def _told(graph: Body, node: Node) -> dict[str, Any]:
     bodies = {key.partition("[")[0] for key in node.bodies}
     return {
         "kind": "operator",
@@ -62,7 +61,7 @@ def _told(graph: Graph, node: Node) -> dict[str, Any]:
     }
 
 
-def _add_edge(found: MultiDiGraph, graph: Graph, value: str, reader: str, position: int) -> None:
+def _add_edge(found: MultiDiGraph, graph: Body, value: str, reader: str, position: int) -> None:
     if not value or value in graph.constants:
         return
     producer, type_ = graph.producer(value), graph.tensor_type(value)

@@ -3,16 +3,52 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from workbench.ir.graph import Graph
+from workbench.ir.types import Constant, TensorType
 
 ONNX_DOMAINS = ("", "ai.onnx")
+
+
+class Body(ABC):
+    """What a node, and what shows one, reads of a graph in an attribute. `Graph` alone implements it.
+
+    A graph holds nodes and a node may hold graphs: this is where the circle of their modules is open.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    opset_imports: dict[str, int]
+
+    @property
+    @abstractmethod
+    def nodes(self) -> tuple[Node, ...]: ...
+
+    @property
+    @abstractmethod
+    def constants(self) -> Mapping[str, Constant]: ...
+
+    @property
+    @abstractmethod
+    def captured(self) -> tuple[str, ...]: ...
+
+    @abstractmethod
+    def values(self) -> Iterator[str]: ...
+
+    @abstractmethod
+    def producer(self, value: str) -> Node | None: ...
+
+    @abstractmethod
+    def tensor_type(self, value: str) -> TensorType | None: ...
+
+    @abstractmethod
+    def with_captures_renamed(self, names: Mapping[str, str]) -> Body: ...
 
 
 @dataclass(frozen=True)
@@ -58,15 +94,13 @@ class Node:
         return self.attributes.get(name, default)
 
     @cached_property
-    def bodies(self) -> Mapping[str, Graph]:
-        """The graphs in the attributes, by attribute name (for lists "name[0]")."""
-        from workbench.ir.graph import Graph
-
-        found: dict[str, Graph] = {}
+    def bodies(self) -> Mapping[str, Any]:
+        """The graphs in the attributes, each a `Graph`, by attribute name (for lists "name[0]")."""
+        found: dict[str, Any] = {}
         for key, value in self.attributes.items():
-            if isinstance(value, Graph):
+            if isinstance(value, Body):
                 found[key] = value
-            elif isinstance(value, tuple) and value and isinstance(value[0], Graph):
+            elif isinstance(value, tuple) and value and isinstance(value[0], Body):
                 found.update({f"{key}[{i}]": body for i, body in enumerate(value)})
         return found
 
@@ -101,11 +135,9 @@ class Node:
 
 
 def _rename_in_body(value: Any, names: Mapping[str, str]) -> Any:
-    from workbench.ir.graph import Graph
-
-    if isinstance(value, Graph):
+    if isinstance(value, Body):
         return value.with_captures_renamed(names)
-    if isinstance(value, tuple) and value and isinstance(value[0], Graph):
+    if isinstance(value, tuple) and value and isinstance(value[0], Body):
         return tuple(body.with_captures_renamed(names) for body in value)
     return value
 
@@ -114,12 +146,12 @@ def _rename_in_body(value: Any, names: Mapping[str, str]) -> Any:
 class Function:
     """A model-local function: a named graph with attribute parameters.
 
-    `attributes` maps a parameter to its default, or to None where it has none.
+    `graph` is a `Graph`; `attributes` maps a parameter to its default, or to None where it has none.
     """
 
     name: str
     domain: str
-    graph: Graph
+    graph: Any
     attributes: Mapping[str, Any] = field(default_factory=dict)
     overload: str = ""
 
