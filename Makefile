@@ -37,7 +37,7 @@ node_modules/.installed: package.json package-lock.json
 
 # A virtual environment of its own: the reference is made from the source, which nothing imports.
 docs: .venv-docs/.installed
-	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
 
 .venv-docs/.installed: requirements-docs.txt
 	$(PYTHON) -m venv .venv-docs
