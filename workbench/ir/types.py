@@ -17,6 +17,7 @@ from onnx import TypeProto
 
 DataType = onnx_ir.DataType
 Constant: TypeAlias = onnx_ir.TensorProtocol  # lazy: read from file or memory map when asked
+MOST_AXES = 64  # of an array of NumPy
 Dim: TypeAlias = int | str | None
 Shape: TypeAlias = tuple[Dim, ...] | None
 

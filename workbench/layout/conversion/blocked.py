@@ -15,6 +15,7 @@ import numpy as np
 
 from workbench.ir import Constant, Edit, Graph, Node, TensorType, constant
 from workbench.ir.permutation import is_identity
+from workbench.ir.types import Dim
 from workbench.layout.conversion.convert import Conversion, is_only_reader
 from workbench.layout.conversion.reshape import reshape_to
 from workbench.layout.conversion.transpose_cleanup import Tidied
@@ -22,7 +23,6 @@ from workbench.layout.cost import bound_shape, elements, known_sum, moved_by_nod
 from workbench.layout.problem.tiled_axes import (
     BLOCKED,
     Axes,
-    Dim,
     TiledAxes,
     conversions_of,
     is_conversion,

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from workbench.ir import Graph, Node
 from workbench.ir.permutation import permuted
+from workbench.ir.types import Dim
 from workbench.layout.cost import perm_of
 from workbench.layout.problem.transpose_classes import is_relation, shape_that_counts
 
 Axes = tuple[str, ...]
-Dim = int | str | None
 BLOCKED: Axes = ("N", "C", "H", "W", "c")
 _OF_RANK: Mapping[int, tuple[Axes, ...]] = {
     4: (("N", "Cc", "H", "W"), ("N", "H", "W", "Cc")),
