@@ -24,6 +24,7 @@ sys.path.insert(0, str(HERE.parent))
 
 from benchmarks.simplify_models import bert_of  # noqa: E402
 
+BEFORE_DECLARED_RULES = "3e820f1"  # of git, 2026-11-23
 PAGE = HERE.parent / "docs" / "results.md"
 
 HEAD = """# Results
@@ -74,6 +75,13 @@ GROWTH_OF_ENGINE = """## How the engine's time grows
 CPU seconds of `optimize --preset simplify --no-verify`, a process each, its start counted in
 (`benchmarks/growth.py`). "Growth" is how many times the CPU seconds grew over how many times the nodes did: 1 is
 linear, and below 1 it is what the start of the process takes.
+
+"""
+
+REVISIONS = """## What declared rules cost
+
+The tree before rules were written as equations and as graphs ({before}) and this one simplify each model by turns
+(`benchmarks/revisions.py`, whose head says what each column is).
 
 """
 
@@ -197,6 +205,11 @@ def growth(chosen: Chosen) -> str:
     return GROWTH_OF_ENGINE + _run("growth.py")
 
 
+def revisions(chosen: Chosen) -> str:
+    more = _without_head(_run("revisions.py", BEFORE_DECLARED_RULES, *chosen.real)) if chosen.real else []
+    return "".join((REVISIONS.format(before=BEFORE_DECLARED_RULES), _run("revisions.py", BEFORE_DECLARED_RULES), *more))
+
+
 def large(chosen: Chosen) -> str:
     return LARGE + _run("simplify.py", "--repeat", "1", "--large")
 
@@ -245,6 +258,7 @@ PARTS = (
     verified,
     simplify,
     growth,
+    revisions,
     large,
     rounding,
     strategies,

@@ -11,7 +11,7 @@ sys.path.insert(0, str(HERE.parent))
 
 
 def main() -> None:
-    """The pages in the order of the data, on the first sample; then the NPU document's figure."""
+    """The pages in the order of the data, on the first sample; then the figure of LayoutPresetToNPU."""
     from tests.browser import SCREEN, GraphView, chromium, running_app, settle, watched_page
 
     folder = HERE / "screenshots"

@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from workbench.ir import Graph
-from workbench.layout.profile import Profile
-from workbench.rewrite import DEFAULT_MODE, Example, Pass, Rewrite
+from workbench.rewrite import Example, Pass, PassContext, Rewrite
 
 ROUNDS = 10  # at most; what still changes then are passes that undo each other
 
@@ -49,9 +48,7 @@ class Repeat(Pass):
         repeated = [pass_ for pass_ in earlier[start:] if not isinstance(pass_, Repeat)]
         return dataclasses.replace(self, earlier=tuple(repeated))
 
-    def run(
-        self, graph: Graph, target: Profile, mode: str = DEFAULT_MODE, leave_out: Collection[str] = ()
-    ) -> Iterator[Rewrite]:
+    def run(self, graph: Graph, context: PassContext, leave_out: Collection[str] = ()) -> Iterator[Rewrite]:
         rewrites = 0
         idle_since: dict[Pass, int] = {}  # how many rewrites there were when the pass found nothing to do
         for round_ in range(1, ROUNDS + 1):
@@ -62,7 +59,7 @@ class Repeat(Pass):
                 idle_since[pass_] = rewrites
                 where = f"{pass_.name}, round {round_}: "
                 inner = [*leave_out, *_of_rounds(pass_.name, leave_out)]
-                for found in pass_.run(graph, target, mode, inner):
+                for found in pass_.run(graph, context, inner):
                     rewrites += 1
                     yield dataclasses.replace(found, sentence=where + found.sentence)
             if rewrites == before:

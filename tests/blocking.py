@@ -6,7 +6,7 @@ from passes.layout.layout_blocked import LayoutBlocked
 from tests.running import outputs, random_inputs
 from workbench.ir import Graph
 from workbench.layout.profile import Profile, load_profile
-from workbench.rewrite import Step, run_pass, with_options
+from workbench.rewrite import PassContext, Step, run_pass, with_options
 
 BLOCKED = load_profile("blocked")
 
@@ -15,7 +15,7 @@ def least(graph: Graph, target: Profile = BLOCKED, **options: str) -> Step:
     """The graph becomes the one that moves least, and computes what it computed."""
     inputs = random_inputs(graph)
     expected = outputs(graph, inputs)
-    step = run_pass(with_options(LayoutBlocked, options), graph, target, check_each=True)
+    step = run_pass(with_options(LayoutBlocked, options), graph, PassContext(target), check_each=True)
     assert_same(graph, inputs, expected)
     return step
 

@@ -27,7 +27,7 @@ from workbench.ir.types import constant
 from workbench.layout.problem.probe import GivenTimes
 from workbench.layout.profile import load_profile
 from workbench.pipeline import run_pipeline
-from workbench.rewrite import MODES, Example, History, Pass, Rewrite, Rule, with_options
+from workbench.rewrite import MODES, Example, History, Pass, PassContext, Rewrite, Rule, with_options
 from workbench.rewrite import passes as running
 from workbench.rewrite.rule import FindRewrite
 from workbench.run.compare import BITS, compare, tolerance_for
@@ -55,8 +55,8 @@ class Plan:
     target: str = "cuda"
 
     def run(self, graph: Graph) -> History:
-        profile = replace(load_profile(self.target), operator_timer=GivenTimes({"Transpose": 1}))
-        return run_pipeline(graph, self.passes, profile, mode=self.mode, check_each=True)
+        context = PassContext(load_profile(self.target), self.mode, GivenTimes({"Transpose": 1}))
+        return run_pipeline(graph, self.passes, context, check_each=True)
 
     @property
     def is_fixpoint(self) -> bool:

@@ -289,7 +289,7 @@ def test_every_value_that_a_rule_makes_has_a_type(name):
     for rule in cls.rules:
         graph = typed(rule.example.before)
         pass_ = cls().behind([passes.all_passes()[earlier]() for earlier in rule.example.behind])
-        for found in pass_.run(graph, rule.example.profile, rule.example.mode):
+        for found in pass_.run(graph, rule.example.context):
             graph.apply(found.edit)
             made = {value for node in found.edit.insert for value in node.outputs if graph.has_value(value)}
             assert not [value for value in made if graph.type(value) is None], found.sentence

@@ -302,7 +302,7 @@ class SpoilRelu(Pass):
 
     title = "Spoil Relus"
 
-    def rewrites(self, graph, target):
+    def rewrites(self, graph, context):
         relus = [node for node in graph.nodes if node.op == "Relu"]
         for number, node in enumerate(relus):
             new = node.replace(op_type="Relu" if number == 0 else "Neg", name=f"spoiled_{number}")

@@ -9,7 +9,7 @@ from tests.viewing import history_of, view_of
 from workbench.ir import from_text, graph_text
 from workbench.layout.classes import HEAVILY, LAYOUT_AGNOSTIC, LIGHTLY, class_of
 from workbench.layout.profile import load_profile
-from workbench.rewrite import run_pass
+from workbench.rewrite import PassContext, run_pass
 from workbench.view.diff import diff
 from workbench.view.text import side_by_side
 
@@ -36,7 +36,7 @@ def test_each_operator_is_in_one_of_tvms_classes_before_and_after():
     classes = {name: class_of(graph.node(name), cuda) for name in NAMES}
     assert list(classes.values()) == [HEAVILY, LAYOUT_AGNOSTIC, LIGHTLY, LIGHTLY, ""]
     assert class_of(graph.node("MaxPool_c"), load_profile("cpu")) == HEAVILY, "the target demands it"
-    step = run_pass(LayoutConvertLayout(), graph, cuda)
+    step = run_pass(LayoutConvertLayout(), graph, PassContext(cuda))
     assert graph.node("Conv_a").op == "workbench.Conv_NHWC"
     assert {name: class_of(graph.node(name), cuda) for name in NAMES} == classes
     for rewrite in step.rewrites:

@@ -73,6 +73,44 @@ def test_imports_point_one_way(path):
             assert other in EVERYWHERE or other in ROOMS[room], f"{path} imports {module}"
 
 
+def module_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported_modules(path: Path, modules: set[str]) -> set[str]:
+    """Which of these the file imports, wherever in it: at the top, inside a function, for types alone."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            package = path.relative_to(ROOT).parts[: -node.level] if node.level else ()
+            base = ".".join((*package, *filter(None, [node.module])))
+            found.update(name if (name := f"{base}.{alias.name}") in modules else base for alias in node.names)
+    return found & modules
+
+
+def circles(imports_of: dict[str, set[str]]) -> list[set[str]]:
+    """The groups of modules that import each other."""
+    import networkx
+
+    return [group for group in networkx.strongly_connected_components(networkx.DiGraph(imports_of)) if len(group) > 1]
+
+
+def test_a_circle_of_imports_is_found():
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [{"a", "b", "c"}]
+    assert "workbench.run.worker.client" in imported_modules(ROOT / "workbench/api.py", {"workbench.run.worker.client"})
+    inner = imported_modules(ROOT / "passes/cleanup/common_sizes.py", {"passes.fold.fold_shapes"})
+    assert inner == {"passes.fold.fold_shapes"}
+
+
+def test_no_circle_of_imports():
+    """Neither at run time nor for types: late imports and those under TYPE_CHECKING count."""
+    files = {module_of(path): path for path in FILES}
+    assert not circles({module: imported_modules(path, set(files)) - {module} for module, path in files.items()})
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_heavy_libraries_come_late(path):
     name = str(path.relative_to(ROOT))

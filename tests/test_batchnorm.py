@@ -10,7 +10,7 @@ from passes.fold.fold_channel_scale import FoldChannelScale, match_scale_of_norm
 from tests.running import outputs, typed
 from workbench.ir import DataType, Edit, Graph, Node, TensorType, constant
 from workbench.layout.profile import load_profile
-from workbench.rewrite import NoMatch, run_pass
+from workbench.rewrite import NoMatch, PassContext, run_pass
 
 
 def network(transposed: bool, groups: int, spatial: int, bias: bool, seed: int, dtype=np.float32) -> Graph:
@@ -58,7 +58,7 @@ def test_folding_keeps_the_outputs(transposed, groups, spatial, bias, seed):
     graph = network(transposed, groups, spatial, bias, seed)
     x = np.random.default_rng(seed).standard_normal(graph.shape("x")).astype(np.float32)
     expected = outputs(graph, {"x": x})["y"]
-    step = run_pass(FoldBatchNorm(), graph, load_profile("cuda"), check_each=True)
+    step = run_pass(FoldBatchNorm(), graph, PassContext(load_profile("cuda")), check_each=True)
     assert len(step.rewrites) == 1
     assert [node.op for node in graph.nodes] == ["ConvTranspose" if transposed else "Conv", "LeakyRelu"]
     assert len(np.unique(expected)) > 3
@@ -68,13 +68,13 @@ def test_folding_keeps_the_outputs(transposed, groups, spatial, bias, seed):
 @pytest.mark.parametrize("dtype", [np.float16, np.float64])
 def test_folded_weights_keep_their_type(dtype):
     graph = network(False, 1, 2, True, 0, dtype)
-    run_pass(FoldBatchNorm(), graph, load_profile("cuda"), check_each=True)
+    run_pass(FoldBatchNorm(), graph, PassContext(load_profile("cuda")), check_each=True)
     assert {tensor.dtype.numpy() for tensor in graph.constants.values()} == {np.dtype(dtype)}
 
 
 def test_a_folded_weight_takes_no_memory_until_it_is_read():
     graph = network(False, 1, 2, True, 0)
-    run_pass(FoldBatchNorm(), graph, load_profile("cuda"))
+    run_pass(FoldBatchNorm(), graph, PassContext(load_profile("cuda")))
     weight = graph.constants[graph.nodes[0].inputs[1]]
     assert weight.numpy() is not weight.numpy()
 

@@ -21,7 +21,7 @@ from workbench.layout.infer import infer_layouts, is_cnn
 from workbench.layout.profile import ProfileError, check_profile, load_profile
 from workbench.ops import NotPermutable
 from workbench.ops.permutation.blocking import blocked_form
-from workbench.rewrite import run_pass
+from workbench.rewrite import PassContext, run_pass
 from workbench.view.node_style import OWN, TARGET, box_kind_of
 
 # ---- graphs of one idea each --------------------------------------------------------------
@@ -50,7 +50,7 @@ def test_a_chain_has_one_conversion_at_each_end(batch, block, weigh):
     assert step.facts["certified"] and step.facts["gap"] == 0
     assert step.facts["lower_bound"] == (moved if weigh == "bytes" else step.after.transposes)
     assert step.after.bytes_moved == moved
-    again = run_pass(LayoutBlocked(block=block, weigh=weigh), graph, BLOCKED)
+    again = run_pass(LayoutBlocked(block=block, weigh=weigh), graph, PassContext(BLOCKED))
     assert not again.rewrites and again.facts["certified"]
 
 
@@ -94,7 +94,7 @@ def test_channels_that_the_block_does_not_divide():
         "MaxPool 'MaxPool_y' is demanded in NCHW8c and is not in it: 'c' has 12 channels, which 8 does not divide",
     ]
     assert operators(graph) == ["Conv_NCHW_NCHW8c", "Transpose", "Reshape", "Conv", "Conv", "MaxPool"]
-    assert not run_pass(LayoutBlocked(), graph, BLOCKED).rewrites  # the sentences stand once
+    assert not run_pass(LayoutBlocked(), graph, PassContext(BLOCKED)).rewrites  # the sentences stand once
 
 
 REFUSED = {
@@ -119,7 +119,7 @@ def test_what_has_no_blocked_form(line):
 def test_an_older_opset_is_left_alone():
     graph = typed("g (float[1,8,4,4] x, float[8,8,1,1] w) => (float[1,8,4,4] y) { y = Conv(x, w) }")
     graph.opset_imports[""] = 14
-    step = run_pass(LayoutBlocked(), graph, BLOCKED)
+    step = run_pass(LayoutBlocked(), graph, PassContext(BLOCKED))
     assert operators(graph) == ["Conv"] and "an opset before 15" in step.rewrites[0].sentence
 
 

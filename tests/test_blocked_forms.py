@@ -16,7 +16,7 @@ from workbench.layout.infer import infer_layouts
 from workbench.ops import contracts
 from workbench.ops.blocked import blocked, blocked_function, blocked_op, parse_blocked, unblocked
 from workbench.ops.npu import is_own, own_function
-from workbench.rewrite import run_pass
+from workbench.rewrite import PassContext, run_pass
 from workbench.run.torch.executor import TorchExecutor
 
 
@@ -122,7 +122,7 @@ def test_a_form_of_what_is_no_image_has_no_layout():
     """A file may say anything: neither the types nor the strategy stop at it."""
     graph = from_text("g (float[1,8,4,4] x, float[8,8,1,1] w) => (float[1] y) { y = workbench.Conv_NCHW8c(x, w) }")
     assert infer_layouts(graph)["x"] == infer_layouts(graph)["y"] == "Tensor"
-    assert not run_pass(LayoutBlocked(), graph, BLOCKED).rewrites
+    assert not run_pass(LayoutBlocked(), graph, PassContext(BLOCKED)).rewrites
 
 
 def test_an_exported_model_is_opened_again(tmp_path):

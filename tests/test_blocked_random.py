@@ -9,6 +9,7 @@ import pytest
 from passes.layout.layout_blocked import LayoutBlocked
 from tests.blocking import BLOCKED, assert_same, least
 from tests.running import outputs, random_inputs, typed
+from workbench.rewrite import PassContext
 
 PLAIN, LAST, CUT = "NCHW", "NHWC", "NCHW8c"
 CHANNELS = (8, 12, 16, 24)
@@ -92,6 +93,6 @@ def test_every_moment_computes_the_same(seed):
     graph = typed(random_network(seed)[0])
     inputs = random_inputs(graph)
     expected = outputs(graph, inputs)
-    for found in LayoutBlocked().rewrites(graph, BLOCKED):
+    for found in LayoutBlocked().rewrites(graph, PassContext(BLOCKED)):
         graph.apply(found.edit)
         assert_same(graph, inputs, expected)

@@ -7,7 +7,7 @@ from passes.fold.fold_constants import FoldConstants
 from tests.running import outputs, typed
 from workbench.ir import check, to_text
 from workbench.layout.profile import load_profile
-from workbench.rewrite import run_pass
+from workbench.rewrite import PassContext, run_pass
 
 NESTED = """g (float[2,3] x, bool c) => (float[3,2] y) <float[2] k = {1, 2}, int64[2] s = {3, 2}> {
     y = If(c) <
@@ -27,7 +27,7 @@ NESTED = """g (float[2,3] x, bool c) => (float[3,2] y) <float[2] k = {1, 2}, int
 def run(pass_, text):
     graph = typed(text)
     before = to_text(graph)
-    step = run_pass(pass_, graph, load_profile("cuda"), check_each=True)
+    step = run_pass(pass_, graph, PassContext(load_profile("cuda")), check_each=True)
     after = to_text(graph)
     for rewrite in reversed(step.rewrites):
         graph.apply(rewrite.inverse)

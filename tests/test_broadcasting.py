@@ -69,7 +69,7 @@ def test_operands_of_other_shapes_give_what_they_gave(cls, rule, variants, tmp_p
         if before is None:
             continue
         after = before.copy()
-        step = run_pass(with_options(cls, example.options), after, example.profile, mode=example.mode, check_each=True)
+        step = run_pass(with_options(cls, example.options), after, example.context, check_each=True)
         if not step.rewrites:
             continue
         inputs = hostile_inputs(before, exactness, int(random.integers(0, 100)), 2)
@@ -90,6 +90,6 @@ def test_variants_reach_the_rules(tmp_path):
         example = rule.example
         graph = varied(example.before, np.random.default_rng(1), tmp_path / "m.onnx")
         if graph is not None:
-            step = run_pass(with_options(cls, example.options), graph, example.profile, mode=example.mode)
+            step = run_pass(with_options(cls, example.options), graph, example.context)
             acted += bool(step.rewrites)
     assert acted > len(RULES) // 4

@@ -174,6 +174,7 @@ def test_a_truncated_upload_is_one_sentence_and_the_last_model_stays(page, tmp_p
     broken.write_bytes(ONE.read_bytes()[:4000])
     upload(page, broken)
     alerts = page.get_by_role("alert")
+    alerts.first.wait_for()
     assert alerts.count() == 1
     assert "cut_off.onnx" in alerts.inner_text()
     assert "Traceback" not in page.content()

@@ -22,7 +22,7 @@ class LayoutWrong(Pass):
     """Makes the first Relu a Sigmoid."""
     title = "Wrong on purpose"
 
-    def rewrites(self, graph, target):
+    def rewrites(self, graph, context):
         node = next(n for n in graph.nodes if n.op == "Relu")
         yield Rewrite(Edit(remove=(node.name,), insert=(node.replace(op_type="Sigmoid"),)), "wrong", (node.name,))
 '''

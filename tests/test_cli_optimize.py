@@ -152,7 +152,7 @@ class Wrong(Pass):
     """Renames nothing but the third Relu, which it turns into a Sigmoid."""
     title = "Wrong"
 
-    def rewrites(self, graph, target):
+    def rewrites(self, graph, context):
         relus = [node for node in graph.nodes if node.op_type == "Relu"]
         for number, node in enumerate(relus[:5]):
             other = node.replace(op_type="Sigmoid") if number == 2 else node.replace(metadata={"seen": "yes"})

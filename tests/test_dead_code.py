@@ -13,7 +13,7 @@ from passes.cleanup.remove_noops import RemoveNoops
 from tests.running import outputs, typed
 from workbench.ir import DataType, Edit, constant
 from workbench.layout.profile import load_profile
-from workbench.rewrite import run_pass
+from workbench.rewrite import PassContext, run_pass
 from workbench.rewrite.casts import is_one_cast, keeps_numbers
 
 END = 2**63 - 1
@@ -23,7 +23,7 @@ STEPS = (1, 1, 1, 2, 3, -1, -2)
 
 def run(pass_, text, mode="exact"):
     graph = typed(text)
-    run_pass(pass_, graph, load_profile("cuda"), mode=mode, check_each=True)
+    run_pass(pass_, graph, PassContext(load_profile("cuda"), mode), check_each=True)
     return graph
 
 
@@ -330,7 +330,7 @@ def test_clip_with_crossed_or_nan_bounds_stays():
     assert ops(run(MergeRepeated(), text.replace("Clip(x, a)", "Clip(x, a, b)"))) == ["Clip", "Clip"]
     graph = typed(text)
     graph.apply(Edit(constants={"a": constant(np.array(np.nan, np.float32))}))
-    run_pass(MergeRepeated(), graph, load_profile("cuda"))
+    run_pass(MergeRepeated(), graph, PassContext(load_profile("cuda")))
     assert ops(graph) == ["Clip", "Clip"]
 
 
@@ -374,6 +374,6 @@ def test_no_ops_inside_bodies_go():
         >
     }"""
     graph = run(RemoveNeutral(), text)
-    run_pass(RemoveNoops(), graph, load_profile("cuda"), check_each=True)
+    run_pass(RemoveNoops(), graph, PassContext(load_profile("cuda")), check_each=True)
     bodies = graph.node("If_y").bodies
     assert ops(bodies["then_branch"]) == ["Neg"] and ops(bodies["else_branch"]) == ["Identity"]

@@ -1,5 +1,7 @@
 """Every rule on hostile values and on empty and single axes: the results are as exact as the rule says."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -76,7 +78,7 @@ def test_rule_is_as_exact_as_it_says(cls, rule, seeds):
     """The whole example, its rewrites carried out, on several hostile inputs; symbolic dims are 0, 1, 2 and 3."""
     example = rule.example
     before, after = typed(example.before), typed(example.before)
-    run_pass(with_options(cls, example.options), after, example.profile, mode=example.mode)
+    run_pass(with_options(cls, example.options), after, example.context)
     symbolic = any(not isinstance(d, int) for name in before.inputs for d in before.tensor_type(name).shape)
     ran = 0
     for seed in seeds:
@@ -99,7 +101,7 @@ def test_up_to_1e18_no_infinity_and_no_nan_comes_or_goes(cls, rule, monkeypatch)
     monkeypatch.setattr("tests.test_exactness.PLAIN_FLOATS", LARGE_FLOATS)
     example = rule.example
     before, after = typed(example.before), typed(example.before)
-    run_pass(with_options(cls, example.options), after, example.profile, mode=example.mode)
+    run_pass(with_options(cls, example.options), after, example.context)
     for seed in SEEDS:
         inputs = hostile_inputs(before, rule.exactness, seed, 2)
         expected = outputs(before, inputs)
@@ -139,7 +141,7 @@ def test_gelu_of_what_overflows_before_it_is_halved_is_the_number_as_its_pass_sa
     cls = passes.all_passes()["recompose_gelu"]
     rule = cls.rules[index]
     before, after = typed(rule.example.before), typed(rule.example.before)
-    run_pass(cls(), after, rule.example.profile)
+    run_pass(cls(), after, rule.example.context)
     x = {"x": np.array([[3e38, 1e38, np.inf]], dtype=np.float32)}
     np.testing.assert_array_equal(outputs(before, x)["y"], np.array([[overflowed, 1e38, np.inf]], np.float32))
     np.testing.assert_array_equal(outputs(after, x)["y"], x["x"])
@@ -151,5 +153,7 @@ def test_example_is_marked_with_the_first_mode_in_which_it_happens(cls, rule):
     assert (rule.example.mode == "fast") == (rule.exactness is Exactness.SIGNS)
     if rule.exactness is Exactness.ROUNDING:
         graph = typed(rule.example.before)
-        step = run_pass(with_options(cls, rule.example.options), graph, rule.example.profile, mode="exact")
+        step = run_pass(
+            with_options(cls, rule.example.options), graph, dataclasses.replace(rule.example.context, mode="exact")
+        )
         assert not any(rewrite.sentence == rule.example.sentences[-1] for rewrite in step.rewrites)

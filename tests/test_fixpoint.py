@@ -14,7 +14,7 @@ from workbench import api
 from workbench.io import load_model
 from workbench.ir import Edit, graph_text, to_text
 from workbench.layout.profile import load_profile
-from workbench.rewrite import Pass, Rewrite, option, run_pass
+from workbench.rewrite import Pass, PassContext, Rewrite, option, run_pass
 
 SAMPLES = sorted((ROOT / "sample_models").glob("*.onnx"))
 CORPUS_MODELS = sorted(CORPUS.glob("*.onnx"))
@@ -28,7 +28,7 @@ class Swap(Pass):
     old: str = option("", "The operator that goes.")
     new: str = option("", "The operator that comes.")
 
-    def rewrites(self, graph, target):
+    def rewrites(self, graph, context):
         for node in graph.nodes:
             if node.op == self.old:
                 yield Rewrite(
@@ -100,7 +100,7 @@ def test_a_rewrite_of_the_repetition_can_be_left_out():
     first = api.optimize(typed(text), passes_).steps[-1].rewrites[0].sentence
     repeat = api.choose(passes_)[-1]
     graph = api.optimize(typed(text), passes_[:2]).graph
-    found = list(repeat.run(graph.copy(), load_profile("cuda"), "ieee", [first]))
+    found = list(repeat.run(graph.copy(), PassContext(load_profile("cuda")), [first]))
     assert found == [] and first.startswith("remove_neutral, round 1: ")
 
 
@@ -113,4 +113,4 @@ def test_what_stands_before_a_layout_strategy_is_not_repeated_behind_it():
 def test_passes_that_undo_each_other_are_repeated_no_more_than_the_bound_says():
     graph = typed("g (float[N] x) => (float[N] y) { y = Neg(x) }")
     repeat = Repeat().behind([Swap("Neg", "Abs"), Swap("Abs", "Neg")])
-    assert len(run_pass(repeat, graph, load_profile("cuda")).rewrites) == 2 * ROUNDS
+    assert len(run_pass(repeat, graph, PassContext(load_profile("cuda"))).rewrites) == 2 * ROUNDS

@@ -1,6 +1,6 @@
 """Random graphs through presets, strategies and modes give what ONNX Runtime gives; and the fuzzer finds what is wrong."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ NEVER_FIRES = {
 class TanhOfSigmoid(Pass):
     """Wrong: a Sigmoid becomes a Tanh."""
 
-    def rewrites(self, graph, target):
+    def rewrites(self, graph, context):
         for node in graph.nodes:
             if node.op == "Sigmoid":
                 yield Rewrite(Edit(remove=(node.name,), insert=(node.replace(op_type="Tanh"),)), "wrong", (node.name,))
@@ -38,8 +38,8 @@ class Scaled(Pass):
 
     exactness = Exactness.BITS
 
-    def rewrites(self, graph, target):
-        yield from passes.find_pass("algebra_constants")().run(graph, target, "ieee")
+    def rewrites(self, graph, context):
+        yield from passes.find_pass("algebra_constants")().run(graph, replace(context, mode="ieee"))
 
 
 def test_random_graphs_give_what_onnx_runtime_gives():

@@ -10,7 +10,7 @@ from tests.running import outputs, random_inputs, typed
 from workbench.ir import Graph
 from workbench.layout.cost import count
 from workbench.layout.profile import load_profile
-from workbench.rewrite import run_pass
+from workbench.rewrite import PassContext, run_pass
 
 WEIGHTS = "<float[2,2,1,1] w = {1, 2, 3, 4}, int64[1] s = {-1}>"
 
@@ -19,7 +19,12 @@ def laid_out(text: str, target: str = "cuda", **changed: str) -> Graph:
     graph = typed(text)
     inputs = random_inputs(graph)
     expected = outputs(graph, inputs)
-    run_pass(LayoutInsertAndCancel(), graph, dataclasses.replace(load_profile(target), **changed), check_each=True)
+    run_pass(
+        LayoutInsertAndCancel(),
+        graph,
+        PassContext(dataclasses.replace(load_profile(target), **changed)),
+        check_each=True,
+    )
     for name, numbers in outputs(graph, inputs).items():
         np.testing.assert_allclose(numbers, expected[name], rtol=1e-5)
     return graph

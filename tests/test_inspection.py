@@ -14,7 +14,7 @@ from workbench.io import load_model
 from workbench.ir import DataType, Edit, Graph, Node, TensorType, from_text, to_text
 from workbench.layout.profile import load_profile
 from workbench.pipeline import run_pipeline, start
-from workbench.rewrite import Exactness, Example, Pass, Rewrite, Rule, with_options
+from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite, Rule, with_options
 from workbench.view.constants import BINS
 from workbench.view.documents import document, plain_text
 from workbench.view.inspection import inspect_element
@@ -51,7 +51,7 @@ def rows(section):
 
 
 def of_text(text, *names):
-    return run_pipeline(typed(text), [passes.find_pass(name)() for name in names], CUDA)
+    return run_pipeline(typed(text), [passes.find_pass(name)() for name in names], PassContext(CUDA))
 
 
 # ---- nodes -----------------------------------------------------------------------------
@@ -147,7 +147,7 @@ def test_every_node_of_real_models_at_both_ends():
     for name in ("resnet50_narrow", "silero_vad", "npu_path", "basic_pitch_nmp"):
         graph = load_model(ROOT / f"sample_models/{name}.onnx")
         names = (*passes.presets()["default"]["passes"], "layout_greedy")
-        history = run_pipeline(graph, [passes.find_pass(n)() for n in names if n != "layout"], CUDA)
+        history = run_pipeline(graph, [passes.find_pass(n)() for n in names if n != "layout"], PassContext(CUDA))
         for step in (0, len(history) - 1):
             at = history.at(step)
             text = to_text(at)
@@ -197,7 +197,7 @@ def test_origin_goes_back_through_what_went_in():
 
 def test_a_node_that_a_rewrite_made():
     text = "g (float[1,8,4,4] x, float[8,8,1,1] w) => (float[1,8,4,4] y) { y = Conv(x, w) }"
-    history = run_pipeline(typed(text), [passes.find_pass("layout_greedy")()], load_profile("npu"))
+    history = run_pipeline(typed(text), [passes.find_pass("layout_greedy")()], PassContext(load_profile("npu")))
     made = next(node for node in history.graph.nodes if node.op == "Transpose")
     origin = shown(history, made.name)[1]["Where it came from"]
     assert origin["text"].startswith("A rewrite made it.")

@@ -1,6 +1,5 @@
 """What a certificate holds over: broadcast operands of lower rank, and sizes that are not known."""
 
-import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +14,10 @@ from workbench.api import load, optimize
 from workbench.layout.cost import count
 from workbench.layout.problem.probe import GivenTimes
 from workbench.layout.profile import load_profile
-from workbench.rewrite import run_pass, with_options
+from workbench.rewrite import PassContext, run_pass, with_options
 
 TIMES = GivenTimes({"Transpose": 1, "Conv": 100, "workbench.Conv_NHWC": 10, "Mul": 1})
-CUDA = dataclasses.replace(load_profile("cuda"), operator_timer=TIMES)
+CUDA = PassContext(load_profile("cuda"), operator_timer=TIMES)
 LEAST = (LayoutOptimal, LayoutOptimalAnyOrder, LayoutBlocked)
 # a broadcast operand of lower rank -> elements that it costs to bring it to channels last
 LOWER = {"[3,1,1]": 0, "[5]": 0, "[4,1]": 0, "[4,5]": 0, "[1,4,5]": 0, "[3,4,5]": 60}
@@ -72,7 +71,7 @@ def test_a_broadcast_operand_is_lined_up_with_blocks(operand, own):
     }}""")
     inputs = random_inputs(graph)
     expected = outputs(graph, inputs)["y"]
-    step = run_pass(LayoutBlocked(), graph, load_profile("blocked"), check_each=True)
+    step = run_pass(LayoutBlocked(), graph, PassContext(load_profile("blocked")), check_each=True)
     assert step.facts["certified"] and step.after.elements_moved == 2 * 512
     np.testing.assert_allclose(outputs(graph, inputs)["y"], expected, rtol=1e-4, atol=1e-4)
 
@@ -128,7 +127,7 @@ def test_where_a_size_stays_unknown_nothing_is_called_the_least(tmp_path, strate
             up = Resize<mode="nearest">(x, , , sizes)  y = Conv(up, w)
         }""",
     )
-    step = run_pass(strategy(), graph, load_profile("cuda"))
+    step = run_pass(strategy(), graph, PassContext(load_profile("cuda")))
     assert count(graph).unknown == step.after.unknown > 0
     assert step.facts["lower_bound"] is None and not step.facts["certified"]
     transposes = "1 transpose moves" if step.after.unknown == 1 else f"{step.after.unknown} transposes move"

@@ -4,7 +4,6 @@ The counts are those of a minimum cut with another operator table, published
 tools leave more; see docs/results.md.
 """
 
-import dataclasses
 from functools import cache
 
 import numpy as np
@@ -21,7 +20,7 @@ from workbench.io.exporting import to_bytes
 from workbench.ir import Graph, from_text
 from workbench.layout.problem.probe import GivenTimes
 from workbench.layout.profile import load_profile
-from workbench.rewrite import Step, run_pass, with_options
+from workbench.rewrite import PassContext, Step, run_pass, with_options
 
 WRITTEN = {"plain": Graph.copy, "nhwc": nhwc_dataflow, "mixed": mixed_layouts}
 slow = pytest.mark.slow
@@ -69,7 +68,10 @@ def network(tmp_path_factory):
 def least(graph: Graph, target: str, weigh: str = "bytes") -> Step:
     """The graph becomes the one that moves least."""
     return run_pass(
-        with_options(LayoutOptimal, {"weigh": weigh}), graph, load_profile(target), check_each=len(graph) < 200
+        with_options(LayoutOptimal, {"weigh": weigh}),
+        graph,
+        PassContext(load_profile(target)),
+        check_each=len(graph) < 200,
     )
 
 
@@ -171,7 +173,7 @@ def test_transposes_of_bodies_are_in_the_bound(weigh, tmp_path):
     (tmp_path / "if.onnx").write_bytes(to_bytes(written))
     graph = load_model(tmp_path / "if.onnx")  # which finds the types of the body's values too
     times = GivenTimes({"Conv": 9, "workbench.Conv_NHWC": 1, "Transpose": 1})
-    target = dataclasses.replace(load_profile("cuda"), operator_timer=times)
-    step = run_pass(with_options(LayoutOptimal, {"weigh": weigh}), graph, target)
+    context = PassContext(load_profile("cuda"), operator_timer=times)
+    step = run_pass(with_options(LayoutOptimal, {"weigh": weigh}), graph, context)
     assert step.facts["certified"]
     assert step.facts["lower_bound"] == {"bytes": 4 * 128, "count": 4, "time": 3000}[weigh]

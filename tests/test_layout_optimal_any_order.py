@@ -20,7 +20,7 @@ from workbench.ir.permutation import permuted
 from workbench.layout.cost import count
 from workbench.layout.problem.transpose_classes import transpose_classes
 from workbench.layout.profile import load_profile
-from workbench.rewrite import Step, run_pass, with_options
+from workbench.rewrite import PassContext, Step, run_pass, with_options
 
 TARGETS = ("cpu", "cuda", "nchw", "npu")
 OVER = "no choice among the orders of axes that the graph's Transposes and the target name"
@@ -30,7 +30,9 @@ def least(graph: Graph, target: str = "cuda", weigh: str = "bytes") -> Step:
     """The graph becomes the one that moves least, and computes what it computed."""
     inputs = random_inputs(graph)
     expected = outputs(graph, inputs)
-    step = run_pass(with_options(LayoutOptimalAnyOrder, {"weigh": weigh}), graph, load_profile(target), check_each=True)
+    step = run_pass(
+        with_options(LayoutOptimalAnyOrder, {"weigh": weigh}), graph, PassContext(load_profile(target)), check_each=True
+    )
     found = outputs(graph, inputs)
     for name, numbers in expected.items():
         np.testing.assert_allclose(found[name], numbers, rtol=1e-3, atol=1e-4)
@@ -39,7 +41,7 @@ def least(graph: Graph, target: str = "cuda", weigh: str = "bytes") -> Step:
 
 def fixed_orders(graph: Graph, target: str = "cuda", weigh: str = "bytes") -> Step:
     """`optimal`, which knows channels first and last."""
-    return run_pass(with_options(LayoutOptimal, {"weigh": weigh}), graph.copy(), load_profile(target))
+    return run_pass(with_options(LayoutOptimal, {"weigh": weigh}), graph.copy(), PassContext(load_profile(target)))
 
 
 # ---- graphs of one idea each ---------------------------------------------------------
@@ -227,7 +229,7 @@ def test_a_light_model_in_mixed_layouts(name, tmp_path):
     path.write_bytes(random_light(name).SerializeToString())
     graph = mixed_layouts(optimize(load_model(path), ["fold_constants", "fold_batchnorm"]).graph)
     two = fixed_orders(graph, "cpu")
-    step = run_pass(with_options(LayoutOptimalAnyOrder, {}), graph, load_profile("cpu"))
+    step = run_pass(with_options(LayoutOptimalAnyOrder, {}), graph, PassContext(load_profile("cpu")))
     assert step.facts["certified"] and step.after.bytes_moved <= two.after.bytes_moved
 
 
@@ -308,6 +310,6 @@ REAL = {
 def test_real_models_move_no_more_than_with_two_layouts(name):
     graph = optimize(load_model(CORPUS / f"{name}.onnx"), ["fold_constants", "fold_batchnorm"]).graph
     two = fixed_orders(graph)
-    step = run_pass(with_options(LayoutOptimalAnyOrder, {}), graph, load_profile("cuda"))
+    step = run_pass(with_options(LayoutOptimalAnyOrder, {}), graph, PassContext(load_profile("cuda")))
     assert step.facts["certified"] and step.facts["gap"] == 0
     assert step.after.bytes_moved <= min(REAL[name][0], two.after.bytes_moved)

@@ -1,6 +1,5 @@
 """The layout strategies: random networks, and what attacks on them found."""
 
-import dataclasses
 import itertools
 
 import numpy as np
@@ -17,7 +16,7 @@ from workbench.ir.permutation import identity, permuted
 from workbench.layout.cost import count
 from workbench.layout.problem.probe import GivenTimes
 from workbench.layout.profile import load_profile, profile_names
-from workbench.rewrite import run_pass, with_options
+from workbench.rewrite import PassContext, run_pass, with_options
 
 STRATEGIES = tuple(library.compared_strategies().values())
 TARGETS = profile_names()
@@ -64,10 +63,10 @@ def networks(draw):
         int64[1] b = {{0}}, int64[1] e = {{4}}, int64[1] a = {{2}}, int64[1] flat = {{-1}}> {{ {body} }}"""
 
 
-def target_of(name):
+def context_of(name):
     """The profile, with times at which converting pays."""
     times = {"Transpose": 1, "Conv": 100, "workbench.Conv_NHWC": 10, "workbench.Conv_NHWC_HWOI": 10}
-    return dataclasses.replace(load_profile(name), operator_timer=GivenTimes(times))
+    return PassContext(load_profile(name), operator_timer=GivenTimes(times))
 
 
 @settings(max_examples=60, deadline=None)
@@ -76,7 +75,7 @@ def test_strategies_keep_what_a_network_computes(text, target, strategy):
     graph = typed(text)
     inputs = random_inputs(graph)
     expected = outputs(graph, inputs)
-    run_pass(with_options(strategy, {}), graph, target_of(target), check_each=True)
+    run_pass(with_options(strategy, {}), graph, context_of(target), check_each=True)
     np.testing.assert_allclose(outputs(graph, inputs)["y"], expected["y"], rtol=1e-4, atol=1e-3)
 
 
@@ -85,8 +84,8 @@ def test_strategies_keep_what_a_network_computes(text, target, strategy):
 def test_the_minimum_is_certified_and_greedy_is_never_below_it(text, target):
     graph = typed(text)
     other = graph.copy()
-    step = run_pass(with_options(LayoutOptimal, {}), graph, load_profile(target), check_each=True)
-    run_pass(with_options(LayoutGreedy, {}), other, load_profile(target))
+    step = run_pass(with_options(LayoutOptimal, {}), graph, PassContext(load_profile(target)), check_each=True)
+    run_pass(with_options(LayoutGreedy, {}), other, PassContext(load_profile(target)))
     least = step.facts["lower_bound"]
     assert step.facts["certified"] is (least is not None)
     if least is not None:
@@ -100,7 +99,7 @@ def test_the_minimum_is_never_more_than_there_was_without_a_demand(text):
         text.replace("Conv<pads=[1,1,1,1]>", "MaxPool<kernel_shape=[3,3], pads=[1,1,1,1]>").replace(", w)", ")")
     )
     before = count(graph)
-    run_pass(with_options(LayoutOptimal, {}), graph, load_profile("cuda"), check_each=True)
+    run_pass(with_options(LayoutOptimal, {}), graph, PassContext(load_profile("cuda")), check_each=True)
     assert count(graph).bytes_moved <= before.bytes_moved
 
 
@@ -111,7 +110,7 @@ def test_greedy_inserts_nothing_without_a_demand(text):
         text.replace("Conv<pads=[1,1,1,1]>", "MaxPool<kernel_shape=[3,3], pads=[1,1,1,1]>").replace(", w)", ")")
     )
     before = count(graph)
-    step = run_pass(with_options(LayoutGreedy, {}), graph, load_profile("cuda"), check_each=True)
+    step = run_pass(with_options(LayoutGreedy, {}), graph, PassContext(load_profile("cuda")), check_each=True)
     assert not step.rewrites
     assert count(graph) == before
 
@@ -128,7 +127,7 @@ def test_greedy_on_convolutions_of_each_rank(rank):
     )
     inputs = random_inputs(graph)
     expected = outputs(graph, inputs)
-    run_pass(with_options(LayoutGreedy, {}), graph, load_profile("npu"), check_each=True)
+    run_pass(with_options(LayoutGreedy, {}), graph, PassContext(load_profile("npu")), check_each=True)
     assert [n.op for n in graph.nodes] == ["Transpose", graph.nodes[1].op, "Relu", "Transpose"]
     assert graph.nodes[1].op.startswith("workbench.Conv_N")
     np.testing.assert_allclose(outputs(graph, inputs)["y"], expected["y"], rtol=1e-5)
@@ -151,7 +150,7 @@ def test_the_npu_gets_nhwc_for_its_own_operators(line):
     graph = typed(f"g (float[1,2,4,4] x) => (float y) <float[2,2,3,3] w = {{{weights}}}> {{ a = Relu(x)  {line} }}")
     inputs = random_inputs(graph)
     expected = outputs(graph, inputs)
-    step = run_pass(with_options(LayoutGreedy, {}), graph, load_profile("npu"), check_each=True)
+    step = run_pass(with_options(LayoutGreedy, {}), graph, PassContext(load_profile("npu")), check_each=True)
     assert any("_NHWC" in n.op_type and n.domain == "workbench" for n in graph.nodes), step.rewrites
     np.testing.assert_allclose(outputs(graph, inputs)["y"], expected["y"], rtol=1e-4, atol=1e-5)
 
@@ -172,7 +171,7 @@ def kept_by_strategy(text: str, target: str = "npu", strategy: type = LayoutGree
     graph = typed(text)
     inputs = random_inputs(graph)
     expected = outputs(graph, inputs)
-    run_pass(with_options(strategy, {}), graph, target_of(target), check_each=True)
+    run_pass(with_options(strategy, {}), graph, context_of(target), check_each=True)
     for name, array in outputs(graph, inputs).items():
         np.testing.assert_allclose(array, expected[name], rtol=1e-4, atol=1e-4)
     return graph
@@ -273,7 +272,7 @@ def test_interpolation_goes_channels_last_where_onnx_runtime_does_it(mode, scale
     )
     inputs = random_inputs(graph)
     expected = outputs(graph, inputs)
-    run_pass(with_options(LayoutGreedy, {}), graph, load_profile("cuda"), check_each=True)
+    run_pass(with_options(LayoutGreedy, {}), graph, PassContext(load_profile("cuda")), check_each=True)
     last = [n.op for n in graph.nodes][-2:]
     assert last == (["Resize", "Transpose"] if carried else ["Transpose", "Resize"])
     np.testing.assert_allclose(outputs(graph, inputs)["y"], expected["y"], rtol=1e-5)
@@ -327,7 +326,7 @@ def test_an_empty_value_is_transposed_and_not_reshaped(strategy, shape):
     graph = typed(f"g (float[{shape}] x) => (float[a,b,c,d] y) {{ u = Relu(x)  y = Transpose<perm=[0,2,3,1]>(u) }}")
     inputs = random_inputs(graph)
     expected = outputs(graph, inputs)
-    timed = dataclasses.replace(load_profile("cuda"), operator_timer=GivenTimes({"Transpose": 1}))
+    timed = PassContext(load_profile("cuda"), operator_timer=GivenTimes({"Transpose": 1}))
     run_pass(strategy(), graph, timed, check_each=True)
     assert outputs(graph, inputs)["y"].shape == expected["y"].shape
 

@@ -7,7 +7,7 @@ import pytest
 import passes
 from tests.running import typed
 from workbench.layout.profile import load_profile
-from workbench.rewrite import run_pass
+from workbench.rewrite import PassContext, run_pass
 
 SMALL = 150
 FACTOR = 4  # so many times larger; of something quadratic there are 16 times as many calls
@@ -45,7 +45,7 @@ def calls(name, text):
 
     sys.setprofile(counting)
     try:
-        step = run_pass(pass_, graph, load_profile("cuda"))
+        step = run_pass(pass_, graph, PassContext(load_profile("cuda")))
     finally:
         sys.setprofile(None)
     return count, len(step.rewrites)
@@ -69,6 +69,8 @@ def test_work_grows_with_the_graph_not_with_its_square(name, make, acts):
 
 def test_one_rewrite_takes_all_nodes_that_compute_the_same():
     graph = typed(equal_nodes_in_one_sum(4))
-    (rewrite,) = run_pass(passes.find_pass("common_subexpressions")(), graph, load_profile("cuda")).rewrites
+    (rewrite,) = run_pass(
+        passes.find_pass("common_subexpressions")(), graph, PassContext(load_profile("cuda"))
+    ).rewrites
     assert rewrite.sentence == "Exp 'Exp_v1' and 2 others compute the same as Exp 'Exp_v0'; computed once"
     assert [node.op for node in graph.nodes] == ["Exp", "Sum"]

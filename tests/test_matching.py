@@ -13,6 +13,7 @@ from workbench.io.exporting import export_onnx
 from workbench.ir import Graph, Node, check, constant, from_text
 from workbench.layout.profile import load_profile
 from workbench.pipeline import run_pipeline
+from workbench.rewrite import PassContext
 from workbench.view.diff import diff
 from workbench.view.matching import match_graphs, renamed
 
@@ -155,7 +156,7 @@ def test_against_onnxruntime(tmp_path):
 def test_against_our_own_export(tmp_path):
     graph = load_model(ROOT / "sample_models/ppocr_cls_v2.onnx")
     order = [passes.find_pass(n)() for n in ("fold_batchnorm", "cancel_transposes", "layout_greedy")]
-    history = run_pipeline(graph, order, load_profile("cuda"))
+    history = run_pipeline(graph, order, PassContext(load_profile("cuda")))
     export_onnx(history.graph, tmp_path / "ours.onnx")
     other = load_model(tmp_path / "ours.onnx")
     found = matched(graph, other)

@@ -1,6 +1,5 @@
 """Layouts by measured time: the file of times, the strategies on given times, and real times on this machine."""
 
-import dataclasses
 import sqlite3
 
 import pytest
@@ -18,7 +17,7 @@ from workbench.layout.problem.probe import (
     transpose_probe,
 )
 from workbench.layout.profile import load_profile
-from workbench.rewrite import run_pass, with_options
+from workbench.rewrite import PassContext, run_pass, with_options
 from workbench.run.measurement.operator_timer import DeviceOperatorTimer
 from workbench.run.measurement.timing_cache import CacheError, cache_file
 from workbench.run.worker.client import RunError
@@ -45,7 +44,7 @@ def worker(kept_worker):
 
 
 def given(times_us, name="cuda"):
-    return dataclasses.replace(load_profile(name), operator_timer=GivenTimes(times_us))
+    return PassContext(load_profile(name), operator_timer=GivenTimes(times_us))
 
 
 def probes_of(graph):
@@ -118,7 +117,7 @@ def test_a_difference_within_the_noise_is_none():
 
 def test_a_target_without_a_stopwatch_says_what_to_do():
     with pytest.raises(OperatorTimerError, match="has no device to time operators on; run through"):
-        run_pass(LayoutMeasured(), typed(CHAIN), load_profile("cuda"))
+        run_pass(LayoutMeasured(), typed(CHAIN), PassContext(load_profile("cuda")))
 
 
 def test_the_table_counts_nodes_of_one_shape_once():

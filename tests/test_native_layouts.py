@@ -1,7 +1,5 @@
 """Channels-last convolutions as a file has them: back to channels first, weights re-stored, pairs of layouts."""
 
-import dataclasses
-
 import numpy as np
 import onnx
 import pytest
@@ -14,7 +12,7 @@ from workbench.io.samples import FOLDER
 from workbench.ir import Graph
 from workbench.layout.problem.probe import GivenTimes
 from workbench.layout.profile import Profile, ProfileError, load_profile
-from workbench.rewrite import run_pass, with_options
+from workbench.rewrite import PassContext, run_pass, with_options
 
 SAMPLE = FOLDER / "tvm_two_convs_nhwc.onnx"
 TIMES = GivenTimes(
@@ -34,8 +32,7 @@ def laid_out(text: str, strategy, target: Profile, **options) -> Graph:
     graph = typed(text)
     inputs = random_inputs(graph)
     expected = outputs(graph, inputs)["y"]
-    profile = dataclasses.replace(target, operator_timer=TIMES)
-    run_pass(with_options(strategy, options), graph, profile, check_each=True)
+    run_pass(with_options(strategy, options), graph, PassContext(target, operator_timer=TIMES), check_each=True)
     np.testing.assert_allclose(outputs(graph, inputs)["y"], expected, rtol=1e-5)
     return graph
 

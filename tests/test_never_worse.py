@@ -13,7 +13,7 @@ from workbench.io import load_model
 from workbench.layout.cost import count
 from workbench.layout.problem.probe import GivenTimes
 from workbench.layout.profile import load_profile
-from workbench.rewrite import run_pass
+from workbench.rewrite import PassContext, run_pass
 
 NAIVE = {"insert-and-cancel", "record-then-insert"}  # they insert whether anything is demanded or not
 SAMPLES = sorted((ROOT / "sample_models").glob("*.onnx"))
@@ -21,9 +21,9 @@ STRATEGIES = {name: cls for name, cls in passes.compared_strategies().items() if
 
 
 def undemanding(name):
-    """The profile without demands; no operator is quicker in either layout."""
-    times = GivenTimes({"Transpose": 1})
-    return dataclasses.replace(load_profile(name), required_layouts={}, operator_timer=times)
+    """For a profile without demands; no operator is quicker in either layout."""
+    target = dataclasses.replace(load_profile(name), required_layouts={})
+    return PassContext(target, operator_timer=GivenTimes({"Transpose": 1}))
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def test_greedy_inserts_nothing_on_a_path_without_a_demanding_operator():
         y = Sigmoid(b)
         u = Conv(z, w)
     }""")
-    run_pass(STRATEGIES["greedy"](), graph, load_profile("cuda"))
+    run_pass(STRATEGIES["greedy"](), graph, PassContext(load_profile("cuda")))
     path = [graph.producer("y"), graph.producer(graph.producer("y").inputs[0])]
     assert [node.op for node in path] == ["Sigmoid", "MaxPool"]
     assert graph.producer(path[1].inputs[0]).inputs == ("x",)

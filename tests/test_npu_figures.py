@@ -1,4 +1,4 @@
-"""The NPU document's figures, box by box: types, colours and cases; and its operators in files."""
+"""The figures of LayoutPresetToNPU, box by box: types, colours and cases; and its operators in files."""
 
 import numpy as np
 import onnx
@@ -17,7 +17,7 @@ from workbench.layout.cost import count
 from workbench.layout.declared import declared_layouts, parse_layouts
 from workbench.layout.infer import case_of, declare, infer_layouts
 from workbench.layout.profile import load_profile
-from workbench.rewrite import run_pass
+from workbench.rewrite import PassContext, run_pass
 from workbench.view.node_style import OWN, PLAIN, TARGET
 from workbench.view.timeline import timeline_of
 
@@ -89,13 +89,13 @@ def test_the_figures_cases_and_edges():
     assert cases == {"conv2d": "case 1", "reshape1": "case 2", "reshape2": "case 2", "add": "case 4"}
     inputs = random_inputs(graph)
     expected = outputs(graph, inputs)["output"]
-    run_pass(LayoutGreedy(), graph, NPU, check_each=True)
+    run_pass(LayoutGreedy(), graph, PassContext(NPU), check_each=True)
     assert [node.op for node in graph.nodes if "Conv" in node.op] == ["workbench.Conv_NHWC_HWOI"]
     assert next(node for node in graph.nodes if "Conv" in node.op).inputs[1] == "input2"
     assert count(graph).transposes == 2
     np.testing.assert_allclose(outputs(graph, inputs)["output"], expected, rtol=1e-4, atol=1e-4)
     wrong = declared()
-    run_pass(LayoutWrongOnPurpose(), wrong, NPU)
+    run_pass(LayoutWrongOnPurpose(), wrong, PassContext(NPU))
     assert count(wrong).transposes == 1
     assert not np.allclose(outputs(wrong, inputs)["output"], expected)
 
@@ -121,7 +121,7 @@ def test_the_path_figure():
 
 def test_the_third_fault_is_told_where_it_happens():
     graph = declared()
-    step = run_pass(LayoutRecordThenInsert(), graph, NPU)
+    step = run_pass(LayoutRecordThenInsert(), graph, PassContext(NPU))
     told = [rewrite.sentence for rewrite in step.rewrites if "third fault" in rewrite.sentence]
     assert [words.partition("'")[2].partition("'")[0] for words in told] == ["Reshape_reshape1", "Reshape_reshape2"]
     assert all(words.endswith("(its third fault); transposed back, 48 elements") for words in told)
@@ -205,14 +205,14 @@ def test_the_gradients_of_a_convolution_read_and_give_hwoi(op):
     graph = typed(text)
     inputs = random_inputs(graph)
     before = outputs(graph, inputs)["y"]
-    run_pass(LayoutGreedy(), graph, NPU, check_each=True)
+    run_pass(LayoutGreedy(), graph, PassContext(NPU), check_each=True)
     assert [node.op_type for node in graph.nodes] == expected
     gradient = graph.nodes[2]
     layouts = infer_layouts(graph)
     assert layouts[gradient.inputs[1] if op == "BPA" else gradient.outputs[0]] == "HWOI"
     np.testing.assert_allclose(outputs(graph, inputs)["y"], before, rtol=1e-4, atol=1e-4)
     back = load_profile("nchw")
-    run_pass(LayoutGreedy(), graph, back, check_each=True)
+    run_pass(LayoutGreedy(), graph, PassContext(back), check_each=True)
 
 
 @pytest.mark.parametrize("op", ["ConvTranspose", "Resize", "MaxUnpool", "ConvInteger", "QLinearConv"])

@@ -14,6 +14,7 @@ from onnx import TensorProto, ValueInfoProto, helper
 from tests.conftest import ROOT
 from tests.loading import run, saved
 from workbench.io import load_model
+from workbench.rewrite import PassContext
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
 
@@ -144,4 +145,4 @@ def test_an_exception_of_a_pass_is_a_sentence_that_names_pass_and_model():
     with pytest.raises(
         UserError, match=r"pass test_odd_files broke off on model 'model_g' .ZeroDivisionError: .*leave that pass out"
     ):
-        run_pass(Stumbling(), graph, load_profile("npu"))
+        run_pass(Stumbling(), graph, PassContext(load_profile("npu")))

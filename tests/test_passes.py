@@ -39,7 +39,7 @@ def example_pass(cls, example):
 
 def run_example(cls, example):
     graph = typed(example.before)
-    step = run_pass(example_pass(cls, example), graph, example.profile, mode=example.mode, check_each=True)
+    step = run_pass(example_pass(cls, example), graph, example.context, check_each=True)
     return graph, step
 
 
@@ -76,7 +76,7 @@ def test_example_computes_the_same_at_every_rewrite(cls, example):
     graph, original = typed(example.before), typed(example.before)
     inputs = random_inputs(graph)
     expected = outputs(graph, inputs)
-    for found in example_pass(cls, example).run(graph, example.profile, example.mode):
+    for found in example_pass(cls, example).run(graph, example.context):
         graph.apply(found.edit)
         found_outputs = outputs(graph, permute_inputs(inputs, original, graph))
         for name, array in turned(found_outputs, output_orders(original, graph)).items():

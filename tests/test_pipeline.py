@@ -13,7 +13,18 @@ from workbench import api, pipeline
 from workbench.io import load_model
 from workbench.ir import Edit, Graph, Node, constant, graph_text
 from workbench.layout.profile import load_profile
-from workbench.rewrite import Exactness, NoMatch, OptionError, Pass, Rewrite, Rule, option, run_pass, with_options
+from workbench.rewrite import (
+    Exactness,
+    NoMatch,
+    OptionError,
+    Pass,
+    PassContext,
+    Rewrite,
+    Rule,
+    option,
+    run_pass,
+    with_options,
+)
 from workbench.rewrite.greedy_driver import RunawayError
 from workbench.verification import Verifier
 
@@ -121,7 +132,7 @@ def test_a_wrong_rewrite_is_found_by_bisecting():
     graph = typed(TEXT)
     with Verifier(graph) as verifier:
         history = pipeline.run_pipeline(
-            graph, [Wrong()], load_profile("npu"), after_step=api.verified_by(verifier), check_each=True
+            graph, [Wrong()], PassContext(load_profile("npu")), after_step=api.verified_by(verifier), check_each=True
         )
     step = history[1]
     assert step.verdict.ok is False
@@ -146,7 +157,7 @@ class Endless(Pass):
 
 def test_a_pass_that_does_not_end_is_stopped():
     with pytest.raises(RunawayError, match="does not come to an end"):
-        run_pass(Endless(), typed(TEXT), load_profile("npu"))
+        run_pass(Endless(), typed(TEXT), PassContext(load_profile("npu")))
 
 
 class Stopped(Exception):

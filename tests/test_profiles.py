@@ -2,7 +2,7 @@
 
 import json
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +26,7 @@ from workbench.layout.profile import (
     profiles,
     save_profile,
 )
-from workbench.rewrite import run_pass, with_options
+from workbench.rewrite import PassContext, run_pass, with_options
 
 OWN = Profile("mine", "Mine: pools first", "NHWC", "HWIO", {"Conv": "NHWC", "MaxPool": "NCHW"})
 TEXT = """
@@ -49,6 +49,12 @@ def written(folder: Path, text: str | bytes, name: str = "mine") -> Path:
     file = folder / f"{name}.toml"
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
     return file
+
+
+@pytest.mark.parametrize("name", built_in_names())
+def test_a_profile_is_data_alone(name):
+    profile = load_profile(name)
+    assert Profile(**json.loads(json.dumps(asdict(profile)))) == profile
 
 
 def test_where_the_users_profiles_lie(monkeypatch, tmp_path):
@@ -174,7 +180,7 @@ def laid_out(strategy, target, text=MIXED, **options):
     graph = typed(text)
     inputs = random_inputs(graph)
     expected = outputs(graph, inputs)
-    step = run_pass(with_options(strategy, options), graph, target, check_each=True)
+    step = run_pass(with_options(strategy, options), graph, PassContext(target), check_each=True)
     np.testing.assert_allclose(outputs(graph, inputs)["y"], expected["y"], rtol=1e-5)
     return [node.op.removeprefix("workbench.") for node in graph.nodes], [r.sentence for r in step.rewrites]
 

@@ -1,7 +1,5 @@
 """A value's rank is known in one place: a Squeeze without axes, and a PRelu that broadcasts its operand."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -17,7 +15,7 @@ from workbench.layout.cost import bound_shape
 from workbench.layout.problem.probe import GivenTimes
 from workbench.layout.profile import load_profile
 from workbench.pipeline import run_pipeline
-from workbench.rewrite import run_pass, with_options
+from workbench.rewrite import PassContext, run_pass, with_options
 
 STRATEGIES = (LayoutBlocked, LayoutGreedy, LayoutOptimal, LayoutOptimalAnyOrder)
 SQUEEZED = {
@@ -40,7 +38,7 @@ def opened(tmp_path, text):
 
 def laid_out(graph, strategy):
     result = graph.copy()
-    run_pass(with_options(strategy, {}), result, load_profile("cuda"))
+    run_pass(with_options(strategy, {}), result, PassContext(load_profile("cuda")))
     return result
 
 
@@ -80,6 +78,6 @@ def test_a_result_of_unknown_rank_behind_a_branch_of_known_rank_stops_no_strateg
         y = Conv(v, w)
     }""")
     inputs = {"x": np.ones((2, 1, 2), np.float32), "c": np.array(False)}
-    profile = replace(load_profile("cuda"), operator_timer=GivenTimes({"Transpose": 1}))
-    found = run_pipeline(graph, api.choose(layout=strategy), profile).graph
+    context = PassContext(load_profile("cuda"), operator_timer=GivenTimes({"Transpose": 1}))
+    found = run_pipeline(graph, api.choose(layout=strategy), context).graph
     np.testing.assert_array_equal(outputs(found, inputs)["y"], outputs(graph, inputs)["y"])

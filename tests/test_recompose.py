@@ -7,7 +7,7 @@ import passes
 from tests.running import outputs, random_inputs, typed
 from workbench.ir import Graph
 from workbench.layout.profile import load_profile
-from workbench.rewrite import run_pass
+from workbench.rewrite import PassContext, run_pass
 
 PASSES = dict(passes.all_passes())
 LAYER = "<int64[1] a = {-1}, float two = {2}, float e = {0.5}, float[3] s = {1, 2, -1}, float[3] b = {0, 1, -1}>"
@@ -22,7 +22,7 @@ GROUPS = "<int64[3] g = {0, 2, -1}, int64[3] h = {1, 4, 3}, float[2] i = {1, 1},
 def recomposed(text: str, name: str, mode: str = "ieee") -> list[str]:
     """The operators that the pass leaves; what they compute is what the text computes."""
     before, after = typed(text), typed(text)
-    run_pass(PASSES[name](), after, load_profile("npu"), mode=mode, check_each=True)
+    run_pass(PASSES[name](), after, PassContext(load_profile("npu"), mode), check_each=True)
     assert_same(before, after)
     return [node.op for node in after.nodes]
 

@@ -15,7 +15,7 @@ from workbench.inference import propagation
 from workbench.inference.sizes import Size, contents_of
 from workbench.io import load_model
 from workbench.layout.profile import load_profile
-from workbench.rewrite import run_pass
+from workbench.rewrite import PassContext, run_pass
 
 
 def _chain(op: str) -> str:
@@ -28,7 +28,7 @@ def test_values_that_are_read_twice_over_and_over_are_followed_once(op):
     """Followed operand by operand this chain is 2 ** 60 walks; multiplied out it is a term of 2 ** 60 symbols."""
     graph = typed(f"g (float[N,3] x) => (int64[M] y) {{ {_chain(op)}\ny = Neg(v60) }}")
     assert contents_of(graph, "v60") is None
-    run_pass(FoldShapes(), graph, load_profile("cuda"))
+    run_pass(FoldShapes(), graph, PassContext(load_profile("cuda")))
 
 
 def test_types_of_a_chain_in_a_body_are_inferred_without_its_numbers():
@@ -188,6 +188,6 @@ def test_what_a_model_declares_of_its_outputs_says_nothing_of_other_values(tmp_p
     graph = load_model(tmp_path / "cached.onnx")
     inputs = {"past": np.zeros((3, 2), np.float32), "x": np.zeros((2, 2), np.float32)}
     for name in ("fold_shapes", "common_sizes"):
-        run_pass(find_pass(name)(), graph, load_profile("cuda"), check_each=True)
+        run_pass(find_pass(name)(), graph, PassContext(load_profile("cuda")), check_each=True)
     found = outputs(graph, inputs)
     assert (found["y"].tolist(), found["z"].tolist()) == ([-3], [-5])

@@ -8,12 +8,12 @@ import pytest
 from passes.cleanup.useless_transposes import UselessTransposes
 from tests.running import outputs, typed
 from workbench.layout.profile import load_profile
-from workbench.rewrite import run_pass
+from workbench.rewrite import PassContext, run_pass
 
 
 def optimized(text):
     graph = typed(text)
-    step = run_pass(UselessTransposes(), graph, load_profile("cuda"), check_each=True)
+    step = run_pass(UselessTransposes(), graph, PassContext(load_profile("cuda")), check_each=True)
     return graph, step.rewrites
 
 

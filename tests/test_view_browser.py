@@ -11,9 +11,11 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+import workbench as wb
 from tests.browser import GraphView, go, guarded, open_sample, settle, watched_page
+from tests.dot_files import boxes_and_edges
 from tests.making import HOSTILE, hostile_model
-from tests.viewing import large_graph
+from tests.viewing import large_graph, sample_history
 from workbench.io.exporting import export_onnx
 from workbench.io.samples import FOLDER
 
@@ -448,19 +450,44 @@ def test_a_group_and_an_input_are_inspected_too(scoped):
 # ---- out of the app -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["svg", "png"])
-def test_the_picture_is_saved(narrow, tmp_path, kind):
-    with narrow.page.expect_download() as coming:
-        narrow.page.get_by_label("Save the picture").select_option(kind)
-    file = tmp_path / f"picture.{kind}"
+def saved(view: GraphView, kind: str, folder: Path) -> Path:
+    """What the Save menu gives."""
+    with view.page.expect_download() as coming:
+        view.page.get_by_label("Save the picture").select_option(kind)
+    file = folder / f"picture.{kind}"
     coming.value.save_as(file)
     assert coming.value.suggested_filename.endswith(kind)
+    return file
+
+
+@pytest.mark.parametrize("kind", ["svg", "png"])
+def test_the_picture_is_saved(narrow, tmp_path, kind):
+    file = saved(narrow, kind, tmp_path)
     if kind == "png":
         assert file.read_bytes().startswith(b"\x89PNG")
         return
     text = file.read_text(encoding="utf-8")
     assert text.startswith(("<svg", "<?xml"))
     assert "AveragePool_NHWC" in text and "restore_r172" in text
+
+
+def test_the_graph_is_saved_as_dot(narrow, tmp_path):
+    boxes, edges = boxes_and_edges(saved(narrow, "dot", tmp_path).read_text(encoding="utf-8"))
+    graph = sample_history("resnet50_narrow", *GREEDY.split(",")).graph
+    public = {f"in:{value}" for value in graph.inputs} | {f"out:{value}" for value in graph.outputs}
+    assert boxes.keys() == {node.name for node in graph.nodes} | public
+    made = {(a, b) for a, b, _ in boxes_and_edges(wb.dot(graph).source)[1]}
+    assert {(a, b) for a, b, _ in edges} == made and any(words.endswith(" NHWC") for *_, words in edges)
+    assert {box.get("fillcolor", "").lower() for box in boxes.values()} >= {"#eee8aa", "#ffdab9"}
+
+
+def test_open_groups_are_clusters_of_dot_and_closed_ones_boxes(scoped, tmp_path):
+    text = saved(scoped, "dot", tmp_path).read_text(encoding="utf-8")
+    boxes, _ = boxes_and_edges(text)
+    frames = {id_ for id_ in scoped.boxes if scoped.box(id_)["open"]}
+    assert boxes.keys() == set(scoped.boxes) - frames
+    assert text.count("subgraph cluster_") == len(frames) > 0
+    assert any(id_.startswith("group:") for id_ in boxes)
 
 
 # ---- for everybody --------------------------------------------------------------------------------------

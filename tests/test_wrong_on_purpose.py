@@ -11,7 +11,7 @@ from tests.commands import NPU, RESHAPE, RESNET
 from tests.pages import compared, drawn, opened_sample, page, steps, verdicts, words
 from tests.running import outputs, random_inputs, typed
 from workbench.layout.profile import load_profile
-from workbench.rewrite import run_pass
+from workbench.rewrite import PassContext, run_pass
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
 
@@ -30,7 +30,7 @@ def test_its_example_is_well_formed_and_computes_something_else(example):
     graph = typed(example.before)
     inputs = random_inputs(graph)
     expected = outputs(graph, inputs)
-    run_pass(LayoutWrongOnPurpose(), graph, load_profile(example.target), check_each=True)
+    run_pass(LayoutWrongOnPurpose(), graph, PassContext(load_profile(example.target)), check_each=True)
     found = outputs(graph, inputs)
     assert found["output"].shape == expected["output"].shape
     assert not np.allclose(found["output"], expected["output"])
@@ -69,7 +69,7 @@ def test_what_would_change_shape_is_restored(line, stays):
             y = Relu(r)
         }}"""
     )
-    run_pass(LayoutWrongOnPurpose(), graph, load_profile("cuda"), check_each=True)
+    run_pass(LayoutWrongOnPurpose(), graph, PassContext(load_profile("cuda")), check_each=True)
     assert ("Transpose" in [node.op for node in graph.nodes[1:]]) == stays
 
 

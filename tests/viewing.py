@@ -12,14 +12,14 @@ from workbench.io.samples import FOLDER
 from workbench.ir import Graph, Node, TensorType
 from workbench.ir.types import DataType
 from workbench.layout.profile import load_profile
-from workbench.rewrite import History
+from workbench.rewrite import History, PassContext
 from workbench.view.scene import View
 from workbench.view.timeline import timeline_of
 
 
 def history_of(graph: Graph, passes: list[str], target: str = "cuda") -> History:
     profile = load_profile(target)
-    return pipeline.run_pipeline(graph, choose(passes), profile)
+    return pipeline.run_pipeline(graph, choose(passes), PassContext(profile))
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The library's verbs: load, inspect, optimize, layouts, explain, verify, measure, export, report.
+"""The library's verbs: load, inspect, optimize, layouts, explain, verify, measure, export, report, dot.
 
 import workbench as wb
 graph = wb.load("model.onnx", dims={"N": 1})
@@ -13,24 +13,26 @@ wb.report(history, "report.html")
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.files import write_text
 from workbench.ir import Graph
-from workbench.layout.profile import Profile, load_profile
+from workbench.ir.display import notebook_html
+from workbench.layout.profile import load_profile, profile_names
 from workbench.library import library
 from workbench.pipeline import OnProgress, branch, extend, run_pipeline, start
-from workbench.rewrite import DEFAULT_MODE, History, LeftOut, OptionError, Pass, with_options
+from workbench.rewrite import DEFAULT_MODE, History, LeftOut, OptionError, Pass, PassContext, with_options
 
 if TYPE_CHECKING:
     import numpy as np
+    from graphviz import Digraph
 
     from workbench.io.exporting import ExportReport
     from workbench.run.measurement.measure import Variant
-    from workbench.run.measurement.operator_timer import OnShare
+    from workbench.run.measurement.progress import OnShare
     from workbench.run.worker.client import Worker
     from workbench.summary import Summary
     from workbench.verification import Verdict, Verifier
@@ -120,12 +122,12 @@ def optimize(
     chosen = choose(
         passes, preset=preset, layout=layout, feed_inputs=feed_inputs, give_outputs=give_outputs, options=options
     )
-    profile = timed_target(target, None if verifier is None else verifier.worker)
+    context = timing_context(target, None if verifier is None else verifier.worker, mode=mode)
     after_step = None if verifier is None or verify != "each" else verified_by(verifier, on_check)
     left_out: list[LeftOut] = []
     while True:
         history = run_pipeline(
-            graph, chosen, profile, mode=mode, after_step=after_step, on_progress=on_progress, left_out=left_out
+            graph, chosen, context, after_step=after_step, on_progress=on_progress, left_out=left_out
         )
         if verifier is not None and (after_step is None or len(history) == 1):
             from workbench.verification import verify_end
@@ -137,14 +139,16 @@ def optimize(
         left_out.append(culprit)
 
 
-def timed_target(name: str, worker: Worker | None = None, on_share: OnShare | None = None) -> Profile:
-    """The target of that name, able to time operators for the strategies that ask: in `worker`, or in one of its own.
+def timing_context(
+    target: str, worker: Worker | None = None, on_share: OnShare | None = None, *, mode: str = DEFAULT_MODE
+) -> PassContext:
+    """What passes are told: the target of that name, and a timer of operators, in `worker` or in one of its own.
 
     on_share: hears how far the timing is, in words and as a share from 0 to 1; may raise to stop.
     """
     from workbench.run.measurement.operator_timer import DeviceOperatorTimer
 
-    return replace(load_profile(name), operator_timer=DeviceOperatorTimer(worker, on_share))
+    return PassContext(load_profile(target), mode, DeviceOperatorTimer(worker, on_share))
 
 
 def verified_by(verifier: Verifier, on_check: Callable[[str], None] | None = None) -> Callable[[History], None]:
@@ -171,13 +175,13 @@ def layouts(
     names = (None, *library.compared_strategies())
     worker = None if verifier is None else verifier.worker
     before = list(takewhile(lambda pass_: not pass_.is_layout, choose(preset=preset, layout=names[-1])))
-    normalized = run_pipeline(graph, before, load_profile(target))
+    normalized = run_pipeline(graph, before, PassContext(load_profile(target)))
     for index, name in enumerate(names):
         report = _reporter(on_strategy, name or "none", index / len(names))
         report("", 0)
-        profile, history = timed_target(target, worker, report), branch(normalized)
+        context, history = timing_context(target, worker, report), branch(normalized)
         for pass_ in choose(preset=preset, layout=name)[len(before) :]:
-            extend(history, pass_, profile)
+            extend(history, pass_, context)
         found[name or "none"] = LaidOut(history, None if verifier is None else verifier.check(history.graph))
     return found
 
@@ -269,13 +273,32 @@ def report(history: History, path: str | Path, *, target: str = DEFAULT_TARGET, 
 
     passes: those of which it is told why they did not act at a node. Returns the file's bytes.
     """
+    return _written(path, _report_page(history, target, passes))
+
+
+def _report_page(history: History, target: str, passes: Sequence[Pass] = ()) -> str:
     from workbench.view.report import inspected, report_html
     from workbench.view.scene import View
     from workbench.view.timeline import timeline_of
 
     profile = load_profile(target)
     view = View(timeline_of(history, profile), _file_name(history.initial), profile.layout)
-    return _written(path, report_html(view, inspected(history, view, profile, passes)))
+    return report_html(view, inspected(history, view, profile, passes))
+
+
+@notebook_html.register
+def history_in_notebook(shown: History) -> str:
+    """The report in the output of a cell."""
+    from workbench.view.notebook import framed
+
+    known = shown.target in profile_names()  # one that was read from a file by its path is not
+    return framed(_report_page(shown, shown.target if known else DEFAULT_TARGET))
+
+
+@notebook_html.register
+def graph_in_notebook(shown: Graph) -> str:
+    """The graph as a history in which nothing has happened."""
+    return history_in_notebook(start(shown, load_profile(DEFAULT_TARGET)))
 
 
 def report_pair(first: Graph, second: Graph, path: str | Path, *, target: str = DEFAULT_TARGET) -> tuple[str, int]:
@@ -293,6 +316,13 @@ def report_pair(first: Graph, second: Graph, path: str | Path, *, target: str = 
     view = View(timeline, " and ".join(titles), profile.layout)
     texts = inspected(start(first, profile), view, profile) | inspected(start(other, profile), view, profile)
     return found.sentence, _written(path, report_html(view, texts))
+
+
+def dot(graph: Graph, *, target: str = DEFAULT_TARGET) -> Digraph:
+    """The graph for Graphviz: `.source` is DOT, `.render("g", format="svg")` draws it where Graphviz is installed."""
+    from workbench.view.dot import dot_of
+
+    return dot_of(graph, load_profile(target))
 
 
 def _file_name(graph: Graph) -> str:

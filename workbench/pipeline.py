@@ -12,6 +12,7 @@ from workbench.layout.profile import Profile
 from workbench.rewrite.driver import run_pass
 from workbench.rewrite.exactness import DEFAULT_MODE
 from workbench.rewrite.history import History, LeftOut, Step
+from workbench.rewrite.pass_context import PassContext
 from workbench.rewrite.passes import Pass
 from workbench.rewrite.rule import AppliedRewrite
 
@@ -36,26 +37,25 @@ AfterStep = Callable[[History], None]
 def run_pipeline(
     graph: Graph,
     passes: Sequence[Pass],
-    target: Profile,
+    context: PassContext,
     *,
-    mode: str = DEFAULT_MODE,
     after_step: AfterStep | None = None,
     on_progress: OnProgress | None = None,
     check_each: bool = False,
     left_out: Sequence[LeftOut] = (),
 ) -> History:
-    """The history of running `passes` in order, as far as `mode` lets them; `graph` itself stays as it is.
+    """The history of running `passes` in order, as far as the context's mode lets them; `graph` itself stays as it is.
 
     `after_step` is called when a step has joined the history (to verify it).
     `on_progress` is called after each rewrite, and may raise to cancel.
     `left_out` is not done.
     """
-    history = start(graph, target, mode)
+    history = start(graph, context.target, context.mode)
     history.left_out = list(left_out)
     kept, sentences = without(passes, left_out)
     for index, pass_ in enumerate(kept):
         hear = _reporter(on_progress, index, len(kept), pass_)
-        extend(history, pass_, target, hear, check_each, sentences)
+        extend(history, pass_, context, hear, check_each, sentences)
         if after_step is not None:
             after_step(history)
     return history
@@ -85,7 +85,7 @@ def branch(history: History) -> History:
 def extend(
     history: History,
     pass_: Pass,
-    target: Profile,
+    context: PassContext,
     on_rewrite: Callable[[AppliedRewrite], None] | None = None,
     check_each: bool = False,
     leave_out: Collection[str] = (),
@@ -94,8 +94,7 @@ def extend(
     step = run_pass(
         pass_,
         history.graph,
-        target,
-        mode=history.mode,
+        context,
         before=history.steps[-1].after,
         check_each=check_each,
         on_rewrite=on_rewrite,

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from workbench.ir import Constant, Edit, Graph, Node, constant_shape, lazy_constant
 from workbench.layout.infer import TENSOR, infer_layouts, is_cnn
-from workbench.layout.profile import Profile
 from workbench.ops import layout_of
 from workbench.ops.permutation.kinds import AGNOSTIC
-from workbench.rewrite import Exactness, Example, Pass, Rewrite
+from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class AlignBroadcast(Pass):
         ),
     )
 
-    def rewrites(self, graph: Graph, target: Profile) -> Iterator[Rewrite]:
+    def rewrites(self, graph: Graph, context: PassContext) -> Iterator[Rewrite]:
         layouts = infer_layouts(graph)
         for name in [node.name for node in graph.nodes if layout_of(node) is AGNOSTIC]:  # all operands broadcast
             node = graph.node(name)

@@ -56,7 +56,7 @@ class DeadNodes(Pass):
 
     Must not act on a node of which one of several results is read.
 
-    Source: the buddy compiler's plan for graph optimization, "dead-code elimination".
+    Source: buddy plan, "dead-code elimination" (docs/references.md).
     """
 
     title = "Remove dead nodes"

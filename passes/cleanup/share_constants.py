@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from workbench.ir import Constant, Edit, Graph, constant_shape
-from workbench.layout.profile import Profile
-from workbench.rewrite import Exactness, Example, Pass, Rewrite
+from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ class ShareConstants(Pass):
         ),
     )
 
-    def rewrites(self, graph: Graph, target: Profile) -> Iterator[Rewrite]:
+    def rewrites(self, graph: Graph, context: PassContext) -> Iterator[Rewrite]:
         kinds = {value: _kind(tensor) for value, tensor in graph.constants.items()}
         alike = Counter(kinds.values())
         same: dict[tuple, list[str]] = {}

@@ -120,7 +120,7 @@ class UselessTransposes(Pass):
     largest and least of floating-point numbers, of which it may be the sign of a zero that differs, on sums of
     integers, which in ONNX Runtime stop at the largest integer, nor where all axes that are reduced have size 1.
 
-    Source: the buddy compiler's plan, "useless place"; a sum does not depend on the order of its summands.
+    Source: buddy plan, "useless place" (docs/references.md); a sum does not depend on the order of its summands.
     """
 
     title = "Remove transposes that are not needed where they stand"

@@ -51,7 +51,7 @@ class FoldBatchNorm(Pass):
     where the element type does not hold a folded weight.
 
     Source: Jacob et al., "Quantization and Training of Neural Networks" (CVPR 2018), 3.2;
-    the buddy compiler's plan, "constant folding", third kind.
+    buddy plan, "constant folding", third kind (docs/references.md).
     """
 
     title = "Fold batch normalization into convolution"

@@ -112,7 +112,7 @@ class FoldConstants(Pass):
     Must not act on random operators, on what else makes an output of the graph, nor where the
     result takes more than `max_bytes`: a small file that unfolds large weights stays small.
 
-    Source: the buddy compiler's plan, "constant folding", first and second kind.
+    Source: buddy plan, "constant folding", first and second kind (docs/references.md).
     """
 
     title = "Fold constants"

@@ -9,8 +9,7 @@ from workbench.ir import Edit, Graph, Node
 from workbench.ir.permutation import Permutation, then
 from workbench.layout.cost import no_longer_moved, perm_of
 from workbench.layout.input_layout import FED, fed_order, note_of
-from workbench.layout.profile import Profile
-from workbench.rewrite import Exactness, Example, Pass, Rewrite
+from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class FeedInputs(Pass):
         ),
     )
 
-    def rewrites(self, graph: Graph, target: Profile) -> Iterator[Rewrite]:
+    def rewrites(self, graph: Graph, context: PassContext) -> Iterator[Rewrite]:
         for value in graph.inputs:
             readers = graph.users(value)
             perm = _common(graph, value, readers)

@@ -20,7 +20,7 @@ from workbench.layout.problem.two_layouts import layout_of_images, way_between
 from workbench.layout.profile import Profile
 from workbench.layout.solver.integer_program import solve_integer_program
 from workbench.ops.blocked import BLOCKS
-from workbench.rewrite import Example, Pass, Rewrite, option, rewrite_each
+from workbench.rewrite import Example, Pass, PassContext, Rewrite, option, rewrite_each
 
 _AUTO = "auto"
 
@@ -137,7 +137,8 @@ class LayoutBlocked(Pass):
         ),
     )
 
-    def rewrites(self, graph: Graph, target: Profile) -> Generator[Rewrite, None, dict[str, Any]]:
+    def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, dict[str, Any]]:
+        target = context.target
         block = (target.block or BLOCKS[0]) if self.block == _AUTO else int(self.block)
         yield from rewrite_each(tidy_transposes(graph, reshape=False), "tidied")
         yield from rewrite_each(store_weights(graph, target), "weights")

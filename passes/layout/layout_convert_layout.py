@@ -14,7 +14,7 @@ from workbench.layout.npu_strategy import reshapes, wanted
 from workbench.layout.profile import WEIGHTS, Profile, ProfileError, check_profile, desired
 from workbench.ops import NotPermutable
 from workbench.ops.channels_last import plain_op
-from workbench.rewrite import Example, Pass, Rewrite, option, rewrite_each
+from workbench.rewrite import Example, Pass, PassContext, Rewrite, option, rewrite_each
 
 FROM_TARGET = "target"
 
@@ -101,8 +101,8 @@ class LayoutConvertLayout(Pass):
         ),
     )
 
-    def rewrites(self, graph: Graph, target: Profile) -> Iterator[Rewrite]:
-        profile = self.aim(target)
+    def rewrites(self, graph: Graph, context: PassContext) -> Iterator[Rewrite]:
+        profile = self.aim(context.target)
         yield from rewrite_each(store_weights(graph, profile), "weights")
         layouts = infer_layouts(graph)
         for name in [node.name for node in graph.nodes if node.op != "Transpose"]:

@@ -14,7 +14,7 @@ from workbench.layout.npu_strategy import reshapes, restored_operands, restored_
 from workbench.layout.profile import Profile
 from workbench.ops import NotPermutable, layout_of
 from workbench.ops.channels_last import plain_op
-from workbench.rewrite import Example, Pass, Rewrite, rewrite_each
+from workbench.rewrite import Example, Pass, PassContext, Rewrite, rewrite_each
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,14 @@ class LayoutGreedy(Pass):
 
     Inserts nothing on a path without a demanding operator.
 
-    Source: the NPU layout document, second solution ("greedy").
+    Source: LayoutPresetToNPU, second solution, "greedy" (docs/references.md).
     """
 
     title = "Layout: greedy in order"
 
     own_examples = (
         Example(
-            title="The NPU document's figure: the reshape still sees NCHW",
+            title="The figure of LayoutPresetToNPU: the reshape still sees NCHW",
             target="npu",
             before="""g (float[1,2,4,4] input1, float[1,3,4,4] input3) => (float[48] output)
                 <float[3,2,1,1] w = {1, 2, 3, 4, 5, 6}, int64[1] s = {-1}> {
@@ -131,7 +131,8 @@ class LayoutGreedy(Pass):
         ),
     )
 
-    def rewrites(self, graph: Graph, target: Profile) -> Iterator[Rewrite]:
+    def rewrites(self, graph: Graph, context: PassContext) -> Iterator[Rewrite]:
+        target = context.target
         yield from rewrite_each(store_weights(graph, target), "weights")
         layouts = infer_layouts(graph)
         reached = _reached_by_demand(graph, layouts, target)

@@ -14,7 +14,7 @@ from workbench.layout.npu_strategy import reshapes, wanted
 from workbench.layout.profile import Profile
 from workbench.ops import NotPermutable, layout_of
 from workbench.ops.channels_last import WEIGHT_AXES, plain_op
-from workbench.rewrite import Example, Pass, Rewrite, rewrite_each
+from workbench.rewrite import Example, Pass, PassContext, Rewrite, rewrite_each
 
 _LIKE_THE_DATA = "OHWI"
 
@@ -87,7 +87,8 @@ class LayoutInsertAndCancel(Pass):
         ),
     )
 
-    def rewrites(self, graph: Graph, target: Profile) -> Iterator[Rewrite]:
+    def rewrites(self, graph: Graph, context: PassContext) -> Iterator[Rewrite]:
+        target = context.target
         layouts = infer_layouts(graph)
         profile = replace(target, weights=_LIKE_THE_DATA) if target.weights == WEIGHT_AXES else target
         yield from rewrite_each(store_weights(graph, profile), "weights")

@@ -15,7 +15,7 @@ from workbench.layout.npu_strategy import reshapes, restored_operands, restored_
 from workbench.layout.problem.times import AUTO, DEVICES, OperatorTimes
 from workbench.layout.profile import Profile
 from workbench.ops import NotPermutable
-from workbench.rewrite import Example, Pass, Rewrite, option, rewrite_each
+from workbench.rewrite import Example, Pass, PassContext, Rewrite, option, rewrite_each
 
 PAYS, FOLLOWS, STAYS = "it pays", "it follows", "it does not pay"
 
@@ -37,7 +37,7 @@ class LayoutMeasured(Pass):
     It looks at one operator at a time: a chain that pays only together is not begun. The strategy
     "optimal" finds it, where it weighs time.
 
-    Source: the buddy compiler's plan for layout conversion.
+    Source: buddy plan, "layout conversion" (docs/references.md).
     """
 
     title = "Layout: where measured time pays"
@@ -81,10 +81,11 @@ class LayoutMeasured(Pass):
         ),
     )
 
-    def rewrites(self, graph: Graph, target: Profile) -> Generator[Rewrite, None, dict[str, Any]]:
+    def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, dict[str, Any]]:
+        target = context.target
         layouts = infer_layouts(graph)
         ways = _ways(graph, layouts, target)
-        ledger = _Ledger.filled(graph, ways, target, self.device)
+        ledger = _Ledger.filled(ways, OperatorTimes(graph, target, context.operator_timer), self.device)
         converted = []
         for name in [node.name for node in graph.nodes if node.op != "Transpose"]:
             found = _converted(graph, graph.node(name), ways.get(name), ledger, target)
@@ -118,10 +119,9 @@ class _Ledger:
     back: dict[str, int | None] = field(default_factory=dict)
 
     @classmethod
-    def filled(cls, graph: Graph, ways: Mapping[str, _Way], target: Profile, device: str) -> _Ledger:
+    def filled(cls, ways: Mapping[str, _Way], times: OperatorTimes, device: str) -> _Ledger:
         """Times all that the walk may ask for. Raises UserError where nothing can be timed."""
-        times = OperatorTimes(graph, target)
-        moves = {}
+        graph, moves = times.graph, {}
         for name, (layout, perm) in ways.items():
             node = graph.node(name)
             times.ask_operator(node, perm, layout)

@@ -22,7 +22,7 @@ from workbench.layout.problem.two_layouts import (
 )
 from workbench.layout.profile import Profile
 from workbench.layout.solver.minimum_cut import CutSolution, solve_cut
-from workbench.rewrite import Example, Pass, Rewrite, option, rewrite_each
+from workbench.rewrite import Example, Pass, PassContext, Rewrite, option, rewrite_each
 
 
 @dataclass(frozen=True)
@@ -88,11 +88,12 @@ class LayoutOptimal(Pass):
         ),
     )
 
-    def rewrites(self, graph: Graph, target: Profile) -> Generator[Rewrite, None, dict[str, Any]]:
+    def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, dict[str, Any]]:
+        target = context.target
         yield from rewrite_each(tidy_transposes(graph, reshape=False), "tidied")
         yield from rewrite_each(store_weights(graph, target), "weights")
         layouts = infer_layouts(graph, through_reshapes=True)
-        times = OperatorTimes(graph, target)
+        times = OperatorTimes(graph, target, context.operator_timer)
         if self.weigh == TIME:
             problem = timed_problem(graph, layouts, target, times, self.device)
         else:

@@ -15,9 +15,8 @@ from workbench.layout.infer import TENSOR, case_of, infer_layouts, is_cnn
 from workbench.layout.problem.cost_model import BYTES, COUNT
 from workbench.layout.problem.orders import order_problem, proof
 from workbench.layout.problem.transpose_classes import one_transpose_an_order
-from workbench.layout.profile import Profile
 from workbench.layout.solver.integer_program import solve_integer_program
-from workbench.rewrite import Example, Pass, Rewrite, option, rewrite_each
+from workbench.rewrite import Example, Pass, PassContext, Rewrite, option, rewrite_each
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,8 @@ class LayoutOptimalAnyOrder(Pass):
         ),
     )
 
-    def rewrites(self, graph: Graph, target: Profile) -> Generator[Rewrite, None, dict[str, Any]]:
+    def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, dict[str, Any]]:
+        target = context.target
         yield from rewrite_each(tidy_transposes(graph, reshape=False), "tidied")
         yield from rewrite_each(store_weights(graph, target), "weights")
         layouts = infer_layouts(graph, through_reshapes=True)

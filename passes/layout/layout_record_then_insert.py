@@ -21,9 +21,9 @@ from workbench.layout.npu_strategy import (
 from workbench.layout.profile import Profile
 from workbench.ops import NotPermutable
 from workbench.ops.channels_last import plain_op
-from workbench.rewrite import Example, Pass, Rewrite, rewrite_each
+from workbench.rewrite import Example, Pass, PassContext, Rewrite, rewrite_each
 
-_THIRD_FAULT = "which the document's first solution does not see to (its third fault)"
+_THIRD_FAULT = "which LayoutPresetToNPU's first solution does not see to (its third fault)"
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class LayoutRecordThenInsert(Pass):
     existing transpose ends up between two new ones. `layout_greedy` is the remedy for both;
     `cancel_transposes` afterwards takes the second away.
 
-    Source: the NPU layout document, first solution. Its third fault, the layout not restored at
+    Source: LayoutPresetToNPU (docs/references.md), first solution. Its third fault, the layout not restored at
     CNN to Tensor, is mended here, since it changes what the model computes; the sentence of each such
     place says so, and `layout_wrong_on_purpose` shows what becomes of it.
     """
@@ -47,7 +47,7 @@ class LayoutRecordThenInsert(Pass):
 
     own_examples = (
         Example(
-            title="The NPU document's figure: a path without a demand is converted too",
+            title="The figure of LayoutPresetToNPU: a path without a demand is converted too",
             target="npu",
             before="""g (float[1,2,4,4] input) => (float[1,2,4,4] output) {
                 a = MaxPool<kernel_shape=[1,1]>(input)
@@ -88,13 +88,14 @@ class LayoutRecordThenInsert(Pass):
                 "transposed to NHWC, 32 elements",
                 "case 1, CNN to CNN: Conv 'Conv_c' demands NHWC, 'a_back' is at hand as NHWC; nothing moved; "
                 "weight OIHW to HWOI once, here",
-                "case 2, CNN to Tensor: Reshape 'Reshape_y' was written for NCHW, which the document's first solution "
-                "does not see to (its third fault); transposed back, 32 elements",
+                "case 2, CNN to Tensor: Reshape 'Reshape_y' was written for NCHW, which LayoutPresetToNPU's first "
+                "solution does not see to (its third fault); transposed back, 32 elements",
             ),
         ),
     )
 
-    def rewrites(self, graph: Graph, target: Profile) -> Iterator[Rewrite]:
+    def rewrites(self, graph: Graph, context: PassContext) -> Iterator[Rewrite]:
+        target = context.target
         yield from rewrite_each(store_weights(graph, target), "weights")
         layouts = infer_layouts(graph)
         names = [node.name for node in graph.nodes]

@@ -11,8 +11,7 @@ from workbench.ir.permutation import inverse, permuted
 from workbench.layout.conversion.convert import is_only_reader
 from workbench.layout.cost import elements, moved_by_node, perm_of
 from workbench.layout.infer import infer_layouts
-from workbench.layout.profile import Profile
-from workbench.rewrite import Example, Pass, Rewrite
+from workbench.rewrite import Example, Pass, PassContext, Rewrite
 
 from .layout_greedy import LayoutGreedy
 
@@ -29,7 +28,7 @@ class LayoutWrongOnPurpose(Pass):
     What it teaches: a graph that is well formed need not be right. Comparing outputs finds
     it, and the search through the rewrites names the one that broke it.
 
-    Source: the NPU layout document, the second figure, which shows the fault.
+    Source: LayoutPresetToNPU (docs/references.md), the second figure, which shows the fault.
     """
 
     title = "Layout: wrong on purpose (demonstration)"
@@ -37,7 +36,7 @@ class LayoutWrongOnPurpose(Pass):
 
     own_examples = (
         Example(
-            title="The NPU document's second figure: the reshape sees NHWC, and the sum adds what does not match",
+            title="The second figure of LayoutPresetToNPU: the reshape sees NHWC, and the sum adds what does not match",
             target="npu",
             before="""g (float[1,2,4,4] input1, float[1,3,4,4] input3) => (float[48] output)
                 <float[3,2,1,1] w = {1, 2, 3, 4, 5, 6}, int64[1] s = {-1}> {
@@ -63,9 +62,9 @@ class LayoutWrongOnPurpose(Pass):
         ),
     )
 
-    def rewrites(self, graph: Graph, target: Profile) -> Iterator[Rewrite]:
+    def rewrites(self, graph: Graph, context: PassContext) -> Iterator[Rewrite]:
         layouts = infer_layouts(graph)
-        for found in LayoutGreedy().rewrites(graph, target):
+        for found in LayoutGreedy().rewrites(graph, context):
             yield _not_restored(graph, found, layouts) or found
 
 

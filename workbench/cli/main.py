@@ -27,7 +27,7 @@ COMMANDS = ("passes", "explain", "inspect", "optimize", "report", "layouts", "ve
 
 def program() -> NoReturn:
     """What the command `graph-workbench` runs."""
-    gc.set_threshold(100_000)  # what a command makes lives to its end: looking for cycles in it only takes time
+    gc.set_threshold(1_000_000)  # what a command makes lives to its end: looking for cycles in it only takes time
     sys.exit(main())
 
 

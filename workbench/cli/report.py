@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 
 from workbench.cli.arguments import load_chosen, model_arguments
 from workbench.cli.exit_codes import DONE
 from workbench.cli.pipeline import PipelineRequest, exit_code, pipeline_arguments, pipeline_words, run_and_print
 from workbench.cli.printing import megabytes, say, warn
 from workbench.errors import UserError
-from workbench.files import check_outputs
+from workbench.files import check_outputs, write_text
 from workbench.ir import Graph
 
 HELP = "write the graph before and after every rewrite as one HTML file"
@@ -18,6 +19,7 @@ HELP = "write the graph before and after every rewrite as one HTML file"
 def add_arguments(command: argparse.ArgumentParser) -> None:
     model_arguments(command)
     command.add_argument("-o", "--output", required=True, metavar="R.html", help="the file to write")
+    command.add_argument("--dot", metavar="G.dot", help="write the graph at the end for Graphviz too")
     pipeline_arguments(command)
     command.add_argument("--against", metavar="OTHER.onnx", help="show what differs in another file; runs no pass")
 
@@ -25,13 +27,13 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(chosen: argparse.Namespace) -> int:
     from workbench.io import load_model
 
-    check_outputs([chosen.output], [chosen.model, chosen.inputs, chosen.against])
+    check_outputs([chosen.output, chosen.dot], [chosen.model, chosen.inputs, chosen.against])
     request = PipelineRequest(**pipeline_words(chosen))
     _check_no_pass(chosen)
     graph = load_chosen(chosen)
     if chosen.against is not None:
         return against_command(graph, load_model(chosen.against), request.target, chosen.output)
-    code = report_command(graph, request, chosen.output)
+    code = report_command(graph, request, chosen.output, chosen.dot)
     warn(graph.warnings)
     return code
 
@@ -43,6 +45,8 @@ def _check_no_pass(chosen: argparse.Namespace) -> None:
     """Words about passes mean nothing where another file is shown beside the model."""
     if chosen.against is None:
         return
+    if chosen.dot:
+        raise UserError("--dot writes one graph and --against shows two; leave out one of them")
     for name in _OF_PASSES:
         if getattr(chosen, name):
             raise UserError(f"--against shows two files and runs no pass; leave out --{name.replace('_', '-')}")
@@ -51,13 +55,16 @@ def _check_no_pass(chosen: argparse.Namespace) -> None:
         raise UserError(f"--against shows two files and runs no pass; leave out {word}")
 
 
-def report_command(graph: Graph, request: PipelineRequest, output: str) -> int:
+def report_command(graph: Graph, request: PipelineRequest, output: str, dot_file: str | None) -> int:
     """A pipeline that fails is reported too: its history is what one wants to see."""
-    from workbench.api import choose, report
+    from workbench.api import choose, dot, report
 
     history = run_and_print(graph, request)
     written = report(history, output, target=request.target, passes=choose(**request.chosen))
     say(f"wrote {output}, {megabytes(written)}; open it in a browser")
+    if dot_file is not None:
+        write_text(dot_file, dot(history.graph, target=request.target).source)
+        say(f"wrote {dot_file}; draw it with: dot -Tsvg {shlex.quote(dot_file)} -O")
     return exit_code(history)
 
 

@@ -1,1 +1,1 @@
-"""What follows from a graph before it runs: types, shapes, the numbers of small values, constants."""
+"""Static inference: types, shapes, the elements of small integer values, constant evaluation."""

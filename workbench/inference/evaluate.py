@@ -1,8 +1,8 @@
-"""One operator on numbers: what constant folding computes with.
+"""Evaluates one operator on constants, for constant folding.
 
-The results are bit for bit those of ONNX Runtime, with which every step is compared: it computes
-what leaves room for rounding, NumPy what does not (`exact.py`). Torch, whose import takes seconds
-and 200 MB, stays out of folding.
+Results are bit-equal to ONNX Runtime's, with which every step is compared: it evaluates whatever
+rounds, NumPy whatever has one exact result (`exact.py`). Torch is not used: its import takes
+seconds and 200 MB.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from workbench.ir.to_proto import to_proto
 from workbench.ir.types import DataType, TensorType
 
 _MOST_SESSIONS = 128
-_LARGEST = 100_000  # bytes of operands: a session keeps the memory that its run took
+_LARGEST = 100_000  # bytes of operands; a session keeps the memory of its run
 _SESSIONS: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
 
-RANDOM = frozenset(  # operators that give other numbers each time
+RANDOM = frozenset(  # operators whose results differ at each run
     {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout"}
 )
 
@@ -37,7 +37,7 @@ def evaluate(
 ) -> tuple[np.ndarray | None, ...]:
     """The node's results, None for an output without a name. Raises CannotEvaluate with a sentence.
 
-    opsets: version of each operator domain, as in the graph that the node stands in.
+    opsets: the version of each operator domain, as the node's graph imports them.
     """
     _check(node, operands)
     result = None if node.domain or len(node.outputs) != 1 else exact(node.op_type, operands, _plain(node.attributes))
@@ -47,8 +47,8 @@ def evaluate(
 def by_onnxruntime(
     node: Node, operands: Sequence[np.ndarray | None], opsets: Mapping[str, int]
 ) -> tuple[np.ndarray | None, ...]:
-    """What `evaluate` says, of any operator: computed by ONNX Runtime without its optimizer."""
-    call = Node(  # under names of its own, so that the next call of the kind finds its session
+    """As `evaluate`, for any operator: computed by ONNX Runtime with graph optimizations off."""
+    call = Node(  # with canonical names, so that the next such call finds the session
         node.op_type,
         tuple(f"i{place}" if operand is not None else "" for place, operand in enumerate(operands)),
         tuple(f"o{place}" if name else "" for place, name in enumerate(node.outputs)),
@@ -60,7 +60,7 @@ def by_onnxruntime(
     feeds = {name: value for name, value in zip(call.inputs, operands, strict=True) if value is not None}
     try:
         results = iter(_session(call, feeds, opsets).run(None, feeds))
-    except Exception as error:  # onnxruntime's own classes have no common base but Exception
+    except Exception as error:  # onnxruntime's exceptions have no common base but Exception
         words = str(error).rsplit(" : ", 1)[-1]
         raise CannotEvaluate(f"{node} does not run on these constants: {words}") from None
     named = tuple(next(results) if name else None for name in node.outputs)
@@ -84,7 +84,7 @@ def _check(node: Node, operands: Sequence[np.ndarray | None]) -> None:
 
 
 def _session(call: Node, feeds: Mapping[str, np.ndarray], opsets: Mapping[str, int]) -> Any:
-    """A session for the call; those of the last calls are kept, since making one takes most of the time."""
+    """A session for the call; recent ones are cached, since creating one takes most of the time."""
     plain = all(_is_plain(value) for value in call.attributes.values())
     types = tuple((name, value.dtype.str, value.shape) for name, value in feeds.items())
     key = (call.op, call.overload, call.outputs, repr(sorted(call.attributes.items())), types, tuple(opsets.items()))
@@ -94,9 +94,9 @@ def _session(call: Node, feeds: Mapping[str, np.ndarray], opsets: Mapping[str, i
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1  # starting threads takes longer than most nodes
+    options.intra_op_num_threads = 1  # starting threads takes longer than running most nodes
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4  # errors come as exceptions
+    options.log_severity_level = 4  # errors are raised as exceptions
     model = _model(call, feeds, opsets)
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     if plain and sum(value.nbytes for value in feeds.values()) <= _LARGEST:
@@ -107,7 +107,7 @@ def _session(call: Node, feeds: Mapping[str, np.ndarray], opsets: Mapping[str, i
 
 
 def _is_plain(value: Any) -> bool:
-    """Does its text tell it apart from others?"""
+    """Whether its text identifies it."""
     values = value if isinstance(value, tuple) else (value,)
     return all(isinstance(item, int | float | str) for item in values)
 

@@ -1,8 +1,8 @@
-"""Operators whose result has one right value, on NumPy: sizes, integers, comparisons, moved elements, single roundings.
+"""Operators with one exact result, in NumPy: sizes, integers, comparisons, data movement, single roundings.
 
-ONNX Runtime gives the same bits, but takes 25 MB and a session for each kind of
-call. What is not here, and operands on which ONNX or the processor leave room
-(a cast of what the type cannot hold, an integer divided by zero), is its business.
+ONNX Runtime gives the same bits, but needs 25 MB and a session for each kind of
+call. Other operators, and operands for which ONNX or the processor leave the result
+open (a cast out of range, an integer divided by zero), are left to it.
 
 Source: ONNX's operator definitions, https://onnx.ai/onnx/operators/; IEEE 754 rounds +, -, *, / and
 square root correctly, so every library that follows it gives the same bits.
@@ -20,22 +20,27 @@ import numpy as np
 import onnx_ir
 
 _Attributes = Mapping[str, Any]  # of the node, plain; a tensor as an array
-_Rule = Callable[..., np.ndarray]  # of the attributes and the operands; ValueError where it has no say
+_Rule = Callable[..., np.ndarray]  # of the attributes and the operands; raises ValueError where it does not apply
 
 _FLOATS = frozenset(np.dtype(name) for name in ("float16", "float32", "float64"))
 _INTEGERS = frozenset(np.dtype(name) for name in ("int32", "int64"))
 _BOOL = frozenset({np.dtype(bool)})
 _SMALLER = frozenset(np.dtype(name) for name in ("int8", "int16", "uint8", "uint16", "uint32", "uint64"))
-PLAIN_TYPES = _FLOATS | _INTEGERS | _BOOL | _SMALLER  # element types that NumPy and ONNX Runtime both compute with
-ENLARGING = ("Range", "ConstantOfShape", "Expand", "Tile")  # operators that make many elements of few
-_WHOLE = 2**53  # beyond it ONNX Runtime 1.31 loses digits where it goes through double: Mod with fmod, reductions
-_WHOLE_FLOATS = 2**11  # up to here even float16 holds every whole number
+PLAIN_TYPES = _FLOATS | _INTEGERS | _BOOL | _SMALLER  # element types that both NumPy and ONNX Runtime support
+ENLARGING = (
+    "Range",
+    "ConstantOfShape",
+    "Expand",
+    "Tile",
+)  # operators with results much larger than operands
+_WHOLE = 2**53  # beyond it ONNX Runtime 1.31 loses digits where it computes in double: Mod with fmod, reductions
+_WHOLE_FLOATS = 2**11  # float16 represents every integer up to here
 
 
 def exact(operator: str, operands: Sequence[np.ndarray | None], attributes: _Attributes) -> np.ndarray | None:
-    """The one result of an operator of ONNX's own domain; None where these rules have no say.
+    """The exact result of an operator of ONNX's domain; None where this module does not apply.
 
-    attributes: the node's, a tensor as an array. A result of any size is computed; see `enlarged`.
+    attributes: the node's, tensors as arrays. The size of the result is not limited; see `enlarged`.
     """
     if operator not in _RULES:
         return None
@@ -49,14 +54,14 @@ def exact(operator: str, operands: Sequence[np.ndarray | None], attributes: _Att
         with np.errstate(all="ignore"):
             result = np.asarray(rule(attributes, *operands))
     except (ValueError, IndexError, KeyError, TypeError, ArithmeticError, MemoryError):
-        # It is not as ONNX writes it, or does not fit: ONNX Runtime has the words for it.
+        # The call is not valid ONNX, or does not fit: ONNX Runtime will say why.
         return None
     whole = result.base is None and result.flags.c_contiguous
-    return result if whole else result.copy()  # a view would keep all of its operand
+    return result if whole else result.copy()  # a view would keep its whole operand alive
 
 
 def enlarged(operator: str, operands: Sequence[np.ndarray | None]) -> int | None:
-    """Elements of the result of an operator in ENLARGING; None for others, and where it cannot be told."""
+    """The number of elements of the result of an operator in ENLARGING; None for others, or if unknown."""
     given = [operand for operand in operands if operand is not None]
     if operator == "Range" and [operand.size for operand in given] == [1, 1, 1]:
         start, limit, delta = (operand.item() for operand in given)
@@ -76,7 +81,7 @@ def enlarged(operator: str, operands: Sequence[np.ndarray | None]) -> int | None
 
 
 def _alike(function: Callable[..., np.ndarray]) -> _Rule:
-    """An elementwise operator, all of whose operands are of one element type."""
+    """An elementwise operator whose operands all have one element type."""
 
     def rule(_: _Attributes, first: np.ndarray, *others: np.ndarray) -> np.ndarray:
         _need(all(other.dtype == first.dtype for other in others))
@@ -102,7 +107,7 @@ def _divides(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def overflows(dividend: np.ndarray, divisor: np.ndarray) -> bool:
-    """Is the smallest integer divided by -1? At that, ONNX Runtime 1.31 stops the whole process."""
+    """Whether the smallest integer is divided by -1, which crashes ONNX Runtime 1.31."""
     if dividend.dtype.kind != "i":
         return False
     return bool((divisor == -1).any() and (dividend == np.iinfo(dividend.dtype).min).any())
@@ -126,9 +131,9 @@ def _cast_like(_: _Attributes, x: np.ndarray, like: np.ndarray) -> np.ndarray:
 
 def _cast_to(dtype: np.dtype, x: np.ndarray) -> np.ndarray:
     _need(dtype in PLAIN_TYPES)
-    if x.dtype in _FLOATS and dtype.kind in "iu" and x.size:  # C leaves open what becomes of a number beyond
+    if x.dtype in _FLOATS and dtype.kind in "iu" and x.size:  # undefined in C for numbers out of range
         bounds = np.iinfo(dtype)
-        _need(bounds.min <= float(x.min()) and float(x.max()) <= bounds.max)  # false for NaN too
+        _need(bounds.min <= float(x.min()) and float(x.max()) <= bounds.max)  # also false for NaN
     if x.dtype == np.float64 and dtype == np.float16:  # ONNX Runtime rounds twice
         x = x.astype(np.float32)
     return x.astype(dtype)
@@ -138,7 +143,7 @@ def _range(_: _Attributes, start: np.ndarray, limit: np.ndarray, delta: np.ndarr
     _need(start.size == limit.size == delta.size == 1 and start.dtype == limit.dtype == delta.dtype)
     numbers = [operand.reshape(-1)[0].item() for operand in (start, limit, delta)]
     _need(numbers[2] != 0)
-    if start.dtype in _FLOATS:  # ONNX multiplies, ONNX Runtime adds up; of small whole numbers both come to the same
+    if start.dtype in _FLOATS:  # ONNX multiplies, ONNX Runtime accumulates; equal for small integers
         _need(all(number == int(number) and abs(number) <= _WHOLE_FLOATS for number in numbers))
         _need(numbers[0] != 0 or math.copysign(1, numbers[0]) > 0)
     return np.arange(*map(int, numbers)).astype(start.dtype)
@@ -151,7 +156,7 @@ def _reduce(ufunc: np.ufunc) -> _Rule:
         if noop and not chosen:
             return x
         over = tuple(chosen) if chosen else None
-        if not x.size:  # the largest is not defined, and of the sum ONNX Runtime 1.31 gets most axes wrong
+        if not x.size:  # the maximum is undefined, and ONNX Runtime 1.31 sums over wrong axes
             _need(ufunc in (np.add, np.multiply) and x.ndim == 1 and over in (None, (0,)) and not noop)
         bound = min(_WHOLE, np.iinfo(x.dtype).max)
         _need((ufunc.reduce(np.abs(x.astype(np.float64)), axis=over) <= bound).all())
@@ -247,7 +252,7 @@ def _scatter_nd(attributes: _Attributes, x: np.ndarray, indices: np.ndarray, upd
 
 def _where(_: _Attributes, condition: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     _need(x.dtype == y.dtype)
-    if x.dtype in _FLOATS:  # of which ONNX Runtime 1.31 loses the sign of zero
+    if x.dtype in _FLOATS:  # ONNX Runtime 1.31 loses the sign of zero there
         _need(not any(np.signbit(chosen[chosen == 0]).any() for chosen in (x, y)))
     return np.where(condition, x, y)
 
@@ -267,7 +272,7 @@ def _constant_of_shape(attributes: _Attributes, shape: np.ndarray) -> np.ndarray
     return np.full(tuple(shape.tolist()), value.reshape(-1)[0], value.dtype)
 
 
-_OPTIONAL = ("Slice", "ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "Squeeze")  # may leave an operand out
+_OPTIONAL = ("Slice", "ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "Squeeze")  # may omit an operand
 # By operator: the element types of the first operand, and the rule.
 _RULES: Mapping[str, tuple[frozenset[np.dtype], _Rule]] = {
     "Add": (_FLOATS | _INTEGERS, _alike(np.add)),

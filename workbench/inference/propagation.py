@@ -1,8 +1,8 @@
-"""How many numbers ONNX's shape inference would carry along, before it is asked to.
+"""A bound on the memory of ONNX's data propagation, computed before it is switched on.
 
-Its data propagation holds the numbers of every small integer value and knows no
-bound: Concat of a value with itself, 40 times over, fills any memory. Of a value of
-one axis whose numbers it does not know, whatever its type, it holds as many unknown ones.
+Data propagation holds every element of integer values of rank 0 or 1, without a limit:
+a value concatenated with itself 40 times fills any memory. For a value of rank 1 whose
+elements it does not know, of any type, it holds as many unknown ones.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from workbench.ir.from_proto import bodies
 
-LIMIT = 1_000_000  # numbers over all values; real models have thousands
-_RANK = 16  # numbers of a Shape whose operand is not known yet
+LIMIT = 1_000_000  # elements over all values; real models have thousands
+_RANK = 16  # elements of a Shape whose operand is unknown
 # the operators with a data propagation function in ONNX 1.23 (`schema.has_data_propagation_function`)
 _FOLLOWED = frozenset("Add Cast Concat Gather Mul Shape Size Slice Squeeze Sub Unsqueeze".split())  # noqa: SIM905
 Functions = Mapping[tuple[str, str, str], FunctionProto]
 
 
-def is_bounded(model: ModelProto, typed: ModelProto) -> bool:
-    """Would data propagation over the model, functions at each of their calls, hold at most `LIMIT` numbers?
+def is_bounded(model: ModelProto, lengths: Mapping[str, int]) -> bool:
+    """Whether data propagation over the model, functions counted at each call, holds at most `LIMIT` elements.
 
-    typed: the model with types from an inference without propagation.
+    lengths: what `lengths_of` finds in the model with types from an inference without propagation.
     """
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
-    return _held(model.graph, _lengths(typed.graph), functions) <= LIMIT
+    return _held(model.graph, dict(lengths), functions) <= LIMIT
 
 
-def _lengths(graph: GraphProto) -> dict[str, int]:
-    """By value, in bodies too, the length of those that have one axis, as far as it is known."""
+def lengths_of(graph: GraphProto) -> dict[str, int]:
+    """The lengths of values of rank 1 by name, bodies included, as far as known."""
     found = {}
     for info in (*graph.input, *graph.value_info, *graph.output):
         dims = info.type.tensor_type.shape.dim
@@ -40,12 +40,12 @@ def _lengths(graph: GraphProto) -> dict[str, int]:
     for node in graph.node:
         for attribute in node.attribute:
             for body in bodies(attribute):
-                found.update(_lengths(body))
+                found.update(lengths_of(body))
     return found
 
 
 def _held(owner: GraphProto | FunctionProto, counts: dict[str, int], functions: Functions) -> int:
-    """How many numbers are held, as far as they are counted: not beyond the limit. `counts`: of each value."""
+    """The number of elements held; counting stops above the limit. counts: of each value."""
     if isinstance(owner, GraphProto):
         counts.update((tensor.name, _numbers(tensor)) for tensor in owner.initializer)
     total = 0
@@ -72,7 +72,7 @@ def _held(owner: GraphProto | FunctionProto, counts: dict[str, int], functions: 
 
 
 def _count(node: NodeProto, operands: list[int]) -> int:
-    """The numbers of the result, at most; `operands`: those of each operand, 0 where they are not followed."""
+    """An upper bound on the elements of the result. operands: of each operand, 0 where none are held."""
     op_type = node.op_type
     if op_type in ("Shape", "Size"):
         return _RANK
@@ -84,6 +84,6 @@ def _count(node: NodeProto, operands: list[int]) -> int:
 
 
 def _numbers(tensor: TensorProto) -> int:
-    """Those of floats are held as unknown ones."""
+    """Elements of floats are held as unknown ones."""
     dims = tensor.dims
     return math.prod(dims) if len(dims) <= 1 else 0

@@ -1,4 +1,4 @@
-"""Which ranks a value can have, and which rank its readers need: what decides branches that exporters leave open."""
+"""The ranks that a value can have, and the rank that its users need: decides branches that exporters leave open."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from workbench.ir import Graph, Node, constant_shape
 
-_DEEPEST = 12  # nodes of a chain that is followed
+_DEEPEST = 12  # longest chain of nodes that is followed
 _SAME_RANK = frozenset("Identity Relu Sigmoid Tanh Cast Neg Abs Exp Sqrt LeakyRelu Elu Dropout Clip".split())  # noqa: SIM905
 _RECURRENT = ("LSTM", "GRU", "RNN")
 _SEQUENCES = (0, 1, 2, 5, 6)  # operands of recurrent operators that have three axes
@@ -14,9 +14,9 @@ _IMAGES = ("Conv", "ConvTranspose")
 
 
 def possible_ranks(scopes: Sequence[Graph], value: str, depth: int = 0) -> frozenset[int] | None:
-    """The ranks that `value` can have, None where that is open.
+    """The ranks that `value` can have; None if unknown.
 
-    scopes: the graph, and the bodies in which the value is asked for, the innermost last.
+    scopes: the graph and the bodies around the use, the innermost last.
     """
     at = next((i for i in reversed(range(len(scopes))) if scopes[i].has_value(value)), None)
     if at is None or depth > _DEEPEST:
@@ -40,7 +40,7 @@ def possible_ranks(scopes: Sequence[Graph], value: str, depth: int = 0) -> froze
 
 
 def needed_rank(graph: Graph, value: str, depth: int = 0) -> int | None:
-    """The rank without which a reader of `value` does not run, None where none is known to need one."""
+    """The rank that some user of `value` requires; None if none is known to require one."""
     if depth > _DEEPEST:
         return None
     for reader in graph.users(value):
@@ -58,7 +58,7 @@ def needed_rank(graph: Graph, value: str, depth: int = 0) -> int | None:
 
 
 def _change(scopes: Sequence[Graph], node: Node) -> int | None:
-    """By how much the rank of the result exceeds that of the operand, None where that is open."""
+    """The rank of the result minus that of the operand; None if unknown."""
     if node.op in _SAME_RANK:
         return 0
     if node.op not in ("Unsqueeze", "Squeeze") or len(node.inputs) < 2:

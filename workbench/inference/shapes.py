@@ -1,16 +1,17 @@
 """Types of all values, from ONNX's own shape inference on a model without its weights.
 
-ONNX's inference does not follow numbers through Range, Gather or Where of
-constants, with which exporters compute axes and shapes; such small
-computations are carried out first, and their results stand as constants:
-those of integers, and of floats what hangs on known numbers alone (a size
-times 2.0, rounded down).
+ONNX's inference does not evaluate Range, Gather or Where of constants, with
+which exporters compute axes and shapes. Such small computations are evaluated
+first and replaced by constants: those of integers, and those of floats that
+depend on known numbers alone (a size times 2.0, rounded down).
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import onnx
@@ -18,17 +19,17 @@ import onnx.inliner
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, helper, numpy_helper
 
 from workbench.inference.exact import enlarged, exact
-from workbench.inference.propagation import is_bounded
+from workbench.inference.propagation import is_bounded, lengths_of
 from workbench.ir import Graph, TensorType, constant_type
 from workbench.ir.from_proto import attribute_value, bodies, value_type
 from workbench.ir.to_proto import structure
 from workbench.ops.npu import with_own_functions
 
 _SMALL = 64  # elements; shapes, axes and pads have fewer
-_ROUNDS = 8  # each finds the shapes that the numbers of the one before decide
+_ROUNDS = 8  # each infers the shapes that the numbers of the previous one determine
 _INTEGERS = (TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL)
 _COMPUTED = frozenset(
-    # small arithmetic, of which `exact.py` knows the one result
+    # small arithmetic that `exact.py` evaluates
     "Shape Size Range Gather Concat Unsqueeze Squeeze Cast CastLike Add Sub Mul Div Neg Abs Slice Reshape Equal Less "  # noqa: SIM905
     "Greater Where ConstantOfShape Expand ReduceProd ReduceSum ReduceMax ReduceMin Min Max Mod Not And Or Identity "
     "Transpose Flatten Tile ScatterND Floor Ceil Sqrt".split()
@@ -37,22 +38,22 @@ _COMPUTED = frozenset(
 StaticShape = tuple[int, ...] | None
 _SIZES = ("Shape", "Size")
 
-_MADE_UP = "unk__"  # what ONNX's inference calls a size that it does not know
+_MADE_UP = "unk__"  # prefix that ONNX's inference gives to unknown sizes
 _OWN = "unk_"
 _NUMBERS = itertools.count()
-_AS_OPERAND = ("GroupNormalization",)  # ONNX infers nothing of it; its result has its first operand's type
+_AS_OPERAND = ("GroupNormalization",)  # ONNX infers nothing for it; the result has the type of the first operand
 
 
 def infer_types(
     graph: Graph, dims: Mapping[str, int] | None = None, *, again: bool = False, model: ModelProto | None = None
 ) -> dict[str, TensorType]:
-    """The type of every tensor value (constants too) when `dims` are put in; those of bodies are not among them.
+    """The type of every tensor value, constants included and bodies excluded, with `dims` bound.
 
-    dims:  values of symbolic dims; None: `graph.dims`. A value that inference
-           leaves open keeps the type that the graph has for it, `dims` put in.
-    again: the graph has types from an inference, with which new ones will stand: what
-           inference calls unk__0 now is another size than unk__0 then, and gets a name of its own.
-    model: the graph as a model without its weights, where loading has it at hand.
+    dims:  numbers for symbolic dims; None: `graph.dims`. A value without an inferred
+           type keeps the graph's type for it, with `dims` bound.
+    again: the result is merged with types of an earlier inference: unk__0 is now another
+           size than it was then, so unknown sizes get new names.
+    model: the graph as a model without its weights, if the caller has it.
     """
     bound = graph.dims if dims is None else dims
     whole = with_own_functions(graph)
@@ -64,12 +65,12 @@ def infer_types(
             output.type.tensor_type.ClearField("shape")
     for value in model.graph.input:
         _put_in(value, bound)
-    if model.functions:  # bodies then see the attributes of the call, which inference needs for numbers
+    if model.functions:  # bodies then see the attributes of the call, whose numbers inference needs
         model = onnx.inliner.inline_local_functions(model)
     types = {v: _bound(t, bound) for v, t in graph.types.items() if isinstance(t, TensorType)}
-    if not again:  # what the file calls unk__0 was found by somebody else's inference
+    if not again:  # the file's unk__0 comes from another inference
         types.update((v, _without_made_up(t)) for v, t in types.items() if v not in graph.inputs)
-    if bound:  # numbers that follow from the sizes put in spare a round of inference
+    if bound:  # numbers that follow from the bound sizes save a round of inference
         kinds = {value: type_.dtype.value for value, type_ in types.items()}
         _compute_numbers(model, kinds, {value: type_.static_shape for value, type_ in types.items()})
     typed = infer_model(model)
@@ -91,7 +92,7 @@ def _without_made_up(type_: TensorType) -> TensorType:
 
 
 def _with_own_names(found: TensorType, names: dict[str, str], given: set[str]) -> TensorType:
-    """The type, its made-up symbols called anew; `names` are those of this inference."""
+    """The type with its generated symbols renamed. names: the new names, by symbol, of this inference."""
     if found.shape is None:
         return found
     made_up = (d for d in found.shape if isinstance(d, str) and d.startswith(_MADE_UP) and d not in given)
@@ -114,7 +115,7 @@ def _bound(found: TensorType, dims: Mapping[str, int]) -> TensorType:
 
 
 def _merged(found: TensorType, known: TensorType | None) -> TensorType:
-    """What inference found, its open dims from what was known."""
+    """The inferred type, its unknown dims taken from the known type."""
     if known is None or known.shape is None:
         return found
     if found.shape is None:
@@ -128,15 +129,45 @@ def _merged(found: TensorType, known: TensorType | None) -> TensorType:
 # ---- inference on a model ---------------------------------------------------------------
 
 
-def infer_model(model: ModelProto) -> ModelProto:
-    """The model with the types of its values, as far as they follow. Its weights may be left out.
+@dataclass(frozen=True)
+class TypesOfFile:
+    """Results of an inference without data propagation that save the next one from repeating it.
 
-    What is given is changed: computations on shapes become constants in it.
+    infos:    types of the main graph's values, if all have a rank and there are no bodies; else None.
+    lengths:  `lengths_of` the graph, if some size is unknown; None if all are known.
+    """
+
+    infos: Sequence[ValueInfoProto] | None
+    lengths: Mapping[str, int] | None
+
+
+def types_of_file(typed: ModelProto) -> TypesOfFile:
+    """Copied, so that the typed model, which takes memory, can be released."""
+    graph = typed.graph
+    infos = GraphProto(value_info=[*graph.value_info, *graph.output]).value_info if _has_ranks(graph) else None
+    return TypesOfFile(infos, None if _is_settled(graph) else lengths_of(graph))
+
+
+def _has_ranks(typed: GraphProto) -> bool:
+    infos = {info.name: info.type for info in itertools.chain(typed.value_info, typed.output)}
+    if any(bodies(attribute) for node in typed.node for attribute in node.attribute):
+        return False
+    made = (value for node in typed.node for value in node.output if value)
+    return all(value in infos and infos[value].tensor_type.HasField("shape") for value in made)
+
+
+def infer_model(model: ModelProto, lengths: Mapping[str, int] | None = None) -> ModelProto:
+    """The model with the types of its values, as far as inferred. Weights may be missing.
+
+    `model` is changed in place: computations on shapes become constants.
+
+    lengths: `lengths_of` the model, if an inference without data propagation is known to leave sizes unknown;
+             None: that inference is made first.
     """
     for node in model.graph.node:
         if node.op_type in _AS_OPERAND and node.domain in ("", "ai.onnx"):
             node.CopyFrom(helper.make_node("Identity", node.input[:1], node.output, node.name))
-    typed = _inferred(model)
+    typed = _inferred(model, lengths)
     for _ in range(_ROUNDS):
         if _is_settled(typed.graph) or not _compute_numbers(model, *_kinds_and_shapes(model, typed)):
             break
@@ -146,7 +177,7 @@ def infer_model(model: ModelProto) -> ModelProto:
 
 
 def _is_settled(typed: GraphProto) -> bool:
-    """Are all sizes known, so that numbers have no more to tell? Nothing is said of bodies."""
+    """Whether all sizes are known, so that evaluating numbers adds nothing. False if there are bodies."""
     known = set()
     for info in itertools.chain(typed.value_info, typed.output):
         if not _is_sized(info.type.tensor_type):
@@ -161,11 +192,14 @@ def _is_sized(type_: TypeProto.Tensor) -> bool:
     return type_.HasField("shape") and all(dim.HasField("dim_value") for dim in type_.shape.dim)
 
 
-def _inferred(model: ModelProto) -> ModelProto:
-    typed = onnx.shape_inference.infer_shapes(model)
-    if _is_settled(typed.graph) or not is_bounded(model, typed):
-        return typed
-    del typed  # of a graph of 20,000 nodes it takes 50 MB, and inference needs as much again
+def _inferred(model: ModelProto, lengths: Mapping[str, int] | None = None) -> ModelProto:
+    if lengths is None:
+        typed = onnx.shape_inference.infer_shapes(model)
+        if _is_settled(typed.graph) or not is_bounded(model, lengths_of(typed.graph)):
+            return typed
+        del typed  # it takes 50 MB for a graph of 20,000 nodes, and inference needs as much again
+    elif not is_bounded(model, lengths):
+        return onnx.shape_inference.infer_shapes(model)
     return onnx.shape_inference.infer_shapes(model, data_prop=True)
 
 
@@ -176,7 +210,7 @@ def _copy(model: ModelProto) -> ModelProto:
 
 
 def _kinds_and_shapes(model: ModelProto, typed: ModelProto) -> tuple[dict[str, int], dict[str, StaticShape]]:
-    """By value its element type, and its shape where that is known and a node of the model asks for it."""
+    """The element type of each value, and the shape of those whose Shape or Size is taken, if known."""
     asked = {node.input[0] for node in model.graph.node if node.op_type in _SIZES and node.input}
     kinds: dict[str, int] = {}
     shapes: dict[str, StaticShape] = {}
@@ -189,9 +223,9 @@ def _kinds_and_shapes(model: ModelProto, typed: ModelProto) -> tuple[dict[str, i
 
 
 def _compute_numbers(model: ModelProto, kinds: Mapping[str, int], shapes: Mapping[str, StaticShape]) -> int:
-    """Replace small integer computations by constants, in place; how many there were.
+    """Replace small integer computations by constants, in place; returns their number.
 
-    kinds, shapes: by value its element type, and its shape where that is known.
+    kinds, shapes: the element type, and the shape if known, by value.
     """
     computed = _computed_nodes(model, kinds)
     read = {value for node in computed for value in node.input}
@@ -213,7 +247,7 @@ def _compute_numbers(model: ModelProto, kinds: Mapping[str, int], shapes: Mappin
 
 
 def _computed_nodes(model: ModelProto, kinds: Mapping[str, int]) -> list[NodeProto]:
-    """Nodes whose numbers may be known; of floats only what hangs on such nodes and on constants alone."""
+    """Nodes whose results may be known; of floats, only those that depend on such nodes and constants."""
     known, computed = {tensor.name for tensor in model.graph.initializer} | {""}, []
     for node in model.graph.node:
         if node.op_type == "Constant":
@@ -228,12 +262,12 @@ def _computed_nodes(model: ModelProto, kinds: Mapping[str, int]) -> list[NodePro
 
 
 def _is_small(tensor: TensorProto) -> bool:
-    small = np.prod(tensor.dims, dtype=np.int64) <= _SMALL and tensor.data_location != TensorProto.EXTERNAL
-    return bool(small and tensor.data_type in (*_INTEGERS, TensorProto.FLOAT))
+    small = math.prod(tensor.dims) <= _SMALL and tensor.data_location != TensorProto.EXTERNAL
+    return small and tensor.data_type in (*_INTEGERS, TensorProto.FLOAT)
 
 
 def _constant_value(attribute: onnx.AttributeProto) -> np.ndarray | None:
-    """The numbers of a Constant node, whichever attribute they are written in."""
+    """The elements of a Constant node, whichever attribute holds them."""
     if attribute.name == "value" and _is_small(attribute.t):
         return numpy_helper.to_array(attribute.t)
     if attribute.name in ("value_int", "value_ints"):
@@ -254,7 +288,7 @@ def _shape_of(node: NodeProto, shapes: Mapping[str, StaticShape]) -> np.ndarray 
 
 
 def _computed(node: NodeProto, known: Mapping[str, np.ndarray]) -> np.ndarray | None:
-    """The node's numbers; None where those that it reads are not known, or it makes far more of them."""
+    """The node's result; None if an operand is unknown, or if the result is too large."""
     if any(value and value not in known for value in node.input):
         return None
     operands = [known[value] if value else None for value in node.input]
@@ -267,6 +301,6 @@ def _computed(node: NodeProto, known: Mapping[str, np.ndarray]) -> np.ndarray | 
 
 
 def _is_numbers(attribute: onnx.AttributeProto) -> bool:
-    """Does it hold its value here, and no tensor of texts?"""
+    """Whether the value is in the attribute itself and is not a tensor of strings."""
     left_out = attribute.ref_attr_name or attribute.t.data_location == TensorProto.EXTERNAL
     return not left_out and attribute.t.data_type != TensorProto.STRING

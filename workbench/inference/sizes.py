@@ -1,8 +1,7 @@
-"""The numbers of small integer values, as far as they follow from shapes: what a dynamic export computes with.
+"""Symbolic elements of small integer values that are computed from shapes, as dynamic exports do.
 
-A size is a polynomial in symbolic dims with whole coefficients: 2*N*S + 3. A dim
-that has no name is a symbol too, called after its value and axis: it is some
-number, and everywhere the same one.
+A size is a polynomial in symbolic dims with integer coefficients: 2*N*S + 3. A dim
+without a name is a symbol too, named after its value and axis.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ import numpy as np
 from workbench.ir import Graph, Node, constant_shape
 from workbench.ir.types import DataType, Dim, TensorType
 
-_SMALL = 64  # elements of a value that is followed, and terms of a size
-_DEGREE = 16  # symbols multiplied in a term: more than any shape has axes
-_DEEPEST = 40  # nodes of a chain that is followed
+_SMALL = 64  # largest number of elements of a value, and of terms of a size
+_DEGREE = 16  # most symbols in a term; no shape has as many axes
+_DEEPEST = 40  # longest chain of nodes that is followed
 _LEAST, _MOST = (int(bound) for bound in (np.iinfo(np.int64).min, np.iinfo(np.int64).max))
 _INTEGERS = frozenset(dtype for dtype in DataType if dtype.is_integer())
 
-_Monomial = tuple[str, ...]  # symbols that are multiplied, sorted
+_Monomial = tuple[str, ...]  # a product of symbols, sorted
 
 
 @dataclass(frozen=True)
 class Size:
-    """A polynomial: `terms` maps products of symbols to coefficients that are not 0."""
+    """A polynomial: `terms` maps products of symbols to nonzero coefficients."""
 
     terms: tuple[tuple[_Monomial, int], ...]
 
@@ -49,7 +48,7 @@ class Size:
 
     @cached_property
     def known(self) -> int | None:
-        """The number, None where it depends on a symbol."""
+        """The number; None if it depends on a symbol."""
         if not self.terms:
             return 0
         return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
@@ -72,13 +71,13 @@ class Size:
 
     @cached_property
     def fits(self) -> bool:
-        """Small enough to follow? Beyond 64 bits the runtime's numbers wrap around, and squares of squares grow."""
+        """Whether it is small enough to follow: beyond 64 bits runtimes wrap around, and repeated products grow."""
         return len(self.terms) <= _SMALL and all(
             len(term) <= _DEGREE and _LEAST <= factor <= _MOST for term, factor in self.terms
         )
 
     def divided_by(self, divisor: int) -> Size | None:
-        """The quotient where every term can be divided, or where it is a number that is not negative; else None."""
+        """The quotient if every term is divisible, or if it is a nonnegative number; else None."""
         if divisor <= 0:
             return None
         if self.known is not None:
@@ -89,20 +88,20 @@ class Size:
 
     @property
     def is_positive_or_zero(self) -> bool:
-        """Is it a sum of dims with positive factors? Dims are never negative."""
+        """Whether it is a sum of dims with positive coefficients; dims are never negative."""
         return all(factor > 0 for _, factor in self.terms)
 
 
 @dataclass(frozen=True)
 class Contents:
-    """The numbers of a value of rank 0 or 1."""
+    """The symbolic elements of a value of rank 0 or 1."""
 
     sizes: tuple[Size, ...]
     is_scalar: bool = False
 
     @property
     def known(self) -> tuple[int, ...] | None:
-        """All numbers, None where one depends on a symbol."""
+        """All elements; None if one depends on a symbol."""
         numbers = [size.known for size in self.sizes]
         return None if None in numbers else tuple(n for n in numbers if n is not None)
 
@@ -114,10 +113,10 @@ def _size_of_dim(value: str, axis: int, dim: Dim, is_declared: bool) -> Size:
 
 
 def shape_sizes(graph: Graph, value: str) -> tuple[Size, ...] | None:
-    """The sizes of all axes, None where the rank is not known.
+    """The sizes of all axes; None if the rank is unknown.
 
-    The symbols of a computed output are what its model declares, which no runtime checks; exporters give what is
-    cached the length of what was there before. So they say nothing of other values.
+    Symbols of a computed graph output are only declared, and no runtime checks them: exporters give a cache the
+    length of the former one. They are therefore not identified with the same symbols of other values.
     """
     shape = graph.shape(value)
     is_declared = graph.is_output(value) and value not in graph.inputs
@@ -125,13 +124,13 @@ def shape_sizes(graph: Graph, value: str) -> tuple[Size, ...] | None:
 
 
 def contents_of(graph: Graph, value: str) -> Contents | None:
-    """What is known of the numbers in `value`; None where nothing is."""
+    """The symbolic elements of `value`; None if unknown."""
     return _Query(graph, {}).contents(value)
 
 
 @dataclass(frozen=True)
 class _Query:
-    """A walk back from one value. `found`: of values that were met; one that is read twice is followed once."""
+    """A backward traversal from one value. found: results by value, so that a shared one is computed once."""
 
     graph: Graph
     found: dict[str, Contents | None]
@@ -166,7 +165,7 @@ def _may_be_followed(type_: TensorType) -> bool:
 
 
 def _multiplied(sizes: Iterable[Size]) -> Size | None:
-    """The product, None where it grows beyond what is followed."""
+    """The product; None if it grows too large."""
     product = Size.number(1)
     for size in sizes:
         product *= size
@@ -182,7 +181,7 @@ def _operands(query: _Query, node: Node) -> list[Contents] | None:
 
 
 def _numbers(query: _Query, node: Node, index: int) -> tuple[int, ...] | None:
-    """The known numbers of an operand."""
+    """The elements of an operand, if all are numbers."""
     if len(node.inputs) <= index or not node.inputs[index]:
         return None
     found = query.contents(node.inputs[index])
@@ -303,7 +302,7 @@ def _where(query: _Query, node: Node) -> Contents | None:
 
 
 def _is_equal(a: Size, b: Size) -> bool | None:
-    """Are they equal whatever the symbols are? None where that depends."""
+    """Whether they are equal for all sizes; None if that depends on them."""
     difference = (a - b).known
     if difference is not None:
         return difference == 0

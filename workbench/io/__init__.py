@@ -1,8 +1,8 @@
 """A file or a program becomes a graph, at one opset, with the types of all its values.
 
-In the order in which a file goes: `kinds` (what is it), `wire` and `weights`
-(read it, leave the weights where they are), `checks`, `opset`, `dims`; a torch
-program becomes an ONNX file first (`torch_program`).
+In processing order: `kinds` (the file format), `streaming_proto` and `weights`
+(reading, weights staying in the file), `checks`, `opset`, `dims`; a torch program is
+exported to an ONNX file first (`torch_program`).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ __all__ = ["LoadError", "bind_dims", "fix_dims", "load_model", "load_torch", "sy
 def load_model(source: str | Path, dims: Mapping[str, int] | None = None, *, name: str | None = None) -> Graph:
     """The graph of an `.onnx`, `.pt2` or ONNX text file, brought to opset 23.
 
-    dims: values for symbolic dimensions; the rest get sensible ones (`graph.dims`).
-    name: what errors call the file, where `source` is not what the user knows it by.
+    dims: numbers for symbolic dims; the others get defaults (`graph.dims`).
+    name: the file's name in error messages, if the user does not know it as `source`.
     Raises LoadError with one sentence.
     """
     if not str(source):
@@ -51,7 +51,7 @@ def load_model(source: str | Path, dims: Mapping[str, int] | None = None, *, nam
 def load_torch(factory: str, dims: Mapping[str, int] | None = None) -> Graph:
     """The graph of the program that `package.module:factory` makes.
 
-    The factory takes nothing and returns (module, args), (module, args, kwargs),
+    The factory takes no arguments and returns (module, args), (module, args, kwargs),
     (module, args, kwargs, dynamic_shapes) or a torch.export.ExportedProgram.
     Raises LoadError with one sentence.
     """
@@ -71,7 +71,7 @@ def _load_program_file(path: Path, dims: Mapping[str, int] | None) -> Graph:
 
 
 def _load_text_file(path: Path, dims: Mapping[str, int] | None) -> Graph:
-    """The text's graph; its source is a file of the same model, which other runtimes can read."""
+    """The graph of a text file; its source is a binary file of the same model, which other runtimes can read."""
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -90,7 +90,7 @@ def _load_temporary(path: Path, dims: Mapping[str, int] | None) -> Graph:
 
 
 def _scratch() -> Path:
-    """A new folder that is gone when the process ends."""
+    """A new folder that is deleted when the process ends."""
     return Path(tempfile.mkdtemp(dir=_scratch_root().name))
 
 

@@ -1,7 +1,7 @@
-"""PRelu as ONNX Runtime runs it: its slope may be larger than its operand, which ONNX itself does not allow.
+"""PRelu as ONNX Runtime runs it: the slope may be larger than the operand, which ONNX does not allow.
 
-ONNX's inference gives such a node its operand's shape, and every value behind it the wrong one. With the
-operand expanded in front, the node is one that ONNX allows, and computes the same.
+For such a node ONNX infers the operand's shape, and so wrong shapes for all that depends on it. An Expand of
+the operand makes the node valid ONNX with the same result.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from workbench.ir import Edit, Graph, Node, constant
 
 
 def spell_out_broadcasts(graph: Graph) -> tuple[str, ...]:
-    """Put an Expand in front of every such PRelu and find the types anew; a warning for each."""
+    """Insert an Expand before every such PRelu and infer types again; returns a warning for each."""
     warnings = []
     for node in [node for node in graph.nodes if node.op == "PRelu"]:
         shape = _expanded(graph.shape(node.inputs[0]), graph.shape(node.inputs[1]))
@@ -38,7 +38,7 @@ def spell_out_broadcasts(graph: Graph) -> tuple[str, ...]:
 
 
 def _expanded(operand: Sequence | None, slope: Sequence | None) -> tuple[int, ...] | None:
-    """What the operand is expanded to, 1 for an axis that stays; None where the slope fits, or sizes are open."""
+    """The shape to expand the operand to, 1 for unchanged axes; None if the slope fits or sizes are unknown."""
     if operand is None or slope is None:
         return None
     ahead = len(slope) - len(operand)

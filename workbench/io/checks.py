@@ -1,4 +1,4 @@
-"""Is this model whole? Each breach is one sentence; what a person can still look at is only a warning."""
+"""Validation of a loaded model. Each error is one sentence; what can still be displayed is only a warning."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
+from workbench.inference.shapes import TypesOfFile, types_of_file
 from workbench.io.errors import LoadError
 from workbench.ir.from_proto import bodies
 from workbench.ops.channels_last import DOMAIN
 from workbench.ops.npu import is_own
 
 OLDEST_OPSET = 7
-EARLY = {"LayerNormalization": 17}  # operators of ONNX Runtime in ONNX's domain, and the opset in which ONNX has them
+EARLY = {"LayerNormalization": 17}  # that ONNX Runtime accepts before the opset that introduced them
 ONLY_ONNXRUNTIME = "com.microsoft"
-MOST_NODES = 1_000_000  # of a function and all that it calls; shape inference walks every one
+MOST_NODES = 1_000_000  # of a function with all its calls inlined, as shape inference visits them
 SCHEMA_DOMAINS = ("ai.onnx.ml", "ai.onnx.preview.training")
 
 
 def check_model(model: ModelProto) -> None:
-    """Raise LoadError unless the model has a graph, a known opset, and values each made once, before they are read.
+    """Raise LoadError unless the model has a graph, a known opset, and values defined once, before their uses.
 
-    Nodes that stand in a wrong order, but form no cycle, are put in order.
+    Nodes that are out of order, without a cycle, are sorted topologically.
     """
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
         raise LoadError("the file holds no graph; is it an ONNX model")
@@ -45,7 +46,7 @@ def check_model(model: ModelProto) -> None:
 
 
 def _broken_text(message: Message) -> bytes | None:
-    """The first text that is not UTF-8, which protobuf gives as bytes; None where all is well."""
+    """The first text that is not UTF-8, which protobuf returns as bytes; None if there is none."""
     for field, value in message.ListFields():
         items = value if field.is_repeated else (value,)
         if field.type == FieldDescriptor.TYPE_STRING:
@@ -60,7 +61,7 @@ def _broken_text(message: Message) -> bytes | None:
 
 
 def opset_of(model: ModelProto | onnx.FunctionProto) -> int:
-    """The version of ONNX's own operators that the model imports; 0 where it imports none."""
+    """The version of ONNX's default domain that the model imports; 0 if it imports none."""
     return max((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), default=0)
 
 
@@ -103,7 +104,7 @@ def _check_graph(graph: GraphProto | onnx.FunctionProto, name: str, inputs: list
 
 
 def _put_in_order(graph: GraphProto | onnx.FunctionProto, name: str, known: set[str], makers: Mapping[str, NodeProto]):
-    """Kahn's algorithm, only where a node reads what comes later."""
+    """Kahn's algorithm, only if some node uses a value defined later."""
     seen = set(known)
     in_order = True
     for node in graph.node:
@@ -130,7 +131,7 @@ def _put_in_order(graph: GraphProto | onnx.FunctionProto, name: str, known: set[
 
 
 def reads(node: NodeProto) -> Iterator[str]:
-    """The values that a node reads, those that its bodies capture among them."""
+    """The values that a node uses, including those that its bodies capture."""
     yield from filter(None, node.input)
     for attribute in node.attribute:
         for body in bodies(attribute):
@@ -144,7 +145,7 @@ def _captured(body: GraphProto) -> Iterator[str]:
 
 
 def _unfolded(function: onnx.FunctionProto, table: Mapping, above: tuple, sizes: dict[tuple[str, str], int]) -> int:
-    """How many nodes a call stands for, those of the functions that it calls counted in; `sizes` remembers."""
+    """The number of nodes of a call with all inner calls inlined. sizes: a cache by function."""
     key = (function.domain, function.name)
     if key in above:
         raise LoadError(f"function '{function.name}' calls itself, so it has no end")
@@ -184,14 +185,14 @@ def unknown_operators(model: ModelProto) -> list[str]:
 
 
 def is_early(node: NodeProto, version: int) -> bool:
-    """Does ONNX Runtime know the operator at this opset, and ONNX only later, in the same form?"""
+    """Whether ONNX Runtime accepts the operator at this opset, and ONNX only in a later one, in the same form."""
     if version >= EARLY.get(node.op_type, 0) or node.domain not in ("", "ai.onnx"):
         return False
     return len([value for value in node.output if value]) == 1
 
 
 def every_node(model: ModelProto) -> Iterator[NodeProto]:
-    """Every node, those of bodies and functions too."""
+    """Every node, including those of bodies and functions."""
     for owner in (model.graph, *model.functions):
         yield from _nodes(owner)
 
@@ -205,7 +206,7 @@ def _nodes(owner: GraphProto | onnx.FunctionProto) -> Iterator[NodeProto]:
 
 
 def every_graph(model: ModelProto) -> Iterator[GraphProto]:
-    """The main graph and every body, those of functions too."""
+    """The main graph and every body, including those of functions."""
     yield model.graph
     for owner in (model.graph, *model.functions):
         yield from _bodies(owner)
@@ -238,7 +239,7 @@ def _tensors(owner: GraphProto | onnx.FunctionProto) -> Iterator[TensorProto]:
 
 
 def without_declared_types(model: ModelProto) -> ModelProto:
-    """A copy that says nothing of inner values, nor of the shapes of outputs, of bodies too."""
+    """A copy without the types of intermediate values and the shapes of outputs, in bodies too."""
     bare = ModelProto()
     bare.CopyFrom(model)
     for graph in every_graph(bare):
@@ -249,20 +250,21 @@ def without_declared_types(model: ModelProto) -> ModelProto:
     return bare
 
 
-def check_types(model: ModelProto) -> None:
-    """Raise LoadError for an ill-typed graph (a float added to an int, shapes that do not fit).
+def check_types(model: ModelProto) -> TypesOfFile:
+    """The types of values. Raises LoadError for an ill-typed graph: a float added to an int, shapes that do not fit.
 
-    Declared types of inner values and shapes of outputs are left aside, as ONNX
-    Runtime does: exporters often write wrong ones, and the operators decide.
+    Declared types of intermediate values and shapes of outputs are ignored, as by
+    ONNX Runtime: exporters often write wrong ones.
     """
     try:
-        onnx.shape_inference.infer_shapes(without_declared_types(model), check_type=True, strict_mode=True)
-    except (onnx.shape_inference.InferenceError, ValueError) as error:  # ValueError: a type that says nothing
+        typed = onnx.shape_inference.infer_shapes(without_declared_types(model), check_type=True, strict_mode=True)
+    except (onnx.shape_inference.InferenceError, ValueError) as error:  # ValueError: an empty type
         raise LoadError(f"the graph is ill-typed: {_reason(error)}") from None
+    return types_of_file(typed)
 
 
 def _reason(error: Exception) -> str:
-    """The line of ONNX's message that names the operator, without the places in its source."""
+    """The line of ONNX's message that names the operator, without source locations."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     told = next((line for line in lines if "op_type" in line), lines[-1] if lines else "no reason given")
     return re.sub(r"\[(Shape|Type)InferenceError\] |Inference error\(s\): ", "", told).rstrip(".")

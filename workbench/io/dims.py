@@ -1,4 +1,4 @@
-"""Symbolic dimensions: a name for each unknown one, a value to run with, and fixing them for good."""
+"""Symbolic dims: naming unknown ones, binding numbers to them for running, and fixing them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _NAMELESS = ("", "?", "-1", "None", "unk")
 
 
 def name_unknown_dims(model: ModelProto) -> None:
-    """Each dim of an input that is nameless, zero or negative gets the name `<input>_<axis>`, in place.
+    """Name each unnamed, zero or negative dim of an input `<input>_<axis>`, in place.
 
-    Such dims of outputs and inner values are only cleared: inference fills them.
+    Such dims of outputs and intermediate values are cleared and inferred later.
     """
     taken = {
         d.dim_param for i in model.graph.input if i.type.HasField("tensor_type") for d in i.type.tensor_type.shape.dim
@@ -67,7 +67,7 @@ def symbols(graph: Graph) -> tuple[str, ...]:
 
 
 def parse_dims(text: str) -> dict[str, int]:
-    """Dims as a command or a link writes them, "N=1,H=320". Raises LoadError with the part that is none."""
+    """Dims as a command or a link writes them, "N=1,H=320". Raises LoadError naming the invalid part."""
     dims = {}
     for part in filter(None, (p.strip() for p in text.split(","))):
         name, equals, value = part.partition("=")
@@ -83,9 +83,9 @@ def parse_dims(text: str) -> dict[str, int]:
 
 
 def bind_dims(graph: Graph, dims: Mapping[str, int] | None = None) -> dict[str, int]:
-    """A value for every symbol of the inputs: the user's, else a sensible one.
+    """A number for every symbol of the inputs: the user's, else a default.
 
-    Raises LoadError for a name that the model has not, or a value below 1.
+    Raises LoadError for an unknown name, or a number below 1.
     """
     known = symbols(graph)
     for name, value in (dims or {}).items():
@@ -123,7 +123,7 @@ def _is_batch(shape: tuple, axis: int) -> bool:
 
 
 def _is_spatial(shape: tuple, axis: int) -> bool:
-    """Of an image, N C H W or N H W C as its fixed channel dim says."""
+    """Of an image, N C H W or N H W C depending on which channel dim is fixed."""
     if len(shape) != 4:
         return False
     channels_last = isinstance(shape[3], int) and not isinstance(shape[1], int)
@@ -131,7 +131,7 @@ def _is_spatial(shape: tuple, axis: int) -> bool:
 
 
 def fix_dims(graph: Graph, dims: Mapping[str, int]) -> Graph:
-    """A copy of the graph with `dims` put in wherever its types have those symbols, its bodies too."""
+    """A copy of the graph with the symbols in all types replaced by `dims`, in bodies too."""
     return Graph(
         name=graph.name,
         inputs=graph.inputs,

@@ -1,7 +1,7 @@
-"""Operators that ONNX Runtime has run in ONNX's domain since before they were ONNX's.
+"""Operators that ONNX Runtime accepts in ONNX's domain before the opset that introduced them.
 
-Exporters wrote LayerNormalization into files of opset 9 to 16. ONNX's converter refuses what it does not
-know, so such nodes stand as Identities while their model is brought to an opset that has them.
+Exporters wrote LayerNormalization into files of opset 9 to 16. ONNX's converter rejects unknown operators,
+so such nodes are replaced by Identities until the model has been converted.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from workbench.io.checks import every_node, is_early, opset_of
 
 
 def set_aside(model: ModelProto) -> tuple[ModelProto, dict[str, NodeProto]]:
-    """A copy with an Identity in the place of each early node, and those nodes by the value that they make."""
+    """A copy with each early node replaced by an Identity, and those nodes by their output."""
     version = opset_of(model)
     if not any(is_early(node, version) for node in every_node(model)):
         return model, {}
@@ -26,7 +26,7 @@ def set_aside(model: ModelProto) -> tuple[ModelProto, dict[str, NodeProto]]:
 
 
 def put_back(model: ModelProto, aside: dict[str, NodeProto]) -> None:
-    """The early nodes at their places again, in a model of an opset that has them."""
+    """Restore the early nodes in a model of an opset that has them."""
     for node in every_node(model) if aside else ():
         early = aside.get(node.output[0]) if node.op_type == "Identity" else None
         if early is not None:

@@ -1,7 +1,7 @@
-"""What goes wrong on loading."""
+"""Errors of loading."""
 
 from workbench.errors import UserError
 
 
 class LoadError(UserError):
-    """The file or program cannot become a graph; the message is one sentence for the user."""
+    """The file or program cannot be loaded; the message is one sentence for the user."""

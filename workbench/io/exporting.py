@@ -1,4 +1,4 @@
-"""A graph becomes an ONNX file that any runtime can run: whole, checked, and put in place at once."""
+"""Export a graph as an ONNX file for any runtime: complete, checked, and moved into place atomically."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from workbench.ir.to_proto import TensorPlace, is_large, structure
 from workbench.ops.channels_last import DOMAIN
 from workbench.ops.npu import with_own_functions
 
-LARGEST_FILE = 2**31 - 2**20  # bytes; protobuf's limit, less room for the structure
+LARGEST_FILE = 2**31 - 2**20  # bytes; protobuf's limit, minus room for the structure
 ALIGNMENT = 4096  # bytes; a page, so that external weights can be mapped one by one
 
 
@@ -35,7 +35,7 @@ class ExportError(UserError):
 
 @dataclass(frozen=True)
 class ExportReport:
-    """What was written. bytes: of all files together. checks: what the file has passed, or why not."""
+    """What was written. bytes: of all files together. checks: those passed, or why one was not made."""
 
     path: Path
     bytes: int
@@ -54,13 +54,13 @@ def export_onnx(
 ) -> ExportReport:
     """Write the graph to `path`.
 
-    fix_dims:      put the values of `graph.dims` in place of the symbolic dims.
-    external_data: weights in a file beside it (None: where it would be over 2 GB).
-    Everything is written and checked in a folder of its own and then moved, so a
-    failure leaves what was there. Raises ExportError.
+    fix_dims:      replace symbolic dims by the numbers of `graph.dims`.
+    external_data: write weights to a separate file (None: if the model exceeds 2 GB).
+    Files are written and checked in a temporary folder and then moved, so a failure
+    leaves existing files unchanged. Raises ExportError.
     """
     check_replaceable(path)
-    path = Path(os.path.realpath(path) if os.path.islink(path) else path)  # a link stays, its file is replaced
+    path = Path(os.path.realpath(path) if os.path.islink(path) else path)  # a link is kept, its target replaced
     whole = complete(with_fixed_dims(graph, graph.dims) if fix_dims else graph)
     bare = structure(whole, path.name)
     beside = _weight_bytes(bare) > LARGEST_FILE if external_data is None else external_data
@@ -71,7 +71,7 @@ def export_onnx(
             checks = _check(draft, whole, bare) if check else ()
             size = sum(file.stat().st_size for file in draft.parent.iterdir())
             names = sorted((file.name for file in draft.parent.iterdir()), key=lambda name: name == path.name)
-            for name in names:  # the model last: it is never there without its weights
+            for name in names:  # the model last, so that it never exists without its weights
                 os.replace(draft.parent / name, path.parent / name)
     except OSError as error:
         raise ExportError(str(not_written(path, error))) from None
@@ -79,7 +79,7 @@ def export_onnx(
 
 
 def check_replaceable(path: str | Path) -> None:
-    """Raises ExportError for what a model cannot be put in place of: a folder, a pipe, a device."""
+    """Raises ExportError if the path is a folder, a pipe or a device."""
     if os.path.isdir(path):
         raise ExportError(f"'{path}' is a folder; name a file in it, such as '{Path(path) / 'model.onnx'}'")
     if is_special(path):
@@ -97,9 +97,9 @@ def to_bytes(graph: Graph) -> bytes:
 
 
 def complete(graph: Graph) -> Graph:
-    """The graph with the bodies of our operators that it calls, every import, and types of its outputs.
+    """The graph with the function bodies of the workbench operators it calls, all imports, and output types.
 
-    Raises ExportError for an operator of our domain that has no body.
+    Raises ExportError for a workbench operator without a function body.
     """
     whole = with_own_functions(graph)
     for node in (*whole.nodes, *(n for f in whole.functions.values() for n in f.graph.nodes)):
@@ -109,7 +109,7 @@ def complete(graph: Graph) -> Graph:
 
 
 def _with_output_types(graph: Graph) -> Graph:
-    """Outputs must say their type; one that does not gets what inference finds, its dims symbolic."""
+    """Outputs must have a type; missing ones are inferred, with symbolic dims."""
     bare = [v for v in graph.outputs if graph.type(v) is None or (graph.tensor_type(v) and graph.shape(v) is None)]
     if not bare:
         return graph
@@ -151,13 +151,13 @@ class _Hashed:
 
 
 def _weight_bytes(model: onnx.ModelProto) -> int:
-    """Of the weights that a structure leaves out."""
+    """Bytes of the weights that a structure omits."""
     entries = (entry for tensor in every_tensor(model) for entry in tensor.external_data)
     return sum(int(entry.value) for entry in entries if entry.key == "length")
 
 
 def _write(path: Path, graph: Graph, beside: bool) -> str:
-    """Write the model, with its weights inside or beside it; the SHA-256 of the `.onnx` file."""
+    """Write the model with internal or external weights; returns the SHA-256 of the `.onnx` file."""
     with open(path, "wb") as file, contextlib.ExitStack() as open_files:
         hashed = _Hashed(file)
         place = None
@@ -169,7 +169,7 @@ def _write(path: Path, graph: Graph, beside: bool) -> str:
 
 
 def _placed_in(file: BinaryIO, location: str) -> TensorPlace:
-    """Writes each large constant to `file` when it is asked where that is."""
+    """Writes each large constant to `file` when its place is requested."""
 
     def place(tensor: Constant, name: str) -> Mapping[str, str] | None:
         if not is_large(tensor):
@@ -183,15 +183,15 @@ def _placed_in(file: BinaryIO, location: str) -> TensorPlace:
 
 
 def _is_open(graph: Graph, value: str) -> bool:
-    """Is nothing known of the value's type, or not how many axes the tensor has?"""
+    """Whether the value's type, or the tensor's rank, is unknown."""
     tensor = graph.tensor_type(value)
     return graph.type(value) is None or (tensor is not None and tensor.shape is None)
 
 
 def _check(draft: Path, graph: Graph, bare: onnx.ModelProto) -> tuple[str, ...]:
-    """Run onnx.checker on the graph's structure, its weights left where they are in the draft."""
+    """Run onnx.checker on the structure, its weights staying in the draft file."""
     open_ = [v for v in (*graph.inputs, *graph.outputs) if _is_open(graph, v)]
-    if open_:  # runtimes find it themselves
+    if open_:  # runtimes infer it themselves
         return (f"onnx.checker not run: it demands every input's and output's rank, and that of '{open_[0]}' is open",)
     bare_file = draft.with_name("structure.onnx" if draft.name != "structure.onnx" else "structure_.onnx")
     bare_file.write_bytes(bare.SerializeToString())

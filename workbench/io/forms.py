@@ -1,15 +1,15 @@
-"""How the form of an operator, what it takes and gives, differs between two opsets."""
+"""Whether the signature of an operator differs between two opsets."""
 
 from __future__ import annotations
 
 import onnx
 
-# Operators whose meaning changed while their attributes and inputs stayed as they were.
+# Operators whose semantics changed while attributes and inputs did not.
 _SAME_FORM_OTHER_MEANING = {"GroupNormalization": 21, "RoiAlign": 16, "Split": 18, "Upsample": 10}
 
 
 def same_form(op_type: str, old: int, new: int) -> bool:
-    """May a call written for opset `old` stand as it is in opset `new`?"""
+    """Whether a call written for opset `old` is valid unchanged in opset `new`."""
     try:
         before, after = onnx.defs.get_schema(op_type, old, ""), onnx.defs.get_schema(op_type, new, "")
     except onnx.defs.SchemaError:

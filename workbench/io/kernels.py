@@ -1,6 +1,6 @@
-"""The newest opset at which ONNX Runtime runs a model, and with the kernels of the model's own opset.
+"""The newest opset at which ONNX Runtime runs a model with the kernels of the model's own opset.
 
-Found by asking ONNX Runtime 1.31 operator by operator, which `tests/test_kernels.py` does again.
+Determined with ONNX Runtime 1.31 operator by operator; `tests/test_kernels.py` repeats that.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from workbench.io.checks import every_graph, every_node
 _ANY: frozenset[int] = frozenset()
 _DOUBLE = frozenset({TensorProto.DOUBLE})
 _INTEGERS = frozenset({TensorProto.INT32, TensorProto.INT64, TensorProto.UINT32, TensorProto.UINT64})
-# operator -> the newest opset at which there is a kernel, for operands of these element types (none: of any).
-# Where a newer form has no kernel, an older one may run by the operator's body of functions.
+# operator -> the newest opset with a kernel, for operands of these element types (none: of any).
+# Without a kernel for a newer form, the older one may run by the operator's function body.
 NEWEST_KERNEL: Mapping[str, tuple[int, frozenset[int]]] = {
     **dict.fromkeys(("GlobalLpPool", "MaxRoiPool", "Multinomial", "RoiAlign", "Bernoulli"), (21, _ANY)),
     **dict.fromkeys(("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"), (21, _ANY)),
@@ -25,13 +25,13 @@ NEWEST_KERNEL: Mapping[str, tuple[int, frozenset[int]]] = {
     "PRelu": (18, _DOUBLE | _INTEGERS),
     "Relu": (18, frozenset({TensorProto.INT64})),
 }
-# operator -> the opset from which another kernel runs, which sums in another order.
+# operator -> the opset from which another kernel runs, with another order of summation.
 OTHER_KERNEL = {"AveragePool": 19}
 _LIMITED = {*NEWEST_KERNEL, *OTHER_KERNEL}
 
 
 def newest_opset(model: ModelProto, version: int, newest: int) -> int:
-    """The opset from `version` to `newest` at which a model of opset `version` runs, and as it runs now."""
+    """The opset from `version` to `newest` at which a model of opset `version` runs with unchanged results."""
     found = newest
     nodes = [node for node in every_node(model) if node.op_type in _LIMITED and node.domain in ("", "ai.onnx")]
     types = _element_types(model) if any(NEWEST_KERNEL.get(node.op_type, (0, _ANY))[1] for node in nodes) else {}
@@ -50,7 +50,7 @@ def _operand_type(node: NodeProto, types: Mapping[str, int]) -> int:
 
 
 def _element_types(model: ModelProto) -> dict[str, int]:
-    """The element type of every value of which inference knows it."""
+    """The element types of values, as far as inferred."""
     found: dict[str, int] = {}
     for graph in every_graph(onnx.shape_inference.infer_shapes(model)):
         found.update((tensor.name, tensor.data_type) for tensor in graph.initializer)

@@ -1,4 +1,4 @@
-"""What a file is, told by its first bytes and its name, before anything of it is opened."""
+"""The format of a file, from its first bytes and its name, before it is parsed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PICKLE = (
 
 
 def kind_of(path: Path) -> str:
-    """ONNX, TEXT or TORCH. Raises LoadError for what is missing, empty, a folder, a pipe, or a pickle."""
+    """ONNX, TEXT or TORCH. Raises LoadError for a missing or empty file, a folder, a pipe, or a pickle."""
     if path.is_dir():
         inside = sorted(path.glob("*.onnx"))
         hint = f"open '{inside[0].name}' in it" if len(inside) == 1 else "name a file in it"
@@ -43,7 +43,7 @@ def kind_of(path: Path) -> str:
 
 
 def _is_pickle(head: bytes) -> bool:
-    """Protocols 2 to 5 begin so; an ONNX file never does (0x80 is no field of its)."""
+    """Protocols 2 to 5 begin with 0x80, which no ONNX file does: it is no field key of a model."""
     return head[0] == 0x80 and len(head) > 1 and 2 <= head[1] <= 5
 
 

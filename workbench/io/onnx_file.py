@@ -1,4 +1,4 @@
-"""An ONNX file becomes a graph: read, check, bring to one opset, infer types, bind dims."""
+"""Load an ONNX file as a graph: read, check, convert to one opset, infer types, bind dims."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import onnx
 import onnx_ir
 from onnx import ModelProto, TensorProto, helper, parser
 
-from workbench.inference.shapes import infer_model, infer_types
+from workbench.inference.shapes import TypesOfFile, infer_model, infer_types
 from workbench.io.broadcasts import spell_out_broadcasts
 from workbench.io.checks import (
     check_model,
@@ -36,8 +36,8 @@ from workbench.ir.types import MOST_AXES
 from workbench.ops.channels_last import DOMAIN
 from workbench.ops.npu import CONVERSIONS
 
-_MOST_NAMED = 3  # inputs in a warning about many
-LARGEST_ARRAY = 2**63 - 1  # bytes of an array of NumPy, an axis of 0 counted as 1
+_MOST_NAMED = 3  # most inputs named in one warning
+LARGEST_ARRAY = 2**63 - 1  # bytes of a NumPy array, axes of size 0 counted as 1
 _TYPED_DATA = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
 
 
@@ -47,7 +47,7 @@ def load_onnx(path: Path, dims: Mapping[str, int] | None = None) -> Graph:
 
 
 def load_text(text: str, dims: Mapping[str, int] | None = None) -> tuple[Graph, ModelProto]:
-    """The graph of a model in ONNX's textual syntax, and the model as it was written. Raises LoadError."""
+    """The graph of a model in ONNX's textual syntax, and the parsed model. Raises LoadError."""
     try:
         model = parser.parse_model(text)
     except parser.ParseError as error:
@@ -74,17 +74,16 @@ def _load(data: memoryview, folder: Path | None, dims: Mapping[str, int] | None)
     check_model(model)
     warnings = _drop_constant_inputs(model)
     _check_sizes(model)
-    _spell_out_axes(model)
-    _spell_out_conversions(model)
+    _spell_out(model)
     _read_small(model, files)
     name_unknown_dims(model)
     unknown = unknown_operators(model)
-    check_types(model)
+    types = check_types(model)
     if unknown:
         converted, more = model, unknown
     else:
-        converted, more = to_opset(model)
-    graph = _readable(with_types(converted), files, metadata)
+        converted, more = to_opset(model, types)
+    graph = _readable(with_types(converted, types), files, metadata)
     check_operands(graph)
     spelled_out = spell_out_broadcasts(graph)
     graph.file_opset = opset_of(model)
@@ -96,7 +95,7 @@ def _load(data: memoryview, folder: Path | None, dims: Mapping[str, int] | None)
 
 
 def _all_sizes_follow(graph: Graph) -> bool:
-    """Does every value have its sizes once the symbols of its own type are bound?"""
+    """Whether the sizes of every value are known from the bound symbols of its own type."""
     types = (graph.tensor_type(value) for value in graph.values() if value not in graph.constants)
     shapes = [None if type_ is None else type_.shape for type_ in types]
     return all(s is not None and all(isinstance(d, int) or d in graph.dims for d in s) for s in shapes)
@@ -111,7 +110,7 @@ def _readable(model: ModelProto, files: Files, metadata: NodeMetadata) -> Graph:
 
 
 def _drop_constant_inputs(model: ModelProto) -> list[str]:
-    """Initializers that are inputs too become constants; before IR 4 all had to be listed so."""
+    """Make constants of initializers that are inputs too; before IR 4 all had to be listed so."""
     constants = {t.name for t in model.graph.initializer}
     both = [i.name for i in model.graph.input if i.name in constants]
     kept = [i for i in model.graph.input if i.name not in constants]
@@ -129,23 +128,20 @@ def _drop_constant_inputs(model: ModelProto) -> list[str]:
     return [f"input '{name}' has a default value in the model and became a constant of it" for name in both]
 
 
-def _spell_out_axes(model: ModelProto) -> None:
-    """ONNX's inference looks into the body of this operator, and stumbles there over axes that are left out."""
+def _spell_out(model: ModelProto) -> None:
+    """Replace the NPU's `nchw2nhwc` and `nhwc2nchw` by Transposes, and write down the default axes of
+    MeanVarianceNormalization, without which inference fails in its function body."""
     for node in every_node(model):
-        if node.op_type == "MeanVarianceNormalization" and node.domain in ("", "ai.onnx") and not node.attribute:
+        op_type = node.op_type
+        if op_type == "MeanVarianceNormalization" and node.domain in ("", "ai.onnx") and not node.attribute:
             node.attribute.append(helper.make_attribute("axes", [0, 2, 3]))
-
-
-def _spell_out_conversions(model: ModelProto) -> None:
-    """The NPU's `nchw2nhwc` and `nhwc2nchw` are Transposes, and count as such."""
-    for node in every_node(model):
-        if node.op_type in CONVERSIONS and node.domain == DOMAIN:
-            perm = CONVERSIONS[node.op_type]
+        elif op_type in CONVERSIONS and node.domain == DOMAIN:
+            perm = CONVERSIONS[op_type]
             node.CopyFrom(helper.make_node("Transpose", node.input, node.output, node.name, perm=perm))
 
 
 def _check_sizes(model: ModelProto) -> None:
-    """A weight that carries its numbers must carry as many as its type says."""
+    """Check that weights in the file have as many elements as their shape says."""
     known = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
     for tensor in every_tensor(model):
         if tensor.data_type not in known:
@@ -172,7 +168,7 @@ def _check_sizes(model: ModelProto) -> None:
 
 
 def _read_small(model: ModelProto, files: Files) -> None:
-    """Small external tensors are read now: they may be shapes or axes, which inference needs."""
+    """Read small external tensors: they may be shapes or axes, which inference needs."""
     for tensor in every_tensor(model):
         if tensor.data_location != TensorProto.EXTERNAL:
             continue
@@ -183,12 +179,12 @@ def _read_small(model: ModelProto, files: Files) -> None:
             tensor.ClearField("data_location")
 
 
-def with_types(model: ModelProto) -> ModelProto:
-    """The model with the types of all values inferred; declared ones fill what inference leaves open.
+def with_types(model: ModelProto, types: TypesOfFile) -> ModelProto:
+    """The model with the types of all values inferred; declared types are used where inference gives none.
 
-    What bodies declare of their outputs is not believed.
+    Declared outputs of bodies are ignored. types: of the model before opset conversion.
     """
-    typed = infer_model(without_declared_types(model))
+    typed = infer_model(without_declared_types(model), types.lengths)
     result = ModelProto()
     result.CopyFrom(model)
     main, *bodies = pairs = list(zip(every_graph(result), every_graph(typed), strict=True))
@@ -201,7 +197,7 @@ def with_types(model: ModelProto) -> ModelProto:
         graph.value_info.extend(kept)
     for output, found in zip(main[0].output, main[1].output, strict=True):
         _fill_in(output, found)
-    for body, inferred in bodies:  # exporters declare for one branch what only the other makes
+    for body, inferred in bodies:  # exporters declare for one branch the type of the other
         for output, found in zip(body.output, inferred.output, strict=True):
             output.type.CopyFrom(found.type)
     return result
@@ -212,7 +208,7 @@ def _has_shape(info: onnx.ValueInfoProto) -> bool:
 
 
 def _fill_in(declared: onnx.ValueInfoProto, inferred: onnx.ValueInfoProto) -> None:
-    """An output keeps the type that its model declares, except where the operators show it open or wrong."""
+    """An output keeps its declared type, except where inference contradicts or completes it."""
     tensor = declared.type.HasField("tensor_type")
     if not inferred.type.HasField("tensor_type") or not _has_shape(inferred):
         return

@@ -1,4 +1,4 @@
-"""Operands that are a list or one number: rules and runtimes take them apart, and shape inference does not look."""
+"""Operands that must be lists or scalars: rules and runtimes rely on it, and shape inference does not check it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from workbench.io.errors import LoadError
 from workbench.ir import Graph, Node, constant_shape
 
-# operands that ONNX defines as 1-D, and that ONNX Runtime refuses when they are not
+# operands that ONNX defines as 1-D, and ONNX Runtime rejects otherwise
 _REDUCTIONS = ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare")
 _LISTS = {
     "Reshape": (1,),
@@ -21,11 +21,11 @@ _LISTS = {
     **{f"Reduce{kind}": (1,) for kind in _REDUCTIONS},
 }
 _NUMBERS = {"Clip": (1, 2), "Range": (0, 1, 2)}  # of one element
-_ONE_NUMBER_TOO = ("Unsqueeze",)  # where a scalar stands for a list of one
+_ONE_NUMBER_TOO = ("Unsqueeze",)  # where a scalar is accepted as a list of one
 
 
 def check_operands(graph: Graph) -> None:
-    """Raise LoadError for a constant operand that has other axes than its operator takes."""
+    """Raise LoadError for a constant operand of a rank that its operator does not accept."""
     for scope in (graph, *(function.graph for function in graph.functions.values())):
         _check(scope, ())
 

@@ -1,7 +1,7 @@
-"""One opset for every rule: the model is brought to OPSET by ONNX's own version converter.
+"""Conversion to OPSET, for which all rules are written, by ONNX's version converter.
 
-The converter copies everything it is given and forgets functions, metadata and
-external data, so it gets those nodes alone whose operators have another form or meaning there.
+The converter copies its input and drops functions, metadata and external data, so it
+is given only nodes whose operators have another signature or semantics there.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from onnx import (
     version_converter,
 )
 
+from workbench.inference.shapes import TypesOfFile
 from workbench.io.checks import every_graph, every_node, opset_of
 from workbench.io.early import put_back, set_aside
 from workbench.io.forms import same_form
@@ -36,10 +37,10 @@ _UPSAMPLED = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "f
 _CONVERTER_ERRORS = (RuntimeError, ValueError, version_converter.ConvertError)
 
 
-def to_opset(model: ModelProto) -> tuple[ModelProto, list[str]]:
-    """The model at OPSET, and warnings. A newer one, or one that cannot be converted, keeps its own opset.
+def to_opset(model: ModelProto, types: TypesOfFile) -> tuple[ModelProto, list[str]]:
+    """The model at OPSET, and warnings. A newer model, or one that cannot be converted, keeps its opset.
 
-    A model that ONNX Runtime runs at an older opset only, or there with other kernels, goes to that one.
+    If ONNX Runtime lacks kernels at OPSET, or has different ones, the newest suitable opset is used.
     """
     version = opset_of(model)
     if version > OPSET:
@@ -49,7 +50,7 @@ def to_opset(model: ModelProto) -> tuple[ModelProto, list[str]]:
         return model, []
     known, aside = set_aside(model)
     try:
-        converted = _converted(known, version, target)
+        converted = _converted(known, version, target, types)
         put_back(converted, aside)
         return converted, []
     except _NotConverted as error:
@@ -60,7 +61,7 @@ def to_opset(model: ModelProto) -> tuple[ModelProto, list[str]]:
 
 
 def _target(model: ModelProto, version: int) -> int:
-    """OPSET, or the newest before it with the kernels that the model has, if rules know every operator's form there."""
+    """OPSET, or the newest before it with the model's kernels, if rules know every operator's form there."""
     target = newest_opset(model, version, OPSET)
     if target == OPSET:
         return OPSET
@@ -73,12 +74,12 @@ class _NotConverted(ValueError):
     pass
 
 
-def _converted(model: ModelProto, version: int, target: int) -> ModelProto:
+def _converted(model: ModelProto, version: int, target: int, types: TypesOfFile) -> ModelProto:
     operators = {node.op_type for node in every_node(model)}
     if operators & _MAY_MEAN_SOMETHING_ELSE:
         _refuse_other_meanings(model, version, target)
     functions = [_function_at(f, version, target) for f in model.functions]
-    result = onnx.shape_inference.infer_shapes(model)
+    result = _with_infos(model, types)
     changed = frozenset(op for op in operators if not same_form(op, version, target))
     taken = frozenset(_values(model.graph))
     conversion = _Conversion(list(result.opset_import), target, changed, taken, itertools.count())
@@ -95,9 +96,20 @@ def _converted(model: ModelProto, version: int, target: int) -> ModelProto:
     return result
 
 
+def _with_infos(model: ModelProto, types: TypesOfFile) -> ModelProto:
+    """A copy with the types of its values, as far as known."""
+    if types.infos is None:
+        return onnx.shape_inference.infer_shapes(model)
+    result = ModelProto()
+    result.CopyFrom(model)
+    del result.graph.value_info[:]
+    result.graph.value_info.extend(types.infos)
+    return result
+
+
 @dataclass(frozen=True)
 class _Conversion:
-    """Of one model. changed: operators whose calls may not stand as they are. taken: the names of its values."""
+    """Data of one conversion. changed: operators whose calls need conversion. taken: the names of all values."""
 
     imports: Sequence[onnx.OperatorSetIdProto]
     target: int
@@ -114,9 +126,9 @@ class _Conversion:
 
 
 def _bring(graph: GraphProto, outside: Mapping[str, ValueInfoProto], conversion: _Conversion) -> None:
-    """The graph and its bodies at the target, in place. outside: the types of values that a body may capture.
+    """Convert the graph and its bodies in place. outside: types of values that a body may capture.
 
-    The converter is given the calls that may not stand as they are, and nothing else.
+    The converter is given only calls that need conversion.
     """
     types = {**outside, **{t.name: _type_of(t) for t in graph.initializer}}
     types.update((i.name, i) for i in (*graph.input, *graph.value_info, *graph.output))
@@ -138,7 +150,7 @@ def _bring(graph: GraphProto, outside: Mapping[str, ValueInfoProto], conversion:
 def _convert(
     found: list[NodeProto], graph: GraphProto, types: Mapping[str, ValueInfoProto], conversion: _Conversion
 ) -> Iterator[NodeProto]:
-    """The nodes at the target with those that the converter puts beside them; it is shown the constants they read."""
+    """The converted nodes with those that the converter inserts; it is given the constants that they use."""
     read = dict.fromkeys(value for node in found for value in node.input if value)
     made = dict.fromkeys(value for node in found for value in node.output if value)
     constants = [t for t in graph.initializer if t.name in read and t.data_location != TensorProto.EXTERNAL]
@@ -162,7 +174,7 @@ def _convert(
 def _taking_the_place_of(
     node: NodeProto, converted: Iterator[NodeProto], conversion: _Conversion
 ) -> Iterator[NodeProto]:
-    """The next of the converted nodes, up to those that make what the node made; what only they make is named anew."""
+    """The next converted nodes, up to those with the node's outputs; intermediate values are renamed."""
     wanted = set(filter(None, node.output))
     renamed: dict[str, str] = {}
     while wanted:
@@ -180,7 +192,7 @@ def _type_of(tensor: TensorProto) -> ValueInfoProto:
 
 
 def _replace_nodes(graph: GraphProto, nodes: Sequence[NodeProto]) -> None:
-    copies = GraphProto(node=nodes)  # some are the graph's own
+    copies = GraphProto(node=nodes)  # some belong to the graph itself
     del graph.node[:]
     graph.node.extend(copies.node)
 
@@ -191,7 +203,7 @@ def _import_opset(message: ModelProto | FunctionProto, target: int) -> None:
     message.opset_import.extend([helper.make_opsetid("", target), *others])
 
 
-# What the converter gets wrong: checked against ONNX Runtime, operator by operator, in the tests.
+# Errors of the converter, found by tests that compare each operator with ONNX Runtime.
 
 
 def _refuse_other_meanings(model: ModelProto, version: int, target: int) -> None:
@@ -203,7 +215,7 @@ def _refuse_other_meanings(model: ModelProto, version: int, target: int) -> None
 
 
 def _refuse_other_meaning(node: NodeProto, version: int, target: int, numbers: dict[str, TensorProto]) -> None:
-    """Raise _NotConverted for a call that opset 23 has no equal of, and that the converter would take over as it is."""
+    """Raise _NotConverted for a call without an equivalent in opset 23 that the converter would keep unchanged."""
     attributes = {a.name: a for a in node.attribute}
     if node.op_type == "GroupNormalization" and version < 21 <= target:
         reason = "scales groups there, and channels here"
@@ -234,7 +246,7 @@ def _mode(attributes: dict[str, onnx.AttributeProto]) -> bytes:
 
 
 def _spell_out_hardmax(graph: GraphProto, conversion: _Conversion) -> None:
-    """Before opset 13 Hardmax took the axes from `axis` on as one; the converter knows that of Softmax only."""
+    """Before opset 13 Hardmax flattened the axes from `axis` on; the converter handles that for Softmax only."""
     nodes: list[NodeProto] = []
     for node in graph.node:
         if node.op_type != "Hardmax" or node.domain not in ("", "ai.onnx"):
@@ -254,7 +266,7 @@ def _spell_out_hardmax(graph: GraphProto, conversion: _Conversion) -> None:
 
 
 def _keep_old_defaults(before: ModelProto, after: ModelProto, version: int) -> None:
-    """Attributes that were not there, or had another default, get the value that they meant."""
+    """Write down the value of attributes that did not exist, or had another default."""
     meant = {
         tuple(node.output): {"Upsample": _UPSAMPLED, "Resize": _UPSAMPLED if version < 11 else {}}.get(node.op_type, {})
         for node in every_node(before)
@@ -280,7 +292,7 @@ def _values(graph: GraphProto) -> Iterator[str]:
 
 
 def _function_at(function: FunctionProto, model_version: int, target: int) -> FunctionProto:
-    """The function at opset `target`. Raises _NotConverted where that takes more than another number."""
+    """The function at opset `target`. Raises _NotConverted if that is not possible."""
     result = FunctionProto()
     result.CopyFrom(function)
     version = opset_of(function) or model_version
@@ -308,7 +320,7 @@ def _function_at(function: FunctionProto, model_version: int, target: int) -> Fu
 
 
 def _newer_forms(model: ModelProto, version: int) -> list[str]:
-    """A sentence for each operator that OPSET has not, or has in another form."""
+    """A sentence for each operator that OPSET lacks, or has in another form."""
     warnings = {}
     for node in every_node(model):
         if node.domain not in ("", "ai.onnx") or same_form(node.op_type, OPSET, version):
@@ -322,7 +334,7 @@ def _newer_forms(model: ModelProto, version: int) -> list[str]:
 
 
 def _culprit(model: ModelProto, target: int) -> str | None:
-    """Which node the converter refuses, found by giving it one node at a time."""
+    """Which node the converter rejects, found by converting one node at a time."""
     typed = onnx.shape_inference.infer_shapes(model)
     types = {i.name: i for i in (*typed.graph.value_info, *typed.graph.input, *typed.graph.output)}
     constants = {t.name: t for t in model.graph.initializer}
@@ -349,6 +361,6 @@ def _alone(node: NodeProto, types: dict, constants: dict) -> ModelProto:
 
 
 def _last_line(error: Exception) -> str:
-    """ONNX's message without the place in its source."""
+    """ONNX's message without source locations."""
     line = next((x.strip() for x in reversed(str(error).splitlines()) if x.strip()), type(error).__name__)
     return line.split("failed: ", 1)[-1].rstrip(".")

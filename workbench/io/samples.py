@@ -1,4 +1,4 @@
-"""The sample models that come with the program, as `sample_models/index.toml` lists them."""
+"""The sample models that are part of the program, listed in `sample_models/index.toml`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Shows:
 class Sample:
     """One model to try.
 
-    dims:  values for symbolic dimensions that it needs.
+    dims:  numbers for symbolic dims.
     group: the samples that it stands with, "" for none.
     shows: the rewrite at which it opens, None where it opens as it is.
     """

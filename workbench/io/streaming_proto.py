@@ -1,11 +1,10 @@
-"""Model files without their weights in memory: protobuf read and written in place.
+"""Reading and writing model files without holding weights in memory.
 
-Reading: the file is mapped, not read. Every tensor whose data is large comes
-back as an external tensor that points at the bytes of this very file, so that
-everything which looks at a model's structure (checks, opset conversion, shape
-inference) handles kilobytes, and the weights are touched when they are used.
-Writing is the same the other way round: each weight's bytes are asked for when
-their place in the file has come. Format: onnx.proto3 and
+Reading: the file is memory-mapped. A tensor with large data is returned as an
+external tensor that refers to its bytes in this file, so that checks, opset
+conversion and shape inference handle kilobytes, and weights are read when they
+are used. Writing: the bytes of each weight are requested when their place in
+the file is reached. Format: onnx.proto3 and
 https://protobuf.dev/programming-guides/encoding/.
 """
 
@@ -26,19 +25,19 @@ from workbench.ir.types import Constant
 
 MAX_DEPTH = 100  # protobuf's own limit of nesting
 
-# Which fields of a message hold messages that may hold tensors.
+# Fields of each message whose submessages may hold tensors.
 _NESTED = {
     "Model": {7: "Graph", 25: "Function"},
     "Graph": {1: "Node", 5: "Tensor"},
     "Function": {7: "Node", 11: "Attribute"},
     "Node": {5: "Attribute"},
-    "Attribute": {5: "Tensor", 6: "Graph", 11: "Graph"},  # lists of tensors, which no operator has, stay as they are
+    "Attribute": {5: "Tensor", 6: "Graph", 11: "Graph"},  # lists of tensors, which no operator uses, are left unchanged
 }
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _NODE, _GRAPH, _RAW_DATA = 1, 7, 9  # fields of a graph, of a model, of a tensor
 _NODE_METADATA = 9
 _METADATA_KEY = bytes([_NODE_METADATA << 3 | _BYTES])
-_PACKED = {4: TensorProto.FLOAT, 10: TensorProto.DOUBLE}  # typed data that lies in the file as raw data would
+_PACKED = {4: TensorProto.FLOAT, 10: TensorProto.DOUBLE}  # typed data with the same bytes as raw data
 
 
 class MalformedProtoError(ValueError):
@@ -50,10 +49,10 @@ class TooDeepError(MalformedProtoError):
 
 
 def read_model(data: memoryview) -> tuple[onnx.ModelProto, NodeMetadata]:
-    """The model in `data`, its large tensors external at THIS_FILE, and what exporters wrote beside its nodes.
+    """The model in `data`, large tensors external at THIS_FILE, and the metadata of its nodes.
 
-    torch writes the stack trace of each node, often nine tenths of a model without its
-    weights; each check would copy it. Nodes of functions keep theirs. Raises MalformedProtoError.
+    torch writes a stack trace for each node, often nine tenths of a model without its weights, which
+    each check would copy. Nodes of functions keep theirs. Raises MalformedProtoError.
     """
     model = onnx.ModelProto()
     metadata: NodeMetadata = {}
@@ -67,7 +66,7 @@ def read_model(data: memoryview) -> tuple[onnx.ModelProto, NodeMetadata]:
 def _stripped(
     data: memoryview, start: int, end: int, message: str, depth: int, metadata: NodeMetadata | None
 ) -> bytearray:
-    """The message without what can stay out. metadata: takes that of nodes; None: they keep theirs."""
+    """The message without large tensors. metadata: receives that of nodes; None: they keep theirs."""
     if depth > MAX_DEPTH:
         raise TooDeepError("messages are nested too deep")
     out = bytearray()
@@ -89,14 +88,14 @@ def _stripped(
 
 
 def _stays(data: memoryview, start: int, end: int, message: str, metadata: NodeMetadata | None) -> bool:
-    """Is it small, without metadata of nodes?"""
+    """Whether it is small and without node metadata."""
     if end - start > LARGE:
         return False
     return message == "Tensor" or metadata is None or _METADATA_KEY not in bytes(data[start:end])
 
 
 def _keep_metadata(node: bytearray, entries: list[bytes], metadata: NodeMetadata) -> None:
-    """Note the entries under the node's outputs. What is not text goes back into the node, for the checks to refuse."""
+    """Store the entries under the node's outputs. Invalid text stays in the node, for the checks to report."""
     found = onnx.NodeProto.FromString(bytes(node))
     pairs = [onnx.StringStringEntryProto.FromString(entry) for entry in entries]
     try:
@@ -175,7 +174,7 @@ def _varint(number: int) -> bytes:
 
 
 def write_model(file: BinaryIO, graph: Graph, place: TensorPlace | None = None) -> None:
-    """Write the graph as a model: one node at a time is a message, and no weight. place: as `to_proto` takes it."""
+    """Write the graph as a model, one node at a time in memory, weights never. place: as for `to_proto`."""
     weights: list[Constant] = []
 
     def numbered(tensor: Constant, name: str) -> Mapping[str, str] | None:
@@ -210,7 +209,7 @@ def write_model(file: BinaryIO, graph: Graph, place: TensorPlace | None = None) 
 
 
 def write_weight(file: BinaryIO, weight: Constant) -> None:
-    """Its bytes as ONNX stores them, little-endian; one that is mapped from a file goes through memory in pieces."""
+    """Write its elements as ONNX stores them, little-endian; a mapped weight passes through memory in pieces."""
     weight.tofile(file)  # type: ignore[attr-defined]  # the protocol lacks it, every tensor of onnx_ir has it
 
 
@@ -219,7 +218,7 @@ _Filled = tuple[int, list[_Piece]]  # a message's length in bytes, and its piece
 
 
 def _filled(data: memoryview, start: int, end: int, message: str, weights: Sequence[Constant]) -> _Filled | None:
-    """The message with its weights in place; None where it has none."""
+    """The message with its weights filled in; None if it has none."""
     size, pieces, plain = 0, [], start
     for field, wire_type, at, value, after in _fields(data, start, end):
         inner = _NESTED[message].get(field)

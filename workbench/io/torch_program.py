@@ -1,10 +1,10 @@
-"""A torch program becomes an ONNX file: from a module that a factory makes, or a `.pt2` file.
+"""Export a torch program, from a factory or a `.pt2` file, as an ONNX file.
 
 `torch.export.load` unpickles parts of a `.pt2`, evaluates its size expressions
 as Python, and builds Python source from its names; opening a file must not run
-what its author wrote. So the archive is read here first, and torch gets a copy
-of what is plain data: no pickled weights or objects, no sample inputs, no
-guards, expressions of a known grammar, names that are names.
+code of its author. So the archive is read here first, and torch is given a copy
+that holds plain data only: no pickled weights or objects, no sample inputs, no
+guards, only expressions of a known grammar and valid names.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from workbench.io.errors import LoadError
 if TYPE_CHECKING:
     import torch
 
-MOST_UNFOLDED = 64  # times its packed size that an entry, and all together, may take; torch packs nothing
-SMALL_ENTRY = 2**26  # bytes that they may take in any case
-_PIECE = 2**20  # bytes that are copied at once
+MOST_UNFOLDED = 64  # largest ratio of unpacked to packed size, per entry and in all; torch does not compress
+SMALL_ENTRY = 2**26  # bytes that are always allowed
+_PIECE = 2**20  # bytes copied at a time
 _SAVE_AGAIN = "save it again with torch.export.save of torch 2.9 or newer"
 _PLAIN = re.compile(r"(archive_format|archive_version|byteorder|\.data/.*|\.format_version|\.storage_alignment)")
 _PROGRAM = re.compile(r"models/\w+\.json")
 _DATA = re.compile(r"data/(weights|constants)/((weight|tensor)_\d+|\w+_config\.json)")
-_LEFT_OUT = re.compile(r"(data/sample_inputs|extra)/.*")  # the first is a pickle, the second nothing to us
+_LEFT_OUT = re.compile(r"(data/sample_inputs|extra)/.*")  # the first is a pickle, the second is not needed
 _NAME = re.compile(r"[\w.,:/<>+*#\[\] -]*")  # what stands in the source that torch builds: no call, no new line
 _CONTAINERS = (None, "builtins.tuple", "builtins.list", "builtins.dict", "collections.OrderedDict")
 _SIZE_FUNCTIONS = frozenset(
@@ -120,7 +120,7 @@ def to_onnx(program: torch.export.ExportedProgram, scratch: Path) -> Path:
 
 
 def _guarded(what: str, work: Callable[[], Any]) -> Any:
-    """The result of foreign code, whatever it raises told in one line."""
+    """The result of foreign code; any exception becomes one line."""
     try:
         return work()
     except Exception as error:
@@ -131,7 +131,7 @@ def _guarded(what: str, work: Callable[[], Any]) -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without torch's notes to its own developers."""
+    """Suppress torch's notes to its own developers."""
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "torch._export", "onnxscript")]
     levels = [logger.level for logger in loggers]
     with warnings.catch_warnings():
@@ -149,9 +149,9 @@ def _quiet() -> Iterator[None]:
 
 
 def _copy_plain_data(archive: zipfile.ZipFile, target: Path) -> None:
-    """Write a copy without pickles, and of the weights what the program names.
+    """Write a copy without pickles, with only the weights that the program names.
 
-    Raises LoadError where the program cannot do without them, and for entries that unfold far beyond the file.
+    Raises LoadError if pickles are needed, and for entries that unpack to far more than the file.
     """
     names = archive.namelist()
     root = names[0].split("/", 1)[0] if names else ""
@@ -174,7 +174,7 @@ def _copy_plain_data(archive: zipfile.ZipFile, target: Path) -> None:
 
 
 def _refuse_large(archive: zipfile.ZipFile) -> None:
-    """Raise LoadError for entries that unfold far beyond what the file holds, each and together, before one does."""
+    """Raise LoadError, before unpacking, for entries that would become far larger than the file, each or together."""
     packed = unfolded = 0
     for entry in archive.infolist():
         packed, unfolded = packed + entry.compress_size, unfolded + entry.file_size
@@ -190,7 +190,7 @@ def _unfolds(size: int, packed: int) -> bool:
 
 
 def _is_read_whole(place: str) -> bool:
-    """Is it an entry that is looked into? Weights are copied as they are, and only those that are named."""
+    """Whether the entry is parsed. Weights are copied unparsed, and only those that are named."""
     if _LEFT_OUT.fullmatch(place):
         return False
     return not _DATA.fullmatch(place) or place.endswith("_config.json")
@@ -207,7 +207,7 @@ def _named_weights(texts: Mapping[str, bytes]) -> set[str]:
 
 
 def _plain(name: str, data: bytes) -> bytes:
-    """The entry, checked; of a program what torch needs of it."""
+    """The checked entry; of a program, what torch needs."""
     if _PROGRAM.fullmatch(name):
         return json.dumps(_clean(_json(name, data))).encode()
     if not (_PLAIN.fullmatch(name) or _DATA.fullmatch(name)):
@@ -234,7 +234,7 @@ def _json(name: str, data: bytes) -> Any:
 
 
 def _clean(item: Any, key: str = "") -> Any:
-    """The program's description without what torch would evaluate unread."""
+    """The program's description without what torch would evaluate."""
     if isinstance(item, dict):
         for name in item:
             _check_name(name)

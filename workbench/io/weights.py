@@ -25,9 +25,9 @@ RESIDENT = 2**20  # bytes of a mapped file that may stay in memory
 class MappedTensor(onnx_ir.LazyTensor):
     """A tensor whose elements are `data`, part of a mapped file. The map lives as long as a tensor needs it.
 
-    Each read gives a read-only view of the file, a copy only where the place in
-    the file does not suit the type. A file that is replaced (not overwritten in
-    place) after loading changes nothing here.
+    Each access returns a read-only view of the file, a copy only if the data is not
+    aligned for the type. Replacing the file (not overwriting it in place) after loading
+    has no effect here.
     """
 
     def __init__(self, data: memoryview, dtype: onnx_ir.DataType, shape: tuple[int, ...], name: str) -> None:
@@ -54,7 +54,7 @@ class MappedTensor(onnx_ir.LazyTensor):
 
 
 def _pieces(data: memoryview) -> Iterator[memoryview]:
-    """The parts of `data` in their order; of those before, nothing stays in memory."""
+    """Consecutive parts of `data`; memory of earlier parts is released."""
     for start in range(0, len(data), RESIDENT):
         piece = data[start : start + RESIDENT]
         note_read(piece)
@@ -77,9 +77,9 @@ def _copied(data: memoryview) -> np.ndarray:
 
 
 class Files:
-    """The model's file and the files beside it that hold its external data, each mapped once.
+    """The model's file and those with its external data, each mapped once.
 
-    folder: the folder that external data must not leave; None: there may be none.
+    folder: the folder that must contain external data; None: external data is not allowed.
     """
 
     def __init__(self, folder: Path | None, own: memoryview | None = None) -> None:
@@ -87,7 +87,7 @@ class Files:
         self._maps: dict[str, memoryview] = {} if own is None else {THIS_FILE: own}
 
     def read(self, tensor: onnx.TensorProto) -> Constant:
-        """The tensor of a message, mapped where it is external. Raises LoadError for a wrong place or length."""
+        """The tensor of a message, mapped where it is external. Raises LoadError for an invalid location or length."""
         if tensor.data_location != onnx.TensorProto.EXTERNAL:
             return read_alone(tensor)
         try:
@@ -135,12 +135,12 @@ class Files:
 
 
 class _MappedFile(mmap.mmap):
-    """A file that is read through memory; `resident` bytes of it may be in memory."""
+    """A mapped file, of which `resident` bytes may be in memory."""
 
     resident = 0
 
     def give_back(self) -> None:
-        """Views stay good: the system maps a page again when it is read."""
+        """Release memory; views stay valid, since the system maps a page again when it is accessed."""
         if hasattr(mmap, "MADV_DONTNEED"):
             self.madvise(mmap.MADV_DONTNEED)
         self.resident = 0
@@ -157,7 +157,7 @@ def mapped(path: Path) -> memoryview:
 
 
 def note_read(data: memoryview) -> None:
-    """A part of a mapped file is read: reading a whole model in turn never takes the memory of all of it."""
+    """Note that a part of a mapped file was read, so that reading a whole model never takes all of its memory."""
     file = data.obj
     if not isinstance(file, _MappedFile):
         return

@@ -1,4 +1,4 @@
-"""The graph: nodes, values, edits, text. Everything else stands on this room and it on nothing of ours."""
+"""The graph: nodes, values, edits, text. Every other package imports this one; it imports none of them."""
 
 from workbench.ir.check import IllFormedError, check, violations
 from workbench.ir.edit import Edit, EditError

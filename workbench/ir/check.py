@@ -1,4 +1,4 @@
-"""Is a graph well formed? A table of claims, each with the sentence that a breach gets."""
+"""Is a graph well formed? Each violation is reported as one sentence."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from workbench.ir.graph import Graph
 
 
 class IllFormedError(ValueError):
-    """The graph breaks one of the claims below; the message says which and where."""
+    """The graph is not well formed; the message says what is wrong and where."""
 
 
 def check(graph: Graph) -> None:
-    """Raise IllFormedError for the first breach in the graph, its bodies or its functions."""
-    for breach in violations(graph):
-        raise IllFormedError(breach)
+    """Raise IllFormedError for the first violation in the graph, its bodies or its functions."""
+    for violation in violations(graph):
+        raise IllFormedError(violation)
 
 
 def violations(graph: Graph, outside: frozenset[str] = frozenset()) -> Iterator[str]:
-    """Every breach, one sentence each. `outside`: values that a body may capture."""
+    """Every violation, one sentence each. outside: values that a body may capture."""
     given = {*graph.inputs, *graph.constants}
     made = given | outside
     if len(set(graph.inputs)) != len(graph.inputs):

@@ -1,7 +1,7 @@
 """An edit: the only way a graph changes.
 
-`Graph.apply(edit)` carries it out and returns the inverse edit, so that a
-history is a list of edits that can be played forward and back.
+`Graph.apply(edit)` performs it and returns the inverse edit, so a history is a
+list of edits that can be replayed in both directions.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from workbench.ir.types import Constant, ValueType
 
 
 class EditError(ValueError):
-    """The edit does not fit the graph; the graph is as it was."""
+    """The edit does not fit the graph, which is left unchanged."""
 
 
 @dataclass(frozen=True)
 class Edit:
-    """What changes, all at once.
+    """A set of changes that are made together.
 
-    remove:    names of nodes that go. A node that comes back under the same
-               name counts as changed, not as removed and added.
-    insert:    nodes that come, each after the ones whose outputs it reads.
-    replace:   value -> value: every reader of the first, the graph's outputs
-               among them, gets the second. Public names stay: where the first
-               is an output of the graph, the second's producer takes its name.
-    constants: constants that come (None: that go). One that nothing reads any
-               more goes by itself.
-    types:     types of new values (None: forgotten). A vanished value's type
-               goes by itself.
-    metadata:  what is written beside the graph (None: no longer).
+    remove:    names of nodes to remove. A node inserted under the same name
+               counts as changed, not as removed and added.
+    insert:    nodes to insert, each placed after the producers of its operands.
+    replace:   value -> value: every use of the first, graph outputs included,
+               becomes a use of the second. Public names are kept: where the
+               first is a graph output, the second's producer takes its name.
+    constants: constants to add (None: to remove). An unused constant is
+               removed automatically.
+    types:     types of new values (None: removed). The type of a removed
+               value is removed automatically.
+    metadata:  key-value pairs of the graph (None: removed).
     """
 
     remove: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class Edit:
     constants: Mapping[str, Constant | None] = field(default_factory=dict)
     types: Mapping[str, ValueType | None] = field(default_factory=dict)
     metadata: Mapping[str, str | None] = field(default_factory=dict)
-    # Filled in by `apply` for the inverse only: places of the nodes that come back.
+    # Set by `apply`, for inverses only: the positions of restored nodes.
     ranks: Mapping[str, float] = field(default_factory=dict, repr=False)
 
     @property
@@ -49,7 +49,7 @@ class Edit:
 
     @property
     def followed(self) -> dict[str, str]:
-        """`replace` with chains resolved: a -> b with b -> c is a -> c. Raises EditError for a circle."""
+        """`replace` with chains resolved: a -> b with b -> c is a -> c. Raises EditError for a cycle."""
         resolved = {}
         for old in self.replace:
             new, seen = self.replace[old], {old}
@@ -63,12 +63,12 @@ class Edit:
 
 
 def update(table: dict, changes: Mapping) -> None:
-    """Put the changes into the table; None takes an entry away."""
+    """Apply changes to a table; None removes an entry."""
     table.update(changes)
     for key in [key for key, value in changes.items() if value is None]:
         del table[key]
 
 
 def restoring(before: Mapping, after: Mapping) -> dict:
-    """The changes that bring back what was there before."""
+    """The changes that restore the former entries."""
     return {key: value for key, value in before.items() if after.get(key) is not value}

@@ -1,4 +1,4 @@
-"""ONNX's protobuf messages become our graphs: what loading, and reading text, ends with."""
+"""Convert ONNX protobuf messages to graphs: the last step of loading a file or parsing text."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _IN_CONSTANT_NODES = {
 }
 
 _MAY_HOLD_BODIES = frozenset((AttributeProto.UNDEFINED, AttributeProto.GRAPH, AttributeProto.GRAPHS))
-Read = Callable[[TensorProto], Any]  # how a tensor of a message becomes a constant
-# By the outputs of a node, which nodes in two branches may share: its name, its operator, the entries.
+Read = Callable[[TensorProto], Any]  # converts a tensor message to a constant
+# By the outputs of a node (nodes in two branches may share them): its name, its operator, its entries.
 NodeMetadata = dict[tuple[str, ...], list[tuple[str, str, Mapping[str, str]]]]
 
 
 def read_alone(tensor: TensorProto) -> Constant:
-    """The tensor apart from its message, a part of which keeps all of it in memory."""
+    """A copy of the tensor, since a reference to a submessage keeps the whole message in memory."""
     if tensor.HasField("raw_data") and tensor.data_type != TensorProto.STRING:
         dtype = DataType(tensor.data_type)
-        if dtype.bitwidth >= 8:  # a tensor over a message finds its type, shape and numbers anew each time it is asked
+        if dtype.bitwidth >= 8:  # a tensor over a message computes type, shape and elements at each access
             array = np.frombuffer(tensor.raw_data, dtype.numpy()).reshape(tensor.dims)
             return onnx_ir.Tensor(array, dtype, name=tensor.name, doc_string=tensor.doc_string)
     alone = TensorProto()
@@ -43,7 +43,7 @@ def read_alone(tensor: TensorProto) -> Constant:
 def from_proto(model: ModelProto, read: Read = read_alone, metadata: NodeMetadata | None = None) -> Graph:
     """The model's main graph with its functions. Constant nodes become constants.
 
-    metadata: of nodes, kept apart from the model; the model's own where it has some.
+    metadata: of nodes, where it was read separately from the model; a node's own entries take precedence.
     """
     graph = _graph(model.graph, read, metadata or {})
     graph.opset_imports = _opsets(model)
@@ -58,21 +58,21 @@ def from_proto(model: ModelProto, read: Read = read_alone, metadata: NodeMetadat
 
 
 def from_file(path: str) -> Graph:
-    """The graph of one of our own exports, its weights where the file has them: inside, or beside it."""
+    """The graph of a file that this program exported, with weights inside the file or beside it."""
     model = onnx.load(path, load_external_data=False)
     folder = os.path.dirname(path)
     return from_proto(model, lambda tensor: onnx_ir.serde.deserialize_tensor(tensor, folder))
 
 
 def bodies(attribute: AttributeProto) -> tuple[GraphProto, ...]:
-    """The graphs in an attribute: of If, Loop, Scan."""
+    """The graphs in an attribute (of If, Loop or Scan)."""
     if attribute.type not in _MAY_HOLD_BODIES:
         return ()
     return (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs)
 
 
 def value_type(proto: TypeProto) -> ValueType | None:
-    """The type, None where the message says nothing."""
+    """The type; None if the message has none."""
     kind = proto.WhichOneof("value")
     if kind is None:
         return None
@@ -90,7 +90,7 @@ def _opaque_type(proto: TypeProto) -> OpaqueType | None:
     try:
         found = serde.deserialize_type_proto_for_type(proto)
         return None if found is None else OpaqueType(found, serde.deserialize_type_proto_for_shape(proto))
-    except serde.SerdeError:  # onnx_ir has no maps, which ONNX's classifiers give
+    except serde.SerdeError:  # onnx_ir has no map type, which classifiers of ai.onnx.ml return
         alone = TypeProto()
         alone.CopyFrom(proto)
         return OpaqueType(alone)
@@ -155,7 +155,7 @@ def _with_nodes(
 
 
 def _constant_value(node: NodeProto, read: Read) -> Constant | None:
-    """The tensor of a Constant node, whichever attribute it is written in."""
+    """The tensor of a Constant node, whichever attribute holds it."""
     if node.op_type != "Constant" or node.domain not in ONNX_DOMAINS or not node.attribute:
         return None
     attribute = node.attribute[0]
@@ -185,7 +185,7 @@ def _node(node: NodeProto, taken: dict[str, int], read: Read, metadata: NodeMeta
 
 
 def _kept_apart(node: NodeProto, metadata: NodeMetadata) -> Mapping[str, str]:
-    """Its metadata; none where conversion made another operator of it, or two nodes cannot be told apart."""
+    """Its metadata; empty if opset conversion changed its operator, or if two nodes cannot be distinguished."""
     found = [(name, said) for name, op_type, said in metadata.get(tuple(node.output), ()) if op_type == node.op_type]
     if len(found) > 1:
         found = [(name, said) for name, said in found if name == node.name]
@@ -197,7 +197,7 @@ def _name_from_output(node: NodeProto) -> str:
 
 
 def _unique(name: str, taken: dict[str, int]) -> str:
-    """The name, with a number where it is taken; taken: by name, how often it was asked for."""
+    """The name, with a numeric suffix if it is taken. taken: by name, how often it was requested."""
     unique = name
     while unique in taken:
         taken[name] += 1
@@ -207,7 +207,7 @@ def _unique(name: str, taken: dict[str, int]) -> str:
 
 
 def attribute_value(attribute: AttributeProto, read: Read, metadata: NodeMetadata | None = None) -> Any:
-    """The value as nodes carry it; a tensor as `read` makes it."""
+    """The attribute's value as `Node.attributes` holds it; tensors are converted by `read`."""
     kind = attribute.type
     if attribute.ref_attr_name:
         return AttrRef(attribute.ref_attr_name, kind)
@@ -231,11 +231,11 @@ def attribute_value(attribute: AttributeProto, read: Read, metadata: NodeMetadat
         return tuple(_graph(g, read, metadata or {}) for g in attribute.graphs)
     if kind in (AttributeProto.SPARSE_TENSOR, AttributeProto.SPARSE_TENSORS):
         raise ValueError(f"attribute '{attribute.name}' holds sparse tensors, where only dense ones are read")
-    return onnx_ir.serde.deserialize_attribute(attribute)  # type protos: kept as they are
+    return onnx_ir.serde.deserialize_attribute(attribute)  # type protos: kept unchanged
 
 
 def _text(data: bytes) -> str | bytes:
-    """As text; as it is where it is none, which operators of other domains may carry."""
+    """Decoded as UTF-8; unchanged if it is not, which operators of other domains may use."""
     try:
         return data.decode()
     except UnicodeDecodeError:

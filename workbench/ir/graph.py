@@ -1,25 +1,26 @@
 """The graph: nodes in topological order, constants, types, and who makes and reads each value.
 
-Only `apply` changes a graph. It costs as much as the edit is large, whatever the size of the graph.
+A graph is changed by `apply` alone, whose cost depends on the size of the edit, not on that of the graph.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from workbench.ir.display import notebook_html
 from workbench.ir.edit import Edit, EditError, restoring, update
-from workbench.ir.node import Function, Node
+from workbench.ir.node import Body, Function, Node
 from workbench.ir.order import rank_between, topological
 from workbench.ir.types import Constant, TensorType, ValueType, constant_type
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from networkx import MultiDiGraph
 
 
-class Graph:
+class Graph(Body):
     """A network, or the body of a control-flow node or function."""
 
     def __init__(
@@ -41,9 +42,9 @@ class Graph:
         warnings: Sequence[str] = (),
         reserved: frozenset[str] = frozenset(),
     ) -> None:
-        """`source`, `file_opset`, `dims`, `bound_types` and `warnings` are what loading notes: the file as the user
-        gave it, its opset, the values bound to symbolic dims for running, the types that follow from them (for costs),
-        and what to tell the user. `reserved` are names that no new value takes: those outside of a body."""
+        """`source`, `file_opset`, `dims`, `bound_types` and `warnings` are set by loading: the path of the user's file,
+        its opset, the numbers bound to symbolic dims for running, the types that follow from them (for costs), and
+        warnings for the user. reserved: names that no new value may take; for a body, those of the graphs around it."""
         self.name = name
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
@@ -65,7 +66,7 @@ class Graph:
         self._users: dict[str, dict[str, None]] = {}
         self._with_bodies: dict[str, None] = {}
         self._by_op: dict[str, dict[str, None]] = {}
-        self._counted: dict[str, int] = {}  # how far `fresh` came, by base: n names of one base are found in n steps
+        self._counted: dict[str, int] = {}  # suffixes that `fresh` tried, so that n names of one base take n steps
         self._sorted: tuple[Node, ...] | None = None
         for rank, node in enumerate(nodes):
             self._link(node, float(rank))
@@ -95,7 +96,7 @@ class Graph:
 
     @property
     def types(self) -> Mapping[str, ValueType]:
-        """Types of inputs and computed values; a constant's type is its own."""
+        """Types of inputs and computed values; constants carry their own."""
         return self._types
 
     def node(self, name: str) -> Node:
@@ -105,7 +106,7 @@ class Graph:
         return self._nodes.get(name)
 
     def position(self, node_name: str) -> float:
-        """Where the node stands in topological order: a number to compare with others' of the same moment."""
+        """The node's place in topological order; comparable only among nodes of one state of the graph."""
         return self._rank[node_name]
 
     def __contains__(self, node_name: str) -> bool:
@@ -115,14 +116,14 @@ class Graph:
         return len(self._nodes)
 
     def producer(self, value: str) -> Node | None:
-        """The node that makes `value`; None for inputs, constants and unknown names."""
+        """The node that computes `value`; None for inputs, constants and unknown names."""
         name = self._producer.get(value)
         return None if name is None else self._nodes[name]
 
     def users(self, value: str) -> tuple[Node, ...]:
-        """The nodes that read `value`, in topological order; those whose bodies capture it too."""
+        """The nodes that use `value`, in topological order, including those whose bodies capture it."""
         names = self._users.get(value, ())
-        return tuple(self._nodes[n] for n in sorted(names, key=self._rank.__getitem__))
+        return tuple(self._nodes[n] for n in (sorted(names, key=self._rank.__getitem__) if len(names) > 1 else names))
 
     def count_users(self, value: str) -> int:
         return len(self._users.get(value, ()))
@@ -141,7 +142,7 @@ class Graph:
         return constant_type(tensor) if tensor is not None else self._types.get(value)
 
     def tensor_type(self, value: str) -> TensorType | None:
-        """The type where it is a tensor's, else None."""
+        """The type if it is a tensor type, else None."""
         found = self.type(value)
         return found if isinstance(found, TensorType) else None
 
@@ -154,19 +155,19 @@ class Graph:
         return None if shape is None else len(shape)
 
     def values(self) -> Iterator[str]:
-        """Every value name: inputs, constants, outputs of nodes."""
+        """The name of every value: inputs, constants, outputs of nodes."""
         yield from self.inputs
         yield from self._constants
         yield from self._producer
 
     @property
     def captured(self) -> tuple[str, ...]:
-        """For a body: the values that it reads from outside."""
+        """For a body: the values of enclosing graphs that it uses."""
         read = [*(value for node in self.nodes for value in node.operands), *self.outputs]
         return tuple(dict.fromkeys(value for value in read if not self.has_value(value)))
 
     def fresh(self, base: str, taken: Collection[str] = ()) -> str:
-        """A name that no value and no node has yet, in bodies neither: `base`, or one counted on from it."""
+        """A name that is unused by values and nodes, bodies included: `base`, or `base` with a numeric suffix."""
         names = (taken, self.reserved, self._nodes, *(self._nodes[node].inner_values for node in self._with_bodies))
         name, count = base, self._counted.get(base, 0)
         while any(name in known for known in names) or self.has_value(name):
@@ -175,12 +176,26 @@ class Graph:
             name = f"{base}_{count}"
         return name
 
+    def to_networkx(self) -> MultiDiGraph:
+        """This graph as a networkx graph: `networkx.ancestors(graph.to_networkx(), "Conv_0")`.
+
+        Nodes are operators, "in:x" and "out:y", edges are values; `networkx_graph.py` lists their attributes.
+        """
+        from workbench.ir.networkx_graph import networkx_graph
+
+        return networkx_graph(self)
+
+    def __repr__(self) -> str:
+        return f"<Graph '{self.name}': {len(self):,} nodes>"
+
+    _repr_html_ = notebook_html
+
     def copy(self) -> Graph:
-        """An independent graph; the nodes and constants, which never change, are shared."""
+        """An independent copy; nodes and constants are immutable and shared."""
         return self._rebuilt(self.nodes, self.outputs)
 
     def with_captures_renamed(self, names: Mapping[str, str]) -> Graph:
-        """A body that reads `names[v]` where it captured v."""
+        """The body with each captured value v replaced by `names[v]`."""
         outside = {old: new for old, new in names.items() if not self.has_value(old)}
         if not outside:
             return self
@@ -188,31 +203,16 @@ class Graph:
         return self._rebuilt(nodes, [outside.get(v, v) for v in self.outputs])
 
     def _rebuilt(self, nodes: Iterable[Node], outputs: Sequence[str]) -> Graph:
-        return Graph(
-            name=self.name,
-            inputs=self.inputs,
-            outputs=outputs,
-            nodes=nodes,
-            constants=self._constants,
-            types=self._types,
-            opset_imports=self.opset_imports,
-            functions=self.functions,
-            metadata=self.metadata,
-            source=self.source,
-            file_opset=self.file_opset,
-            dims=self.dims,
-            bound_types=self.bound_types,
-            warnings=self.warnings,
-            reserved=self.reserved,
-        )
+        told = {word: value for word, value in vars(self).items() if not word.startswith("_")}  # as it was made
+        return Graph(**told | {"outputs": outputs}, nodes=nodes, constants=self._constants, types=self._types)
 
     # ---- writing -------------------------------------------------------------
 
     def apply(self, edit: Edit) -> Edit:
-        """Propagate the edit out and return its inverse.
+        """Apply the edit and return its inverse.
 
-        Raises EditError, and leaves the graph as it was, where the edit names
-        what is not there, makes a value twice, or closes a cycle.
+        Raises EditError, leaving the graph unchanged, if the edit names a missing
+        node or value, defines a value twice, or creates a cycle.
         """
         gone, come = self._lowered(edit)
         self._check_lowered(edit, gone, come)
@@ -246,7 +246,7 @@ class Graph:
         )
 
     def _lowered(self, edit: Edit) -> tuple[dict[str, Node], dict[str, Node]]:
-        """`replace` spelled out: the nodes that go and the nodes that come."""
+        """The edit with `replace` expanded: nodes to remove and nodes to insert, by name."""
         for name in edit.remove:
             if name not in self._nodes:
                 raise EditError(f"there is no node '{name}' to remove")
@@ -266,7 +266,7 @@ class Graph:
         return gone, come
 
     def _replace_output(self, old: str, new: str, gone: dict[str, Node], come: dict[str, Node]) -> str:
-        """Give readers of the output `old` the value `new`, and return the name that this goes by from now on."""
+        """Replace uses of the graph output `old` by `new`; returns the name that `new` has afterwards."""
         stays = self.producer(new) if self._producer.get(new) not in gone else None
         new_maker = next((n for n in come.values() if new in n.outputs), stays)
         if new_maker is None or new in self.outputs:
@@ -279,7 +279,7 @@ class Graph:
         return old
 
     def _rename(self, names: Mapping[str, str], gone: dict[str, Node], come: dict[str, Node]) -> None:
-        """Stage every node that reads one of the values, reading its new name."""
+        """Stage a changed copy of every node that uses one of the renamed values."""
         readers = dict.fromkeys(n for old in names for n in self._users.get(old, ()) if n not in gone)
         for node in [come.get(name) or self._nodes[name] for name in (*readers, *come)]:
             if (changed := node.with_values_renamed(names)) is not node:
@@ -346,16 +346,16 @@ class Graph:
         self._sorted = None
 
     def _place(self, come: Mapping[str, Node], wanted: Mapping[str, float]) -> dict[str, float] | None:
-        """Link new nodes at topological places, each just before its first reader.
+        """Insert nodes in topological order, each just before its first user.
 
-        Returns the former ranks of nodes that had to move for it, or None,
-        with nothing linked, where there is a cycle.
+        Returns the former ranks of nodes that had to move, or None, with
+        nothing inserted, if there is a cycle.
         """
         for name in come.keys() & wanted.keys():
             self._link(come[name], wanted[name])
         fresh = [node for name, node in come.items() if name not in wanted]
         ceiling: dict[str, float] = {}
-        later: dict[str, float] = {}  # value -> the lowest ceiling of the new nodes behind that read it
+        later: dict[str, float] = {}  # value -> the lowest upper bound among the new nodes that use it
         for node in reversed(fresh):
             readers = {u for v in node.outputs if v for u in self._users.get(v, ())}
             behind = (later[v] for v in node.outputs if v in later)

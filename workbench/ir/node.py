@@ -1,18 +1,54 @@
-"""A node: one operator call. Frozen; a changed node is a new one of the same name."""
+"""A node: one operator call. Nodes are immutable; a changed node is a new object with the same name."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from workbench.ir.graph import Graph
+from workbench.ir.types import Constant, TensorType
 
 ONNX_DOMAINS = ("", "ai.onnx")
+
+
+class Body(ABC):
+    """What a node, and what shows one, reads of a graph in an attribute. `Graph` alone implements it.
+
+    A graph holds nodes and a node may hold graphs: this is where the circle of their modules is open.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    opset_imports: dict[str, int]
+
+    @property
+    @abstractmethod
+    def nodes(self) -> tuple[Node, ...]: ...
+
+    @property
+    @abstractmethod
+    def constants(self) -> Mapping[str, Constant]: ...
+
+    @property
+    @abstractmethod
+    def captured(self) -> tuple[str, ...]: ...
+
+    @abstractmethod
+    def values(self) -> Iterator[str]: ...
+
+    @abstractmethod
+    def producer(self, value: str) -> Node | None: ...
+
+    @abstractmethod
+    def tensor_type(self, value: str) -> TensorType | None: ...
+
+    @abstractmethod
+    def with_captures_renamed(self, names: Mapping[str, str]) -> Body: ...
 
 
 @dataclass(frozen=True)
@@ -27,10 +63,10 @@ class AttrRef:
 class Node:
     """One operator call.
 
-    `inputs` and `outputs` are value names, "" for an optional one left out.
+    `inputs` and `outputs` are value names, "" for an omitted optional one.
     Attribute values are plain: int, float, str, tuples of them, an
     `onnx_ir` tensor, a `Graph` (the body of If, Loop, Scan) or an `AttrRef`.
-    `metadata` is what exporters wrote beside the node, and our reasons.
+    `metadata` holds the exporter's notes on the node, and the reasons of rewrites.
     """
 
     op_type: str
@@ -58,21 +94,19 @@ class Node:
         return self.attributes.get(name, default)
 
     @cached_property
-    def bodies(self) -> Mapping[str, Graph]:
-        """The graphs in the attributes, by attribute name (for lists "name[0]")."""
-        from workbench.ir.graph import Graph
-
-        found: dict[str, Graph] = {}
+    def bodies(self) -> Mapping[str, Any]:
+        """The graphs in the attributes, each a `Graph`, by attribute name (for lists "name[0]")."""
+        found: dict[str, Any] = {}
         for key, value in self.attributes.items():
-            if isinstance(value, Graph):
+            if isinstance(value, Body):
                 found[key] = value
-            elif isinstance(value, tuple) and value and isinstance(value[0], Graph):
+            elif isinstance(value, tuple) and value and isinstance(value[0], Body):
                 found.update({f"{key}[{i}]": body for i, body in enumerate(value)})
         return found
 
     @cached_property
     def operands(self) -> tuple[str, ...]:
-        """Every value read: the inputs, and what the bodies capture from outside. No duplicates."""
+        """Every value used: the inputs, and what the bodies capture. No duplicates."""
         names = dict.fromkeys(name for name in self.inputs if name)
         for body in self.bodies.values():
             names.update(dict.fromkeys(body.captured))
@@ -80,7 +114,7 @@ class Node:
 
     @cached_property
     def inner_values(self) -> frozenset[str]:
-        """Names that values of the bodies have, at any depth; ONNX wants them unlike those outside."""
+        """Names of values in the bodies, at any depth; ONNX requires them to differ from those outside."""
         own = {value for body in self.bodies.values() for value in body.values()}
         return frozenset(own.union(*(n.inner_values for body in self.bodies.values() for n in body.nodes if n.bodies)))
 
@@ -88,7 +122,7 @@ class Node:
         return dataclasses.replace(self, **changes)
 
     def with_values_renamed(self, names: Mapping[str, str]) -> Node:
-        """The node reading `names[v]` where it read v, in its bodies too."""
+        """The node with each operand v replaced by `names[v]`, in its bodies too."""
         if not any(value in names for value in self.operands):
             return self
         attributes = dict(self.attributes)
@@ -101,11 +135,9 @@ class Node:
 
 
 def _rename_in_body(value: Any, names: Mapping[str, str]) -> Any:
-    from workbench.ir.graph import Graph
-
-    if isinstance(value, Graph):
+    if isinstance(value, Body):
         return value.with_captures_renamed(names)
-    if isinstance(value, tuple) and value and isinstance(value[0], Graph):
+    if isinstance(value, tuple) and value and isinstance(value[0], Body):
         return tuple(body.with_captures_renamed(names) for body in value)
     return value
 
@@ -114,12 +146,12 @@ def _rename_in_body(value: Any, names: Mapping[str, str]) -> Any:
 class Function:
     """A model-local function: a named graph with attribute parameters.
 
-    `attributes` maps a parameter to its default, or to None where it has none.
+    `graph` is a `Graph`; `attributes` maps a parameter to its default, or to None where it has none.
     """
 
     name: str
     domain: str
-    graph: Graph
+    graph: Any
     attributes: Mapping[str, Any] = field(default_factory=dict)
     overload: str = ""
 
@@ -129,7 +161,7 @@ class Function:
 
 
 def without_trailing(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Names of outputs, those left out at the end taken off; one always stays."""
+    """Names of outputs without omitted ones at the end; at least one is kept."""
     while len(names) > 1 and not names[-1]:
         names = names[:-1]
     return names

@@ -1,4 +1,4 @@
-"""Topological order, and places in it: the rank of a node is a number between those of its neighbours."""
+"""Topological order, kept as ranks: the rank of an inserted node lies between those of its neighbours."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workbench.ir.node import Node
 
 
 def topological(nodes: Mapping[str, Node], producer: Mapping[str, str], rank: Mapping[str, float]) -> list[str] | None:
-    """Names of the nodes in order, of those that are ready the lowest rank first; None where there is a cycle.
+    """Names of the nodes in topological order, ties broken by the lowest rank; None if there is a cycle.
 
     Source: Kahn, "Topological sorting of large networks" (CACM 1962).
     """
@@ -36,7 +36,7 @@ def topological(nodes: Mapping[str, Node], producer: Mapping[str, str], rank: Ma
 
 
 def rank_between(ranks: Sequence[float], low: float, high: float) -> float:
-    """A rank that none of the sorted `ranks` is: just before `high`, or just after `low` where there is no `high`."""
+    """A rank not among the sorted `ranks`: just before `high`, or just after `low` if there is no `high`."""
     if math.isfinite(high):
         at = bisect_left(ranks, high)
         below = max(low, ranks[at - 1] if at else high - 2.0)

@@ -30,12 +30,12 @@ def inverse(perm: Sequence[int]) -> Permutation:
 
 
 def then(first: Sequence[int], second: Sequence[int]) -> Permutation:
-    """One Transpose that does `first` and then `second`."""
+    """The permutation of one Transpose equal to `first` followed by `second`."""
     return tuple(first[axis] for axis in second)
 
 
 def permuted(items: Sequence[_T], perm: Sequence[int]) -> tuple[_T, ...]:
-    """`items`, one per axis, in the order that they have after the Transpose."""
+    """`items`, one per axis, in their order after the Transpose."""
     return tuple(items[axis] for axis in perm)
 
 
@@ -56,6 +56,6 @@ def channels_first(rank: int) -> Permutation:
 
 
 def permuted_constant(tensor: Constant, perm: Permutation) -> Constant:
-    """The constant transposed, each time that it is read: the weight in its file stays the only copy."""
+    """The constant transposed at each access, so the weight in its file stays the only copy."""
     shape = permuted(constant_shape(tensor), perm)
     return lazy_constant(lambda: np.ascontiguousarray(tensor.numpy().transpose(perm)), tensor.dtype, shape)

@@ -1,4 +1,4 @@
-"""ONNX's textual syntax: the one language of rule examples, tests and what the user reads.
+"""ONNX's textual syntax, in which examples, tests and the text view are written.
 
 Syntax: https://github.com/onnx/onnx/blob/main/docs/Syntax.md
 """
@@ -20,24 +20,24 @@ from workbench.ir.node import Node
 from workbench.ir.to_proto import to_proto
 from workbench.ir.types import Constant, constant_shape
 
-OPSET = 23  # a text that names no opset is of this one
-SHOWN_ELEMENTS = 16  # a larger constant's numbers are left out of the text
+OPSET = 23  # the opset of text that names none
+SHOWN_ELEMENTS = 16  # the elements of larger constants are omitted
 
 
 class TextError(ValueError):
-    """The text is not ONNX's textual syntax; the message has the line and what was expected."""
+    """The text is not valid ONNX text; the message gives the line and what was expected."""
 
 
 def parse_words(error: parser.ParseError) -> str:
-    """What the parser says, which comes as bytes, in one line."""
+    """The parser's message, which it gives as bytes, on one line."""
     said = error.args[0] if error.args else ""
     return " ".join((said.decode(errors="replace") if isinstance(said, bytes) else str(said)).split())
 
 
 def from_text(text: str) -> Graph:
-    """A graph from a whole model's text, or from a graph's alone (`g (float[2] x) => (...) {...}`).
+    """A graph from the text of a model, or of a graph alone (`g (float[2] x) => (...) {...}`).
 
-    Names are given to nodes as on loading: after their first output.
+    Nodes are named as when loading: after their first output.
     """
     whole = text.lstrip().startswith("<")
     header = "" if whole else f'<ir_version: 10, opset_import: ["": {OPSET}, "workbench": 1]>\n'
@@ -55,7 +55,7 @@ def to_text(graph: Graph, *, functions: bool = True) -> str:
     """The graph as text, which `from_text` reads.
 
     A constant of more than 16 elements is written as `["location": "..."]`, its
-    numbers left out: the text is for reading, the file carries the numbers.
+    elements omitted: the text is for reading.
     """
     model = to_proto(graph, _elided, metadata=False)
     if not functions:
@@ -65,7 +65,7 @@ def to_text(graph: Graph, *, functions: bool = True) -> str:
     _drop_types(model.graph)
     try:
         return printer.to_text(model).strip() + "\n"
-    except UnicodeDecodeError:  # an attribute or a constant of strings is no text
+    except UnicodeDecodeError:  # an attribute or constant of strings that are not UTF-8
         _spell_out_bytes(model)
         return printer.to_text(model).strip() + "\n"
 
@@ -89,17 +89,17 @@ def graph_text(graph: Graph) -> str:
 
 
 def _elided(tensor: Constant, name: str) -> Mapping[str, str] | None:
-    """The syntax has a place for a constant's numbers, none for those of an attribute."""
+    """The syntax can omit the elements of a constant, not those of an attribute."""
     return {"location": name} if name and math.prod(constant_shape(tensor)) > SHOWN_ELEMENTS else None
 
 
 def _drop_types(graph: onnx.GraphProto) -> None:
-    """Types of inner values follow from the operators; leaving them out keeps the text readable."""
+    """Types of intermediate values can be inferred; omitting them keeps the text readable."""
     del graph.value_info[:]
 
 
 def node_line(node: Node) -> str:
-    """The node on one line, as the printer writes it; tensors and bodies among its attributes are only named."""
+    """The node on one line, as ONNX prints it; tensors and bodies in attributes are only named."""
     attributes = ", ".join(f"{key} = {_in_short(value)}" for key, value in node.attributes.items())
     given = f" <{attributes}>" if attributes else ""
     return f"[{node.name}] {', '.join(node.outputs)} = {node.op}{given} ({', '.join(node.inputs)})"

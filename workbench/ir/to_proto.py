@@ -1,4 +1,4 @@
-"""Our graphs become ONNX's protobuf messages: what files, text and inference are made of."""
+"""Convert graphs to ONNX protobuf messages, for files, text and shape inference."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from workbench.ir.node import AttrRef, Function, Node, without_trailing
 from workbench.ir.types import Constant, OpaqueType, TensorType, ValueType
 
 THIS_FILE = "<this file>"  # the location of a tensor whose data is in the model file itself
-LARGE = 1024  # bytes; smaller tensors stay where they are: shapes, axes, scales
-IR_VERSION = 10  # what an exported file declares; ONNX Runtime 1.19 and newer read it
+LARGE = 1024  # bytes; smaller tensors (shapes, axes, scales) stay in the message
+IR_VERSION = 10  # of exported files; read by ONNX Runtime 1.19 and newer
 
-# Of a constant and its name, "" for an attribute's: the entries of `external_data` that stand for its numbers, or None.
+# (constant, name; "" for an attribute's) -> the `external_data` entries that locate its elements, or None.
 TensorPlace = Callable[[Constant, str], Mapping[str, str] | None]
 
 
 def inside(tensor: Constant, name: str) -> None:
-    """The place of a constant whose numbers are in the message itself."""
+    """The `Place` of a constant whose elements are in the message itself."""
 
 
 def to_proto(graph: Graph, place: TensorPlace = inside, *, metadata: bool = True) -> ModelProto:
-    """The graph as a model, its functions beside it; unused constants are left out.
+    """The graph as a model with its functions; unused constants are omitted.
 
-    place: tells of each constant where its numbers are.
-    metadata: of the nodes, which is often nine tenths of the model.
+    place:    where the elements of each constant are.
+    metadata: whether to write that of nodes, often nine tenths of the message.
     """
     model = model_without_graph(graph, place, metadata=metadata)
     write_graph(model.graph, graph, place)
@@ -48,7 +48,7 @@ def to_proto(graph: Graph, place: TensorPlace = inside, *, metadata: bool = True
 
 
 def structure(graph: Graph, location: str = THIS_FILE) -> ModelProto:
-    """The graph's model without its large constants, said to be at `location`, and without the nodes' metadata."""
+    """The graph as a model without node metadata, large constants being external at `location`."""
 
     def left_out(tensor: Constant, name: str) -> Mapping[str, str] | None:
         return {"location": location, "length": str(tensor.nbytes)} if is_large(tensor) else None
@@ -61,7 +61,7 @@ def is_large(tensor: Constant) -> bool:
 
 
 def model_without_graph(graph: Graph, place: TensorPlace, *, metadata: bool = True) -> ModelProto:
-    """What a model has beside its main graph: versions, imports, notes, functions."""
+    """The model without its main graph: versions, imports, metadata, functions."""
     model = ModelProto(producer_name="graph-workbench")
     model.ir_version = max(IR_VERSION, 11 if graph.opset_imports.get("", 0) >= 23 else 0)
     _write_opsets(model, graph)
@@ -72,7 +72,7 @@ def model_without_graph(graph: Graph, place: TensorPlace, *, metadata: bool = Tr
 
 
 def write_graph(proto: GraphProto, graph: Graph, place: TensorPlace, outside: tuple[Graph, ...] = ()) -> None:
-    """Everything of the graph but its nodes. outside: for a body, the graphs around it, the nearest first."""
+    """Everything of the graph but its nodes. outside: for a body, the enclosing graphs, the innermost first."""
     proto.name = graph.name
     for value in graph.inputs:
         _write_value(proto.input.add(), value, graph.types.get(value))
@@ -91,7 +91,7 @@ def write_graph(proto: GraphProto, graph: Graph, place: TensorPlace, outside: tu
 def write_node(
     proto: NodeProto, node: Node, within: tuple[Graph, ...], place: TensorPlace, *, metadata: bool = True
 ) -> None:
-    """The node with its bodies. within: the graphs that it stands in, the nearest first."""
+    """The node with its bodies. within: the enclosing graphs, the innermost first."""
     proto.op_type = node.op_type
     _write_texts(proto, domain=node.domain, name=node.name, overload=node.overload)
     proto.input.extend(node.inputs)
@@ -103,13 +103,13 @@ def write_node(
 
 
 def _used_constants(graph: Graph) -> Iterator[tuple[str, Constant]]:
-    """In the order of their use, so that the text does not depend on the order of edits."""
+    """In order of use, so that the text does not depend on the order of edits."""
     used = dict.fromkeys(v for node in graph.nodes for v in node.operands) | dict.fromkeys(graph.outputs)
     return ((name, graph.constants[name]) for name in used if name in graph.constants)
 
 
 def _write_texts(message: Message, **texts: str) -> None:
-    """Fields of the message; an empty one is left out."""
+    """Set text fields of the message; empty ones are omitted."""
     for field, text in texts.items():
         if text:
             setattr(message, field, text)
@@ -139,7 +139,7 @@ def _write_value(proto: ValueInfoProto, name: str, type_: ValueType | None) -> N
     tensor.elem_type = type_.dtype.value
     if type_.shape is None:
         return
-    tensor.shape.SetInParent()  # a scalar has a shape too, of no dims
+    tensor.shape.SetInParent()  # a scalar has a shape with no dims
     for dim in type_.shape:
         written = tensor.shape.dim.add()
         if isinstance(dim, int):

@@ -1,8 +1,8 @@
 """Types of values, and the constants that a graph carries.
 
-A tensor's shape is a tuple of dims; a dim is a number, a symbol's name (the
-same for every value of it), or None where nothing is known. A shape of None
-says that not even the rank is known.
+A tensor's shape is a tuple of dims; a dim is a number, the name of a symbol
+(the same size wherever it occurs), or None if unknown. A shape of None means
+that the rank is unknown.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import onnx_ir
 from onnx import TypeProto
 
 DataType = onnx_ir.DataType
-Constant: TypeAlias = onnx_ir.TensorProtocol  # lazy: read from file or memory map when asked
-MOST_AXES = 64  # of an array of NumPy
+Constant: TypeAlias = onnx_ir.TensorProtocol  # lazy: read from the file or memory map on access
+MOST_AXES = 64  # of a NumPy array
 Dim: TypeAlias = int | str | None
 Shape: TypeAlias = tuple[Dim, ...] | None
 
@@ -35,7 +35,7 @@ class TensorType:
 
     @property
     def static_shape(self) -> tuple[int, ...] | None:
-        """The shape where every dim is a number, else None."""
+        """The shape if every dim is a number, else None."""
         if self.shape is None:
             return None
         dims = tuple(d for d in self.shape if isinstance(d, int))
@@ -49,7 +49,7 @@ class TensorType:
     @property
     def bytes(self) -> int | None:
         elements = self.elements
-        if elements is None or self.dtype in (DataType.STRING, DataType.UNDEFINED):  # strings have any length
+        if elements is None or self.dtype in (DataType.STRING, DataType.UNDEFINED):  # strings have no fixed size
             return None
         return (elements * self.dtype.bitwidth + 7) // 8
 
@@ -71,7 +71,7 @@ class TensorType:
 
 @dataclass(frozen=True)
 class OpaqueType:
-    """A sequence, optional, sparse or map type: kept and written back, not reasoned about."""
+    """A sequence, optional, sparse or map type: kept and written back, not analysed."""
 
     type: onnx_ir.TypeProtocol | TypeProto
     shape: onnx_ir.Shape | None = None
@@ -89,7 +89,7 @@ def constant(array: np.ndarray, name: str | None = None) -> Constant:
 
 
 def lazy_constant(compute, dtype: DataType, shape: tuple[int, ...]) -> Constant:
-    """A constant computed each time it is read, so that a derived weight costs no memory."""
+    """A constant computed at each access, so that a derived weight takes no memory."""
     return onnx_ir.LazyTensor(lambda: onnx_ir.tensor(compute()), dtype=dtype, shape=onnx_ir.Shape(shape))
 
 

@@ -3,7 +3,7 @@
 Convolutions, pools and their like say what their operands are; operators that
 keep the axes pass it on, forward and backward; a Transpose reorders it.
 Everything else is Tensor: its axes mean whatever the model means by them.
-Source: the NPU document's CNN and Tensor types; TVM's InferCorrectLayout.
+Source: the CNN and Tensor types of LayoutPresetToNPU; InferCorrectLayout of TVM's ConvertLayout (docs/references.md).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def infer_layouts(graph: Graph, *, through_reshapes: bool = False) -> dict[str, 
     """Layout by value: "NCHW", "NHWC", "NCHW8c", "OIHW", ... or "Tensor".
 
     through_reshapes: where a Reshape splits the channels into groups or merges the spatial axes,
-    the result is a CNN value still: "NGCHW", "NCW". (In the NPU document it is a Tensor.)
+    the result is a CNN value still: "NGCHW", "NCW". (In LayoutPresetToNPU it is a Tensor.)
     """
     layouts = declared_layouts(graph)
     waiting = [*layouts, *(name for node in graph.nodes for name in _seed(graph, node, layouts))]
@@ -248,7 +248,7 @@ def perm_between(source: str, wanted: str) -> Permutation:
 
 
 def case_of(node: Node, layouts: Mapping[str, str]) -> str:
-    """Which of the NPU document's four cases the node is, by its operands' and results' types."""
+    """Which of LayoutPresetToNPU's four cases the node is, by its operands' and results' types."""
     reads_cnn = any(is_cnn(layouts.get(v, TENSOR)) for v in node.inputs if v)
     gives_cnn = any(is_cnn(layouts.get(v, TENSOR)) for v in node.outputs if v)
     if reads_cnn:

@@ -1,4 +1,4 @@
-"""What the NPU document's two strategies share: which layout a node is to have, and what is said of it."""
+"""What LayoutPresetToNPU's two strategies share: which layout a node is to have, and what is said of it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def wanted(node: Node, layouts: Mapping[str, str], target: Profile) -> tuple[str
 
 
 def reshapes(node: Node) -> bool:
-    """Is it one that the document takes for CNN to Tensor, whatever its shapes?"""
+    """Is it one that LayoutPresetToNPU takes for CNN to Tensor, whatever its shapes?"""
     return layout_of(node).kind == "reshape-like"
 
 

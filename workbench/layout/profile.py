@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from workbench.errors import UserError
 from workbench.layout.declared import OF_WEIGHTS
@@ -23,9 +22,6 @@ from workbench.ops import contracts
 from workbench.ops.blocked import BLOCKED_LAYOUTS, block_of
 from workbench.ops.channels_last import parse_channels_last
 from workbench.ops.permutation.blocking import may_be_blocked
-
-if TYPE_CHECKING:
-    from workbench.layout.problem.probe import OperatorTimer
 
 BUILT_IN_FOLDER = Path(__file__).parent / "profiles"
 FOLDER_VARIABLE = "WORKBENCH_PROFILES"
@@ -48,12 +44,11 @@ class ProfileError(UserError):
 class Profile:
     """What one kind of hardware wants.
 
-    name:      what `load_profile` takes: "npu", or the path of a file.
-    layout:    order of the axes ("NHWC") that a CNN value takes where an operator brings it and nothing is against it.
-    weights:   order of a convolution's weight ("HWOI").
-    demands:   operators whose CNN operands must be in one layout, each with that layout.
-    stopwatch: times operators on the device.
-    kernels:   operators whose demand is a pair [data, kernel], each with the order of its weight.
+    name:    what `load_profile` takes: "npu", or the path of a file.
+    layout:  order of the axes ("NHWC") that a CNN value takes where an operator brings it and nothing is against it.
+    weights: order of a convolution's weight ("HWOI").
+    demands: operators whose CNN operands must be in one layout, each with that layout.
+    kernels: operators whose demand is a pair [data, kernel], each with the order of its weight.
 
     A blocked layout ("NCHW8c") is one of the strategy `blocked`; all others take it for NCHW.
     """
@@ -63,7 +58,6 @@ class Profile:
     layout: str
     weights: str
     required_layouts: Mapping[str, str] = field(hash=False)
-    operator_timer: OperatorTimer | None = field(default=None, compare=False, repr=False)
     kernels: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def weights_for(self, op: str) -> str:

@@ -97,8 +97,27 @@ class OwnBody:
 KERNELS = ("Conv", f"{DOMAIN}.BPA")
 GIVES_KERNEL = f"{DOMAIN}.BPW"
 
-# Filled by npu.py.
-OWN_BODIES: dict[str, OwnBody] = {}
+_INT, _FLOAT, _INTS = 2, 1, 7  # ONNX's AttributeType
+OWN_BODIES: Mapping[str, OwnBody] = {
+    "BPA": OwnBody(
+        ("dy", "w"), {"dilations": _INTS, "group": _INT, "output_padding": _INTS, "pads": _INTS, "strides": _INTS}
+    ),
+    "BPW": OwnBody(
+        ("x", "dy"),
+        {"dilations": _INTS, "kernel_shape": _INTS, "pads": _INTS, "strides": _INTS},
+        images=(0, 1),
+        gives_image=False,
+    ),
+    "img2col": OwnBody(
+        ("x",), {"dilations": _INTS, "kernel_shape": _INTS, "pads": _INTS, "strides": _INTS}, gives_image=False
+    ),
+    "unpool": OwnBody(("x",), {"factor": _INT}),
+    "maskunpool": OwnBody(("x", "mask"), {"factor": _INT}, images=(0, 1)),
+    "mirror": OwnBody(("x",), {}),
+    "rotate": OwnBody(("x",), {}),
+    "tensornorm": OwnBody(("x",), {"epsilon": _FLOAT}),
+    "bilinear": OwnBody(("x",), {"size": _INTS}),
+}  # their bodies are in npu.py
 
 
 def plain_op(node: Node) -> str:
@@ -154,10 +173,8 @@ def channels_last_function(op_type: str, opset: int) -> Function:
 
 def form_of(op_type: str, opset: int) -> OwnBody:
     """Inputs and attributes of the channels-first operator, ONNX's or ours."""
-    from workbench.ops import npu  # it enters our operators into the table
-
-    if op_type in npu.OWN_BODIES:
-        return npu.OWN_BODIES[op_type]
+    if op_type in OWN_BODIES:
+        return OWN_BODIES[op_type]
     schema = onnx.defs.get_schema(PLAIN_FORM.get(op_type, op_type), opset, "")
     attributes = {name: int(a.type) for name, a in sorted(schema.attributes.items())}  # type: ignore[call-overload]
     inputs = tuple(i.name for i in schema.inputs)

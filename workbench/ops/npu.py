@@ -25,7 +25,6 @@ from workbench.ops.channels_last import (
     GIVES_KERNEL,
     OWN_BODIES,
     PLAIN_FORM,
-    OwnBody,
     channels_last_function,
     parse_channels_last,
     weight_permutation,
@@ -125,31 +124,7 @@ bilinear <size> (x) => (y) {
 }
 """
 CONVERSIONS = {"nchw2nhwc": channels_last(4), "nhwc2nchw": channels_first(4)}
-_INT, _FLOAT, _INTS = 2, 1, 7  # ONNX's AttributeType
 _IMAGE = (4,)  # the operators are of images: N, C, H, W
-
-OWN_BODIES.update(
-    {
-        "BPA": OwnBody(
-            ("dy", "w"), {"dilations": _INTS, "group": _INT, "output_padding": _INTS, "pads": _INTS, "strides": _INTS}
-        ),
-        "BPW": OwnBody(
-            ("x", "dy"),
-            {"dilations": _INTS, "kernel_shape": _INTS, "pads": _INTS, "strides": _INTS},
-            images=(0, 1),
-            gives_image=False,
-        ),
-        "img2col": OwnBody(
-            ("x",), {"dilations": _INTS, "kernel_shape": _INTS, "pads": _INTS, "strides": _INTS}, gives_image=False
-        ),
-        "unpool": OwnBody(("x",), {"factor": _INT}),
-        "maskunpool": OwnBody(("x", "mask"), {"factor": _INT}, images=(0, 1)),
-        "mirror": OwnBody(("x",), {}),
-        "rotate": OwnBody(("x",), {}),
-        "tensornorm": OwnBody(("x",), {"epsilon": _FLOAT}),
-        "bilinear": OwnBody(("x",), {"size": _INTS}),
-    }
-)
 
 
 # ---- bodies ---------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from workbench.rewrite.counterexamples import Counterexample, WrongLaw
 from workbench.rewrite.driver import run_pass
 from workbench.rewrite.exactness import DEFAULT_MODE, MODES, Exactness
 from workbench.rewrite.history import History, LeftOut, Step
+from workbench.rewrite.pass_context import PassContext
 from workbench.rewrite.passes import OptionError, Pass, option, with_options
 from workbench.rewrite.rule import AppliedRewrite, Example, NoMatch, Refusal, Rewrite, Rule, rewrite_each
 
@@ -19,6 +20,7 @@ __all__ = [
     "NoMatch",
     "OptionError",
     "Pass",
+    "PassContext",
     "Refusal",
     "Rewrite",
     "Rule",

@@ -9,10 +9,9 @@ from typing import Any
 from workbench.errors import UserError
 from workbench.ir import Graph, check
 from workbench.layout.cost import Counts, count
-from workbench.layout.profile import Profile
 from workbench.layout.sizes import infer_sizes
-from workbench.rewrite.exactness import DEFAULT_MODE
 from workbench.rewrite.history import Step
+from workbench.rewrite.pass_context import PassContext
 from workbench.rewrite.passes import Pass
 from workbench.rewrite.rule import AppliedRewrite, Rewrite
 
@@ -22,15 +21,14 @@ OnRewrite = Callable[[AppliedRewrite], None]
 def run_pass(
     pass_: Pass,
     graph: Graph,
-    target: Profile,
+    context: PassContext,
     *,
-    mode: str = DEFAULT_MODE,
     before: Counts | None = None,
     check_each: bool = False,
     on_rewrite: OnRewrite | None = None,
     leave_out: Collection[str] = (),
 ) -> Step:
-    """Run the pass to its end, as far as the mode lets it; `graph` is changed.
+    """Run the pass to its end, as far as the context's mode lets it; `graph` is changed.
 
     The graph is checked after the pass, in tests after each rewrite.
 
@@ -46,7 +44,7 @@ def run_pass(
     rewrites: list[AppliedRewrite] = []
     since = started
     facts: dict[str, Any] = {}
-    for found in _told_apart(pass_, graph, _noting(pass_.run(graph, target, mode, leave_out), facts)):
+    for found in _told_apart(pass_, graph, _noting(pass_.run(graph, context, leave_out), facts)):
         if found.sentence in leave_out:
             break
         inverse = graph.apply(found.edit)

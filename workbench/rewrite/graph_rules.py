@@ -122,10 +122,11 @@ def _longest(match: FindRewrite, operators: frozenset[str]) -> Callable[[Graph, 
     """The match, but where its only reader would be matched with it."""
 
     def longest(graph: Graph, node: Node, options: Any) -> Rewrite:
+        found = match(graph, node, options)
         readers = graph.users(node.outputs[0])
         if len(readers) == 1 and readers[0].op in operators and _includes(match, graph, readers[0], node, options):
             raise NoMatch(f"{readers[0]} behind {node} goes with it")
-        return match(graph, node, options)
+        return found
 
     return longest
 

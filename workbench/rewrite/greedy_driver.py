@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from workbench.errors import UserError
 from workbench.ir import Edit, Graph, Node
@@ -14,12 +14,16 @@ from workbench.rewrite.bodies import closed_body, opened_body, with_body
 from workbench.rewrite.rule import NoMatch, Rewrite, Rule
 from workbench.rewrite.value_types import with_inferred_types
 
-if TYPE_CHECKING:
-    from workbench.rewrite.passes import Pass
-
 MayBeDone = Callable[[Graph, Rewrite], bool]
 _MOST_REWRITES_A_NODE = 20  # a pass that exceeds this has two rules that undo each other
 _MOST_READERS = 64  # of a value; were more tried again at each change of one, n of them would be tried n times
+
+
+class Options(Protocol):
+    """What rules are given beside the graph: a pass, whose options they read, and whose name an error says."""
+
+    @property
+    def name(self) -> str: ...
 
 
 class RunawayError(UserError):
@@ -27,7 +31,7 @@ class RunawayError(UserError):
 
 
 def follow_rules(
-    rules: Sequence[Rule], graph: Graph, options: Pass, may_be_done: MayBeDone = lambda *_: True
+    rules: Sequence[Rule], graph: Graph, options: Options, may_be_done: MayBeDone = lambda *_: True
 ) -> Iterator[Rewrite]:
     """Try the rules on every node in topological order, and again round what a rewrite changed; then in bodies."""
     yield from _in_graph(rules, graph, options, may_be_done)
@@ -42,7 +46,7 @@ def follow_rules(
         yield from _in_graph(rules, graph, options, may_be_done)  # what a body captured before may have lost its reader
 
 
-def _in_graph(rules: Sequence[Rule], graph: Graph, options: Pass, may_be_done: MayBeDone) -> Iterator[Rewrite]:
+def _in_graph(rules: Sequence[Rule], graph: Graph, options: Options, may_be_done: MayBeDone) -> Iterator[Rewrite]:
     candidates = _by_operator(rules)
     operators = {op for rule in rules for op in rule.operators}
     queue = deque(node.name for node in (graph.nodes if "*" in operators else graph.nodes_of(operators)))
@@ -69,7 +73,7 @@ def _in_graph(rules: Sequence[Rule], graph: Graph, options: Pass, may_be_done: M
 
 
 def _in_bodies(
-    rules: Sequence[Rule], graph: Graph, name: str, options: Pass, may_be_done: MayBeDone
+    rules: Sequence[Rule], graph: Graph, name: str, options: Options, may_be_done: MayBeDone
 ) -> Iterator[Rewrite]:
     """Rewrites inside the node's bodies; each is the node with another body."""
     for key in graph.node(name).bodies:
@@ -98,7 +102,7 @@ def _by_operator(rules: Sequence[Rule]) -> Callable[[str], list[Rule]]:
 
 
 def _first_match(
-    rules: Sequence[Rule], graph: Graph, node: Node, options: Pass, may_be_done: MayBeDone
+    rules: Sequence[Rule], graph: Graph, node: Node, options: Options, may_be_done: MayBeDone
 ) -> Rewrite | None:
     for rule in rules:
         try:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from workbench.ir import Graph
+from workbench.ir.display import notebook_html
 from workbench.layout.cost import Counts
 from workbench.rewrite.exactness import DEFAULT_MODE, EXACT
 from workbench.rewrite.rule import AppliedRewrite
@@ -131,6 +132,13 @@ class History:
 
     def __len__(self) -> int:
         return len(self.steps)
+
+    def __repr__(self) -> str:
+        rewrites = sum(len(step.rewrites) for step in self.steps)
+        sizes = f"{len(self.initial):,} nodes to {len(self.graph):,}"
+        return f"<History of '{self.initial.name}': {len(self)} steps, {rewrites:,} rewrites, {sizes}>"
+
+    _repr_html_ = notebook_html
 
     def at(self, step: int, rewrites: int | None = None) -> Graph:
         """The graph after `rewrites` rewrites of `step` (None: after all of them)."""

@@ -17,11 +17,11 @@ from typing import Any, ClassVar
 
 from workbench.errors import UserError
 from workbench.ir import Graph
-from workbench.layout.profile import Profile
-from workbench.rewrite.exactness import DEFAULT_MODE, EXACT, Exactness
+from workbench.rewrite.exactness import EXACT, Exactness
 from workbench.rewrite.greedy_driver import follow_rules
 from workbench.rewrite.history import LAYOUT_PREFIX
 from workbench.rewrite.packing import packed_anew
+from workbench.rewrite.pass_context import PassContext
 from workbench.rewrite.rule import Example, Refusal, Rewrite, Rule
 
 
@@ -89,27 +89,25 @@ class Pass:
         kinds = {rule.exactness for rule in cls.rules} or {cls.exactness}
         return kinds == {Exactness.BITS}
 
-    def run(
-        self, graph: Graph, target: Profile, mode: str = DEFAULT_MODE, leave_out: Collection[str] = ()
-    ) -> Iterator[Rewrite]:
-        """Yield the rewrites that the mode lets run; each is applied to `graph` before the next is asked for.
+    def run(self, graph: Graph, context: PassContext, leave_out: Collection[str] = ()) -> Iterator[Rewrite]:
+        """Yield the rewrites that the context's mode lets run; each is applied to `graph` before the next is asked for.
 
         leave_out: sentences of rewrites that rules are not to propose.
         """
         if not self.rules:
-            return self.rewrites(graph, target) if self.exactness.runs_in(mode) else iter(())
+            return self.rewrites(graph, context) if self.exactness.runs_in(context.mode) else iter(())
 
         def may_be_done(graph: Graph, found: Rewrite) -> bool:
-            return found.sentence not in leave_out and not (mode == EXACT and packed_anew(graph, found.edit))
+            return found.sentence not in leave_out and not (context.mode == EXACT and packed_anew(graph, found.edit))
 
-        rules = [rule for rule in self.rules_of_run() if rule.exactness.runs_in(mode)]
+        rules = [rule for rule in self.rules_of_run() if rule.exactness.runs_in(context.mode)]
         return follow_rules(rules, graph, self, may_be_done)
 
     def rules_of_run(self) -> tuple[Rule, ...]:
         """The rules for one run; a pass whose rules remember what they saw makes them anew."""
         return self.rules
 
-    def rewrites(self, graph: Graph, target: Profile) -> Iterator[Rewrite]:
+    def rewrites(self, graph: Graph, context: PassContext) -> Iterator[Rewrite]:
         """Yield rewrites one at a time, of a pass without rules.
 
         A generator may return a mapping of facts about the whole run, which the step keeps.

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.ir import Edit, Graph, Node
 from workbench.layout.problem.probe import GivenTimes
-from workbench.layout.profile import Profile, load_profile
+from workbench.layout.profile import load_profile
 from workbench.rewrite.counterexamples import Counterexample, WrongLaw
 from workbench.rewrite.exactness import DEFAULT_MODE, Exactness
+from workbench.rewrite.pass_context import PassContext
 
 
 class NoMatch(Exception):
@@ -60,9 +60,9 @@ class Example:
     behind: tuple[str, ...] = ()
 
     @property
-    def profile(self) -> Profile:
-        """The target, with a stopwatch that tells `times_us`."""
-        return dataclasses.replace(load_profile(self.target), operator_timer=GivenTimes(self.times_us))
+    def context(self) -> PassContext:
+        """What the pass is told, with a timer that tells `times_us`."""
+        return PassContext(load_profile(self.target), self.mode, GivenTimes(self.times_us))
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """What is timed: one operator alone, as it is written and in the other layout.
 
 The strategies that weigh time ask for probes; who holds a device answers with
-times (`workbench/run/measurement/operator_timer.py`). Neither knows the other: the target
-carries the stopwatch.
+times (`workbench/run/measurement/operator_timer.py`). Neither knows the other: what
+passes are told (`PassContext`) names the timer.
 """
 
 from __future__ import annotations
@@ -10,17 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from workbench.errors import UserError
 from workbench.ir import Constant, Graph, Node, TensorType, constant_shape
 from workbench.ir.permutation import Permutation, moves_data
 from workbench.layout.conversion.convert import convert
 from workbench.layout.cost import bound_shape
+from workbench.layout.profile import Profile
 from workbench.ops import NotPermutable
-
-if TYPE_CHECKING:
-    from workbench.layout.profile import Profile
 
 MOST_NUMBERS = 64  # a constant of so many whole numbers says what an operator does (pads, axes); others only weigh
 
@@ -79,14 +77,14 @@ class GivenTimes:
         return Times("given times", {probe: Time(round(self.times_us[probe.operator] * 1e3)) for probe in known})
 
 
-def operator_timer_of(target: Profile) -> OperatorTimer:
-    """The target's stopwatch. Raises OperatorTimerError where it has none."""
-    if target.operator_timer is None:
+def require_operator_timer(timer: OperatorTimer | None, target: Profile) -> OperatorTimer:
+    """The timer. Raises OperatorTimerError where there is none."""
+    if timer is None:
         raise OperatorTimerError(
             f"target '{target.name}' has no device to time operators on; run through workbench.optimize, the command "
             "line or the app, or weigh bytes"
         )
-    return target.operator_timer
+    return timer
 
 
 def distinguishable(own: Time, other: Time) -> tuple[int, int]:

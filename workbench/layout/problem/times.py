@@ -1,6 +1,6 @@
-"""What operators and transposes of one graph take, by a stopwatch: asked for first, then timed all together.
+"""What operators and transposes of one graph take, by an operator timer: asked for first, then timed all together.
 
-Source: the buddy compiler's plan, where an operator is timed with and without a layout transform.
+Source: buddy plan, "layout conversion" (docs/references.md): an operator is timed with and without the conversion.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from workbench.ir import Graph, Node, TensorType
 from workbench.ir.permutation import Permutation, permuted
 from workbench.layout.cost import bound_shape
 from workbench.layout.problem.probe import (
+    OperatorTimer,
     Probe,
     Time,
     converted_probe,
     distinguishable,
-    operator_timer_of,
     probe_of,
+    require_operator_timer,
     transpose_probe,
 )
 from workbench.layout.profile import Profile
@@ -29,9 +30,10 @@ AUTO, DEVICES = "auto", ("auto", "cpu", "cuda")
 class OperatorTimes:
     """`ask_*` notes what is wanted, `take` has it timed, `transpose` and `operator` tell, in nanoseconds."""
 
-    def __init__(self, graph: Graph, target: Profile) -> None:
+    def __init__(self, graph: Graph, target: Profile, timer: OperatorTimer | None) -> None:
         self.graph = graph
         self.target = target
+        self.timer = timer
         self.device = ""
         self._pairs: dict[str, tuple[Probe, Probe]] = {}  # by node: as written, and in the other layout
         self._moves: dict[Probe, int] = {}
@@ -51,9 +53,9 @@ class OperatorTimes:
             self._pairs[node.name] = (own, other)
 
     def take(self, device: str) -> None:
-        """Time all that was asked for. Raises UserError where the device cannot be used."""
+        """Time all that was asked for. Raises UserError where there is no timer, or its device cannot be used."""
         probes = (*(probe for pair in self._pairs.values() for probe in pair), *self._moves)
-        found = operator_timer_of(self.target).times(probes, device)
+        found = require_operator_timer(self.timer, self.target).times(probes, device)
         self.device, self._times = found.device, found.by_probe
 
     def transpose(self, value: str, perm: Permutation, way: Permutation | None = None) -> int | None:

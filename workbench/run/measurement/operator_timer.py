@@ -1,20 +1,19 @@
-"""The stopwatch that a target carries.
+"""The timer of operators that passes are given.
 
 Every pipeline has one, and few ask it: what takes and remembers times
-(`remembered_times.py`), and the worker in which they are taken, load with the first request.
+(`timing_cache.py`), and the worker in which they are taken, load with the first request.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from workbench.layout.problem.probe import Probe, Times
+from workbench.run.measurement.progress import OnShare
 
 if TYPE_CHECKING:
     from workbench.run.worker.client import Worker
-
-OnShare = Callable[[str, float], None]
 
 
 class DeviceOperatorTimer:

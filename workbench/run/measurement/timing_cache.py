@@ -20,7 +20,7 @@ from workbench.errors import UserError
 from workbench.io.exporting import export_onnx
 from workbench.ir import Graph
 from workbench.layout.problem.probe import Probe, Time, Times
-from workbench.run.measurement.operator_timer import OnShare
+from workbench.run.measurement.progress import OnShare
 from workbench.run.worker.client import RunError, Worker
 
 BATCH_BYTES = 256 * 2**20  # operands of the operators that take turns

@@ -17,7 +17,7 @@ from typing import Any
 import streamlit as st
 
 from workbench import pipeline
-from workbench.api import LaidOut, choose, layouts, timed_target
+from workbench.api import LaidOut, choose, layouts, timing_context
 from workbench.errors import UserError
 from workbench.io import load_model
 from workbench.io.samples import samples
@@ -304,8 +304,8 @@ def history_of(opened: Opened, spec: Spec, report: Callable[[str, float], None])
     for index in range(len(history) - 1, len(passes)):
         share, pass_ = index / len(passes), passes[index]
         report(pass_.name, share)
-        target = timed_target(spec.target, opened.verifier.worker, _within(report, share))
-        pipeline.extend(history, pass_, target, _counting(report, pass_.name, share), leave_out=sentences)
+        context = timing_context(spec.target, opened.verifier.worker, _within(report, share), mode=spec.mode)
+        pipeline.extend(history, pass_, context, _counting(report, pass_.name, share), leave_out=sentences)
     opened.history, opened.spec = history, spec
     opened.moments.clear()
     return history

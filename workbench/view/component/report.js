@@ -106,6 +106,7 @@ function wordsFor(scene, index) {
 }
 
 function writeHash(state) {
+  if (window.location.protocol === "about:") return; // in the frame of a notebook, which has no address
   const given = Object.entries(state).filter(([, value]) => value !== "");
   const hash = `#${new URLSearchParams(given)}`;
   if (hash !== window.location.hash) window.history.replaceState(null, "", hash);

@@ -1,7 +1,8 @@
 // The picture as a file, made in the browser.
 
+import { dotOf } from "./dot.js";
 import { paintPane } from "./painter.js";
-import { Pane } from "./pane.js";
+import { AFTER, Pane } from "./pane.js";
 import { SvgContext } from "./svg.js";
 
 const MARGIN_PX = 16;
@@ -15,16 +16,25 @@ function svgOf(view) {
   const ctx = new SvgContext(width * sides.length, height);
   ctx.fillStyle = theme.background;
   ctx.fillRect(0, 0, width * sides.length, height);
-  const everything = { left: 0, top: 0, right: scene.width, bottom: scene.height };
   sides.forEach((side, place) => {
     ctx.group(place * width + MARGIN_PX, MARGIN_PX);
-    paintPane(ctx, new Pane(view, side, everything, 1));
+    paintPane(ctx, wholePane(view, side));
   });
   return new XMLSerializer().serializeToString(ctx.svg);
 }
 
+/** A pane that sees everything. */
+function wholePane(view, side) {
+  return new Pane(view, side, { left: 0, top: 0, right: view.scene.width, bottom: view.scene.height }, 1);
+}
+
 export function saveSvg(view) {
   download(new Blob([svgOf(view)], { type: "image/svg+xml" }), `${fileName(view)}.svg`);
+}
+
+/** The graph after what is shown, for Graphviz. */
+export function saveDot(view) {
+  download(new Blob([dotOf(wholePane(view, AFTER))], { type: "text/vnd.graphviz" }), `${fileName(view)}.dot`);
 }
 
 /** What is seen, at twice the resolution. */

@@ -4,7 +4,7 @@ import { goToChange } from "./changes.js";
 import { THIS_REWRITE, WHOLE_STEP } from "./clock.js";
 import { colouringsOf } from "./colouring.js";
 import { make, makeButton, makeSelect, makeToggle, setOptions, setPressed, setShown } from "./dom.js";
-import { savePng, saveSvg } from "./saving.js";
+import { saveDot, savePng, saveSvg } from "./saving.js";
 
 const ZOOM_STEP = 1.25;
 const HOPS = [[0, "Focus: all"], [1, "Focus: 1 hop"], [2, "Focus: 2 hops"], [3, "Focus: 3 hops"]];
@@ -22,7 +22,7 @@ export class Toolbar {
     this.hops = makeSelect("Focus on what is near the selected box (k)", (value) => view.setHops(Number(value)));
     this.inspector = makeToggle("Inspector", "Show the inspector (i)", () => view.toggleInspector());
     this.save = makeSelect("Save the picture", (value) => this.#save(value), "gw-save");
-    setOptions(this.save, [["", "Save\u2026"], ["svg", "SVG, whole graph"], ["png", "PNG, as seen"]], "");
+    setOptions(this.save, [["", "Save\u2026"], ["svg", "SVG, whole graph"], ["png", "PNG, as seen"], ["dot", "DOT, whole graph"]], "");
     setOptions(this.hops, HOPS, 0);
 
     this.element = make("div", { class: "gw-toolbar", role: "toolbar", "aria-label": "Graph" },
@@ -68,5 +68,6 @@ export class Toolbar {
     if (!this.view.scene) return;
     if (kind === "svg") saveSvg(this.view);
     if (kind === "png") savePng(this.view);
+    if (kind === "dot") saveDot(this.view);
   }
 }

@@ -1,0 +1,60 @@
+// The graph at the moment that a pane shows, as Graphviz's DOT: boxes in their colours, open groups as clusters.
+
+import { isFrame } from "./scene.js";
+
+const DOT_BORDERS = ["style=filled penwidth=1", "style=filled penwidth=2.6", 'style="filled,dotted" penwidth=1.4']; // by layout
+
+/** Boxes are called b0, b1, ..., for DOT reads names with colons as ports; the tooltip has the id as it is. */
+export function dotOf(pane) {
+  const { scene } = pane;
+  const within = new Map(); // by frame, -1: in none
+  scene.boxes.forEach((box, index) => (within.get(box.up) ?? within.set(box.up, []).get(box.up)).push(index));
+  const lines = [`digraph ${quoted(scene.title)} {`, "  node [shape=box fontname=Helvetica]", "  edge [fontname=Helvetica]"];
+  lines.push(...boxLines(pane, within, -1, "  "));
+  scene.edges.forEach((edge, index) => {
+    const version = pane.edgeVersion(index);
+    if (version) lines.push(`  b${edge.a} -> b${edge.b} [label=${quoted(scene.words[version[2]] ?? "")}]`);
+  });
+  return `${lines.join("\n")}\n}\n`;
+}
+
+/** The boxes directly inside a frame, -1: outside of all, with what the frames among them hold. */
+function boxLines(pane, within, frame, indent) {
+  return (within.get(frame) ?? []).flatMap((index) => {
+    const box = pane.scene.boxes[index];
+    if (!isFrame(box)) return pane.shows(index) ? [`${indent}b${index} [${attributesOf(pane, index)}]`] : [];
+    const inner = boxLines(pane, within, index, `${indent}  `);
+    if (!inner.length) return [];
+    const title = quoted(box.title || box.id, box.same);
+    return [`${indent}subgraph cluster_${index} {`, `${indent}  label=${title}`, ...inner, `${indent}}`];
+  });
+}
+
+function attributesOf(pane, index) {
+  const { scene, theme } = pane;
+  const box = scene.boxes[index];
+  const look = scene.lookOf(pane.boxVersion(index));
+  const tooltip = `tooltip=${quoted(box.id)}`;
+  if (box.kind === "group") {
+    const { nodes, mix } = pane.inside(index);
+    const fill = pane.colouring === "layout" && nodes ? theme.fills[mix.indexOf(Math.max(...mix))] : theme.neutral;
+    return `label=${quoted(box.title || box.id, `${nodes} ${nodes === 1 ? "node" : "nodes"}`, box.same)} ${tooltip} style=filled fillcolor=${hex(fill)}`;
+  }
+  if (!look) return `label=${quoted(box.id)} ${tooltip}`;
+  const label = `label=${quoted(look.op, look.name, look.d)} ${tooltip}`;
+  if (box.kind === "input" || box.kind === "output") return `${label} style=rounded`;
+  return `${label} fillcolor=${hex(pane.fill(look))} ${DOT_BORDERS[look.l] ?? DOT_BORDERS[2]}`;
+}
+
+/** The lines as one string of DOT, with nothing in them read as an escape. */
+function quoted(...lines) {
+  const escaped = lines.filter(Boolean).map((line) => line.replaceAll("\\", "\\\\").replaceAll('"', '\\"'));
+  return `"${escaped.join("\\n")}"`;
+}
+
+/** A colour as DOT takes it: six digits. CSS has three, and rgb(1, 2, 3), too. */
+function hex(colour) {
+  const channels = /^rgba?\((\d+), *(\d+), *(\d+)/.exec(colour)?.slice(1);
+  if (channels) return quoted(`#${channels.map((channel) => Number(channel).toString(16).padStart(2, "0")).join("")}`);
+  return quoted(colour.replace(/^#(.)(.)(.)$/, "#$1$1$2$2$3$3"));
+}

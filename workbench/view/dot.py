@@ -1,0 +1,88 @@
+"""A graph as Graphviz's DOT: nodes in the colours of their layouts, bodies of control flow as clusters."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+
+from graphviz import Digraph, escape, nohtml
+
+from workbench.ir import Graph, Node
+from workbench.layout.infer import infer_layouts
+from workbench.layout.profile import Profile
+from workbench.rewrite.bodies import opened_body
+from workbench.view import ids
+from workbench.view.node_style import OWN, PLAIN, TARGET, Look, look_of, shape_words, value_words
+
+_FILLS = {OWN: "palegoldenrod", TARGET: "peachpuff", PLAIN: "lightgrey"}
+_BORDERS = {OWN: ("filled", "1"), TARGET: ("filled", "2.6"), PLAIN: ("filled,dotted", "1.4")}
+
+_DotEdge = tuple[str, str, str]  # from, to, words
+
+
+def dot_of(graph: Graph, target: Profile) -> Digraph:
+    """The graph with its inputs and outputs; constants are not drawn, as in the view.
+
+    Nodes are called n0, n1, ..., for DOT reads names with colons as ports; the tooltip has the name as it is,
+    of an input or output "in:x", "out:y".
+    A body of If, Loop or Scan is a cluster beside its node; what it captures comes into it from outside.
+    """
+    dot = Digraph(
+        escape(graph.name), node_attr={"shape": "box", "fontname": "Helvetica"}, edge_attr={"fontname": "Helvetica"}
+    )
+    numbers = (f"n{number}" for number in itertools.count())
+    for source, reader, words in _draw(dot, graph, target, {}, numbers):
+        dot.edge(source, reader, label=escape(words))
+    return dot
+
+
+def _draw(
+    dot: Digraph, graph: Graph, target: Profile, outside: Mapping[str, str], numbers: Iterator[str]
+) -> list[_DotEdge]:
+    """Draw the boxes; the edges are returned, for one that stood in a cluster would take both its ends into it.
+
+    outside: by value the box that makes it.
+    """
+    layouts = infer_layouts(graph)
+    makers = dict(outside)
+    edges: list[_DotEdge] = []
+    for value in graph.inputs:
+        if value not in outside:
+            makers[value] = next(numbers)
+            _public(dot, makers[value], graph, value, ids.INPUT_ID)
+    for node in graph.nodes:
+        number = next(numbers)
+        look = look_of(graph, node, layouts, target)
+        makers |= dict.fromkeys(filter(None, node.outputs), number)
+        edges += [(makers[v], number, value_words(graph, v, layouts)) for v in node.inputs if v in makers]
+        if not node.bodies:
+            _box(dot, number, node, look)
+            continue
+        with dot.subgraph(name=f"cluster_{number}", graph_attr={"label": _lines(str(node))}) as cluster:
+            _box(cluster, number, node, look)
+            for place, (key, body) in enumerate(node.bodies.items()):
+                name, words = f"cluster_{number}_{place}", {"label": _lines(key), "style": "dashed"}
+                with cluster.subgraph(name=name, graph_attr=words) as inner:
+                    edges += _draw(inner, opened_body(graph, body), target, makers, numbers)
+    for value in graph.outputs:
+        number = next(numbers)
+        _public(dot, number, graph, value, ids.OUTPUT_ID)
+        edges += [(makers[value], number, value_words(graph, value, layouts))] if value in makers else []
+    return edges
+
+
+def _box(dot: Digraph, number: str, node: Node, look: Look) -> None:
+    style, width = _BORDERS[look.layout]
+    label = _lines(look.op, look.name, look.detail)
+    dot.node(number, label, tooltip=escape(node.name), fillcolor=_FILLS[look.layout], style=style, penwidth=width)
+
+
+def _public(dot: Digraph, number: str, graph: Graph, value: str, prefix: str) -> None:
+    """A box of an input or output."""
+    label = _lines(value, shape_words(graph, value))
+    dot.node(number, label, tooltip=escape(prefix + value), style="rounded")
+
+
+def _lines(*lines: str) -> str:
+    """A label of these lines, with nothing in them read as an escape or as markup."""
+    return nohtml(r"\n".join(escape(line) for line in lines if line))

@@ -1,0 +1,27 @@
+"""A report in the output of a notebook's cell."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import html
+
+HEIGHT_PX = 560
+
+# The frame is a document of its own, so that neither page's styles, names nor keys reach the other.
+_FRAME = """<iframe srcdoc="{page}" title="Graph Workbench" sandbox="allow-scripts allow-downloads" \
+allow="fullscreen" style="width: 100%; height: {height}px; border: 0"></iframe>"""
+
+# Notebooks keep their outputs: the page is packed, which makes a quarter to a half of it.
+_UNPACK = """<script type="module">
+const bytes = Uint8Array.from(atob("{packed}"), (character) => character.charCodeAt(0));
+const page = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+document.write(await new Response(page).text());
+document.close();
+</script>"""
+
+
+def framed(page: str) -> str:
+    """The page, as `report_html` makes it, in a frame."""
+    packed = base64.b64encode(gzip.compress(page.encode(), 9, mtime=0)).decode()
+    return _FRAME.format(page=html.escape(_UNPACK.format(packed=packed)), height=HEIGHT_PX)
