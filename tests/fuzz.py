@@ -29,7 +29,7 @@ from workbench.layout.profile import load_profile
 from workbench.pipeline import run_pipeline
 from workbench.rewrite import MODES, Example, History, Pass, PassContext, Rewrite, Rule, with_options
 from workbench.rewrite import passes as running
-from workbench.rewrite.rule import Match
+from workbench.rewrite.rule import FindRewrite
 from workbench.run.compare import BITS, compare, tolerance_for
 from workbench.run.inputs import output_orders, permute_inputs, turned
 from workbench.run.onnxruntime.randomness import is_random
@@ -279,7 +279,7 @@ def counting(fired: Counter) -> Iterator[None]:
         running.follow_rules = follow
 
 
-def _noted(rule: Rule, key: str, fired: Counter) -> Match:
+def _noted(rule: Rule, key: str, fired: Counter) -> FindRewrite:
     def match(graph: Graph, node: Node, options: Pass) -> Rewrite:
         found = rule.match(graph, node, options)
         fired[key] += 1

@@ -7,7 +7,7 @@ from tests.pages import drawn, fine, history, looks, opened_sample, page, throug
 from tests.running import typed
 from tests.viewing import history_of, view_of
 from workbench.ir import from_text, graph_text
-from workbench.layout.classes import AGNOSTIC, HEAVILY, LIGHTLY, class_of
+from workbench.layout.classes import HEAVILY, LAYOUT_AGNOSTIC, LIGHTLY, class_of
 from workbench.layout.profile import load_profile
 from workbench.rewrite import PassContext, run_pass
 from workbench.view.diff import diff
@@ -34,7 +34,7 @@ NAMES = ("Conv_a", "Relu_b", "MaxPool_c", "Concat_d", "Reshape_y")
 def test_each_operator_is_in_one_of_tvms_classes_before_and_after():
     graph, cuda = typed(CLASSES), load_profile("cuda")
     classes = {name: class_of(graph.node(name), cuda) for name in NAMES}
-    assert list(classes.values()) == [HEAVILY, AGNOSTIC, LIGHTLY, LIGHTLY, ""]
+    assert list(classes.values()) == [HEAVILY, LAYOUT_AGNOSTIC, LIGHTLY, LIGHTLY, ""]
     assert class_of(graph.node("MaxPool_c"), load_profile("cpu")) == HEAVILY, "the target demands it"
     step = run_pass(LayoutConvertLayout(), graph, PassContext(cuda))
     assert graph.node("Conv_a").op == "workbench.Conv_NHWC"
@@ -48,7 +48,7 @@ def test_boxes_know_the_class_of_their_operator():
     scene = view_of(history_of(graph, [])).scene()
     named = {box["id"]: scene["looks"][box["v"][0][2]]["c"] for box in scene["boxes"] if box["kind"] == "node"}
     words = {name: scene["classes"][c] if c >= 0 else "" for name, c in named.items()}
-    assert [words[name] for name in NAMES] == [HEAVILY, AGNOSTIC, LIGHTLY, LIGHTLY, ""]
+    assert [words[name] for name in NAMES] == [HEAVILY, LAYOUT_AGNOSTIC, LIGHTLY, LIGHTLY, ""]
 
 
 def test_the_classes_are_those_of_the_steps_options():

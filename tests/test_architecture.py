@@ -159,3 +159,66 @@ def test_files_stay_short(path):
 def test_no_swallowed_exception():
     pattern = re.compile(r"except( Exception| BaseException)?( as \w+)?:\s*\n\s*pass\b")
     assert not [str(p) for p in FILES if pattern.search(p.read_text(encoding="utf-8"))]
+
+
+# ---- names -----------------------------------------------------------------------------------
+
+# Home-made words that gave way to the field's, as top-level names and as modules; docs/glossary.md has what stands now.
+OLD_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        Found follow made_by maker reads_alone numbers passed_on gathered no_step_after breaches scaling views
+        chains wire carry Carried CannotCarry demands places origins prices tidy feed fed told_apart turns settle
+        use words torch_places remembered_times work_done Stopwatch check_wishes _obituary looks straight Stretch
+        Chapter garbage keeping moments shown recent telling walking lettering hook test_bad_words
+        """,
+    )
+)
+OLD_ATTRIBUTES = {"uses"}  # of a node
+TABLES = "numbers"  # the widget's module that makes tables of them; the guard of that name is `require_constant`
+# What every module of a kind has, under one name: a command's three parts, and a program's beginning.
+PARTS = {"cli": {"HELP", "add_arguments", "run", "main"}, "run": {"main"}}
+
+
+def top_level_names(tree: ast.Module) -> set[str]:
+    """What a module defines, imports aside. Functions that a decorator enters in a table are called by nobody's name."""
+    found: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) or (isinstance(node, ast.FunctionDef) and not _is_entered(node)):
+            found.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found.update(part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name))
+    return found
+
+
+def _is_entered(function: ast.FunctionDef) -> bool:
+    return any(isinstance(decorator, ast.Call) for decorator in function.decorator_list)
+
+
+def test_one_meaning_has_one_name():
+    """No public top-level name is defined in two modules."""
+    where: dict[str, list[str]] = {}
+    for path in FILES:
+        names = top_level_names(ast.parse(path.read_text(encoding="utf-8"))) - PARTS.get(room_of(path), set())
+        for name in names:
+            if not name.startswith("_"):
+                where.setdefault(name, []).append(str(path.relative_to(ROOT)))
+    assert {name: paths for name, paths in where.items() if len(paths) > 1} == {}
+
+
+def test_no_home_made_word_is_left():
+    for path in FILES:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        modules = {path.stem, *path.relative_to(ROOT).parts[:-1]} - {TABLES}
+        assert not OLD_WORDS & (top_level_names(tree) | modules), path
+        attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        assert not OLD_ATTRIBUTES & attributes, path
+    scripts = {path.stem for path in (ROOT / "workbench").rglob("*.js")}
+    assert not OLD_WORDS & {*scripts, *(path.stem for path in (ROOT / "tests").glob("*.py"))}
+
+
+def test_names_that_are_defined_twice_are_found():
+    tree = ast.parse("a, _b = 1, 2\nc: int = 3\n@enter('Relu')\ndef d(): e = 1\n@cache\ndef f(): ...\nclass G: h = 1")
+    assert top_level_names(tree) == {"a", "_b", "c", "f", "G"}

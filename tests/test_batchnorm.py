@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from passes.fold.fold_batchnorm import FoldBatchNorm, match_after_convolution
-from passes.fold.fold_channel_scale import FoldChannelScale, match_scale
+from passes.fold.fold_channel_scale import FoldChannelScale, match_scale_of_norm
 from tests.running import outputs, typed
 from workbench.ir import DataType, Edit, Graph, Node, TensorType, constant
 from workbench.layout.profile import load_profile
@@ -101,4 +101,4 @@ def test_a_scale_that_the_normalization_cannot_take_stays(scale, by, why):
         y = Mul(n, by)
     }}""")
     with pytest.raises(NoMatch, match=why):
-        match_scale(graph, graph.node("Mul_y"), FoldChannelScale())
+        match_scale_of_norm(graph, graph.node("Mul_y"), FoldChannelScale())

@@ -5,7 +5,15 @@ import random
 
 import pytest
 
-from workbench.layout.solver.minimum_cut import FIRST, LAST, Choice, CutProblem, CutSolution, SharedValue, solve_cut
+from workbench.layout.solver.minimum_cut import (
+    FIRST_SIDE,
+    LAST_SIDE,
+    Choice,
+    CutProblem,
+    CutSolution,
+    SharedValue,
+    solve_cut,
+)
 
 
 def random_problem(seed: int, directed: bool = False) -> CutProblem:
@@ -26,7 +34,7 @@ def random_problem(seed: int, directed: bool = False) -> CutProblem:
 
 def brute_force(problem: CutProblem) -> CutSolution:
     """The minimum by trying every assignment."""
-    tried = itertools.product((FIRST, LAST), repeat=len(problem.choices))
+    tried = itertools.product((FIRST_SIDE, LAST_SIDE), repeat=len(problem.choices))
     cost, sides = min((cost, sides) for sides in tried if (cost := problem.cost(sides)) is not None)
     return CutSolution(sides, cost, cost)
 
@@ -53,7 +61,7 @@ def test_it_is_cheaper_to_turn_an_operator_than_its_value():
         (Choice((0, None)), Choice((0, 3)), Choice((None, 0))), (SharedValue(0, (1,), 2), SharedValue(1, (2,), 9))
     )
     solution = solve_cut(problem)
-    assert solution.sides == (FIRST, LAST, LAST)
+    assert solution.sides == (FIRST_SIDE, LAST_SIDE, LAST_SIDE)
     assert solution.cost == 5
 
 

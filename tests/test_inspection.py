@@ -17,7 +17,7 @@ from workbench.pipeline import run_pipeline, start
 from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite, Rule, with_options
 from workbench.view.constants import BINS
 from workbench.view.documents import document, plain_text
-from workbench.view.inspection import inspect
+from workbench.view.inspection import inspect_element
 
 CUDA = load_profile("cuda")
 EVERY_PASS = [cls() for cls in passes.all_passes().values()]
@@ -36,7 +36,7 @@ FOLDED = """g (float[1,1,2,2] x) => (float[1,2,2,2] y)
 
 def shown(history, id, step=-1, rewrites=None, given=(), **more):
     """What `inspect` says, checked to be JSON of the agreed form; and its sections by title."""
-    found = inspect(history, step % len(history), rewrites, id, given, **more)
+    found = inspect_element(history, step % len(history), rewrites, id, given, **more)
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     assert found["id"] == id and found["title"] and "\n" not in found["about"]
     for section in found["sections"]:
@@ -333,7 +333,7 @@ def test_what_the_exporter_wrote():
     metadata = {"namespace": "m.layer1", "pkg.torch.onnx.stack_trace": 'File "a.py", line 1\n  x'}
     graph = Graph(inputs=("x",), outputs=("y",), nodes=[Node("Relu", ("x",), ("y",), name="r", metadata=metadata)])
     graph.apply(Edit(types={"x": TensorType(DataType.FLOAT, (1,))}))
-    found = inspect(start(graph, CUDA), 0, None, "r")
+    found = inspect_element(start(graph, CUDA), 0, None, "r")
     by_title = {section["title"]: section for section in found["sections"]}
     assert by_title["Exporter"]["rows"] == [["namespace", "m.layer1"]]
     assert by_title["Stack trace"]["text"] == metadata["pkg.torch.onnx.stack_trace"]

@@ -14,7 +14,7 @@ from passes.layout.layout_convert_layout import LayoutConvertLayout
 from tests.commands import NPU, report_of
 from tests.running import outputs, random_inputs, typed
 from workbench.layout.profile import (
-    FOLDER,
+    BUILT_IN_FOLDER,
     Profile,
     ProfileError,
     built_in_names,
@@ -87,11 +87,11 @@ def test_a_built_in_profile_is_its_own_text(folder, name):
     assert load_profile(str(written(folder, profile.toml(), "copy"))) == replace(
         profile, name=str(folder / "copy.toml")
     )
-    before = (FOLDER / f"{name}.toml").read_bytes()
+    before = (BUILT_IN_FOLDER / f"{name}.toml").read_bytes()
     for spoil in (lambda: save_profile(profile), lambda: delete_profile(name)):
         with pytest.raises(ProfileError, match=f"'{name}' is a built-in profile, which stays as it is"):
             spoil()
-    assert (FOLDER / f"{name}.toml").read_bytes() == before
+    assert (BUILT_IN_FOLDER / f"{name}.toml").read_bytes() == before
 
 
 @pytest.mark.parametrize("name", ["", "a b", "../up", "a/b", ".hidden", "-x", "x" * 41, "ü"])

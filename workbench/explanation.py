@@ -40,9 +40,9 @@ def _example(title: str, example: Example) -> str:
             *([f"  times: {_times(example)}"] if example.times_us else []),
             *([f"  behind: {', '.join(example.behind)}"] if example.behind else []),
             "  before:",
-            shown(example.before),
+            indented_graph(example.before),
             "  after:",
-            shown(example.after),
+            indented_graph(example.after),
             *(f"  - {sentence}" for sentence in example.sentences),
         ]
     )
@@ -52,6 +52,6 @@ def _times(example: Example) -> str:
     return ", ".join(f"{operator} {time:g} us" for operator, time in example.times_us.items())
 
 
-def shown(text: str) -> str:
+def indented_graph(text: str) -> str:
     """An example's graph as the printer writes it, indented."""
     return textwrap.indent(graph_text(from_text(text)).strip(), "    ")

@@ -37,7 +37,7 @@ def _undone(graph: Graph, first: Node, node: Node, source: str, why: str) -> Rew
     return dataclasses.replace(found, edit=dataclasses.replace(found.edit, remove=_gone(graph, first, node)))
 
 
-def match_views(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_view_and_back(graph: Graph, node: Node, options: Pass) -> Rewrite:
     first = require_producer(graph, node.inputs[0], VIEWS, node)
     source, result = first.inputs[0], node.outputs[0]
     shape = graph.shape(source)
@@ -179,7 +179,7 @@ class CancelPairs(Pass):
         Rule(
             "shape and back",
             VIEWS,
-            match_views,
+            match_view_and_back,
             Example(
                 before="""g (float[N,3,2] x, float[M,1] z) => (float[N,3,2] y, float[M,1] w)
                     <int64[1] i = {1}, int64[1] j = {-1}> {

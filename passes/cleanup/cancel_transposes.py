@@ -24,7 +24,7 @@ def _pair(graph: Graph, node: Node) -> tuple[Node, tuple[int, ...], tuple[int, .
     return first, permutation(graph, first), permutation(graph, node)
 
 
-def match_identity(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_identity_transpose(graph: Graph, node: Node, options: Pass) -> Rewrite:
     perm = permutation(graph, node)
     if not is_identity(perm):
         raise NoMatch(f"{node} changes the order of axes")
@@ -71,7 +71,7 @@ class CancelTransposes(Pass):
         Rule(
             "identity",
             ("Transpose",),
-            match_identity,
+            match_identity_transpose,
             Example(
                 before="g (float[2,3] x) => (float[2,3] y) { t = Transpose<perm=[0,1]>(x)  y = Relu(t) }",
                 after="g (float[2,3] x) => (float[2,3] y) { y = Relu(x) }",

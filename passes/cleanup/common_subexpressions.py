@@ -15,14 +15,14 @@ from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrit
 
 def match_same(graph: Graph, node: Node, options: Pass) -> Rewrite:
     """Of one node alone; a run keeps what it has seen."""
-    seen = Seen()
+    seen = _Seen()
     for other in graph.users(node.inputs[0]) if node.inputs else ():
         seen.enter(graph, other)
     return seen.match(graph, node, options)
 
 
 @dataclass(frozen=True)
-class Seen:
+class _Seen:
     """The nodes of a graph by what they compute, so that no node is held against all others."""
 
     by_graph: WeakKeyDictionary[Graph, dict[tuple, dict[str, None]]] = field(default_factory=WeakKeyDictionary)
@@ -108,7 +108,7 @@ class CommonSubexpressions(Pass):
     title = "Compute once what is computed twice"
 
     def rules_of_run(self) -> tuple[Rule, ...]:
-        seen = Seen()
+        seen = _Seen()
         return tuple(replace(rule, match=seen.match) for rule in self.rules)
 
     rules = (

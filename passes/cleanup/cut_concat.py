@@ -28,7 +28,7 @@ def _places(lengths: Sequence[int]) -> list[int]:
     return [0, *np.cumsum(lengths).tolist()]
 
 
-def match_slice(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_slice_of_concat(graph: Graph, node: Node, options: Pass) -> Rewrite:
     first = require_producer(graph, node.inputs[0], ("Concat",), node)
     rank = graph.rank_of(node.inputs[0])
     cuts = cuts_of(graph, node)
@@ -53,7 +53,7 @@ def match_slice(graph: Graph, node: Node, options: Pass) -> Rewrite:
     return Rewrite(Edit(remove=(node.name,), insert=(cut,), constants=constants), sentence, (first.name, node.name))
 
 
-def match_split(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_split_of_concat(graph: Graph, node: Node, options: Pass) -> Rewrite:
     """Where pieces and operands end at one place both are parted there, and each part is cut or joined by itself."""
     first = require_producer(graph, node.inputs[0], ("Concat",), node)
     rank = graph.rank_of(node.inputs[0])
@@ -115,7 +115,7 @@ class CutConcat(Pass):
         Rule(
             "slice of concat",
             ("Slice",),
-            match_slice,
+            match_slice_of_concat,
             Example(
                 before="""g (float[N,2] x, float[N,3] z) => (float[N,3] y, float[N,1] w)
                     <int64[1] s = {2}, int64[1] e = {5}, int64[1] i = {1}, int64[1] t = {-2}, int64[1] f = {-1}> {
@@ -157,7 +157,7 @@ class CutConcat(Pass):
         Rule(
             "split of concat",
             ("Split",),
-            match_split,
+            match_split_of_concat,
             Example(
                 before="""g (float[N,2] x, float[N,1] z, float[N,3] w) => (float[N,3] y, float[N,3] v)
                     <int64[2] s = {3, 3}> {

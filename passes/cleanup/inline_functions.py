@@ -10,7 +10,7 @@ from workbench.ir import AttrRef, Function, Graph, Node
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.inlining import in_place, inlined_call
 
-OWN = "workbench"  # our own domain: operators that are functions so that any runtime can run them
+_OWN = "workbench"  # our own domain: operators that are functions so that any runtime can run them
 
 
 def _with_values(node: Node, given: Mapping[str, Any]) -> Node:
@@ -42,7 +42,7 @@ def match_call(graph: Graph, node: Node, options: Pass) -> Rewrite:
     function = graph.functions.get((node.domain, node.op_type, node.overload))
     if function is None:
         raise NoMatch(f"{node} is no function of the model")
-    if node.domain == OWN:
+    if node.domain == _OWN:
         raise NoMatch(f"{node} is an operator of our own, which runs faster than its body")
     other = _other_version(graph, function)
     if other is not None:
@@ -79,7 +79,7 @@ def _unfolded(graph: Graph, function: Function, known: dict[tuple[str, str, str]
     for name in [node.name for node in body.nodes]:
         node = body.node(name)  # it may read another value now
         called = graph.functions.get((node.domain, node.op_type, node.overload))
-        if called is None or node.domain == OWN or _other_version(graph, called) is not None:
+        if called is None or node.domain == _OWN or _other_version(graph, called) is not None:
             continue
         inner = _body_of(_unfolded(graph, called, known), called, node)
         body.apply(in_place(body, node, inner, _operands(called, node)))

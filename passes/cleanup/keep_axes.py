@@ -17,7 +17,7 @@ _REDUCTIONS = (
 )
 
 
-def match_axes(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_axes_again(graph: Graph, node: Node, options: Pass) -> Rewrite:
     reduction = require_producer(graph, node.inputs[0], _REDUCTIONS, node)
     require_single_use(graph, node, reduction)
     drops = node.op == "Squeeze"
@@ -57,7 +57,7 @@ class KeepAxes(Pass):
         Rule(
             "axes again",
             ("Unsqueeze", "Squeeze"),
-            match_axes,
+            match_axes_again,
             Example(
                 before="""g (float[2,3,4] x) => (float[2,1,4] y, int64[2,3] z)
                     <int64[1] a = {1}, int64[1] b = {-2}, int64[1] c = {-1}> {

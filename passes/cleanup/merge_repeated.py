@@ -28,7 +28,7 @@ def _merged(graph: Graph, first: Node, node: Node, merged: Node, sentence: str, 
     )
 
 
-def match_reshape(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_reshape_of_reshape(graph: Graph, node: Node, options: Pass) -> Rewrite:
     first = require_producer(graph, node.inputs[0], VIEWS, node)
     source, shape = first.inputs[0], node.inputs[1]
     sentence = f"{node} decides the shape alone, whatever {first} does"
@@ -45,7 +45,7 @@ def match_reshape(graph: Graph, node: Node, options: Pass) -> Rewrite:
     return _merged(graph, first, node, merged, sentence, **{shape: np.array(told, np.int64)})
 
 
-def match_axes(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_axes_together(graph: Graph, node: Node, options: Pass) -> Rewrite:
     first = require_producer(graph, node.inputs[0], (node.op,), node)
     before, after = axes_of(graph, first), axes_of(graph, node)
     inner, outer = (before, after) if node.op == "Squeeze" else (after, before)
@@ -57,7 +57,7 @@ def match_axes(graph: Graph, node: Node, options: Pass) -> Rewrite:
     return _merged(graph, first, node, merged, sentence, **{name: np.array(axes, np.int64)})
 
 
-def match_views(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_view_of_both(graph: Graph, node: Node, options: Pass) -> Rewrite:
     first = require_producer(graph, node.inputs[0], VIEWS, node)
     require_single_use(graph, node, first)
     told = shape_operand(graph.shape(first.inputs[0]), graph.shape(node.outputs[0]))
@@ -69,7 +69,7 @@ def match_views(graph: Graph, node: Node, options: Pass) -> Rewrite:
     return _merged(graph, first, node, merged, sentence, **{name: np.array(told, np.int64)})
 
 
-def match_cast(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_cast_of_cast(graph: Graph, node: Node, options: Pass) -> Rewrite:
     first = require_producer(graph, node.inputs[0], ("Cast",), node)
     between, target = DataType(first.attr("to")), DataType(node.attr("to"))
     source = graph.tensor_type(first.inputs[0])
@@ -89,7 +89,7 @@ def _cuts(graph: Graph, node: Node) -> dict[int, Cut]:
     return {axis: Cut(axis, cut.start, cut.end, cut.step) for axis, cut in zip(front, cuts, strict=True)}
 
 
-def match_slice(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_slice_of_slice(graph: Graph, node: Node, options: Pass) -> Rewrite:
     first = require_producer(graph, node.inputs[0], ("Slice",), node)
     require_single_use(graph, node, first)
     cuts, after = _cuts(graph, first), _cuts(graph, node)
@@ -173,7 +173,7 @@ class MergeRepeated(Pass):
         Rule(
             "reshape of reshape",
             ("Reshape",),
-            match_reshape,
+            match_reshape_of_reshape,
             Example(
                 before="""g (float[N,6] x) => (int64[3] y) <int64[1] s = {-1}, int64[3] t = {-1, 3, 2}> {
                     a = Reshape(x, s)
@@ -205,7 +205,7 @@ class MergeRepeated(Pass):
         Rule(
             "axes together",
             ("Squeeze", "Unsqueeze"),
-            match_axes,
+            match_axes_together,
             Example(
                 before="""g (float[N,3] x) => (float[1,N,1,3] y) <int64[1] i = {1}, int64[1] j = {0}> {
                     a = Unsqueeze(x, i)
@@ -230,7 +230,7 @@ class MergeRepeated(Pass):
         Rule(
             "one reshape for both",
             VIEWS,
-            match_views,
+            match_view_of_both,
             Example(
                 before="""g (float[N,1,6] x) => (float[N,6,1] y) <int64[1] i = {1}, int64[1] j = {2}> {
                     a = Squeeze(x, i)
@@ -255,7 +255,7 @@ class MergeRepeated(Pass):
         Rule(
             "cast of cast",
             ("Cast",),
-            match_cast,
+            match_cast_of_cast,
             Example(
                 before="g (float16[N] x) => (double[N] y) { a = Cast<to=1>(x)  y = Cast<to=11>(a) }",
                 after="g (float16[N] x) => (double[N] y) { y = Cast<to=11>(x) }",
@@ -275,7 +275,7 @@ class MergeRepeated(Pass):
         Rule(
             "slice of slice",
             ("Slice",),
-            match_slice,
+            match_slice_of_slice,
             Example(
                 before="""g (float[N,9] x) => (float[N,2] y)
                     <int64[1] s = {1}, int64[1] e = {-1}, int64[1] i = {1}, int64[1] p = {2},

@@ -15,7 +15,7 @@ def match_identity(graph: Graph, node: Node, options: Pass) -> Rewrite:
     return forward_operand(graph, node, node.inputs[0], f"{node} passes '{node.inputs[0]}' on as it is; removed")
 
 
-def match_cast(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_cast_to_own_type(graph: Graph, node: Node, options: Pass) -> Rewrite:
     source = node.inputs[0]
     known = element_type(graph, source)
     like = graph.tensor_type(node.inputs[1]) if node.op == "CastLike" else None
@@ -35,7 +35,7 @@ def match_single(graph: Graph, node: Node, options: Pass) -> Rewrite:
     return forward_operand(graph, node, node.inputs[0], f"{node} has one operand only, '{node.inputs[0]}'; removed")
 
 
-def match_split(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_split_into_one(graph: Graph, node: Node, options: Pass) -> Rewrite:
     if len(node.outputs) != 1:
         raise NoMatch(f"{node} has {len(node.outputs)} results")
     return forward_operand(graph, node, node.inputs[0], f"{node} makes one piece of all of '{node.inputs[0]}'; removed")
@@ -50,7 +50,7 @@ def match_same_shape(graph: Graph, node: Node, options: Pass) -> Rewrite:
     return forward_operand(graph, node, source, f"'{source}' is [{words}] before {node} already; removed")
 
 
-def match_reshape(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_reshape_to_own_shape(graph: Graph, node: Node, options: Pass) -> Rewrite:
     """Zeros in the shape take over what is unknown, and -1 is what is left when all other axes agree."""
     wanted = [int(n) for n in require_constant(graph, node.inputs[1], node)]
     shape = graph.shape(node.inputs[0])
@@ -68,7 +68,7 @@ def match_reshape(graph: Graph, node: Node, options: Pass) -> Rewrite:
     return forward_operand(graph, node, node.inputs[0], f"{node} to {wanted} leaves every axis as it is; removed")
 
 
-def match_slice(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_slice_of_all(graph: Graph, node: Node, options: Pass) -> Rewrite:
     cuts = cuts_of(graph, node)
     shape = graph.shape(node.inputs[0])
     part = next((c for c in cuts if not takes_all(c, None if shape is None else shape[c.axis])), None)
@@ -100,7 +100,7 @@ def match_resize(graph: Graph, node: Node, options: Pass) -> Rewrite:
     return forward_operand(graph, node, node.inputs[0], f"{node} leaves every axis as long as it is; removed")
 
 
-def match_max_pool(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_max_pool_of_one(graph: Graph, node: Node, options: Pass) -> Rewrite:
     """Over two axes of float32 ONNX Runtime keeps a NaN, over others it makes the least number of it."""
     windows = [n for key in ("kernel_shape", "strides") for n in node.attr(key, ())]
     if any(n != 1 for n in windows) or any(node.attr("pads", ())) or len(node.outputs) > 1:
@@ -150,7 +150,7 @@ class RemoveNoops(Pass):
         Rule(
             "cast to the same type",
             ("Cast", "CastLike"),
-            match_cast,
+            match_cast_to_own_type,
             Example(
                 before="g (float[N] x) => (float[N] y) { a = Cast<to=1>(x)  y = Neg(a) }",
                 after="g (float[N] x) => (float[N] y) { y = Neg(x) }",
@@ -187,7 +187,7 @@ class RemoveNoops(Pass):
         Rule(
             "one piece",
             ("Split",),
-            match_split,
+            match_split_into_one,
             Example(
                 before="g (float[N,3] x) => (float[N,3] y) { a = Split<axis=1, num_outputs=1>(x)  y = Neg(a) }",
                 after="g (float[N,3] x) => (float[N,3] y) { y = Neg(x) }",
@@ -228,7 +228,7 @@ class RemoveNoops(Pass):
         Rule(
             "reshape of no axis",
             ("Reshape",),
-            match_reshape,
+            match_reshape_to_own_shape,
             Example(
                 before="""g (float[N,M,3] x) => (int64[3] y) <int64[3] s = {0, -1, 3}> {
                     a = Reshape(x, s)
@@ -252,7 +252,7 @@ class RemoveNoops(Pass):
         Rule(
             "slice of everything",
             ("Slice",),
-            match_slice,
+            match_slice_of_all,
             Example(
                 before="""g (float[N,3] x) => (float[N,3] y)
                     <int64[1] s = {-3}, int64[1] e = {9223372036854775807}, int64[1] i = {1}> {
@@ -345,7 +345,7 @@ class RemoveNoops(Pass):
         Rule(
             "pool of one",
             ("MaxPool",),
-            match_max_pool,
+            match_max_pool_of_one,
             Example(
                 before="g (float[N,3,4,4] x) => (float[N,3,4,4] y) { a = MaxPool<kernel_shape=[1, 1]>(x)  y = Neg(a) }",
                 after="g (float[N,3,4,4] x) => (float[N,3,4,4] y) { y = Neg(x) }",

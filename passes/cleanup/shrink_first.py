@@ -69,7 +69,7 @@ def _moved(graph: Graph, node: Node, work: Node, axes: frozenset[int], same_rank
     return Rewrite(edit, f"{node} picks before {work}, which works on {gain}", (work.name, node.name))
 
 
-def match_slice(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_slice_first(graph: Graph, node: Node, options: Pass) -> Rewrite:
     return _slice_first(graph, node, _work_before(graph, node, _DETERMINED))
 
 
@@ -137,7 +137,7 @@ class ShrinkFirst(Pass):
         Rule(
             "slice",
             ("Slice",),
-            match_slice,
+            match_slice_first,
             Example(
                 before="""g (float[N,8] x, float[N,1] z) => (float[N,2] y)
                     <int64[1] s = {1}, int64[1] e = {3}, int64[1] a = {1}> {

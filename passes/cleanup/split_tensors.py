@@ -42,7 +42,7 @@ def _places(graph: Graph, node: Node, count: int) -> dict[str, int]:
     return places
 
 
-def match_split(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_tensors_of_split(graph: Graph, node: Node, options: Pass) -> Rewrite:
     sizes = _sizes(graph, node)
     if graph.is_output(node.outputs[0]):
         raise NoMatch(f"{node} makes an output of the graph")
@@ -96,7 +96,7 @@ class SplitTensors(Pass):
         Rule(
             "taken apart again",
             ("SplitToSequence",),
-            match_split,
+            match_tensors_of_split,
             Example(
                 before="""g (float[N,6] x) => (float[N,4] y) <int64 size = {4}, int64 i = {0}> {
                     s = SplitToSequence<axis=-1>(x, size)

@@ -22,7 +22,7 @@ SCALE, SHIFT = 1, 2  # operands of BatchNormalization
 _CHANNELS = 1  # their axis
 
 
-def match_scale(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_scale_of_norm(graph: Graph, node: Node, options: Pass) -> Rewrite:
     value, number, first = constant_beside(graph, node)
     norm = require_producer(graph, value, ("BatchNormalization",), node)
     refuse_training(norm)
@@ -72,7 +72,7 @@ class FoldChannelScale(Pass):
         Rule(
             "scale or shift",
             ("Mul", "Div", "Add", "Sub"),
-            match_scale,
+            match_scale_of_norm,
             Example(
                 before="""g (float[1,2,2,2] x) => (float[1,2,2,2] y)
                     <float[2] s = {2, 3}, float[2] b = {1, 1}, float[2] m = {1, 2}, float[2] v = {4, 9},

@@ -68,7 +68,7 @@ def match_direct(graph: Graph, node: Node, options: Pass) -> Rewrite:
     return Rewrite(Edit(remove=(pad.name, node.name), insert=(wider,)), sentence, (pad.name, node.name))
 
 
-def match_max_pool(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_pad_before_max_pool(graph: Graph, node: Node, options: Pass) -> Rewrite:
     """Of NaN in a window ONNX Runtime makes what the order of the elements gives, in which a pad has no part."""
     pad = require_producer(graph, node.inputs[0], ("Pad",), node)
     require_single_use(graph, node, pad)
@@ -271,7 +271,7 @@ class FoldPad(Pass):
         Rule(
             "before a largest",
             ("MaxPool",),
-            match_max_pool,
+            match_pad_before_max_pool,
             Example(
                 before="""g (float[N,1,4,4] x) => (float[N,1,2,2] y) <int64[8] p = {0, 0, 1, 1, 0, 0, 0, 0}> {
                     r = Relu(x)

@@ -30,7 +30,7 @@ def _linear_before(graph: Graph, node: Node, value: str) -> tuple[Node, int]:
     return maker, axis
 
 
-def match_scale(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_scale_behind(graph: Graph, node: Node, options: Pass) -> Rewrite:
     return _folded(graph, node, signs=True)
 
 
@@ -84,7 +84,7 @@ class FoldScale(Pass):
         Rule(
             "scale or shift",
             ("Mul", "Div", "Add", "Sub"),
-            match_scale,
+            match_scale_behind,
             Example(
                 before="""g (float[N,1,2,2] x) => (float[N,2,2,2] y)
                     <float[2,1,1,1] w = {1, 2}, float[2,1,1] m = {4, 3}, float[2] a = {1, 3}> {

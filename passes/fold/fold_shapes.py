@@ -98,7 +98,7 @@ def _asked(graph: Graph, node: Node) -> Iterator[str]:
             waiting += [operand for operand in maker.inputs if operand]
 
 
-def match_reshape(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_shape_of_reshape(graph: Graph, node: Node, options: Pass) -> Rewrite:
     wanted = _computed(graph, node, 1)
     own = _sizes(graph, node.inputs[0], node)
     numbers = [_of_reshape(size, own[axis] if axis < len(own) else None) for axis, size in enumerate(wanted.sizes)]
@@ -122,7 +122,7 @@ def _of_reshape(size: Size, own: Size | None) -> int | None:
     return _COPIED if size == own else None
 
 
-def match_expand(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_shape_of_expand(graph: Graph, node: Node, options: Pass) -> Rewrite:
     wanted = _computed(graph, node, 1)
     own = _sizes(graph, node.inputs[0], node)
     missing = len(wanted.sizes) - len(own)
@@ -136,7 +136,7 @@ def match_expand(graph: Graph, node: Node, options: Pass) -> Rewrite:
     return _with_numbers(graph, node, 1, numbers, why)
 
 
-def match_slice(graph: Graph, node: Node, options: Pass) -> Rewrite:
+def match_end_of_slice(graph: Graph, node: Node, options: Pass) -> Rewrite:
     ends = _computed(graph, node, 2)
     own = _sizes(graph, node.inputs[0], node)
     count = len(ends.sizes)
@@ -252,7 +252,7 @@ class FoldShapes(Pass):
         Rule(
             "shape of a Reshape",
             ("Reshape",),
-            match_reshape,
+            match_shape_of_reshape,
             Example(
                 before="""g (float[N,S,6] x) => (float[N,S,2,3] y) <int64[2] heads = {2, 3}> {
                     s = Shape<end=2>(x)
@@ -313,7 +313,7 @@ class FoldShapes(Pass):
         Rule(
             "shape of an Expand",
             ("Expand",),
-            match_expand,
+            match_shape_of_expand,
             Example(
                 before="""g (float[N,1,3] x) => (float[N,4,3] y) <int64[2] rest = {4, 3}> {
                     n = Shape<end=1>(x)
@@ -341,7 +341,7 @@ class FoldShapes(Pass):
         Rule(
             "end of a Slice",
             ("Slice",),
-            match_slice,
+            match_end_of_slice,
             Example(
                 before="""g (float[N,S] x) => (float[1,1] y) <int64[1] one = {1}> {
                     e = Shape<start=1>(x)

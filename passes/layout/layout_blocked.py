@@ -22,7 +22,7 @@ from workbench.layout.solver.integer_program import solve_integer_program
 from workbench.ops.blocked import BLOCKS
 from workbench.rewrite import Example, Pass, PassContext, Rewrite, option, rewrite_each
 
-AUTO = "auto"
+_AUTO = "auto"
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ class LayoutBlocked(Pass):
     title = "Layout: proven minimum, channels in blocks"
 
     block: str = option(
-        AUTO,
+        _AUTO,
         "Channels of a block; auto: as the target demands, 8 where it does not.",
-        choices=(AUTO, *map(str, BLOCKS)),
+        choices=(_AUTO, *map(str, BLOCKS)),
     )
     weigh: str = option(
         BYTES, "What is to be the least: bytes moved, or the count of transposes.", choices=(BYTES, COUNT)
@@ -139,7 +139,7 @@ class LayoutBlocked(Pass):
 
     def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, dict[str, Any]]:
         target = context.target
-        block = (target.block or BLOCKS[0]) if self.block == AUTO else int(self.block)
+        block = (target.block or BLOCKS[0]) if self.block == _AUTO else int(self.block)
         yield from rewrite_each(tidy_transposes(graph, reshape=False), "tidied")
         yield from rewrite_each(store_weights(graph, target), "weights")
         layouts = infer_layouts(graph, through_reshapes=True)

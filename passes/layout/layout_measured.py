@@ -100,10 +100,10 @@ class LayoutMeasured(Pass):
         return ledger.times.facts(converted)
 
 
-Way = tuple[str, Permutation]
+_Way = tuple[str, Permutation]
 
 
-def _ways(graph: Graph, layouts: Mapping[str, str], target: Profile) -> dict[str, Way]:
+def _ways(graph: Graph, layouts: Mapping[str, str], target: Profile) -> dict[str, _Way]:
     """Layout and permutation of every node that might go to the target's layout."""
     candidates = (node for node in graph.nodes if node.op != "Transpose" and not reshapes(node))
     found = ((node.name, wanted(node, layouts, target)) for node in candidates)
@@ -119,7 +119,7 @@ class _Ledger:
     back: dict[str, int | None] = field(default_factory=dict)
 
     @classmethod
-    def filled(cls, ways: Mapping[str, Way], times: OperatorTimes, device: str) -> _Ledger:
+    def filled(cls, ways: Mapping[str, _Way], times: OperatorTimes, device: str) -> _Ledger:
         """Times all that the walk may ask for. Raises UserError where nothing can be timed."""
         graph, moves = times.graph, {}
         for name, (layout, perm) in ways.items():
@@ -148,7 +148,7 @@ class _Ledger:
         return sum(filter(None, costs)) - sum(filter(None, savings))
 
 
-def _converted(graph: Graph, node: Node, way: Way | None, ledger: _Ledger, target: Profile) -> Rewrite | None:
+def _converted(graph: Graph, node: Node, way: _Way | None, ledger: _Ledger, target: Profile) -> Rewrite | None:
     timed = ledger.times.operator(node.name)
     if way is None or timed is None:
         return None

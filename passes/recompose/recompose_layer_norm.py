@@ -67,7 +67,7 @@ def refuse_centered(match: Match) -> None:
         raise NoMatch(f"{difference} takes the mean off, which is LayerNormalization")
 
 
-def axis(match: Match) -> int:
+def first_axis_of_last(match: Match) -> int:
     return -len(match.data["axes"])
 
 
@@ -178,7 +178,7 @@ class RecomposeLayerNorm(Pass):
             constants=("bias",),
             numbers=("epsilon",),
             where=(is_float32("x"), refuse_odd_epsilon, refuse_other_axes, refuse_other_shapes, refuse_negative_zeros),
-            computed={"axis": axis, "factors": scale_or_ones},
+            computed={"axis": first_axis_of_last, "factors": scale_or_ones},
             exactness=Exactness.ROUNDING,
             law="layer_norm(x) == (x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + epsilon) * scale + bias",
         ),
@@ -218,7 +218,7 @@ class RecomposeLayerNorm(Pass):
             ),
             numbers=("epsilon",),
             where=(is_float32("x"), refuse_odd_epsilon, refuse_other_axes, refuse_other_shapes),
-            computed={"axis": axis, "factors": scale_or_ones},
+            computed={"axis": first_axis_of_last, "factors": scale_or_ones},
             exactness=Exactness.SIGNS,
             counterexample=Counterexample({"x": -0.0}, 0, -0.0, "x less its mean is 0, not -0"),
             law="layer_norm(x) == (x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + epsilon) * scale + bias",
@@ -255,7 +255,7 @@ class RecomposeLayerNorm(Pass):
             ),
             numbers=("epsilon",),
             where=(refuse_centered, is_float32("x"), refuse_odd_epsilon, refuse_other_axes, refuse_other_shapes),
-            computed={"axis": axis, "factors": scale_or_ones},
+            computed={"axis": first_axis_of_last, "factors": scale_or_ones},
             exactness=Exactness.ROUNDING,
             law="rms_norm(x) == x / sqrt(mean(x ** 2) + epsilon) * scale",
         ),

@@ -26,7 +26,7 @@ _GROUP = """
 """
 
 
-def refuse_other_axes(match: Match) -> None:
+def refuse_axes_of_channels(match: Match) -> None:
     axes, rank = match.data["axes"], match.graph.rank_of(match["x"]) or 0
     if rank < 3 or axes != tuple(range(2, rank)):
         raise NoMatch(
@@ -56,7 +56,7 @@ def count_of_groups(match: Match) -> int:
     return wanted[1]
 
 
-def by_channel(name: str, without: float) -> Callable[[Match], np.ndarray]:
+def numbers_by_channel(name: str, without: float) -> Callable[[Match], np.ndarray]:
     """A constant of one number a channel without its other axes; `without` for each where there is no such operand."""
 
     def numbers(match: Match) -> np.ndarray:
@@ -75,7 +75,7 @@ def by_channel(name: str, without: float) -> Callable[[Match], np.ndarray]:
     return numbers
 
 
-_BY_CHANNEL = {"factors": by_channel("scale", 1), "shifts": by_channel("bias", 0)}
+_BY_CHANNEL = {"factors": numbers_by_channel("scale", 1), "shifts": numbers_by_channel("bias", 0)}
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class RecomposeNorms(Pass):
             ),
             constants=("scale", "bias"),
             numbers=("epsilon",),
-            where=(is_float32("x"), refuse_odd_epsilon, refuse_other_axes),
+            where=(is_float32("x"), refuse_odd_epsilon, refuse_axes_of_channels),
             computed=_BY_CHANNEL,
             exactness=Exactness.ROUNDING,
             law="instance_norm(x) == (x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + epsilon) * scale + bias",

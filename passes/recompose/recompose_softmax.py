@@ -21,7 +21,7 @@ _PLAIN = """
 """
 
 
-def axis(match: Match) -> int:
+def axis_of_sum(match: Match) -> int:
     """The one axis of the sum, counted from the end."""
     axes, rank = match.data["axes"], match.graph.rank_of(match["x"]) or 0
     if len(axes) != 1:
@@ -91,7 +91,7 @@ class RecomposeSoftmax(Pass):
                 ),
             ),
             where=(since_13, is_float32("x")),
-            computed={"axis": axis},
+            computed={"axis": axis_of_sum},
             exactness=Exactness.ROUNDING,
             law="exp(x - z) / (exp(x - z) + exp(y - z)) == exp(x) / (exp(x) + exp(y))",
         ),
@@ -111,7 +111,7 @@ class RecomposeSoftmax(Pass):
                 mode="fast",
             ),
             where=(since_13, is_float32("x")),
-            computed={"axis": axis},
+            computed={"axis": axis_of_sum},
             exactness=Exactness.SIGNS,
             counterexample=Counterexample({"x": 100}, nan, 1 / 3, "Exp overflows"),
             law="softmax(x) == exp(x) / sum(exp(x))",

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 _LEGEND_LINE, _AROUND = 19, 60  # pixels
 
-Row = Mapping[str, Any]  # see `matrix.COLUMNS`
+_Row = Mapping[str, Any]  # see `matrix.COLUMNS`
 
 
-def bars_chart(rows: Sequence[Row]) -> go.Figure:
+def bars_chart(rows: Sequence[_Row]) -> go.Figure:
     """A group a batch of a model, a bar a variant as high as its median, with the 95 % interval of that.
 
     The part of an interval below 0 is not drawn: no run takes less.
@@ -49,7 +49,7 @@ def bars_chart(rows: Sequence[Row]) -> go.Figure:
     return figure
 
 
-def by_batch_chart(rows: Sequence[Row], column: str, title: str, scale: float = 1.0) -> go.Figure:
+def by_batch_chart(rows: Sequence[_Row], column: str, title: str, scale: float = 1.0) -> go.Figure:
     """A line for each variant of each model over the batch. column: of the rows; scale: what it is divided by.
 
     Batches mostly double, so their axis is logarithmic: it has a tick at each.
@@ -58,7 +58,7 @@ def by_batch_chart(rows: Sequence[Row], column: str, title: str, scale: float = 
     batches = sorted({row["batch"] for row in rows})
     figure.update_xaxes(type="log", tickvals=batches, ticktext=[f"{batch:,}" for batch in batches])
     several = len({row["model"] for row in rows}) > 1
-    lines: dict[str, list[Row]] = {}
+    lines: dict[str, list[_Row]] = {}
     for row in rows:
         lines.setdefault(f"{row['model']}, {row['variant']}" if several else row["variant"], []).append(row)
     for index, (name, same) in enumerate(lines.items()):
@@ -76,12 +76,12 @@ def by_batch_chart(rows: Sequence[Row], column: str, title: str, scale: float = 
     return figure
 
 
-def _group(row: Row) -> str:
+def _group(row: _Row) -> str:
     return row["model"] if row["batch"] is None else f"{row['model']}, batch {row['batch']:,}"
 
 
-def _by_variant(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
+def _by_variant(rows: Sequence[_Row]) -> dict[str, list[_Row]]:
+    found: dict[str, list[_Row]] = {}
     for row in rows:
         found.setdefault(row["variant"], []).append(row)
     return found

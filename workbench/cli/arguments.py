@@ -26,7 +26,7 @@ def measure_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--dtype", type=names_of, metavar="a,b", help="float32 (default), mixed, float16, bfloat16")
     command.add_argument(
         "--repeat",
-        type=repetitions,
+        type=at_least_one,
         metavar="N",
         help="repetitions of each (default: until each median is known to 1 %%)",
     )
@@ -78,7 +78,7 @@ def positive(text: str) -> float:
     return number
 
 
-def repetitions(text: str) -> int:
+def at_least_one(text: str) -> int:
     """A whole number from 1 up."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number, at least 1, not {text}")

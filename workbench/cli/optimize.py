@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 
 from workbench.cli.arguments import load_chosen, model_arguments
-from workbench.cli.pipeline import PipelineRequest, exit_code, pipeline_arguments, pipeline_words, run_pipeline
+from workbench.cli.pipeline import PipelineRequest, exit_code, pipeline_arguments, pipeline_words, run_and_print
 from workbench.cli.printing import megabytes, say, warn, write_json
 from workbench.files import check_outputs
 from workbench.ir import Graph
@@ -49,7 +49,7 @@ class OptimizeRequest(PipelineRequest):
 def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
     from workbench.api import export
 
-    history = run_pipeline(graph, request)
+    history = run_and_print(graph, request)
     if history.failed is None:
         written = export(history.graph, request.output, fix_dims=request.fix_dims)
         opset = f"opset {history.graph.opset_imports.get('', 0)}"

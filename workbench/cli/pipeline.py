@@ -107,7 +107,7 @@ def _options(pairs: Sequence[str]) -> dict[str, str]:
     return options
 
 
-def run_pipeline(graph: Graph, request: PipelineRequest) -> History:
+def run_and_print(graph: Graph, request: PipelineRequest) -> History:
     """The history of the pipeline, its steps printed."""
     from workbench.api import optimize
 

@@ -7,7 +7,7 @@ import shlex
 
 from workbench.cli.arguments import load_chosen, model_arguments
 from workbench.cli.exit_codes import DONE
-from workbench.cli.pipeline import PipelineRequest, exit_code, pipeline_arguments, pipeline_words, run_pipeline
+from workbench.cli.pipeline import PipelineRequest, exit_code, pipeline_arguments, pipeline_words, run_and_print
 from workbench.cli.printing import megabytes, say, warn
 from workbench.errors import UserError
 from workbench.files import check_outputs, write_text
@@ -59,7 +59,7 @@ def report_command(graph: Graph, request: PipelineRequest, output: str, dot_file
     """A pipeline that fails is reported too: its history is what one wants to see."""
     from workbench.api import choose, dot, report
 
-    history = run_pipeline(graph, request)
+    history = run_and_print(graph, request)
     written = report(history, output, target=request.target, passes=choose(**request.chosen))
     say(f"wrote {output}, {megabytes(written)}; open it in a browser")
     if dot_file is not None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
-from workbench.inference.exact import PLAIN, exact, overflows
+from workbench.inference.exact import PLAIN_TYPES, exact, overflows
 from workbench.ir import Graph, Node
 from workbench.ir.to_proto import to_proto
 from workbench.ir.types import DataType, TensorType
@@ -76,7 +76,7 @@ def _plain(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check(node: Node, operands: Sequence[np.ndarray | None]) -> None:
     given = [operand for operand in operands if operand is not None]
-    foreign = next((operand.dtype for operand in given if operand.dtype not in PLAIN), None)
+    foreign = next((operand.dtype for operand in given if operand.dtype not in PLAIN_TYPES), None)
     if foreign is not None:
         raise CannotEvaluate(f"{node} reads constants of element type {foreign}")
     if node.op in ("Div", "Mod") and len(given) == 2 and overflows(*given):

@@ -26,7 +26,7 @@ _FLOATS = frozenset(np.dtype(name) for name in ("float16", "float32", "float64")
 _INTEGERS = frozenset(np.dtype(name) for name in ("int32", "int64"))
 _BOOL = frozenset({np.dtype(bool)})
 _SMALLER = frozenset(np.dtype(name) for name in ("int8", "int16", "uint8", "uint16", "uint32", "uint64"))
-PLAIN = _FLOATS | _INTEGERS | _BOOL | _SMALLER  # element types that both NumPy and ONNX Runtime support
+PLAIN_TYPES = _FLOATS | _INTEGERS | _BOOL | _SMALLER  # element types that both NumPy and ONNX Runtime support
 ENLARGING = (
     "Range",
     "ConstantOfShape",
@@ -46,7 +46,7 @@ def exact(operator: str, operands: Sequence[np.ndarray | None], attributes: _Att
         return None
     types, rule = _RULES[operator]
     given = [operand for operand in operands if operand is not None]
-    if any(operand.dtype not in types for operand in given[:1]) or any(o.dtype not in PLAIN for o in given):
+    if any(operand.dtype not in types for operand in given[:1]) or any(o.dtype not in PLAIN_TYPES for o in given):
         return None
     if len(given) < len(operands) and operator not in _OPTIONAL:
         return None
@@ -130,7 +130,7 @@ def _cast_like(_: _Attributes, x: np.ndarray, like: np.ndarray) -> np.ndarray:
 
 
 def _cast_to(dtype: np.dtype, x: np.ndarray) -> np.ndarray:
-    _need(dtype in PLAIN)
+    _need(dtype in PLAIN_TYPES)
     if x.dtype in _FLOATS and dtype.kind in "iu" and x.size:  # undefined in C for numbers out of range
         bounds = np.iinfo(dtype)
         _need(bounds.min <= float(x.min()) and float(x.max()) <= bounds.max)  # also false for NaN
@@ -268,7 +268,7 @@ def _tile(_: _Attributes, x: np.ndarray, repeats: np.ndarray) -> np.ndarray:
 
 def _constant_of_shape(attributes: _Attributes, shape: np.ndarray) -> np.ndarray:
     value = attributes.get("value", np.zeros(1, np.float32))
-    _need(isinstance(value, np.ndarray) and value.dtype in PLAIN and value.shape == (1,) and shape.ndim == 1)
+    _need(isinstance(value, np.ndarray) and value.dtype in PLAIN_TYPES and value.shape == (1,) and shape.ndim == 1)
     return np.full(tuple(shape.tolist()), value.reshape(-1)[0], value.dtype)
 
 
@@ -296,27 +296,27 @@ _RULES: Mapping[str, tuple[frozenset[np.dtype], _Rule]] = {
     "And": (_BOOL, _alike(np.logical_and)),
     "Or": (_BOOL, _alike(np.logical_or)),
     "Where": (_BOOL, _where),
-    "Cast": (PLAIN, _cast),
-    "CastLike": (PLAIN, _cast_like),
+    "Cast": (PLAIN_TYPES, _cast),
+    "CastLike": (PLAIN_TYPES, _cast_like),
     "Range": (_FLOATS | _INTEGERS, _range),
     "ReduceSum": (_INTEGERS, _reduce(np.add)),
     "ReduceProd": (_INTEGERS, _reduce(np.multiply)),
     "ReduceMax": (_INTEGERS, _reduce(np.maximum)),
     "ReduceMin": (_INTEGERS, _reduce(np.minimum)),
-    "Identity": (PLAIN, _same),
-    "Shape": (PLAIN, _shape),
-    "Size": (PLAIN, _size),
-    "Reshape": (PLAIN, _reshape),
-    "Flatten": (PLAIN, _flatten),
-    "Transpose": (PLAIN, _transpose),
-    "Squeeze": (PLAIN, _squeeze),
-    "Unsqueeze": (PLAIN, _unsqueeze),
-    "Concat": (PLAIN, _concat),
-    "Slice": (PLAIN, _slice),
-    "Gather": (PLAIN, _gather),
-    "GatherElements": (PLAIN, _gather_elements),
-    "ScatterND": (PLAIN, _scatter_nd),
-    "Expand": (PLAIN, _expand),
-    "Tile": (PLAIN, _tile),
+    "Identity": (PLAIN_TYPES, _same),
+    "Shape": (PLAIN_TYPES, _shape),
+    "Size": (PLAIN_TYPES, _size),
+    "Reshape": (PLAIN_TYPES, _reshape),
+    "Flatten": (PLAIN_TYPES, _flatten),
+    "Transpose": (PLAIN_TYPES, _transpose),
+    "Squeeze": (PLAIN_TYPES, _squeeze),
+    "Unsqueeze": (PLAIN_TYPES, _unsqueeze),
+    "Concat": (PLAIN_TYPES, _concat),
+    "Slice": (PLAIN_TYPES, _slice),
+    "Gather": (PLAIN_TYPES, _gather),
+    "GatherElements": (PLAIN_TYPES, _gather_elements),
+    "ScatterND": (PLAIN_TYPES, _scatter_nd),
+    "Expand": (PLAIN_TYPES, _expand),
+    "Tile": (PLAIN_TYPES, _tile),
     "ConstantOfShape": (_INTEGERS, _constant_of_shape),
 }

@@ -25,8 +25,8 @@ from workbench.ir.from_proto import attribute_value, bodies, value_type
 from workbench.ir.to_proto import structure
 from workbench.ops.npu import with_own_functions
 
-SMALL = 64  # elements; shapes, axes and pads have fewer
-ROUNDS = 8  # each infers the shapes that the numbers of the previous one determine
+_SMALL = 64  # elements; shapes, axes and pads have fewer
+_ROUNDS = 8  # each infers the shapes that the numbers of the previous one determine
 _INTEGERS = (TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL)
 _COMPUTED = frozenset(
     # small arithmetic that `exact.py` evaluates
@@ -168,7 +168,7 @@ def infer_model(model: ModelProto, lengths: Mapping[str, int] | None = None) -> 
         if node.op_type in _AS_OPERAND and node.domain in ("", "ai.onnx"):
             node.CopyFrom(helper.make_node("Identity", node.input[:1], node.output, node.name))
     typed = _inferred(model, lengths)
-    for _ in range(ROUNDS):
+    for _ in range(_ROUNDS):
         if _is_settled(typed.graph) or not _compute_numbers(model, *_kinds_and_shapes(model, typed)):
             break
         del typed  # as in `_inferred`
@@ -236,7 +236,7 @@ def _compute_numbers(model: ModelProto, kinds: Mapping[str, int], shapes: Mappin
     count = 0
     for node in computed:
         result = _shape_of(node, shapes) if node.op_type in _SIZES else _computed(node, known)
-        if result is None or result.size > SMALL:
+        if result is None or result.size > _SMALL:
             continue
         known[node.output[0]] = result
         constant = helper.make_node("Constant", [], list(node.output), value=numpy_helper.from_array(result))
@@ -262,7 +262,7 @@ def _computed_nodes(model: ModelProto, kinds: Mapping[str, int]) -> list[NodePro
 
 
 def _is_small(tensor: TensorProto) -> bool:
-    small = math.prod(tensor.dims) <= SMALL and tensor.data_location != TensorProto.EXTERNAL
+    small = math.prod(tensor.dims) <= _SMALL and tensor.data_location != TensorProto.EXTERNAL
     return small and tensor.data_type in (*_INTEGERS, TensorProto.FLOAT)
 
 
@@ -292,7 +292,7 @@ def _computed(node: NodeProto, known: Mapping[str, np.ndarray]) -> np.ndarray | 
     if any(value and value not in known for value in node.input):
         return None
     operands = [known[value] if value else None for value in node.input]
-    if (enlarged(node.op_type, operands) or 0) > SMALL:
+    if (enlarged(node.op_type, operands) or 0) > _SMALL:
         return None
     if not all(map(_is_numbers, node.attribute)):
         return None

@@ -17,23 +17,23 @@ import numpy as np
 from workbench.ir import Graph, Node, constant_shape
 from workbench.ir.types import DataType, Dim, TensorType
 
-SMALL = 64  # largest number of elements of a value, and of terms of a size
+_SMALL = 64  # largest number of elements of a value, and of terms of a size
 _DEGREE = 16  # most symbols in a term; no shape has as many axes
 _DEEPEST = 40  # longest chain of nodes that is followed
 _LEAST, _MOST = (int(bound) for bound in (np.iinfo(np.int64).min, np.iinfo(np.int64).max))
 _INTEGERS = frozenset(dtype for dtype in DataType if dtype.is_integer())
 
-Term = tuple[str, ...]  # a product of symbols, sorted
+_Monomial = tuple[str, ...]  # a product of symbols, sorted
 
 
 @dataclass(frozen=True)
 class Size:
     """A polynomial: `terms` maps products of symbols to nonzero coefficients."""
 
-    terms: tuple[tuple[Term, int], ...]
+    terms: tuple[tuple[_Monomial, int], ...]
 
     @staticmethod
-    def of(terms: Mapping[Term, int]) -> Size:
+    def of(terms: Mapping[_Monomial, int]) -> Size:
         return Size(tuple(sorted((term, factor) for term, factor in terms.items() if factor)))
 
     @staticmethod
@@ -60,7 +60,7 @@ class Size:
         return Size.of(terms)
 
     def __mul__(self, other: Size) -> Size:
-        terms: dict[Term, int] = {}
+        terms: dict[_Monomial, int] = {}
         for (a, x), (b, y) in itertools.product(self.terms, other.terms):
             term = tuple(sorted((*a, *b)))
             terms[term] = terms.get(term, 0) + x * y
@@ -72,7 +72,7 @@ class Size:
     @cached_property
     def fits(self) -> bool:
         """Whether it is small enough to follow: beyond 64 bits runtimes wrap around, and repeated products grow."""
-        return len(self.terms) <= SMALL and all(
+        return len(self.terms) <= _SMALL and all(
             len(term) <= _DEGREE and _LEAST <= factor <= _MOST for term, factor in self.terms
         )
 
@@ -147,7 +147,7 @@ def _followed(query: _Query, value: str) -> Contents | None:
     tensor = graph.constant(value)
     if tensor is not None:
         shape = constant_shape(tensor)
-        if len(shape) > 1 or math.prod(shape) > SMALL or tensor.dtype not in _INTEGERS:
+        if len(shape) > 1 or math.prod(shape) > _SMALL or tensor.dtype not in _INTEGERS:
             return None
         return Contents(tuple(Size.number(int(n)) for n in tensor.numpy().reshape(-1)), not shape)
     node, type_ = graph.producer(value), graph.tensor_type(value)
@@ -155,7 +155,7 @@ def _followed(query: _Query, value: str) -> Contents | None:
         return None
     follow = FOLLOWED.get(node.op)
     found = None if follow is None else follow(_Query(graph, query.found, query.depth + 1), node)
-    if found is None or len(found.sizes) > SMALL or not all(size.fits for size in found.sizes):
+    if found is None or len(found.sizes) > _SMALL or not all(size.fits for size in found.sizes):
         return None
     return found
 
@@ -314,7 +314,7 @@ def _is_equal(a: Size, b: Size) -> bool | None:
 
 def _filled(query: _Query, node: Node) -> Contents | None:
     shape, value = _numbers(query, node, 0), node.attr("value")
-    if shape is None or len(shape) != 1 or not 0 <= shape[0] <= SMALL or value is None or not value.dtype.is_integer():
+    if shape is None or len(shape) != 1 or not 0 <= shape[0] <= _SMALL or value is None or not value.dtype.is_integer():
         return None
     return Contents((Size.number(int(value.numpy().reshape(-1)[0])),) * shape[0])
 

@@ -21,7 +21,7 @@ from workbench.io.checks import every_tensor
 from workbench.io.dims import fix_dims as with_fixed_dims
 from workbench.io.streaming_proto import write_model, write_weight
 from workbench.ir import Constant, Graph
-from workbench.ir.to_proto import Place, is_large, structure
+from workbench.ir.to_proto import TensorPlace, is_large, structure
 from workbench.ops.channels_last import DOMAIN
 from workbench.ops.npu import with_own_functions
 
@@ -168,7 +168,7 @@ def _write(path: Path, graph: Graph, beside: bool) -> str:
     return hashed.sha256
 
 
-def _placed_in(file: BinaryIO, location: str) -> Place:
+def _placed_in(file: BinaryIO, location: str) -> TensorPlace:
     """Writes each large constant to `file` when its place is requested."""
 
     def place(tensor: Constant, name: str) -> Mapping[str, str] | None:

@@ -32,11 +32,11 @@ from workbench.ir import Graph
 from workbench.ir.from_proto import NodeMetadata, from_proto
 from workbench.ir.text import parse_words
 from workbench.ir.to_proto import LARGE
+from workbench.ir.types import MOST_AXES
 from workbench.ops.channels_last import DOMAIN
 from workbench.ops.npu import CONVERSIONS
 
-MOST_NAMED = 3  # most inputs named in one warning
-MOST_AXES = 64  # of a NumPy array
+_MOST_NAMED = 3  # most inputs named in one warning
 LARGEST_ARRAY = 2**63 - 1  # bytes of a NumPy array, axes of size 0 counted as 1
 _TYPED_DATA = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
 
@@ -119,9 +119,9 @@ def _drop_constant_inputs(model: ModelProto) -> list[str]:
     if model.ir_version < 4:
         model.ir_version = 4
         return []
-    if len(both) > MOST_NAMED:
-        named = ", ".join(f"'{name}'" for name in both[:MOST_NAMED])
-        rest = len(both) - MOST_NAMED
+    if len(both) > _MOST_NAMED:
+        named = ", ".join(f"'{name}'" for name in both[:_MOST_NAMED])
+        rest = len(both) - _MOST_NAMED
         return [
             f"{len(both)} inputs have default values in the model and became constants of it: {named} and {rest} more"
         ]

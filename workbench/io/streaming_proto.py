@@ -20,7 +20,7 @@ from onnx import TensorProto
 
 from workbench.ir.from_proto import NodeMetadata
 from workbench.ir.graph import Graph
-from workbench.ir.to_proto import LARGE, THIS_FILE, Place, is_large, model_without_graph, write_graph, write_node
+from workbench.ir.to_proto import LARGE, THIS_FILE, TensorPlace, is_large, model_without_graph, write_graph, write_node
 from workbench.ir.types import Constant
 
 MAX_DEPTH = 100  # protobuf's own limit of nesting
@@ -173,7 +173,7 @@ def _varint(number: int) -> bytes:
 # ---- writing ------------------------------------------------------------------------
 
 
-def write_model(file: BinaryIO, graph: Graph, place: Place | None = None) -> None:
+def write_model(file: BinaryIO, graph: Graph, place: TensorPlace | None = None) -> None:
     """Write the graph as a model, one node at a time in memory, weights never. place: as for `to_proto`."""
     weights: list[Constant] = []
 

@@ -9,7 +9,7 @@ from workbench.ir.node import Body, Node
 if TYPE_CHECKING:
     from networkx import MultiDiGraph
 
-INPUT, OUTPUT = "in:", "out:"
+_INPUT, _OUTPUT = "in:", "out:"
 
 
 def networkx_graph(graph: Body) -> MultiDiGraph:
@@ -27,23 +27,23 @@ def networkx_graph(graph: Body) -> MultiDiGraph:
     import networkx  # imported late: it is rarely needed and slows every start
 
     read = [*graph.inputs, *graph.captured]
-    public = {*(INPUT + value for value in read), *(OUTPUT + value for value in graph.outputs)}
+    public = {*(_INPUT + value for value in read), *(_OUTPUT + value for value in graph.outputs)}
     clash = next((node.name for node in graph.nodes if node.name in public), None)
     if clash is not None:
         raise ValueError(f"node '{clash}' is called as an input or output is called here; give it another name")
     found = networkx.MultiDiGraph(name=graph.name, opset_imports=dict(graph.opset_imports))
     for value in read:
-        found.add_node(INPUT + value, kind="input" if value in graph.inputs else "captured", value=value)
+        found.add_node(_INPUT + value, kind="input" if value in graph.inputs else "captured", value=value)
     for node in graph.nodes:
         found.add_node(node.name, **_told(graph, node))
     for value in graph.outputs:
-        found.add_node(OUTPUT + value, kind="output", value=value)
+        found.add_node(_OUTPUT + value, kind="output", value=value)
     for node in graph.nodes:
         captured = [value for value in node.operands if value not in node.inputs]
         for position, value in enumerate((*node.inputs, *captured)):
             _add_edge(found, graph, value, node.name, position)
     for value in graph.outputs:
-        _add_edge(found, graph, value, OUTPUT + value, 0)
+        _add_edge(found, graph, value, _OUTPUT + value, 0)
     return found
 
 
@@ -66,7 +66,7 @@ def _add_edge(found: MultiDiGraph, graph: Body, value: str, reader: str, positio
         return
     producer, type_ = graph.producer(value), graph.tensor_type(value)
     found.add_edge(
-        INPUT + value if producer is None else producer.name,
+        _INPUT + value if producer is None else producer.name,
         reader,
         key=position,
         value=value,

@@ -10,7 +10,7 @@ import numpy as np
 from workbench.ir.types import Constant, constant_shape, lazy_constant
 
 Permutation: TypeAlias = tuple[int, ...]
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 def identity(rank: int) -> Permutation:
@@ -34,7 +34,7 @@ def then(first: Sequence[int], second: Sequence[int]) -> Permutation:
     return tuple(first[axis] for axis in second)
 
 
-def permuted(items: Sequence[T], perm: Sequence[int]) -> tuple[T, ...]:
+def permuted(items: Sequence[_T], perm: Sequence[int]) -> tuple[_T, ...]:
     """`items`, one per axis, in their order after the Transpose."""
     return tuple(items[axis] for axis in perm)
 

@@ -27,14 +27,14 @@ LARGE = 1024  # bytes; smaller tensors (shapes, axes, scales) stay in the messag
 IR_VERSION = 10  # of exported files; read by ONNX Runtime 1.19 and newer
 
 # (constant, name; "" for an attribute's) -> the `external_data` entries that locate its elements, or None.
-Place = Callable[[Constant, str], Mapping[str, str] | None]
+TensorPlace = Callable[[Constant, str], Mapping[str, str] | None]
 
 
 def inside(tensor: Constant, name: str) -> None:
     """The `Place` of a constant whose elements are in the message itself."""
 
 
-def to_proto(graph: Graph, place: Place = inside, *, metadata: bool = True) -> ModelProto:
+def to_proto(graph: Graph, place: TensorPlace = inside, *, metadata: bool = True) -> ModelProto:
     """The graph as a model with its functions; unused constants are omitted.
 
     place:    where the elements of each constant are.
@@ -60,7 +60,7 @@ def is_large(tensor: Constant) -> bool:
     return tensor.dtype != onnx_ir.DataType.STRING and tensor.nbytes > LARGE
 
 
-def model_without_graph(graph: Graph, place: Place, *, metadata: bool = True) -> ModelProto:
+def model_without_graph(graph: Graph, place: TensorPlace, *, metadata: bool = True) -> ModelProto:
     """The model without its main graph: versions, imports, metadata, functions."""
     model = ModelProto(producer_name="graph-workbench")
     model.ir_version = max(IR_VERSION, 11 if graph.opset_imports.get("", 0) >= 23 else 0)
@@ -71,7 +71,7 @@ def model_without_graph(graph: Graph, place: Place, *, metadata: bool = True) ->
     return model
 
 
-def write_graph(proto: GraphProto, graph: Graph, place: Place, outside: tuple[Graph, ...] = ()) -> None:
+def write_graph(proto: GraphProto, graph: Graph, place: TensorPlace, outside: tuple[Graph, ...] = ()) -> None:
     """Everything of the graph but its nodes. outside: for a body, the enclosing graphs, the innermost first."""
     proto.name = graph.name
     for value in graph.inputs:
@@ -88,7 +88,9 @@ def write_graph(proto: GraphProto, graph: Graph, place: Place, outside: tuple[Gr
         _write_value(proto.output.add(), value, owner.type(value))
 
 
-def write_node(proto: NodeProto, node: Node, within: tuple[Graph, ...], place: Place, *, metadata: bool = True) -> None:
+def write_node(
+    proto: NodeProto, node: Node, within: tuple[Graph, ...], place: TensorPlace, *, metadata: bool = True
+) -> None:
     """The node with its bodies. within: the enclosing graphs, the innermost first."""
     proto.op_type = node.op_type
     _write_texts(proto, domain=node.domain, name=node.name, overload=node.overload)
@@ -146,7 +148,7 @@ def _write_value(proto: ValueInfoProto, name: str, type_: ValueType | None) -> N
             written.dim_param = dim
 
 
-def _write_tensor(proto: TensorProto, tensor: Constant, name: str, place: Place) -> None:
+def _write_tensor(proto: TensorProto, tensor: Constant, name: str, place: TensorPlace) -> None:
     entries = place(tensor, name)
     if entries is None:
         onnx_ir.serde.serialize_tensor_into(proto, tensor)
@@ -160,7 +162,7 @@ def _write_tensor(proto: TensorProto, tensor: Constant, name: str, place: Place)
 
 
 def _write_attribute(
-    proto: AttributeProto, name: str, value: Any, within: tuple[Graph, ...], place: Place, metadata: bool
+    proto: AttributeProto, name: str, value: Any, within: tuple[Graph, ...], place: TensorPlace, metadata: bool
 ) -> None:
     proto.name = name
     if isinstance(value, AttrRef):
@@ -183,7 +185,9 @@ def _write_attribute(
         _write_tensor(proto.t, value, value.name or "", lambda tensor, _: place(tensor, ""))
 
 
-def _write_list(proto: AttributeProto, values: tuple, within: tuple[Graph, ...], place: Place, metadata: bool) -> None:
+def _write_list(
+    proto: AttributeProto, values: tuple, within: tuple[Graph, ...], place: TensorPlace, metadata: bool
+) -> None:
     if values and isinstance(values[0], Graph):
         proto.type = AttributeProto.GRAPHS
         for body in values:
@@ -203,13 +207,13 @@ def _bytes(text: str | bytes) -> bytes:
     return text if isinstance(text, bytes) else text.encode()
 
 
-def _write_body(proto: GraphProto, body: Graph, within: tuple[Graph, ...], place: Place, metadata: bool) -> None:
+def _write_body(proto: GraphProto, body: Graph, within: tuple[Graph, ...], place: TensorPlace, metadata: bool) -> None:
     write_graph(proto, body, place, within)
     for node in body.nodes:
         write_node(proto.node.add(), node, (body, *within), place, metadata=metadata)
 
 
-def _write_function(proto: FunctionProto, function: Function, place: Place, metadata: bool) -> None:
+def _write_function(proto: FunctionProto, function: Function, place: TensorPlace, metadata: bool) -> None:
     graph = function.graph
     _write_texts(proto, domain=function.domain, name=function.name, overload=function.overload)
     _write_opsets(proto, graph)

@@ -17,6 +17,7 @@ from onnx import TypeProto
 
 DataType = onnx_ir.DataType
 Constant: TypeAlias = onnx_ir.TensorProtocol  # lazy: read from the file or memory map on access
+MOST_AXES = 64  # of a NumPy array
 Dim: TypeAlias = int | str | None
 Shape: TypeAlias = tuple[Dim, ...] | None
 

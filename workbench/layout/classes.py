@@ -8,7 +8,7 @@ from workbench.ops import contracts
 from workbench.ops.blocked import parse_blocked
 from workbench.ops.channels_last import plain_op
 
-AGNOSTIC, LIGHTLY, HEAVILY = "layout-agnostic", "lightly layout-sensitive", "heavily layout-sensitive"
+LAYOUT_AGNOSTIC, LIGHTLY, HEAVILY = "layout-agnostic", "lightly layout-sensitive", "heavily layout-sensitive"
 
 
 def class_of(node: Node, target: Profile) -> str:
@@ -24,5 +24,5 @@ def class_of(node: Node, target: Profile) -> str:
     if op in target.required_layouts or (contract is not None and contract.category == "convolution"):
         return HEAVILY
     if kind == "agnostic":
-        return AGNOSTIC
+        return LAYOUT_AGNOSTIC
     return LIGHTLY if kind in ("remapped", "sensitive") else ""

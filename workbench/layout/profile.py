@@ -23,7 +23,7 @@ from workbench.ops.blocked import BLOCKED_LAYOUTS, block_of
 from workbench.ops.channels_last import parse_channels_last
 from workbench.ops.permutation.blocking import may_be_blocked
 
-FOLDER = Path(__file__).parent / "profiles"
+BUILT_IN_FOLDER = Path(__file__).parent / "profiles"
 FOLDER_VARIABLE = "WORKBENCH_PROFILES"
 LAYOUTS = ("NCHW", "NHWC", *BLOCKED_LAYOUTS)
 WEIGHTS = OF_WEIGHTS
@@ -136,7 +136,7 @@ def demandable_operators() -> tuple[str, ...]:
 
 
 def built_in_names() -> tuple[str, ...]:
-    return _names_in(FOLDER)
+    return _names_in(BUILT_IN_FOLDER)
 
 
 def profile_names() -> tuple[str, ...]:
@@ -168,7 +168,7 @@ def load_profile(name: str) -> Profile:
         return _read(name, Path(name))
     if name not in profile_names():
         raise ProfileError(f"there is no target profile '{name}'; there are: {', '.join(profile_names())}")
-    folder = FOLDER if name in built_in_names() else own_folder()
+    folder = BUILT_IN_FOLDER if name in built_in_names() else own_folder()
     return _read(name, folder / f"{name}{SUFFIX}")
 
 

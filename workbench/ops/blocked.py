@@ -33,7 +33,7 @@ BLOCKS = (8, 16)
 BLOCKED_LAYOUTS = tuple(f"NCHW{block}c" for block in BLOCKS)
 POOLS = ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool")
 OPERATORS = ("Conv", *POOLS, "BatchNormalization")
-OLDEST_OPSET = 15  # whose Shape gives a part of the dims
+OLDEST_BLOCKED_OPSET = 15  # whose Shape gives a part of the dims
 _NAME = re.compile(rf"({'|'.join(OPERATORS)})(_NCHW)?_NCHW({'|'.join(map(str, BLOCKS))})c")
 
 
@@ -122,7 +122,7 @@ def blocked_function(op_type: str, opset: int) -> Function:
 
 # ---- contracts --------------------------------------------------------------------------
 
-Run = Callable[..., Any]
+_Run = Callable[..., Any]
 
 
 def unblocked(x: Any) -> Any:
@@ -141,7 +141,7 @@ def _transposed(x: Any, perm: tuple[int, ...]) -> Any:
     return x.permute(perm) if hasattr(x, "permute") else x.transpose(perm)
 
 
-def _on_whole_images(run: Run, parts: Blocked) -> Run:
+def _on_whole_images(run: _Run, parts: Blocked) -> _Run:
     """Unblock, run, block."""
 
     def native(call: Call, x: Any, *operands: Any) -> Any:
@@ -151,7 +151,7 @@ def _on_whole_images(run: Run, parts: Blocked) -> Run:
     return native
 
 
-def _on_blocks(run: Run) -> Run:
+def _on_blocks(run: _Run) -> _Run:
     """What keeps channels apart: every block is an image of c channels, channels last, without a copy."""
 
     def native(call: Call, x: Any) -> Any:
@@ -161,7 +161,7 @@ def _on_blocks(run: Run) -> Run:
     return native
 
 
-def _enter(op_type: str, category: str, run: Run, flops: Figure) -> None:
+def _enter(op_type: str, category: str, run: _Run, flops: Figure) -> None:
     for block in BLOCKS:
         for from_plain in (False, True) if op_type == "Conv" else (False,):
             parts = Blocked(op_type, block, from_plain)

@@ -26,7 +26,7 @@ WEIGHT_AXES = "OIHW"  # ONNX's own order; 3 and 5 dims have OIW and OIDHW
 IMAGES = {"MaxUnpool": (0, 1)}
 # With a second image as a result the form has a name of its own, since a function has a fixed number of results.
 WITH_SECOND = {"MaxPool": "MaxPoolWithIndices"}
-PLAIN = {form: plain for plain, form in WITH_SECOND.items()}
+PLAIN_FORM = {form: plain for plain, form in WITH_SECOND.items()}
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def plain_op(node: Node) -> str:
     parts = parse_channels_last(node.domain, node.op_type)
     if parts is None:
         return node.op
-    plain = PLAIN.get(parts.op_type, parts.op_type)
+    plain = PLAIN_FORM.get(parts.op_type, parts.op_type)
     return f"{DOMAIN}.{plain}" if plain in OWN_BODIES else plain
 
 
@@ -162,7 +162,7 @@ def channels_last_function(op_type: str, opset: int) -> Function:
         turned = weight_permutation(parts.weights, parts.rank)
     given = results if turned is None else tuple(f"{result}_first" for result in results)
     references = {name: AttrRef(name, kind) for name, kind in own.attributes.items()}
-    plain = PLAIN.get(parts.op_type, parts.op_type)
+    plain = PLAIN_FORM.get(parts.op_type, parts.op_type)
     nodes.append(Node(plain, tuple(operands), given, references, name=plain.lower(), domain=domain))
     for first, result in zip(given, results, strict=True) if turned is not None else ():
         nodes.append(Node("Transpose", (first,), (result,), {"perm": turned}, name=f"{result}_turned"))
@@ -175,7 +175,7 @@ def form_of(op_type: str, opset: int) -> OwnBody:
     """Inputs and attributes of the channels-first operator, ONNX's or ours."""
     if op_type in OWN_BODIES:
         return OWN_BODIES[op_type]
-    schema = onnx.defs.get_schema(PLAIN.get(op_type, op_type), opset, "")
+    schema = onnx.defs.get_schema(PLAIN_FORM.get(op_type, op_type), opset, "")
     attributes = {name: int(a.type) for name, a in sorted(schema.attributes.items())}  # type: ignore[call-overload]
     inputs = tuple(i.name for i in schema.inputs)
-    return OwnBody(inputs, attributes, IMAGES.get(op_type, (0,)), results=2 if op_type in PLAIN else 1)
+    return OwnBody(inputs, attributes, IMAGES.get(op_type, (0,)), results=2 if op_type in PLAIN_FORM else 1)

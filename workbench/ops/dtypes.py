@@ -11,11 +11,10 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import onnx_ir
 
+from workbench.ir.types import DataType
 from workbench.ops.lazy import torch
 
-DataType = onnx_ir.DataType
 _IN_INT8 = {DataType.INT4, DataType.INT2}
 _IN_UINT8 = {DataType.UINT4, DataType.UINT2}
 _FLOAT8 = {

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from workbench.ir.types import DataType
 from workbench.ops.contract import Call, operator, per_output
-from workbench.ops.dtypes import CannotRun, DataType, torch_dtype
+from workbench.ops.dtypes import CannotRun, torch_dtype
 from workbench.ops.lazy import torch
 from workbench.ops.narrow_floats import to_float4, to_float8
 from workbench.ops.permutation.kinds import AGNOSTIC, AGNOSTIC_FIRST, DROPOUT
 
-Run = Callable[..., Any]
+_Run = Callable[..., Any]
 
 
 @cache
@@ -36,10 +37,10 @@ def _numbers(x: torch.Tensor) -> torch.Tensor:
     return wide
 
 
-def _elementwise(op: str, layout=AGNOSTIC, flops=1, compares=False, widen=_numbers) -> Callable[[Run], Run]:
+def _elementwise(op: str, layout=AGNOSTIC, flops=1, compares=False, widen=_numbers) -> Callable[[_Run], _Run]:
     """Enter a function into the table; wide unsigned integers are computed in int64, by way of `widen`."""
 
-    def enter(run: Run) -> Run:
+    def enter(run: _Run) -> _Run:
         @wraps(run)
         def safe(call: Call, *operands: Any) -> torch.Tensor:
             dtype = operands[0].dtype
@@ -82,7 +83,7 @@ _UNARY = {
 }
 
 
-def _torch_unary(name: str) -> Run:
+def _torch_unary(name: str) -> _Run:
     return lambda call, x: getattr(torch, name)(x)
 
 
@@ -132,7 +133,7 @@ _BINARY = {
 _COMPARISONS = {"Equal": "eq", "Greater": "gt", "GreaterOrEqual": "ge", "Less": "lt", "LessOrEqual": "le"}
 
 
-def _torch_binary(name: str) -> Run:
+def _torch_binary(name: str) -> _Run:
     return lambda call, a, b: getattr(torch, name)(a, b)
 
 

@@ -24,7 +24,7 @@ from workbench.ops.channels_last import (
     DOMAIN,
     GIVES_KERNEL,
     OWN_BODIES,
-    PLAIN,
+    PLAIN_FORM,
     channels_last_function,
     parse_channels_last,
     weight_permutation,
@@ -137,7 +137,7 @@ def is_own(op_type: str) -> bool:
     parts = parse_channels_last(DOMAIN, op_type)
     if parts is None:
         return op_type in OWN_BODIES or op_type in CONVERSIONS
-    known = parts.op_type in OWN_BODIES or onnx.defs.has(PLAIN.get(parts.op_type, parts.op_type))
+    known = parts.op_type in OWN_BODIES or onnx.defs.has(PLAIN_FORM.get(parts.op_type, parts.op_type))
     return known and parts.weights in (None, "OHWI", "HWIO", "HWOI")
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from workbench.ir.types import DataType
 from workbench.ops.contract import Call, operator, per_output
 from workbench.ops.convolution import conv_flops, integer_convolution
-from workbench.ops.dtypes import DataType, torch_dtype
+from workbench.ops.dtypes import torch_dtype
 from workbench.ops.lazy import torch
 from workbench.ops.matmul import less_zero_points, matmul_flops
 from workbench.ops.narrow_floats import to_float4, to_float8

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from workbench.ir.types import DataType
 from workbench.ops.contract import Call, operator, per_output
-from workbench.ops.dtypes import DataType, torch_dtype
+from workbench.ops.dtypes import torch_dtype
 from workbench.ops.lazy import torch
 from workbench.ops.permutation.kinds import BARRIER
 

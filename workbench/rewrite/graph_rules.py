@@ -11,8 +11,7 @@ from workbench.rewrite.counterexamples import Counterexample, WrongLaw
 from workbench.rewrite.exactness import Exactness
 from workbench.rewrite.graph_patterns import GraphText, read_after, read_before
 from workbench.rewrite.matching import Match, Pattern
-from workbench.rewrite.rule import Example, NoMatch, Refusal, Rewrite, Rule
-from workbench.rewrite.rule import Match as FindMatch
+from workbench.rewrite.rule import Example, FindRewrite, NoMatch, Refusal, Rewrite, Rule
 from workbench.rewrite.terms import Either, Operation, Result, Term, operators_of, terms_of
 
 
@@ -119,7 +118,7 @@ def _ends(term: Term) -> tuple[Term, ...]:
     return tuple(one for one in term.terms if any(one in terms_of(other) for other in term.terms if other != one))
 
 
-def _longest(match: FindMatch, operators: frozenset[str]) -> Callable[[Graph, Node, Any], Rewrite]:
+def _longest(match: FindRewrite, operators: frozenset[str]) -> Callable[[Graph, Node, Any], Rewrite]:
     """The match, but where its only reader would be matched with it."""
 
     def longest(graph: Graph, node: Node, options: Any) -> Rewrite:
@@ -132,7 +131,7 @@ def _longest(match: FindMatch, operators: frozenset[str]) -> Callable[[Graph, No
     return longest
 
 
-def _includes(match: FindMatch, graph: Graph, reader: Node, node: Node, options: Any) -> bool:
+def _includes(match: FindRewrite, graph: Graph, reader: Node, node: Node, options: Any) -> bool:
     try:
         return node.name in match(graph, reader, options).nodes
     except NoMatch:

@@ -74,7 +74,7 @@ class Refusal:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-Match = Callable[[Graph, Node, Any], Rewrite]
+FindRewrite = Callable[[Graph, Node, Any], Rewrite]
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Rule:
 
     name: str
     operators: tuple[str, ...]
-    match: Match
+    match: FindRewrite
     example: Example
     refusals: tuple[Refusal, ...] = ()
     exactness: Exactness = field(kw_only=True)

@@ -48,6 +48,6 @@ def later_opset(operator: str, opset: int) -> int:
     return first if first > opset else 0
 
 
-def opset_of(graph: Graph, node: Node) -> int:
+def opset_of_node(graph: Graph, node: Node) -> int:
     """The opset by which the node is to be read."""
     return graph.opset_imports.get(node.domain, 1)

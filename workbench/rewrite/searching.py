@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from workbench.ir import Graph, Node, constant_shape
 from workbench.rewrite.guards import one_of
 from workbench.rewrite.products import Reading, is_near, number_of, readings
-from workbench.rewrite.schemas import default_attributes, operand_names, opset_of
+from workbench.rewrite.schemas import default_attributes, operand_names, opset_of_node
 from workbench.rewrite.terms import (
     COMMUTATIVE,
     Absent,
@@ -259,7 +259,7 @@ class Search:
         others = {key: value for key, value in node.attributes.items() if key not in wanted}
         if call.rest:
             return state.knowing(call.rest, others)
-        defaults = default_attributes(node.op_type, opset_of(self.graph, node), node.domain) if others else {}
+        defaults = default_attributes(node.op_type, opset_of_node(self.graph, node), node.domain) if others else {}
         odd = next((key for key, value in others.items() if key not in defaults or defaults[key] != value), None)
         if odd is None:
             return state
@@ -271,7 +271,7 @@ class Search:
         """The attribute, or the constant operand of that name, or what ONNX takes for it; None where it has none."""
         if key in node.attributes:
             return self._counted(node, key, node.attributes[key])
-        opset = opset_of(self.graph, node)
+        opset = opset_of_node(self.graph, node)
         names = operand_names(node.op_type, opset, node.domain)
         if key not in names:
             return self._counted(node, key, default_attributes(node.op_type, opset, node.domain).get(key))
@@ -293,7 +293,7 @@ class Search:
         """The node's operands, without those that the call names as attributes and those left out at the end."""
         if not call.attributes and all(node.inputs):
             return node.inputs
-        names = operand_names(node.op_type, opset_of(self.graph, node), node.domain)
+        names = operand_names(node.op_type, opset_of_node(self.graph, node), node.domain)
         named = {names.index(key) for key, _ in call.attributes if key in names}
         operands = [value for place, value in enumerate(node.inputs) if place not in named]
         while operands and not operands[-1]:

@@ -12,7 +12,7 @@ import numpy as np
 from workbench.errors import UserError
 from workbench.files import SPECIAL, is_special
 from workbench.ir import DataType, Graph, TensorType
-from workbench.ir.types import Shape
+from workbench.ir.types import MOST_AXES, Shape
 from workbench.layout.input_layout import GIVEN, order_between
 from workbench.run.input_roles import Use, use_of
 from workbench.run.worker.memory import available_bytes, in_gigabytes
@@ -22,8 +22,7 @@ Tensors = dict[str, np.ndarray]
 MOSTLY = 0.9  # share of ones in a seeded mask
 SAMPLE_RATE = 16000
 SAMPLE_RATE_NAMES = ("sr", "sample_rate", "sampling_rate", "samplerate")
-MOST_AXES = 64  # of an array in numpy 2
-SMALL = 10  # a whole number of which nothing is known is drawn below this
+_SMALL = 10  # a whole number of which nothing is known is drawn below this
 SENTENCE = "The quick brown fox jumps over the lazy dog."
 
 
@@ -188,7 +187,7 @@ def _seeded(
     if dtype.itemsize == 1:  # pixels, or quantized values
         limits = np.iinfo(kind)
         return np.asarray(stream.integers(limits.min, limits.max + 1, shape), kind)
-    return np.asarray(stream.integers(0, SMALL, shape), kind)
+    return np.asarray(stream.integers(0, _SMALL, shape), kind)
 
 
 def _mask(shape: tuple[int, ...], stream: np.random.Generator) -> np.ndarray:

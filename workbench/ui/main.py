@@ -19,11 +19,11 @@ _ICON = Path(__file__).parent / "icon.svg"  # a named icon would be fetched from
 st.set_page_config(page_title="Graph Workbench", page_icon=str(_ICON), layout="wide")
 style()
 
-optimize = st.Page(optimize_page, title="Optimize", url_path="optimize")
+_optimize = st.Page(optimize_page, title="Optimize", url_path="optimize")
 st.navigation(
     [
-        st.Page(lambda: open_page(optimize), title="Open", url_path="open", default=True),
-        optimize,
+        st.Page(lambda: open_page(_optimize), title="Open", url_path="open", default=True),
+        _optimize,
         st.Page(layouts_page, title="Layouts", url_path="layouts"),
         st.Page(compare_page, title="Compare", url_path="compare"),
         st.Page(run_page, title="Run", url_path="run"),

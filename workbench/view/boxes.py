@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from workbench.view import ids
 from workbench.view.groups import Group
-from workbench.view.node_style import NO_KIND, PLAIN, Look, shortened
+from workbench.view.node_style import NO_KIND, PLAIN, Look, shortened_name
 from workbench.view.placement import Item
 from workbench.view.timeline import FOREVER, Timeline, Version
 
@@ -84,9 +84,9 @@ class Boxes:
 def boxes_of(timeline: Timeline, root: Group, opened: set[str], constants: bool = False) -> Boxes:
     """The boxes that are to be seen where the groups with ids in `opened` are open."""
     found = Boxes()
-    _public(found, timeline, ids.INPUT, INPUT, timeline.inputs)
+    _public(found, timeline, ids.INPUT_ID, INPUT, timeline.inputs)
     _inside(found, timeline, root, opened, -1)
-    _public(found, timeline, ids.OUTPUT, OUTPUT, timeline.outputs)
+    _public(found, timeline, ids.OUTPUT_ID, OUTPUT, timeline.outputs)
     _short_lived(found, timeline)
     if constants:
         _constants(found, timeline)
@@ -109,8 +109,8 @@ def _inside(found: Boxes, timeline: Timeline, group: Group, opened: set[str], fr
 def _closed(timeline: Timeline, group: Group, members: tuple[str, ...], frame: int) -> Box:
     ops = Counter(timeline.versions[name][0].look.op for name in members)
     words = ", ".join(f"{count} {op}" for op, count in ops.most_common(3))
-    detail = shortened(words if len(ops) <= 3 else f"{words} ...")
-    look = Look(shortened(group.title), f"{len(members):,} nodes", detail, PLAIN, NO_KIND, GROUP, "")
+    detail = shortened_name(words if len(ops) <= 3 else f"{words} ...")
+    look = Look(shortened_name(group.title), f"{len(members):,} nodes", detail, PLAIN, NO_KIND, GROUP, "")
     return Box(group.id, GROUP, [(0, FOREVER, look)], frame, group, members=members)
 
 
@@ -159,7 +159,7 @@ def _constants(found: Boxes, timeline: Timeline) -> None:
     for value, users in _readers_of_constants(timeline, found).items():
         look = timeline.constant_looks[value]
         spans = [(v.born, v.dies, look) for name in users for v in timeline.versions[name] if value in v.node.operands]
-        box = Box(f"{ids.CONSTANT}{value}", CONSTANT, _joined(spans), found.boxes[found.number[users[0]]].frame)
+        box = Box(f"{ids.CONSTANT_ID}{value}", CONSTANT, _joined(spans), found.boxes[found.number[users[0]]].frame)
         found.add(box, [box.id])
 
 

@@ -17,7 +17,7 @@ from workbench.view.node_style import OWN, PLAIN, TARGET, Look, look_of, shape_w
 _FILLS = {OWN: "palegoldenrod", TARGET: "peachpuff", PLAIN: "lightgrey"}
 _BORDERS = {OWN: ("filled", "1"), TARGET: ("filled", "2.6"), PLAIN: ("filled,dotted", "1.4")}
 
-Edge = tuple[str, str, str]  # from, to, words
+_DotEdge = tuple[str, str, str]  # from, to, words
 
 
 def dot_of(graph: Graph, target: Profile) -> Digraph:
@@ -38,18 +38,18 @@ def dot_of(graph: Graph, target: Profile) -> Digraph:
 
 def _draw(
     dot: Digraph, graph: Graph, target: Profile, outside: Mapping[str, str], numbers: Iterator[str]
-) -> list[Edge]:
+) -> list[_DotEdge]:
     """Draw the boxes; the edges are returned, for one that stood in a cluster would take both its ends into it.
 
     outside: by value the box that makes it.
     """
     layouts = infer_layouts(graph)
     makers = dict(outside)
-    edges: list[Edge] = []
+    edges: list[_DotEdge] = []
     for value in graph.inputs:
         if value not in outside:
             makers[value] = next(numbers)
-            _public(dot, makers[value], graph, value, ids.INPUT)
+            _public(dot, makers[value], graph, value, ids.INPUT_ID)
     for node in graph.nodes:
         number = next(numbers)
         look = look_of(graph, node, layouts, target)
@@ -66,7 +66,7 @@ def _draw(
                     edges += _draw(inner, opened_body(graph, body), target, makers, numbers)
     for value in graph.outputs:
         number = next(numbers)
-        _public(dot, number, graph, value, ids.OUTPUT)
+        _public(dot, number, graph, value, ids.OUTPUT_ID)
         edges += [(makers[value], number, value_words(graph, value, layouts))] if value in makers else []
     return edges
 

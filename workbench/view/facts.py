@@ -45,9 +45,9 @@ def cost_rows(graph: Graph, node: Node) -> list[list[str]]:
     read = known_sum(bytes_of(graph, value) for value in node.operands)
     written = known_sum(bytes_of(graph, value) for value in node.outputs if value)
     rows = [
-        ["FLOPs", words(flops)],
-        ["bytes read", words(read)],
-        ["bytes written", words(written)],
+        ["FLOPs", _count_text(flops)],
+        ["bytes read", _count_text(read)],
+        ["bytes written", _count_text(written)],
     ]
     if flops is not None and read is not None and written is not None and read + written:
         rows.append(["arithmetic intensity", f"{flops / (read + written):.3g} FLOP/byte"])
@@ -108,7 +108,7 @@ def numbers_in(constants: Iterable[Constant]) -> int:
     return sum(math.prod(constant_shape(tensor)) for tensor in constants)
 
 
-def words(number: int | None) -> str:
+def _count_text(number: int | None) -> str:
     return NOT_KNOWN if number is None else f"{number:,}"
 
 

@@ -41,7 +41,7 @@ class Group:
 
     @property
     def id(self) -> str:
-        return ids.GROUP + "/".join(part.replace("/", "\\/") for part in self.path)
+        return ids.GROUP_ID + "/".join(part.replace("/", "\\/") for part in self.path)
 
     @property
     def title(self) -> str:

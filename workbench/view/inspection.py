@@ -20,10 +20,10 @@ from workbench.rewrite import History, Pass
 from workbench.view.constants import constant_section, first_values
 from workbench.view.documents import document_section
 from workbench.view.facts import bound_type, bytes_of, contract_rows, cost_rows, flops_of, numbers_in, refusal_rows
-from workbench.view.ids import CONSTANT, GROUP, INPUT, OUTPUT
+from workbench.view.ids import CONSTANT_ID, GROUP_ID, INPUT_ID, OUTPUT_ID
 from workbench.view.lineage import ancestry, constant_events, lives, node_events, sources
 
-_WORDS = {INPUT: "Input", OUTPUT: "Output", CONSTANT: "Constant"}
+_WORDS = {INPUT_ID: "Input", OUTPUT_ID: "Output", CONSTANT_ID: "Constant"}
 _LONGEST = 160  # characters of a name or an attribute that are shown
 _MOST_CONSTANTS = 8  # constants of one node that are read; the others stand among its inputs
 _MOST_READERS = 20
@@ -32,7 +32,7 @@ _STACK = "stack_trace"
 Section = dict[str, Any]
 
 
-def inspect(
+def inspect_element(
     history: History,
     step: int,
     rewrites: int | None,
@@ -54,9 +54,9 @@ def inspect(
     """
     graph = graph if graph is not None else history.at(step, rewrites)
     layouts = layouts if layouts is not None else infer_layouts(graph)
-    if id.startswith(GROUP) and id not in graph:
-        return inspect_group(graph, id.removeprefix(GROUP), members)
-    for prefix in (INPUT, OUTPUT, CONSTANT):
+    if id.startswith(GROUP_ID) and id not in graph:
+        return inspect_group(graph, id.removeprefix(GROUP_ID), members)
+    for prefix in (INPUT_ID, OUTPUT_ID, CONSTANT_ID):
         if id.startswith(prefix) and id not in graph:
             return inspect_value(history, graph, layouts, prefix, id.removeprefix(prefix))
     return inspect_node(history, graph, layouts, id, passes, target)
@@ -101,11 +101,13 @@ def inspect_value(
     what, id_ = _WORDS[prefix], prefix + value
     title = f"{what}  {_short(value)}"
     tensor = graph.constant(value)
-    events = constant_events(history, value) if prefix == CONSTANT else []
+    events = constant_events(history, value) if prefix == CONSTANT_ID else []
     moments = _moments("Where it came from", [moment.said(kind) for moment, kind in events])
-    there = {INPUT: value in graph.inputs, OUTPUT: graph.is_output(value), CONSTANT: tensor is not None}[prefix]
+    there = {INPUT_ID: value in graph.inputs, OUTPUT_ID: graph.is_output(value), CONSTANT_ID: tensor is not None}[
+        prefix
+    ]
     if not there:
-        life = lives(prefix == CONSTANT and value in history.initial.constants, events)
+        life = lives(prefix == CONSTANT_ID and value in history.initial.constants, events)
         about = f"There is no {what.lower()} of that name in the graph here; it {life}."
         return _shown(id_, title, about, [moments])
     producer, readers = graph.producer(value), graph.users(value)
@@ -122,7 +124,7 @@ def inspect_value(
 def inspect_group(graph: Graph, path: str, members: Iterable[str]) -> dict[str, Any]:
     """The nodes of a group: how many of which operator, what they compute and hold."""
     nodes = [node for name in members if (node := graph.find(name)) is not None]
-    id_, title = GROUP + path, _short(path.rpartition("/")[2] or path)
+    id_, title = GROUP_ID + path, _short(path.rpartition("/")[2] or path)
     if not nodes:
         return _shown(id_, title, "None of its nodes is in the graph here.", [])
     flops = [flops_of(graph, node) for node in nodes]

@@ -11,9 +11,9 @@ import onnx_ir
 
 from workbench.ir import AttrRef, Constant, DataType, Graph, Node, constant_shape
 from workbench.ops.blocked import parse_blocked
-from workbench.ops.channels_last import PLAIN, parse_channels_last
+from workbench.ops.channels_last import PLAIN_FORM, parse_channels_last
 
-EXACT = "exact"  # operator, attributes, contents of constant operands
+COMPLETE = "exact"  # operator, attributes, contents of constant operands
 SHAPES = "shapes"  # operator, attributes, types of constant operands
 BARE = "bare"  # operator; a channels-last or blocked form counts as what it is a form of
 COLOUR = "colour"  # EXACT, and that of the neighbours three edges round
@@ -49,7 +49,7 @@ class Labels:
         if kind == BARE:
             return _family(node)
         operands = [(i, v) for i, v in enumerate(node.inputs) if v in self.graph.constants]
-        if kind == EXACT:
+        if kind == COMPLETE:
             constants: tuple[Hashable, ...] = tuple((i, self.content(v)) for i, v in operands)
         else:
             constants = tuple((i, _type_key(self.graph.constants[v])) for i, v in operands)
@@ -58,7 +58,7 @@ class Labels:
     def _coloured(self) -> dict[str, int]:
         if self._colours is None:
             places = {value: place + 1 for place, value in enumerate(self.graph.inputs)}
-            colours = {node.name: self.label(node, EXACT) for node in self.graph.nodes}
+            colours = {node.name: self.label(node, COMPLETE) for node in self.graph.nodes}
             for _ in range(_ROUNDS):
                 colours = {node.name: self._with_neighbours(node, colours, places) for node in self.graph.nodes}
             self._colours = colours
@@ -82,7 +82,7 @@ def has_weights(graph: Graph, node: Node) -> bool:
 
 def _family(node: Node) -> str:
     form = parse_blocked(node.domain, node.op_type) or parse_channels_last(node.domain, node.op_type)
-    return node.op if form is None else PLAIN.get(form.op_type, form.op_type)
+    return node.op if form is None else PLAIN_FORM.get(form.op_type, form.op_type)
 
 
 def attributes_key(node: Node) -> Hashable:

@@ -15,7 +15,7 @@ APPEARS, CHANGES, DISAPPEARS = "appears", "changes", "disappears"
 
 
 @dataclass(frozen=True)
-class Moment:
+class HistoryMoment:
     """Rewrite `rewrite` (from 1) of step `step`, `count` in all; `t` is the moment after it."""
 
     t: int
@@ -32,28 +32,28 @@ class Moment:
         return {"t": self.t, "words": self.words, "what": what}
 
 
-def moments(history: History) -> Iterator[Moment]:
+def history_moments(history: History) -> Iterator[HistoryMoment]:
     """Every rewrite of the history, in order."""
     t = 0
     for index, step in enumerate(history.steps):
         for number, rewrite in enumerate(step.rewrites, start=1):
             t += 1
-            yield Moment(t, index, number, len(step.rewrites), rewrite)
+            yield HistoryMoment(t, index, number, len(step.rewrites), rewrite)
 
 
-def node_events(history: History, name: str) -> list[tuple[Moment, str]]:
+def node_events(history: History, name: str) -> list[tuple[HistoryMoment, str]]:
     """What each rewrite did to the node of that name. The inverse edits tell: they name readers that changed too."""
-    return [(moment, what) for moment in moments(history) if (what := _to_node(moment.done, name))]
+    return [(moment, what) for moment in history_moments(history) if (what := _to_node(moment.done, name))]
 
 
-def constant_events(history: History, value: str) -> list[tuple[Moment, str]]:
+def constant_events(history: History, value: str) -> list[tuple[HistoryMoment, str]]:
     """What each rewrite did to the constant."""
-    return [(moment, what) for moment in moments(history) if (what := _to_constant(moment.done, value))]
+    return [(moment, what) for moment in history_moments(history) if (what := _to_constant(moment.done, value))]
 
 
 def ancestry(history: History, name: str) -> list[dict[str, Any]]:
     """The moments of the node, and of the nodes that went into it until then, in order."""
-    every = list(moments(history))
+    every = list(history_moments(history))
     found: dict[int, dict[str, Any]] = {}
     reached: dict[str, int] = {}
     waiting = [(name, len(every))]
@@ -75,14 +75,14 @@ def ancestry(history: History, name: str) -> list[dict[str, Any]]:
 def sources(history: History, name: str) -> list[str]:
     """The nodes that rewrites made it of, as "Conv 'conv1'", those nearest first."""
     said: dict[str, None] = {}
-    for moment in moments(history):
+    for moment in history_moments(history):
         if name not in {node.name for node in moment.done.edit.insert}:
             continue
         said.update((str(node), None) for node in moment.done.inverse.insert if node.name in _gone(moment.done))
     return list(said)
 
 
-def lives(there_at_first: bool, events: list[tuple[Moment, str]]) -> str:
+def lives(there_at_first: bool, events: list[tuple[HistoryMoment, str]]) -> str:
     """When it exists, as a sentence without its subject."""
     spans = ["from the beginning"] if there_at_first else []
     for moment, what in events:

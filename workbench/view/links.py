@@ -94,7 +94,7 @@ def _constant_links(timeline: Timeline, boxes: Boxes) -> list[Link]:
         spans: dict[int, list[Said]] = {}
         for version in versions:
             for value in version.node.operands:
-                source = boxes.number.get(f"{ids.CONSTANT}{value}")
+                source = boxes.number.get(f"{ids.CONSTANT_ID}{value}")
                 if source is not None and not boxes.boxes[target].members:
                     spans.setdefault(source, []).append((version.born, version.dies, "", PLAIN))
         found += [Link(source, target, said) for source, said in spans.items()]

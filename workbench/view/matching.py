@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from workbench.ir import Graph, Node
-from workbench.view.labels import BARE, COLOUR, EXACT, SHAPES, Labels, attributes_key, has_weights
+from workbench.view.labels import BARE, COLOUR, COMPLETE, SHAPES, Labels, attributes_key, has_weights
 
-NAME, OUTPUT, STRUCTURE = "name", "output", "structure"
-_WORDS = {NAME: "by name", OUTPUT: "by the name of the result", STRUCTURE: "by structure"}
+_NAME, _OUTPUT, _STRUCTURE = "name", "output", "structure"
+_WORDS = {_NAME: "by name", _OUTPUT: "by the name of the result", _STRUCTURE: "by structure"}
 _BELIEF = 0.9  # names are believed while what they say agrees with the edges nearly as well as structure alone does
 _HOPS = (2, 4, 8)  # edges from a pair to the next one, where nodes between them have no counterpart
 _MOST_BETWEEN = 100  # nodes looked at on that way
@@ -80,8 +80,8 @@ def match_graphs(a: Graph, b: Graph) -> Correspondence:
 
 def _how(x: Node, y: Node) -> str:
     if x.name == y.name:
-        return NAME
-    return OUTPUT if set(filter(None, x.outputs)).intersection(y.outputs) else STRUCTURE
+        return _NAME
+    return _OUTPUT if set(filter(None, x.outputs)).intersection(y.outputs) else _STRUCTURE
 
 
 def renamed(b: Graph, pairs: Mapping[str, str], a: Graph) -> Graph:
@@ -176,13 +176,13 @@ class _Level:
 
 
 _LEVELS = (
-    _Level(EXACT),
-    _Level(EXACT),  # again, for edges beside which something was paired since
+    _Level(COMPLETE),
+    _Level(COMPLETE),  # again, for edges beside which something was paired since
     _Level(COLOUR),
     _Level(SHAPES),
     _Level(BARE),
-    *(_Level(label, hops) for hops in _HOPS for label in (EXACT, SHAPES, BARE)),
-    _Level(EXACT, in_order=True),
+    *(_Level(label, hops) for hops in _HOPS for label in (COMPLETE, SHAPES, BARE)),
+    _Level(COMPLETE, in_order=True),
     _Level(SHAPES, in_order=True),
 )
 _AGAIN = 1  # the level to which an edge returns
@@ -260,7 +260,7 @@ class _Matcher:
 
     def by_structure(self) -> None:
         """Pair what is alike and alone, then what hangs together with pairs, the surest first."""
-        for seed, weights_only in ((COLOUR, False), (EXACT, True)):
+        for seed, weights_only in ((COLOUR, False), (COMPLETE, True)):
             for y, x in self._alone_alike(seed, weights_only):
                 if x in self.free_a and y in self.free_b:
                     self._pair(self.a.graph.node(x), self.b.graph.node(y))
@@ -280,7 +280,7 @@ class _Matcher:
             xs = of_a.get(key, [])
             if not xs or (not level.in_order and len(xs) + len(ys) > 2):
                 continue
-            if level.in_order and level.label != EXACT and len(xs) != len(ys):
+            if level.in_order and level.label != COMPLETE and len(xs) != len(ys):
                 continue
             for x, y in zip(xs, ys, strict=False):
                 if x.name in self.free_a and y.name in self.free_b:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.ir import Graph, Node
-from workbench.layout.classes import AGNOSTIC, HEAVILY, LIGHTLY, class_of
+from workbench.layout.classes import HEAVILY, LAYOUT_AGNOSTIC, LIGHTLY, class_of
 from workbench.layout.cost import bound_shape, count, element_bytes, moved_by_node, perm_of
 from workbench.layout.infer import TENSOR, is_cnn
 from workbench.layout.profile import Profile
@@ -16,8 +16,8 @@ from workbench.ops.blocked import block_of
 
 OWN, TARGET, PLAIN = 0, 1, 2  # kinds of layout: the model's own, the target's, Tensor
 NO_KIND = -1
-CLASSES = (AGNOSTIC, LIGHTLY, HEAVILY)
-NOT_KNOWN = "other"  # the category of an operator without a contract
+CLASSES = (LAYOUT_AGNOSTIC, LIGHTLY, HEAVILY)
+_OTHER = "other"  # the category of an operator without a contract
 _NAME = 34  # characters of a name that are sent; the inspector has the whole of it
 
 
@@ -67,11 +67,11 @@ def look_of(
     contract = contract_of(node)
     return Look(
         op=shown_op(node),
-        name="" if node.op == node.name else shortened(_without_scopes(node.name)),
+        name="" if node.op == node.name else shortened_name(_without_scopes(node.name)),
         detail=_detail(graph, node, layout, weights, layouts),
         layout=box_kind_of(layout, target),
         weights=NO_KIND if not weights else box_kind_of(weights, target),
-        category=NOT_KNOWN if contract is None else contract.category,
+        category=_OTHER if contract is None else contract.category,
         klass=class_of(node, target),
         step=step,
         fused=fused,
@@ -83,7 +83,7 @@ def constant_look(graph: Graph, value: str, layouts: Mapping[str, str], target: 
     layout = layouts.get(value, TENSOR)
     kind = box_kind_of(layout, target)
     words = f"{shape_words(graph, value)} {'' if layout == TENSOR else layout}".strip()
-    return Look("constant", shortened(value), words or "scalar", kind, NO_KIND, "constant", "")
+    return Look("constant", shortened_name(value), words or "scalar", kind, NO_KIND, "constant", "")
 
 
 def box_kind_of(layout: str, target: Profile) -> int:
@@ -119,7 +119,7 @@ def shape_words(graph: Graph, value: str) -> str:
 
 def shown_op(node: Node) -> str:
     """The operator as a box says it: those of our own domain without it."""
-    return shortened(node.op.removeprefix("workbench."))
+    return shortened_name(node.op.removeprefix("workbench."))
 
 
 def _without_scopes(name: str) -> str:
@@ -128,12 +128,12 @@ def _without_scopes(name: str) -> str:
     return last if name.startswith("/") and last.strip() else name
 
 
-def shortened(name: str) -> str:
+def shortened_name(name: str) -> str:
     """The name, its middle left out where it is long."""
     return name if len(name) <= _NAME else f"{name[: _NAME // 2 - 1]}...{name[-(_NAME // 2 - 2) :]}"
 
 
-def megabytes(size: float) -> str:
+def _size_words(size: float) -> str:
     """Bytes as a box says them."""
     return f"{size / 1e6:,.2f} MB" if size >= 1e4 else f"{size:,.0f} B"
 
@@ -157,6 +157,6 @@ def _transpose(graph: Graph, node: Node, layout: str, layouts: Mapping[str, str]
     perm = ",".join(map(str, perm_of(graph, node) or ()))
     source = layouts.get(node.inputs[0], TENSOR)
     moved = moved_by_node(graph, node)
-    size = "? B" if moved is None else megabytes(moved * element_bytes(graph, node.inputs[0]))
+    size = "? B" if moved is None else _size_words(moved * element_bytes(graph, node.inputs[0]))
     turned = f"{source} to {layout} " if is_cnn(layout) and is_cnn(source) else ""
     return f"{turned}[{perm}] {size}"

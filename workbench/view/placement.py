@@ -52,7 +52,7 @@ class Place:
     height: int
 
 
-Found = tuple[list[Place], list[Route]]
+_Arranged = tuple[list[Place], list[Route]]
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def _at_origin(places: list[Place], routes: list[Route], engine: str) -> Placeme
     return Placement(tuple(moved), tuple(lines), width, height, engine)
 
 
-def _graphlay(items: Sequence[Item], edges: Pairs) -> Found:
+def _graphlay(items: Sequence[Item], edges: Pairs) -> _Arranged:
     import graphlay
 
     graph = graphlay.Graph()
@@ -125,7 +125,7 @@ def _graphlay(items: Sequence[Item], edges: Pairs) -> Found:
     return places, routes
 
 
-def _sugiyama(items: Sequence[Item], edges: Pairs) -> Found:
+def _sugiyama(items: Sequence[Item], edges: Pairs) -> _Arranged:
     """Layers of one width: every item as wide as the widest; frames are drawn round what they hold."""
     import fast_sugiyama
 
@@ -152,7 +152,7 @@ def _sugiyama(items: Sequence[Item], edges: Pairs) -> Found:
     return _framed(items, places), [() for _ in edges]
 
 
-def _graphviz(items: Sequence[Item], edges: Pairs) -> Found:
+def _graphviz(items: Sequence[Item], edges: Pairs) -> _Arranged:
     """Graphviz's dot, found on the PATH or brought by the package graphviz-pure."""
     program = _dot_program()
     if program is None:

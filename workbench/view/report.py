@@ -12,7 +12,7 @@ from typing import Any
 from workbench.layout.infer import infer_layouts
 from workbench.layout.profile import Profile
 from workbench.rewrite import History, Pass
-from workbench.view.inspection import inspect
+from workbench.view.inspection import inspect_element
 from workbench.view.scene import View, packed
 
 COMPONENT = Path(__file__).parent / "component"
@@ -72,7 +72,9 @@ def inspected(history: History, view: View, target: Profile, passes: Sequence[Pa
         layouts = infer_layouts(graph)
         done = len(history[step].rewrites)
         for name in (node.name for node in graph.nodes if node.name not in texts):
-            texts[name] = inspect(history, step, done, name, passes, graph=graph, layouts=layouts, target=target)
+            texts[name] = inspect_element(
+                history, step, done, name, passes, graph=graph, layouts=layouts, target=target
+            )
     return texts
 
 

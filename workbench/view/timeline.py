@@ -18,7 +18,7 @@ from workbench.layout.infer import TENSOR, infer_layouts, infer_near
 from workbench.layout.profile import Profile
 from workbench.rewrite import AppliedRewrite, History, Step
 from workbench.view.diff import diff
-from workbench.view.ids import INPUT, OUTPUT
+from workbench.view.ids import INPUT_ID, OUTPUT_ID
 from workbench.view.node_style import (
     NO_KIND,
     OWN,
@@ -262,8 +262,8 @@ class _Record:
         ends = (graph, self._first)  # two files may have others at each end
         inputs = tuple(dict.fromkeys((*self._first.inputs, *graph.inputs)))
         outputs = tuple(dict.fromkeys((*self._first.outputs, *graph.outputs)))
-        values = {f"{INPUT}{v}": self._look_of_value(g, v, "input") for g in ends for v in g.inputs}
-        values |= {f"{OUTPUT}{v}": self._look_of_value(g, v, "output") for g in ends for v in g.outputs}
+        values = {f"{INPUT_ID}{v}": self._look_of_value(g, v, "input") for g in ends for v in g.inputs}
+        values |= {f"{OUTPUT_ID}{v}": self._look_of_value(g, v, "output") for g in ends for v in g.outputs}
         for name in list(self._open):
             self._end(name, FOREVER)
         for target in list(self._open_edges):
@@ -314,7 +314,7 @@ class _Record:
 
     def _connect_outputs(self, graph: Graph) -> None:
         for value in dict.fromkeys((*self._first.outputs, *graph.outputs)):
-            self._reconnect(graph, f"{OUTPUT}{value}", (value,) if value in graph.outputs else ())
+            self._reconnect(graph, f"{OUTPUT_ID}{value}", (value,) if value in graph.outputs else ())
 
     def _reconnect(self, graph: Graph, target: str, reads: Iterable[str]) -> None:
         now = {edge: self._words(graph, edge.value) for value in reads for edge in _edges(graph, value, target)}
@@ -339,7 +339,7 @@ def _edges(graph: Graph, value: str, target: str) -> Iterable[Edge]:
     maker = graph.producer(value)
     if maker is not None:
         return (Edge(maker.name, target, value),)
-    return (Edge(f"{INPUT}{value}", target, value),) if value in graph.inputs else ()
+    return (Edge(f"{INPUT_ID}{value}", target, value),) if value in graph.inputs else ()
 
 
 def _made_of(gone: tuple[Node, ...], come: tuple[Node, ...]) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 
 from workbench.ir import Constant, Edit, Graph, Node, TensorType, constant
 from workbench.ir.permutation import is_identity
+from workbench.ir.types import Dim
 from workbench.layout.conversion.convert import Conversion, is_only_reader
 from workbench.layout.conversion.reshape import reshape_to
 from workbench.layout.conversion.transpose_cleanup import Tidied
@@ -22,13 +23,12 @@ from workbench.layout.cost import bound_shape, elements, known_sum, moved_by_nod
 from workbench.layout.problem.tiled_axes import (
     BLOCKED,
     Axes,
-    Dim,
     TiledAxes,
+    axis_lengths_of,
     conversions_of,
     is_conversion,
     joined,
     lengths,
-    lengths_of,
     letters_in_memory,
     letters_of,
     shape_of,
@@ -74,7 +74,7 @@ def convert_to_blocks(
             continue
         type_ = graph.tensor_type(value)
         assert type_ is not None and type_.shape is not None  # or there were no blocked form
-        dims = lengths_of(type_.shape, joined(own), block)
+        dims = axis_lengths_of(type_.shape, joined(own), block)
         blocked[value] = work.name(f"{value}_nchw{block}c")
         work.types[blocked[value]] = type_.with_shape(shape_of(BLOCKED, dims))
         work.convert(blocked[value], work.types[blocked[value]], BLOCKED, joined(own), value)
@@ -152,7 +152,7 @@ class _Work:
     def convert(self, source: str, type_: TensorType | None, given: Axes, wanted: Axes, result: str) -> bool:
         """Nodes that make `result` of `source`, an image of that type; do they move any element?"""
         assert type_ is not None and type_.shape is not None  # as of every image
-        dims = lengths_of(type_.shape, given, self.block)
+        dims = axis_lengths_of(type_.shape, given, self.block)
         shape = shape_of(wanted, dims)
         target = reshape_to(shape) if letters_in_memory(given, dims) == letters_in_memory(wanted, dims) else None
         if target is not None:

@@ -28,7 +28,7 @@ from workbench.layout.problem.tiled_axes import (
 )
 from workbench.layout.problem.two_layouts import layout_of_images, required_side, side_of, way_between
 from workbench.layout.profile import Profile
-from workbench.layout.solver.integer_program import Form, IntegerProgram, Use
+from workbench.layout.solver.integer_program import Form, IntegerProgram, OrderedValue
 from workbench.ops import NotPermutable
 from workbench.ops.blocked import block_of
 from workbench.ops.channels_last import KERNELS, plain_op, stored_weights, weight_way
@@ -188,7 +188,7 @@ class _Builder:
     def _as_written(self, values: Iterable[str]) -> list[_Placed]:
         return [(self.places[value].root, self.places[value].axes) for value in values if value in self.places]
 
-    def _used(self, uses: list[_Placed]) -> tuple[Use, ...]:
+    def _used(self, uses: list[_Placed]) -> tuple[OrderedValue, ...]:
         """As the integer program names them, without what costs nothing."""
         counted = [(root, axes) for root, axes in uses if root in self.index]
         return tuple((self.index[root], letters_in_memory(axes, self.lengths[root])) for root, axes in counted)

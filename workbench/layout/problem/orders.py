@@ -24,7 +24,7 @@ from workbench.layout.problem.cost_model import BYTES
 from workbench.layout.problem.transpose_classes import in_memory, is_relation, shape_that_counts, transpose_classes
 from workbench.layout.problem.two_layouts import layout_of_images, required_side, side_of, way_between
 from workbench.layout.profile import Profile
-from workbench.layout.solver.integer_program import Cost, Form, IntegerProgram, IntegerSolution, Use
+from workbench.layout.solver.integer_program import Cost, Form, IntegerProgram, IntegerSolution, OrderedValue
 from workbench.ops import NotPermutable, layout_of
 from workbench.ops.channels_last import KERNELS, plain_op, stored_weights, weight_way
 from workbench.ops.permutation.kinds import PermutedCall, lines_up
@@ -234,7 +234,7 @@ def _before(graph: Graph, node: Node, result: str, order: Permutation) -> Permut
 def _problem(graph: Graph, found: _Orders, weigh: str) -> OrderProblem:
     roots = {root: index for index, root in enumerate(r for r in found.members if r not in found.fixed)}
 
-    def used(uses: list[_Ordered]) -> tuple[Use, ...]:
+    def used(uses: list[_Ordered]) -> tuple[OrderedValue, ...]:
         return tuple((roots[root], in_memory(order, found.shapes[root])) for root, order in uses)
 
     inputs = Form(FREE, gives=used([(value, found.origins[value].order) for value in graph.inputs]))

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from workbench.ir import Graph, Node
 from workbench.ir.permutation import permuted
+from workbench.ir.types import Dim
 from workbench.layout.cost import perm_of
 from workbench.layout.problem.transpose_classes import is_relation, shape_that_counts
 
 Axes = tuple[str, ...]
-Dim = int | str | None
 BLOCKED: Axes = ("N", "C", "H", "W", "c")
 _OF_RANK: Mapping[int, tuple[Axes, ...]] = {
     4: (("N", "Cc", "H", "W"), ("N", "H", "W", "Cc")),
@@ -77,7 +77,7 @@ def _converted(graph: Graph, node: Node, source: TiledAxes, block: int) -> Axes 
     before, after = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
     if node.op != "Reshape" or not source.is_image or before is None or after is None or None in before:
         return None
-    dims = lengths_of(before, source.axes, block)
+    dims = axis_lengths_of(before, source.axes, block)
     fitting = (axes for axes in _OF_RANK.get(len(after), ()) if shape_of(axes, dims) == tuple(after))
     return next(
         (axes for axes in fitting if letters_in_memory(axes, dims) == letters_in_memory(source.axes, dims)), None
@@ -87,7 +87,7 @@ def _converted(graph: Graph, node: Node, source: TiledAxes, block: int) -> Axes 
 # ---- letters ---------------------------------------------------------------------------
 
 
-def lengths_of(shape: tuple[Dim, ...], axes: Axes, block: int) -> dict[str, Dim]:
+def axis_lengths_of(shape: tuple[Dim, ...], axes: Axes, block: int) -> dict[str, Dim]:
     """The length of each letter."""
     dims: dict[str, Dim] = {}
     for dim, axis in zip(shape, axes, strict=True):
@@ -124,7 +124,7 @@ def lengths(graph: Graph, root: str, members: Mapping[str, Axes], block: int, we
     own = members[root]
     turned = {} if "c" in letters_of(own) else {value: tuple(map(int, axes)) for value, axes in members.items()}
     shape = shape_that_counts(graph, root, turned, weigh)
-    return None if shape is None else lengths_of(shape, own, block)
+    return None if shape is None else axis_lengths_of(shape, own, block)
 
 
 def members_of(known: Mapping[str, TiledAxes]) -> dict[str, dict[str, Axes]]:

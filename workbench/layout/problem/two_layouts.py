@@ -22,7 +22,7 @@ from workbench.layout.infer import PAIRS, perm_between
 from workbench.layout.problem.cost_model import BYTES, TIME, Prices
 from workbench.layout.problem.times import OperatorTimes
 from workbench.layout.profile import Profile
-from workbench.layout.solver.minimum_cut import FIRST, LAST, Choice, CutProblem, SharedValue
+from workbench.layout.solver.minimum_cut import FIRST_SIDE, LAST_SIDE, Choice, CutProblem, SharedValue
 from workbench.ops import NotPermutable
 from workbench.ops.channels_last import plain_op
 from workbench.ops.permutation.kinds import PermutedCall, lines_up
@@ -49,7 +49,7 @@ def side_of(layout: str | None) -> int | None:
     """FIRST or LAST for channels first or last, None for any other layout."""
     for first, last in PAIRS:
         if layout in (first, last):
-            return FIRST if layout == first else LAST
+            return FIRST_SIDE if layout == first else LAST_SIDE
     return None
 
 
@@ -69,7 +69,7 @@ def layout_of_images(node: Node, layouts: Mapping[str, str]) -> str | None:
 def required_side(target: Profile, op: str) -> int | None:
     """The side that the target demands of an operator, None where it demands none; blocks are channels first."""
     layout = target.required_layouts.get(op)
-    return None if layout is None else LAST if layout.endswith("C") else FIRST
+    return None if layout is None else LAST_SIDE if layout.endswith("C") else FIRST_SIDE
 
 
 def is_between(graph: Graph, node: Node, layouts: dict[str, str]) -> bool:
@@ -108,7 +108,7 @@ class _Builder:
         self.choices: list[Choice] = []
         self.nodes: list[str | None] = []
         self.own: list[int] = []
-        self.as_written = tuple(self._enter(None, side, _only(side, 0)) for side in (FIRST, LAST))
+        self.as_written = tuple(self._enter(None, side, _only(side, 0)) for side in (FIRST_SIDE, LAST_SIDE))
         self.choice_of: dict[tuple[str, str], int] = {}  # by node and value: the operator runs in the value's layout
         self.also_as_written: set[tuple[str, str]] = set()  # by node and value: an operand that keeps its axes
         self.lined_up: dict[tuple[str, Permutation, int], list[int]] = {}  # who may read the value so permuted
@@ -186,7 +186,7 @@ class _Builder:
             there = 1 + self.prices.transpose(image, (carried.attributes or {})["perm"], perm)
         demanded = self._required(node)
         if demanded is None:
-            return Choice((here, there) if own == FIRST else (there, here))
+            return Choice((here, there) if own == FIRST_SIDE else (there, here))
         return _only(demanded, here if demanded == own else there)
 
     def _choose_result(self, node: Node, chooses: bool) -> int:
@@ -199,7 +199,7 @@ class _Builder:
         _, way = way_between(self.layouts[result])
         other = self.prices.transpose(value, then(perm, way))
         if not chooses:
-            costs = (written, other) if own == FIRST else (other, written)
+            costs = (written, other) if own == FIRST_SIDE else (other, written)
             self.choice_of[node.name, result] = self._enter(None, own, Choice(costs))
             return 0
         _, back = way_between(self.layouts[value])
@@ -241,7 +241,7 @@ class _Builder:
         producer = None if maker is None else self.choice_of.get((maker.name, root))
         _, perm = way_between(self.layouts[root])
         there, back = self.prices.both_ways(root, perm)
-        weights = (there, back) if side == FIRST else (back, there)
+        weights = (there, back) if side == FIRST_SIDE else (back, there)
         return SharedValue(self.as_written[side] if producer is None else producer, readers, *weights)
 
     def _lined_up(self, value: str, order: Permutation, own: int, readers: tuple[int, ...]) -> SharedValue:
@@ -253,4 +253,4 @@ class _Builder:
 
 
 def _only(side: int, cost: int) -> Choice:
-    return Choice((cost, None) if side == FIRST else (None, cost))
+    return Choice((cost, None) if side == FIRST_SIDE else (None, cost))

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 Cost = tuple[int, ...]  # what decides stands first, the rest breaks ties
-Use = tuple[int, Hashable]  # a value, and the order in which it is given or needed
+OrderedValue = tuple[int, Hashable]  # a value, and the order in which it is given or needed
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Form:
     """
 
     cost: Cost
-    gives: tuple[Use, ...] = ()
-    needs: tuple[Use, ...] = ()
+    gives: tuple[OrderedValue, ...] = ()
+    needs: tuple[OrderedValue, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -113,14 +113,14 @@ class _Program:
 
     def _rows(self) -> Iterator[tuple[dict[int, float], float, float]]:
         """Coefficients by column, least and most."""
-        giving: dict[Use, list[int]] = defaultdict(list)
+        giving: dict[OrderedValue, list[int]] = defaultdict(list)
         for column, form in self._forms():
             for use in dict.fromkeys(form.gives):
                 giving[use].append(column)
         for index, choice in enumerate(self.problem.choices):
             columns = range(self.starts[index], self.starts[index + 1])
             yield dict.fromkeys(columns, 1.0), 1.0, 1.0
-            needing: dict[Use, list[int]] = defaultdict(list)
+            needing: dict[OrderedValue, list[int]] = defaultdict(list)
             for column, form in zip(columns, choice, strict=True):
                 for use in dict.fromkeys(form.needs):  # an operator may read one value twice
                     needing[use].append(column)

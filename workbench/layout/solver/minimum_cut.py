@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 
-FIRST, LAST = 0, 1
+FIRST_SIDE, LAST_SIDE = 0, 1
 _SOURCE, _SINK = "first", "last"
 
 
@@ -30,7 +30,7 @@ class Choice:
     def fixed(self) -> int | None:
         """The layout where there is only one."""
         first, last = self.costs
-        return LAST if first is None else FIRST if last is None else None
+        return LAST_SIDE if first is None else FIRST_SIDE if last is None else None
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class SharedValue:
 
     def paid(self, side: int) -> int:
         """The weight where the producer has the layout `side`."""
-        return self.weight if side == FIRST or self.back is None else self.back
+        return self.weight if side == FIRST_SIDE or self.back is None else self.back
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def solve_cut(problem: CutProblem) -> CutSolution:
             graph.add_edge(tail, head, capacity=capacity)
     flow, (first, _) = networkx.minimum_cut(graph, _SOURCE, _SINK, flow_func=preflow_push)
     sides = tuple(
-        choice.fixed if choice.fixed is not None else FIRST if index in first else LAST
+        choice.fixed if choice.fixed is not None else FIRST_SIDE if index in first else LAST_SIDE
         for index, choice in enumerate(problem.choices)
     )
     cost = problem.cost(sides)
@@ -129,15 +129,15 @@ def _cut_by(
 ) -> Iterator[tuple[Hashable, Hashable, int | None]]:
     producer = vertices[value.producer]
     readers = sorted({vertices[r] for r in value.readers} - {producer}, key=str)
-    if not readers or not (value.paid(FIRST) or value.paid(LAST)):
+    if not readers or not (value.paid(FIRST_SIDE) or value.paid(LAST_SIDE)):
         return
     if len(readers) == 1:
-        yield producer, readers[0], value.paid(FIRST)
-        yield readers[0], producer, value.paid(LAST)
+        yield producer, readers[0], value.paid(FIRST_SIDE)
+        yield readers[0], producer, value.paid(LAST_SIDE)
         return
     to_last, to_first = ("to last", number), ("to first", number)
-    yield producer, to_last, value.paid(FIRST)
-    yield to_first, producer, value.paid(LAST)
+    yield producer, to_last, value.paid(FIRST_SIDE)
+    yield to_first, producer, value.paid(LAST_SIDE)
     for reader in readers:
         yield to_last, reader, None
         yield reader, to_first, None

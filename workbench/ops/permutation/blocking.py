@@ -15,7 +15,7 @@ import numpy as np
 
 from workbench.ir import Constant, Graph, Node, constant_shape, lazy_constant
 from workbench.ir.permutation import channels_first, channels_last, permuted
-from workbench.ops.blocked import OLDEST_OPSET, OPERATORS, blocked_op
+from workbench.ops.blocked import OLDEST_BLOCKED_OPSET, OPERATORS, blocked_op
 from workbench.ops.contract import contracts, layout_of
 from workbench.ops.permutation.kinds import NotPermutable, with_attributes
 
@@ -59,8 +59,10 @@ def blocked_form(graph: Graph, node: Node, own: str, block: int) -> BlockedForm:
 
     Raises NotPermutable with a sentence where it has no such form.
     """
-    if (graph.opset_imports.get("") or OLDEST_OPSET) < OLDEST_OPSET:
-        raise NotPermutable(f"{node} is of an opset before {OLDEST_OPSET}, which cannot reshape to blocks of any image")
+    if (graph.opset_imports.get("") or OLDEST_BLOCKED_OPSET) < OLDEST_BLOCKED_OPSET:
+        raise NotPermutable(
+            f"{node} is of an opset before {OLDEST_BLOCKED_OPSET}, which cannot reshape to blocks of any image"
+        )
     if not may_be_blocked(node.op) or sorted(own) != sorted(_IMAGE):
         raise NotPermutable(f"{node} has no form in NCHW{block}c")
     if node.op in OPERATORS:

@@ -78,10 +78,10 @@ def speed_words(found: Mapping[str, Any]) -> str:
     return f"{middle:.2f}x slower (95 % between {low:.2f}x and {high:.2f}x) than"
 
 
-Comparison = tuple[str, str, str]  # a label, `speed_words`, the label that it is compared with
+Speedup = tuple[str, str, str]  # a label, `speed_words`, the label that it is compared with
 
 
-def compared_alike(variants: Mapping[str, Mapping[str, Any]]) -> list[Comparison]:
+def compared_alike(variants: Mapping[str, Mapping[str, Any]]) -> list[Speedup]:
     """Each variant against the first of its own backend and precision: what was done to the model, and nothing else.
 
     variants: those that ran, by label, see `measure_models`. What a busy machine ran is not compared; a note says so.
@@ -90,7 +90,7 @@ def compared_alike(variants: Mapping[str, Mapping[str, Any]]) -> list[Comparison
     return [(label, speed_words(v), first) for label, v, first in pairs if not v["ratio_busy"]]
 
 
-def compared_backends(variants: Mapping[str, Mapping[str, Any]]) -> list[Comparison]:
+def compared_backends(variants: Mapping[str, Mapping[str, Any]]) -> list[Speedup]:
     """Backends and precisions among each other, on the first model: each against the first. variants: as above."""
     (first, start), *others = variants.items()
     alike = [(label, ratio(v["times_ms"], start["times_ms"])) for label, v in others if v["step"] == start["step"]]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from workbench.run.measurement.statistics import is_stable
 
-LEAST, MOST = 10, 200
-BUDGET_S = 20.0
+_LEAST, _MOST = 10, 200
+_BUDGET_S = 20.0
 COLD_RUNS = 9
 _CHECKED_EVERY = 5  # turns; the statistics cost time too
 
@@ -23,9 +23,9 @@ class Repetitions:
     """
 
     warmup: int
-    least: int = LEAST
-    most: int = MOST
-    budget_s: float = BUDGET_S
+    least: int = _LEAST
+    most: int = _MOST
+    budget_s: float = _BUDGET_S
 
 
 def repetitions(repeat: int | None, warmup: int) -> Repetitions:

@@ -26,12 +26,12 @@ from workbench.run.measurement.formatting import ran_of
 from workbench.run.measurement.interleave import repetitions
 from workbench.run.measurement.roofline import share_of_roof, with_work
 from workbench.run.measurement.statistics import BUSY, is_busy, is_stable, ratio, spread
-from workbench.run.worker.client import RUN_LIMIT_S, Progress, RunError, Worker
+from workbench.run.worker.client import RUN_LIMIT_S, ProgressSink, RunError, Worker
 from workbench.run.worker.memory import estimate_bytes, refuse_unless_fits
 from workbench.run.worker.tensors import save_tensors
 
-MOST_NAMED = 6  # variants in a note; the rest is counted
-WARMUP = 3  # runs before the first that counts
+_MOST_NAMED = 6  # variants in a note; the rest is counted
+_WARMUP = 3  # runs before the first that counts
 BACKENDS = {
     "torch": "our executor, operator by operator",
     "cuda-graphs": "our executor, its kernels recorded once and launched together (CUDA)",
@@ -80,12 +80,12 @@ def measure_models(
     backend: str = "torch",
     dtype: str = "float32",
     repeat: int | None = None,
-    warmup: int = WARMUP,
+    warmup: int = _WARMUP,
     cold: bool = False,
     reference: Mapping[str, np.ndarray] | None = None,
     tolerance: Tolerance | None = None,
     worker: Worker | None = None,
-    on_progress: Progress | None = None,
+    on_progress: ProgressSink | None = None,
     timeout_s: float = RUN_LIMIT_S,
     memory_limit_bytes: int | None = None,
 ) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def _tolerance(dtype: str, first: Graph) -> Tolerance:
     return max(DTYPES[dtype], tolerance_for(first), key=lambda t: t.relative)
 
 
-def validate_request(backends: Sequence[str], dtypes: Sequence[str], repeat: int | None, warmup: int = WARMUP) -> None:
+def validate_request(backends: Sequence[str], dtypes: Sequence[str], repeat: int | None, warmup: int = _WARMUP) -> None:
     """Raise MeasureError for what can not be measured, before anything is run."""
     if not (backends and dtypes):
         raise MeasureError("There is no model to measure; name at least one.")
@@ -371,6 +371,6 @@ def _has_float32(graph: Graph, types: Mapping[str, Any]) -> bool:
 
 
 def _named(labels: Sequence[str]) -> str:
-    more = len(labels) - MOST_NAMED
-    words = ", ".join(f"'{label}'" for label in labels[:MOST_NAMED])
+    more = len(labels) - _MOST_NAMED
+    words = ", ".join(f"'{label}'" for label in labels[:_MOST_NAMED])
     return f"{words} and {more:,} more" if more > 0 else words

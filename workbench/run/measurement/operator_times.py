@@ -13,9 +13,9 @@ from workbench.run.measurement.profile import profile
 from workbench.run.worker.failures import TaskError
 from workbench.run.worker.runners import check_device, open_executor
 
-WARMUP = 2
+_WARMUP = 2
 LEAST_ROUNDS, MOST_ROUNDS = 9, 25
-BUDGET_S = 4.0  # for the rounds of one request, once there are enough of them
+_BUDGET_S = 4.0  # for the rounds of one request, once there are enough of them
 
 
 def operator_times(request: Mapping[str, Any], report: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
@@ -29,17 +29,17 @@ def operator_times(request: Mapping[str, Any], report: Callable[[dict[str, Any]]
     executor = open_executor(request["model"], request["device"], None)
     tensors = executor.upload(seed_inputs(executor.graph))
     found: dict[str, list[float]] = {node.name: [] for node in executor.graph.nodes}
-    ends = time.monotonic() + BUDGET_S
-    for turn in range(WARMUP + MOST_ROUNDS):
+    ends = time.monotonic() + _BUDGET_S
+    for turn in range(_WARMUP + MOST_ROUNDS):
         try:
             operators = profile(executor, tensors, gpu).operators
         except Exception as error:
             raise TaskError(error, "run") from error
-        if turn >= WARMUP:
+        if turn >= _WARMUP:
             for operator in operators:
                 found[operator["name"]].append(operator["time_ms"])
-        report({"done": turn + 1, "total": WARMUP + MOST_ROUNDS})
-        if turn + 1 >= WARMUP + LEAST_ROUNDS and time.monotonic() > ends:
+        report({"done": turn + 1, "total": _WARMUP + MOST_ROUNDS})
+        if turn + 1 >= _WARMUP + LEAST_ROUNDS and time.monotonic() > ends:
             break
     return {"times": {name: _nanoseconds(times_ms) for name, times_ms in found.items()}}
 

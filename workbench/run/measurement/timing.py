@@ -15,11 +15,11 @@ from workbench.run.worker.failures import TaskError, sentence_of, stage_of
 from workbench.run.worker.machine import machine
 from workbench.run.worker.runners import BackendError, check_device
 
-Report = Callable[[dict[str, Any]], None]
+_Report = Callable[[dict[str, Any]], None]
 Places = Mapping[str, Here | Apart]  # where each variant is measured
 
 
-def measure(request: Mapping[str, Any], report: Report) -> dict[str, Any]:
+def measure_variants(request: Mapping[str, Any], report: _Report) -> dict[str, Any]:
     """Times, memory, errors of every variant in `variants` (label, model, inputs, backend, dtype), which take turns.
 
     A variant that cannot be opened or run is `failed` with its sentence; the others are measured.
@@ -129,7 +129,7 @@ def _timed(label: str, place: Here | Apart, cold: bool) -> Callable[[], float]:
 class _Progress:
     """Counts what is done towards what is expected."""
 
-    def __init__(self, report: Report, total: int) -> None:
+    def __init__(self, report: _Report, total: int) -> None:
         self._report, self._total, self._done = report, total, 0
 
     def step(self, stage: str) -> None:

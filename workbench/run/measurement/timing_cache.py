@@ -25,7 +25,7 @@ from workbench.run.worker.client import RunError, Worker
 
 BATCH_BYTES = 256 * 2**20  # operands of the operators that take turns
 BATCH_PROBES = 200
-AUTO = "auto"
+_AUTO = "auto"
 _TABLE = """CREATE TABLE IF NOT EXISTS operator_times (
     operator TEXT, signature TEXT, device TEXT, versions TEXT, best_ns INTEGER, spread_ns INTEGER,
     PRIMARY KEY (operator, signature, device, versions))"""
@@ -67,7 +67,7 @@ def _place(worker: Worker, device: str) -> tuple[str, str, str]:
     found = worker.request("devices")
     known: Mapping[str, Mapping[str, Any]] = {entry["device"]: entry for entry in found["devices"]}
     gpu = next((name for name in known if name.startswith("cuda")), None)
-    place = (gpu or "cpu") if device == AUTO or (device == "cuda" and gpu is not None) else device
+    place = (gpu or "cpu") if device == _AUTO or (device == "cuda" and gpu is not None) else device
     if place not in known:
         have = f"this machine has {', '.join(known)}; choose one of them, or auto."
         raise RunError(f"Operators can not be timed on '{device}': {have}", "load")

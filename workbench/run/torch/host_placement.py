@@ -13,7 +13,7 @@ from workbench.ir import Graph, Node
 from workbench.ops.contract import contract_of
 
 SHAPE_ONLY = frozenset({"Shape", "Size"})  # they read where the operand's dims stand, not its elements
-SMALL = 64  # elements; an input of no more may be a shape
+_SMALL = 64  # elements; an input of no more may be a shape
 _LIGHT = frozenset({"elementwise", "activation", "movement", "reduction", "shape", "sequence"})
 
 
@@ -51,4 +51,4 @@ def _is_light(node: Node) -> bool:
 
 def _is_small(graph: Graph, value: str) -> bool:
     type_ = graph.tensor_type(value)
-    return type_ is not None and type_.elements is not None and type_.elements <= SMALL
+    return type_ is not None and type_.elements is not None and type_.elements <= _SMALL

@@ -12,16 +12,16 @@ from typing import Any
 from workbench.errors import UserError
 from workbench.run.worker.failures import first_line
 
-Run = Callable[[], Mapping[str, Any]]
+_Run = Callable[[], Mapping[str, Any]]
 _WARMUP = 3  # runs before a capture, as torch asks for: libraries choose their kernels then
 
 
-def eager(executor: Any, tensors: Mapping[str, Any]) -> tuple[Run, str | None]:
+def eager(executor: Any, tensors: Mapping[str, Any]) -> tuple[_Run, str | None]:
     """Operator by operator."""
     return lambda: executor.run_tensors(tensors), None
 
 
-def cuda_graph(executor: Any, tensors: Mapping[str, Any]) -> tuple[Run, str | None]:
+def cuda_graph(executor: Any, tensors: Mapping[str, Any]) -> tuple[_Run, str | None]:
     """All kernels recorded once and launched together (https://docs.pytorch.org/docs/stable/notes/cuda.html)."""
     import torch
 
@@ -53,7 +53,7 @@ def cuda_graph(executor: Any, tensors: Mapping[str, Any]) -> tuple[Run, str | No
     return replay, None
 
 
-def compiled(executor: Any, tensors: Mapping[str, Any]) -> tuple[Run, str | None]:
+def compiled(executor: Any, tensors: Mapping[str, Any]) -> tuple[_Run, str | None]:
     """The run traced into one graph of torch's own operators for these shapes, and that compiled by torch.compile.
 
     Tracing follows tensors through the executor (torch.fx's make_fx); where a
@@ -91,7 +91,7 @@ def compiled(executor: Any, tensors: Mapping[str, Any]) -> tuple[Run, str | None
     return compiled_run, None
 
 
-PREPARATIONS: Mapping[str, Callable[[Any, Mapping[str, Any]], tuple[Run, str | None]]] = {
+PREPARATIONS: Mapping[str, Callable[[Any, Mapping[str, Any]], tuple[_Run, str | None]]] = {
     "torch": eager,
     "cuda-graphs": cuda_graph,
     "torch-compile": compiled,

@@ -18,7 +18,7 @@ from weakref import WeakSet
 import numpy as np
 
 from workbench.run.worker.device_queue import place_of, turn, waiting_words
-from workbench.run.worker.process import CancelledError, Limits, Progress, RunError, WorkerProcess
+from workbench.run.worker.process import CancelledError, Limits, ProgressSink, RunError, WorkerProcess
 from workbench.run.worker.tensors import load_tensors, save_tensors
 
 RUN_LIMIT_S = 600.0
@@ -98,7 +98,7 @@ class Worker:
         kind: str,
         *,
         device: str = "cpu",
-        on_progress: Progress | None = None,
+        on_progress: ProgressSink | None = None,
         timeout_s: float = RUN_LIMIT_S,
         memory_limit_bytes: int | None = None,
         need_bytes: int | None = None,
@@ -176,7 +176,7 @@ class Worker:
 
     @contextmanager
     def _process_in_turn(
-        self, kind: str, place: str, client: threading.Thread, on_progress: Progress | None
+        self, kind: str, place: str, client: threading.Thread, on_progress: ProgressSink | None
     ) -> Iterator[WorkerProcess]:
         def heard(before: int) -> None:
             self._heed_cancel(client)

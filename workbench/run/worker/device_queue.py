@@ -23,7 +23,7 @@ from pathlib import Path
 from workbench.run.worker.file_lock import is_locked, lock
 from workbench.run.worker.process import RunError
 
-LOOK_S = 0.05  # between two looks at who is before
+_LOOK_S = 0.05  # between two looks at who is before
 _NUMBERING = "numbering"  # locked by whoever takes a number, for as long as that takes
 
 
@@ -56,7 +56,7 @@ def turn(queue: str, on_wait: Callable[[int], None]) -> Iterator[None]:
         try:
             while before := _count_before(ticket):
                 on_wait(before)
-                time.sleep(LOOK_S)
+                time.sleep(_LOOK_S)
             yield
         finally:
             ticket.path.unlink(missing_ok=True)

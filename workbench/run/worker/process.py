@@ -27,9 +27,9 @@ from workbench.run.worker.failures import shortened
 from workbench.run.worker.memory import ROOM, available_bytes, in_gigabytes, memory_kills
 
 ROOT = Path(__file__).resolve().parents[3]  # holds the package `workbench`
-LOOK_S = 0.1  # between two looks at the clock and at whether the run was cancelled
+_LOOK_S = 0.1  # between two looks at the clock and at whether the run was cancelled
 MEMORY_LOOK_S = 1.0  # between two looks at the memory: each reads all of /proc, beside a measurement
-Progress = Callable[[dict[str, Any]], None]
+ProgressSink = Callable[[dict[str, Any]], None]
 
 
 class RunError(UserError):
@@ -90,12 +90,12 @@ class WorkerProcess:
         *,
         limits: Limits,
         heed_cancel: Callable[[], None],
-        on_progress: Progress | None = None,
+        on_progress: ProgressSink | None = None,
         need_bytes: int | None = None,
     ) -> dict[str, Any]:
         """Send the message and wait for the answer.
 
-        heed_cancel: called every LOOK_S; raises to stop the run, as
+        heed_cancel: called every _LOOK_S; raises to stop the run, as
                      `on_progress` may, which gets each event as it comes.
         Raises RunError where it gives none: the process is gone then.
         """
@@ -159,7 +159,7 @@ class WorkerProcess:
         limits: Limits,
         ends: float,
         heed_cancel: Callable[[], None],
-        on_progress: Progress | None,
+        on_progress: ProgressSink | None,
     ) -> dict[str, Any]:
         look_at = memory_look_at = 0.0
         while True:
@@ -167,7 +167,7 @@ class WorkerProcess:
             if now >= look_at:
                 heed_cancel()
                 _refuse_more_time(limits, ends)
-                look_at = now + LOOK_S
+                look_at = now + _LOOK_S
             if now >= memory_look_at:
                 _refuse_more_memory(process, limits)
                 memory_look_at = now + MEMORY_LOOK_S

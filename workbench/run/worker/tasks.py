@@ -8,16 +8,16 @@ from typing import Any
 
 from workbench.run.measurement.isolated import answering
 from workbench.run.measurement.operator_times import operator_times
-from workbench.run.measurement.timing import measure
+from workbench.run.measurement.timing import measure_variants
 from workbench.run.worker.failures import TaskError
 from workbench.run.worker.machine import devices, versions
 from workbench.run.worker.runners import check_device, open_executor, run_session, session_of
 from workbench.run.worker.tensors import load_tensors, save_tensors
 
-Report = Callable[[dict[str, Any]], None]
+_Report = Callable[[dict[str, Any]], None]
 
 
-def _outputs(request: Mapping[str, Any], report: Report) -> dict[str, Any]:
+def _outputs(request: Mapping[str, Any], report: _Report) -> dict[str, Any]:
     """Run `model` on the tensors in `inputs`, write the results to `outputs`."""
     inputs = load_tensors(request["inputs"])
     fallbacks: dict[str, str] = {}
@@ -38,13 +38,13 @@ def _outputs(request: Mapping[str, Any], report: Report) -> dict[str, Any]:
     return {"seconds": seconds, "fallbacks": dict(fallbacks)}
 
 
-def _devices(request: Mapping[str, Any], report: Report) -> dict[str, Any]:
+def _devices(request: Mapping[str, Any], report: _Report) -> dict[str, Any]:
     return {"devices": devices(), "versions": versions()}
 
 
-TASKS: Mapping[str, Callable[[Mapping[str, Any], Report], dict[str, Any]]] = {
+TASKS: Mapping[str, Callable[[Mapping[str, Any], _Report], dict[str, Any]]] = {
     "outputs": _outputs,
-    "measure": measure,
+    "measure": measure_variants,
     "operator_times": operator_times,
     "devices": _devices,
     "apart": answering(),

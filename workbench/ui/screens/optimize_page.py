@@ -31,7 +31,7 @@ from workbench.ui.widgets.steps import (
     choose_moment,
     choose_step,
     chosen_moment,
-    follow,
+    show_chosen_moment,
     shown_steps,
     step_table,
     stepped_to,
@@ -128,7 +128,7 @@ def _views(opened: Opened, history: History, spec: Spec, taken: int) -> None:
     height = max(620 - table - taken, _LEAST)
     if view == GRAPH:
         shown = shown_history(opened, history, spec)
-        follow(opened, history, shown)
+        show_chosen_moment(opened, history, shown)
         graph_view(_view_key(opened), shown, height)
         return
     height -= _CHOICE

@@ -21,10 +21,10 @@ from workbench.layout.declared import parse_layouts
 from workbench.rewrite import DEFAULT_MODE, LeftOut
 from workbench.ui.state.folders import real_path
 
-MODEL, DIMS, TARGET, PASSES, OPTION, MODE = "model", "dims", "target", "passes", "option", "mode"
-PRESET, INPUT_LAYOUT, LEAVE_OUT = "preset", "input_layout", "leave_out"
-STEP, REWRITE, NODE, OTHER = "step", "rewrite", "node", "other"
-UPLOADED = "upload:"  # before the name of a model that only its own session has
+_MODEL, _DIMS, _TARGET, _PASSES, _OPTION, _MODE = "model", "dims", "target", "passes", "option", "mode"
+_PRESET, _INPUT_LAYOUT, _LEAVE_OUT = "preset", "input_layout", "leave_out"
+_STEP, _REWRITE, _NODE, _OTHER = "step", "rewrite", "node", "other"
+_UPLOADED = "upload:"  # before the name of a model that only its own session has
 
 Moment = tuple[int, int | None]  # a step, and how many of its rewrites are done; None: all, seen as one
 
@@ -41,15 +41,15 @@ class Named:
 
 def model_in_address() -> Named | None:
     """The model of the link, None where it names none. Raises UserError where a link can not name it."""
-    path = st.query_params.get(MODEL)
+    path = st.query_params.get(_MODEL)
     if not path:
         return None
-    if path.startswith(UPLOADED):
-        name = path.removeprefix(UPLOADED)
+    if path.startswith(_UPLOADED):
+        name = path.removeprefix(_UPLOADED)
         raise UserError(f"the link shows '{name}', an upload that only its own session has; upload the file here")
     name = path.rpartition("/")[2]
     sample = next((s for s in samples() if s.file == real_path(path)), None)
-    dims, layouts = parse_dims(st.query_params.get(DIMS, "")), parse_layouts(st.query_params.get_all(INPUT_LAYOUT))
+    dims, layouts = parse_dims(st.query_params.get(_DIMS, "")), parse_layouts(st.query_params.get_all(_INPUT_LAYOUT))
     return Named(path, name if sample is None else sample.title, dims, layouts)
 
 
@@ -66,30 +66,30 @@ class Wished:
 
 def pipeline_in_address() -> Wished | None:
     """The pipeline of the link, None where it names none."""
-    named = st.query_params.get(PASSES)
+    named = st.query_params.get(_PASSES)
     if named is None:
         return None
     passes = tuple(name for name in named.split(",") if name)
-    options, target = tuple(st.query_params.get_all(OPTION)), st.query_params.get(TARGET, "")
-    mode, preset = st.query_params.get(MODE, DEFAULT_MODE), st.query_params.get(PRESET, DEFAULT_PRESET)
+    options, target = tuple(st.query_params.get_all(_OPTION)), st.query_params.get(_TARGET, "")
+    mode, preset = st.query_params.get(_MODE, DEFAULT_MODE), st.query_params.get(_PRESET, DEFAULT_PRESET)
     return Wished(passes, options, target, mode, preset)
 
 
 def left_out_in_address() -> tuple[LeftOut, ...]:
     """The rewrites that the link leaves out."""
-    named = (word.partition(": ") for word in st.query_params.get_all(LEAVE_OUT))
+    named = (word.partition(": ") for word in st.query_params.get_all(_LEAVE_OUT))
     return tuple(LeftOut(pass_name, sentence) for pass_name, _, sentence in named)
 
 
 def address_of(shows: Shows) -> dict[str, str]:
     """What a link to a sample's rewrite says of the pipeline and the moment."""
-    said = {PASSES: ",".join(shows.passes), MODE: shows.mode, STEP: str(shows.step), REWRITE: str(shows.rewrite)}
+    said = {_PASSES: ",".join(shows.passes), _MODE: shows.mode, _STEP: str(shows.step), _REWRITE: str(shows.rewrite)}
     return {key: words for key, words in said.items() if words}
 
 
 def moment_in_address() -> Moment | None:
     """The moment that the browser shows, where it has said so."""
-    step, rewrite = st.query_params.get(STEP, ""), st.query_params.get(REWRITE, "")
+    step, rewrite = st.query_params.get(_STEP, ""), st.query_params.get(_REWRITE, "")
     if not step.isdecimal():
         return None
     return int(step), int(rewrite) if rewrite.isdecimal() else None
@@ -97,46 +97,46 @@ def moment_in_address() -> Moment | None:
 
 def node_in_address() -> str:
     """The selected node of the link, "" for none."""
-    return st.query_params.get(NODE, "")
+    return st.query_params.get(_NODE, "")
 
 
 def other_in_address() -> str:
     """The path of the other file of the link, on Compare; "" for none."""
-    return st.query_params.get(OTHER, "")
+    return st.query_params.get(_OTHER, "")
 
 
 def write_other(path: str) -> None:
     """Let the address say which other file is compared; an upload has none."""
-    _write(OTHER, path)
+    _write(_OTHER, path)
 
 
 def write_open_model(path: str, dims: Mapping[str, int], layouts: Mapping[str, str], uploaded: bool) -> None:
     """Let the address say what is open, and what was declared of its inputs."""
-    _write(MODEL, f"{UPLOADED}{path}" if uploaded else path)
-    _write(DIMS, ",".join(f"{name}={size}" for name, size in dims.items()))
-    _write_all(INPUT_LAYOUT, [f"{value}={layout}" for value, layout in layouts.items()])
+    _write(_MODEL, f"{_UPLOADED}{path}" if uploaded else path)
+    _write(_DIMS, ",".join(f"{name}={size}" for name, size in dims.items()))
+    _write_all(_INPUT_LAYOUT, [f"{value}={layout}" for value, layout in layouts.items()])
 
 
 def write_pipeline(passes: Sequence[str], options: Mapping[str, object], target: str, mode: str, preset: str) -> None:
     """Let the address say what is done to it."""
-    _write(PASSES, ",".join(passes))
-    _write(TARGET, target)
-    _write(MODE, "" if mode == DEFAULT_MODE else mode)
-    _write(PRESET, "" if preset == DEFAULT_PRESET else preset)
-    _write_all(OPTION, [f"{key}={value}" for key, value in options.items()])
+    _write(_PASSES, ",".join(passes))
+    _write(_TARGET, target)
+    _write(_MODE, "" if mode == DEFAULT_MODE else mode)
+    _write(_PRESET, "" if preset == DEFAULT_PRESET else preset)
+    _write_all(_OPTION, [f"{key}={value}" for key, value in options.items()])
 
 
 def write_left_out(left_out: Sequence[LeftOut]) -> None:
     """Let the address say which rewrites are left out."""
-    _write_all(LEAVE_OUT, [f"{out.pass_name}: {out.sentence}" for out in left_out])
+    _write_all(_LEAVE_OUT, [f"{out.pass_name}: {out.sentence}" for out in left_out])
 
 
 def write_seen(moment: Moment | None, node: str) -> None:
     """Let the address say what is looked at; while one steps, the browser writes it by itself."""
     step, rewrite = moment or (0, None)
-    _write(STEP, str(step))
-    _write(REWRITE, "" if rewrite is None else str(rewrite))
-    _write(NODE, node)
+    _write(_STEP, str(step))
+    _write(_REWRITE, "" if rewrite is None else str(rewrite))
+    _write(_NODE, node)
 
 
 def _write_all(key: str, values: list[str]) -> None:
@@ -147,7 +147,7 @@ def _write_all(key: str, values: list[str]) -> None:
 def _write(key: str, value: str) -> None:
     if st.query_params.get(key, "") == value:
         return
-    if value or key == PASSES:
+    if value or key == _PASSES:
         st.query_params[key] = value
     else:
         del st.query_params[key]

@@ -19,7 +19,7 @@ from workbench.ui.state.gc_freeze import keep_out
 from workbench.ui.state.session import Opened, Spec
 from workbench.ui.state.snapshots import Snapshot, moment_of
 from workbench.ui.widgets.graph_view import Seen, Shown
-from workbench.view.inspection import inspect
+from workbench.view.inspection import inspect_element
 from workbench.view.scene import Costs, View
 from workbench.view.timeline import timeline_of, timeline_of_pair
 
@@ -139,4 +139,6 @@ def _inspect(
     passes: Sequence[Pass] = (),
 ) -> Mapping[str, Any]:
     members = view.members(id_)
-    return inspect(history, step, rewrites, id_, passes, graph=graph, layouts=layouts, target=target, members=members)
+    return inspect_element(
+        history, step, rewrites, id_, passes, graph=graph, layouts=layouts, target=target, members=members
+    )

@@ -6,17 +6,17 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
-class Recent(Generic[T]):
+class Recent(Generic[_T]):
     """At most `most` results by key; the one that was asked for longest ago goes first."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._kept: OrderedDict[Hashable, T] = OrderedDict()
+        self._kept: OrderedDict[Hashable, _T] = OrderedDict()
 
-    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+    def get(self, key: Hashable, make: Callable[[], _T]) -> _T:
         """The result of that key, made where there is none."""
         if key not in self._kept:
             self._kept[key] = make()

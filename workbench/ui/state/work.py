@@ -17,7 +17,7 @@ import streamlit as st
 from workbench.run.worker.client import Worker
 from workbench.run.worker.device_queue import place_of, turn, waiting_words
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 Report = Callable[[str, float | None], None]
 
 _SHOW_AFTER_S = 0.6
@@ -29,7 +29,7 @@ class _Stopped(BaseException):
     """Raised inside the work when the page was left or Cancel was pressed."""
 
 
-class Job(Generic[T]):
+class Job(Generic[_T]):
     """A piece of work in a thread of its own, one at a time on each device of this machine, the first come first.
 
     The queue is that of whole pieces of work, since passes make noise too
@@ -38,7 +38,7 @@ class Job(Generic[T]):
     shown: what was last reported, words and a share from 0 to 1 or None.
     """
 
-    def __init__(self, work: Callable[[Report], T], worker: Worker, device: str) -> None:
+    def __init__(self, work: Callable[[Report], _T], worker: Worker, device: str) -> None:
         self.shown: tuple[str, float | None] = ("starting", None)
         self._work, self._worker, self._place = work, worker, place_of(device)
         self._stopped = threading.Event()
@@ -56,7 +56,7 @@ class Job(Generic[T]):
         self._stopped.set()
         self._worker.cancel(self._thread)
 
-    def result(self) -> T:
+    def result(self) -> _T:
         """What the work returned; what it raised is raised here."""
         self._thread.join()
         if "error" in self._outcome:
@@ -77,7 +77,7 @@ class Job(Generic[T]):
         self.shown = words, share
 
 
-def run_with_progress(title: str, work: Callable[[Report], T], worker: Worker, key: str, device: str = "cpu") -> T:
+def run_with_progress(title: str, work: Callable[[Report], _T], worker: Worker, key: str, device: str = "cpu") -> _T:
     """Run `work`, which reports (words, share from 0 to 1 or None), and return what it returns.
 
     device: where it measures; work for another device may go on at the same time.

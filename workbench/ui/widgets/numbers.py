@@ -23,7 +23,7 @@ _SOMETIMES = (
     ("process_bytes", "process grew (MB)", 1e6),
 )
 
-Row = Mapping[str, Any]
+_Row = Mapping[str, Any]
 
 
 def counted(number: int, thing: str) -> str:
@@ -34,7 +34,7 @@ def counted(number: int, thing: str) -> str:
 # ---- tables ------------------------------------------------------------------------------
 
 
-def show_table(rows: Sequence[Row], decimals: Mapping[str, int] | None = None, most: int = 10, **how: Any) -> Any:
+def show_table(rows: Sequence[_Row], decimals: Mapping[str, int] | None = None, most: int = 10, **how: Any) -> Any:
     """A table of which at most so many rows are seen without scrolling, "-" where there is no number.
 
     decimals: of columns that are not of `measured_cells`. how: more for `st.dataframe`, whose answer is returned.
@@ -60,12 +60,12 @@ def download_button(place: Any, label: str, content: str | Callable[[], str], na
     place.download_button(label, content, name, kind, key=key, width="stretch", on_click="ignore")
 
 
-def shown_csv(rows: Sequence[Row]) -> str:
+def shown_csv(rows: Sequence[_Row]) -> str:
     """The rows with every column that any of them has."""
     return csv_text(dict.fromkeys(name for row in rows for name in row), rows)
 
 
-def measured_cells(row: Row) -> dict[str, Any]:
+def measured_cells(row: _Row) -> dict[str, Any]:
     """What was measured of a variant, under names with units. row: see `words.figures`."""
     return {
         "median (ms)": row["median_ms"],
@@ -85,7 +85,7 @@ def measured_cells(row: Row) -> dict[str, Any]:
     }
 
 
-def ratio_interval(found: Row) -> str:
+def ratio_interval(found: _Row) -> str:
     """The ratio's interval; of a busy machine there is none to trust."""
     return "busy" if found["ratio_busy"] else f"{found['ratio_low']:.2f} and {found['ratio_high']:.2f}"
 

@@ -15,7 +15,7 @@ from workbench.view.text import MARKS, TextRow
 
 GRAPH = "Graph"
 TIMES = "Times"
-VIEWS = (GRAPH, "Rewrites", "Text")
+_VIEWS = (GRAPH, "Rewrites", "Text")
 _SHOWN_CHARACTERS = 100_000  # of a text form; the whole of it can be downloaded
 _SHOWN_LINES = 1_500
 _WIDTHS = "<colgroup><col style='width:1.6rem'><col><col style='width:1.6rem'><col></colgroup>"
@@ -58,7 +58,7 @@ def show_rewrites(opened: Opened, index: int, step: Step, height: int) -> None:
 
 def views_of(step: Step) -> tuple[str, ...]:
     """The views that there are of a step: that of times where it had operators timed."""
-    return (*VIEWS, TIMES) if step.facts.get("times") else VIEWS
+    return (*_VIEWS, TIMES) if step.facts.get("times") else _VIEWS
 
 
 def show_times(step: Step, height: int) -> None:

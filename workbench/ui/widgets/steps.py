@@ -116,7 +116,7 @@ def look_from_link() -> None:
     st.session_state.pop(_TOLD, None)
 
 
-def follow(opened: Opened, history: History, shown: Shown) -> None:
+def show_chosen_moment(opened: Opened, history: History, shown: Shown) -> None:
     """Let the browser show the chosen moment, unless it does already."""
     moment = chosen_moment(opened, history)
     if moment is None or (st.session_state.get(_TOLD) == moment and shown.at):
