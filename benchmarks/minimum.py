@@ -60,11 +60,11 @@ def _minimum(name: str, written: str, target: str, graph) -> None:
     import workbench as wb
 
     step = wb.optimize(graph, ["layout_optimal"], target=target)[1]
-    assert step.facts["certified"]
+    assert step.facts.certified
     known = KNOWN.get((name, written, target))
     print(
-        f"| {name} | {written} | {target} | {step.before.transposes} | {step.after.transposes} "
-        f"| {step.after.elements_moved / 1e6:.2f} | {'-' if known is None else f'{known[0]}, {known[1]}'} |"
+        f"| {name} | {written} | {target} | {step.before['transposes']} | {step.after['transposes']} "
+        f"| {step.after['elements_moved'] / 1e6:.2f} | {'-' if known is None else f'{known[0]}, {known[1]}'} |"
     )
 
 
@@ -86,7 +86,7 @@ def _growth(blocks: int) -> None:
         started = time.perf_counter()
         solve_cut(problem)
         cuts.append(time.perf_counter() - started)
-    counts = f"{step.before.transposes:,} | {step.after.transposes:,}"
+    counts = f"{step.before['transposes']:,} | {step.after['transposes']:,}"
     print(f"| {len(graph):,} | {statistics.median(whole):.2f} | {statistics.median(cuts):.2f} | {counts} |")
 
 

@@ -36,8 +36,8 @@ def main() -> None:
                 print(f"| {path.stem} | {target} | {_counted(results[0][0].after)} | {' | '.join(cells)} |")
 
 
-def _counted(counts) -> str:
-    return f"{counts.transposes:,} ({counts.elements_moved:,})"
+def _counted(measured) -> str:
+    return f"{measured.text('transposes')} ({measured.text('elements_moved')})"
 
 
 if __name__ == "__main__":

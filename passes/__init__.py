@@ -15,8 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from workbench.errors import UserError
-from workbench.rewrite.history import LAYOUT_PREFIX
-from workbench.rewrite.passes import Pass
+from workbench.rewrite.passes import LAYOUT_PREFIX, Pass
 
 PLACE_OF_LAYOUT = "layout"  # in a preset: where the chosen layout strategy goes
 

@@ -31,6 +31,7 @@ from tests.pages import (
 )
 from workbench.io.samples import samples
 from workbench.layout.profile import load_profile, profile_names
+from workbench.reporting import layout_step
 from workbench.run.worker.client import Worker
 from workbench.ui.state import session
 from workbench.ui.state.session import Spec, history_of, open_uploads
@@ -85,8 +86,8 @@ def test_a_long_name_leaves_room_for_the_page(tmp_path):
 
 def test_a_strategy_that_proves_that_nothing_is_to_be_done_says_so():
     at = through_optimize("npu_reshape_add", ("strategy", "optimal"), ("target", "nchw"))
-    assert not history(at).layout_step.changed
-    assert history(at).layout_step.proof.split(",")[0] in words(at).replace("\\", "")
+    assert not layout_step(history(at)).changed
+    assert layout_step(history(at)).conclusion.split(",")[0] in words(at).replace("\\", "")
 
 
 # ---- Open ------------------------------------------------------------------------------

@@ -49,14 +49,14 @@ def test_what_was_found_with_the_old_one_is_not_shown_for_the_new():
     fine(press(at, "Save"))
     fine(at.radio(key="strategy").set_value("greedy").run())
     before = at.session_state["opened"].history
-    assert before[-1].after.transposes == 2
+    assert before[-1].after["transposes"] == 2
     fine(at.button(key="edit_profiles").click().run())
     at.multiselect(key="profile_NHWC_my-cuda").set_value([])
     fine(press(at, "Save"))
     fine(at.run())
     assert at.selectbox(key="target").value == "my-cuda"
     after = at.session_state["opened"].history
-    assert after is not before and after[-1].after.transposes == 0
+    assert after is not before and after[-1].after["transposes"] == 0
     assert verdicts(at) == {"equal"}
 
 

@@ -47,11 +47,11 @@ def test_a_chain_has_one_conversion_at_each_end(batch, block, weigh):
     start = [] if c == 16 else ["Reshape", "Transpose"]
     assert operators(graph) == [*start, *body, "Transpose", "Reshape"]
     moved = (0 if c == 16 else 2 * 8 * 64 * 4) + 2 * 16 * 16 * 4
-    assert step.facts["certified"] and step.facts["gap"] == 0
-    assert step.facts["lower_bound"] == (moved if weigh == "bytes" else step.after.transposes)
-    assert step.after.bytes_moved == moved
+    assert step.facts.certified and step.facts.gap == 0
+    assert step.facts.lower_bound == (moved if weigh == "bytes" else step.after["transposes"])
+    assert step.after["bytes_moved"] == moved
     again = run_pass(LayoutBlocked(block=block, weigh=weigh), graph, PassContext(BLOCKED))
-    assert not again.rewrites and again.facts["certified"]
+    assert not again.rewrites and again.facts.certified
 
 
 def test_height_and_width_may_be_symbolic():
@@ -63,7 +63,7 @@ def test_height_and_width_may_be_symbolic():
         z = Tanh(b)
     }""")
     step = least(graph, weigh="count")
-    assert step.facts["certified"] and step.after.transposes == 2
+    assert step.facts.certified and step.after["transposes"] == 2
     assert operators(graph).count("Reshape") == operators(graph).count("Shape") == 2
     for shape in ((3, 8, 5, 4), (1, 8, 1, 7)):
         inputs = {"x": np.ones(shape, np.float32), "w": np.ones((16, 8, 1, 1), np.float32)}
@@ -72,7 +72,7 @@ def test_height_and_width_may_be_symbolic():
 
 def test_an_unknown_size_leaves_no_bound():
     graph = typed("g (float[N,8,H,W] x, float[8,8,1,1] w) => (float[N,8,H,W] y) { y = Conv(x, w) }")
-    assert least(graph).facts["lower_bound"] is None
+    assert least(graph).facts.lower_bound is None
 
 
 def test_channels_that_the_block_does_not_divide():
@@ -113,7 +113,7 @@ def test_what_has_no_blocked_form(line):
     graph = typed(f"g (float[1,{channels},4,4] x, {second}) => (y) {{ {line} }}")
     with pytest.raises(NotPermutable, match=sentence):
         blocked_form(graph, graph.nodes[0], "NCHW", 8)
-    assert least(graph).after.transposes == 0
+    assert least(graph).after["transposes"] == 0
 
 
 def test_an_older_opset_is_left_alone():
@@ -151,7 +151,7 @@ def test_constants_are_lined_up():
     ]
     graph = typed(text.format(initial + ", float one0 = {-1}", "\n".join(lines)))
     step = least(graph)
-    assert step.facts["certified"] and step.after.transposes == 2
+    assert step.facts.certified and step.after["transposes"] == 2
     assert operators(graph)[2:-2] == ["AveragePool_NCHW8c", *["Mul"] * 5, "PRelu", "Clip", "Concat", "MaxPool_NCHW8c"]
 
 
@@ -167,8 +167,8 @@ def test_a_gate_of_one_element_a_channel_costs_nothing():
     }""")
     graph.dims = {"N": 2}
     step = least(graph)
-    assert step.facts["certified"] and step.after.transposes == 2
-    assert step.after.bytes_moved == step.facts["lower_bound"] == 2 * 2 * 8 * 36 * 4
+    assert step.facts.certified and step.after["transposes"] == 2
+    assert step.after["bytes_moved"] == step.facts.lower_bound == 2 * 2 * 8 * 36 * 4
 
 
 def test_each_layout_is_reached_from_what_the_operator_gives():
@@ -180,7 +180,7 @@ def test_each_layout_is_reached_from_what_the_operator_gives():
         z = Transpose<perm=[0,2,3,1]>(b)
     }""")
     step = least(graph)
-    assert step.facts["certified"] and step.after.transposes == 2
+    assert step.facts.certified and step.after["transposes"] == 2
     assert operators(graph).count("Reshape") == 2
 
 
@@ -191,7 +191,7 @@ def test_what_a_body_reads_stays_as_it_is():
             then_branch = yes () => (float[1,8,2,2] u) { u = Relu(a) },
             else_branch = no () => (float[1,8,2,2] v) { v = Neg(a) }>
     }""")
-    assert least(graph).facts["certified"]
+    assert least(graph).facts.certified
 
 
 # ---- profiles, types, pictures ---------------------------------------------------------------
@@ -249,11 +249,11 @@ def test_resnet50():
         load_model(ROOT / "sample_models" / "resnet50_narrow.onnx"), ["fold_constants", "fold_batchnorm"]
     ).graph
     step = least(graph)
-    assert step.facts["certified"]
+    assert step.facts.certified
     found = operators(graph)
     assert found.count("Conv_NCHW8c") + found.count("Conv_NCHW_NCHW8c") + found.count("Conv") == 53
     assert (
-        step.after.bytes_moved == 0
+        step.after["bytes_moved"] == 0
     )  # it begins with 3 channels, which are read as they are, and ends with one element
     assert "Conv" not in found and "Sum" in found
 
@@ -264,6 +264,6 @@ def test_squeezenet(tmp_path, written):
     path.write_bytes(random_light("squeezenet", narrow=2).SerializeToString())
     graph = written(optimize(load_model(path), ["fold_constants"]).graph)
     step = least(graph)
-    assert step.facts["certified"]
-    first = step.after.bytes_moved
+    assert step.facts.certified
+    first = step.after["bytes_moved"]
     assert first == (173_056 if written is Graph.copy else 2_617_872)  # before Dropout; round MatMuls of 1 x 1 kernels

@@ -84,8 +84,8 @@ def test_random_networks_reach_what_brute_force_finds(start):
         graph = typed(text)
         step = least(graph, replace(BLOCKED, required_layouts=demands))
         best = by_brute_force(channels, found, results, demands)
-        assert (step.facts["lower_bound"], step.facts["certified"]) == (best, True), seed
-        assert step.after.bytes_moved == best, seed
+        assert (step.facts.lower_bound, step.facts.certified) == (best, True), seed
+        assert step.after["bytes_moved"] == best, seed
 
 
 @pytest.mark.parametrize("seed", range(60, 66))

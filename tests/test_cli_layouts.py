@@ -9,6 +9,7 @@ import passes as library
 from tests.commands import NPU, RESNET
 from workbench.api import layouts
 from workbench.io import load_model
+from workbench.reporting import history_report
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
 
@@ -77,7 +78,7 @@ def test_the_library_gives_the_histories():
     graph = load_model(NPU)
     found = layouts(graph, target="npu")
     assert list(found) == ["none", *library.compared_strategies()]
-    assert found["greedy"].history.report()["layout"]["strategy"] == "greedy"
+    assert history_report(found["greedy"].history)["layout"]["strategy"] == "greedy"
     assert found["greedy"].verdict is None
     assert graph.find("Conv_NHWC") is None
 

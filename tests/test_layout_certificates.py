@@ -14,6 +14,7 @@ from workbench.api import load, optimize
 from workbench.layout.cost import count
 from workbench.layout.problem.probe import GivenTimes
 from workbench.layout.profile import load_profile
+from workbench.reporting import layout_step
 from workbench.rewrite import PassContext, run_pass, with_options
 
 TIMES = GivenTimes({"Transpose": 1, "Conv": 100, "workbench.Conv_NHWC": 10, "Mul": 1})
@@ -38,7 +39,7 @@ def test_a_broadcast_operand_of_lower_rank_is_carried_by_a_reshape(operand, stra
     inputs = random_inputs(graph)
     expected = outputs(graph, inputs)["y"]
     step = run_pass(with_options(compared_strategies()[strategy], {}), graph, CUDA, check_each=True)
-    assert step.after.elements_moved == 2 * 40
+    assert step.after["elements_moved"] == 2 * 40
     np.testing.assert_allclose(outputs(graph, inputs)["y"], expected, rtol=1e-5)
 
 
@@ -46,7 +47,7 @@ def test_a_broadcast_operand_of_lower_rank_is_carried_by_a_reshape(operand, stra
 @pytest.mark.parametrize("operand", LOWER)
 def test_the_bound_counts_operands_of_lower_rank(operand, strategy):
     step = run_pass(strategy(), typed(between_convolutions(operand)), CUDA)
-    assert step.facts["certified"] and step.facts["lower_bound"] == 4 * (2 * 40 + LOWER[operand])
+    assert step.facts.certified and step.facts.lower_bound == 4 * (2 * 40 + LOWER[operand])
 
 
 def test_one_transpose_serves_all_who_read_an_operand_of_lower_rank():
@@ -56,7 +57,7 @@ def test_one_transpose_serves_all_who_read_an_operand_of_lower_rank():
     }"""
     for strategy in (LayoutOptimal, LayoutOptimalAnyOrder):
         step = run_pass(strategy(), typed(text), CUDA)
-        assert step.facts["certified"] and step.facts["lower_bound"] == 4 * (2 * 40 + 60)
+        assert step.facts.certified and step.facts.lower_bound == 4 * (2 * 40 + 60)
 
 
 @pytest.mark.parametrize("own", ["NCHW", "NHWC"])
@@ -72,7 +73,7 @@ def test_a_broadcast_operand_is_lined_up_with_blocks(operand, own):
     inputs = random_inputs(graph)
     expected = outputs(graph, inputs)["y"]
     step = run_pass(LayoutBlocked(), graph, PassContext(load_profile("blocked")), check_each=True)
-    assert step.facts["certified"] and step.after.elements_moved == 2 * 512
+    assert step.facts.certified and step.after["elements_moved"] == 2 * 512
     np.testing.assert_allclose(outputs(graph, inputs)["y"], expected, rtol=1e-4, atol=1e-4)
 
 
@@ -86,7 +87,9 @@ def test_a_broadcast_operand_is_lined_up_with_blocks(operand, own):
 )
 def test_a_certificate_names_the_class_of_choices(strategy, over):
     step = run_pass(strategy(), typed(between_convolutions("[5]")), CUDA)
-    assert over in step.proof and step.proof.endswith("moves less than 320 bytes, and this moves exactly that")
+    assert over in step.conclusion and step.conclusion.endswith(
+        "moves less than 320 bytes, and this moves exactly that"
+    )
 
 
 RESIZED = """g (float[1,3,8,8] x) => (float[?,?,?,?] y) <float[3,3,1,1] w = {1, 2, 3, 4, 5, 6, 7, 8, 9},
@@ -115,8 +118,9 @@ def test_sizes_computed_with_floats_are_inferred(tmp_path):
     """As exporters write the enlarging half of a UNet: a size times 1.5, rounded down."""
     graph = opened(tmp_path, RESIZED)
     for strategy in ("optimal", "convert-layout"):
-        after = optimize(graph, layout=strategy, target="cuda").layout_step.after
-        assert after.unknown == 0 and after.elements_moved == 3 * 8 * 8 + 3 * 12 * 12
+        history = optimize(graph, layout=strategy, target="cuda")
+        assert count(history.graph).unknown == 0
+        assert layout_step(history).after["elements_moved"] == 3 * 8 * 8 + 3 * 12 * 12
 
 
 @pytest.mark.parametrize("strategy", LEAST)
@@ -128,9 +132,10 @@ def test_where_a_size_stays_unknown_nothing_is_called_the_least(tmp_path, strate
         }""",
     )
     step = run_pass(strategy(), graph, PassContext(load_profile("cuda")))
-    assert count(graph).unknown == step.after.unknown > 0
-    assert step.facts["lower_bound"] is None and not step.facts["certified"]
-    transposes = "1 transpose moves" if step.after.unknown == 1 else f"{step.after.unknown} transposes move"
-    assert step.proof == (
+    unknown = count(graph).unknown
+    assert step.facts.unknown == unknown > 0
+    assert step.facts.lower_bound is None and not step.facts.certified
+    transposes = "1 transpose moves" if unknown == 1 else f"{unknown} transposes move"
+    assert step.conclusion == (
         f"not proven to be the least: what {transposes} is not known, for sizes do not follow from the inputs"
     )

@@ -17,9 +17,9 @@ from workbench.api import optimize
 from workbench.io import load_model
 from workbench.ir import Graph
 from workbench.ir.permutation import permuted
-from workbench.layout.cost import count
 from workbench.layout.problem.transpose_classes import transpose_classes
 from workbench.layout.profile import load_profile
+from workbench.metrics import measure
 from workbench.rewrite import PassContext, Step, run_pass, with_options
 
 TARGETS = ("cpu", "cuda", "nchw", "npu")
@@ -67,17 +67,17 @@ def test_attention_heads_are_split_by_one_transpose_each():
             y = Reshape(o1, join)
         }"""
     )
-    assert fixed_orders(graph).after.transposes == 4
+    assert fixed_orders(graph).after["transposes"] == 4
     step = least(graph)
-    assert (step.facts["lower_bound"], step.facts["certified"], step.facts["gap"]) == (3 * 30 * 4, True, 0.0)
-    assert step.after.transposes == 3
-    assert step.proof == f"{OVER} moves less than 360 bytes, and this moves exactly that"
+    assert (step.facts.lower_bound, step.facts.certified, step.facts.gap) == (3 * 30 * 4, True, 0.0)
+    assert step.after["transposes"] == 3
+    assert step.conclusion == f"{OVER} moves less than 360 bytes, and this moves exactly that"
 
 
 def test_a_gap_is_said():
     step = least(typed("g (float[2,3] x) => (float[3,2] y) { y = Transpose<perm=[1,0]>(x) }"))
-    stopped = replace(step, facts={**step.facts, "lower_bound": 18, "certified": False, "gap": 0.25})
-    assert stopped.proof == (
+    stopped = replace(step, facts=replace(step.facts, lower_bound=18, certified=False, gap=0.25))
+    assert stopped.conclusion == (
         f"{OVER} moves less than 18 bytes, and this moves more; 25.0% of it is not proven to be needed"
     )
 
@@ -92,9 +92,9 @@ def test_a_third_order_is_taken_where_it_is_read():
             y = Transpose<perm=[2,1,0,3]>(b)
         }"""
     )
-    assert fixed_orders(graph).after.transposes == 2
+    assert fixed_orders(graph).after["transposes"] == 2
     step = least(graph)
-    assert step.facts["certified"] and step.after.transposes == 0
+    assert step.facts.certified and step.after["transposes"] == 0
     assert [node.op for node in graph.nodes] == ["Mul", "Softmax"]
     assert graph.nodes[1].attr("axis") == 1
     assert "Mul 'Mul_a' runs on axes [2, 1, 0, 3], which costs least; nothing moved" in step.rewrites[0].sentence
@@ -109,7 +109,7 @@ def test_axes_of_size_1_cost_nothing():
         }"""
     )
     step = least(graph)
-    assert step.facts["certified"] and step.after.transposes == 1
+    assert step.facts.certified and step.after["transposes"] == 1
     free = typed(
         """g (float[1,3,1,5] x) => (float[1,1,3,5] y) {
             t = Transpose<perm=[0,2,1,3]>(x)
@@ -117,7 +117,7 @@ def test_axes_of_size_1_cost_nothing():
         }"""
     )
     step = least(free)
-    assert step.facts["certified"] and step.facts["lower_bound"] == step.after.transposes == 0
+    assert step.facts.certified and step.facts.lower_bound == step.after["transposes"] == 0
     assert "Reshape" in [node.op for node in free.nodes]
 
 
@@ -133,7 +133,7 @@ def test_readers_in_one_order_share_a_transpose():
         }"""
     )
     step = least(graph)
-    assert step.facts["certified"] and step.after.transposes == 2
+    assert step.facts.certified and step.after["transposes"] == 2
     assert all(transpose_classes(graph)[value].root == "r" for value in ("a", "b"))
 
 
@@ -149,8 +149,8 @@ def test_a_symbolic_dim_may_stand_anywhere():
     )
     graph.dims = {"N": 2}
     step = least(graph)
-    assert step.facts["certified"] and step.facts["lower_bound"] == 2 * 6 * 4 * 4
-    assert step.after.transposes == 1
+    assert step.facts.certified and step.facts.lower_bound == 2 * 6 * 4 * 4
+    assert step.after["transposes"] == 1
 
 
 @pytest.mark.parametrize("weigh", ["bytes", "count"])
@@ -164,7 +164,7 @@ def test_a_dim_that_is_1_only_as_bound_counts_as_a_transpose(weigh):
     )
     graph.dims = {"N": 1, "M": 3}
     step = least(graph, weigh=weigh)
-    assert step.facts["certified"] and step.facts["lower_bound"] == (0 if weigh == "bytes" else 1)
+    assert step.facts.certified and step.facts.lower_bound == (0 if weigh == "bytes" else 1)
 
 
 def test_what_bodies_and_outputs_read_keeps_its_order():
@@ -177,7 +177,7 @@ def test_what_bodies_and_outputs_read_keeps_its_order():
         }"""
     )
     step = least(graph, weigh="count")
-    assert step.facts["certified"] and step.after.transposes == step.before.transposes == 3
+    assert step.facts.certified and step.after["transposes"] == step.before["transposes"] == 3
 
 
 def test_a_weight_computed_while_the_model_runs_counts():
@@ -189,7 +189,7 @@ def test_a_weight_computed_while_the_model_runs_counts():
         }"""
     )
     step = least(graph, "npu")
-    assert step.facts["certified"] and step.facts["lower_bound"] == 4 * (32 + 12 + 36)
+    assert step.facts.certified and step.facts.lower_bound == 4 * (32 + 12 + 36)
 
 
 def test_too_many_orders_leave_no_bound():
@@ -203,8 +203,8 @@ def test_too_many_orders_leave_no_bound():
         f"g ({inputs}) => (float[2,2,2,2] {last}) {{\n" + "\n".join(lines) + f"\ns1 = Add(r0, r1)\n{total}\n}}"
     )
     step = least(graph)
-    assert step.facts["lower_bound"] is None and step.facts["certified"] is False
-    assert step.after.bytes_moved <= step.before.bytes_moved
+    assert step.facts.lower_bound is None and step.facts.certified is False
+    assert step.after["bytes_moved"] <= step.before["bytes_moved"]
 
 
 # ---- against `optimal` ---------------------------------------------------------------
@@ -216,8 +216,8 @@ def test_never_more_than_with_two_layouts(target, weigh):
     graph = residual_chain(30)
     two = fixed_orders(graph, target, weigh)
     step = least(graph, target, weigh)
-    assert step.facts["certified"] and two.facts["certified"]
-    assert step.facts["lower_bound"] <= two.facts["lower_bound"]
+    assert step.facts.certified and two.facts.certified
+    assert step.facts.lower_bound <= two.facts.lower_bound
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_a_light_model_in_mixed_layouts(name, tmp_path):
     graph = mixed_layouts(optimize(load_model(path), ["fold_constants", "fold_batchnorm"]).graph)
     two = fixed_orders(graph, "cpu")
     step = run_pass(with_options(LayoutOptimalAnyOrder, {}), graph, PassContext(load_profile("cpu")))
-    assert step.facts["certified"] and step.after.bytes_moved <= two.after.bytes_moved
+    assert step.facts.certified and step.after["bytes_moved"] <= two.after["bytes_moved"]
 
 
 def random_tensors(seed: int) -> str:
@@ -282,12 +282,12 @@ def test_random_tensors_reach_the_bound(start):
         graph = folded(random_tensors(seed))
         weigh = ("bytes", "count")[seed % 2]
         two = fixed_orders(graph, "cuda", weigh).after
-        before = count(graph)
+        before = measure(graph)
         step = least(graph, "cuda", weigh)
-        if step.facts["lower_bound"] is None:
+        if step.facts.lower_bound is None:
             continue
-        assert step.facts["certified"], seed
-        pairs = [(s.bytes_moved, s.transposes)[seed % 2] for s in (step.after, two, before)]
+        assert step.facts.certified, seed
+        pairs = [s[("bytes_moved", "transposes")[seed % 2]] for s in (step.after, two, before)]
         assert pairs[0] <= min(pairs), seed
 
 
@@ -311,5 +311,5 @@ def test_real_models_move_no_more_than_with_two_layouts(name):
     graph = optimize(load_model(CORPUS / f"{name}.onnx"), ["fold_constants", "fold_batchnorm"]).graph
     two = fixed_orders(graph)
     step = run_pass(with_options(LayoutOptimalAnyOrder, {}), graph, PassContext(load_profile("cuda")))
-    assert step.facts["certified"] and step.facts["gap"] == 0
-    assert step.after.bytes_moved <= min(REAL[name][0], two.after.bytes_moved)
+    assert step.facts.certified and step.facts.gap == 0
+    assert step.after["bytes_moved"] <= min(REAL[name][0], two.after["bytes_moved"])

@@ -86,8 +86,8 @@ def test_the_minimum_is_certified_and_greedy_is_never_below_it(text, target):
     other = graph.copy()
     step = run_pass(with_options(LayoutOptimal, {}), graph, PassContext(load_profile(target)), check_each=True)
     run_pass(with_options(LayoutGreedy, {}), other, PassContext(load_profile(target)))
-    least = step.facts["lower_bound"]
-    assert step.facts["certified"] is (least is not None)
+    least = step.facts.lower_bound
+    assert step.facts.certified is (least is not None)
     if least is not None:
         assert count(graph).bytes_moved == least <= count(other).bytes_moved
 

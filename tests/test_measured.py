@@ -62,16 +62,19 @@ def rows(file):
 def test_one_operator_at_a_time_does_not_begin_a_chain_that_pays_together():
     graph = typed(CHAIN)
     step = run_pass(LayoutMeasured(), graph, given(TIMES), check_each=True)
-    assert step.after.transposes == 0 and not step.rewrites
+    assert step.after["transposes"] == 0 and not step.rewrites
 
 
 def test_the_minimum_of_all_times_finds_the_chain():
     graph = typed(CHAIN)
     step = run_pass(with_options(LayoutOptimal, {"weigh": "time"}), graph, given(TIMES), check_each=True)
-    assert step.after.transposes == 2
-    assert step.facts["certified"]
-    assert step.facts["lower_bound"] == (60 + 200 + 10 + 200 + 10 + 60) * 1000  # nanoseconds
-    assert "takes less than 0.540 ms, as operators were timed on given times, and this takes exactly that" in step.proof
+    assert step.after["transposes"] == 2
+    assert step.facts.certified
+    assert step.facts.lower_bound == (60 + 200 + 10 + 200 + 10 + 60) * 1000  # nanoseconds
+    assert (
+        "takes less than 0.540 ms, as operators were timed on given times, and this takes exactly that"
+        in step.conclusion
+    )
     assert "runs in NHWC, where it takes 200.0 us instead of 300.0 us" in step.rewrites[0].sentence
 
 
@@ -79,15 +82,15 @@ def test_where_time_is_weighed_a_demand_is_only_a_wish():
     graph = typed(CHAIN)
     slow = TIMES | {"workbench.Conv_NHWC": 400}
     step = run_pass(with_options(LayoutOptimal, {"weigh": "time"}), graph, given(slow))
-    assert not step.rewrites and step.facts["certified"]
-    assert step.facts["lower_bound"] == 620_000
+    assert not step.rewrites and step.facts.certified
+    assert step.facts.lower_bound == 620_000
 
 
 def test_what_could_not_be_timed_is_left_and_nothing_is_claimed():
     graph = typed(CHAIN)
     unknown = {operator: time for operator, time in TIMES.items() if operator != "Relu"}
     step = run_pass(with_options(LayoutOptimal, {"weigh": "time"}), graph, given(unknown))
-    assert step.facts["lower_bound"] is None and not step.facts["certified"] and step.proof == ""
+    assert step.facts.lower_bound is None and not step.facts.certified and step.conclusion == ""
     step = run_pass(LayoutMeasured(), typed(CHAIN), given({"Conv": 300, "workbench.Conv_NHWC": 100}))
     assert not step.rewrites  # no Transpose was timed
 
@@ -97,7 +100,7 @@ def test_a_follower_goes_back_where_it_loses():
     times = TIMES | {"workbench.Conv_NHWC": 100}
     step = run_pass(LayoutMeasured(), graph, given(times), check_each=True)
     assert [r.case for r in step.rewrites] == ["it pays", "it follows", "it pays", "it follows", "it does not pay"]
-    assert step.after.transposes == 2
+    assert step.after["transposes"] == 2
 
 
 def test_transposes_that_go_are_not_said_to_take_less_than_nothing():
@@ -123,11 +126,11 @@ def test_a_target_without_a_stopwatch_says_what_to_do():
 def test_the_table_counts_nodes_of_one_shape_once():
     graph = typed(CHAIN)
     step = run_pass(with_options(LayoutOptimal, {"weigh": "time"}), graph, given(TIMES))
-    table = {row["operator"]: row for row in step.facts["times"]}
-    assert table["Conv"]["nodes"] == table["Conv"]["converted"] == 2
-    assert (table["Conv"]["us"], table["Conv"]["other_us"]) == (300, 200)
-    assert table["Relu"]["nodes"] == 2
-    assert table["Transpose"]["other_us"] is None
+    table = {time.operator: time for time in step.facts.times}
+    assert table["Conv"].nodes == table["Conv"].converted == 2
+    assert (table["Conv"].us, table["Conv"].other_us) == (300, 200)
+    assert table["Relu"].nodes == 2
+    assert table["Transpose"].other_us is None
 
 
 # ---- probes -------------------------------------------------------------------------------

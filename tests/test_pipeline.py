@@ -13,6 +13,7 @@ from workbench import api, pipeline
 from workbench.io import load_model
 from workbench.ir import Edit, Graph, Node, constant, graph_text
 from workbench.layout.profile import load_profile
+from workbench.reporting import history_report, step_report
 from workbench.rewrite import (
     Exactness,
     NoMatch,
@@ -67,7 +68,7 @@ def test_a_pipeline_leaves_the_graph_that_it_was_given_alone():
 
 
 def test_the_report_has_the_words_that_others_depend_on(history):
-    report = history.report()
+    report = history_report(history)
     fields = {
         "rewrites", "nodes_before", "nodes_after", "transposes_before", "transposes_after",
         "elements_moved_before", "elements_moved_after", "seconds", "verified", "max_abs_error", "max_rel_error",
@@ -138,8 +139,8 @@ def test_a_wrong_rewrite_is_found_by_bisecting():
     assert step.verdict.ok is False
     assert history.failed is step
     assert step.rewrites[step.broken_by].sentence == "the constant of Add 'Add_d' is doubled"
-    assert step.report()["verified"] is False
-    assert step.report()["broken_by"] == "the constant of Add 'Add_d' is doubled"
+    assert step_report(step)["verified"] is False
+    assert step_report(step)["broken_by"] == "the constant of Add 'Add_d' is doubled"
 
 
 def _flip(graph: Graph, node: Node, options: Pass) -> Rewrite:

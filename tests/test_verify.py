@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import CORPUS
 from workbench.io import load_model
 from workbench.ir import Edit, Graph, constant, from_text
-from workbench.layout.cost import count
+from workbench.metrics import measure
 from workbench.rewrite.history import History, Step
 from workbench.rewrite.rule import AppliedRewrite
 from workbench.run.compare import BFLOAT16, FLOAT16, FLOAT32, INT8, compare
@@ -264,13 +264,13 @@ def test_bisect_says_when_it_was_wrong_before(worker):
 
 def history_of(graph: Graph, wrong: int) -> History:
     """One step of three rewrites, the one of number `wrong` wrong."""
-    counts, current, rewrites = count(graph), graph.copy(), []
+    measured, current, rewrites = measure(graph), graph.copy(), []
     for number in range(1, 4):
         edit = _one_more(current, number, "Neg" if number == wrong else "Identity")
         inverse = current.apply(edit)
         rewrites.append(AppliedRewrite("rule", f"rewrite {number}", "", (), edit, inverse, 0.0))
-    first = Step("as loaded", "As loaded", {}, (), counts, counts, 0.0)
-    return History(graph.copy(), current, "cuda", [first, Step("p", "P", {}, tuple(rewrites), counts, counts, 0.0)])
+    first = Step("as loaded", "As loaded", {}, (), measured, measured, 0.0)
+    return History(graph.copy(), current, "cuda", [first, Step("p", "P", {}, tuple(rewrites), measured, measured, 0.0)])
 
 
 def test_a_step_gets_its_verdict_and_the_rewrite_that_broke_it(worker):

@@ -24,6 +24,7 @@ from workbench.ir.display import notebook_html
 from workbench.layout.profile import load_profile, profile_names
 from workbench.library import library
 from workbench.pipeline import OnProgress, branch, extend, run_pipeline, start
+from workbench.reporting import layout_facts, layout_step
 from workbench.rewrite import DEFAULT_MODE, History, LeftOut, OptionError, Pass, PassContext, with_options
 
 if TYPE_CHECKING:
@@ -205,14 +206,12 @@ class LaidOut:
 
     def row(self) -> dict[str, Any]:
         """Counts, bound and certificate, the strategy's seconds, the verdict, for a table."""
-        step, last = self.history.layout_step, self.history[-1].after
+        step, last = layout_step(self.history), self.history[-1].after
+        facts = layout_facts(step)
         return {
-            "nodes": last.nodes,
-            "transposes": last.transposes,
-            "elements_moved": last.elements_moved,
-            "bytes_moved": last.bytes_moved,
-            "lower_bound": None if step is None else step.facts.get("lower_bound"),
-            "certified": None if step is None else step.facts.get("certified"),
+            **{name: last[name] for name in ("nodes", "transposes", "elements_moved", "bytes_moved")},
+            "lower_bound": facts.lower_bound,
+            "certified": facts.certified,
             "seconds": None if step is None else round(step.seconds, 4),
             "verified": None if self.verdict is None else self.verdict.ok,
             "max_abs_error": None if self.verdict is None else self.verdict.max_abs_error,

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from workbench.ir import Graph
-from workbench.layout.cost import count
 from workbench.layout.profile import Profile
+from workbench.metrics import measure
 from workbench.rewrite.driver import run_pass
 from workbench.rewrite.exactness import DEFAULT_MODE
 from workbench.rewrite.history import History, LeftOut, Step
@@ -70,8 +70,8 @@ def without(passes: Sequence[Pass], left_out: Sequence[LeftOut]) -> tuple[list[P
 
 def start(graph: Graph, target: Profile, mode: str = DEFAULT_MODE) -> History:
     """A history with step 0 alone: the graph as loaded."""
-    counts = count(graph)
-    first = Step(LOADED, "As loaded", {}, (), counts, counts, 0.0)
+    measured = measure(graph)
+    first = Step(LOADED, "As loaded", {}, (), measured, measured, 0.0)
     return History(graph.copy(), graph.copy(), target.name, [first], mode)
 
 

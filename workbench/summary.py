@@ -11,6 +11,8 @@ from workbench.inference.shapes import infer_types
 from workbench.ir import Graph, constant_shape
 from workbench.layout.cost import count
 from workbench.layout.infer import TENSOR, infer_layouts, is_cnn
+from workbench.metrics.flops import count_flops
+from workbench.metrics.nodes import count_nodes
 from workbench.ops import contract_of
 
 
@@ -64,7 +66,7 @@ def summarize(graph: Graph) -> Summary:
     bound = infer_types(graph, graph.dims) if graph.dims else {}  # without symbols the graph's own types say all
     layouts = infer_layouts(graph)
     computed = [v for v in layouts if v not in graph.constants]
-    flops, unknown = _flops(graph, bound)
+    flops = count_flops(graph)
     functions = {(f.domain, f.name) for f in graph.functions.values()}
     native = {n.op for n in _all_nodes(graph) if contract_of(n) is not None or (n.domain, n.op_type) in functions}
     operators = Counter(node.op for node in _all_nodes(graph))
@@ -80,12 +82,12 @@ def summarize(graph: Graph) -> Summary:
         name=graph.name,
         opset=graph.opset_imports.get("", 0),
         file_opset=graph.opset_imports.get("", 0) if graph.file_opset is None else graph.file_opset,
-        nodes=counts.nodes,
+        nodes=count_nodes(graph),
         operators=dict(sorted(operators.items(), key=lambda item: (-item[1], item[0]))),
         parameters=sum(_numbers(g)[0] for g in _all_graphs(graph)),
         weight_bytes=sum(_numbers(g)[1] for g in _all_graphs(graph)),
-        flops=flops,
-        unknown_flops=unknown,
+        flops=flops.known,
+        unknown_flops=flops.unknown,
         transposes=counts.transposes,
         elements_moved=counts.elements_moved,
         cnn_values=sum(is_cnn(layouts[v]) for v in computed),
@@ -114,17 +116,3 @@ def _all_nodes(graph: Graph) -> list:
 def _numbers(graph: Graph) -> tuple[int, int]:
     sizes = [(math.prod(constant_shape(t)), t.nbytes) for t in graph.constants.values()]
     return sum(n for n, _ in sizes), sum(b for _, b in sizes)
-
-
-def _flops(graph: Graph, bound: dict) -> tuple[int, int]:
-    total = unknown = 0
-    for node in graph.nodes:
-        contract = contract_of(node)
-        if contract is None:
-            unknown += 1
-            continue
-        types = [bound.get(v) or graph.tensor_type(v) if v else None for v in node.inputs]
-        results = [bound.get(v) or graph.tensor_type(v) if v else None for v in node.outputs]
-        flops = contract.count_flops(node, types, results)
-        total, unknown = total + (flops or 0), unknown + (flops is None)
-    return total, unknown

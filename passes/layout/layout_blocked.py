@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from workbench.ir import Edit, Graph, Node
 from workbench.layout.conversion.blocked import convert_to_blocks, one_conversion_a_layout
 from workbench.layout.conversion.convert import REASON, convert, store_weights, why_there
 from workbench.layout.conversion.transpose_cleanup import tidy_transposes
 from workbench.layout.cost import count
+from workbench.layout.facts import LayoutFacts
 from workbench.layout.infer import case_of, infer_layouts
 from workbench.layout.problem.blocked import BLOCK, Way, block_problem
 from workbench.layout.problem.cost_model import BYTES, COUNT
@@ -137,7 +137,7 @@ class LayoutBlocked(Pass):
         ),
     )
 
-    def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, dict[str, Any]]:
+    def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, LayoutFacts]:
         target = context.target
         block = (target.block or BLOCKS[0]) if self.block == _AUTO else int(self.block)
         yield from rewrite_each(tidy_transposes(graph, reshape=False), "tidied")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation, inverse
 from workbench.layout.conversion.convert import Conversion, convert
 from workbench.layout.conversion.transpose_cleanup import tidy_transposes
+from workbench.layout.facts import LayoutFacts
 from workbench.layout.infer import infer_layouts
 from workbench.layout.npu_strategy import reshapes, restored_operands, restored_outputs, wanted
 from workbench.layout.problem.times import AUTO, DEVICES, OperatorTimes
@@ -81,7 +81,7 @@ class LayoutMeasured(Pass):
         ),
     )
 
-    def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, dict[str, Any]]:
+    def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, LayoutFacts | None]:
         target = context.target
         layouts = infer_layouts(graph)
         ways = _ways(graph, layouts, target)
@@ -97,7 +97,8 @@ class LayoutMeasured(Pass):
             yield from rewrite_each(restored_operands(graph, graph.node(name), layouts, why), STAYS)
         yield from rewrite_each(restored_outputs(graph, layouts), STAYS)
         yield from rewrite_each(tidy_transposes(graph), "tidied")
-        return ledger.times.facts(converted)
+        times = ledger.times
+        return LayoutFacts(device=times.device, times=times.rows(converted)) if times.device else None
 
 
 _Way = tuple[str, Permutation]

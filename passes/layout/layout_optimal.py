@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from workbench.ir import Graph, Node
 from workbench.layout.conversion.convert import convert, store_weights, why_there
 from workbench.layout.conversion.transpose_cleanup import tidy_transposes
 from workbench.layout.cost import count
+from workbench.layout.facts import LayoutFacts
 from workbench.layout.infer import case_of, infer_layouts
 from workbench.layout.problem.cost_model import BYTES, COUNT, TIME, in_unit, tie_break
 from workbench.layout.problem.times import AUTO, DEVICES, OperatorTimes
@@ -88,7 +88,7 @@ class LayoutOptimal(Pass):
         ),
     )
 
-    def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, dict[str, Any]]:
+    def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, LayoutFacts]:
         target = context.target
         yield from rewrite_each(tidy_transposes(graph, reshape=False), "tidied")
         yield from rewrite_each(store_weights(graph, target), "weights")
@@ -111,9 +111,10 @@ class LayoutOptimal(Pass):
             why = _why(node, layout, target, times)
             yield Rewrite(conversion.edit, f"{case}: {node} {why}; {conversion.said()}", (name,), case)
         yield from rewrite_each(tidy_transposes(graph), "tidied")
-        return {**self._proof(graph, problem, solution), **times.facts(converted)}
+        proved = self._proof(graph, problem, solution)
+        return replace(proved, device=times.device, times=times.rows(converted))
 
-    def _proof(self, graph: Graph, problem: LayoutProblem, solution: CutSolution) -> dict[str, Any]:
+    def _proof(self, graph: Graph, problem: LayoutProblem, solution: CutSolution) -> LayoutFacts:
         """The bound, and whether the graph as it is now reaches it."""
         after, cost = count(graph), solution.cost + problem.always
         promised = in_unit(cost) if self.weigh == BYTES else tie_break(cost)
@@ -121,13 +122,13 @@ class LayoutOptimal(Pass):
         least = in_unit(solution.lower_bound + problem.always)
         unknown = 0 if self.weigh == COUNT else after.unknown  # what they move counts as nothing
         exact = problem.exact and not unknown
-        return {
-            "weigh": self.weigh,
-            "over": "no choice between channels first and last for the operators that run in both",
-            "unknown": unknown,
-            "lower_bound": least if exact else None,
-            "certified": exact and kept and in_unit(cost) == least,
-        }
+        return LayoutFacts(
+            weigh=self.weigh,
+            over="no choice between channels first and last for the operators that run in both",
+            unknown=unknown,
+            lower_bound=least if exact else None,
+            certified=exact and kept and in_unit(cost) == least,
+        )
 
 
 def _why(node: Node, layout: str, target: Profile, times: OperatorTimes) -> str:

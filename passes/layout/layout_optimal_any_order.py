@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any
 
 from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation, permuted
 from workbench.layout.conversion.convert import convert, store_weights, why_there
 from workbench.layout.conversion.transpose_cleanup import tidy_transposes
 from workbench.layout.cost import count
+from workbench.layout.facts import LayoutFacts
 from workbench.layout.infer import TENSOR, case_of, infer_layouts, is_cnn
 from workbench.layout.problem.cost_model import BYTES, COUNT
 from workbench.layout.problem.orders import order_problem, proof
@@ -88,7 +88,7 @@ class LayoutOptimalAnyOrder(Pass):
         ),
     )
 
-    def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, dict[str, Any]]:
+    def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, LayoutFacts]:
         target = context.target
         yield from rewrite_each(tidy_transposes(graph, reshape=False), "tidied")
         yield from rewrite_each(store_weights(graph, target), "weights")

@@ -48,6 +48,7 @@ class OptimizeRequest(PipelineRequest):
 
 def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
     from workbench.api import export
+    from workbench.reporting import history_report
 
     history = run_and_print(graph, request)
     if history.failed is None:
@@ -58,5 +59,5 @@ def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
         why = "it would not compute what the model computes; leave the failing pass out, or add --on-failure skip"
         say(f"'{request.output}' was not written, for {why}", sys.stderr)
     if request.report:
-        write_json(request.report, {"model": graph.name, "output": request.output, **history.report()})
+        write_json(request.report, {"model": graph.name, "output": request.output, **history_report(history)})
     return exit_code(history)

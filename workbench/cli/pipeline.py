@@ -15,6 +15,8 @@ from workbench.cli.progress_line import ProgressLine
 from workbench.errors import UserError
 from workbench.io.dims import parse_dims
 from workbench.ir import Graph
+from workbench.layout.facts import OperatorTime
+from workbench.reporting import layout_facts
 from workbench.rewrite import History, Step
 
 MOST_TIMES = 20  # rows of operators' times that are printed
@@ -148,8 +150,8 @@ def _print_steps(history: History) -> None:
     told = ""
     for step in history.steps:
         _print_times(step)
-        if step.proof:
-            say(f"{step.pass_name}: {step.proof}")
+        if step.conclusion:
+            say(f"{step.pass_name}: {step.conclusion}")
         if step.verdict is not None and step.verdict.ok is not True and step.verdict.sentence != told:
             told = step.verdict.sentence  # the same reason is told once, at the first step that has it
             say(f"{step.pass_name}: {verdict_word(step.verdict.ok)}: {step.verdict.sentence}")
@@ -166,20 +168,21 @@ def _print_steps(history: History) -> None:
 
 def _print_times(step: Step) -> None:
     """What operators took, where a layout strategy had them timed: those that take longest in all."""
-    times = step.facts.get("times")
+    facts = layout_facts(step)
+    times = facts.times
     if not times:
         return
     most = "" if len(times) <= MOST_TIMES else f", the {MOST_TIMES} of {len(times):,} that take longest"
-    say(f"{step.pass_name}: timed on {step.facts['device']}{most}; all with --report")
+    say(f"{step.pass_name}: timed on {facts.device}{most}; all with --report")
     header = ("operator", "operands", "nodes", "us as written", "us in the other layout", "converted")
     print_table([header, *(_time_row(row) for row in times[:MOST_TIMES])], left=(0, 1))
 
 
-def _time_row(row: Mapping[str, Any]) -> tuple[str, ...]:
-    operands = row["operands"] if len(row["operands"]) <= 60 else f"{row['operands'][:57]}..."
-    other = "-" if row["other_us"] is None else f"{row['other_us']:,.1f}"
-    converted = "-" if row["converted"] is None else f"{row['converted']:,}"
-    return row["operator"], operands, f"{row['nodes']:,}", f"{row['us']:,.1f}", other, converted
+def _time_row(row: OperatorTime) -> tuple[str, ...]:
+    operands = row.operands if len(row.operands) <= 60 else f"{row.operands[:57]}..."
+    other = "-" if row.other_us is None else f"{row.other_us:,.1f}"
+    converted = "-" if row.converted is None else f"{row.converted:,}"
+    return row.operator, operands, f"{row.nodes:,}", f"{row.us:,.1f}", other, converted
 
 
 def _row(index: int, step: Step) -> tuple[str, ...]:
@@ -189,9 +192,7 @@ def _row(index: int, step: Step) -> tuple[str, ...]:
         str(index),
         step.pass_name,
         f"{len(step.rewrites):,}" if index else "-",
-        f"{step.after.nodes:,}",
-        f"{step.after.transposes:,}",
-        f"{step.after.elements_moved:,}",
+        *(step.after.text(name) for name in ("nodes", "transposes", "elements_moved")),
         error,
         "" if verdict is None else verdict_word(verdict.ok),
         f"{step.seconds:.2f}",

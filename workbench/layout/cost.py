@@ -12,10 +12,9 @@ from workbench.ir.permutation import Permutation, inverse, moves_data, permuted
 
 @dataclass(frozen=True)
 class Counts:
-    """nodes: operators, those of bodies too, without constants; transposes: those of computed values;
-    elements_moved, bytes_moved: what these move; unknown: transposes whose shape is not known."""
+    """transposes: those of computed values, in bodies too; elements_moved, bytes_moved: what they move;
+    unknown: transposes whose shape is not known."""
 
-    nodes: int
     transposes: int
     elements_moved: int
     bytes_moved: int
@@ -106,12 +105,11 @@ def element_bytes(graph: Graph, value: str) -> int:
 
 
 def count(graph: Graph) -> Counts:
-    """Nodes, transposes and what they move. Transposes of constants do not count."""
-    nodes = len(graph)
+    """Transposes and what they move. Transposes of constants do not count."""
     transposes = moved = size = unknown = 0
     for body in (body for node in graph.with_bodies for body in node.bodies.values()):
         inner = count(body)
-        nodes, transposes, unknown = nodes + inner.nodes, transposes + inner.transposes, unknown + inner.unknown
+        transposes, unknown = transposes + inner.transposes, unknown + inner.unknown
         moved, size = moved + inner.elements_moved, size + inner.bytes_moved
     found = graph.nodes_of(("Transpose",))
     fixed = _constant_values(graph) if found else set()
@@ -121,7 +119,7 @@ def count(graph: Graph) -> Counts:
         cost = moved_by_node(graph, node)
         transposes, moved, unknown = transposes + 1, moved + (cost or 0), unknown + (cost is None)
         size += (cost or 0) * element_bytes(graph, node.inputs[0])
-    return Counts(nodes, transposes, moved, size, unknown)
+    return Counts(transposes, moved, size, unknown)
 
 
 def _constant_values(graph: Graph) -> set[str]:

@@ -8,9 +8,9 @@ from typing import Any
 
 from workbench.errors import UserError
 from workbench.ir import Graph, check
-from workbench.layout.cost import Counts, count
 from workbench.layout.sizes import infer_sizes
-from workbench.rewrite.history import Step
+from workbench.metrics import Measurements, measure
+from workbench.rewrite.history import PassFacts, Step
 from workbench.rewrite.pass_context import PassContext
 from workbench.rewrite.passes import Pass
 from workbench.rewrite.rule import AppliedRewrite, Rewrite
@@ -23,7 +23,7 @@ def run_pass(
     graph: Graph,
     context: PassContext,
     *,
-    before: Counts | None = None,
+    before: Measurements | None = None,
     check_each: bool = False,
     on_rewrite: OnRewrite | None = None,
     leave_out: Collection[str] = (),
@@ -39,11 +39,11 @@ def run_pass(
     """
     if pass_.is_layout and infer_sizes(graph):
         before = None
-    before = before or count(graph)
+    before = before or measure(graph)
     started = time.perf_counter()
     rewrites: list[AppliedRewrite] = []
     since = started
-    facts: dict[str, Any] = {}
+    facts: list[PassFacts] = []
     for found in _told_apart(pass_, graph, _noting(pass_.run(graph, context, leave_out), facts)):
         if found.sentence in leave_out:
             break
@@ -60,8 +60,9 @@ def run_pass(
     seconds = time.perf_counter() - started
     if rewrites:
         check(graph)
-    after = count(graph) if rewrites else before
-    return Step(pass_.name, pass_.title, pass_.options(), tuple(rewrites), before, after, seconds, facts)
+    after = measure(graph) if rewrites else before
+    said = facts[0] if facts else None
+    return Step(pass_.name, pass_.title, pass_.options(), tuple(rewrites), before, after, seconds, said)
 
 
 class BrokenPassError(UserError):
@@ -82,7 +83,8 @@ def _told_apart(pass_: Pass, graph: Graph, rewrites: Iterator[Rewrite]) -> Itera
         ) from error
 
 
-def _noting(rewrites: Iterator[Rewrite], facts: dict[str, Any]) -> Iterator[Rewrite]:
-    """The rewrites; what the pass returns behind the last goes into `facts`."""
+def _noting(rewrites: Iterator[Rewrite], facts: list[PassFacts]) -> Iterator[Rewrite]:
+    """The rewrites; what the pass returns behind the last, if anything, goes into `facts`."""
     said: Any = yield from rewrites  # type: ignore[func-returns-value]
-    facts.update(said or {})
+    if said is not None:
+        facts.append(said)

@@ -19,10 +19,11 @@ from workbench.errors import UserError
 from workbench.ir import Graph
 from workbench.rewrite.exactness import EXACT, Exactness
 from workbench.rewrite.greedy_driver import follow_rules
-from workbench.rewrite.history import LAYOUT_PREFIX
 from workbench.rewrite.packing import packed_anew
 from workbench.rewrite.pass_context import PassContext
 from workbench.rewrite.rule import Example, Refusal, Rewrite, Rule
+
+LAYOUT_PREFIX = "layout_"  # of the names of passes that are layout strategies
 
 
 class OptionError(UserError):
@@ -110,7 +111,7 @@ class Pass:
     def rewrites(self, graph: Graph, context: PassContext) -> Iterator[Rewrite]:
         """Yield rewrites one at a time, of a pass without rules.
 
-        A generator may return a mapping of facts about the whole run, which the step keeps.
+        A generator may return facts about the whole run (`PassFacts`), which the step keeps.
         """
         raise NotImplementedError(f"pass {self.name} has neither rules nor rewrites of its own")
 

@@ -8,9 +8,10 @@ from typing import Any
 
 from workbench.ir import Graph, Node
 from workbench.layout.classes import HEAVILY, LAYOUT_AGNOSTIC, LIGHTLY, class_of
-from workbench.layout.cost import bound_shape, count, element_bytes, moved_by_node, perm_of
+from workbench.layout.cost import bound_shape, element_bytes, moved_by_node, perm_of
 from workbench.layout.infer import TENSOR, is_cnn
 from workbench.layout.profile import Profile
+from workbench.metrics.nodes import count_nodes
 from workbench.ops import contract_of
 from workbench.ops.blocked import block_of
 
@@ -148,7 +149,7 @@ def _detail(graph: Graph, node: Node, layout: str, weights: str, layouts: Mappin
     if node.op == "Transpose":
         return _transpose(graph, node, layout, layouts)
     if node.bodies:
-        return f"{layout}, {sum(count(body).nodes for body in node.bodies.values()):,} nodes inside"
+        return f"{layout}, {sum(count_nodes(body) for body in node.bodies.values()):,} nodes inside"
     return f"{layout}, weights {weights}" if weights else layout
 
 

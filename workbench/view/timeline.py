@@ -144,8 +144,8 @@ def timeline_of(history: History, target: Profile) -> Timeline:
                 first,
                 len(step.rewrites),
                 *_verdict(step),
-                f"{step.before.nodes:,} to {step.after.nodes:,} nodes, "
-                f"{step.before.transposes:,} to {step.after.transposes:,} transposes",
+                f"{step.before.text('nodes')} to {step.after.text('nodes')} nodes, "
+                f"{step.before.text('transposes')} to {step.after.text('transposes')} transposes",
             )
         )
     return record.timeline(graph)

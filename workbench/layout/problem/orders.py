@@ -14,12 +14,12 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation, channels_first, channels_last, identity, inverse, is_identity, then
 from workbench.layout.conversion.convert import order_of_weight, permuted_call
 from workbench.layout.cost import Counts, bound_shape, count, element_bytes, moved_by_node
+from workbench.layout.facts import LayoutFacts
 from workbench.layout.problem.cost_model import BYTES
 from workbench.layout.problem.transpose_classes import in_memory, is_relation, shape_that_counts, transpose_classes
 from workbench.layout.problem.two_layouts import layout_of_images, required_side, side_of, way_between
@@ -277,7 +277,7 @@ def always_paid(graph: Graph, fixed: set[str], weigh: str) -> int:
 
 def proof(
     after: Counts, weigh: str, solution: IntegerSolution, always: int, *, over: str, complete: bool
-) -> dict[str, Any]:
+) -> LayoutFacts:
     """The facts of a search: the bound, whether the graph as it is now reaches it, and the gap.
 
     over:     the class of choices that were searched, as a sentence says it.
@@ -290,11 +290,11 @@ def proof(
     reached = after.bytes_moved if weigh == BYTES else after.transposes
     unknown = after.unknown if weigh == BYTES else 0
     known = complete and not unknown and reached >= least
-    return {
-        "weigh": weigh,
-        "over": over,
-        "unknown": unknown,
-        "lower_bound": least if known else None,
-        "certified": known and solution.gap == 0 and reached == least,
-        "gap": solution.gap,
-    }
+    return LayoutFacts(
+        weigh=weigh,
+        over=over,
+        unknown=unknown,
+        lower_bound=least if known else None,
+        certified=known and solution.gap == 0 and reached == least,
+        gap=solution.gap,
+    )

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
 
 from workbench.ir import Graph, Node, TensorType
 from workbench.ir.permutation import Permutation, permuted
 from workbench.layout.cost import bound_shape
+from workbench.layout.facts import OperatorTime
 from workbench.layout.problem.probe import (
     OperatorTimer,
     Probe,
@@ -72,29 +72,25 @@ class OperatorTimes:
             return None
         return distinguishable(self._times[pair[0]], self._times[pair[1]])
 
-    def facts(self, converted: Collection[str]) -> dict[str, Any]:
-        """The device and a row an operator and shape, then a row a Transpose that was weighed, each what takes
-        longest first; nothing where nothing was timed.
+    def rows(self, converted: Collection[str]) -> tuple[OperatorTime, ...]:
+        """An operator and shape each, then each Transpose that was weighed, first what takes longest in all.
 
-        Times are in microseconds; `nodes` have that shape, `converted` of them run in the other layout.
+        converted: names of the nodes that run in the other layout.
         """
-        if not self.device:
-            return {}
-        operators = sorted(self._operator_rows(converted), key=lambda row: -row["nodes"] * row["us"])
-        return {"device": self.device, "times": [*operators, *sorted(self._transpose_rows(), key=lambda r: -r["us"])]}
+        operators = sorted(self._operators(converted), key=lambda row: -row.nodes * row.us)
+        return (*operators, *sorted(self._transposes(), key=lambda row: -row.us))
 
-    def _operator_rows(self, converted: Collection[str]) -> Iterator[dict[str, Any]]:
+    def _operators(self, converted: Collection[str]) -> Iterator[OperatorTime]:
         all_, changed = Counter(self._pairs.values()), Counter(self._pairs[n] for n in converted if n in self._pairs)
         for pair, nodes in all_.items():
             own, other = (self._times.get(probe) for probe in pair)
             if own is not None and other is not None:
-                row = _row(pair[0], nodes, own)
-                yield row | {"other_us": other.best / 1e3, "converted": changed[pair]}
+                yield _row(pair[0], nodes, own, other.best / 1e3, changed[pair])
 
-    def _transpose_rows(self) -> Iterator[dict[str, Any]]:
+    def _transposes(self) -> Iterator[OperatorTime]:
         for probe, values in self._moves.items():
             if probe in self._times:
-                yield _row(probe, values, self._times[probe]) | {"other_us": None, "converted": None}
+                yield _row(probe, values, self._times[probe])
 
     def _move(self, value: str, perm: Permutation, way: Permutation | None) -> Probe | None:
         type_, shape = self.graph.tensor_type(value), bound_shape(self.graph, value)
@@ -104,11 +100,8 @@ class OperatorTimes:
         return transpose_probe(self.graph, TensorType(type_.dtype, tuple(placed)), perm)
 
 
-def _row(probe: Probe, nodes: int, time: Time) -> dict[str, Any]:
-    return {
-        "operator": probe.operator,
-        "operands": probe.signature,
-        "nodes": nodes,
-        "us": time.best / 1e3,
-        "spread_us": time.spread / 1e3,
-    }
+def _row(
+    probe: Probe, nodes: int, time: Time, other_us: float | None = None, converted: int | None = None
+) -> OperatorTime:
+    us, spread_us = time.best / 1e3, time.spread / 1e3
+    return OperatorTime(probe.operator, probe.signature, nodes, us, spread_us, other_us, converted)

@@ -10,9 +10,9 @@ import streamlit as st
 
 from workbench.api import DEFAULT_TARGET
 from workbench.ir import Graph
-from workbench.layout.cost import count
 from workbench.layout.declared import declared_layouts
 from workbench.layout.profile import load_profile
+from workbench.metrics import measure
 from workbench.ui.state.address import other_in_address, write_open_model, write_other
 from workbench.ui.state.graph_views import shown_pair
 from workbench.ui.state.session import Opened, Other, open_other, save_uploads
@@ -77,14 +77,14 @@ def _unmatched(opened: Opened, other: Other) -> None:
 
 
 def _row(title: str, graph: Graph, other: Other, only: Sequence[str]) -> dict[str, Any]:
-    counts = count(graph)
+    measured = measure(graph)
     return {
         "file": title,
         "nodes": len(graph),
         "corresponding": len(other.found.pairs),
         "only here": len(only),
-        "transposes": counts.transposes,
-        "elements moved": counts.elements_moved,
+        "transposes": measured["transposes"],
+        "elements moved": measured["elements_moved"],
     }
 
 

@@ -18,6 +18,7 @@ import streamlit as st
 from workbench.api import DEFAULT_TARGET, export
 from workbench.errors import UserError
 from workbench.layout.profile import load_profile
+from workbench.reporting import history_report
 from workbench.rewrite import History
 from workbench.ui.state.session import Opened, Spec, stop_checking, worker
 from workbench.ui.state.work import Report, run_with_progress
@@ -61,8 +62,9 @@ def _verdict(history: History | None) -> None:
         return
     first, last = history[0].before, history[-1].after
     st.markdown(
-        f"{first.nodes:,} nodes as loaded, **{last.nodes:,}** now; transposes {first.transposes:,}, now "
-        f"**{last.transposes:,}**; elements moved {first.elements_moved:,}, now **{last.elements_moved:,}**."
+        f"{first.text('nodes')} nodes as loaded, **{last.text('nodes')}** now; "
+        f"transposes {first.text('transposes')}, now **{last.text('transposes')}**; "
+        f"elements moved {first.text('elements_moved')}, now **{last.text('elements_moved')}**."
     )
     failed, verdict = history.failed, history[-1].verdict
     if failed is not None:
@@ -152,5 +154,5 @@ def _download(opened: Opened, history: History | None, fix_dims: bool) -> None:
         f"Download {name}", content, name, "application/octet-stream", key="download", type=_weight(history)
     )
     if history is not None:
-        report = json.dumps({"model": opened.title, **history.report()}, indent=1)
+        report = json.dumps({"model": opened.title, **history_report(history)}, indent=1)
         st.download_button("Download the report (JSON)", report, file_name="report.json", key="download_report")

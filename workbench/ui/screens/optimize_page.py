@@ -99,9 +99,9 @@ def _notes(opened: Opened, history: History) -> int:
     """What must be said of the history above its table; about how many pixels that takes."""
     taken = LINE if say_settled(opened) else 0
     for index, step in enumerate(history.steps):
-        if step.proof:
+        if step.conclusion:
             taken += LINE
-            st.caption(markdown_escaped(f"Step {index}, {step.title}: {step.proof}."))
+            st.caption(markdown_escaped(f"Step {index}, {step.title}: {step.conclusion}."))
     checking = checking_of(opened, history, st.session_state.get(STEP) or len(history) - 1)
     return taken + show_verdicts(opened, history, checking)
 

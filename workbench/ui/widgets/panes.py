@@ -6,6 +6,7 @@ import html
 
 import streamlit as st
 
+from workbench.reporting import layout_facts
 from workbench.rewrite import Step
 from workbench.ui.state.session import Opened
 from workbench.ui.state.snapshots import Snapshot
@@ -58,24 +59,25 @@ def show_rewrites(opened: Opened, index: int, step: Step, height: int) -> None:
 
 def views_of(step: Step) -> tuple[str, ...]:
     """The views that there are of a step: that of times where it had operators timed."""
-    return (*_VIEWS, TIMES) if step.facts.get("times") else _VIEWS
+    return (*_VIEWS, TIMES) if layout_facts(step).times else _VIEWS
 
 
 def show_times(step: Step, height: int) -> None:
     """What every operator took in both layouts, what takes longest in all first."""
-    device = markdown_escaped(step.facts["device"])
+    facts = layout_facts(step)
+    device = markdown_escaped(facts.device)
     st.caption(f"Timed one by one on {device}, the quickest of several runs; remembered for the next time.")
     rows = [
         {
-            "operator": row["operator"],
-            "operands": row["operands"],
-            "nodes": row["nodes"],
-            "written": row["us"],
-            "other": row["other_us"],
-            "converted": row["converted"],
-            "spread": row["spread_us"],
+            "operator": row.operator,
+            "operands": row.operands,
+            "nodes": row.nodes,
+            "written": row.us,
+            "other": row.other_us,
+            "converted": row.converted,
+            "spread": row.spread_us,
         }
-        for row in step.facts["times"]
+        for row in facts.times
     ]
     us = st.column_config.NumberColumn
     columns = {

@@ -68,7 +68,7 @@ def shown_steps(history: History, chosen: int) -> list[int]:
 
 def _tells(step: Step) -> bool:
     """Did it change something, or find out why nothing is to be changed (a proof, operators' times)?"""
-    return step.changed or bool(step.facts)
+    return step.changed or step.facts is not None
 
 
 def table_height(rows: int) -> int:
@@ -88,9 +88,9 @@ def _row(index: int, step: Step, chosen: bool) -> dict[str, Any]:
         "#": f"> {index}" if chosen else f"{index}",
         "step": step.title + ("" if step.changed or not index else " (changes nothing here)"),
         "rewrites": f"{len(step.rewrites):,}" if index else "-",
-        "nodes": step.after.nodes,
-        "transposes": step.after.transposes,
-        "moved": step.after.elements_moved,
+        "nodes": step.after["nodes"],
+        "transposes": step.after["transposes"],
+        "moved": step.after["elements_moved"],
         "error": "-" if verdict is None else error_text(verdict),
         "verdict": "-" if verdict is None else verdict_word(verdict.ok),
         "seconds": step.seconds,

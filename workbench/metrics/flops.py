@@ -1,0 +1,44 @@
+"""How many floating-point operations one run of a graph is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workbench.inference.shapes import infer_types
+from workbench.ir import Graph
+from workbench.metrics.metric import Metric
+from workbench.ops import contract_of
+
+
+@dataclass(frozen=True)
+class Flops:
+    """known: FLOPs of the operators whose count is known; unknown: how many operators' are not."""
+
+    known: int
+    unknown: int
+
+
+def count_flops(graph: Graph) -> Flops:
+    """The FLOPs with the graph's dims bound, bodies not counted in."""
+    bound = infer_types(graph, graph.dims) if graph.dims else {}  # without symbols the graph's own types say all
+    total = unknown = 0
+    for node in graph.nodes:
+        contract = contract_of(node)
+        if contract is None:
+            unknown += 1
+            continue
+        types = [bound.get(v) or graph.tensor_type(v) if v else None for v in node.inputs]
+        results = [bound.get(v) or graph.tensor_type(v) if v else None for v in node.outputs]
+        flops = contract.count_flops(node, types, results)
+        total, unknown = total + (flops or 0), unknown + (flops is None)
+    return Flops(total, unknown)
+
+
+METRIC = Metric(
+    name="flops",
+    unit="FLOPs",
+    help="Floating-point operations of one run; not known where an operator's count is not.",
+    look=count_flops,
+    value=lambda flops: None if flops.unknown else flops.known,
+    of_steps=False,  # it infers types anew where dims are bound, and asks every operator's contract
+)

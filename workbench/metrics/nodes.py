@@ -1,0 +1,18 @@
+"""How many operators a graph has."""
+
+from workbench.ir import Graph
+from workbench.metrics.metric import Metric
+
+
+def count_nodes(graph: Graph) -> int:
+    """The operators, those of bodies too; constants are none."""
+    return len(graph) + sum(count_nodes(body) for node in graph.with_bodies for body in node.bodies.values())
+
+
+METRIC = Metric(
+    name="nodes",
+    unit="nodes",
+    help="Operators, those of bodies too, without constants.",
+    look=count_nodes,
+    value=lambda nodes: nodes,
+)
