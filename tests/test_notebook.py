@@ -65,8 +65,8 @@ def test_names_of_a_model_do_not_leave_the_frame(shown):
 
 
 def test_an_output_weighs_less_than_its_report(tmp_path):
-    history = sample_history("resnet50_narrow", "fold_batchnorm", "layout_greedy")
-    assert len(history._repr_html_()) < 0.9 * wb.report(history, tmp_path / "report.html")
+    history = sample_history("conv_relu_conv_relu", "layout_greedy")
+    assert len(history._repr_html_()) < 0.6 * wb.report(history, tmp_path / "report.html")
 
 
 def test_without_the_verbs_a_graph_is_text():

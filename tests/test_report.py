@@ -42,6 +42,9 @@ def report(browser, tmp_path):
 def test_every_module_is_in_the_bundle_once_and_nothing_is_imported():
     script = bundle("report.js")
     assert not re.search(r"^\s*(import|export)\b", script, re.MULTILINE)
+    assert not re.search(r"^ *(//|/\*\*|\*)(?!.*\*/.*\S)", script, re.MULTILINE), (
+        "comments on lines of their own stay behind"
+    )
     names = re.findall(r"^(?:async )?(?:function|class|const) (\w+)", script, re.MULTILINE)
     assert len(names) == len(set(names)), "top-level names are unique"
     for module in COMPONENT.glob("*.js"):

@@ -1,3 +1,4 @@
+// @ts-check
 // Painting boxes: frames of open groups, nodes, closed groups, and the marks on them.
 
 import { ADDED, CHANGED, REMOVED, SAME, SIGNS } from "./comparison.js";
@@ -6,12 +7,14 @@ import { TEXT_ZOOM } from "./pane.js";
 import { HEADER } from "./scene.js";
 import { inkOn } from "./theme.js";
 
+/** @import { Box, Context, Piece, Look, Pane, Theme } from "./types.js" */
+
 const LINE = 14; // px from one line of text to the next
 const PADDING = 6;
 const DIM = 0.14; // opacity of what is out of focus
 const BORDERS = [{ width: 1, dash: [] }, { width: 2.6, dash: [] }, { width: 1.4, dash: [1.5, 2.5] }];
 
-/** The frame of an open group, with its title in a strip on top. */
+/** The frame of an open group, with its title in a strip on top. @param {Context} ctx @param {Pane} pane @param {number} index */
 export function paintFrame(ctx, pane, index) {
   const { scene, theme, zoom } = pane;
   const box = scene.boxes[index];
@@ -36,7 +39,7 @@ export function paintFrame(ctx, pane, index) {
   ctx.fillText(cutText(words, font, box.left + box.w - left - 2 * PADDING).text, left + PADDING, top + HEADER / 2);
 }
 
-/** From afar: rectangles by colour, marks as coloured borders. */
+/** From afar: rectangles by colour, marks as coloured borders. @param {Context} ctx @param {Pane} pane @param {number[]} indices */
 export function paintPlain(ctx, pane, indices) {
   // Rectangles on whole pixels are painted many times faster than those between pixels.
   const { a: scale, e: dx, f: dy } = ctx.getTransform();
@@ -74,6 +77,7 @@ export function paintPlain(ctx, pane, indices) {
   ctx.restore();
 }
 
+/** @param {Pane} pane @param {number} index */
 function plainFill(pane, index) {
   const box = pane.scene.boxes[index];
   if (box.kind !== "group") return fillOf(pane, pane.scene.lookOf(pane.boxVersion(index)));
@@ -82,16 +86,17 @@ function plainFill(pane, index) {
   return pane.theme.borders[mix.indexOf(Math.max(...mix))];
 }
 
+/** @param {Pane} pane @param {Look} look */
 function fillOf(pane, look) {
   return look ? pane.fill(look) : pane.theme.neutral;
 }
 
-/** Where colours do not stand for layouts a closed group has one only for its measured time. */
+/** Where colours do not stand for layouts a closed group has one only for its measured time. @param {Pane} pane @param {Box} box */
 function groupFill(pane, box) {
   return pane.colouring === "us" && box.us != null ? pane.fill(box) : pane.theme.neutral;
 }
 
-/** A box from near: fill, border, text, marks. */
+/** A box from near: fill, border, text, marks. @param {Context} ctx @param {Pane} pane @param {number} index */
 export function paintBox(ctx, pane, index) {
   const box = pane.scene.boxes[index];
   if (pane.isGhost(index)) {
@@ -107,7 +112,7 @@ export function paintBox(ctx, pane, index) {
   ctx.globalAlpha = 1;
 }
 
-/** Only in the other pane: the eye finds the hole. */
+/** Only in the other pane: the eye finds the hole. @param {Context} ctx @param {Pane} pane @param {Box} box */
 function paintGhost(ctx, pane, box) {
   ctx.globalAlpha = 0.45;
   ctx.strokeStyle = pane.theme.muted;
@@ -119,13 +124,15 @@ function paintGhost(ctx, pane, box) {
   ctx.globalAlpha = 1;
 }
 
-/** The outline of a box, so much outside of it; inputs and outputs have round ends. */
+/** The outline of a box, so much outside of it; inputs and outputs have round ends.
+ * @param {Context} ctx @param {Box} box @param {number} outside */
 function shapePath(ctx, box, outside) {
   const radius = (box.kind === "input" || box.kind === "output" ? box.h / 2 : box.chip ? 5 : 3) + outside;
   ctx.beginPath();
   ctx.roundRect(box.left - outside, box.top - outside, box.w + 2 * outside, box.h + 2 * outside, Math.min(radius, box.h / 2 + outside));
 }
 
+/** @param {Context} ctx @param {Pane} pane @param {Box} box @param {Look} look */
 function paintNode(ctx, pane, box, look) {
   const { theme, zoom } = pane;
   const fill = fillOf(pane, look);
@@ -143,7 +150,8 @@ function paintNode(ctx, pane, box, look) {
   if (look.w >= 0) paintSwatch(ctx, theme, box, look.w);
 }
 
-/** As many lines as the box has room for: operator and name, then the details. */
+/** As many lines as the box has room for: operator and name, then the details.
+ * @param {Box} box @param {Look} look @param {string} ink @param {string} family */
 function nodeLines(box, look, ink, family) {
   const room = Math.floor((box.h - 4) / LINE);
   const op = { text: look.op, font: `600 ${box.chip ? 10 : 12}px ${family}`, ink };
@@ -154,7 +162,8 @@ function nodeLines(box, look, ink, family) {
   return room === 2 ? [[op, name], [look.d ? details : { ...details, text: look.f }]] : [[op, name]];
 }
 
-/** The layout of a node's weights: a small square on its lower right corner. */
+/** The layout of a node's weights: a small square on its lower right corner.
+ * @param {Context} ctx @param {Theme} theme @param {Box} box @param {number} layout */
 function paintSwatch(ctx, theme, box, layout) {
   const side = 9;
   const [x, y] = [box.left + box.w - side + 3, box.top + box.h - side + 3];
@@ -167,6 +176,7 @@ function paintSwatch(ctx, theme, box, layout) {
   ctx.setLineDash([]);
 }
 
+/** @param {Context} ctx @param {Pane} pane @param {number} index @param {Box} box @param {Look} look */
 function paintGroup(ctx, pane, index, box, look) {
   const { theme, zoom } = pane;
   const inside = pane.inside(index);
@@ -181,7 +191,8 @@ function paintGroup(ctx, pane, index, box, look) {
   if (zoom >= TEXT_ZOOM) paintLines(ctx, box, groupLines(pane, box, inside, inkOn(fill), look));
 }
 
-/** The layouts of a closed group, in proportion; for other colourings one fill. Returns a fill that text lies on. */
+/** The layouts of a closed group, in proportion; for other colourings one fill. Returns a fill that text lies on.
+ * @param {Context} ctx @param {Pane} pane @param {Box} box @param {number[]} mix */
 function paintStripes(ctx, pane, box, mix) {
   const { theme } = pane;
   const all = mix[0] + mix[1] + mix[2];
@@ -199,6 +210,7 @@ function paintStripes(ctx, pane, box, mix) {
   return theme.fills[mix.indexOf(Math.max(...mix))];
 }
 
+/** @param {Pane} pane @param {Box} box @param {ReturnType<Pane["inside"]>} inside @param {string} ink @param {Look} look */
 function groupLines(pane, box, inside, ink, look) {
   const { theme } = pane;
   const small = `10px ${theme.font}`;
@@ -215,11 +227,12 @@ function groupLines(pane, box, inside, ink, look) {
   return [[title, ...marks], badges, [{ text: box.d ?? look?.d, font: small, ink }]];
 }
 
+/** @param {number} mark */
 function sign(mark) {
   return mark === REMOVED ? "\u2212" : SIGNS[mark];
 }
 
-/** Lines of words in the middle of a box; every line is cut to the box. */
+/** Lines of words in the middle of a box; every line is cut to the box. @param {Context} ctx @param {Box} box @param {Piece[][]} lines */
 function paintLines(ctx, box, lines) {
   const filled = lines.map((line) => line.filter((piece) => piece.text)).filter((line) => line.length);
   const gap = 5;
@@ -254,7 +267,7 @@ function paintLines(ctx, box, lines) {
   }
 }
 
-/** Removed, added, changed: by line, colour and sign. */
+/** Removed, added, changed: by line, colour and sign. @param {Context} ctx @param {Pane} pane @param {Box} box @param {number} mark */
 function paintMark(ctx, pane, box, mark) {
   if (mark <= SAME) return;
   const { theme, zoom } = pane;
@@ -278,7 +291,8 @@ function paintMark(ctx, pane, box, mark) {
   ctx.fillText(sign(mark), x - widthOf(sign(mark), font) / 2, y + 0.5);
 }
 
-/** The outline round a selected box or round those that a rewrite matched. */
+/** The outline round a selected box or round those that a rewrite matched.
+ * @param {Context} ctx @param {Pane} pane @param {number} index @param {number} outside @param {number} width @param {string} colour */
 export function paintOutline(ctx, pane, index, outside, width, colour) {
   ctx.strokeStyle = colour;
   ctx.lineWidth = Math.max(width, width / pane.zoom / 1.5);

@@ -1,9 +1,13 @@
+// @ts-check
 // The line that says where one is: the scopes round the selected box, or the model.
 
 import { make } from "./dom.js";
 import { printable, thousands } from "./text_metrics.js";
 
+/** @import { View } from "./types.js" */
+
 export class Breadcrumb {
+  /** @param {View} view */
   constructor(view) {
     this.view = view;
     this.element = make("nav", { class: "gw-breadcrumb", "aria-label": "Scopes of the selected box" });
@@ -29,6 +33,7 @@ export class Breadcrumb {
     this.element.replaceChildren(model, ...groups, ...this.#self());
   }
 
+  /** @param {string} id @param {string} title */
   #crumb(id, title) {
     return make("button", { type: "button", class: "gw-crumb", dir: "auto", text: printable(title), click: () => this.view.select(id, { centre: true }) });
   }

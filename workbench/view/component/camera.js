@@ -1,4 +1,7 @@
+// @ts-check
 // One camera for both panes: the scene's point at a pane's upper left corner, and the zoom.
+
+/** @import { Box, Scene } from "./types.js" */
 
 export const READING_ZOOM = 0.8; // names are legible from here on
 const LARGEST = 4;
@@ -16,28 +19,33 @@ export class Camera {
     this.smallest = 0.05;
   }
 
+  /** @param {number} x */
   screenX(x) {
     return (x - this.x) * this.zoom;
   }
 
+  /** @param {number} y */
   screenY(y) {
     return (y - this.y) * this.zoom;
   }
 
+  /** @param {number} x */
   sceneX(x) {
     return x / this.zoom + this.x;
   }
 
+  /** @param {number} y */
   sceneY(y) {
     return y / this.zoom + this.y;
   }
 
+  /** @param {number} dx @param {number} dy */
   pan(dx, dy) {
     this.x -= dx / this.zoom;
     this.y -= dy / this.zoom;
   }
 
-  /** Zoom by a factor; what is under that point of the pane stays there. */
+  /** Zoom by a factor; what is under that point of the pane stays there. @param {number} x @param {number} y @param {number} factor */
   zoomAt(x, y, factor) {
     const zoom = Math.min(LARGEST, Math.max(this.smallest, this.zoom * factor));
     this.x += x / this.zoom - x / zoom;
@@ -45,43 +53,45 @@ export class Camera {
     this.zoom = zoom;
   }
 
+  /** @param {number} x @param {number} y */
   centre(x, y) {
     this.x = x - this.width / this.zoom / 2;
     this.y = y - this.height / this.zoom / 2;
   }
 
-  /** The zoom at which all of the scene can be seen. */
+  /** The zoom at which all of the scene can be seen. @param {Scene} scene */
   fittingZoom(scene) {
     const across = (this.width - 2 * MARGIN) / Math.max(1, scene.width);
     const down = (this.height - 2 * MARGIN) / Math.max(1, scene.height);
     return Math.max(1e-4, Math.min(across, down, 1.5));
   }
 
+  /** @param {Scene} scene */
   fit(scene) {
     this.zoom = this.fittingZoom(scene);
     this.centre(scene.width / 2, scene.height / 2);
   }
 
-  /** How far out one may zoom: always far enough to see everything. */
+  /** How far out one may zoom: always far enough to see everything. @param {Scene} scene */
   allow(scene) {
     this.smallest = Math.min(0.1, this.fittingZoom(scene));
   }
 
-  /** Does a box lie, at least with its middle, inside a pane? */
+  /** Does a box lie, at least with its middle, inside a pane? @param {Box} box */
   sees(box) {
     const x = this.screenX(box.x);
     const y = this.screenY(box.y);
     return x > 10 && y > 10 && x < this.width - 10 && y < this.height - 10;
   }
 
-  /** Is this share of the scene in view, across and down? */
+  /** Is this share of the scene in view, across and down? @param {Scene} scene @param {number} share */
   seesMost(scene, share) {
     const across = Math.min(this.width, this.screenX(scene.width)) - Math.max(0, this.screenX(0));
     const down = Math.min(this.height, this.screenY(scene.height)) - Math.max(0, this.screenY(0));
     return across >= share * scene.width * this.zoom && down >= share * scene.height * this.zoom;
   }
 
-  /** Moves, where some of the boxes are out of sight: all come in, or if the pane is too small, one when none is. */
+  /** Moves, where some of the boxes are out of sight: all come in, or if the pane is too small, one when none is. @param {Box[]} boxes */
   showAll(boxes) {
     const seen = boxes.filter((box) => this.sees(box)).length;
     if (seen === boxes.length) return;
@@ -92,20 +102,20 @@ export class Camera {
     else if (!seen) this.show(boxes[0]);
   }
 
-  /** Moves, with the same zoom, so that a box comes to the middle; of one larger than the pane, its upper left. */
+  /** Moves, with the same zoom, so that a box comes to the middle; of one larger than the pane, its upper left. @param {Box} box */
   show(box) {
     this.centre(box.x, box.y);
     if (box.w * this.zoom > this.width - 2 * MARGIN) this.x = box.left - MARGIN / this.zoom;
     if (box.h * this.zoom > this.height - 2 * MARGIN) this.y = box.top - MARGIN / this.zoom;
   }
 
-  /** Shows a box, so near that it can be read: for a jump from afar. */
+  /** Shows a box, so near that it can be read: for a jump from afar. @param {Box} box */
   showReadably(box) {
     if (this.zoom < LEAST_READABLE) this.zoom = READING_ZOOM;
     this.show(box);
   }
 
-  /** Never loses the scene: some of it stays in the pane. */
+  /** Never loses the scene: some of it stays in the pane. @param {Scene} scene */
   keepInSight(scene) {
     const rest = 60 / this.zoom;
     this.x = Math.min(Math.max(this.x, rest - this.width / this.zoom), scene.width - rest);

@@ -1,6 +1,9 @@
+// @ts-check
 // Going from change to change.
 
-/** Selects the next (1) or previous (-1) box that differs between the two moments. */
+/** @import { View } from "./types.js" */
+
+/** Selects the next (1) or previous (-1) box that differs between the two moments. @param {View} view @param {number} direction */
 export function goToChange(view, direction) {
   const changed = view.comparison?.changed() ?? [];
   if (!changed.length) {

@@ -1,27 +1,30 @@
+// @ts-check
 // What the fill of a box says: one entry for each way to colour.
 
 import { duration, megabytes } from "./text_metrics.js";
 import { mixColours } from "./theme.js";
 
+/** @import { Look, Scene, Theme } from "./types.js" */
+
 const FULL_HEAT = 24; // shades of the scale: few, so that boxes of one shade are painted together
 
-/** The ways to colour that this scene allows, as [key, words]. */
+/** The ways to colour that this scene allows, as [key, words]. @param {Scene} scene */
 export function colouringsOf(scene) {
-  const offered = [
+  const offered = /** @type {[string, string][]} */ ([
     ["layout", "Layout"],
     ["category", "Operator category"],
     ["class", "Contract class"],
     ["pass", "Changed by pass"],
     ["fused", "Fused groups"],
-  ];
+  ]);
   if (scene.measured?.us) offered.push(["us", "Latency"]);
   if (scene.measured?.mb) offered.push(["mb", "Memory"]);
   return offered;
 }
 
-/** A function from a look to its fill. */
+/** A function from a look to its fill. @returns {(look: any) => string} @param {string} colouring @param {Scene} scene @param {Theme} theme */
 export function fillBy(colouring, scene, theme) {
-  const many = (index) => (index >= 0 ? theme.many[index % theme.many.length] : theme.neutral);
+  const many = (/** @type {number} */ index) => (index >= 0 ? theme.many[index % theme.many.length] : theme.neutral);
   switch (colouring) {
     case "category":
       return (look) => many(look.k ?? -1);
@@ -41,7 +44,8 @@ export function fillBy(colouring, scene, theme) {
   }
 }
 
-/** A function from a measured value to its shade; a logarithmic scale, as few operators take most of the time. */
+/** A function from a measured value to its shade; a logarithmic scale, as few operators take most of the time. @returns {(value: number) => string}
+ * @param {number[]} range @param {Theme} theme */
 function heatShades(range, theme) {
   if (!range) return () => theme.neutral;
   const [low, high] = range.map((value) => Math.log(Math.max(value, 1e-6)));
@@ -53,9 +57,10 @@ function heatShades(range, theme) {
   };
 }
 
-/** What the fills on screen mean: entries {fill, border, words} or one {scale, low, high}. */
+/** What the fills on screen mean: entries {fill, border, words} or one {scale, low, high}.
+ * @param {string} colouring @param {Scene} scene @param {Theme} theme */
 export function legendOf(colouring, scene, theme) {
-  const many = (words, index) => ({ fill: theme.many[index % theme.many.length], words });
+  const many = (/** @type {string} */ words, /** @type {number} */ index) => ({ fill: theme.many[index % theme.many.length], words });
   switch (colouring) {
     case "category":
       return (scene.categories ?? []).map(many);
@@ -78,13 +83,14 @@ export function legendOf(colouring, scene, theme) {
   }
 }
 
-/** Steps that made some node. */
+/** Steps that made some node. @param {Scene} scene */
 function passesOf(scene) {
   const steps = new Set(scene.looks.map((look) => look.p).filter((step) => step > 0 && step < scene.steps.length));
   return [...steps].sort((one, other) => one - other);
 }
 
-/** Says in words what the colouring says of a look, for those who do not see the colour. */
+/** Says in words what the colouring says of a look, for those who do not see the colour.
+ * @param {string} colouring @param {Look} look @param {Scene} scene */
 export function wordsOf(colouring, look, scene) {
   switch (colouring) {
     case "category":

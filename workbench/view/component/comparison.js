@@ -1,6 +1,9 @@
+// @ts-check
 // What differs between two moments of a scene.
 
 import { isFrame, versionAt } from "./scene.js";
+
+/** @import { Box, Scene, Version } from "./types.js" */
 
 export const ABSENT = 0;
 export const SAME = 1;
@@ -9,6 +12,7 @@ export const ADDED = 3;
 export const CHANGED = 4;
 export const SIGNS = ["", "", "-", "+", "~"];
 
+/** @param {Version} before @param {Version} after */
 function markOf(before, after) {
   if (!before) return after ? ADDED : ABSENT;
   if (!after) return REMOVED;
@@ -16,6 +20,7 @@ function markOf(before, after) {
 }
 
 export class Comparison {
+  /** @param {Scene} scene @param {number} a @param {number} b */
   constructor(scene, a, b) {
     this.a = a;
     this.b = b;
@@ -48,7 +53,7 @@ export class Comparison {
 
   /** Boxes that differ, from top to bottom. */
   changed() {
-    const found = [];
+    const found = /** @type {number[]} */ ([]);
     this.boxes.forEach((box, index) => {
       if (this.marks[index] > SAME && !isFrame(box)) found.push(index);
     });
@@ -58,6 +63,7 @@ export class Comparison {
 
 /** Counts inside a closed group: its nodes and their layouts at both moments, and what differs. */
 class InnerChanges {
+  /** @param {Box} group @param {number} a @param {number} b */
   constructor(group, a, b) {
     this.nodesBefore = this.nodesAfter = group.n ?? 0;
     this.mixBefore = [...(group.mix ?? [0, 0, 0])];

@@ -1,6 +1,12 @@
+// @ts-check
 // The few helpers that build DOM. Whatever comes from a model goes in as text, never as markup.
 
-/** An element with attributes; `text` becomes its text, functions become listeners ("click", "input", ...). */
+/** @import { Attributes } from "./types.js" */
+
+/** An element with attributes; `text` becomes its text, functions become listeners ("click", "input", ...).
+ * 
+ * @template {keyof HTMLElementTagNameMap} T @param {T} tag @param {Attributes} [attributes] @param {...(Node | string)} children
+ * @returns {HTMLElementTagNameMap[T]} */
 export function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -13,36 +19,46 @@ export function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** A button of the toolbar: `label` is what it shows, and its name unless it is a sign only; `title` says what it does. */
+/** A button of the toolbar: `label` is what it shows, and its name unless it is a sign only; `title` says what it does.
+ * @param {string} label @param {string} title @param {() => void} click @param {Attributes} [attributes] */
 export function makeButton(label, title, click, attributes = {}) {
   const name = /\p{L}/u.test(label) ? null : title;
   return make("button", { type: "button", class: "gw-button", text: label, title, "aria-label": name, click, ...attributes });
 }
 
-/** A button that is on or off. */
+/** A button that is on or off. @param {string} label @param {string} title @param {() => void} click */
 export function makeToggle(label, title, click) {
   return makeButton(label, title, click, { "aria-pressed": "false" });
 }
 
-/** A select; `change` gets the value chosen. Its options are set by `setOptions`. */
+/** A select; `change` gets the value chosen. Its options are set by `setOptions`.
+ * @param {string} title @param {(value: string) => void} change */
 export function makeSelect(title, change, classes = "") {
-  return make("select", { class: `gw-select ${classes}`, title, "aria-label": title, change: (event) => change(event.target.value) });
+  return make("select", { class: `gw-select ${classes}`, title, "aria-label": title, change: (/** @type {any} */ event) => change(event.target.value) });
 }
 
+/** @param {HTMLElement} button @param {unknown} on */
 export function setPressed(button, on) {
   button.setAttribute("aria-pressed", String(Boolean(on)));
 }
 
+/** @param {HTMLElement} element @param {unknown} shown */
 export function setShown(element, shown) {
   element.hidden = !shown;
 }
 
-/** Sets the text only where it differs, so that an unchanged live region stays silent. */
+/** Sets the text only where it differs, so that an unchanged live region stays silent. @param {HTMLElement} element @param {string} text */
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** A select from [value, words] pairs; rebuilt only when the pairs differ. */
+/** What has the focus in the document or shadow root of an element. @param {HTMLElement} element */
+export function focusedIn(element) {
+  return /** @type {Document | ShadowRoot} */ (element.getRootNode()).activeElement;
+}
+
+/** A select from [value, words] pairs; rebuilt only when the pairs differ.
+ * @param {HTMLSelectElement} select @param {[string | number, string][]} pairs @param {string | number} chosen */
 export function setOptions(select, pairs, chosen) {
   const wanted = JSON.stringify(pairs);
   if (select.dataset.pairs !== wanted) {

@@ -1,10 +1,13 @@
+// @ts-check
 // The graph at the moment that a pane shows, as Graphviz's DOT: boxes in their colours, open groups as clusters.
 
 import { isFrame } from "./scene.js";
 
+/** @import { Pane } from "./types.js" */
+
 const DOT_BORDERS = ["style=filled penwidth=1", "style=filled penwidth=2.6", 'style="filled,dotted" penwidth=1.4']; // by layout
 
-/** Boxes are called b0, b1, ..., for DOT reads names with colons as ports; the tooltip has the id as it is. */
+/** Boxes are called b0, b1, ..., for DOT reads names with colons as ports; the tooltip has the id as it is. @param {Pane} pane */
 export function dotOf(pane) {
   const { scene } = pane;
   const within = new Map(); // by frame, -1: in none
@@ -18,7 +21,8 @@ export function dotOf(pane) {
   return `${lines.join("\n")}\n}\n`;
 }
 
-/** The boxes directly inside a frame, -1: outside of all, with what the frames among them hold. */
+/** The boxes directly inside a frame, -1: outside of all, with what the frames among them hold. @returns {string[]}
+ * @param {Pane} pane @param {Map<number, number[]>} within @param {number} frame @param {string} indent */
 function boxLines(pane, within, frame, indent) {
   return (within.get(frame) ?? []).flatMap((index) => {
     const box = pane.scene.boxes[index];
@@ -30,6 +34,7 @@ function boxLines(pane, within, frame, indent) {
   });
 }
 
+/** @param {Pane} pane @param {number} index */
 function attributesOf(pane, index) {
   const { scene, theme } = pane;
   const box = scene.boxes[index];
@@ -46,13 +51,13 @@ function attributesOf(pane, index) {
   return `${label} fillcolor=${hex(pane.fill(look))} ${DOT_BORDERS[look.l] ?? DOT_BORDERS[2]}`;
 }
 
-/** The lines as one string of DOT, with nothing in them read as an escape. */
+/** The lines as one string of DOT, with nothing in them read as an escape. @param {...string} lines */
 function quoted(...lines) {
   const escaped = lines.filter(Boolean).map((line) => line.replaceAll("\\", "\\\\").replaceAll('"', '\\"'));
   return `"${escaped.join("\\n")}"`;
 }
 
-/** A colour as DOT takes it: six digits. CSS has three, and rgb(1, 2, 3), too. */
+/** A colour as DOT takes it: six digits. CSS has three, and rgb(1, 2, 3), too. @param {string} colour */
 function hex(colour) {
   const channels = /^rgba?\((\d+), *(\d+), *(\d+)/.exec(colour)?.slice(1);
   if (channels) return quoted(`#${channels.map((channel) => Number(channel).toString(16).padStart(2, "0")).join("")}`);

@@ -1,8 +1,11 @@
+// @ts-check
 // Painting the edges: few paths, one for each kind of line.
 
 import { ADDED, REMOVED } from "./comparison.js";
 import { cutText } from "./text_metrics.js";
 import { BOTH, PLAIN_ZOOM, TEXT_ZOOM, WORDS_ZOOM } from "./pane.js";
+
+/** @import { Context, Edge, Extent, Pane, Scene, Version } from "./types.js" */
 
 const ARROW = 5.5;
 const SPECK = 4; // px: from afar, edges between boxes so near to each other are left out
@@ -10,11 +13,11 @@ const STUB = 12; // px of a stub above its consumer
 const WORDS_WIDTH = 190;
 const LEAST_STRETCH = 18; // px of an edge that has words on it
 
-/** All edges of a pane, then the words on them. */
+/** All edges of a pane, then the words on them. @param {Context} ctx @param {Pane} pane */
 export function paintEdges(ctx, pane) {
   const { scene, region } = pane;
   const batches = new Map();
-  const lettered = [];
+  const lettered = /** @type {[number[], Version][]} */ ([]);
   const least = (pane.zoom < PLAIN_ZOOM ? SPECK : 1) / pane.zoom;
   for (const index of scene.edgeRows.between(region.top, region.bottom)) {
     const edge = scene.edges[index];
@@ -35,7 +38,8 @@ export function paintEdges(ctx, pane) {
   if (pane.zoom >= WORDS_ZOOM) paintWords(ctx, pane, lettered);
 }
 
-/** The line of an edge: where nothing stands in its way at the time, straight down at x = version[4]. */
+/** The line of an edge: where nothing stands in its way at the time, straight down at x = version[4].
+ * @param {Scene} scene @param {Edge} edge @param {Version} version */
 function pointsOf(scene, edge, version) {
   const x = version[4];
   if (x === undefined) return edge.p;
@@ -43,6 +47,7 @@ function pointsOf(scene, edge, version) {
   return [x, a.top + a.h, x, b.top];
 }
 
+/** @param {Pane} pane @param {number} index */
 function shownMark(pane, index) {
   const mark = pane.comparison.edgeMarks[index];
   if (mark !== REMOVED && mark !== ADDED) return 0;
@@ -50,6 +55,7 @@ function shownMark(pane, index) {
   return pane.side === BOTH || pane.edgeVersion(index) ? mark : 0;
 }
 
+/** @param {Context} ctx @param {Pane} pane @param {number} key @param {number[][]} batch */
 function paintBatch(ctx, pane, key, batch) {
   const { theme, zoom } = pane;
   const kind = key % 3;
@@ -71,6 +77,7 @@ function paintBatch(ctx, pane, key, batch) {
   if (reading) paintArrows(ctx, batch);
 }
 
+/** @param {Context} ctx @param {number[][]} batch */
 function paintArrows(ctx, batch) {
   ctx.beginPath();
   for (const p of batch) {
@@ -86,16 +93,18 @@ function paintArrows(ctx, batch) {
   ctx.fill();
 }
 
+/** @param {Extent} extent @param {Extent} region @param {number} least */
 function isSeen({ left, right, top, bottom }, region, least) {
   if (right - left < least && bottom - top < least) return false;
   return left <= region.right && right >= region.left && top <= region.bottom && bottom >= region.top;
 }
 
-/** Shape and layout, beside the longest stretch of each edge; where two would overlap, the first stays. */
+/** Shape and layout, beside the longest stretch of each edge; where two would overlap, the first stays.
+ * @param {Context} ctx @param {Pane} pane @param {[number[], Version][]} lettered */
 function paintWords(ctx, pane, lettered) {
   const { scene, theme } = pane;
   const font = `10px ${theme.font}`;
-  const taken = [];
+  const taken = /** @type {Extent[]} */ ([]);
   ctx.font = font;
   ctx.textAlign = "left";
   ctx.textBaseline = "middle";
@@ -116,6 +125,7 @@ function paintWords(ctx, pane, lettered) {
   }
 }
 
+/** @param {number[]} p */
 function longestStretch(p) {
   let best = { length: -1, x: 0, y: 0 };
   for (let place = 0; place + 3 < p.length; place += 2) {
@@ -125,7 +135,8 @@ function longestStretch(p) {
   return best;
 }
 
-/** Values of high fan-out: a short stub at the consumer, with the name of where it comes from. */
+/** Values of high fan-out: a short stub at the consumer, with the name of where it comes from.
+ * @param {Context} ctx @param {Pane} pane @param {number} index */
 export function paintStubs(ctx, pane, index) {
   const { scene, theme } = pane;
   const font = `9px ${theme.font}`;
@@ -155,7 +166,8 @@ export function paintStubs(ctx, pane, index) {
   }
 }
 
-/** The stub at a point of the scene, as an edge's index, or -1. */
+/** The stub at a point of the scene, as an edge's index, or -1.
+ * @param {Scene} scene @param {number} index @param {number} x @param {number} y */
 export function stubAt(scene, index, x, y) {
   for (const edgeIndex of scene.ticks[index] ?? []) {
     const stub = scene.stubOf(edgeIndex);

@@ -1,8 +1,9 @@
+// @ts-check
 // The panel with all keys.
 
 import { make, makeButton } from "./dom.js";
 
-const NAMES = { ArrowUp: "\u2191", ArrowDown: "\u2193", ArrowLeft: "\u2190", ArrowRight: "\u2192" };
+const NAMES = /** @type {Record<string, string>} */ ({ ArrowUp: "\u2191", ArrowDown: "\u2193", ArrowLeft: "\u2190", ArrowRight: "\u2192" });
 const POINTER = [
   ["drag", "moves the picture"],
   ["wheel", "scrolls; with Ctrl, or a pinch: zooms at the pointer"],
@@ -11,7 +12,8 @@ const POINTER = [
 ];
 
 export class Help {
-  /** `closed` is called when it closes: the focus must go somewhere. */
+  /** `closed` is called when it closes: the focus must go somewhere.
+   * @param {[string[], string, unknown][]} keys @param {() => void} closed */
   constructor(keys, closed) {
     this.closed = closed;
     const rows = [...keys.map(([names, words]) => [names.map(nameOf).join(" or "), words]), ...POINTER];
@@ -35,6 +37,7 @@ export class Help {
   }
 }
 
+/** @param {string} combination */
 function nameOf(combination) {
   return combination.replace(/Arrow\w+/, (arrow) => NAMES[arrow]).replace(/^([A-Z])$/, "Shift+$1");
 }

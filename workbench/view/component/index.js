@@ -1,12 +1,16 @@
+// @ts-check
 // The component as Streamlit mounts it (Components v2): the same function for the first call and for every rerun.
 
 import { putHook, removeHook } from "./test_api.js";
 import { remember } from "./memory.js";
 import { View } from "./view.js";
 
+/** @import { Outside, Place, StreamlitComponent } from "./types.js" */
+
 const views = new WeakMap(); // by the element that Streamlit keeps over reruns
 const memories = new Map(); // by key: of views that were taken down
 
+/** @param {StreamlitComponent} component */
 export default function mount(component) {
   const { data, parentElement } = component;
   const key = keyOf(component);
@@ -27,16 +31,17 @@ export default function mount(component) {
   };
 }
 
-/** The key that the page gave it; Streamlit hands in one of its own, new with each mount, but names a class after it. */
+/** The key that the page gave it; Streamlit hands in one of its own, new with each mount, but names a class after it.
+ * @param {StreamlitComponent} component */
 function keyOf({ key, parentElement }) {
-  const classes = parentElement.host?.closest('[class*="st-key-"]')?.classList ?? [];
+  const classes = /** @type {Iterable<string>} */ (parentElement.host?.closest('[class*="st-key-"]')?.classList ?? []);
   const named = [...classes].find((name) => name.startsWith("st-key-"));
   return named ? named.slice("st-key-".length) : key;
 }
 
-/** What the view asks of Python. */
+/** What the view asks of Python. @returns {Outside} @param {{ component: StreamlitComponent }} mounted */
 function streamlit(mounted) {
-  const trigger = (name, value) => mounted.component.setTriggerValue(name, value);
+  const trigger = (/** @type {string} */ name, /** @type {object} */ value) => mounted.component.setTriggerValue(name, value);
   return {
     seen: (place) => mounted.component.setStateValue("seen", place),
     toggle: (id, all) => trigger("toggle", { id, all }),
@@ -48,7 +53,7 @@ function streamlit(mounted) {
   };
 }
 
-/** The state of the view in the page's address, without a rerun; other keys of the query stay. */
+/** The state of the view in the page's address, without a rerun; other keys of the query stay. @param {Place} state */
 function writeQuery(state) {
   const url = new URL(window.location.href);
   for (const [name, value] of Object.entries(state)) {

@@ -1,12 +1,16 @@
+// @ts-check
 // All about the selected box: what Python (or the report's table) knows, section by section.
 
 import { make, makeButton, setShown } from "./dom.js";
 import { printable, thousands } from "./text_metrics.js";
 import { tipLines } from "./tip.js";
 
+/** @import { Histogram, Inspected, Section, View } from "./types.js" */
+
 const ROOMY = 900; // px; in a narrower view the panel waits for a selection
 
 export class Inspector {
+  /** @param {View} view */
   constructor(view) {
     this.view = view;
     this.title = make("h2", { class: "gw-title", dir: "auto" });
@@ -14,7 +18,7 @@ export class Inspector {
     this.element = make("aside", { class: "gw-inspector", "aria-label": "Inspector" },
       make("div", { class: "gw-inspector-head" }, this.title, makeButton("\u00d7", "Close the inspector (i)", () => view.toggleInspector())),
       this.body);
-    this.shown = null;
+    this.shown = /** @type {Inspected | string} */ (null);
     this.folded = new Map(); // title of a section: open or not, as the user left it
   }
 
@@ -40,6 +44,7 @@ export class Inspector {
     this.body.replaceChildren(...words.map((text) => make("p", { text, dir: "auto" })));
   }
 
+  /** @param {Inspected} known */
   #show(known) {
     this.title.textContent = known.title ?? known.id;
     const about = known.about ? [make("p", { text: known.about, dir: "auto" })] : [];
@@ -48,6 +53,7 @@ export class Inspector {
     performance.mark("graph-workbench:inspector");
   }
 
+  /** @param {Section} section */
   #section(section) {
     const open = this.folded.get(section.title) ?? section.open ?? false;
     const details = make("details", { class: "gw-section", open, toggle: () => this.folded.set(section.title, details.open) },
@@ -59,23 +65,25 @@ export class Inspector {
     return details;
   }
 
-  /** Where the node came from: each moment is a button that goes there. */
+  /** Where the node came from: each moment is a button that goes there. @param {Section["moments"]} moments */
   #moments(moments) {
     const { view } = this;
-    const goTo = (t) => view.tick((clock) => clock.goToRewrite(clock.stepOf(t), t - clock.steps[clock.stepOf(t)].first));
+    const goTo = (/** @type {number} */ t) => view.tick((clock) => clock.goToRewrite(clock.stepOf(t), t - clock.steps[clock.stepOf(t)].first));
     return make("ol", { class: "gw-moments" }, ...moments.map(({ t, words, what }) => make("li", {},
       make("button", { type: "button", class: `gw-moment gw-${what ?? ""}`, text: words, dir: "auto", click: () => goTo(t) }))));
   }
 }
 
+/** @param {Section} section */
 function tableOf({ head, rows }) {
-  const cells = (tag, row) => row.map((cell) => make(tag, { text: cell, dir: "auto" }));
+  const cells = (/** @type {"th" | "td"} */ tag, /** @type {string[]} */ row) => row.map((cell) => make(tag, { text: cell, dir: "auto" }));
   const table = make("table", {});
   if (head) table.append(make("thead", {}, make("tr", {}, ...cells("th", head))));
   table.append(make("tbody", {}, ...rows.map((row) => make("tr", {}, ...cells("td", row)))));
   return make("div", { class: "gw-table" }, table);
 }
 
+/** @param {Histogram} histogram */
 function histogramOf({ low, high, counts, words }) {
   const most = Math.max(1, ...counts);
   const bars = counts.map((count) => {
@@ -90,6 +98,7 @@ function histogramOf({ low, high, counts, words }) {
     make("figcaption", { text: words ?? "", dir: "auto" }));
 }
 
+/** @param {number | string} number */
 function short(number) {
   return typeof number === "number" ? String(Number(number.toPrecision(3))) : String(number);
 }

@@ -1,15 +1,18 @@
+// @ts-check
 // The keyboard: all keys in one table, which is also what the help shows.
 
 import { goToChange } from "./changes.js";
-import { setText } from "./dom.js";
+import { focusedIn, setText } from "./dom.js";
 import { isFrame } from "./scene.js";
 import { alongEdge, inOrder, nearestToMiddle } from "./navigation.js";
+
+/** @import { Key, View } from "./types.js" */
 
 const PAN = 80; // px for each press
 const ZOOM = 1.25;
 
 /** [keys, what they do in words, the action]; keys are written as `combinationOf` writes them. */
-export const KEYS = [
+export const KEYS = /** @type {Key[]} */ ([
   [["ArrowUp"], "previous step (pass)", (view) => view.tick((clock) => clock.moveStep(-1))],
   [["ArrowDown"], "next step (pass)", (view) => view.tick((clock) => clock.moveStep(1))],
   [["ArrowLeft"], "one rewrite back", (view) => view.tick((clock) => clock.move(-1))],
@@ -41,9 +44,10 @@ export const KEYS = [
   [["Shift+ArrowRight"], "move the picture right", (view) => pan(view, -PAN, 0)],
   [["Escape"], "leave a field, then clear the selection", (view) => leave(view)],
   [["?"], "these keys", (view) => view.help.toggle()],
-];
+]);
 
-/** A key with its modifiers: "Alt+Enter", "Shift+ArrowUp", "c", "C". Shift counts only where it makes no other letter. */
+/** A key with its modifiers: "Alt+Enter", "Shift+ArrowUp", "c", "C". Shift counts only where it makes no other letter.
+ * @param {KeyboardEvent} event */
 function combinationOf(event) {
   const key = event.key === " " ? "Space" : event.key;
   const parts = [];
@@ -53,8 +57,9 @@ function combinationOf(event) {
   return [...parts, key].join("+");
 }
 
+/** @param {View} view */
 export function listenToKeys(view) {
-  const actions = new Map(KEYS.flatMap(([keys, , action]) => keys.map((key) => [key, action])));
+  const actions = new Map(KEYS.flatMap(([keys, , action]) => keys.map((key) => /** @type {const} */ ([key, action]))));
   view.root.addEventListener("keydown", (event) => {
     const combination = combinationOf(event);
     const action = actions.get(combination);
@@ -65,7 +70,7 @@ export function listenToKeys(view) {
   });
 }
 
-/** Keys that the focused control needs itself. */
+/** Keys that the focused control needs itself. @param {any} target @param {string} combination */
 function keeps(target, combination) {
   if (combination === "Escape" || combination === "Ctrl+f") return false;
   const tag = target.tagName;
@@ -74,6 +79,7 @@ function keeps(target, combination) {
   return (tag === "BUTTON" || tag === "SUMMARY") && (combination === "Enter" || combination === "Space");
 }
 
+/** @param {View} view @param {(box: number) => number} next */
 function walk(view, next) {
   const to = view.selectedBox < 0 ? nearestToMiddle(view) : next(view.selectedBox);
   if (to < 0) {
@@ -85,15 +91,16 @@ function walk(view, next) {
   setText(view.live, `${view.scene.nameOf(to)}${box.kind === "group" ? (isFrame(box) ? ", open group" : ", closed group") : ""}`);
 }
 
+/** @param {View} view @param {number} dx @param {number} dy */
 function pan(view, dx, dy) {
   view.stage.camera.pan(dx, dy);
   view.stage.request();
 }
 
+/** @param {View} view */
 function leave(view) {
-  const { activeElement } = view.root.getRootNode();
   if (view.help.close()) return;
   view.search.list.hidden = true;
-  if (activeElement !== view.stage.canvas) view.stage.focus();
+  if (focusedIn(view.root) !== view.stage.canvas) view.stage.focus();
   else view.select("");
 }

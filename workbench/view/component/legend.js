@@ -1,13 +1,17 @@
+// @ts-check
 // What is on screen, in words: fills, lines and signs.
 
 import { legendOf } from "./colouring.js";
 import { make } from "./dom.js";
 
+/** @import { LegendEntry, View } from "./types.js" */
+
 export class Legend {
+  /** @param {View} view */
   constructor(view) {
     this.view = view;
     this.element = make("div", { class: "gw-legend", role: "note", "aria-label": "Legend" });
-    this.shown = [];
+    this.shown = /** @type {unknown[]} */ ([]);
   }
 
   update() {
@@ -41,6 +45,7 @@ export class Legend {
   }
 }
 
+/** @param {LegendEntry} entry */
 function fillEntry({ fill, line, border, words, scale, low, high }) {
   const swatch = make("i", { class: scale ? "gw-scale" : "gw-swatch" });
   if (scale) {
@@ -52,6 +57,7 @@ function fillEntry({ fill, line, border, words, scale, low, high }) {
   return make("span", { class: "gw-key" }, swatch, words);
 }
 
+/** @param {string} sign @param {string} colour @param {string} line @param {string} words */
 function markEntry(sign, colour, line, words) {
   const swatch = make("i", { class: "gw-swatch gw-sign", text: sign });
   swatch.style.border = `1.5px ${line} ${colour}`;
@@ -59,6 +65,7 @@ function markEntry(sign, colour, line, words) {
   return make("span", { class: "gw-key" }, swatch, words);
 }
 
+/** @param {string} border @param {string} words */
 function outlineEntry(border, words) {
   const swatch = make("i", { class: "gw-swatch" });
   swatch.style.border = border;

@@ -1,8 +1,11 @@
+// @ts-check
 // What of a view outlives it: a page that takes the component down and puts it up again finds it as it was.
 
-const KEPT = ["colouring", "panes", "selected", "hops", "wheelZooms", "inspectorOpen"];
+/** @import { Memory, View } from "./types.js" */
 
-/** The state of a view, to be given to `restore` of another. */
+const KEPT = /** @type {const} */ (["colouring", "panes", "selected", "hops", "wheelZooms", "inspectorOpen"]);
+
+/** The state of a view, to be given to `restore` of another. @param {View} view */
 export function remember(view) {
   if (!view.scene || !view.begun) return null;
   const { x, y, zoom } = view.stage.camera;
@@ -17,7 +20,8 @@ export function remember(view) {
   };
 }
 
-/** To be called before the view's first scene is taken in: the boxes that were seen. A memory of another model is of no use. */
+/** To be called before the view's first scene is taken in: the boxes that were seen. A memory of another model is of no use.
+ * @param {View} view @param {Memory} memory @param {string} title */
 export function restore(view, memory, title) {
   if (!memory || memory.title !== title) return [];
   view.seen = memory.seen;

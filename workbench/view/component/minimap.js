@@ -1,8 +1,11 @@
+// @ts-check
 // The whole graph in a corner, with what the panes show of it. It goes away when most is in view: it would hide more
 // than it tells.
 
 import { SAME } from "./comparison.js";
 import { isFrame } from "./scene.js";
+
+/** @import { Box, Context, Rectangle, Stage } from "./types.js" */
 
 const WIDEST = 90;
 const NARROWEST = 34;
@@ -15,7 +18,7 @@ export class Minimap {
     this.painted = null; // the comparison that the picture shows
   }
 
-  /** Where it stands in the stage, or null when there is no need for it. */
+  /** Where it stands in the stage, or null when there is no need for it. @param {Stage} stage */
   place(stage) {
     const { scene } = stage.view;
     const { camera } = stage;
@@ -26,6 +29,7 @@ export class Minimap {
     return { left: stage.width - width - EDGE, top: stage.height - height - EDGE, width, height };
   }
 
+  /** @param {Context} ctx @param {Stage} stage */
   paint(ctx, stage) {
     const place = this.place(stage);
     if (!place) return;
@@ -49,6 +53,7 @@ export class Minimap {
     ctx.strokeRect(place.left + left, place.top + top, Math.max(4, right - left), Math.max(4, bottom - top));
   }
 
+  /** @param {Stage} stage @param {Rectangle} place */
   #refresh(stage, place) {
     const { view, ratio } = stage;
     const { scene, comparison, theme } = view;
@@ -61,7 +66,7 @@ export class Minimap {
     const [across, down] = [this.picture.width / scene.width, this.picture.height / scene.height];
     ctx.fillStyle = theme.background;
     ctx.fillRect(0, 0, this.picture.width, this.picture.height);
-    const bars = [[], [], [], [], []];
+    const bars = /** @type {Box[][]} */ ([[], [], [], [], []]);
     scene.boxes.forEach((box, index) => {
       if (!isFrame(box)) bars[comparison.marks[index]].push(box);
     });
@@ -72,7 +77,7 @@ export class Minimap {
     });
   }
 
-  /** The scene's point at a point of the stage, or null outside of the minimap. */
+  /** The scene's point at a point of the stage, or null outside of the minimap. @param {Stage} stage @param {number} x @param {number} y */
   scenePoint(stage, x, y) {
     const place = this.place(stage);
     if (!place || x < place.left || y < place.top || x > place.left + place.width || y > place.top + place.height) return null;

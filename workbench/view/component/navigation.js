@@ -1,13 +1,18 @@
+// @ts-check
 // Moving along the graph without a pointer, and what is near a box.
 
 import { ABSENT } from "./comparison.js";
 import { isFrame } from "./scene.js";
 
+/** @import { View } from "./types.js" */
+
+/** @param {View} view @param {number} index */
 function alive(view, index) {
   return view.comparison.marks[index] !== ABSENT;
 }
 
-/** Boxes on the other side of a box's edges: of its producers (-1) or consumers (1), the straightest first. */
+/** Boxes on the other side of a box's edges: of its producers (-1) or consumers (1), the straightest first.
+ * @param {View} view @param {number} index @param {number} direction */
 function along(view, index, direction) {
   const { scene, comparison } = view;
   const edges = direction > 0 ? scene.from[index] : scene.into[index];
@@ -19,15 +24,16 @@ function along(view, index, direction) {
   return [...new Set(found)].sort((one, other) => Math.abs(scene.boxes[one].x - x) - Math.abs(scene.boxes[other].x - x));
 }
 
-/** The consumer (1) or producer (-1) to go to from here, or -1. */
+/** The consumer (1) or producer (-1) to go to from here, or -1. @param {View} view @param {number} index @param {number} direction */
 export function alongEdge(view, index, direction) {
   return along(view, index, direction)[0] ?? -1;
 }
 
-/** The next (1) or previous (-1) box from top to bottom, left to right. */
+/** The next (1) or previous (-1) box from top to bottom, left to right.
+ * @param {View} view @param {number} index @param {number} direction */
 export function inOrder(view, index, direction) {
   const { boxes } = view.scene;
-  const order = [];
+  const order = /** @type {number[]} */ ([]);
   boxes.forEach((box, other) => {
     if (alive(view, other) && !isFrame(box)) order.push(other);
   });
@@ -35,7 +41,7 @@ export function inOrder(view, index, direction) {
   return order[order.indexOf(index) + direction] ?? -1;
 }
 
-/** The box nearest to the middle of what is seen: where walking begins. */
+/** The box nearest to the middle of what is seen: where walking begins. @param {View} view */
 export function nearestToMiddle(view) {
   const { camera } = view.stage;
   const [x, y] = [camera.sceneX(camera.width / 2), camera.sceneY(camera.height / 2)];
@@ -48,10 +54,11 @@ export function nearestToMiddle(view) {
   return best;
 }
 
-/** All boxes within so many edges of a box; of an open group, of what is in it. */
+/** All boxes within so many edges of a box; of an open group, of what is in it.
+ * @param {View} view @param {number} index @param {number} hops */
 export function within(view, index, hops) {
   const { scene } = view;
-  const inside = (other) => scene.scopes(other).includes(index);
+  const inside = (/** @type {number} */ other) => scene.scopes(other).includes(index);
   let ring = isFrame(scene.boxes[index]) ? [...scene.boxes.keys()].filter(inside) : [index];
   const found = new Set([index, ...ring]);
   for (let hop = 0; hop < hops; hop++) {

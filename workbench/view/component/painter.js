@@ -1,3 +1,4 @@
+// @ts-check
 // Painting one pane, in the order in which things lie on each other. The context has the scene's coordinates.
 
 import { paintBox, paintFrame, paintOutline, paintPlain } from "./boxes.js";
@@ -5,6 +6,9 @@ import { paintEdges, paintStubs } from "./edges.js";
 import { PLAIN_ZOOM, TEXT_ZOOM } from "./pane.js";
 import { isFrame } from "./scene.js";
 
+/** @import { Context, Pane } from "./types.js" */
+
+/** @param {Context} ctx @param {Pane} pane */
 export function paintPane(ctx, pane) {
   const { scene, region, zoom, theme } = pane;
   for (const index of scene.frames) {
@@ -22,6 +26,7 @@ export function paintPane(ctx, pane) {
   }
 }
 
+/** @param {Context} ctx @param {Pane} pane @param {number[]} seen */
 function paintNear(ctx, pane, seen) {
   const { scene } = pane;
   const chips = [];

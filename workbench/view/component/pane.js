@@ -1,7 +1,10 @@
+// @ts-check
 // What one pane shows of a comparison: the moment before, the moment after, or both in one.
 
 import { ABSENT, ADDED, REMOVED } from "./comparison.js";
 import { HEADER } from "./scene.js";
+
+/** @import { Box, Extent, Version, View } from "./types.js" */
 
 export const BEFORE = "before";
 export const AFTER = "after";
@@ -16,6 +19,7 @@ export const WORDS_ZOOM = 0.6; // edges have words from here on
  * `region` is what is seen, in px of the scene.
  */
 export class Pane {
+  /** @param {Pick<View, "scene" | "comparison" | "theme" | "fill" | "colouring" | "selectedBox" | "framed" | "near">} view @param {string} side @param {Extent} region @param {number} zoom */
   constructor(view, side, region, zoom) {
     this.scene = view.scene;
     this.comparison = view.comparison;
@@ -30,36 +34,40 @@ export class Pane {
     this.zoom = zoom;
   }
 
-  /** The version of a box that this pane shows, or null where it only exists in the other pane. */
+  /** The version of a box that this pane shows, or null where it only exists in the other pane. @param {number} index */
   boxVersion(index) {
     return this.#version(this.comparison.before[index], this.comparison.after[index]);
   }
 
+  /** @param {number} index */
   edgeVersion(index) {
     return this.#version(this.comparison.edgesBefore[index], this.comparison.edgesAfter[index]);
   }
 
+  /** @param {Version} before @param {Version} after */
   #version(before, after) {
     if (this.side === BEFORE) return before;
     if (this.side === AFTER) return after;
     return after ?? before;
   }
 
-  /** Does the box exist only in the other pane? */
+  /** Does the box exist only in the other pane? @param {number} index */
   isGhost(index) {
     const mark = this.comparison.marks[index];
     return (mark === ADDED && this.side === BEFORE) || (mark === REMOVED && this.side === AFTER);
   }
 
+  /** @param {number} index */
   shows(index) {
     return this.comparison.marks[index] !== ABSENT && this.boxVersion(index) !== null;
   }
 
+  /** @param {number} index */
   isDim(index) {
     return this.near !== null && !this.near.has(index);
   }
 
-  /** Nodes and layouts inside a closed group, at this pane's moment. */
+  /** Nodes and layouts inside a closed group, at this pane's moment. @param {number} index */
   inside(index) {
     const group = this.comparison.groups.get(index);
     if (!group) return { nodes: 0, mix: [0, 0, 0], counts: [0, 0, 0, 0, 0] };
@@ -67,12 +75,13 @@ export class Pane {
     return { nodes: before ? group.nodesBefore : group.nodesAfter, mix: before ? group.mixBefore : group.mixAfter, counts: group.counts };
   }
 
+  /** @param {Box} box */
   seesBox(box) {
     const { left, right, top, bottom } = this.region;
     return box.left < right && box.left + box.w > left && box.top < bottom && box.top + box.h > top;
   }
 
-  /** Where the title strip of an open group stands: in sight even where the group begins above the pane. */
+  /** Where the title strip of an open group stands: in sight even where the group begins above the pane. @param {Box} box */
   headerOf(box) {
     const top = Math.min(Math.max(box.top, this.region.top + 1), box.top + box.h - HEADER);
     const left = Math.min(Math.max(box.left, this.region.left), box.left + Math.max(0, box.w - 120));

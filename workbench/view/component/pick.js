@@ -1,3 +1,4 @@
+// @ts-check
 // What lies under a point of a pane.
 
 import { ABSENT } from "./comparison.js";
@@ -5,9 +6,12 @@ import { stubAt } from "./edges.js";
 import { TEXT_ZOOM } from "./pane.js";
 import { HEADER } from "./scene.js";
 
+/** @import { Pane } from "./types.js" */
+
 const REACH = 3; // px round a box that still count as the box
 
-/** The box at a point of the scene, or -1. A stub stands for the box that its value comes from. */
+/** The box at a point of the scene, or -1. A stub stands for the box that its value comes from.
+ * @param {Pane} pane @param {number} x @param {number} y */
 export function boxAt(pane, x, y) {
   const { scene, zoom } = pane;
   const reach = Math.min(REACH / zoom, 40);
@@ -25,7 +29,7 @@ export function boxAt(pane, x, y) {
   return found >= 0 ? found : frameAt(pane, x, y);
 }
 
-/** The innermost open group with its title strip at that point, or -1. */
+/** The innermost open group with its title strip at that point, or -1. @param {Pane} pane @param {number} x @param {number} y */
 function frameAt(pane, x, y) {
   const { scene, zoom } = pane;
   for (let place = scene.frames.length - 1; place >= 0; place--) {

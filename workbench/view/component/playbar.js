@@ -1,12 +1,16 @@
+// @ts-check
 // Playback: steps, rewrites, the slider, and the sentence of what happened.
 
 import { make, makeButton, makeSelect, makeToggle, setOptions, setPressed, setShown, setText } from "./dom.js";
 import { printable, thousands } from "./text_metrics.js";
 
+/** @import { Box, Clock, Step, View } from "./types.js" */
+
 const PACE = 500; // ms for each rewrite while playing
-const TICK_SIGNS = { appears: "+", changes: "~", disappears: "\u2212" };
+const TICK_SIGNS = /** @type {Record<string, string>} */ ({ appears: "+", changes: "~", disappears: "\u2212" });
 
 export class Playbar {
+  /** @param {View} view */
   constructor(view) {
     this.view = view;
     this.playing = 0;
@@ -70,8 +74,8 @@ export class Playbar {
 
   #stepOptions() {
     const { clock } = this.view;
-    const words = (step, index) => `step ${index} of ${clock.steps.length - 1}: ${printable(step.title)}`;
-    return clock.steps.map((step, index) => [index, words(step, index)]).filter(([index]) => clock.shows(index));
+    const words = (/** @type {Step} */ step, /** @type {number} */ index) => `step ${index} of ${clock.steps.length - 1}: ${printable(step.title)}`;
+    return clock.steps.map((step, index) => /** @type {[number, string]} */ ([index, words(step, index)])).filter(([index]) => clock.shows(index));
   }
 
   #updateSentence() {
@@ -83,8 +87,8 @@ export class Playbar {
       ? [make("b", { text: rewrite.s.startsWith(rewrite.c) ? "" : rewrite.c }), printable(rewrite.s)]
       : [make("b", { text: printable(step.title) }), printable(step.facts)];
     if (step.verdict && clock.t === clock.last) pieces.push(make("span", { class: step.ok === false ? "gw-failed" : "gw-verdict", text: printable(step.verdict) }));
-    const shown = pieces.filter((piece) => (piece.textContent ?? piece) !== "");
-    const words = shown.map((piece) => piece.textContent ?? piece).join(" \u00b7 ");
+    const shown = pieces.filter((piece) => textOf(piece) !== "");
+    const words = shown.map(textOf).join(" \u00b7 ");
     if (this.sentence.title !== words) {
       this.sentence.title = words;
       this.sentence.replaceChildren(...shown.flatMap((piece, index) => (index ? [" \u00b7 ", piece] : [piece])));
@@ -159,7 +163,12 @@ export class Playbar {
   }
 }
 
-/** What the two moments of the comparison are called. */
+/** @param {string | Node} piece */
+function textOf(piece) {
+  return typeof piece === "string" ? piece : piece.textContent;
+}
+
+/** What the two moments of the comparison are called. @param {Clock} clock */
 function momentWords(clock) {
   if (!clock.current.rewrites) return clock.step ? ["before this step", "after this step: the same"] : ["as loaded", "as loaded"];
   const rewrite = clock.t - clock.first;
@@ -168,11 +177,12 @@ function momentWords(clock) {
   return ["before this step", clock.t === clock.last ? "after this step" : `after rewrite ${rewrite}`];
 }
 
+/** @param {string} sign @param {string} text */
 function signed(sign, text) {
   return (text || "").split("\n").filter(Boolean).map((line) => `${sign} ${line}`).join("\n") || `${sign} nothing`;
 }
 
-/** [moment, what happens to the box], in order. */
+/** [moment, what happens to the box], in order. @param {Box} box @param {number} end */
 function momentsOf(box, end) {
   const found = new Map();
   const versions = box.kind === "group" ? [] : box.v;
@@ -187,9 +197,9 @@ function momentsOf(box, end) {
   return [...found].sort(([one], [other]) => one - other);
 }
 
-/** Without those that stand too near to one of the same kind to be told apart. */
+/** Without those that stand too near to one of the same kind to be told apart. @param {[number, string][]} moments @param {number} range */
 function thinned(moments, range) {
-  const last = {};
+  const last = /** @type {Record<string, number>} */ ({});
   return moments.filter(([t, what]) => {
     if (t - (last[what] ?? -Infinity) < range / 60) return false;
     last[what] = t;

@@ -1,9 +1,13 @@
+// @ts-check
 // Mouse, touch and wheel on the canvas.
 
 import { boxAt } from "./pick.js";
 
+/** @import { Point, View } from "./types.js" */
+
 const CLICK = 4; // px that a click may move
 
+/** @param {View} view */
 export function listenToPointer(view) {
   const { stage } = view;
   const { canvas } = stage;
@@ -11,16 +15,16 @@ export function listenToPointer(view) {
   let moved = 0;
   let onMinimap = false;
 
-  const placeOf = (event) => {
+  const placeOf = (/** @type {MouseEvent} */ event) => {
     const box = canvas.getBoundingClientRect();
     return { x: event.clientX - box.left, y: event.clientY - box.top };
   };
-  const boxUnder = ({ x, y }) => {
+  const boxUnder = (/** @type {Point} */ { x, y }) => {
     if (!view.scene) return -1;
     const place = stage.placeAt(x);
     return boxAt(stage.pane(place), stage.camera.sceneX(x - stage.leftOf(place)), stage.camera.sceneY(y));
   };
-  const inPane = ({ x, y }) => ({ x: x - stage.leftOf(stage.placeAt(x)), y });
+  const inPane = (/** @type {Point} */ { x, y }) => ({ x: x - stage.leftOf(stage.placeAt(x)), y });
 
   canvas.addEventListener("pointerdown", (event) => {
     if (event.button !== 0 || !view.scene) return;
@@ -55,6 +59,7 @@ export function listenToPointer(view) {
     }
   });
 
+  /** @param {number} id @param {Point} before @param {Point} at */
   function pinch(id, before, at) {
     const still = [...fingers].find(([other]) => other !== id)[1];
     const factor = Math.hypot(at.x - still.x, at.y - still.y) / Math.max(1, Math.hypot(before.x - still.x, before.y - still.y));

@@ -1,24 +1,28 @@
+// @ts-check
 // The same view in one HTML file without a server: tables in the file answer what Python answers in the app.
 
 import { putHook } from "./test_api.js";
 import { unpack, Scene } from "./scene.js";
 import { View } from "./view.js";
 
+/** @import { Found, Inspected, Outside, ViewData } from "./types.js" */
+
 const MOST_HITS = 200;
 
 class Report {
+  /** @param {{ scenes: Record<string, ViewData>, inspectors: string }} tables @param {HTMLElement} parent */
   constructor(tables, parent) {
     this.scenes = tables.scenes;
-    this.inspectors = {}; // by node; packed as the scenes are, since it is long
+    this.inspectors = /** @type {Record<string, Inspected>} */ ({}); // by node; packed as the scenes are, since it is long
     const here = new URLSearchParams(window.location.hash.slice(1));
     this.shown = here.get("picture") in this.scenes ? here.get("picture") : "collapsed";
     this.asked = 0; // numbers the requests, as Python does
-    this.searched = null; // the scene that has most boxes, once something is searched
+    this.searched = /** @type {Scene} */ (null); // the scene that has most boxes, once something is searched
     const step = here.get("step");
     const rewrite = here.get("rewrite");
     this.at = step === null ? null : { step: Number(step), rewrite: rewrite === null ? null : Number(rewrite), n: 1 };
     this.show = here.get("node") ? { id: here.get("node"), n: 1 } : null;
-    this.found = null;
+    this.found = /** @type {Found} */ (null);
     this.selected = here.get("node") ?? "";
     this.view = new View(parent, this.#answers());
     this.view.root.style.padding = "6px";
@@ -26,6 +30,7 @@ class Report {
     if (tables.inspectors) this.#takeTexts(tables.inspectors);
   }
 
+  /** @param {string} packed */
   async #takeTexts(packed) {
     this.inspectors = await unpack(packed);
     this.update();
@@ -52,6 +57,7 @@ class Report {
     return known ? { ...known, id: this.selected } : null;
   }
 
+  /** @returns {Outside} */
   #answers() {
     return {
       seen: ({ id }) => {
@@ -67,7 +73,7 @@ class Report {
     };
   }
 
-  /** To another scene, or back from it; `id` is then centred on. */
+  /** To another scene, or back from it; `id` is then centred on. @param {string} wanted @param {string} [id] */
   #swap(wanted, id) {
     const to = wanted === "flat" && this.shown === "flat" ? "collapsed" : wanted;
     if (!(to in this.scenes)) {
@@ -80,10 +86,11 @@ class Report {
     this.update();
   }
 
+  /** @param {string} query */
   async #find(query) {
     this.searched ??= new Scene(await unpack((this.scenes.flat ?? this.scenes.constants ?? this.scenes.collapsed).scene));
     const wanted = query.toLowerCase();
-    const hits = [];
+    const hits = /** @type {[string, string][]} */ ([]);
     let total = 0;
     this.searched.boxes.forEach((box, index) => {
       const words = wordsFor(this.searched, index);
@@ -96,7 +103,7 @@ class Report {
   }
 }
 
-/** Operator, name and details of a box, with the shapes and layouts on its outgoing edges. */
+/** Operator, name and details of a box, with the shapes and layouts on its outgoing edges. @param {Scene} scene @param {number} index */
 function wordsFor(scene, index) {
   const box = scene.boxes[index];
   if (box.kind === "group") return `${box.title} ${box.d ?? ""}`;
@@ -105,6 +112,7 @@ function wordsFor(scene, index) {
   return [...new Set([...looks.flatMap((look) => [look.op, look.name, look.d]), ...values])].filter(Boolean).join(" ");
 }
 
+/** @param {Record<string, any>} state */
 function writeHash(state) {
   if (window.location.protocol === "about:") return; // in the frame of a notebook, which has no address
   const given = Object.entries(state).filter(([, value]) => value !== "");

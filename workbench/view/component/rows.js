@@ -1,24 +1,27 @@
+// @ts-check
 // An index by y: which things lie between two heights, without looking at all of them.
 
 const ROW = 400; // px of the scene in one row
 
 export class Rows {
+  /** @param {number} height */
   constructor(height) {
-    this.rows = Array.from({ length: Math.max(1, Math.ceil(height / ROW) + 1) }, () => []);
-    this.last = [];  // the query in which a thing was found last: long things stand in many rows
+    this.rows = Array.from({ length: Math.max(1, Math.ceil(height / ROW) + 1) }, () => /** @type {number[]} */ ([]));
+    this.last = /** @type {number[]} */ ([]);  // the query in which a thing was found last: long things stand in many rows
     this.query = 0;
   }
 
+  /** @param {number} index @param {number} top @param {number} bottom */
   add(index, top, bottom) {
     const end = this.#row(bottom);
     for (let row = this.#row(top); row <= end; row++) this.rows[row].push(index);
     this.last[index] = 0;
   }
 
-  /** Indices of the things in the rows between two heights, each once. */
+  /** Indices of the things in the rows between two heights, each once. @param {number} top @param {number} bottom */
   between(top, bottom) {
     this.query++;
-    const found = [];
+    const found = /** @type {number[]} */ ([]);
     const end = this.#row(bottom);
     for (let row = this.#row(top); row <= end; row++) {
       for (const index of this.rows[row]) {
@@ -30,6 +33,7 @@ export class Rows {
     return found;
   }
 
+  /** @param {number} y */
   #row(y) {
     return Math.min(this.rows.length - 1, Math.max(0, Math.floor(y / ROW)));
   }

@@ -1,3 +1,4 @@
+// @ts-check
 // The picture as a file, made in the browser.
 
 import { dotOf } from "./dot.js";
@@ -5,10 +6,12 @@ import { paintPane } from "./painter.js";
 import { AFTER, Pane } from "./pane.js";
 import { SvgContext } from "./svg.js";
 
+/** @import { View } from "./types.js" */
+
 const MARGIN_PX = 16;
 const PNG_SCALE = 2;
 
-/** The whole graph, both panes side by side, as SVG text. */
+/** The whole graph, both panes side by side, as SVG text. @param {View} view */
 function svgOf(view) {
   const { scene, stage, theme } = view;
   const [width, height] = [scene.width + 2 * MARGIN_PX, scene.height + 2 * MARGIN_PX];
@@ -18,26 +21,27 @@ function svgOf(view) {
   ctx.fillRect(0, 0, width * sides.length, height);
   sides.forEach((side, place) => {
     ctx.group(place * width + MARGIN_PX, MARGIN_PX);
-    paintPane(ctx, wholePane(view, side));
+    paintPane(/** @type {any} */ (ctx), wholePane(view, side));
   });
   return new XMLSerializer().serializeToString(ctx.svg);
 }
 
-/** A pane that sees everything. */
+/** A pane that sees everything. @param {View} view @param {string} side */
 function wholePane(view, side) {
   return new Pane(view, side, { left: 0, top: 0, right: view.scene.width, bottom: view.scene.height }, 1);
 }
 
+/** @param {View} view */
 export function saveSvg(view) {
   download(new Blob([svgOf(view)], { type: "image/svg+xml" }), `${fileName(view)}.svg`);
 }
 
-/** The graph after what is shown, for Graphviz. */
+/** The graph after what is shown, for Graphviz. @param {View} view */
 export function saveDot(view) {
   download(new Blob([dotOf(wholePane(view, AFTER))], { type: "text/vnd.graphviz" }), `${fileName(view)}.dot`);
 }
 
-/** What is seen, at twice the resolution. */
+/** What is seen, at twice the resolution. @param {View} view */
 export function savePng(view) {
   const { stage } = view;
   const canvas = document.createElement("canvas");
@@ -47,11 +51,13 @@ export function savePng(view) {
   canvas.toBlob((blob) => download(blob, `${fileName(view)}.png`));
 }
 
+/** @param {View} view */
 function fileName(view) {
   const title = view.scene.title.replace(/[^\w.-]+/g, "_").slice(0, 60) || "graph";
   return `${title}-step${view.clock.step}`;
 }
 
+/** @param {Blob} blob @param {string} name */
 function download(blob, name) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);

@@ -1,17 +1,20 @@
+// @ts-check
 // A scene as Python made it, with the indices that drawing and pointing need.
 
 import { Rows } from "./rows.js";
 
+/** @import { Box, RawScene, Version } from "./types.js" */
+
 export const HEADER = 20; // px of an open group's frame that carry its title
 
-/** Base64 of gzip of JSON, as scenes travel. */
+/** Base64 of gzip of JSON, as scenes travel. @param {string} base64 */
 export async function unpack(base64) {
   const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
   const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Response(unpacked).json();
 }
 
-/** The version [from, to, ...] that holds at moment t, or null. */
+/** The version [from, to, ...] that holds at moment t, or null. @param {Version[]} versions @param {number} t */
 export function versionAt(versions, t) {
   for (const version of versions) {
     if (t >= version[0] && t < version[1]) return version;
@@ -19,22 +22,24 @@ export function versionAt(versions, t) {
   return null;
 }
 
+/** @param {Box} box */
 export function isFrame(box) {
   return box.kind === "group" && box.open;
 }
 
 export class Scene {
+  /** @param {RawScene} raw */
   constructor(raw) {
     Object.assign(this, raw);
     this.byId = new Map(this.boxes.map((box, index) => [box.id, index]));
-    this.frames = []; // open groups, outer ones first
-    this.closed = []; // closed groups
-    this.chips = []; // short-lived nodes, on top of everything
+    this.frames = /** @type {number[]} */ ([]); // open groups, outer ones first
+    this.closed = /** @type {number[]} */ ([]); // closed groups
+    this.chips = /** @type {number[]} */ ([]); // short-lived nodes, on top of everything
     this.boxRows = new Rows(this.height);
     this.edgeRows = new Rows(this.height);
-    this.into = this.boxes.map(() => []);
-    this.from = this.boxes.map(() => []);
-    this.ticks = this.boxes.map(() => null); // per consumer: the edges drawn as stubs
+    this.into = this.boxes.map(() => /** @type {number[]} */ ([]));
+    this.from = this.boxes.map(() => /** @type {number[]} */ ([]));
+    this.ticks = this.boxes.map(() => /** @type {number[]} */ (null)); // per consumer: the edges drawn as stubs
     this.#indexBoxes();
     this.#indexEdges();
   }
@@ -72,14 +77,14 @@ export class Scene {
     });
   }
 
-  /** The open groups round a box, outermost first. */
+  /** The open groups round a box, outermost first. @param {number} index */
   scopes(index) {
     const found = [];
     for (let up = this.boxes[index].up ?? -1; up >= 0; up = this.boxes[up].up ?? -1) found.unshift(up);
     return found;
   }
 
-  /** What a box is called in one line, at its last version. */
+  /** What a box is called in one line, at its last version. @param {number} index */
   nameOf(index) {
     const box = this.boxes[index];
     if (box.kind === "group") return box.title || box.id;
@@ -87,11 +92,12 @@ export class Scene {
     return look ? look.name || look.op : box.id.replace(/^(in|out|const):/, "");
   }
 
+  /** @param {Version} version */
   lookOf(version) {
     return version ? this.looks[version[2]] : undefined;
   }
 
-  /** Where the stub of a high fan-out edge stands: x of the stub and y of the consumer's upper border. */
+  /** Where the stub of a high fan-out edge stands: x of the stub and y of the consumer's upper border. @param {number} edgeIndex */
   stubOf(edgeIndex) {
     const edge = this.edges[edgeIndex];
     const box = this.boxes[edge.b];
@@ -102,6 +108,7 @@ export class Scene {
   }
 }
 
+/** @param {number[]} points */
 function extentOf(points) {
   const extent = { left: Infinity, right: -Infinity, top: Infinity, bottom: -Infinity };
   for (let place = 0; place < points.length; place += 2) {
@@ -113,11 +120,12 @@ function extentOf(points) {
   return extent;
 }
 
+/** @param {Box} from @param {Box} to */
 function straightLine(from, to) {
   return [...borderPoint(from, to.x, to.y), ...borderPoint(to, from.x, from.y)];
 }
 
-/** Where the line from the box's centre towards a point leaves the box. */
+/** Where the line from the box's centre towards a point leaves the box. @param {Box} box @param {number} x @param {number} y */
 function borderPoint(box, x, y) {
   const dx = x - box.x;
   const dy = y - box.y;

@@ -1,16 +1,20 @@
+// @ts-check
 // Finding over the whole model: the search itself runs outside, hits come back with the data.
 
-import { make, makeButton, setShown, setText } from "./dom.js";
+import { focusedIn, make, makeButton, setShown, setText } from "./dom.js";
 import { printable, thousands } from "./text_metrics.js";
+
+/** @import { Found, View } from "./types.js" */
 
 const PAUSE = 300; // ms without a key before the search starts
 
 export class Search {
+  /** @param {View} view */
   constructor(view) {
     this.view = view;
     this.asked = ""; // the query sent last
-    this.seen = undefined; // number of the answer taken last
-    this.hits = [];
+    this.seen = /** @type {number} */ (undefined); // number of the answer taken last
+    this.hits = /** @type {[string, string][]} */ ([]);
     this.total = 0;
     this.current = -1;
     this.goWhenFound = false;
@@ -21,7 +25,7 @@ export class Search {
       "aria-label": "Find a name, operator, shape or layout in the whole model",
       spellcheck: "false",
       input: () => this.#typed(),
-      keydown: (event) => this.#key(event),
+      keydown: (/** @type {KeyboardEvent} */ event) => this.#key(event),
       blur: () => setTimeout(() => setShown(this.list, this.list.matches(":focus-within")), 150),
     });
     this.count = make("span", { class: "gw-count", role: "status" });
@@ -36,7 +40,7 @@ export class Search {
     this.field.select();
   }
 
-  /** Hits that have arrived. */
+  /** Hits that have arrived. @param {Found} found */
   take(found) {
     if (!found || found.n === this.seen) return;
     this.seen = found.n;
@@ -50,7 +54,7 @@ export class Search {
     this.goWhenFound = false;
   }
 
-  /** To the next (1) or previous (-1) hit. */
+  /** To the next (1) or previous (-1) hit. @param {number} direction */
   step(direction) {
     if (!this.hits.length) return;
     this.current = this.current < 0 && direction < 0 ? this.hits.length - 1 : (this.current + direction + this.hits.length) % this.hits.length;
@@ -63,7 +67,7 @@ export class Search {
     const [name] = this.hits[this.current];
     if (scene.byId.has(name)) view.select(name, { centre: true });
     else view.outside.reveal(name);
-    if (!this.list.matches(":focus-within")) setShown(this.list, this.view.root.getRootNode().activeElement === this.field && this.hits.length > 1);
+    if (!this.list.matches(":focus-within")) setShown(this.list, focusedIn(view.root) === this.field && this.hits.length > 1);
     this.update();
   }
 
@@ -77,7 +81,7 @@ export class Search {
     const query = this.field.value.trim();
     if (query === this.asked) return;
     this.asked = query;
-    this.hits = [];
+    this.hits = /** @type {[string, string][]} */ ([]);
     this.total = 0;
     this.current = -1;
     this.#fillList();
@@ -85,6 +89,7 @@ export class Search {
     this.update();
   }
 
+  /** @param {KeyboardEvent} event */
   #key(event) {
     const direction = { Enter: event.shiftKey ? -1 : 1, ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (!direction) return;

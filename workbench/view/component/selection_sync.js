@@ -1,9 +1,13 @@
+// @ts-check
 // SelectionSync those outside what is looked at: the inspector's text, the page and its address depend on it.
+
+/** @import { View } from "./types.js" */
 
 export const WALKED = 200; // ms after a step along the edges: only where one stops matters
 export const SETTLED = 700; // ms after a step in time
 
 export class SelectionSync {
+  /** @param {View} view */
   constructor(view) {
     this.view = view;
     this.waiting = 0;
@@ -22,6 +26,7 @@ export class SelectionSync {
     this.view.outside.seen({ id: node, step, rewrite: rewrite === "" ? null : rewrite });
   }
 
+  /** @param {number} ms */
   late(ms) {
     this.stop();
     this.waiting = setTimeout(() => this.now(), ms);

@@ -1,3 +1,4 @@
+// @ts-check
 // The canvas with its one or two panes: size, camera, and drawing when something has changed.
 
 import { Camera, READING_ZOOM } from "./camera.js";
@@ -7,9 +8,12 @@ import { paintPane } from "./painter.js";
 import { AFTER, BEFORE, BOTH, Pane } from "./pane.js";
 import { mixColours } from "./theme.js";
 
+/** @import { Box, Context, View } from "./types.js" */
+
 const GAP = 3; // px between two panes
 
 export class Stage {
+  /** @param {View} view */
   constructor(view) {
     this.view = view;
     this.camera = new Camera();
@@ -17,6 +21,7 @@ export class Stage {
     this.frames = 0; // pictures drawn so far
     this.width = this.height = 0;
     this.ratio = 1;
+    this.panes = 0; // how many there were when it took on its size
     this.scheduled = 0;
     this.canvas = make("canvas", { class: "gw-canvas", tabindex: "0", role: "application" });
     this.labels = [make("span", { class: "gw-pane-label" }), make("span", { class: "gw-pane-label" })];
@@ -65,22 +70,24 @@ export class Stage {
     return this.width > 0;
   }
 
+  /** @param {number} place */
   leftOf(place) {
     return place * (this.camera.width + GAP);
   }
 
-  /** Which pane is at that x of the stage. */
+  /** Which pane is at that x of the stage. @param {number} x */
   placeAt(x) {
     return this.sides.length === 2 && x > this.leftOf(1) - GAP / 2 ? 1 : 0;
   }
 
+  /** @param {number} place */
   pane(place) {
     const { camera } = this;
     const region = { left: camera.x, top: camera.y, right: camera.sceneX(camera.width), bottom: camera.sceneY(camera.height) };
     return new Pane(this.view, this.sides[place], region, camera.zoom);
   }
 
-  /** The start: everything if it can be read, else the first change (or the top) at reading zoom. */
+  /** The start: everything if it can be read, else the first change (or the top) at reading zoom. @param {number} first */
   begin(first) {
     const { camera } = this;
     const { scene } = this.view;
@@ -117,7 +124,7 @@ export class Stage {
     view.drawn();
   }
 
-  /** The panes as they are seen, on any context, so many pixels to one of CSS. */
+  /** The panes as they are seen, on any context, so many pixels to one of CSS. @param {Context} ctx @param {number} ratio */
   paint(ctx, ratio) {
     const { view, camera } = this;
     ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
@@ -140,7 +147,7 @@ export class Stage {
     ctx.fillRect(this.leftOf(1) - GAP, 0, GAP, this.height);
   }
 
-  /** Where a box is on the screen, in px of the page, in the last pane. */
+  /** Where a box is on the screen, in px of the page, in the last pane. @param {Box} box */
   onScreen(box) {
     const { camera, canvas } = this;
     const page = canvas.getBoundingClientRect();

@@ -1,24 +1,30 @@
+// @ts-check
 // For tests and benchmarks: what the view shows, readable from outside of its shadow root.
 
 import { ABSENT, SIGNS } from "./comparison.js";
 
+/** @import { View } from "./types.js" */
+
+/** @param {string} key @param {View} view */
 export function putHook(key, view) {
   window.graphWorkbench = window.graphWorkbench || {};
   window.graphWorkbench[key] = {
     state: () => stateOf(view),
-    box: (id) => boxOf(view, id),
+    box: (/** @type {string} */ id) => boxOf(view, id),
     boxes: () => (view.scene ? view.scene.boxes.map((box) => box.id) : []),
-    go: (t) => view.tick((clock) => clock.goToRewrite(clock.stepOf(t), t - clock.steps[clock.stepOf(t)].first)),
-    select: (id) => view.select(id, { centre: true }),
-    centre: (id) => view.centreOn(view.scene.boxes[view.scene.byId.get(id)]),
+    go: (/** @type {number} */ t) => view.tick((clock) => clock.goToRewrite(clock.stepOf(t), t - clock.steps[clock.stepOf(t)].first)),
+    select: (/** @type {string} */ id) => view.select(id, { centre: true }),
+    centre: (/** @type {string} */ id) => view.centreOn(view.scene.boxes[view.scene.byId.get(id)]),
     legend: () => view.legend.element.textContent,
   };
 }
 
+/** @param {string} key */
 export function removeHook(key) {
   if (window.graphWorkbench) delete window.graphWorkbench[key];
 }
 
+/** @param {View} view */
 function stateOf(view) {
   const { clock, stage } = view;
   return {
@@ -37,7 +43,7 @@ function stateOf(view) {
   };
 }
 
-/** A box on the screen, in the last pane. */
+/** A box on the screen, in the last pane. @param {View} view @param {string} id */
 function boxOf(view, id) {
   const index = view.scene?.byId.get(id);
   if (index === undefined) return null;

@@ -1,3 +1,4 @@
+// @ts-check
 // Text on the canvas: names come from files, so they may be endless, hostile, or full of control characters.
 
 const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
@@ -5,22 +6,23 @@ const LONGEST = 400; // characters that are looked at; more never fits
 const MOST_CUTS = 20000; // entries of the cache before it starts anew
 
 const cutTexts = new Map();
-const measuring = { context: null };
+const measuring = { context: /** @type {CanvasRenderingContext2D} */ (null) };
 
-/** The text without what would not print or would turn its surroundings round. */
+/** The text without what would not print or would turn its surroundings round. @param {string} text */
 export function printable(text) {
   const short = String(text ?? "").slice(0, LONGEST).replace(UNPRINTABLE, "\u00b7");
   return short.toWellFormed ? short.toWellFormed() : short;
 }
 
-/** Width in px of the text in that font. */
+/** Width in px of the text in that font. @param {string} text @param {string} font */
 export function widthOf(text, font) {
   measuring.context ??= document.createElement("canvas").getContext("2d");
   if (measuring.context.font !== font) measuring.context.font = font;
   return measuring.context.measureText(text).width;
 }
 
-/** The text cut to the width with an ellipsis, and the width it then has. */
+/** The text cut to the width with an ellipsis, and the width it then has.
+ * @param {string} text @param {string} font @param {number} width */
 export function cutText(text, font, width) {
   const key = `${font}|${Math.round(width)}|${text}`;
   let cut = cutTexts.get(key);
@@ -37,6 +39,7 @@ export function forgetCuts() {
   cutTexts.clear();
 }
 
+/** @param {string} text @param {string} font @param {number} width */
 function findCut(text, font, width) {
   const whole = widthOf(text, font);
   if (whole <= width) return { text, width: whole };
@@ -52,19 +55,19 @@ function findCut(text, font, width) {
   return { text: `${kept}\u2026`, width: widthOf(`${kept}\u2026`, font) };
 }
 
-/** A count with its thousands separated. */
+/** A count with its thousands separated. @param {number} count */
 export function thousands(count) {
   return Number(count).toLocaleString("en-US");
 }
 
-/** Microseconds in the unit that reads best. */
+/** Microseconds in the unit that reads best. @param {number} us */
 export function duration(us) {
   if (us >= 1e6) return `${(us / 1e6).toPrecision(3)} s`;
   if (us >= 1e3) return `${(us / 1e3).toPrecision(3)} ms`;
   return `${Number(us.toPrecision(3))} \u00b5s`;
 }
 
-/** Megabytes in the unit that reads best. */
+/** Megabytes in the unit that reads best. @param {number} mb */
 export function megabytes(mb) {
   if (mb >= 1000) return `${(mb / 1000).toPrecision(3)} GB`;
   if (mb > 0 && mb < 0.1) return `${Number((mb * 1000).toPrecision(3))} kB`;

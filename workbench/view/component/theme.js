@@ -1,3 +1,4 @@
+// @ts-check
 // Colours. The page's own come from its theme; those that carry meaning are fixed, one set for light, one for dark.
 
 const LIGHT = {
@@ -26,10 +27,11 @@ const DARK = {
   many: ["#2F5078", "#4D4079", "#20595C", "#70395A", "#5C4E3D", "#434D59", "#38509A", "#5E3B75", "#2C6280", "#6F604E", "#664457", "#3B5D6B"],
 };
 
-/** The theme at an element: CSS gives the page's colours (with fallbacks), their lightness decides for light or dark. */
+/** The theme at an element: CSS gives the page's colours (with fallbacks), their lightness decides for light or dark.
+ * @param {HTMLElement} element */
 export function readTheme(element) {
   const style = getComputedStyle(element);
-  const read = (name) => style.getPropertyValue(name).trim();
+  const read = (/** @type {string} */ name) => style.getPropertyValue(name).trim();
   const background = read("--gw-background");
   const dark = lightness(background) < 0.5;
   return {
@@ -44,21 +46,21 @@ export function readTheme(element) {
   };
 }
 
-/** The colour between two others, share 0 to 1. */
+/** The colour between two others, share 0 to 1. @param {string} one @param {string} other @param {number} share */
 export function mixColours(one, other, share) {
   const [from, to] = [channels(one), channels(other)];
   const mixed = from.map((value, place) => Math.round(value + (to[place] - value) * share));
   return `rgb(${mixed.join(", ")})`;
 }
 
-/** Dark or light letters, whichever can be read on that fill. */
+/** Dark or light letters, whichever can be read on that fill. @param {string} fill */
 export function inkOn(fill) {
   return lightness(fill) > 0.42 ? "#1B1B1B" : "#F6F6F6";
 }
 
-const knownChannels = new Map();
+const knownChannels = /** @type {Map<string, number[]>} */ (new Map());
 
-/** Red, green, blue of any CSS colour. */
+/** Red, green, blue of any CSS colour. @param {string} colour */
 function channels(colour) {
   let found = knownChannels.get(colour);
   if (!found) {
@@ -71,7 +73,7 @@ function channels(colour) {
   return found;
 }
 
-/** 0 black to 1 white, as the eye weighs the channels. */
+/** 0 black to 1 white, as the eye weighs the channels. @param {string} colour */
 function lightness(colour) {
   const [red, green, blue] = channels(colour);
   return (0.299 * red + 0.587 * green + 0.114 * blue) / 255;

@@ -1,3 +1,4 @@
+// @ts-check
 // What the pointer learns about a box, in lines of text.
 
 import { wordsOf } from "./colouring.js";
@@ -5,10 +6,12 @@ import { make } from "./dom.js";
 import { printable, thousands } from "./text_metrics.js";
 import { AFTER, Pane } from "./pane.js";
 
+/** @import { Point, View } from "./types.js" */
+
 const MARK_WORDS = ["", "", "removed", "added", "changed"];
 const NOWHERE = { left: 0, right: 0, top: 0, bottom: 0 };
 
-/** Shows the tip for a box beside a point of the stage; hides it for -1. */
+/** Shows the tip for a box beside a point of the stage; hides it for -1. @param {View} view @param {number} index @param {Point} [at] */
 export function showTip(view, index, at) {
   const { tip, canvas, width, height } = view.stage;
   tip.hidden = index < 0;
@@ -21,6 +24,7 @@ export function showTip(view, index, at) {
   tip.style.top = `${Math.max(0, Math.min(at.y + 16, height - tip.offsetHeight - 4))}px`;
 }
 
+/** @param {View} view @param {number} index */
 export function tipLines(view, index) {
   const { scene, comparison } = view;
   const box = scene.boxes[index];
@@ -39,6 +43,7 @@ export function tipLines(view, index) {
   return lines([what, look?.d, look?.f, look ? wordsOf(view.colouring, look, scene) : "", mark]);
 }
 
+/** @param {string[]} words */
 function lines(words) {
   return words.filter(Boolean).map(printable);
 }

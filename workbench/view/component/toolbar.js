@@ -1,3 +1,4 @@
+// @ts-check
 // The controls on top of the graph: what is shown, and (on the line of the breadcrumb) how.
 
 import { goToChange } from "./changes.js";
@@ -6,10 +7,13 @@ import { colouringsOf } from "./colouring.js";
 import { make, makeButton, makeSelect, makeToggle, setOptions, setPressed, setShown } from "./dom.js";
 import { saveDot, savePng, saveSvg } from "./saving.js";
 
+/** @import { View } from "./types.js" */
+
 const ZOOM_STEP = 1.25;
-const HOPS = [[0, "Focus: all"], [1, "Focus: 1 hop"], [2, "Focus: 2 hops"], [3, "Focus: 3 hops"]];
+const HOPS = /** @type {[number, string][]} */ ([[0, "Focus: all"], [1, "Focus: 1 hop"], [2, "Focus: 2 hops"], [3, "Focus: 3 hops"]]);
 
 export class Toolbar {
+  /** @param {View} view */
   constructor(view) {
     this.view = view;
     this.colouring = makeSelect("Colour by", (value) => view.setColouring(value));
@@ -63,6 +67,7 @@ export class Toolbar {
     this.hops.value = String(view.hops);
   }
 
+  /** @param {string} kind */
   #save(kind) {
     this.save.value = "";
     if (!this.view.scene) return;

@@ -1,6 +1,8 @@
+// @ts-check
 // The graph view: what is shown, selected and compared. Its parts draw it and call its methods; whatever needs Python
 // (or, in a report, the tables of the file) goes through `outside`.
 
+import { findAnchor } from "./anchor.js";
 import { Breadcrumb } from "./breadcrumb.js";
 import { Clock } from "./clock.js";
 import { colouringsOf, fillBy } from "./colouring.js";
@@ -23,38 +25,42 @@ import { SETTLED, SelectionSync, WALKED } from "./selection_sync.js";
 import { Toolbar } from "./toolbar.js";
 import { within } from "./navigation.js";
 
+/** @import { Box, Anchor, Memory, Outside, Point, ViewData } from "./types.js" */
+
 const SAID_FOR = 4000; // ms that a message stays
 const LONGEST_MESSAGE = 160;
 
 export class View {
+  /** @param {HTMLElement} parent @param {Outside} outside @param {Memory} [memory] */
   constructor(parent, outside, memory = null) {
     this.outside = outside;
     this.memory = memory;
-    this.data = {};
-    this.scene = null;
+    this.data = /** @type {ViewData} */ ({});
+    this.scene = /** @type {Scene} */ (null); // until the first one has come
     this.wantedScene = null; // ids of the scene that came last, and of the one that is shown
     this.shownScene = null;
     this.clock = new Clock();
     this.told = new SelectionSync(this);
-    this.comparison = null;
+    this.comparison = /** @type {Comparison} */ (null);
     this.colouring = "layout";
     this.panes = 2;
     this.selected = ""; // id; it may be of a box that this scene does not show
     this.selectedBox = -1;
-    this.framed = [];
-    this.near = null;
+    this.framed = /** @type {number[]} */ ([]);
+    this.near = /** @type {Set<number>} */ (null);
     this.hops = 0;
     this.wheelZooms = false;
     this.inspectorOpen = true;
     this.seen = { at: undefined, show: undefined }; // what Python asked for last
     this.begun = false; // the camera has its first place
     this.changePlace = -1;
-    this.anchor = null; // what must not move when the next scene comes
+    this.anchor = /** @type {Anchor} */ (null); // what must not move when the next scene comes
     this.stepStarted = 0;
     this.lastStepMs = 0;
     this.build(parent);
   }
 
+  /** @param {HTMLElement} parent */
   build(parent) {
     this.stage = new Stage(this);
     this.search = new Search(this);
@@ -98,6 +104,7 @@ export class View {
 
   // ---- from outside
 
+  /** @param {ViewData} data */
   update(data) {
     this.data = data ?? {};
     if (this.data.height) this.root.style.height = this.data.height;
@@ -111,9 +118,10 @@ export class View {
     this.refresh();
   }
 
+  /** @param {string} packed @param {string} id */
   async receive(packed, id) {
     this.wantedScene = id;
-    let raw = null;
+    let raw;
     try {
       raw = await unpack(packed);
     } catch {
@@ -129,9 +137,10 @@ export class View {
     this.arrived = true;
   }
 
-  /** Another scene takes the place of the present one; time, zoom, selection and colouring stay. */
+  /** Another scene takes the place of the present one; time, zoom, selection and colouring stay.
+   * @param {Scene} scene @param {Box[]} before */
   swap(scene, before) {
-    const anchor = this.findAnchor(scene, before);
+    const anchor = findAnchor(this, scene, before);
     const isFirst = this.scene === null;
     this.scene = scene;
     this.clock.take(scene.steps);
@@ -157,23 +166,6 @@ export class View {
     this.hover(-1);
     this.root.classList.remove("gw-busy");
     this.stage.request();
-  }
-
-  /** A box that stands in both scenes, and where on the screen it must stay. */
-  findAnchor(scene, before) {
-    if (this.anchor && scene.byId.has(this.anchor.id)) return this.anchor;
-    const { camera } = this.stage;
-    const shared = before.filter((box) => scene.byId.has(box.id));
-    const seen = shared.filter((box) => camera.sees(box));
-    const [x, y] = [camera.sceneX(camera.width / 2), camera.sceneY(camera.height / 2)];
-    const far = (box) => (box.id === this.selected && camera.sees(box) ? -1 : Math.hypot(box.x - x, box.y - y));
-    // A node that the new history removes may stand aside; most of what is seen must stay where it is.
-    const shift = (box) => Math.round(scene.boxes[scene.byId.get(box.id)].x - box.x);
-    const shifts = seen.map(shift).sort((one, other) => one - other);
-    const usual = shifts[Math.floor(shifts.length / 2)];
-    const steady = seen.filter((box) => box.id === this.selected || shift(box) === usual);
-    const best = (steady.length ? steady : shared).reduce((one, other) => (one && far(one) <= far(other) ? one : other), null);
-    return best && { id: best.id, x: camera.screenX(best.left), y: camera.screenY(best.top) };
   }
 
   /** Does what Python asks for, once. */
@@ -236,7 +228,7 @@ export class View {
     this.focus();
   }
 
-  /** Changes the time by that function of the clock, and shows it. */
+  /** Changes the time by that function of the clock, and shows it. @param {(clock: Clock) => unknown} change */
   tick(change) {
     if (!this.scene) return false;
     this.stepStarted = performance.now();
@@ -260,12 +252,14 @@ export class View {
     this.stage.camera.showAll(about.map((index) => this.scene.boxes[index]));
   }
 
+  /** @param {string} compare */
   setCompare(compare) {
     this.tick((clock) => clock.choose(compare));
   }
 
   // ---- what is looked at
 
+  /** @param {string} id */
   select(id, { centre = false, report = true, late = false } = {}) {
     if (!this.scene) return;
     const differs = id !== this.selected;
@@ -291,6 +285,7 @@ export class View {
     this.near = this.hops && this.selectedBox >= 0 ? within(this, this.selectedBox, this.hops) : null;
   }
 
+  /** @param {number} hops */
   setHops(hops) {
     this.hops = hops;
     this.focus();
@@ -302,7 +297,7 @@ export class View {
     this.refresh();
   }
 
-  /** Opens or closes a group; its upper left corner stays where it is on the screen. */
+  /** Opens or closes a group; its upper left corner stays where it is on the screen. @param {number} index @param {boolean} all */
   toggleGroup(index, all) {
     const box = this.scene?.boxes[index];
     if (box?.kind !== "group") return;
@@ -315,6 +310,7 @@ export class View {
     this.outside.toggle(box.id, all);
   }
 
+  /** @param {Point} point */
   centreOn({ x, y }) {
     this.stage.camera.centre(x, y);
     this.stage.request();
@@ -326,18 +322,21 @@ export class View {
     this.stage.request();
   }
 
+  /** @param {number} factor */
   zoomBy(factor) {
     const { camera } = this.stage;
     camera.zoomAt(camera.width / 2, camera.height / 2, factor);
     this.stage.request();
   }
 
+  /** @param {number} panes */
   setPanes(panes) {
     this.panes = panes;
     this.stage.resize();
     this.refresh();
   }
 
+  /** @param {string} colouring */
   setColouring(colouring) {
     this.colouring = colouring;
     if (this.scene) this.fill = fillBy(colouring, this.scene, this.theme);
@@ -345,6 +344,7 @@ export class View {
     this.refresh();
   }
 
+  /** @param {boolean} on */
   setWheelZooms(on) {
     this.wheelZooms = on;
     this.refresh();
@@ -360,12 +360,14 @@ export class View {
     else this.root.requestFullscreen?.().catch(() => this.say("This browser does not allow full screen here"));
   }
 
+  /** @param {number} index @param {Point} [at] */
   hover(index, at) {
     showTip(this, index, at);
   }
 
   // ---- what is said
 
+  /** @param {string} words */
   say(words) {
     this.message.textContent = words.slice(0, LONGEST_MESSAGE);
     this.message.hidden = !words;

@@ -1,0 +1,81 @@
+"""The pages of the site that are no files of docs/: those at the top of the repository, the notebook, the reference."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parent.parent
+FROM_THE_TOP = {
+    "index.md": "README.md",
+    "contributing.md": "CONTRIBUTING.md",
+    "changelog.md": "CHANGELOG.md",
+    "samples.md": "sample_models/LICENSES.md",
+}
+REFERENCE = {
+    "api": ("The verbs", ["workbench.api"]),
+    "ir": ("The graph", ["workbench.ir", "workbench.ir.permutation"]),
+    "rewrite": (
+        "Rules, passes, histories",
+        [
+            "workbench.rewrite",
+            "workbench.rewrite.algebra",
+            "workbench.rewrite.graph_rules",
+            "workbench.rewrite.guards",
+            "workbench.pipeline",
+        ],
+    ),
+    "layout": ("Layouts and targets", ["workbench.layout.profile", "workbench.layout.infer", "workbench.layout.cost"]),
+    "ops": ("Operator contracts", ["workbench.ops", "workbench.ops.contract"]),
+    "run": (
+        "Comparing and measuring",
+        ["workbench.verification", "workbench.run.measurement.measure", "workbench.summary"],
+    ),
+    "io": ("Files", ["workbench.io", "workbench.io.exporting"]),
+    "errors": ("Errors", ["workbench.errors"]),
+}
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Called by MkDocs with the files of docs/."""
+    pages = {place: (ROOT / source).read_text(encoding="utf-8") for place, source in FROM_THE_TOP.items()}
+    pages["notebook.md"] = notebook((ROOT / "docs" / "notebook.ipynb").read_text(encoding="utf-8"))
+    pages |= {f"reference/{name}.md": reference(*told) for name, told in REFERENCE.items()}
+    for place, content in pages.items():
+        files.append(File.generated(config, place, content=content))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Called by MkDocs for each page: links as they hold in the repository become links as they hold in the site."""
+    places = {source: place for place, source in FROM_THE_TOP.items()} | {"notebook.ipynb": "notebook.md"}
+
+    def linked(link: re.Match[str]) -> str:
+        place = link[1].removeprefix("docs/")
+        return f"]({places.get(place, place)}"
+
+    return re.sub(r"\]\(((?!https?:|#)[^)#]+)", linked, markdown)
+
+
+def notebook(text: str) -> str:
+    """Its cells with their outputs; what is HTML stays so."""
+    parts = []
+    for cell in json.loads(text)["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            parts.append(source)
+            continue
+        parts.append(f"```python\n{source}\n```")
+        for output in cell["outputs"]:
+            page = "".join(output.get("data", {}).get("text/html", ""))
+            parts.append(page or f"```text\n{''.join(output['text']).rstrip()}\n```")
+    return "\n\n".join(parts) + "\n"
+
+
+def reference(title: str, modules: list[str]) -> str:
+    return "\n\n".join([f"# {title}", *(f"::: {module}" for module in modules)]) + "\n"
