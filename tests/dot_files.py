@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from workbench.view.placement import _dot_program
+
+def _dot_program() -> str | None:
+    beside = Path(sys.executable).with_name("graphviz-pure")
+    return shutil.which("dot") or (str(beside) if beside.exists() else None)
 
 
 def boxes_and_edges(source: str) -> tuple[dict[str, dict[str, Any]], list[tuple[str, str, str]]]:

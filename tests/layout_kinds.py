@@ -54,8 +54,7 @@ KINDS = {
         RandomNormal RandomNormalLike RandomUniform RandomUniformLike Range ReverseSequence RoiAlign RotaryEmbedding
         STFT Scan ScatterND SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength
         SequenceMap SoftmaxCrossEntropyLoss SplitToSequence StringNormalizer TensorScatter Unique
-        ai.onnx.preview.FlexAttention ai.onnx.preview.training.Adagrad ai.onnx.preview.training.Adam
-        ai.onnx.preview.training.Momentum
+        ai.onnx.preview.FlexAttention
     """,
 }
 CHOSEN = {op: kind for kind, operators in KINDS.items() for op in operators.split()}

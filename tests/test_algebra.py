@@ -146,6 +146,20 @@ def test_convolutions_of_one_operand_add_the_biases_that_they_have(biases, bias)
     np.testing.assert_allclose(outputs(graph, inputs)["y"], before, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("product", ["MatMul(x, {})", "MatMul({}, x)"])
+def test_weights_of_one_operand_are_added_on_either_side(product):
+    graph = typed(
+        "g (float[2,2] x) => (float[2,2] y) <float[2,2] c = {1, 2, 3, 4}, float[2,2] d = {1, 0, 0, 1}>"
+        f" {{ p = {product.format('c')}  q = {product.format('d')}  y = Add(q, p) }}"
+    )
+    inputs = random_inputs(graph)
+    before = outputs(graph, inputs)["y"]
+    rule = next(rule for rule in passes.find_pass("algebra_products").rules if rule.name == "weights of one operand")
+    graph.apply(rule.match(graph, graph.producer("y"), None).edit)
+    assert [node.op for node in graph.nodes] == ["MatMul"]
+    np.testing.assert_allclose(outputs(graph, inputs)["y"], before, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("keepdims", [0, 1])
 @pytest.mark.parametrize(
     ("x", "k", "axes"),

@@ -1,28 +1,18 @@
 """Where boxes stand and how edges run. Everything that is placed goes through `place`.
 
 graphlay (layered, orthogonal routes, groups as frames) for pictures that are
-read; fast-sugiyama for large flat ones, whose edges are drawn straight;
-Graphviz where either fails.
+read; fast-sugiyama for large flat ones, whose edges are drawn straight; each
+where the other fails.
 """
 
 from __future__ import annotations
 
-import functools
-import shutil
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-
-import graphviz
 
 MOST_ROUTED = 900  # boxes; more are placed by the quicker engine, without routes
 _NODE_GAP, _LAYER_GAP, _PADDING, _HEADER = 24, 40, 10, 22  # pixels
-_PIXELS_PER_INCH = 72
-_LIMIT_S = 60  # of Graphviz
-
 
 Route = tuple[tuple[int, int], ...]
 Pairs = Sequence[tuple[int, int]]
@@ -70,7 +60,7 @@ def place(items: Sequence[Item], edges: Pairs) -> Placement:
     """Place `items`, from the top to the bottom along `edges` (pairs of numbers of items). Raises PlacementError."""
     if not items:
         return Placement((), (), 0, 0, "none")
-    engines = [_graphlay, _sugiyama, _graphviz] if len(items) <= MOST_ROUTED else [_sugiyama, _graphlay, _graphviz]
+    engines = [_graphlay, _sugiyama] if len(items) <= MOST_ROUTED else [_sugiyama, _graphlay]
     failures = []
     for engine in engines:
         try:
@@ -150,38 +140,6 @@ def _sugiyama(items: Sequence[Item], edges: Pairs) -> _Arranged:
             centres[i] = (next(beside) * across, top)
     places = {i: Place(*centres[i], items[i].width, items[i].height) for i in leaves}
     return _framed(items, places), [() for _ in edges]
-
-
-def _graphviz(items: Sequence[Item], edges: Pairs) -> _Arranged:
-    """Graphviz's dot, found on the PATH or brought by the package graphviz-pure."""
-    program = _dot_program()
-    if program is None:
-        raise PlacementError("Graphviz: there is no dot on the PATH")
-    dot = graphviz.Digraph(graph_attr={"splines": "false", "nslimit": "2", "ranksep": "0.5", "nodesep": "0.3"})
-    for i, item in enumerate(items):
-        if not item.is_frame:
-            size = {"width": f"{item.width / _PIXELS_PER_INCH}", "height": f"{item.height / _PIXELS_PER_INCH}"}
-            dot.node(str(i), label="", shape="box", fixedsize="true", **size)
-    for a, b in edges:
-        if not items[a].is_frame and not items[b].is_frame:
-            dot.edge(str(a), str(b))
-    done = subprocess.run([program, "-Tplain"], input=dot.source, capture_output=True, text=True, timeout=_LIMIT_S)
-    if done.returncode:
-        raise PlacementError(f"Graphviz ended with code {done.returncode}")
-    places = {}
-    for line in done.stdout.splitlines():
-        kind, *words = line.split()
-        if kind == "node":
-            i, x, y = int(words[0]), float(words[1]), float(words[2])
-            centre = round(x * _PIXELS_PER_INCH), round(-y * _PIXELS_PER_INCH)
-            places[i] = Place(*centre, items[i].width, items[i].height)
-    return _framed(items, places), [() for _ in edges]
-
-
-@functools.cache
-def _dot_program() -> str | None:
-    beside = Path(sys.executable).with_name("graphviz-pure")
-    return shutil.which("dot") or (str(beside) if beside.exists() else None)
 
 
 def _framed(items: Sequence[Item], places: Mapping[int, Place]) -> list[Place]:
