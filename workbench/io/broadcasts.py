@@ -7,6 +7,7 @@ operand expanded in front, the node is one that ONNX allows, and computes the sa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -37,7 +38,7 @@ def spell_out_broadcasts(graph: Graph) -> tuple[str, ...]:
     return tuple(warnings)
 
 
-def _expanded(operand: Sequence | None, slope: Sequence | None) -> tuple[int, ...] | None:
+def _expanded(operand: Sequence[Any] | None, slope: Sequence[Any] | None) -> tuple[int, ...] | None:
     """What the operand is expanded to, 1 for an axis that stays; None where the slope fits, or sizes are open."""
     if operand is None or slope is None:
         return None

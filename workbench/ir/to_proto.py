@@ -183,7 +183,9 @@ def _write_attribute(
         _write_tensor(proto.t, value, value.name or "", lambda tensor, _: place(tensor, ""))
 
 
-def _write_list(proto: AttributeProto, values: tuple, within: tuple[Graph, ...], place: Place, metadata: bool) -> None:
+def _write_list(
+    proto: AttributeProto, values: tuple[Any, ...], within: tuple[Graph, ...], place: Place, metadata: bool
+) -> None:
     if values and isinstance(values[0], Graph):
         proto.type = AttributeProto.GRAPHS
         for body in values:

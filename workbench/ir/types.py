@@ -8,6 +8,7 @@ says that not even the rank is known.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -87,7 +88,7 @@ def constant(array: np.ndarray, name: str | None = None) -> Constant:
     return onnx_ir.Tensor(np.asarray(array), name=name)
 
 
-def lazy_constant(compute, dtype: DataType, shape: tuple[int, ...]) -> Constant:
+def lazy_constant(compute: Callable[[], np.ndarray], dtype: DataType, shape: tuple[int, ...]) -> Constant:
     """A constant computed each time it is read, so that a derived weight costs no memory."""
     return onnx_ir.LazyTensor(lambda: onnx_ir.tensor(compute()), dtype=dtype, shape=onnx_ir.Shape(shape))
 
