@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from workbench.errors import UserError
 from workbench.rewrite.passes import LAYOUT_PREFIX, Pass
@@ -83,13 +84,13 @@ def find_pass(name: str) -> type[Pass]:
 
 
 @cache
-def presets() -> Mapping[str, Mapping]:
+def presets() -> Mapping[str, Mapping[str, Any]]:
     """The presets of presets.toml: each has a title and an ordered list of passes."""
     table = tomllib.loads((Path(__file__).parent / "presets.toml").read_text(encoding="utf-8"))
     return {name: _resolved(entry, table) for name, entry in table.items()}
 
 
-def _resolved(entry: Mapping, table: Mapping[str, Mapping]) -> Mapping:
+def _resolved(entry: Mapping[str, Any], table: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
     if "alias" not in entry:
         return entry
     return {"title": f"The same as {entry['alias']}", "passes": table[entry["alias"]]["passes"]}

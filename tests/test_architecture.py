@@ -179,8 +179,8 @@ OLD_WORDS = frozenset(
 )
 OLD_ATTRIBUTES = {"uses"}  # of a node
 TABLES = "numbers"  # the widget's module that makes tables of them; the guard of that name is `require_constant`
-# What every module of a kind has, under one name: a command's three parts, and a program's beginning.
-PARTS = {"cli": {"HELP", "add_arguments", "run", "main"}, "run": {"main"}}
+# What every module of a kind has, under one name: a command's three parts, a metric, a program's beginning.
+PARTS = {"cli": {"HELP", "add_arguments", "run", "main"}, "metrics": {"METRIC"}, "run": {"main"}}
 
 
 def top_level_names(tree: ast.Module) -> set[str]:

@@ -19,7 +19,7 @@ from workbench.ir import Graph
 from workbench.ir.permutation import permuted
 from workbench.layout.problem.transpose_classes import transpose_classes
 from workbench.layout.profile import load_profile
-from workbench.metrics import measure
+from workbench.metrics import measurements_of
 from workbench.rewrite import PassContext, Step, run_pass, with_options
 
 TARGETS = ("cpu", "cuda", "nchw", "npu")
@@ -282,7 +282,7 @@ def test_random_tensors_reach_the_bound(start):
         graph = folded(random_tensors(seed))
         weigh = ("bytes", "count")[seed % 2]
         two = fixed_orders(graph, "cuda", weigh).after
-        before = measure(graph)
+        before = measurements_of(graph)
         step = least(graph, "cuda", weigh)
         if step.facts.lower_bound is None:
             continue

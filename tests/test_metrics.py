@@ -9,7 +9,7 @@ from tests.running import typed
 from workbench.api import choose
 from workbench.layout.cost import count
 from workbench.layout.profile import load_profile
-from workbench.metrics import Metric, measure, metrics
+from workbench.metrics import Metric, measurements_of, metrics
 from workbench.pipeline import run_pipeline
 from workbench.rewrite import PassContext
 
@@ -39,7 +39,7 @@ def test_a_metric_says_its_unit_and_one_sentence(metric):
 def test_the_numbers_of_a_graph_with_bodies_and_constants():
     """The Transpose of a constant does not count, that in a body does; what it moves is not known there."""
     graph = typed(TURNED)
-    assert dict(measure(graph)) == EXPECTED
+    assert dict(measurements_of(graph)) == EXPECTED
     assert {name: metrics()[name](graph) for name in EXPECTED} == EXPECTED
 
 
@@ -50,7 +50,7 @@ def test_flops_are_those_of_one_run_and_not_known_where_an_operator_is_not():
     assert metrics()["flops"](graph) == 2 * 2 * 3 * 4
     open_ended = typed("g (float[N,3] x) => (float[N,3] y) { y = Relu(x) }")
     assert metrics()["flops"](open_ended) is None
-    assert measure(graph).text("nodes") == "1" and "flops" not in measure(graph)
+    assert measurements_of(graph).text("nodes") == "1" and "flops" not in measurements_of(graph)
 
 
 def test_metrics_that_look_at_the_same_look_once(monkeypatch):
@@ -63,20 +63,20 @@ def test_metrics_that_look_at_the_same_look_once(monkeypatch):
     double = Metric("double", "transposes", "Twice.", look, lambda counts: 2 * counts.transposes)
     both = {"double": double, "triple": Metric("triple", "transposes", "Thrice.", look, lambda c: 3 * c.transposes)}
     monkeypatch.setattr("workbench.metrics.metrics", lambda: both)
-    assert dict(measure(typed(TURNED))) == {"double": 6, "triple": 9} and len(looked) == 1
+    assert dict(measurements_of(typed(TURNED))) == {"double": 6, "triple": 9} and len(looked) == 1
 
 
 def test_a_pipeline_measures_each_step_that_changed_something_once(monkeypatch):
     graph = typed(TURNED)
     looked = []
-    monkeypatch.setattr("workbench.pipeline.measure", lambda g: looked.append(len(g)) or measure(g))
-    monkeypatch.setattr("workbench.rewrite.driver.measure", lambda g: looked.append(len(g)) or measure(g))
+    monkeypatch.setattr("workbench.pipeline.measure", lambda g: looked.append(len(g)) or measurements_of(g))
+    monkeypatch.setattr("workbench.rewrite.driver.measure", lambda g: looked.append(len(g)) or measurements_of(g))
     history = run_pipeline(graph, choose(preset="simplify"), PassContext(load_profile("cuda")))
     changed = sum(step.changed for step in history.steps)
     assert 0 < changed < len(history) - 1 and len(looked) == 1 + changed
     for earlier, step in zip(history.steps, history.steps[1:], strict=False):
         assert step.before is earlier.after
-    assert history[-1].after == measure(history.graph)
+    assert history[-1].after == measurements_of(history.graph)
 
 
 def test_the_history_knows_no_words_of_layouts():

@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import CORPUS
 from workbench.io import load_model
 from workbench.ir import Edit, Graph, constant, from_text
-from workbench.metrics import measure
+from workbench.metrics import measurements_of
 from workbench.rewrite.history import History, Step
 from workbench.rewrite.rule import AppliedRewrite
 from workbench.run.compare import BFLOAT16, FLOAT16, FLOAT32, INT8, compare
@@ -264,7 +264,7 @@ def test_bisect_says_when_it_was_wrong_before(worker):
 
 def history_of(graph: Graph, wrong: int) -> History:
     """One step of three rewrites, the one of number `wrong` wrong."""
-    measured, current, rewrites = measure(graph), graph.copy(), []
+    measured, current, rewrites = measurements_of(graph), graph.copy(), []
     for number in range(1, 4):
         edit = _one_more(current, number, "Neg" if number == wrong else "Identity")
         inverse = current.apply(edit)

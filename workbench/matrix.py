@@ -23,7 +23,8 @@ from workbench.ir.to_proto import structure
 from workbench.run.measurement.formatting import FIGURES, csv_text, figures, ran_of
 from workbench.run.measurement.measure import combined, measure_models, notes_of, refused_sizes, validate_request
 from workbench.run.records.store import RecordsError, RunOrigin, keep, model_hash
-from workbench.run.worker.client import RUN_LIMIT_S, CancelledError, Worker
+from workbench.run.worker.client import RUN_LIMIT_S, Worker
+from workbench.run.worker.process import CancelledError
 from workbench.verification import Verifier
 
 OnBlock = Callable[[str, float], None]

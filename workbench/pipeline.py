@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from workbench.ir import Graph
 from workbench.layout.profile import Profile
-from workbench.metrics import measure
+from workbench.metrics import measurements_of
 from workbench.rewrite.driver import run_pass
 from workbench.rewrite.exactness import DEFAULT_MODE
 from workbench.rewrite.history import History, LeftOut, Step
@@ -70,7 +70,7 @@ def without(passes: Sequence[Pass], left_out: Sequence[LeftOut]) -> tuple[list[P
 
 def start(graph: Graph, target: Profile, mode: str = DEFAULT_MODE) -> History:
     """A history with step 0 alone: the graph as loaded."""
-    measured = measure(graph)
+    measured = measurements_of(graph)
     first = Step(LOADED, "As loaded", {}, (), measured, measured, 0.0)
     return History(graph.copy(), graph.copy(), target.name, [first], mode)
 

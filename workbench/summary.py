@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from workbench.inference.shapes import infer_types
-from workbench.ir import Graph, constant_shape
+from workbench.ir import Graph, Node, constant_shape
 from workbench.layout.cost import count
 from workbench.layout.infer import TENSOR, infer_layouts, is_cnn
 from workbench.metrics.flops import count_flops
@@ -109,7 +109,7 @@ def _all_graphs(graph: Graph) -> list[Graph]:
     return found
 
 
-def _all_nodes(graph: Graph) -> list:
+def _all_nodes(graph: Graph) -> list[Node]:
     return [node for g in _all_graphs(graph) for node in g.nodes]
 
 

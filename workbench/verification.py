@@ -22,8 +22,9 @@ from workbench.run.compare import BITS, Comparison, Tolerance, compare, toleranc
 from workbench.run.inputs import Tensors, bound_dims, dims_of, output_orders, permute_inputs, seed_inputs, turned
 from workbench.run.onnxruntime.randomness import is_random, with_seeds
 from workbench.run.runnable_dims import settle_dims
-from workbench.run.worker.client import RUN_LIMIT_S, CancelledError, RunError, Worker
+from workbench.run.worker.client import RUN_LIMIT_S, Worker
 from workbench.run.worker.memory import DoesNotFitError, estimate_bytes, refuse_unless_fits
+from workbench.run.worker.process import CancelledError, RunError
 
 if TYPE_CHECKING:
     from workbench.rewrite import History

@@ -10,9 +10,9 @@ from workbench.ir import Edit, Graph, Node
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.algebra import algebraic_rule
 from workbench.rewrite.discontinuous import refuse_discontinuous_users
-from workbench.rewrite.laws import Variable
 from workbench.rewrite.matching import Match
 from workbench.rewrite.standard import has_negative_zero
+from workbench.rewrite.terms import Variable
 
 _COMMUTATIVE = ("Add", "Mul", "Equal", "And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor")
 _MOST_TIMES = 16  # the sum of two constants may be so many times the smaller one: it then loses four bits at most

@@ -10,8 +10,8 @@ from workbench.ir import Graph, Node
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, WrongLaw
 from workbench.rewrite.algebra import algebraic_rule, same_shape, smaller
 from workbench.rewrite.graph_rules import graph_rule
-from workbench.rewrite.laws import Variable
 from workbench.rewrite.matching import Match
+from workbench.rewrite.terms import Variable
 
 _NEVER_NEGATIVE = (
     *("Abs", "Exp", "Relu", "Sigmoid", "Softmax", "Softplus", "Sqrt"),
@@ -61,7 +61,8 @@ def _sum(match: Match, *names: str) -> np.ndarray:
     dtype = match.graph.constants[match[names[0]]].dtype.numpy()
     arrays = [np.asarray(match.array(Variable(name))) for name in names]
     with np.errstate(over="ignore"):
-        return np.add(*arrays).astype(dtype)
+        total: np.ndarray = np.add(*arrays)
+        return total.astype(dtype)
 
 
 def same_windows(match: Match) -> None:

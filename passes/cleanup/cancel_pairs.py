@@ -69,7 +69,7 @@ def _along_same_axis(graph: Graph, first: Node, node: Node) -> int:
     axes = (first.attr("axis", 0), node.attr("axis", 0))
     if not is_same_axis(*axes, rank):
         raise NoMatch(f"{first} and {node} are not known to be along the same axis")
-    return axes[0] % rank if rank else axes[0]
+    return int(axes[0] % rank if rank else axes[0])
 
 
 def _pieces(graph: Graph, split: Node, whole: int) -> list[int]:

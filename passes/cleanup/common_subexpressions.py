@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -25,14 +26,14 @@ def match_same(graph: Graph, node: Node, options: Pass) -> Rewrite:
 class _Seen:
     """The nodes of a graph by what they compute, so that no node is held against all others."""
 
-    by_graph: WeakKeyDictionary[Graph, dict[tuple, dict[str, None]]] = field(default_factory=WeakKeyDictionary)
+    by_graph: WeakKeyDictionary[Graph, dict[Hashable, dict[str, None]]] = field(default_factory=WeakKeyDictionary)
 
     def enter(self, graph: Graph, node: Node) -> None:
         """Put the node beside its equals."""
         if _is_told(graph, node):
             self.by_graph.setdefault(graph, {}).setdefault(_computed(node), {})[node.name] = None
 
-    def equals(self, graph: Graph, node: Node, computed: tuple) -> list[Node]:
+    def equals(self, graph: Graph, node: Node, computed: Hashable) -> list[Node]:
         """The nodes that compute what this one does, itself among them, in the order in which they were met."""
         if graph not in self.by_graph:
             for other in graph.nodes:
@@ -81,13 +82,13 @@ def _makes_all(a: Node, b: Node) -> bool:
     return all(mine or not its for mine, its in zip(a.outputs, b.outputs, strict=True))
 
 
-def _computed(node: Node) -> tuple:
+def _computed(node: Node) -> Hashable:
     """What the node computes: operator, operands and attributes."""
     attributes = tuple((key, _told(node.attributes[key])) for key in sorted(node.attributes))
     return node.op, node.overload, node.inputs, len(node.outputs), attributes
 
 
-def _told(attribute: Any) -> tuple:
+def _told(attribute: Any) -> Hashable:
     if not isinstance(attribute, int | float | str | tuple) and isinstance(attribute, onnx_ir.TensorProtocol):
         return attribute.dtype, tuple(attribute.shape), attribute.tobytes()
     return type(attribute), repr(attribute)  # as text: -0.0 and 0.0 differ, NaN and NaN do not

@@ -17,7 +17,7 @@ from workbench.rewrite.slices import cuts_of, taken
 def _lengths(graph: Graph, concat: Node, axis: int) -> list[int]:
     """How long the operands are along the axis. Raises NoMatch where that is not known."""
     shapes = [graph.shape(value) or () for value in concat.inputs]
-    lengths = [shape[axis] for shape in shapes if axis < len(shape) and isinstance(shape[axis], int)]
+    lengths = [size for shape in shapes if axis < len(shape) and isinstance(size := shape[axis], int)]
     if len(lengths) != len(concat.inputs):
         raise NoMatch(f"how long the operands of {concat} are is not known")
     return lengths

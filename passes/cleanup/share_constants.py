@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 
 from workbench.ir import Constant, Edit, Graph, constant_shape
@@ -57,7 +57,7 @@ class ShareConstants(Pass):
     def rewrites(self, graph: Graph, context: PassContext) -> Iterator[Rewrite]:
         kinds = {value: _kind(tensor) for value, tensor in graph.constants.items()}
         alike = Counter(kinds.values())
-        same: dict[tuple, list[str]] = {}
+        same: dict[Hashable, list[str]] = {}
         for value, tensor in graph.constants.items():
             if alike[kinds[value]] > 1:
                 content = hashlib.sha256(tensor.tobytes()).digest()
@@ -78,5 +78,5 @@ def _shared(graph: Graph, first: str, gone: list[str]) -> Rewrite:
     return Rewrite(Edit(replace=dict.fromkeys(gone, first)), sentence, tuple(readers))
 
 
-def _kind(tensor: Constant) -> tuple:
+def _kind(tensor: Constant) -> tuple[Hashable, ...]:
     return tensor.dtype, constant_shape(tensor)

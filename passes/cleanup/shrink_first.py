@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from workbench.ir import Edit, Graph, Node, TensorType
-from workbench.ir.types import Shape
+from workbench.ir.types import Dim, Shape
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.guards import is_same_shape, require_constant, require_single_use
 
@@ -34,7 +34,7 @@ def _work_before(graph: Graph, node: Node, operators: tuple[str, ...]) -> Node:
     return work
 
 
-def _known_shape(graph: Graph, value: str, node: Node) -> tuple:
+def _known_shape(graph: Graph, value: str, node: Node) -> tuple[Dim, ...]:
     shape = graph.shape(value)
     if not shape or None in shape:
         raise NoMatch(f"the shape of '{value}' of {node} is not known")

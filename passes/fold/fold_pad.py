@@ -148,7 +148,7 @@ def _swapped(
     return Rewrite(edit, sentence, (pad.name, reshape.name))
 
 
-def _places(source: tuple, target: tuple) -> list[int] | None:
+def _places(source: tuple[Dim, ...], target: tuple[Dim, ...]) -> list[int] | None:
     """For each axis its place in the target, where that has the same axes and more of size 1; else None.
 
     An axis of unknown size is the same where it is the only one on both sides: the elements are as many.

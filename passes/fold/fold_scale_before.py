@@ -38,10 +38,10 @@ def _by_input(linear: Node, weight: np.ndarray, channel: np.ndarray) -> np.ndarr
 
 def _added(linear: Node, weight: np.ndarray, shift: np.ndarray) -> np.ndarray:
     """What the shift adds to each output channel."""
-    product = weight.astype(np.float64) * _by_input(linear, weight, shift)
+    product: np.ndarray = weight.astype(np.float64) * _by_input(linear, weight, shift)
     if linear.op == "Conv":
-        return product.reshape(weight.shape[0], -1).sum(axis=1)
-    return linear.attr("alpha", 1.0) * product.sum(axis=1 if linear.attr("transB", 0) else 0)
+        return np.asarray(product.reshape(weight.shape[0], -1).sum(axis=1))
+    return np.asarray(linear.attr("alpha", 1.0) * product.sum(axis=1 if linear.attr("transB", 0) else 0))
 
 
 def _bias(graph: Graph, linear: Node) -> np.ndarray:
@@ -91,7 +91,8 @@ def _folded(graph: Graph, node: Node, linear: Node, value: str, scale: np.ndarra
 
     def compute() -> np.ndarray:
         array = weight.numpy()
-        return (array * scale).astype(array.dtype)
+        scaled: np.ndarray = array * scale
+        return scaled.astype(array.dtype)
 
     constants: dict[str, Constant | None] = {name: lazy_constant(compute, weight.dtype, constant_shape(weight))}
     inputs, op, attributes = (value, name, *linear.inputs[2:]), linear.op, dict(linear.attributes)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from workbench.ir.types import Dim
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal
 from workbench.rewrite.graph_rules import graph_rule
 from workbench.rewrite.matching import Match
@@ -40,7 +41,7 @@ def refuse_other_sizes(match: Match) -> None:
         raise NoMatch(f"the operands of {match.root} do not have the same batch and heads")
 
 
-def _is_known(shape: tuple) -> bool:
+def _is_known(shape: tuple[Dim, ...]) -> bool:
     """Has it four axes of sizes above 0, the batch perhaps under a name?"""
     sizes = shape[1:] if shape and isinstance(shape[0], str) else shape
     return len(shape) == 4 and all(isinstance(size, int) and size > 0 for size in sizes)

@@ -53,7 +53,7 @@ def count_of_groups(match: Match) -> int:
     keeps = len(wanted) == 3 and ((wanted[0] == 0 and not match.data["zeros"]) or wanted[0] == shape[0])
     if not keeps or not isinstance(channels, int) or wanted[1] <= 0 or channels % wanted[1]:
         raise NoMatch(f"{match.node('split')} does not make groups of channels")
-    return wanted[1]
+    return int(wanted[1])
 
 
 def numbers_by_channel(name: str, without: float) -> Callable[[Match], np.ndarray]:

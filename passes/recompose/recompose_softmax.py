@@ -26,7 +26,7 @@ def axis_of_sum(match: Match) -> int:
     axes, rank = match.data["axes"], match.graph.rank_of(match["x"]) or 0
     if len(axes) != 1:
         raise NoMatch(f"{match.root} divides by a sum over {len(axes)} axes, and Softmax has one")
-    return axes[0] - rank
+    return int(axes[0]) - rank
 
 
 def since_13(match: Match) -> None:

@@ -151,7 +151,7 @@ def _by_type(operators: Sequence[Operator]) -> Iterator[tuple[str, str, list[Ope
 
 
 def _gigaflops(op: Operator) -> float:
-    return op["flops"] / (op["time_ms"] / 1e3) / 1e9
+    return float(op["flops"] / (op["time_ms"] / 1e3) / 1e9)
 
 
 def _words(op: Operator) -> str:

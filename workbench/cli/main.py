@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         words = sys.argv[1:] if arguments is None else arguments
         chosen = _parser(words[:1]).parse_args(words)
-        return chosen.run(chosen)
+        return int(chosen.run(chosen))
     except (UserError, EditError, IllFormedError, TextError) as error:
         print(f"workbench: {_one_line(error)}", file=sys.stderr)
         return BAD_INPUT

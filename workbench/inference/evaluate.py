@@ -120,4 +120,4 @@ def _model(node: Node, feeds: Mapping[str, np.ndarray], opsets: Mapping[str, int
         types={name: TensorType(DataType.from_numpy(value.dtype), value.shape) for name, value in feeds.items()},
         opset_imports=dict(opsets),
     )
-    return to_proto(graph).SerializeToString()
+    return bytes(to_proto(graph).SerializeToString())

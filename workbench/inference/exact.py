@@ -68,9 +68,9 @@ def enlarged(operator: str, operands: Sequence[np.ndarray | None]) -> int | None
         steps = (limit - start) / delta if delta else math.inf
         return max(0, math.ceil(steps)) if math.isfinite(steps) else None
     if operator == "ConstantOfShape" and len(given) == 1:
-        return math.prod(given[0].reshape(-1).tolist())
+        return int(math.prod(given[0].reshape(-1).tolist()))
     if operator == "Tile" and len(given) == 2:
-        return given[0].size * math.prod(given[1].reshape(-1).tolist())
+        return given[0].size * int(math.prod(given[1].reshape(-1).tolist()))
     if operator == "Expand" and len(given) == 2:
         pairs = itertools.zip_longest(given[0].shape[::-1], given[1].reshape(-1).tolist()[::-1], fillvalue=1)
         return math.prod(max(own, asked) for own, asked in pairs)
@@ -97,9 +97,9 @@ def _need(holds: object) -> None:
 
 def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if a.dtype in _FLOATS:
-        return np.divide(a, b)
+        return np.asarray(np.divide(a, b))
     _need(_divides(a, b))
-    return np.floor_divide(a - np.fmod(a, b), b)  # ONNX rounds towards zero
+    return np.asarray(np.floor_divide(a - np.fmod(a, b), b))  # ONNX rounds towards zero
 
 
 def _divides(a: np.ndarray, b: np.ndarray) -> bool:
@@ -116,9 +116,9 @@ def overflows(dividend: np.ndarray, divisor: np.ndarray) -> bool:
 def _mod(attributes: _Attributes, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     _need(a.dtype == b.dtype and _divides(a, b))
     if not attributes.get("fmod", 0):
-        return np.mod(a, b)
+        return np.asarray(np.mod(a, b))
     _need(all((np.abs(operand.astype(np.float64)) <= _WHOLE).all() for operand in (a, b)))
-    return np.fmod(a, b)
+    return np.asarray(np.fmod(a, b))
 
 
 def _cast(attributes: _Attributes, x: np.ndarray) -> np.ndarray:
@@ -160,7 +160,8 @@ def _reduce(ufunc: np.ufunc) -> _Rule:
             _need(ufunc in (np.add, np.multiply) and x.ndim == 1 and over in (None, (0,)) and not noop)
         bound = min(_WHOLE, np.iinfo(x.dtype).max)
         _need((ufunc.reduce(np.abs(x.astype(np.float64)), axis=over) <= bound).all())
-        return ufunc.reduce(x, axis=over, dtype=x.dtype, keepdims=bool(attributes.get("keepdims", 1)))
+        keepdims = bool(attributes.get("keepdims", 1))
+        return np.asarray(ufunc.reduce(x, axis=over, dtype=x.dtype, keepdims=keepdims))
 
     return rule
 

@@ -95,7 +95,7 @@ def _scratch() -> Path:
 
 
 @cache
-def _scratch_root() -> tempfile.TemporaryDirectory:
+def _scratch_root() -> tempfile.TemporaryDirectory[str]:
     root = tempfile.TemporaryDirectory(prefix="graph-workbench-")
     atexit.register(root.cleanup)
     return root

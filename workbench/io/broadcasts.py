@@ -7,6 +7,7 @@ the operand makes the node valid ONNX with the same result.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -37,7 +38,7 @@ def spell_out_broadcasts(graph: Graph) -> tuple[str, ...]:
     return tuple(warnings)
 
 
-def _expanded(operand: Sequence | None, slope: Sequence | None) -> tuple[int, ...] | None:
+def _expanded(operand: Sequence[Any] | None, slope: Sequence[Any] | None) -> tuple[int, ...] | None:
     """The shape to expand the operand to, 1 for unchanged axes; None if the slope fits or sizes are unknown."""
     if operand is None or slope is None:
         return None

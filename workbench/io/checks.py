@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import onnx
 from google.protobuf.descriptor import FieldDescriptor
@@ -103,7 +104,9 @@ def _check_graph(graph: GraphProto | onnx.FunctionProto, name: str, inputs: list
             raise LoadError(f"output '{value}' of graph '{name}' is made by no node")
 
 
-def _put_in_order(graph: GraphProto | onnx.FunctionProto, name: str, known: set[str], makers: Mapping[str, NodeProto]):
+def _put_in_order(
+    graph: GraphProto | onnx.FunctionProto, name: str, known: set[str], makers: Mapping[str, NodeProto]
+) -> None:
     """Kahn's algorithm, only if some node uses a value defined later."""
     seen = set(known)
     in_order = True
@@ -144,7 +147,12 @@ def _captured(body: GraphProto) -> Iterator[str]:
     yield from (o.name for o in body.output if o.name not in own)
 
 
-def _unfolded(function: onnx.FunctionProto, table: Mapping, above: tuple, sizes: dict[tuple[str, str], int]) -> int:
+def _unfolded(
+    function: onnx.FunctionProto,
+    table: Mapping[Any, onnx.FunctionProto],
+    above: tuple[Any, ...],
+    sizes: dict[tuple[str, str], int],
+) -> int:
     """The number of nodes of a call with all inner calls inlined. sizes: a cache by function."""
     key = (function.domain, function.name)
     if key in above:

@@ -9,6 +9,7 @@ from onnx import ModelProto, TensorShapeProto
 
 from workbench.io.errors import LoadError
 from workbench.ir import Graph, Node, TensorType, ValueType
+from workbench.ir.types import Dim
 
 BATCH, IMAGE, VOLUME, SEQUENCE = 1, 224, 32, 32
 _BATCH_NAMES = re.compile(r"^(n|b|bs|batch.*|.*batch|.*batch_?size)$", re.IGNORECASE)
@@ -116,13 +117,14 @@ def _sensible(graph: Graph, symbol: str) -> int:
     return VOLUME if any(len(shape) == 5 for shape, _ in places) else SEQUENCE
 
 
-def _is_batch(shape: tuple, axis: int) -> bool:
+def _is_batch(shape: tuple[Dim, ...], axis: int) -> bool:
     """The first of several axes, or the second of a recurrent state: layers, batch, features."""
-    state = len(shape) == 3 and axis == 1 and isinstance(shape[0], int) and isinstance(shape[2], int)
-    return (axis == 0 and len(shape) > 1) or (state and shape[0] <= 8)
+    if len(shape) == 3 and axis == 1 and isinstance(shape[2], int):
+        return isinstance(shape[0], int) and shape[0] <= 8
+    return axis == 0 and len(shape) > 1
 
 
-def _is_spatial(shape: tuple, axis: int) -> bool:
+def _is_spatial(shape: tuple[Dim, ...], axis: int) -> bool:
     """Of an image, N C H W or N H W C depending on which channel dim is fixed."""
     if len(shape) != 4:
         return False

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import onnx
 from onnx import (
@@ -348,7 +349,7 @@ def _culprit(model: ModelProto, target: int) -> str | None:
     return None
 
 
-def _alone(node: NodeProto, types: dict, constants: dict) -> ModelProto:
+def _alone(node: NodeProto, types: dict[str, Any], constants: dict[str, Any]) -> ModelProto:
     given = list(dict.fromkeys(v for v in node.input if v))
     graph = helper.make_graph(
         [node],

@@ -125,7 +125,7 @@ def _tensor(data: memoryview, start: int, end: int) -> bytes:
     for key, text in entries.items():
         tensor.external_data.add(key=key, value=text)
     tensor.data_location = TensorProto.EXTERNAL
-    return tensor.SerializeToString()
+    return bytes(tensor.SerializeToString())
 
 
 def _fields(data: memoryview, start: int, end: int) -> Iterator[tuple[int, int, int, int, int]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from workbench.ir.node import Node
 from workbench.ir.types import Constant, ValueType
@@ -62,13 +63,13 @@ class Edit:
         return resolved
 
 
-def update(table: dict, changes: Mapping) -> None:
+def update(table: dict[str, Any], changes: Mapping[str, Any]) -> None:
     """Apply changes to a table; None removes an entry."""
     table.update(changes)
     for key in [key for key, value in changes.items() if value is None]:
         del table[key]
 
 
-def restoring(before: Mapping, after: Mapping) -> dict:
+def restoring(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     """The changes that restore the former entries."""
     return {key: value for key, value in before.items() if after.get(key) is not value}

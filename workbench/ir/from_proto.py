@@ -162,7 +162,8 @@ def _constant_value(node: NodeProto, read: Read) -> Constant | None:
     if attribute.ref_attr_name:
         return None
     if attribute.type == AttributeProto.TENSOR:
-        return read(attribute.t)
+        tensor: Constant = read(attribute.t)
+        return tensor
     if attribute.type == AttributeProto.STRING:
         return onnx_ir.StringTensor([attribute.s], shape=onnx_ir.Shape([]))
     if attribute.type == AttributeProto.STRINGS:

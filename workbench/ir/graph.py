@@ -14,7 +14,7 @@ from workbench.ir.display import notebook_html
 from workbench.ir.edit import Edit, EditError, restoring, update
 from workbench.ir.node import Body, Function, Node
 from workbench.ir.order import rank_between, topological
-from workbench.ir.types import Constant, TensorType, ValueType, constant_type
+from workbench.ir.types import Constant, Dim, TensorType, ValueType, constant_type
 
 if TYPE_CHECKING:
     from networkx import MultiDiGraph
@@ -146,7 +146,7 @@ class Graph(Body):
         found = self.type(value)
         return found if isinstance(found, TensorType) else None
 
-    def shape(self, value: str) -> tuple | None:
+    def shape(self, value: str) -> tuple[Dim, ...] | None:
         found = self.tensor_type(value)
         return None if found is None else found.shape
 

@@ -186,7 +186,7 @@ def _write_attribute(
 
 
 def _write_list(
-    proto: AttributeProto, values: tuple, within: tuple[Graph, ...], place: TensorPlace, metadata: bool
+    proto: AttributeProto, values: tuple[Any, ...], within: tuple[Graph, ...], place: TensorPlace, metadata: bool
 ) -> None:
     if values and isinstance(values[0], Graph):
         proto.type = AttributeProto.GRAPHS

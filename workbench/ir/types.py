@@ -8,6 +8,7 @@ that the rank is unknown.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -88,7 +89,7 @@ def constant(array: np.ndarray, name: str | None = None) -> Constant:
     return onnx_ir.Tensor(np.asarray(array), name=name)
 
 
-def lazy_constant(compute, dtype: DataType, shape: tuple[int, ...]) -> Constant:
+def lazy_constant(compute: Callable[[], np.ndarray], dtype: DataType, shape: tuple[int, ...]) -> Constant:
     """A constant computed at each access, so that a derived weight takes no memory."""
     return onnx_ir.LazyTensor(lambda: onnx_ir.tensor(compute()), dtype=dtype, shape=onnx_ir.Shape(shape))
 

@@ -14,7 +14,7 @@ from typing import Any
 from workbench.ir import Graph
 from workbench.metrics.metric import Measurements, Metric
 
-__all__ = ["Measurements", "Metric", "measure", "metrics"]
+__all__ = ["Measurements", "Metric", "measurements_of", "metrics"]
 
 
 @cache
@@ -31,7 +31,7 @@ def metrics() -> Mapping[str, Metric]:
     return found
 
 
-def measure(graph: Graph) -> Measurements:
+def measurements_of(graph: Graph) -> Measurements:
     """The graph by every metric that steps are measured by; what several of them look at is looked at once."""
     seen: dict[Callable[[Graph], Any], Any] = {}
     values = {}

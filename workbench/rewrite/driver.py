@@ -9,7 +9,7 @@ from typing import Any
 from workbench.errors import UserError
 from workbench.ir import Graph, check
 from workbench.layout.sizes import infer_sizes
-from workbench.metrics import Measurements, measure
+from workbench.metrics import Measurements, measurements_of
 from workbench.rewrite.history import PassFacts, Step
 from workbench.rewrite.pass_context import PassContext
 from workbench.rewrite.passes import Pass
@@ -39,7 +39,7 @@ def run_pass(
     """
     if pass_.is_layout and infer_sizes(graph):
         before = None
-    before = before or measure(graph)
+    before = before or measurements_of(graph)
     started = time.perf_counter()
     rewrites: list[AppliedRewrite] = []
     since = started
@@ -60,7 +60,7 @@ def run_pass(
     seconds = time.perf_counter() - started
     if rewrites:
         check(graph)
-    after = measure(graph) if rewrites else before
+    after = measurements_of(graph) if rewrites else before
     said = facts[0] if facts else None
     return Step(pass_.name, pass_.title, pass_.options(), tuple(rewrites), before, after, seconds, said)
 

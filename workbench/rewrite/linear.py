@@ -36,7 +36,7 @@ def channels(graph: Graph, node: Node) -> int:
     if node.op == "Conv":
         return shape[0]
     if node.op == "ConvTranspose":
-        return shape[1] * node.attr("group", 1)
+        return shape[1] * int(node.attr("group", 1))
     if len(shape) != 2:
         raise NoMatch(f"the second operand of {node} is no matrix: its shape is {list(shape)}")
     return shape[0] if node.op == "Gemm" and node.attr("transB", 0) else shape[1]

@@ -229,7 +229,8 @@ class Match:
         if isinstance(term, Number):
             return term.value
         if isinstance(term, Datum):
-            return self.data[term.name]
+            found: np.ndarray | float = self.data[term.name]
+            return found
         if term in self.values:
             tensor = self.graph.constant(self.values[term])
             if tensor is None:

@@ -69,7 +69,7 @@ class Pass:
         return tuple(refusal for rule in cls.rules for refusal in rule.refusals)
 
     @classmethod
-    def option_fields(cls) -> dict[str, dataclasses.Field]:
+    def option_fields(cls) -> dict[str, dataclasses.Field[Any]]:
         return {f.name: f for f in dataclasses.fields(cls) if "help" in f.metadata}
 
     def options(self) -> dict[str, Any]:

@@ -352,7 +352,7 @@ def _counted(values: Sequence[str]) -> str:
 def _is_same(has: Any, want: Any) -> bool:
     if isinstance(has, float) and isinstance(want, float | int):
         return has == want or is_near(has, want)
-    return has == want
+    return bool(has == want)
 
 
 def _written(value: Any) -> str:

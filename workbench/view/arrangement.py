@@ -134,7 +134,9 @@ def _on_edges(
     return found
 
 
-def _past(links: Links, stands: Mapping[int, _Stand], routes: Mapping[tuple[int, int], Route]) -> dict:
+def _past(
+    links: Links, stands: Mapping[int, _Stand], routes: Mapping[tuple[int, int], Route]
+) -> dict[tuple[int, int], Route]:
     """The lines to and from nodes on edges: parts of the line that they stand on; to further readers, the whole of
     the line from where theirs begins, which passes behind them."""
     found: dict[tuple[int, int], Route] = {}

@@ -107,7 +107,7 @@ def _number(value: float | int | None) -> str:
 def _as_numbers(array: np.ndarray) -> np.ndarray:
     """Numbers that NumPy can compute with: the small types of ONNX widened, magnitudes of complex ones."""
     if array.dtype.kind == "c":
-        return np.abs(array)
+        return np.asarray(np.abs(array))
     if array.dtype.kind == "b":
         return array.view(np.uint8)
     if array.dtype in (np.float32, np.float64) or (array.dtype.kind in "iu" and array.dtype.isbuiltin == 1):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from workbench.ir import Graph, Node
 
@@ -39,7 +40,7 @@ def _alike(a: Node, b: Node) -> bool:
     return (a.op, a.inputs, a.outputs) == (b.op, b.inputs, b.outputs) and _same(a.attributes, b.attributes)
 
 
-def _same(a: Mapping, b: Mapping) -> bool:
+def _same(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
     """Equal attributes; a tensor or a body is itself or another."""
     plain = (int, float, str, tuple)
     return a.keys() == b.keys() and all(a[k] is b[k] or (isinstance(a[k], plain) and a[k] == b[k]) for k in a)

@@ -85,4 +85,4 @@ def _public(dot: Digraph, number: str, graph: Graph, value: str, prefix: str) ->
 
 def _lines(*lines: str) -> str:
     """A label of these lines, with nothing in them read as an escape or as markup."""
-    return nohtml(r"\n".join(escape(line) for line in lines if line))
+    return str(nohtml(r"\n".join(escape(line) for line in lines if line)))

@@ -12,8 +12,9 @@ identical and unique parts first, then what hangs together with them; Shervashid
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from workbench.ir import Graph, Node
 from workbench.view.labels import BARE, COLOUR, COMPLETE, SHAPES, Labels, attributes_key, has_weights
@@ -104,7 +105,7 @@ def renamed(b: Graph, pairs: Mapping[str, str], a: Graph) -> Graph:
         attributes = twin.attributes if twin is not None and same else node.attributes
         return node.replace(name=nodes.get(node.name, node.name), outputs=outputs, attributes=attributes)
 
-    def keyed(table: Mapping) -> dict:
+    def keyed(table: Mapping[str, Any]) -> dict[str, Any]:
         return {values.get(value, value): entry for value, entry in table.items()}
 
     return Graph(
@@ -289,12 +290,12 @@ class _Matcher:
 
     def _near(
         self, side: Labels, free: Mapping[str, None], values: tuple[str, ...], down: bool, level: _Level
-    ) -> dict[tuple, list[Node]]:
+    ) -> dict[Hashable, list[Node]]:
         """Nodes without counterpart at the edge, by label (and place, next to it); the nearest of each label."""
-        found: dict[tuple, list[Node]] = {}
+        found: dict[Hashable, list[Node]] = {}
         seen: set[str] = set()
         for _ in range(level.hops):
-            layer: dict[tuple, list[Node]] = {}
+            layer: dict[Hashable, list[Node]] = {}
             beyond: list[str] = []
             for place, node in _beside(side.graph, values, down):
                 if node.name not in free or (level.hops > 1 and node.name in seen):

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from workbench.ir import Constant, Edit, Graph, Node, TensorType, constant
+from workbench.ir import Constant, Edit, Graph, Node, TensorType, ValueType, constant
 from workbench.ir.permutation import is_identity
 from workbench.ir.types import Dim
 from workbench.layout.conversion.convert import Conversion, is_only_reader
@@ -76,8 +76,9 @@ def convert_to_blocks(
         assert type_ is not None and type_.shape is not None  # or there were no blocked form
         dims = axis_lengths_of(type_.shape, joined(own), block)
         blocked[value] = work.name(f"{value}_nchw{block}c")
-        work.types[blocked[value]] = type_.with_shape(shape_of(BLOCKED, dims))
-        work.convert(blocked[value], work.types[blocked[value]], BLOCKED, joined(own), value)
+        in_blocks = type_.with_shape(shape_of(BLOCKED, dims))
+        work.types[blocked[value]] = in_blocks
+        work.convert(blocked[value], in_blocks, BLOCKED, joined(own), value)
         outputs.append(blocked[value])
     changed = node.replace(
         op_type=form.op_type or node.op_type,
@@ -131,7 +132,7 @@ class _Work:
         self.block = block
         self.nodes: list[Node] = []
         self.constants: dict[str, Constant] = {}
-        self.types: dict = {}
+        self.types: dict[str, ValueType] = {}
         self._taken: set[str] = set()
 
     def name(self, base: str) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from workbench.ir import Constant, Edit, Graph, Node, constant, constant_shape
+from workbench.ir import Constant, Edit, Graph, Node, ValueType, constant, constant_shape
 from workbench.ir.permutation import Permutation, inverse, is_identity, moves_data, permuted, permuted_constant
 from workbench.layout.conversion.reshape import reshape_to
 from workbench.layout.cost import elements, moved_by, perm_of
@@ -239,7 +239,7 @@ class _Work:
         self.reuse = reuse
         self.before: list[Node] = []
         self.constants: dict[str, Constant] = {}
-        self.types: dict = {}
+        self.types: dict[str, ValueType] = {}
         self.moved: dict[str, int | None] = {}
         self.found: dict[str, None] = {}
         self.lined_up: dict[str, str] = {}

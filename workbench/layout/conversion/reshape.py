@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from workbench.ir.types import Dim
 
-def reshape_to(shape: tuple) -> np.ndarray | None:
+
+def reshape_to(shape: tuple[Dim, ...]) -> np.ndarray | None:
     """The shape for a Reshape to that shape, None where there is none: at most one dim may be left to it.
 
     Nor is there one with a dim of 0, which a Reshape takes for "as it was".

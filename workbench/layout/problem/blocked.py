@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation, identity, permuted
@@ -64,7 +64,7 @@ def block_problem(graph: Graph, layouts: dict[str, str], target: Profile, block:
 
 def _different(forms: dict[Way, Form]) -> dict[Way, Form]:
     """The first of those that need and give the same."""
-    ways: dict[tuple, Way] = {}
+    ways: dict[tuple[Any, ...], Way] = {}
     for way, form in forms.items():
         ways.setdefault((form.gives, form.needs), way)
     return {way: forms[way] for way in ways.values()}

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation, channels_first, channels_last, identity, inverse, is_identity, then
@@ -243,7 +244,7 @@ def _problem(graph: Graph, found: _Orders, weigh: str) -> OrderProblem:
     nodes: list[str | None] = [None, None]
     perms: list[tuple[Permutation | None, ...]] = [(None,), (None,)]
     for name, forms in found.forms.items():
-        different: dict[tuple, tuple[Form, Permutation | None]] = {}
+        different: dict[tuple[Any, ...], tuple[Form, Permutation | None]] = {}
         for perm, uses in forms.items():
             form = Form(FREE if perm is None else CHANGED, used(uses.gives), used(uses.needs))
             different.setdefault((form.gives, form.needs), (form, perm))

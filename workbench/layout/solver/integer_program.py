@@ -102,7 +102,7 @@ class _Program:
 
     def __init__(self, problem: IntegerProgram) -> None:
         self.problem = problem
-        self.starts = np.cumsum([0, *(len(choice) for choice in problem.choices)]).tolist()
+        self.starts: list[int] = np.cumsum([0, *(len(choice) for choice in problem.choices)]).tolist()
         needed = dict.fromkeys(use for choice in problem.choices for form in choice for use in form.needs)
         self.column_of = {use: self.starts[-1] + index for index, use in enumerate(needed)}
         self.rows = list(self._rows())

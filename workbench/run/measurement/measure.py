@@ -26,8 +26,9 @@ from workbench.run.measurement.formatting import ran_of
 from workbench.run.measurement.interleave import repetitions
 from workbench.run.measurement.roofline import share_of_roof, with_work
 from workbench.run.measurement.statistics import BUSY, is_busy, is_stable, ratio, spread
-from workbench.run.worker.client import RUN_LIMIT_S, ProgressSink, RunError, Worker
+from workbench.run.worker.client import RUN_LIMIT_S, Worker
 from workbench.run.worker.memory import estimate_bytes, refuse_unless_fits
+from workbench.run.worker.process import ProgressSink, RunError
 from workbench.run.worker.tensors import save_tensors
 
 _MOST_NAMED = 6  # variants in a note; the rest is counted

@@ -21,7 +21,8 @@ from workbench.io.exporting import export_onnx
 from workbench.ir import Graph
 from workbench.layout.problem.probe import Probe, Time, Times
 from workbench.run.measurement.progress import OnShare
-from workbench.run.worker.client import RunError, Worker
+from workbench.run.worker.client import Worker
+from workbench.run.worker.process import RunError
 
 BATCH_BYTES = 256 * 2**20  # operands of the operators that take turns
 BATCH_PROBES = 200

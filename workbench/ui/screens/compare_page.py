@@ -12,7 +12,7 @@ from workbench.api import DEFAULT_TARGET
 from workbench.ir import Graph
 from workbench.layout.declared import declared_layouts
 from workbench.layout.profile import load_profile
-from workbench.metrics import measure
+from workbench.metrics import measurements_of
 from workbench.ui.state.address import other_in_address, write_open_model, write_other
 from workbench.ui.state.graph_views import shown_pair
 from workbench.ui.state.session import Opened, Other, open_other, save_uploads
@@ -77,7 +77,7 @@ def _unmatched(opened: Opened, other: Other) -> None:
 
 
 def _row(title: str, graph: Graph, other: Other, only: Sequence[str]) -> dict[str, Any]:
-    measured = measure(graph)
+    measured = measurements_of(graph)
     return {
         "file": title,
         "nodes": len(graph),

@@ -7,8 +7,8 @@ import time
 
 from workbench.errors import UserError
 from workbench.rewrite import History
-from workbench.run.worker.client import CancelledError
 from workbench.run.worker.device_queue import turn
+from workbench.run.worker.process import CancelledError
 from workbench.verification import Verifier, verify_end, verify_others
 
 AT_ONCE_S = 1.0  # what is compared within this stands on the page when it is first drawn
