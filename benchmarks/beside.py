@@ -53,7 +53,7 @@ def main() -> None:
                 r = ratio(beside, alone)
                 print(
                     f"| {sample.file.stem} | {word} | {np.median(alone):.3f} | {np.median(beside):.3f} "
-                    f"| {r['ratio']:.2f} | {r['ratio_low']:.2f} to {r['ratio_high']:.2f} |",
+                    f"| {r.ratio:.2f} | {r.ratio_low:.2f} to {r.ratio_high:.2f} |",
                     flush=True,
                 )
     print(f"\n{machine}.")

@@ -73,10 +73,10 @@ def _print(found: dict) -> None:
             continue
         error = v["error"]["max_rel_error"]
         to_first = ratio(v["times_ms"], first)
-        between = f"{to_first['ratio_low']:.2f} and {to_first['ratio_high']:.2f}"
+        between = f"{to_first.ratio_low:.2f} and {to_first.ratio_high:.2f}"
         print(
             f"| {label} | {v['median_ms']:.2f} | {v['median_error_ms']:.2f} | {v['min_ms']:.2f} | {v['p90_ms']:.2f} "
-            f"| {len(v['times_ms'])} | {to_first['ratio']:.2f} | {between} | {v['first_result_s']:.2f} "
+            f"| {len(v['times_ms'])} | {to_first.ratio:.2f} | {between} | {v['first_result_s']:.2f} "
             f"| {v['memory']['peak_bytes'] / 1e6:.0f} | {v['sum_ms']:.2f} | {error:.1e} |"
         )
     roofs = "; ".join(

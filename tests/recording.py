@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,8 @@ def record(times: dict[str, list[float]], **changes: Any) -> dict[str, Any]:
     first = next(iter(times.values()))
     variants = {
         label: {
-            **spread(taken),
-            **ratio(taken, first),
+            **asdict(spread(taken)),
+            **asdict(ratio(taken, first)),
             "times_ms": taken,
             "backend": changes.get("backend", "torch"),
             "dtype": changes.get("dtype", "float32"),

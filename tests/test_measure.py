@@ -16,7 +16,7 @@ from workbench.run.measurement.interleave import Repetitions, by_turns, repetiti
 from workbench.run.measurement.measure import MeasureError, Variant, combined, measure_models, notes_of
 from workbench.run.measurement.profile import median_operators, profile
 from workbench.run.measurement.roofline import share_of_roof, with_work
-from workbench.run.measurement.statistics import is_busy, is_stable, ratio, spread
+from workbench.run.measurement.statistics import Ratio, Spread, is_busy, is_stable, ratio, spread
 from workbench.run.torch.executor import TorchExecutor
 from workbench.run.worker.client import Worker
 from workbench.run.worker.process_memory import growth
@@ -89,15 +89,15 @@ def test_every_run_is_told():
 def test_statistics():
     times = [float(t) for t in range(1, 102)]
     found = spread(times)
-    assert found.pop("median_error_ms") == pytest.approx(1.57 * 50 / 101**0.5)
-    assert found == {"min_ms": 1.0, "median_ms": 51.0, "p90_ms": 91.0, "p99_ms": 100.0, "iqr_ms": 50.0}
+    assert found.median_error_ms == pytest.approx(1.57 * 50 / 101**0.5)
+    assert found == Spread(1.0, 51.0, found.median_error_ms, p90_ms=91.0, p99_ms=100.0, iqr_ms=50.0)
     half = ratio([t / 2 for t in times], times)
-    assert half == {"ratio": 0.5, "ratio_low": 0.5, "ratio_high": 0.5, "ratio_busy": True}
-    assert not ratio([1.0, 1.01, 1.02], [2.0, 2.0, 2.0])["ratio_busy"]
+    assert half == Ratio(0.5, ratio_low=0.5, ratio_high=0.5, ratio_busy=True)
+    assert not ratio([1.0, 1.01, 1.02], [2.0, 2.0, 2.0]).ratio_busy
     noisy = ratio([1.0, 2.0, 9.0, 1.0, 2.0], [2.0, 2.0, 2.0, 2.0, 2.0])
-    assert noisy["ratio_low"] < noisy["ratio"] <= noisy["ratio_high"]
+    assert noisy.ratio_low < noisy.ratio <= noisy.ratio_high
     few = ratio([1.0, 9.0, 2.0], [2.0, 2.0, 2.0])
-    assert (few["ratio_low"], few["ratio_high"]) == (0.5, 4.5)
+    assert (few.ratio_low, few.ratio_high) == (0.5, 4.5)
     assert is_busy([1.0, 1.0, 2.0, 2.0])
     assert not is_busy([1.0, 1.01, 1.02, 1.03])
 
@@ -111,7 +111,7 @@ def test_the_interval_of_a_ratio_holds_the_truth():
         first, second = (cost + moment + rng.gamma(2.0, 0.02, 25) for cost in (10.0, 12.0))
         found = ratio(second, first)
         true = (12.0 + 0.24) / (10.0 + 0.24)  # with the noise's own medians, near enough
-        hits += found["ratio_low"] - 0.004 <= true <= found["ratio_high"] + 0.004
+        hits += found.ratio_low - 0.004 <= true <= found.ratio_high + 0.004
     assert hits >= 180
 
 

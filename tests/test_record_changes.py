@@ -20,6 +20,7 @@ from workbench.errors import UserError
 from workbench.io import load_model
 from workbench.io.samples import FOLDER
 from workbench.run.measurement.measure import combined, measure_models
+from workbench.run.measurement.statistics import Ratio
 from workbench.run.records.changes import differences, meaning, ratio_of
 from workbench.run.records.store import (
     URL_VARIABLE,
@@ -108,8 +109,8 @@ def test_the_ratio_says_whether_both_met_the_same_moments(tmp_path):
     busy = [10.0, 20.0, 30.0, 40.0, 50.0]
     times = {first.id: busy, other.id: [time / 2 for time in busy]}
     apart = ratio_of(first, other, times)
-    assert apart["ratio"] == 0.5 and apart["ratio_low"] < 0.5 < apart["ratio_high"]
-    half = {"ratio": 0.5, "ratio_low": 0.5, "ratio_high": 0.5, "ratio_busy": True}
+    assert apart.ratio == 0.5 and apart.ratio_low < 0.5 < apart.ratio_high
+    half = Ratio(0.5, ratio_low=0.5, ratio_high=0.5, ratio_busy=True)
     assert ratio_of(first, together, times) == half  # turn by turn, it is half each time
     assert "at different times" in meaning(first, other)
     assert "together, by turns" in meaning(first, together)
@@ -119,7 +120,7 @@ def test_the_ratio_says_whether_both_met_the_same_moments(tmp_path):
 def test_runs_apart_may_have_different_numbers_of_repetitions(tmp_path):
     first, other = kept_twice(f"sqlite:///{tmp_path}/own.sqlite")
     found = ratio_of(first, other, {first.id: [4.0] * 7, other.id: [2.0] * 3})
-    assert found == {"ratio": 0.5, "ratio_low": 0.5, "ratio_high": 0.5, "ratio_busy": False}
+    assert found == Ratio(0.5, ratio_low=0.5, ratio_high=0.5, ratio_busy=False)
 
 
 # ---- the command line --------------------------------------------------------------------------

@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from typing import Any
 
-from workbench.run.measurement.statistics import ratio
+from workbench.run.measurement.statistics import Ratio, ratio
 
 _OF_VARIANT = (
     *("step", "backend", "dtype", "median_ms", "median_error_ms", "min_ms", "p90_ms", "p99_ms", "iqr_ms", "busy"),
@@ -63,13 +64,10 @@ def machine_words(machine: Mapping[str, Any]) -> str:
     return f"{machine['device_name']}, {machine['threads']} threads{clock}{driver}; {versions}"
 
 
-def speed_words(found: Mapping[str, Any]) -> str:
-    """ "1.19x faster (95 % between 1.15x and 1.22x) than"; no factor where the machine was busy.
-
-    found: `ratio` of a median to another one, `ratio_low`, `ratio_high`, `ratio_busy`.
-    """
-    middle, low, high = found["ratio"], found["ratio_low"], found["ratio_high"]
-    if found["ratio_busy"]:
+def speed_words(found: Ratio) -> str:
+    """ "1.19x faster (95 % between 1.15x and 1.22x) than"; no factor where the machine was busy."""
+    middle, low, high = found.ratio, found.ratio_low, found.ratio_high
+    if found.ratio_busy:
         return "not comparable (the machine was busy; measure again) with"
     if low <= 1 <= high:
         return f"not clearly faster or slower (ratio {middle:.2f}, 95 % between {low:.2f} and {high:.2f}) than"
@@ -87,11 +85,15 @@ def compared_alike(variants: Mapping[str, Mapping[str, Any]]) -> list[Speedup]:
     variants: those that ran, by label, see `measure_models`. What a busy machine ran is not compared; a note says so.
     """
     pairs = [(label, v, v["ratio_to"]) for label, v in variants.items() if v["ratio_to"] != label]
-    return [(label, speed_words(v), first) for label, v, first in pairs if not v["ratio_busy"]]
+    return [(label, speed_words(_own_ratio(v)), first) for label, v, first in pairs if not v["ratio_busy"]]
+
+
+def _own_ratio(variant: Mapping[str, Any]) -> Ratio:
+    return Ratio(**{field.name: variant[field.name] for field in fields(Ratio)})
 
 
 def compared_backends(variants: Mapping[str, Mapping[str, Any]]) -> list[Speedup]:
     """Backends and precisions among each other, on the first model: each against the first. variants: as above."""
     (first, start), *others = variants.items()
     alike = [(label, ratio(v["times_ms"], start["times_ms"])) for label, v in others if v["step"] == start["step"]]
-    return [(label, speed_words(found), first) for label, found in alike if not found["ratio_busy"]]
+    return [(label, speed_words(found), first) for label, found in alike if not found.ratio_busy]

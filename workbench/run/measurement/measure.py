@@ -280,7 +280,7 @@ def _summarized(
         found = raw["variants"][label]
         if label in ran:
             first = firsts.setdefault((variant.backend, variant.dtype), label)
-            beside = {"ratio_to": first, **ratio(found["times_ms"], ran[first]["times_ms"])}
+            beside = {"ratio_to": first, **asdict(ratio(found["times_ms"], ran[first]["times_ms"]))}
             found = _numbers({**beside, **found}, variant, types[id(variant.graph)], raw["ceilings"])
         variants[label] = {**how, **found}
     return {"variants": variants, "machine": raw["machine"], "ceilings": raw["ceilings"]}
@@ -296,12 +296,12 @@ def _numbers(
     operators = with_work(found["operators"], variant.graph, types)
     operators = [{**operator, "of_roof": share_of_roof(operator, ceilings)} for operator in operators]
     numbers = {
-        **spread(times),
+        **asdict(spread(times)),
         **found,
         "operators": operators,
         "busy": is_busy(times),
         "stable": is_stable(times),
-        "cold_median_ms": None if cold is None else spread(cold)["median_ms"],
+        "cold_median_ms": None if cold is None else spread(cold).median_ms,
         "sum_ms": sum(operator["time_ms"] for operator in operators),
     }
     return {**numbers, "difference": _difference(numbers, variant.backend)}

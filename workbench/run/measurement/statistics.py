@@ -8,6 +8,7 @@ bootstrap interval (Efron 1979).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,37 +20,62 @@ FEWEST = 6  # turns; of fewer, even the whole range holds the median with less t
 _NOTCH = 1.57  # McGill, Tukey, Larsen 1978: the median's 95 % interval is about 1.57 IQR / sqrt(n) to each side
 
 
-def spread(times_ms: Sequence[float]) -> dict[str, float]:
-    """Minimum, median, p90, p99, interquartile range in milliseconds; the median is known to +- `median_error_ms`."""
+@dataclass(frozen=True)
+class Spread:
+    """What a list of times says, all in milliseconds; the median is known to +- `median_error_ms` (95 %)."""
+
+    min_ms: float
+    median_ms: float
+    median_error_ms: float
+    p90_ms: float
+    p99_ms: float
+    iqr_ms: float
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """One median over another, below 1 where faster, without unit.
+
+    ratio_low, ratio_high: its 95 % bootstrap interval.
+    ratio_busy: the machine did something else while either was measured.
+    """
+
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+    ratio_busy: bool
+
+
+def spread(times_ms: Sequence[float]) -> Spread:
+    """Minimum, median, percentiles and interquartile range of times in milliseconds."""
     low, median, high, p90, p99 = np.percentile(times_ms, [25, 50, 75, 90, 99])
-    return {
-        "min_ms": min(times_ms),
-        "median_ms": float(median),
-        "median_error_ms": float(_NOTCH * (high - low) / len(times_ms) ** 0.5),
-        "p90_ms": float(p90),
-        "p99_ms": float(p99),
-        "iqr_ms": float(high - low),
-    }
+    return Spread(
+        min_ms=min(times_ms),
+        median_ms=float(median),
+        median_error_ms=float(_NOTCH * (high - low) / len(times_ms) ** 0.5),
+        p90_ms=float(p90),
+        p99_ms=float(p99),
+        iqr_ms=float(high - low),
+    )
 
 
 def is_stable(times_ms: Sequence[float]) -> bool:
     """Is the median known to one percent?"""
     numbers = spread(times_ms)
-    return numbers["median_error_ms"] <= STABLE * numbers["median_ms"]
+    return numbers.median_error_ms <= STABLE * numbers.median_ms
 
 
 def is_busy(times_ms: Sequence[float]) -> bool:
     """Do the times spread so far that the machine did something else meanwhile?"""
     numbers = spread(times_ms)
-    return numbers["iqr_ms"] > BUSY * numbers["median_ms"]
+    return numbers.iqr_ms > BUSY * numbers.median_ms
 
 
-def ratio(times_ms: Sequence[float], first_ms: Sequence[float]) -> dict[str, float]:
+def ratio(times_ms: Sequence[float], first_ms: Sequence[float]) -> Ratio:
     """The median over the first variant's, below 1 where faster, with its 95 % bootstrap interval.
 
     Turns are drawn again together, as the runs of one turn met the same moment. Fewer
     than FEWEST carry no such interval: then it is the whole range of the turns.
-    `ratio_busy`: the machine did something else while either was measured.
     """
     ours, theirs = np.asarray(times_ms), np.asarray(first_ms)
     middle = float(np.median(ours) / np.median(theirs))
@@ -60,7 +86,7 @@ def ratio(times_ms: Sequence[float], first_ms: Sequence[float]) -> dict[str, flo
         turns = np.random.default_rng(0).integers(0, len(ours), (RESAMPLES, len(ours)))
         low, high = interval(np.median(ours[turns], axis=1) / np.median(theirs[turns], axis=1))
     busy = is_busy(times_ms) or is_busy(first_ms)
-    return {"ratio": middle, "ratio_low": low, "ratio_high": high, "ratio_busy": busy}
+    return Ratio(middle, low, high, busy)
 
 
 def interval(drawn: np.ndarray) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.run.measurement.statistics import RESAMPLES, interval, is_busy, ratio
+from workbench.run.measurement.statistics import RESAMPLES, Ratio, interval, is_busy, ratio
 from workbench.run.records.store import Run
 
 _SETTINGS = {"device_name": "device", "threads": "threads", "backend": "backend", "dtype": "precision"}
@@ -51,9 +51,8 @@ def _pipeline_words(first: str, other: str) -> str:
     return ", ".join(words) or "the same words in another order"
 
 
-def ratio_of(first: Run, other: Run, times_ms: Mapping[int, Sequence[float]]) -> dict[str, float]:
-    """`ratio`, below 1 where `other` is faster, with `ratio_low` and `ratio_high`, its 95 % bootstrap interval,
-    and `ratio_busy`, see `statistics.ratio`.
+def ratio_of(first: Run, other: Run, times_ms: Mapping[int, Sequence[float]]) -> Ratio:
+    """The ratio of `other` to `first`, below 1 where `other` is faster.
 
     times_ms: by the runs' ids. Runs measured together are drawn again turn by turn, others each for itself.
     """
@@ -62,7 +61,7 @@ def ratio_of(first: Run, other: Run, times_ms: Mapping[int, Sequence[float]]) ->
         return ratio(ours, theirs)
     low, high = interval(_medians(ours, 0) / _medians(theirs, 1))
     middle, busy = float(np.median(ours) / np.median(theirs)), is_busy(ours) or is_busy(theirs)
-    return {"ratio": middle, "ratio_low": low, "ratio_high": high, "ratio_busy": busy}
+    return Ratio(middle, low, high, busy)
 
 
 def _medians(times_ms: Sequence[float], seed: int) -> Any:
