@@ -66,12 +66,22 @@ def broken() -> Mapping[str, str]:
 def strategies() -> Mapping[str, type[Pass]]:
     """The layout strategies by the name that `--layout` takes: "record-then-insert"."""
     named = all_passes().items()
-    return {n.removeprefix(LAYOUT_PREFIX).replace("_", "-"): c for n, c in named if n.startswith(LAYOUT_PREFIX)}
+    return {_strategy(name): cls for name, cls in named if name.startswith(LAYOUT_PREFIX)}
 
 
 def compared_strategies() -> Mapping[str, type[Pass]]:
     """The strategies that are compared with each other: all but demonstrations, which are wrong on purpose."""
     return {name: cls for name, cls in strategies().items() if not cls.demonstration}
+
+
+def broken_strategies() -> Mapping[str, str]:
+    """Layout strategies whose files do not import, by the name that `--layout` would take, each with its error."""
+    found = {name: fault for name, fault in broken().items() if name.startswith(LAYOUT_PREFIX)}
+    return {_strategy(name): fault for name, fault in found.items()}
+
+
+def _strategy(pass_name: str) -> str:
+    return pass_name.removeprefix(LAYOUT_PREFIX).replace("_", "-")
 
 
 def find_pass(name: str) -> type[Pass]:

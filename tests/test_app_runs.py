@@ -93,7 +93,7 @@ def test_chosen_runs_are_compared_with_what_differs_said(opened):
     assert "faster" not in words(at)
     assert len(charts(at)[0]["data"][0]["y"]) == 1
     at = fine(select(at))
-    assert "No run is chosen in the table" in words(at)
+    assert "No run is selected in the table" in words(at)
     assert len(charts(at)) == 1
 
 
@@ -138,7 +138,7 @@ def test_a_table_of_many_runs_and_kinds_says_what_it_leaves_out(opened):
     for index in range(15):
         keep_one(label=f"variant {index}", origin=origin(opened))
     at = fine(select(page("runs", opened).run(), *range(15)))
-    assert "15 runs are chosen; the newest 12 of them are compared" in words(at)
+    assert "15 runs are selected; the newest 12 of them are compared" in words(at)
     assert "8 of 15 kinds" in words(at)
     assert len(charts(at)[1]["data"]) == 8
 

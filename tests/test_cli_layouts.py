@@ -74,6 +74,18 @@ def test_a_wrong_strategy_is_shown_failing(run, tmp_path, monkeypatch):
     assert next(line for line in said.splitlines() if line.startswith("wrong")).endswith("NOT EQUAL")
 
 
+def test_a_strategy_whose_file_does_not_import_is_named(run, tmp_path, monkeypatch):
+    (tmp_path / "layout_half_done.py").write_text("import no_such_module")
+    monkeypatch.setattr(library, "__path__", [*library.__path__, str(tmp_path)])
+    library._discovered.cache_clear()
+    try:
+        code, said, noted = run("layouts", NPU, "--no-verify")
+    finally:
+        library._discovered.cache_clear()
+    assert code == 0 and "half-done" not in said
+    assert "strategy 'half-done' is missing, its file does not import: ModuleNotFoundError" in noted
+
+
 def test_the_library_gives_the_histories():
     graph = load_model(NPU)
     found = layouts(graph, target="npu")

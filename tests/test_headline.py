@@ -69,7 +69,7 @@ def test_no_factor_is_given_of_a_variant_that_a_busy_machine_ran(busy, capsys):
     measured = found(busy)
     compared = [*compared_alike(measured["variants"]), *compared_backends(measured["variants"])]
     assert compared and not any(busy in (label, first) for label, _, first in compared)
-    assert "so no factor is told" in notes_of(measured["variants"], "cpu")[0]
+    assert "so no factor is shown" in notes_of(measured["variants"], "cpu")[0]
     _print_bench(measured)
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith(busy)]
     assert lines and all(" busy " in line for line in lines), "the table has none either"
@@ -101,5 +101,5 @@ def test_the_command_line_and_the_app_compare_the_same_pairs(done):
     next(n for n in at.number_input if n.label == "Repetitions").set_value(3)
     fine(next(b for b in at.button if b.label == "Measure").click().run())
     shown = words(at).replace("\\", "")
-    assert "Backends and precisions among each other: **onnxruntime** is " in shown or "so no factor is told" in shown
+    assert "Backends and precisions compared: **onnxruntime** is " in shown or "so no factor is shown" in shown
     assert not any(line.startswith("**onnxruntime** is") for line in shown.splitlines())

@@ -118,7 +118,7 @@ def test_a_difference_within_the_noise_is_none():
     assert distinguishable(Time(100, 1), Time(105, 3)) == (100, 105)
 
 
-def test_a_target_without_a_stopwatch_says_what_to_do():
+def test_a_target_without_an_operator_timer_says_what_to_do():
     with pytest.raises(OperatorTimerError, match="has no device to time operators on; run through"):
         run_pass(LayoutMeasured(), typed(CHAIN), PassContext(load_profile("cuda")))
 

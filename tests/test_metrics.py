@@ -70,7 +70,9 @@ def test_a_pipeline_measures_each_step_that_changed_something_once(monkeypatch):
     graph = typed(TURNED)
     looked = []
     monkeypatch.setattr("workbench.pipeline.measurements_of", lambda g: looked.append(len(g)) or measurements_of(g))
-    monkeypatch.setattr("workbench.rewrite.driver.measurements_of", lambda g: looked.append(len(g)) or measurements_of(g))
+    monkeypatch.setattr(
+        "workbench.rewrite.driver.measurements_of", lambda g: looked.append(len(g)) or measurements_of(g)
+    )
     history = run_pipeline(graph, choose(preset="simplify"), PassContext(load_profile("cuda")))
     changed = sum(step.changed for step in history.steps)
     assert 0 < changed < len(history) - 1 and len(looked) == 1 + changed

@@ -284,7 +284,7 @@ class AlgebraConstants(Pass):
                 ),
                 Refusal(
                     "g (float[3] x) => (float[3] y) <float a = {3}> { s = Mul(x, a)  t = Div(s, a)  y = Floor(t) }",
-                    "Floor 'Floor_y' reads 't', and makes a step of a rounding",
+                    "Floor 'Floor_y' is discontinuous; a difference in the last bit of 't' could change its result",
                 ),
             ),
             exactness=Exactness.ROUNDING,

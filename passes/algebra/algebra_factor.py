@@ -253,7 +253,7 @@ class AlgebraFactor(Pass):
                 ),
                 Refusal(
                     "g (float[3] x) => (float[3] y) <float a = {0.1}> { p = Mul(x, a)  s = Add(p, x)  y = Ceil(s) }",
-                    "Ceil 'Ceil_y' reads 's', and makes a step of a rounding",
+                    "Ceil 'Ceil_y' is discontinuous; a difference in the last bit of 's' could change its result",
                 ),
                 Refusal(
                     "g (float[2,3] x) => (float[2,3] y, float[2,3] p) <float a = {2}> { p = Mul(x, a)  y = Add(p, x) }",

@@ -205,7 +205,7 @@ class AlgebraPowers(Pass):
                 ),
                 Refusal(
                     "g (float[N,3] x) => (float[N,3] y) <float c = {41}> { d = Div(x, c)  y = Floor(d) }",
-                    "Floor 'Floor_y' reads 'd', and makes a step of a rounding",
+                    "Floor 'Floor_y' is discontinuous; a difference in the last bit of 'd' could change its result",
                 ),
             ),
             exactness=Exactness.ROUNDING,

@@ -65,6 +65,7 @@ _TIMED = ("median ms", "ratio")
 
 def layouts_command(graph: Graph, request: LayoutsRequest) -> int:
     from workbench.api import layouts
+    from workbench.library import library
     from workbench.run.measurement.formatting import figures
     from workbench.run.measurement.measure import measure_models
 
@@ -81,6 +82,8 @@ def layouts_command(graph: Graph, request: LayoutsRequest) -> int:
                 rows[name] |= {key: row[key] for key in ("median_ms", "ratio", "ratio_busy", "failed")}
             for note in measured["notes"]:
                 say(f"note: {note}", file=sys.stderr)
+    broken = library.broken_strategies().items()
+    warn([f"strategy '{name}' is missing, its file does not import: {fault}" for name, fault in broken])
     if request.as_json:
         print(json.dumps({"target": request.target, "strategies": rows}, indent=1))
     else:

@@ -14,7 +14,8 @@ _STEPS = frozenset(
 
 
 def refuse_discontinuous_users(graph: Graph, node: Node) -> None:
-    """Raises NoMatch where a reader such as Floor would make 0 of 1, were the result of `node` rounded once more."""
+    """Raises NoMatch if a user of the result is discontinuous, as Floor is: another rounding could turn 1 into 0."""
     step = next((user for user in graph.users(node.outputs[0]) if user.op in _STEPS), None)
     if step is not None:
-        raise NoMatch(f"{step} reads '{node.outputs[0]}', and makes a step of a rounding")
+        value = node.outputs[0]
+        raise NoMatch(f"{step} is discontinuous; a difference in the last bit of '{value}' could change its result")

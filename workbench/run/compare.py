@@ -147,7 +147,7 @@ def _compared(name: str, a: np.ndarray | None, b: np.ndarray | None, tolerance: 
 
 
 def _same_bits(a: np.ndarray, b: np.ndarray) -> bool:
-    """The same numbers, -0.0 and 0.0 told apart; a NaN is a NaN, since no runtime keeps its bits."""
+    """The same numbers, -0.0 and 0.0 distinguished; a NaN is a NaN, since no runtime keeps its bits."""
     if a.dtype.kind == "f" and np.isnan(a).any():
         nan = np.isnan(a)
         return np.array_equal(nan, np.isnan(b)) and _same_bits(a[~nan], b[~nan])

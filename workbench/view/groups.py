@@ -1,4 +1,4 @@
-"""Nodes in groups: by the scopes that exporters write, by repeated blocks, and where neither helps by stretches.
+"""Nodes in groups: by the scopes that exporters write, by repeated blocks, else by runs of consecutive nodes.
 
 A stretch of nodes in topological order is convex (no path leaves it and comes
 back), so a graph of closed stretches has no cycle. Merging chains alone would

@@ -317,7 +317,7 @@ def _difference(numbers: Mapping[str, Any], backend: str) -> str:
     if backend == "onnxruntime":
         return f"{both}: they are from ONNX Runtime's own profile of one run, which costs time itself."
     if numbers["busy"]:
-        return f"{both}; the machine was busy meanwhile, so the difference says little."
+        return f"{both}; the machine was busy meanwhile, so the difference means little."
     if total <= median:
         return f"{both}: {median - total:,.3f} ms ({(median - total) / median:.0%}) pass between operators."
     return f"{both}: timing each one costs more than passes between them, so take them as shares."
@@ -338,10 +338,10 @@ def notes_of(variants: Mapping[str, Mapping[str, Any]], device: str) -> list[str
     if busy:
         notes.append(
             f"The machine was busy with something else while {_named(busy)} ran (the middle half of the times spreads "
-            f"by more than {BUSY:.0%} of the median), so no factor is told; trust the minimum, or measure again."
+            f"by more than {BUSY:.0%} of the median), so no factor is shown; trust the minimum, or measure again."
         )
     if unsure:
-        notes.append(f"The median of {_named(unsure)} is not known to one percent yet; more repetitions would tell.")
+        notes.append(f"The median of {_named(unsure)} is not known to one percent yet; measure with more repetitions.")
     if device != "cpu" and copying:
         notes.append("ONNX Runtime copies inputs and outputs to and from the GPU in every run; torch's stay there.")
     return notes

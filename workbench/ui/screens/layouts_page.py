@@ -12,6 +12,7 @@ from workbench.cli.command_text import optimize_text
 from workbench.cli.printing import verdict_word
 from workbench.errors import UserError
 from workbench.layout.profile import Profile
+from workbench.library import library
 from workbench.run.measurement.formatting import error_words, ran_of
 from workbench.ui.screens.run_page import worker_devices
 from workbench.ui.state.graph_views import shown_pair
@@ -60,6 +61,8 @@ def layouts_page() -> None:
             _compare(opened, profile)
         st.caption("Every strategy runs on the default list of passes; each result is compared with the original.")
         return
+    for name, fault in library.broken_strategies().items():
+        show_error(f"Strategy '{name}' cannot be used, its file does not import: {fault}")
     device = _measure(opened, compared, *start)
     _table(opened, compared, device)
     _two(opened, compared)

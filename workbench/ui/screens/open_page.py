@@ -131,7 +131,7 @@ def _layouts_form(opened: Opened) -> None:
     if not open_:
         return
     with st.form(f"layouts_form_{opened.number}"):
-        st.caption("The operators that read these inputs do not tell their layout. You can declare it.")
+        st.caption("The layout of these inputs does not follow from the operators that read them; you can declare it.")
         *columns, press = st.columns(5, vertical_alignment="bottom")
         chosen = {}
         for index, name in enumerate(open_):

@@ -77,7 +77,7 @@ def _view_key(opened: Opened) -> str:
 
 def _history(opened: Opened, spec: Spec) -> History | None:
     if opened.spec != spec and was_cancelled("pipeline") and st.session_state.get("cancelled_spec") == spec:
-        st.info("The pipeline was cancelled. Change something, or run it again.", icon=":material/block:")
+        st.info("The pipeline was cancelled. Change a setting, or run it again.", icon=":material/block:")
         if not st.button("Run pipeline", type="primary"):
             return None
     forget_cancel("pipeline")

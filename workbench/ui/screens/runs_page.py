@@ -123,7 +123,7 @@ def _files(chosen: Sequence[Run], runs: Sequence[Run], place: str) -> None:
 def _forget(place: Any, chosen: Sequence[Run]) -> None:
     """A button behind a question, since what is forgotten is gone for good."""
     with place.popover(f"Forget {counted(len(chosen), 'run')}", width="stretch"):
-        st.write("They are taken out of the database for good.")
+        st.write("They are deleted from the database; this cannot be undone.")
         if st.button("Forget the chosen runs", type="primary", key="runs_forget"):
             forget([run.id for run in chosen])
             st.rerun()
@@ -136,7 +136,7 @@ def _chosen(chosen: Sequence[Run], runs: Sequence[Run]) -> None:
     times = _times(compared)
     _say_differences(compared, times)
     if len(chosen) > _MOST_COMPARED:
-        st.caption(f"{counted(len(chosen), 'run')} are chosen; the newest {_MOST_COMPARED} of them are compared.")
+        st.caption(f"{counted(len(chosen), 'run')} are selected; the newest {_MOST_COMPARED} of them are compared.")
     left, right = st.columns(2)
     with left:
         st.caption("Side by side: the median, and from the lower to the upper quartile")
@@ -144,7 +144,7 @@ def _chosen(chosen: Sequence[Run], runs: Sequence[Run]) -> None:
             bars = [_quartiles(run, times[run.id], kinds.index(_kind(run))) for run in compared]
             st.plotly_chart(quartiles_chart(bars), key="runs_bars")
         else:
-            st.caption("No run is chosen in the table.")
+            st.caption("No run is selected in the table.")
     with right:
         _over_time(kinds, runs)
 

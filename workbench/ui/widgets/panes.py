@@ -66,7 +66,7 @@ def show_times(step: Step, height: int) -> None:
     """What every operator took in both layouts, what takes longest in all first."""
     facts = layout_facts(step)
     device = markdown_escaped(facts.device)
-    st.caption(f"Timed one by one on {device}, the quickest of several runs; remembered for the next time.")
+    st.caption(f"Timed one by one on {device}, the quickest of several runs; kept for later.")
     rows = [
         {
             "operator": row.operator,

@@ -101,7 +101,7 @@ def _fields(start: Profile, name: str) -> tuple[Profile, set[str]]:
         LAYOUTS.index(start.layout),
         key=key("layout"),
         format_func=_ORDERS.__getitem__,
-        help="What operators without a demand take where it arrives.",
+        help="What operators without a demand run in when their operands arrive in it.",
     )
     weights = right.selectbox(
         "Weights of convolutions",

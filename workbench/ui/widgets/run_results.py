@@ -39,7 +39,7 @@ def results(opened: Opened) -> None:
         st.markdown(comparison(*compared))
     if among := compared_backends(ran):
         sentences = " ".join(comparison(*compared) for compared in among)
-        st.caption(f"Backends and precisions among each other: {sentences}")
+        st.caption(f"Backends and precisions compared: {sentences}")
     say_failures((label, variant["failed"]) for label, variant in found["variants"].items() if "failed" in variant)
     for note in found["notes"]:
         st.caption(markdown_escaped(note))
@@ -113,7 +113,7 @@ def _say_fallbacks(fallbacks: Mapping[str, str]) -> None:
 def _roofline(operators: Sequence[Mapping[str, Any]], roofs: Mapping[str, float] | None) -> None:
     counted = counted_operators(operators)
     if roofs is None:
-        st.caption("What the device can do at most could not be measured, so there is no roofline.")
+        st.caption("The device's peak rates could not be measured, so there is no roofline.")
         return
     if not counted:
         st.caption("No operator of this backend's profile has a known count of operations, so there is no roofline.")
@@ -160,7 +160,7 @@ def _operator_row(op: Mapping[str, Any], total_ms: float) -> dict[str, Any]:
 def _at_peak(variants: Mapping[str, Any]) -> None:
     known = {label: variant["memory"]["at_peak"] for label, variant in variants.items() if variant["memory"]["at_peak"]}
     if not known:
-        st.caption("This backend does not tell what lives at its peak.")
+        st.caption("This backend does not report which values are live at the peak.")
         return
     choose, as_csv = st.columns(_BESIDE, vertical_alignment="bottom")
     label = choose.selectbox("Variant", list(known), key="peak_of", persist_state="session")
