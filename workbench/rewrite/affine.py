@@ -1,4 +1,4 @@
-"""Nodes that scale and shift a value a channel at a time, and by how much."""
+"""Per-channel scale and shift: which nodes compute one, and with which numbers."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from workbench.rewrite.rule import NoMatch
 
 
 def normalization(graph: Graph, norm: Node) -> tuple[np.ndarray, np.ndarray]:
-    """What a batch normalization multiplies by and adds, [channels] and in double precision.
+    """Scale and shift of a batch normalization, each of shape [channels], float64.
 
-    Raises NoMatch in training mode, for what is computed, and for a variance that is not positive.
+    Raises NoMatch in training mode, for computed parameters, and for a variance that is not positive.
     """
     refuse_training(norm)
     computed = [value for value in norm.inputs[1:] if value not in graph.constants]
@@ -29,7 +29,7 @@ def normalization(graph: Graph, norm: Node) -> tuple[np.ndarray, np.ndarray]:
 
 
 def refuse_training(norm: Node) -> None:
-    """Raises NoMatch for a batch normalization whose statistics are those of its operand."""
+    """Raises NoMatch for a batch normalization in training mode."""
     if norm.attr("training_mode", 0) or len(norm.outputs) > 1:
         raise NoMatch(f"{norm} is in training mode and computes its statistics while it runs")
 
@@ -46,15 +46,15 @@ def constant_beside(graph: Graph, node: Node) -> tuple[str, str, bool]:
 
 
 def refuse_zeros(node: Node, number: str, channel: np.ndarray) -> None:
-    """Raises NoMatch where a factor is zero, which turns a negative number into -0.0, or is not finite."""
+    """Raises NoMatch if a factor is zero, which turns negative numbers into -0.0, or is not finite."""
     if node.op in ("Mul", "Div") and not (np.isfinite(channel).all() and channel.all()):
         raise NoMatch(f"'{number}' of {node} holds zero or what is not finite, which weights do not carry over")
 
 
 def keep_signs_of_zero(graph: Graph, node: Node, channel: np.ndarray) -> None:
-    """Raises NoMatch where a Mul or Div by a negative number makes -0.0 of 0.0, and a reader can tell them apart.
+    """Raises NoMatch if a Mul or Div by a negative number turns 0.0 into -0.0, and a user can distinguish them.
 
-    Weights do not: a sum of products that is zero is 0.0 whatever their signs are.
+    Weights cannot: a sum of products that is zero is 0.0 whatever their signs.
     """
     if node.op not in ("Mul", "Div") or not (channel < 0).any():
         return
@@ -64,7 +64,7 @@ def keep_signs_of_zero(graph: Graph, node: Node, channel: np.ndarray) -> None:
 
 
 def _adds_no_zero(graph: Graph, node: Node, value: str) -> bool:
-    """Does it add constants to the value, none of which is zero? Then the sign of a zero is not seen behind it."""
+    """Whether it adds nonzero constants to the value, after which the sign of a zero is lost."""
     if node.op not in ("Add", "Sub") or node.inputs.count(value) != 1:
         return False
     other = graph.constant(next(operand for operand in node.inputs if operand != value))
@@ -72,7 +72,7 @@ def _adds_no_zero(graph: Graph, node: Node, value: str) -> bool:
 
 
 def by_channel(graph: Graph, node: Node, value: str, number: str, axis: int, count: int) -> np.ndarray:
-    """The constant `number` as one number for each of `count` channels on `axis` of `value`, in double precision."""
+    """The constant `number` as an array of shape [count], one number per channel on `axis` of `value`, float64."""
     rank, shape = graph.rank_of(value), constant_shape(graph.constants[number])
     if rank is None or len(shape) > rank:
         raise NoMatch(f"'{number}' of {node} has more axes than the channels it would be folded into")
@@ -83,7 +83,7 @@ def by_channel(graph: Graph, node: Node, value: str, number: str, axis: int, cou
 
 
 def factor_and_shift(node: Node, channel: np.ndarray, first: bool) -> tuple[np.ndarray, np.ndarray]:
-    """What the node multiplies by and adds; `first`: the constant is its first operand."""
+    """Scale and shift of the node. first: whether the constant is its first operand."""
     one, zero = np.ones_like(channel), np.zeros_like(channel)
     if node.op == "Add":
         return one, channel

@@ -1,4 +1,4 @@
-"""A law is the rule: its left side is matched, its right side is built."""
+"""Rules that are equations: the left side is matched, the right side is built."""
 
 from __future__ import annotations
 
@@ -31,16 +31,15 @@ def algebraic_rule(
 ) -> Rule:
     """The rule that rewrites the left sides of a law's equations into their right sides.
 
-    It acts on the kinds of numbers for which the law is proved: those that it names; else on all kinds
-    where the rule is exact to the last bit, and on floating-point numbers where it is not. A condition
-    on constants is looked at; one on values that are computed is what `exactness` speaks of. A square among the
-    operands is found as Mul and as Pow.
+    It acts on the kinds of numbers for which the law is proved: those that it names; else on all kinds if
+    the rule is exact to the last bit, and on floating-point numbers if not. Conditions on constants are
+    checked; conditions on computed values are covered by `exactness`. A square is matched as Mul and as Pow.
 
-    sentence:  for the user; in braces it may name {root}, {nodes[0]}, the law's variables, {new}, the operator
-               that comes last, and {constant}, what is computed of constants.
+    sentence:  for the user; in braces it may use {root}, {nodes[0]}, the law's variables, {new}, the operator
+               that comes last, and {constant}, the constant that is computed.
     constants: variables that must be constants.
     where:     further conditions.
-    shared:    matched nodes may have other readers, for which they stay.
+    shared:    matched nodes may have other users, for which they stay.
     counterexample, wrong_laws: see `Rule`.
 
     Raises ValueError for a law that is no equation of ONNX operators.
@@ -75,7 +74,7 @@ def _pattern(law: Law, constants: frozenset[str], shared: bool) -> Pattern:
 
 
 def _squares_in_both_forms(term: Term) -> Term:
-    """The term with `t * t` or `t ** 2`, whichever is written, where either may stand."""
+    """The term with each `t * t` or `t ** 2` replaced by an alternative of both."""
     if not isinstance(term, Operation):
         return term
     operands = tuple(map(_squares_in_both_forms, term.operands))

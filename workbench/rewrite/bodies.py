@@ -1,4 +1,4 @@
-"""A body of If, Loop or Scan as a graph of its own, on which rules work as on any other."""
+"""A body of If, Loop or Scan as a separate graph, to which rules apply as to any other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from workbench.ir import Edit, Graph, Node
 
 
 def opened_body(outside: Graph, body: Graph) -> Graph:
-    """A copy of the body that can be changed; what it captures stands in it, values as inputs, constants as such."""
+    """A mutable copy of the body, with captured values as inputs and captured constants as constants."""
     captured = body.captured
     constants = {value: outside.constants[value] for value in captured if value in outside.constants}
     values = [value for value in captured if value not in constants]
@@ -27,13 +27,13 @@ def opened_body(outside: Graph, body: Graph) -> Graph:
         reserved=outside.reserved.union(outside.values()),
     )
     if any(value and inside.type(value) is None for node in inside.nodes for value in node.outputs):
-        found = infer_types(inside, {}, again=True)  # loading finds the types of the main graph only
+        found = infer_types(inside, {}, again=True)  # loading infers types of the main graph only
         inside.apply(Edit(types={value: type_ for value, type_ in found.items() if value not in inside.constants}))
     return inside
 
 
 def closed_body(inside: Graph, body: Graph, outside: Graph) -> Graph:
-    """The opened body as a body again: what is outside is captured, not held."""
+    """The opened body as a body again, with values from outside captured."""
     own = {value: tensor for value, tensor in inside.constants.items() if not outside.has_value(value)}
     types = {value: type_ for value, type_ in inside.types.items() if not outside.has_value(value)}
     return Graph(
@@ -50,7 +50,7 @@ def closed_body(inside: Graph, body: Graph, outside: Graph) -> Graph:
 
 
 def with_body(node: Node, key: str, body: Graph) -> Node:
-    """The node with another body under `key`, as `Node.bodies` calls it."""
+    """The node with the body under `key` (see `Node.bodies`) replaced."""
     name, _, place = key.partition("[")
     held: Any = node.attributes[name]
     if place:

@@ -1,4 +1,4 @@
-"""Makes the right side of a pattern where its left side was found."""
+"""Builds the right side of a pattern where its left side was matched."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Constraint = Callable[[Match], None]  # raises NoMatch with a sentence
 def first_rewrite(
     patterns: Sequence[Pattern], constraints: Sequence[Constraint], sentence: str
 ) -> Callable[[Graph, Node, Any], Rewrite]:
-    """A rule's function: the rewrite of the first pattern that is found at a node and meets the constraints.
+    """A rule's match function: the rewrite of the first pattern that matches at a node and meets the constraints.
 
-    Where none is, its NoMatch has the reason of the one that came farthest.
+    If none does, its NoMatch gives the reason of the pattern that came farthest.
     """
 
     operators = dict.fromkeys(operator for pattern in patterns for operator in pattern.operators)
@@ -44,7 +44,7 @@ def first_rewrite(
                     return _rewritten(found, constraints, sentence)
                 except NoMatch as no:
                     misses.note(math.inf, str(no))
-        raise NoMatch(misses)  # which says it where it is asked
+        raise NoMatch(misses)  # formatted only when it is shown
 
     return match
 
@@ -70,7 +70,7 @@ def _rewritten(match: Match, constraints: Sequence[Constraint], sentence: str) -
 
 
 def _words(match: Match, fewer: int) -> dict[str, Any]:
-    """What a sentence may name."""
+    """The names that a sentence may use."""
     right, array = match.pattern.right, match.combined
     words: dict[str, Any] = {**match.data}
     words |= {term.name: value for term, value in match.values.items() if isinstance(term, Variable)}
@@ -83,13 +83,13 @@ def _words(match: Match, fewer: int) -> dict[str, Any]:
 
 
 def element_operand(node: Node) -> str:
-    """An operand of the element type that a law speaks of."""
+    """An operand with the element type of the law."""
     return node.inputs[1] if node.op == "Where" else node.inputs[0]
 
 
 @dataclass
 class _Builder:
-    """Makes the right side. donors: nodes that go; new ones get their names and origins, of their operator first."""
+    """Builds the right side. donors: removed nodes, whose names and metadata new nodes take, same operator first."""
 
     match: Match
     donors: list[Node]
@@ -98,7 +98,7 @@ class _Builder:
     made: dict[Term, str] = field(default_factory=dict)
 
     def results(self) -> None:
-        """All that takes the place of something."""
+        """Build everything that replaces a result."""
         for left, right in self.match.pattern.results:
             self.made[right] = self.match.values[left]
         for _, right in self.match.pattern.results:
@@ -142,13 +142,13 @@ class _Builder:
         return donor
 
     def _attribute(self, value: Any) -> Any:
-        """Plain data of an attribute that is written, known by name, or computed of numbers."""
+        """The value of an attribute: a literal, a named datum, or computed from numbers."""
         if isinstance(value, Datum):
             return self.match.data[value.name]
         return float(np.asarray(self.match.array(value))) if isinstance(value, Operation) else value
 
     def _operand(self, term: Term) -> str:
-        """The value of a part of the right side, made where there is none yet; "" for one that is left out."""
+        """The name of the value of a term, built if needed; "" for an omitted operand."""
         if term in self.match.values:
             return self.match.values[term]
         datum = self.match.data[term.name] if isinstance(term, Datum) else None
@@ -185,7 +185,7 @@ class _Builder:
 
 
 def _word(term: Term) -> str:
-    """What a new value is called after its reader."""
+    """The suffix of a new value's name."""
     if isinstance(term, Operation | Result):
         call = term.call if isinstance(term, Result) else term
         return call.operator.rpartition(".")[2].lower()

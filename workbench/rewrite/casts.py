@@ -1,4 +1,4 @@
-"""Which types hold every number of which others."""
+"""Which element types represent every number of which others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WHOLE = (DataType.BOOL, *_INTEGERS)
 
 
 def element_type(graph: Graph, value: str) -> DataType | None:
-    """The element type; where none was inferred, as behind most ai.onnx.ml operators, the one its schema allows."""
+    """The element type; if none was inferred, as after most ai.onnx.ml operators, the one that the schema allows."""
     known = graph.tensor_type(value)
     node = graph.producer(value)
     if known is not None or node is None:
@@ -35,7 +35,7 @@ def element_type(graph: Graph, value: str) -> DataType | None:
 
 
 def keeps_numbers(source: DataType, target: DataType) -> bool:
-    """Does a cast from one to the other keep each number, so that a cast back gives it again?"""
+    """Whether a cast from one to the other and back is the identity."""
     if source == target:
         return True
     if source == DataType.BOOL:
@@ -55,9 +55,9 @@ def keeps_numbers(source: DataType, target: DataType) -> bool:
 
 
 def is_one_cast(source: DataType, between: DataType, target: DataType) -> bool:
-    """Do casts over `between` give what one cast gives?
+    """Whether a cast through `between` equals a direct cast.
 
-    Not where a number may not fit integers: what floats beyond their range become is nowhere defined.
+    False if a number may not fit an integer type: casts of floats out of range are undefined.
     """
     if not keeps_numbers(source, between):
         return False

@@ -1,4 +1,4 @@
-"""Numbers that show what a rule, or a law, is not."""
+"""Counterexamples: numbers for which a rule is not exact, or an equation is no law."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ Numbers = float | Sequence[float]
 
 @dataclass(frozen=True)
 class Counterexample:
-    """Why a rule is for the mode `fast` alone: inputs of its example with which the result is another one.
+    """Why a rule runs in mode `fast` only: inputs of its example for which the result differs.
 
     inputs:        by name, one number for all elements, or a list along the last axis; symbolic dims are 1.
     before, after: the first element of the output that differs.
     because:       why, as the end of a sentence.
-    graph:         another graph that the rule rewrites, where its example does not show it.
+    graph:         another graph that the rule rewrites, if its example does not show it.
     """
 
     inputs: Mapping[str, Numbers]
@@ -32,11 +32,11 @@ class Counterexample:
 
 @dataclass(frozen=True)
 class WrongLaw:
-    """An equation that looks like a rule's law and is wrong.
+    """An equation that resembles a rule's law and is wrong.
 
     numbers: for which its sides differ.
     sides:   what they are.
-    about:   a sentence: where it stands, or what it overlooks.
+    about:   a sentence: where it is printed, or what it overlooks.
     """
 
     law: str

@@ -1,4 +1,4 @@
-"""Readers that make a whole step of what is only a rounding."""
+"""Discontinuous operators, whose result may change with the last bit of an operand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs one pass over a graph and keeps what it did."""
+"""Runs one pass over a graph and records what it did."""
 
 from __future__ import annotations
 
@@ -28,14 +28,13 @@ def run_pass(
     on_rewrite: OnRewrite | None = None,
     leave_out: Collection[str] = (),
 ) -> Step:
-    """Run the pass to its end, as far as the context's mode lets it; `graph` is changed.
+    """Run the pass with the rewrites that the context's mode allows; `graph` is changed in place.
 
     The graph is checked after the pass, in tests after each rewrite.
 
-    `on_rewrite` hears of each rewrite and may raise to stop; the graph then stands as of that rewrite.
-
-    leave_out: sentences of rewrites that are not to be done. Rules go on without them; a pass that has none,
-    whose rewrites build on each other, ends before the first of them.
+    on_rewrite: is called with each rewrite and may raise to stop; the graph is then as after that rewrite.
+    leave_out: sentences of rewrites to leave out. Rules continue without them; a pass without rules, whose
+    rewrites build on each other, ends before the first of them.
     """
     if pass_.is_layout and infer_sizes(graph):
         before = None
@@ -44,7 +43,7 @@ def run_pass(
     rewrites: list[AppliedRewrite] = []
     since = started
     facts: list[PassFacts] = []
-    for found in _told_apart(pass_, graph, _noting(pass_.run(graph, context, leave_out), facts)):
+    for found in _with_named_faults(pass_, graph, _with_facts(pass_.run(graph, context, leave_out), facts)):
         if found.sentence in leave_out:
             break
         inverse = graph.apply(found.edit)
@@ -66,11 +65,11 @@ def run_pass(
 
 
 class BrokenPassError(UserError):
-    """A pass ended in an exception, which is a fault of the pass."""
+    """A pass raised an exception, which is a bug of the pass."""
 
 
-def _told_apart(pass_: Pass, graph: Graph, rewrites: Iterator[Rewrite]) -> Iterator[Rewrite]:
-    """The rewrites; an exception of the pass itself becomes a sentence that names it and the model."""
+def _with_named_faults(pass_: Pass, graph: Graph, rewrites: Iterator[Rewrite]) -> Iterator[Rewrite]:
+    """The rewrites; an exception raised by the pass becomes a sentence that names the pass and the model."""
     try:
         yield from rewrites
     except (UserError, MemoryError):
@@ -83,8 +82,8 @@ def _told_apart(pass_: Pass, graph: Graph, rewrites: Iterator[Rewrite]) -> Itera
         ) from error
 
 
-def _noting(rewrites: Iterator[Rewrite], facts: list[PassFacts]) -> Iterator[Rewrite]:
-    """The rewrites; what the pass returns behind the last, if anything, goes into `facts`."""
+def _with_facts(rewrites: Iterator[Rewrite], facts: list[PassFacts]) -> Iterator[Rewrite]:
+    """The rewrites; what the pass returns after the last one, if anything, is stored in `facts`."""
     said: Any = yield from rewrites  # type: ignore[func-returns-value]
     if said is not None:
         facts.append(said)

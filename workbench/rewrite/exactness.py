@@ -1,4 +1,4 @@
-"""How exact a rewrite is, and which rewrites a mode lets run."""
+"""How exact a rewrite is, and which rewrites a mode allows."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from enum import Enum
 class Exactness(Enum):
     """What may differ in the results; integers and booleans never do.
 
-    A NaN is a NaN whatever its bits, since no runtime keeps those. ROUNDING is about numbers that do not overflow on
-    the way: x * 2 * 0.5 gives infinity for 3e38 in float32 and x does not, and operators that square their operands
-    inside, such as LayerNormalization, overflow from 1.8e19 on.
+    The bits of a NaN do not count, since no runtime preserves them. ROUNDING holds for numbers that do not overflow in
+    between: in float32, x * 2 * 0.5 is infinity for 3e38 and x is not, and operators that square their operands, such
+    as LayerNormalization, overflow from 1.8e19 on.
     """
 
     BITS = "equal to the last bit"
@@ -18,7 +18,7 @@ class Exactness(Enum):
     SIGNS = "equal for ordinary numbers; signed zeros, infinities, NaN or lost digits may differ"
 
     def runs_in(self, mode: str) -> bool:
-        """Does the mode let it run?"""
+        """Whether the mode allows it."""
         return self in MODES[mode]
 
 

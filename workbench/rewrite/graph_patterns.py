@@ -4,12 +4,12 @@
     v = ReduceMean(Mul(d, d) | Pow(d, 2), axes=axes)
     y = Div(d, Sqrt(Add(v, epsilon)))
 
-Each line names the result of a node, or the results of one: `b, c = Split(x, axis=axis)`. What is named nowhere is any
-value, and the same name is the same value. `a | b` is one or the other, the first that is found, and `None` an operand
-that is left out: `Conv(x, w, bias | None)`. Keywords are attributes, and constant operands by ONNX's names; a name
-there takes what the node has, and attributes that are not written are as ONNX has them by default, unless `**others`
-takes them. On the left, `*` and `/` are products: a number times values, by Mul and Div in whatever order and grouping.
-A whole number is held to the last bit, one with a point or in a product within the rounding of float32.
+Each line names the result of a node, or its results: `b, c = Split(x, axis=axis)`. A name that no line defines is any
+value; the same name is the same value. `a | b` is an alternative: the first that matches is taken. `None` is an
+omitted operand: `Conv(x, w, bias | None)`. Keywords are attributes, and constant operands by their ONNX names; a name
+as their value is bound to the node's. Attributes that are not written must have ONNX's default, unless `**others` binds
+them. On the left, `*` and `/` are products: a number times values, by Mul and Div in any order and grouping. An integer
+is compared exactly, a number with a point or in a product within the rounding of float32.
 """
 
 from __future__ import annotations
@@ -53,24 +53,24 @@ class GraphText:
 
 
 def read_before(text: str, numbers: Collection[str]) -> GraphText:
-    """The graph that is looked for. numbers: names of constants of one number.
+    """Parse the graph to match. numbers: names of scalar constants.
 
-    Raises ValueError, with the line, for what is no such graph.
+    Raises ValueError, with the line, if it is not valid.
     """
     return _Reader(text, numbers, {}, products=True).graph()
 
 
 def read_after(text: str, before: GraphText, data: Collection[str]) -> GraphText:
-    """The graph that is made, from names of the graph that is looked for. data: names that are no values.
+    """Parse the replacement, which uses names of the graph to match. data: names that are not values.
 
-    Raises ValueError, with the line, for what is no such graph.
+    Raises ValueError, with the line, if it is not valid.
     """
     return _Reader(text, data, before.names, products=False).graph()
 
 
 @dataclass
 class _Reader:
-    """Reads one graph. data: names that are no values. known: names of the graph before."""
+    """Parser of one graph. data: names that are not values. known: names of the graph to match."""
 
     text: str
     data: Collection[str]
@@ -192,13 +192,13 @@ def _multiplied(first: Product, second: Product, tree: ast.expr) -> Product:
 
 
 def _is_whole(tree: ast.expr) -> bool:
-    """Is it written as a whole number?"""
+    """Whether it is written as an integer."""
     operand = tree.operand if isinstance(tree, ast.UnaryOp) else tree
     return isinstance(operand, ast.Constant) and isinstance(operand.value, int)
 
 
 def _number(tree: ast.expr) -> float | None:
-    """The number that an expression of numbers is; None for anything else."""
+    """The value of an expression of numbers; None for anything else."""
     match tree:
         case ast.Constant(int() | float() as number) if not isinstance(number, bool):
             return float(number)

@@ -1,4 +1,4 @@
-"""A small graph is the rule: the graph before is matched, the graph after takes its place."""
+"""Rules that are small graphs: the graph before is matched, the graph after replaces it."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ def graph_rule(
     counterexample: Counterexample | None = None,
     wrong_laws: tuple[WrongLaw, ...] = (),
 ) -> Rule:
-    """The rule that makes of one graph another; `workbench.rewrite.graph_patterns` says how they are written.
+    """The rule that replaces one graph by another; see `workbench.rewrite.graph_patterns` for the notation.
 
-    What both graphs name is a result: it is made anew, and may be read elsewhere. Nothing else that goes may be.
-    Of forms that end with optional nodes the longest is rewritten.
+    A name that both graphs define is a result and may have other users; other removed values may not.
+    If the last nodes are optional, the longest match is rewritten.
 
-    sentence:  for the user; in braces it may name {root}, {nodes[0]}, names of the pattern, {new}, the operator that
-               comes last, {count}, how many nodes were matched, and {fewer}, how many less there are.
+    sentence:  for the user; in braces it may use {root}, {nodes[0]}, names of the pattern, {new}, the operator that
+               comes last, {count}, the number of matched nodes, and {fewer}, how many nodes are saved.
     constants: names of values that must be constants.
-    numbers:   names of constants of one number.
+    numbers:   names of scalar constants.
     where:     functions of the match that raise NoMatch with a sentence.
-    computed:  names of the graph after that are functions of the match. They give an attribute, or for an operand an
-               array, the name of a value or None for none, and raise NoMatch.
-    shared:    matched nodes may have other readers, for which they stay.
+    computed:  names of the graph after that are functions of the match. They return an attribute, or for an operand
+               an array, the name of a value, or None for an omitted one, and may raise NoMatch.
+    shared:    matched nodes may have other users, for which they stay.
     law, counterexample, wrong_laws: see `Rule`.
 
-    Raises ValueError for what is no such pattern.
+    Raises ValueError if the pattern is not valid.
     """
     pattern = _pattern(before, after, frozenset(constants), frozenset(numbers), computed or {}, shared)
     match = first_rewrite((pattern,), tuple(where), sentence)
@@ -92,7 +92,7 @@ def _pattern(
 
 
 def _results(left: GraphText, right: GraphText) -> tuple[tuple[Term, Term], ...]:
-    """What is replaced and by what, the last first. Raises ValueError where the two graphs are no rewrite."""
+    """Pairs of replaced and replacing terms, the last first. Raises ValueError if the graphs do not fit together."""
     results = [(left.names[name], right.names[name]) for name in left.names if name in right.names]
     if not results:
         raise ValueError(f"'{right.text}' names no result of '{left.text}'")
@@ -112,14 +112,14 @@ def _results(left: GraphText, right: GraphText) -> tuple[tuple[Term, Term], ...]
 
 
 def _ends(term: Term) -> tuple[Term, ...]:
-    """The alternatives of the last node that are other alternatives' operands: what may be the last node as well."""
+    """The alternatives of the last node that are operands of other alternatives: possible last nodes too."""
     if not isinstance(term, Either):
         return ()
     return tuple(one for one in term.terms if any(one in terms_of(other) for other in term.terms if other != one))
 
 
 def _longest(match: FindRewrite, operators: frozenset[str]) -> Callable[[Graph, Node, Any], Rewrite]:
-    """The match, but where its only reader would be matched with it."""
+    """The match, unless its only user would be matched with it."""
 
     def longest(graph: Graph, node: Node, options: Any) -> Rewrite:
         found = match(graph, node, options)

@@ -1,4 +1,4 @@
-"""Tries rules on every node of a graph and of its bodies, until none of them acts."""
+"""Tries rules on every node of a graph and of its bodies, until none applies."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from workbench.rewrite.rule import NoMatch, Rewrite, Rule
 from workbench.rewrite.value_types import with_inferred_types
 
 MayBeDone = Callable[[Graph, Rewrite], bool]
-_MOST_REWRITES_A_NODE = 20  # a pass that exceeds this has two rules that undo each other
-_MOST_READERS = 64  # of a value; were more tried again at each change of one, n of them would be tried n times
+_MOST_REWRITES_A_NODE = 20  # beyond this, a pass has two rules that undo each other
+_MOST_READERS = 64  # of a value, revisited when it changes; with more, n users would be tried n times each
 
 
 class Options(Protocol):
@@ -27,13 +27,13 @@ class Options(Protocol):
 
 
 class RunawayError(UserError):
-    """A pass goes on rewriting without end: a fault of the pass."""
+    """A pass rewrites without end, which is a bug of the pass."""
 
 
 def follow_rules(
     rules: Sequence[Rule], graph: Graph, options: Options, may_be_done: MayBeDone = lambda *_: True
 ) -> Iterator[Rewrite]:
-    """Try the rules on every node in topological order, and again round what a rewrite changed; then in bodies."""
+    """Try the rules on every node in topological order, and again around each change; then in bodies."""
     yield from _in_graph(rules, graph, options, may_be_done)
     while graph.with_bodies:
         changed = False
@@ -43,7 +43,7 @@ def follow_rules(
                 yield found
         if not changed:
             return
-        yield from _in_graph(rules, graph, options, may_be_done)  # what a body captured before may have lost its reader
+        yield from _in_graph(rules, graph, options, may_be_done)  # a value that a body captured may have lost its user
 
 
 def _in_graph(rules: Sequence[Rule], graph: Graph, options: Options, may_be_done: MayBeDone) -> Iterator[Rewrite]:
@@ -59,7 +59,7 @@ def _in_graph(rules: Sequence[Rule], graph: Graph, options: Options, may_be_done
         found = None if node is None else _first_match(candidates(node.op), graph, node, options, may_be_done)
         if found is None:
             continue
-        growth = len(found.edit.insert) - len(found.edit.remove)  # what a function unfolds into is to be looked at too
+        growth = len(found.edit.insert) - len(found.edit.remove)  # nodes of an inlined function are to be visited too
         left += _MOST_REWRITES_A_NODE * max(growth, 0) - 1
         if left < 0:
             raise RunawayError(f"pass {options.name} does not come to an end; last: {found.sentence}")
@@ -75,7 +75,7 @@ def _in_graph(rules: Sequence[Rule], graph: Graph, options: Options, may_be_done
 def _in_bodies(
     rules: Sequence[Rule], graph: Graph, name: str, options: Options, may_be_done: MayBeDone
 ) -> Iterator[Rewrite]:
-    """Rewrites inside the node's bodies; each is the node with another body."""
+    """Rewrites inside the node's bodies, each as a replacement of the node."""
     for key in graph.node(name).bodies:
         body = graph.node(name).bodies[key]
         inside = opened_body(graph, body)
@@ -92,7 +92,7 @@ def _in_bodies(
 
 
 def _by_operator(rules: Sequence[Rule]) -> Callable[[str], list[Rule]]:
-    """The rules that look at an operator, in order; found once for each."""
+    """The rules for an operator, in order; cached."""
 
     @cache
     def looking_at(op: str) -> list[Rule]:
@@ -115,9 +115,9 @@ def _first_match(
 
 
 def _around(graph: Graph, found: Rewrite, gone: list[Node]) -> Iterator[str]:
-    """Nodes whose neighbourhood the rewrite changed: new ones, producers and readers of their and of typed values.
+    """Nodes near the change: new ones, and producers and users of their values and of newly typed values.
 
-    No rule asks who else reads a constant, nor looks at each of very many readers of a value.
+    Users of constants, and of values with very many users, are skipped: no rule depends on them.
     """
     values = dict.fromkeys((*found.edit.replace.values(), *found.edit.types))
     for node in (*found.edit.insert, *gone):

@@ -1,4 +1,4 @@
-"""What nearly every rule asks first, each with the sentence of its refusal."""
+"""Common preconditions of rules, each with the sentence of its refusal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from workbench.rewrite.rule import NoMatch, Rewrite
 
 
 def require_constant(graph: Graph, value: str, node: Node) -> np.ndarray:
-    """The numbers of a constant operand. Raises NoMatch for a value that is computed."""
+    """The elements of a constant operand. Raises NoMatch for a computed value."""
     tensor = graph.constant(value)
     if tensor is None:
         raise NoMatch(f"'{value}', an operand of {node}, is not a constant")
@@ -22,7 +22,7 @@ def require_constant(graph: Graph, value: str, node: Node) -> np.ndarray:
 
 
 def require_producer(graph: Graph, value: str, operators: Sequence[str], node: Node) -> Node:
-    """The node that makes `value`. Raises NoMatch where it is none of these operators."""
+    """The producer of `value`. Raises NoMatch if it is none of these operators."""
     found = graph.producer(value)
     if found is None or found.op not in operators:
         raise NoMatch(f"{node} does not follow {one_of(operators)}")
@@ -30,7 +30,7 @@ def require_producer(graph: Graph, value: str, operators: Sequence[str], node: N
 
 
 def require_single_use(graph: Graph, node: Node, made: Node) -> None:
-    """Raises NoMatch where anything but one operand of `node` needs a result of `made`."""
+    """Raises NoMatch unless one operand of `node` is the only use of the results of `made`."""
     twice = next((value for value in filter(None, made.outputs) if node.inputs.count(value) > 1), None)
     if twice is not None:
         raise NoMatch(f"{node} reads '{twice}' of {made} twice")
@@ -38,7 +38,7 @@ def require_single_use(graph: Graph, node: Node, made: Node) -> None:
 
 
 def refuse_other_readers(graph: Graph, made: Node, readers: Sequence[Node]) -> None:
-    """Raises NoMatch where anything but these nodes needs a result of `made`."""
+    """Raises NoMatch if anything but these nodes uses a result of `made`."""
     known = {node.name for node in readers}
     for value in filter(None, made.outputs):
         other = next((user for user in graph.users(value) if user.name not in known), None)
@@ -49,9 +49,9 @@ def refuse_other_readers(graph: Graph, made: Node, readers: Sequence[Node]) -> N
 
 
 def forward_operand(graph: Graph, node: Node, source: str, sentence: str, matched: Sequence[Node] = ()) -> Rewrite:
-    """The rewrite in which `node` goes and its readers get `source`. Raises NoMatch where public names forbid it.
+    """The rewrite that removes `node` and gives its users `source`. Raises NoMatch if public names prevent it.
 
-    matched: other nodes that the rewrite is about.
+    matched: other nodes of the match.
     """
     result = node.outputs[0]
     if graph.is_output(result) and graph.producer(source) is None:
@@ -63,17 +63,17 @@ def forward_operand(graph: Graph, node: Node, source: str, sentence: str, matche
 
 
 def is_same_shape(a: Shape, b: Shape) -> bool:
-    """Are they known to be equal, symbolic dims by their names?"""
+    """Whether they are known to be equal; symbolic dims are compared by name."""
     return a is not None and a == b and None not in a
 
 
 def is_same_axis(a: int, b: int, rank: int | None) -> bool:
-    """Are they known to be one axis, either perhaps counted from the end?"""
+    """Whether they are known to be one axis; either may be negative."""
     return a == b or (rank is not None and rank > 0 and (a - b) % rank == 0)
 
 
 def broadcasts_into(small: Shape, large: Shape) -> bool:
-    """Has a result of both operands the shape `large`, whatever its symbolic dims are?"""
+    """Whether broadcasting both operands gives the shape `large`, for all sizes of symbolic dims."""
     if small is None or large is None or len(small) > len(large):
         return False
     pairs = zip(reversed(small), reversed(large), strict=False)
@@ -102,7 +102,7 @@ def require_float_or_double(graph: Graph, value: str, node: Node) -> None:
 
 
 def permutation(graph: Graph, transpose: Node) -> Permutation:
-    """The permutation of a Transpose. Raises NoMatch where it is not known."""
+    """The permutation of a Transpose. Raises NoMatch if it is unknown."""
     perm = perm_of(graph, transpose)
     if perm is None:
         raise NoMatch(f"{transpose} reverses the axes of a value whose rank is not known")

@@ -1,8 +1,7 @@
-"""The history: every step, every rewrite, any moment of it.
+"""The history: every step, every rewrite, and the graph at any moment.
 
-A step is one run of a pass. Step 0 is the graph as loaded. The edits tell
-everything: the graph at any moment is the first graph with the edits up to
-there applied.
+A step is one run of a pass; step 0 is the graph as loaded. The graph at any
+moment is the first graph with the edits up to there applied.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from workbench.metrics import Measurements
 from workbench.rewrite.exactness import DEFAULT_MODE, EXACT
 from workbench.rewrite.rule import AppliedRewrite
 
-MOST_LEFT_OUT = 3  # rewrites of one pass, before the whole pass is
+MOST_LEFT_OUT = 3  # rewrites of one pass; then the whole pass is left out
 
 
 class StepVerdict(Protocol):
-    """What verification says of a step; `ok` is None where it could not be verified."""
+    """The result of verifying a step; `ok` is None if it could not be verified."""
 
     ok: bool | None
     max_abs_error: float | None
@@ -31,19 +30,19 @@ class StepVerdict(Protocol):
 
 
 class PassFacts(Protocol):
-    """What a pass found out that no rewrite says; each kind of pass has facts of its own."""
+    """What a pass found about the whole run, besides its rewrites; each kind of pass has its own."""
 
     @property
     def sentence(self) -> str:
-        """It in a sentence, "" where there is nothing to be said."""
+        """The facts as a sentence; "" if there is nothing to say."""
 
 
 @dataclass
 class Step:
     """One run of a pass: what it did, what the graph measured before and after, the verdict, the time in seconds.
 
-    facts:     what the pass says of the whole run, such as a lower bound.
-    broken_by: where verification failed, the index of the rewrite that broke it.
+    facts:     what the pass found about the whole run, such as a lower bound.
+    broken_by: if verification failed, the index of the rewrite that broke it.
     """
 
     pass_name: str
@@ -63,16 +62,16 @@ class Step:
 
     @property
     def conclusion(self) -> str:
-        """What the pass says of the whole run, as a sentence; "" where it says nothing."""
+        """What the pass found about the whole run, as a sentence; "" if nothing."""
         return "" if self.facts is None else self.facts.sentence
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A rewrite that was not done, since verification found that it changes results.
+    """A rewrite that was left out because verification found that it changes results.
 
-    sentence: the rewrite's; "" where the whole pass was left out.
-    why:      the verdict, "" where it was found elsewhere.
+    sentence: the rewrite's; "" if the whole pass was left out.
+    why:      the verdict; "" if it was found elsewhere.
     """
 
     pass_name: str
@@ -90,7 +89,7 @@ class History:
     """The steps from `initial` to `graph`; `history[0]` is the graph as loaded.
 
     mode:     how exact the steps are (MODES).
-    left_out: rewrites that were not done, since verification failed with them.
+    left_out: rewrites that were left out because verification failed with them.
     """
 
     initial: Graph
@@ -122,12 +121,12 @@ class History:
         return graph
 
     def before(self, step: int) -> Graph:
-        """The graph that the step was given; for step 0 the one that it shows."""
+        """The graph before the step; for step 0, the graph as loaded."""
         return self.at(max(step - 1, 0))
 
     @property
     def is_exact(self) -> bool:
-        """Is what is not equal to the last bit a failure?"""
+        """Whether a result that is not bit-equal is a failure."""
         return self.mode == EXACT
 
     @property
@@ -137,9 +136,9 @@ class History:
 
     @property
     def culprit(self) -> LeftOut | None:
-        """What another run has to leave out: the rewrite that broke the first failing step.
+        """What the next run has to leave out: the rewrite that broke the first failing step.
 
-        The whole pass, where MOST_LEFT_OUT of its rewrites were left out already; None where no rewrite is to blame.
+        The whole pass, if MOST_LEFT_OUT of its rewrites were left out already; None if no rewrite is to blame.
         """
         step = self.failed
         if step is None or step.verdict is None or step.broken_by is None:

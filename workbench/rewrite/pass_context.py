@@ -1,4 +1,4 @@
-"""What a pass is told beside the graph: the target, how exact it must be, and what times operators."""
+"""What a pass is given besides the graph: target, mode and operator timer."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from workbench.rewrite.exactness import DEFAULT_MODE
 
 @dataclass(frozen=True)
 class PassContext:
-    """What all passes of one run have in common.
+    """Data shared by all passes of one run.
 
     target:         what the hardware wants of layouts.
     mode:           how exact rewrites must be (MODES).
-    operator_timer: times operators on a device, for strategies that weigh time; None where there is no device.
+    operator_timer: times operators on a device, for strategies that weigh time; None if there is no device.
     """
 
     target: Profile

@@ -27,7 +27,7 @@ LAYOUT_PREFIX = "layout_"  # of the names of passes that are layout strategies
 
 
 class OptionError(UserError):
-    """An option that the pass does not have, or a value that does not fit it."""
+    """An unknown option of a pass, or an invalid value."""
 
 
 def option(default: Any, help: str, **metadata: Any) -> Any:
@@ -40,8 +40,8 @@ class Pass:
     """Base of all passes. Its options are the fields that `option` makes.
 
     title:         one line.
-    exactness:     of a pass without rules, whose rules would say it.
-    demonstration: it is wrong on purpose, to be seen failing; compared with no other, and in no preset.
+    exactness:     of a pass without rules; otherwise each rule has its own.
+    demonstration: it is wrong on purpose, to show a failing verification; in no preset and no comparison.
     """
 
     title: ClassVar[str] = ""
@@ -57,7 +57,7 @@ class Pass:
 
     @property
     def is_layout(self) -> bool:
-        """Is it a layout strategy?"""
+        """Whether it is a layout strategy."""
         return self.name.startswith(LAYOUT_PREFIX)
 
     @classmethod
@@ -76,24 +76,24 @@ class Pass:
         return {name: getattr(self, name) for name in self.option_fields()}
 
     def behind(self, earlier: Sequence[Pass]) -> Pass:
-        """The pass as it runs behind these: itself, but for one that is about them."""
+        """The pass as it runs after these; most passes return themselves."""
         return self
 
     @classmethod
     def summary(cls) -> str:
-        """What it does in a sentence: the first of its file."""
+        """What it does: the first sentence of its module docstring."""
         return (sys.modules[cls.__module__].__doc__ or cls.title).strip().partition("\n\n")[0]
 
     @classmethod
     def is_bit_equal(cls) -> bool:
-        """Are all its results equal to the last bit?"""
+        """Whether all its rewrites keep results bit-equal."""
         kinds = {rule.exactness for rule in cls.rules} or {cls.exactness}
         return kinds == {Exactness.BITS}
 
     def run(self, graph: Graph, context: PassContext, leave_out: Collection[str] = ()) -> Iterator[Rewrite]:
-        """Yield the rewrites that the context's mode lets run; each is applied to `graph` before the next is asked for.
+        """Yield the rewrites that the context's mode allows; each is applied to `graph` before the next is requested.
 
-        leave_out: sentences of rewrites that rules are not to propose.
+        leave_out: sentences of rewrites that rules must not propose.
         """
         if not self.rules:
             return self.rewrites(graph, context) if self.exactness.runs_in(context.mode) else iter(())
@@ -105,13 +105,13 @@ class Pass:
         return follow_rules(rules, graph, self, may_be_done)
 
     def rules_of_run(self) -> tuple[Rule, ...]:
-        """The rules for one run; a pass whose rules remember what they saw makes them anew."""
+        """The rules for one run; a pass whose rules keep state creates them for each run."""
         return self.rules
 
     def rewrites(self, graph: Graph, context: PassContext) -> Iterator[Rewrite]:
-        """Yield rewrites one at a time, of a pass without rules.
+        """Yield the rewrites of a pass without rules, one at a time.
 
-        A generator may return facts about the whole run (`PassFacts`), which the step keeps.
+        The generator may return facts about the whole run (`PassFacts`), which the step keeps.
         """
         raise NotImplementedError(f"pass {self.name} has neither rules nor rewrites of its own")
 

@@ -1,4 +1,4 @@
-"""A product as one number times values, however it is grouped into nodes."""
+"""A product as one number times values, independent of its grouping into nodes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 
 from workbench.ir import Graph, Node, constant_shape
 
-_OPENED = 4  # products in a row that are looked into, so that a long chain is not walked from each of its nodes
+_OPENED = 4  # depth of nested products that is followed, so that long chains are not walked from each node
 _ROUNDED = 2 * float(np.finfo(np.float32).eps)
 
 
 def is_near(number: float, wanted: float) -> bool:
-    """Is it the wanted number, as float32 holds it after one or two operations?"""
+    """Whether it is the wanted number up to the rounding of one or two float32 operations."""
     return math.isclose(number, wanted, rel_tol=_ROUNDED)
 
 
@@ -37,10 +37,7 @@ class Reading:
 
 
 def readings(graph: Graph, value: str) -> Iterator[Reading]:
-    """The ways to read a value as a product: opened as far as only products read its parts, and as itself.
-
-    A factor with two readers is not opened: it is what the product is of.
-    """
+    """The readings of a value as a product: flattened through factors with a single user, and as itself."""
     node = graph.producer(value)
     if node is not None and node.op in ("Mul", "Div") and len(node.inputs) == 2:
         opened = _opened(graph, node, _OPENED)
@@ -50,7 +47,7 @@ def readings(graph: Graph, value: str) -> Iterator[Reading]:
 
 
 def _opened(graph: Graph, node: Node, depth: int) -> Reading | None:
-    """None where something is divided by what is computed."""
+    """None if a divisor is computed."""
     number, factors, nodes = 1.0, [], [node]
     for place, value in enumerate(node.inputs):
         divides = node.op == "Div" and place == 1
@@ -71,7 +68,7 @@ def _opened(graph: Graph, node: Node, depth: int) -> Reading | None:
 
 
 def _inside(graph: Graph, value: str, depth: int) -> Reading | None:
-    """The value opened, where it is a product that only one node reads."""
+    """The flattened value, if it is a product with a single user."""
     node = graph.producer(value)
     if node is None or node.op not in ("Mul", "Div") or len(node.inputs) != 2 or depth == 0:
         return None

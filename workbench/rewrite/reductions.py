@@ -1,4 +1,4 @@
-"""Which axes a reduction takes away."""
+"""The axes of a reduction."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from workbench.rewrite.rule import NoMatch
 
 
 def reduced_axes(graph: Graph, node: Node) -> frozenset[int]:
-    """The axes that go, counted from the front. Raises NoMatch where they are not known."""
+    """The reduced axes, nonnegative. Raises NoMatch if they are unknown."""
     if "axes" in node.attributes:
         raise NoMatch(f"{node} is of an opset in which its axes are no operand")
     rank = graph.rank_of(node.inputs[0])
@@ -25,5 +25,5 @@ def reduced_axes(graph: Graph, node: Node) -> frozenset[int]:
 
 
 def keeps_axes(node: Node) -> bool:
-    """Does an axis of size 1 stay for each that is reduced?"""
+    """Whether reduced axes are kept with size 1."""
     return bool(node.attr("keepdims", 1))

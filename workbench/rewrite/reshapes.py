@@ -1,4 +1,4 @@
-"""Operators that give the same elements in the same order under other axes, and the Reshape that does so too."""
+"""Operators that only change the shape, and the equivalent Reshape."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 
 
 def axes_of(graph: Graph, node: Node) -> tuple[int, ...]:
-    """The axes that a Squeeze or Unsqueeze is told, in order and counted from the front. Raises NoMatch."""
+    """The axes of a Squeeze or Unsqueeze, sorted and nonnegative. Raises NoMatch if unknown."""
     if len(node.inputs) < 2 or not node.inputs[1]:
         raise NoMatch(f"{node} is told no axes")
     axes = [int(n) for n in require_constant(graph, node.inputs[1], node).reshape(-1)]
@@ -27,9 +27,9 @@ def axes_of(graph: Graph, node: Node) -> tuple[int, ...]:
 
 
 def shape_operand(source: Shape, result: Shape) -> tuple[int, ...] | None:
-    """What a Reshape is told to give `result`; None where it cannot be said with constants.
+    """The shape operand of a Reshape to `result`; None if it cannot be a constant.
 
-    A -1 beside a 0 would fail for axes of size 0.
+    A -1 next to a 0 would fail for axes of size 0.
     """
     if result is None or 0 in result:
         return None
@@ -42,7 +42,7 @@ def shape_operand(source: Shape, result: Shape) -> tuple[int, ...] | None:
 
 
 def past_zeros(wanted: Sequence[int], source: Shape, between: Shape) -> tuple[int, ...] | None:
-    """The shape that is told to a Reshape of `between`, told to one of `source`; None where its zeros forbid it."""
+    """The shape operand for `source` equivalent to that for `between`; None if its zeros prevent it."""
     told = []
     for axis, number in enumerate(wanted):
         dim = None if between is None or axis >= len(between) else between[axis]

@@ -1,4 +1,4 @@
-"""What a rule is, what it returns, and how it says no."""
+"""Rules, the rewrites they return, and the exception with which they refuse."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from workbench.rewrite.pass_context import PassContext
 
 
 class NoMatch(Exception):
-    """The rule looked here and does not act; the message is a sentence that says why."""
+    """The rule does not apply here; the message is a sentence that says why."""
 
 
 @dataclass(frozen=True)
 class Rewrite:
-    """A rewrite that is proposed.
+    """A proposed rewrite.
 
-    sentence: what it does and what that gains, with numbers, for the user.
-    nodes:    names of the nodes it matched, for the picture.
-    case:     which case of the strategy, where the strategy has cases.
+    sentence: what it does and what is gained, with numbers, for the user.
+    nodes:    names of the matched nodes, for the graph view.
+    case:     the case of the layout strategy, if it has cases.
     """
 
     edit: Edit
@@ -34,7 +34,7 @@ class Rewrite:
 
 
 def rewrite_each(rewrites: Iterable[tuple[Edit, str, tuple[str, ...]]], case: str) -> Iterator[Rewrite]:
-    """What the helpers of `layout` propose as (edit, sentence, nodes), each under this case."""
+    """The (edit, sentence, nodes) that helpers of `layout` propose, as rewrites of this case."""
     for edit, sentence, nodes in rewrites:
         yield Rewrite(edit, sentence, nodes, case)
 
@@ -44,7 +44,7 @@ class Example:
     """A small graph before and after: documentation, card in the app, output of `explain`, and test.
 
     sentences: what the user reads, one for each rewrite, in order.
-    times_us:  where time is weighed, what an operator takes, in microseconds.
+    times_us:  for strategies that weigh time, the time of each operator in microseconds.
     mode:      the first mode in which it happens.
     behind:    names of passes behind which it happens.
     """
@@ -61,13 +61,13 @@ class Example:
 
     @property
     def context(self) -> PassContext:
-        """What the pass is told, with a timer that tells `times_us`."""
+        """The context, with an operator timer that returns `times_us`."""
         return PassContext(load_profile(self.target), self.mode, GivenTimes(self.times_us))
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """A small graph that is left alone, and the sentence that says why."""
+    """A small graph that is not rewritten, and the sentence that says why."""
 
     graph: str
     sentence: str
@@ -84,9 +84,9 @@ class Rule:
     operators:      where `match` is tried.
     match:          (graph, node, the pass with its options) -> Rewrite; raises NoMatch.
     law:            the equation that it rests on, "for integers: (x + a) + b == x + (a + b)", which a test
-                    proves (tests/laws.py says what can be written); "" where it is about shapes or names.
-    counterexample: of a rule for the mode `fast` alone, why.
-    wrong_laws:     equations that are easily taken for the law.
+                    proves (tests/laws.py says what can be written); "" if it is about shapes or names.
+    counterexample: of a rule for mode `fast` only: why.
+    wrong_laws:     equations that are easily mistaken for the law.
     """
 
     name: str
@@ -101,13 +101,13 @@ class Rule:
 
     @property
     def results(self) -> str:
-        """How exact its results are, with what shows that they are no more: the end of "its results are"."""
+        """How exact its results are, with the counterexample: completes "its results are"."""
         return f"{self.exactness.value}{f': {self.counterexample}' if self.counterexample else ''}"
 
 
 @dataclass(frozen=True)
 class AppliedRewrite:
-    """A rewrite that was carried out; `inverse` undoes it. `seconds` is the time to find and apply it."""
+    """An applied rewrite; `inverse` undoes it. seconds: the time to find and apply it."""
 
     rule: str
     sentence: str

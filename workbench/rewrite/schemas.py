@@ -1,4 +1,4 @@
-"""What ONNX's definitions of operators say that a pattern leaves unsaid."""
+"""ONNX's operator definitions, for what patterns leave implicit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.ir import Graph, Node
 
 @cache
 def default_attributes(operator: str, opset: int, domain: str = "") -> dict[str, Any]:
-    """The attributes that have a default, with it; none for an operator that ONNX does not define."""
+    """Defaults of attributes, by name; empty for an operator that ONNX does not define."""
     if not defs.has(operator, opset, domain):
         return {}
     attributes = defs.get_schema(operator, opset, domain).attributes
@@ -32,7 +32,7 @@ def _plain(value: Any) -> Any:
 
 @cache
 def operand_names(operator: str, opset: int, domain: str = "") -> tuple[str, ...]:
-    """What ONNX calls the operands, in order; none for an operator that it does not define."""
+    """ONNX's names of the operands, in order; empty for an operator that it does not define."""
     if not defs.has(operator, opset, domain):
         return ()
     return tuple(operand.name for operand in defs.get_schema(operator, opset, domain).inputs)
@@ -40,7 +40,7 @@ def operand_names(operator: str, opset: int, domain: str = "") -> tuple[str, ...
 
 @cache
 def later_opset(operator: str, opset: int) -> int:
-    """The opset in which ONNX's operator came, where that is later than this one; 0 else."""
+    """The opset that introduced ONNX's operator, if later than this one; else 0."""
     if defs.has(operator, opset, ""):
         return 0  # all schemas with their history take 30 ms
     versions = [s.since_version for s in defs.get_all_schemas_with_history() if s.name == operator and not s.domain]
@@ -49,5 +49,5 @@ def later_opset(operator: str, opset: int) -> int:
 
 
 def opset_of_node(graph: Graph, node: Node) -> int:
-    """The opset by which the node is to be read."""
+    """The opset that applies to the node."""
     return graph.opset_imports.get(node.domain, 1)

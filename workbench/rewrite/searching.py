@@ -1,4 +1,4 @@
-"""The search for the terms of a pattern in a graph, and why it ends without them."""
+"""Backtracking search for the terms of a pattern in a graph, and the reason why it fails."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from workbench.rewrite.terms import (
     parts_of,
 )
 
-_MOST_READERS = 64  # of a value, that are tried for a further result
+_MOST_READERS = 64  # of a value, tried for a further result
 
 
 class State(NamedTuple):
-    """What is found so far: the value of each term, data by name, and the nodes by name."""
+    """A partial match: the value of each term, data by name, and matched nodes by name."""
 
     values: Mapping[Term, str]
     data: Mapping[str, Any]
@@ -39,7 +39,7 @@ class State(NamedTuple):
 
     @property
     def depth(self) -> int:
-        """How far it came."""
+        """How much is matched."""
         return len(self.values) + len(self.nodes)
 
     def bound(self, term: Term, value: str) -> State:
@@ -54,7 +54,7 @@ class State(NamedTuple):
 
 @dataclass
 class Misses:
-    """Why a pattern was not found: of all tries, the reason of the one that came farthest."""
+    """Why a pattern does not match: the reason of the attempt that came farthest."""
 
     reason: str = ""
     depth: float = -1
@@ -66,7 +66,7 @@ class Misses:
             self.reason, self.depth, self.reader, self.operators = reason, depth, None, []
 
     def note_operators(self, depth: float, reader: Node, operators: Sequence[str]) -> None:
-        """The reader follows none of these operators; of several patterns, any of theirs would have done."""
+        """The node follows none of these operators; with several patterns, any of them would have matched."""
         if depth > self.depth:
             self.reason, self.depth, self.reader, self.operators = "", depth, reader, list(dict.fromkeys(operators))
         elif depth == self.depth and self.reader is reader:
@@ -78,7 +78,7 @@ class Misses:
 
 @dataclass(frozen=True)
 class Search:
-    """Looks for terms. constants: variables that must be constants. text: of the pattern, for sentences."""
+    """The search. constants: variables that must be constants. text: the pattern's, for sentences."""
 
     graph: Graph
     constants: frozenset[str]
@@ -86,13 +86,13 @@ class Search:
     misses: Misses
 
     def all_of(self, results: Sequence[Term], root: Node) -> Iterator[State]:
-        """Each way in which the first term stands for a result of the root, and the others for results near it."""
+        """Each way to match the first term at the root, and the others near it."""
         first, *others = results
         for state in self._made(first, root, State({}, {}, {})):
             yield from self._further(others, root, state)
 
     def _further(self, results: Sequence[Term], root: Node, state: State) -> Iterator[State]:
-        """The results that are not found yet are made by readers of what is."""
+        """Match the remaining results, whose producers are users of matched values."""
         if not results:
             yield state
         elif results[0] in state.values:
@@ -104,7 +104,7 @@ class Search:
             self.misses.note(state.depth, f"there is no {results[0]} beside {root}")
 
     def _readers(self, term: Term, state: State) -> list[Node]:
-        """The nodes that may make a term, one of whose operands is known."""
+        """The possible producers of a term, one of whose operands is matched."""
         for part in parts_of(term.call if isinstance(term, Result) else term):
             value = state.values.get(part)
             if value and self.graph.count_users(value) <= _MOST_READERS:
@@ -114,7 +114,7 @@ class Search:
         return []
 
     def _made(self, term: Term, node: Node, state: State) -> Iterator[State]:
-        """Each way in which the term stands for a result of the node."""
+        """Each way to match the term with a result of the node."""
         if isinstance(term, Either):
             for one in term.terms:
                 if node.op in operators_of(one):
@@ -128,7 +128,7 @@ class Search:
                 yield from self._term(term, node.outputs[index], node, state)
 
     def _call(self, call: Operation, node: Node, state: State) -> Iterator[State]:
-        """Each way in which the node's operands stand for the call's."""
+        """Each way to match the call's operands with the node's."""
         if node.name in state.nodes:
             self.misses.note(state.depth, f"{node} stands twice in {self.text}")
             return
@@ -159,7 +159,7 @@ class Search:
         yield state
 
     def _term(self, term: Term, value: str, reader: Node, state: State) -> Iterator[State]:
-        """Each way in which `value`, an operand of `reader`, stands for the term."""
+        """Each way to match the term with `value`, an operand of `reader`."""
         return self._operands((term,), (value,), reader, state)
 
     def _compound(
@@ -183,7 +183,7 @@ class Search:
             self.misses.note(state.depth, f"'{value}' is another result of {made}, as {self.text} has it")
         elif value in state.values.values():
             self.misses.note(state.depth, f"{reader} reads '{value}' twice")
-        elif call in state.values:  # of which another result was found
+        elif call in state.values:  # another result of it is matched
             if self.graph.producer(state.values[call]) is made:
                 yield state.bound(term, value)
         else:
@@ -191,7 +191,7 @@ class Search:
                 yield found.bound(term, value) if index else found
 
     def _leaf(self, term: Term, value: str, reader: Node, state: State) -> State | None:
-        """The state with a term that is known or has no operators; None where the value is not what it stands for."""
+        """The state after matching a known term, or one without operators; None if the value does not match."""
         known = state.values.get(term)
         if known is not None:
             if known == value:
@@ -206,10 +206,10 @@ class Search:
             return None
         if isinstance(term, Datum):
             return state.knowing(term.name, number_of(self.graph, value))
-        return state if isinstance(term, Number) else state.bound(term, value)  # two constants may hold one number
+        return state if isinstance(term, Number) else state.bound(term, value)  # several constants may hold one number
 
     def _why_not(self, term: Term, value: str, reader: Node, state: State) -> str:
-        """Why the value cannot stand for a term without operators; "" where it may."""
+        """Why the value does not match a term without operators; "" if it does."""
         if isinstance(term, Absent) or not value:
             if isinstance(term, Absent) and not value:
                 return ""
@@ -240,7 +240,7 @@ class Search:
     # ---- attributes ----------------------------------------------------------------------
 
     def _attributes(self, call: Operation, node: Node, state: State) -> State | None:
-        """The state with the data that the node's attributes are; None where they are not the call's."""
+        """The state with the node's attributes bound; None if they do not match the call's."""
         if not call.attributes and not call.rest and not node.attributes:
             return state
         wanted = dict(call.attributes)
@@ -268,7 +268,7 @@ class Search:
         return None
 
     def _attribute(self, node: Node, key: str) -> Any:
-        """The attribute, or the constant operand of that name, or what ONNX takes for it; None where it has none."""
+        """The attribute, or the constant operand of that name, or ONNX's default; None if there is none."""
         if key in node.attributes:
             return self._counted(node, key, node.attributes[key])
         opset = opset_of_node(self.graph, node)
@@ -283,14 +283,14 @@ class Search:
         return self._counted(node, key, tuple(data) if isinstance(data, list) else data)
 
     def _counted(self, node: Node, key: str, value: Any) -> Any:
-        """Axes counted from the front and in order, where the rank is known."""
+        """Axes nonnegative and sorted, if the rank is known."""
         rank = self.graph.rank_of(node.inputs[0]) if key in ("axis", "axes") else None
         if not rank or value is None:
             return value
         return tuple(sorted(axis % rank for axis in value)) if isinstance(value, tuple) else value % rank
 
     def _operands_without(self, call: Operation, node: Node) -> tuple[str, ...]:
-        """The node's operands, without those that the call names as attributes and those left out at the end."""
+        """The node's operands, without those that the call names as attributes and omitted ones at the end."""
         if not call.attributes and all(node.inputs):
             return node.inputs
         names = operand_names(node.op_type, opset_of_node(self.graph, node), node.domain)

@@ -1,4 +1,4 @@
-"""What a Slice with constant operands takes of each axis."""
+"""The ranges that a Slice with constant operands takes of each axis."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from workbench.ir.types import Dim
 from workbench.rewrite.guards import require_constant
 from workbench.rewrite.rule import NoMatch
 
-_BEYOND_ALL = 2**31 - 1  # exporters write it, or more, for "to the end"
+_BEYOND_ALL = 2**31 - 1  # exporters write this or more for "to the end"
 _LARGEST = 2**63 - 1
 
 
 @dataclass(frozen=True)
 class Cut:
-    """start:end:step of one axis, as the Slice says it."""
+    """start:end:step of one axis, as in the Slice."""
 
     axis: int
     start: int
@@ -28,9 +28,9 @@ class Cut:
 
 
 def cuts_of(graph: Graph, node: Node) -> tuple[Cut, ...]:
-    """One for each axis that the Slice names. Raises NoMatch where an operand is computed.
+    """One range per axis of the Slice. Raises NoMatch if an operand is computed.
 
-    Of INT_MAX as the end of a backward slice, ONNX says that it takes nothing, ONNX Runtime takes all.
+    With INT_MAX as the end of a backward slice, ONNX takes nothing and ONNX Runtime everything.
     """
     starts, ends, axes, steps = (
         [int(n) for n in require_constant(graph, value, node)] if value else None
@@ -45,16 +45,16 @@ def cuts_of(graph: Graph, node: Node) -> tuple[Cut, ...]:
 
 
 def takes_all(cut: Cut, dim: Dim) -> bool:
-    """Does it leave an axis of that length as it is?"""
+    """Whether it takes all of an axis of that length, in order."""
     if isinstance(dim, int):
         return taken(cut, dim) == range(dim)
     return cut.step == 1 and (cut.start == 0 or cut.start <= -_BEYOND_ALL) and cut.end >= _BEYOND_ALL
 
 
 def taken(cut: Cut, dim: int) -> range:
-    """The places that it takes of an axis of that length.
+    """The indices that it takes of an axis of that length.
 
-    Unlike Python, ONNX moves a start before the front of the axis to 0 for negative steps too.
+    Unlike Python, ONNX clamps a start before the axis to 0 for negative steps too.
     """
     start, end = (place + dim if place < 0 else place for place in (cut.start, cut.end))
     if cut.step > 0:
@@ -63,7 +63,7 @@ def taken(cut: Cut, dim: int) -> range:
 
 
 def then_cut(first: Cut, second: Cut, dim: Dim) -> Cut:
-    """One cut for both of the same axis, `dim` long before the first. Raises NoMatch where it depends on the length."""
+    """One range equal to both in turn, on an axis of length `dim`. Raises NoMatch if it depends on the length."""
     if isinstance(dim, int):
         return _of_places(first, second, dim)
     start = min(first.start + second.start * first.step, _LARGEST)

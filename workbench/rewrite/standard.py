@@ -1,4 +1,4 @@
-"""What rules ask that find a standard operator in the nodes that it was decomposed into."""
+"""Helpers of rules that recompose a standard operator from its decomposition."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from workbench.rewrite.building import Constraint
 from workbench.rewrite.matching import Match
 from workbench.rewrite.rule import NoMatch
 
-# (x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + epsilon), and the same without the mean taken off
+# (x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + epsilon), and the same without subtracting the mean
 CENTERED = """
     d = Sub(x, ReduceMean(x, axes=axes))
     root = Sqrt(Add(ReduceMean(Mul(d, d) | Pow(d, 2), axes=axes), epsilon))
@@ -22,12 +22,12 @@ UNCENTERED = """
 
 
 def recomposed(source: str) -> str:
-    """The sentence of a rewrite that finds an operator of this value of the pattern."""
+    """The sentence of a rewrite that recomposes an operator applied to this value of the pattern."""
     return f"{{nodes[0]}} to {{root}}, {{count}} nodes, compute {{new}} of '{{{source}}}'; {{fewer}} less"
 
 
 def is_float32(source: str) -> Constraint:
-    """The value and the result hold float32, and have as many axes."""
+    """The value and the result are float32 and of equal rank."""
 
     def demand(match: Match) -> None:
         graph, result = match.graph, match.root.outputs[0]
@@ -48,5 +48,5 @@ def refuse_odd_epsilon(match: Match) -> None:
 
 
 def has_negative_zero(array: np.ndarray) -> bool:
-    """Is there a -0.0, which a sum with -0.0 keeps?"""
+    """Whether there is a -0.0, which a sum with -0.0 keeps."""
     return bool(((array == 0) & np.signbit(array)).any())

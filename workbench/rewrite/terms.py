@@ -1,4 +1,4 @@
-"""What laws and patterns are made of: expressions of ONNX operators, as data."""
+"""Terms of laws and patterns: expressions of ONNX operators, as data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Variable:
 
 @dataclass(frozen=True)
 class Number:
-    """A constant that holds this number, once. near: as float32 holds it after one or two operations."""
+    """A constant with this number as its one element. near: up to the rounding of one or two float32 operations."""
 
     value: float
     near: bool = False
@@ -35,7 +35,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Datum:
-    """What is known while matching, under a name: the number of a constant, an attribute, what a function computes."""
+    """Named data of a match: the number of a constant, an attribute, or the result of a function."""
 
     name: str
 
@@ -45,14 +45,14 @@ class Datum:
 
 @dataclass(frozen=True)
 class Absent:
-    """An optional operand that is left out."""
+    """An omitted optional operand."""
 
     def __str__(self) -> str:
         return "None"
 
 
 class _Compound:
-    """A term of terms, of which there may be many in each other: its hash is computed once."""
+    """A compound term; terms may be deeply nested, so the hash is computed once."""
 
     def __hash__(self) -> int:
         return self._hash
@@ -66,9 +66,9 @@ class _Compound:
 class Operation(_Compound):
     """The first result of an ONNX operator.
 
-    attributes: what each has to be, or has to be made: plain data, a Datum, or an expression of those. Those that are
-                not written are as ONNX has them by default.
-    rest:       the name under which all other attributes go; "" where there are to be none.
+    attributes: values to match or to build: plain data, a Datum, or an expression of those. Others must have
+                ONNX's default.
+    rest:       the name to which all other attributes are bound; "" if there must be none.
     """
 
     operator: str
@@ -98,7 +98,7 @@ class Result(_Compound):
 
 @dataclass(frozen=True)
 class Product(_Compound):
-    """A number times values, by Mul and by Div, in whatever order and grouping."""
+    """A number times values, by Mul and Div in any order and grouping."""
 
     number: Number | Datum
     factors: tuple[Term, ...]
@@ -112,7 +112,7 @@ class Product(_Compound):
 
 @dataclass(frozen=True)
 class Either(_Compound):
-    """One of several terms, the first that is found."""
+    """The first of several terms that matches."""
 
     terms: tuple[Term, ...]
 
@@ -126,7 +126,7 @@ Term = Variable | Number | Datum | Absent | Operation | Result | Product | Eithe
 
 
 def parts_of(term: Term) -> tuple[Term, ...]:
-    """The terms of which a term is made."""
+    """The direct subterms."""
     match term:
         case Operation(_, operands):
             return operands
@@ -140,7 +140,7 @@ def parts_of(term: Term) -> tuple[Term, ...]:
 
 
 def terms_of(term: Term) -> Iterator[Term]:
-    """The term and all within it, operands first; what several name, once."""
+    """The term and all subterms, operands first, each once."""
     seen: set[int] = set()
 
     def walk(part: Term) -> Iterator[Term]:
@@ -155,7 +155,7 @@ def terms_of(term: Term) -> Iterator[Term]:
 
 
 def operators_of(term: Term) -> tuple[str, ...]:
-    """The operators of the nodes that may make what the term stands for; none for what is no node's result."""
+    """The operators of possible producers; empty if the term is not the result of a node."""
     match term:
         case Operation(operator, _):
             found = [operator]
@@ -171,7 +171,7 @@ def operators_of(term: Term) -> tuple[str, ...]:
 
 
 def needed_by(term: Term) -> tuple[str, ...]:
-    """Operators of which one makes what the term stands for, wherever it is found; none where it need not be made."""
+    """Operators of which one must be the producer; empty if none is needed."""
     if isinstance(term, Either) and not all(map(needed_by, term.terms)):
         return ()
     if isinstance(term, Product) and len(term.factors) == 1 and not needed_by(term.factors[0]):

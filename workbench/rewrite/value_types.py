@@ -1,4 +1,4 @@
-"""Types of the values that a rewrite makes."""
+"""Types of the values that a rewrite creates."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from workbench.ir import Edit, Graph
 
 
 def with_inferred_types(graph: Graph, edit: Edit) -> Edit:
-    """The edit with a type for each new value that has none, inferred from its nodes alone, symbols kept.
+    """The edit with missing types of new values inferred from its nodes alone, symbols kept.
 
-    A rule may leave types out; one that knows more than inference gives them itself.
+    A rule gives types itself only if it knows more than inference.
     """
     made = [value for node in edit.insert for value in node.outputs if value]
     bare = [value for value in made if value not in edit.types and graph.type(value) is None]

@@ -1,4 +1,4 @@
-"""Values among which there is no -0.0, so that a sum with 0.0 changes nothing."""
+"""Values without -0.0, to which adding 0.0 changes nothing."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import numpy as np
 from workbench.ir import Constant, Graph, Node
 from workbench.rewrite.standard import has_negative_zero
 
-_DEEPEST = 8  # nodes of a chain that is followed
+_DEEPEST = 8  # longest chain of nodes that is followed
 _POSITIVE = ("Abs", "Exp", "Softmax")
 _MOVING = ("Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Gather", "Expand", "Tile")
 
 
 def holds_no_negative_zero(graph: Graph, value: str, depth: int = _DEEPEST) -> bool:
-    """Is it known that no element is -0.0?
+    """Whether it is known that no element is -0.0.
 
-    A sum is -0.0 only where both summands are, and a difference where -0.0 loses 0.0. Relu gives -0.0 for it in ONNX
-    Runtime, and 0.0 for what is less.
+    A sum is -0.0 only if both summands are, a difference only for -0.0 - 0.0. In ONNX Runtime, Relu of -0.0 is
+    -0.0, and of negative numbers 0.0.
     """
     tensor = graph.constant(value)
     if tensor is not None:
