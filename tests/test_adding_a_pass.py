@@ -14,7 +14,51 @@ PYTHON = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 LONG = "python docs/make_rules.py"  # proves every law again, as test_laws.py does for the page of rules
 COMMANDS = [line for block in re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]
 FILE = re.search(r"Save this as `(passes/(\w+)\.py)`", PAGE)
-SKIPPED = shutil.ignore_patterns(".venv", ".git", "__pycache__", ".*_cache", ".hypothesis")
+SKIPPED = shutil.ignore_patterns(".venv*", ".git", "__pycache__", ".*_cache", ".hypothesis", "node_modules", "site")
+TESTS = next(command for command in COMMANDS if "pytest" in command)
+
+# Rules that are wrong, each in its own way, and look right on their examples.
+WRONG = """
+from dataclasses import dataclass
+import numpy as np
+from workbench.ir import Edit, constant
+from workbench.rewrite import Exactness, Example, NoMatch, Pass, Rewrite, Rule
+from workbench.rewrite.algebra import algebraic_rule
+
+def times_zero(graph, node, options):
+    zero = graph.constant(node.inputs[1])
+    if zero is None or zero.numpy().any():
+        raise NoMatch("not zero")
+    made = {"zeros": constant(np.zeros(graph.shape(node.outputs[0]), np.float32), "zeros")}
+    edit = Edit(remove=(node.name,), constants=made, replace={node.outputs[0]: "zeros"})
+    return Rewrite(edit, "0", (node.name,))
+
+def without_neg(graph, node, options):
+    neg = graph.producer(node.inputs[0])
+    if neg is None or neg.op != "Neg":
+        raise NoMatch("no Neg")
+    edit = Edit(remove=(neg.name, node.name), insert=(node.replace(inputs=neg.inputs),))
+    return Rewrite(edit, "Abs", (neg.name, node.name))
+
+@dataclass(frozen=True)
+class Wrong(Pass):
+    title = "Wrong"
+    rules = (RULE,)
+"""
+RULES = {
+    "wrong_for_infinities": """Rule("zero", ("Mul",), times_zero, Example(
+        before="g (float[2] x, float[2] z) => (float[2] y) <float[2] o = {0, 0}> { a = Mul(x, o)  y = Add(a, z) }",
+        after="g (float[2] x, float[2] z) => (float[2] y) <float[2] zeros = {0, 0}> { y = Add(zeros, z) }",
+        sentences=("0",)), exactness=Exactness.BITS)""",
+    "wrong_law": """algebraic_rule("sum", "for floats: (x + z) - z == x", "{root} goes", Example(
+        before="g (float[2] x, float[2] z) => (float[2] y) { a = Add(x, z)  b = Sub(a, z)  y = Neg(b) }",
+        after="g (float[2] x, float[2] z) => (float[2] y) { a = Add(x, z)  y = Neg(x) }",
+        sentences=("Sub 'Sub_b' goes",)), exactness=Exactness.ROUNDING)""",
+    "wrong_where_others_read": """Rule("abs", ("Abs",), without_neg, Example(
+        before="g (float[2] x) => (float[2] y) { a = Neg(x)  y = Abs(a) }",
+        after="g (float[2] x) => (float[2] y) { y = Abs(x) }",
+        sentences=("Abs",)), exactness=Exactness.BITS)""",
+}
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +90,21 @@ def test_each_command_of_the_page_works(project, command):
     if "pytest" in command:
         passed = int(re.search(r"(\d+) passed", done.stdout)[1])
         assert passed >= 5
+
+
+def test_the_tests_of_the_page_fail_for_wrong_rules(project):
+    files = {name: project / "passes" / f"{name}.py" for name in RULES}
+    try:
+        for name, file in files.items():
+            file.write_text(
+                f'"""A rule that is wrong."""\n{WRONG.replace("RULE,", f"{RULES[name]},")}', encoding="utf-8"
+            )
+        done = run(TESTS.replace(FILE[2], "wrong_"), project)
+    finally:
+        for file in files.values():
+            file.unlink()
+    failed = re.findall(r"^FAILED \S+?\[(wrong_\w+?)-", done.stdout, re.MULTILINE)
+    assert set(failed) == set(RULES), done.stdout[-4000:]
 
 
 def test_the_documentation_has_the_new_pass(project):

@@ -83,6 +83,23 @@ def test_example_computes_the_same_at_every_rewrite(cls, example):
             np.testing.assert_allclose(array, expected[name], rtol=1e-5, atol=1e-6, err_msg=found.sentence)
 
 
+@pytest.mark.parametrize(("cls", "example"), [p for p in EXAMPLES if p.values[0].rules])
+def test_each_value_of_the_example_may_be_read_elsewhere(cls, example):
+    """With any of its values an output too, the rule refuses, or what it leaves computes that output as before."""
+    before = typed(example.before)
+    for value in [v for node in before.nodes for v in node.outputs if v and v not in before.outputs]:
+        graph = before.copy()
+        graph.outputs = (*before.outputs, value)
+        original = graph.copy()
+        step = run_pass(example_pass(cls, example), graph, example.context, check_each=True)
+        if not step.rewrites:
+            continue
+        inputs = random_inputs(original)
+        expected, found = outputs(original, inputs), outputs(graph, inputs)
+        for name, array in found.items():
+            np.testing.assert_allclose(array, expected[name], rtol=1e-5, atol=1e-6, err_msg=f"{value}, read elsewhere")
+
+
 @pytest.mark.parametrize(("cls", "rule", "refusal"), REFUSALS)
 def test_refusal(cls, rule, refusal):
     graph = typed(refusal.graph)
