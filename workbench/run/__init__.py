@@ -1,1 +1,1 @@
-"""Running graphs: inputs, executors, a process of its own for every run, measurement, comparison."""
+"""Running graphs: inputs, executors, the worker process, measurement, comparison."""

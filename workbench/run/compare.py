@@ -1,4 +1,4 @@
-"""Are two sets of outputs the same?"""
+"""Comparison of two sets of outputs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from workbench.ir import DataType, Graph
 
 @dataclass(frozen=True)
 class Tolerance:
-    """Equal is what stays below one of the two errors; `reason` says where the numbers come from.
+    """Outputs are equal if either error is within its bound; `reason` says where the bounds come from.
 
     relative: max|a - b| / max|a| over one output.
     absolute: max|a - b| over one output.
-    quantized: 8-bit integers may differ too, as a rounding may fall the other way.
-    bits:      nothing may differ, the sign of a zero neither; a NaN is a NaN whatever its bits.
+    quantized: 8-bit integers may differ too, since a rounding may go the other way.
+    bits:      nothing may differ, not even the sign of a zero; the bits of a NaN do not count.
     """
 
     relative: float
@@ -34,24 +34,24 @@ class Tolerance:
         )
 
 
-# Reordered sums of float32 stay far below; a wrong rewrite is far above: measured over 56 real models.
+# Reordered sums of float32 stay far below, wrong rewrites are far above (56 real models).
 FLOAT32 = Tolerance(1e-4, 1e-6, "for float32")
 # One unit in the last place is 4.9e-4 of float16 and 3.9e-3 of bfloat16; errors of a few layers add up.
 FLOAT16 = Tolerance(2e-2, 1e-3, "for float16")
 BFLOAT16 = Tolerance(1e-1, 1e-2, "for bfloat16")
-# A rounding that falls the other way moves a value by 1/255 of its range, and later layers carry it on:
+# A rounding that goes the other way moves a value by 1/255 of its range, and later layers propagate it:
 # one runtime's own optimization levels differ by percents.
 INT8 = Tolerance(1e-1, 1e-6, "for a model with 8-bit operators, where roundings may fall either way", quantized=True)
 
 BITS = Tolerance(0.0, 0.0, "in exact mode", bits=True)
 
 _INT8_OPERATORS = ("MatMulInteger", "ConvInteger", "DynamicQuantize", "QuantizeLinear", "QLinear")
-TINY = 1e-30  # keeps a relative error finite where every number is zero
-FAINT = 1e-6  # outputs below this are within the absolute tolerance whatever they are
+TINY = 1e-30  # keeps relative errors finite if every number is zero
+FAINT = 1e-6  # smaller outputs are always within the absolute tolerance
 
 
 def tolerance_for(graph: Graph) -> Tolerance:
-    """What may differ, by the operators and element types of the graph."""
+    """The tolerance for the operators and element types of the graph."""
     if _has_int8(graph):
         return INT8
     dtypes = {found.dtype for value in graph.values() if (found := graph.tensor_type(value)) is not None}
@@ -70,7 +70,7 @@ def _has_int8(graph: Graph) -> bool:
 
 @dataclass(frozen=True)
 class OutputComparison:
-    """One output; the errors are None where there is nothing to subtract (`reason` says why)."""
+    """Comparison of one output; the errors are None if there is nothing to subtract (`reason` says why)."""
 
     name: str
     ok: bool
@@ -147,7 +147,7 @@ def _compared(name: str, a: np.ndarray | None, b: np.ndarray | None, tolerance: 
 
 
 def _same_bits(a: np.ndarray, b: np.ndarray) -> bool:
-    """The same numbers, -0.0 and 0.0 distinguished; a NaN is a NaN, since no runtime keeps its bits."""
+    """Whether all numbers are the same, -0.0 and 0.0 distinguished; all NaNs are equal."""
     if a.dtype.kind == "f" and np.isnan(a).any():
         nan = np.isnan(a)
         return np.array_equal(nan, np.isnan(b)) and _same_bits(a[~nan], b[~nan])
@@ -157,7 +157,7 @@ def _same_bits(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def _weakness(a: np.ndarray) -> str:
-    """Why equality of this output says little; "" where it says something."""
+    """Why equality of this output is weak evidence; "" if it is not."""
     if a.size > 1 and bool((a == a.reshape(-1)[0]).all()):
         return f"every one of its {a.size} values is {a.reshape(-1)[0]}"
     if a.size and a.dtype.kind == "f" and bool((np.abs(a) < FAINT).all()):

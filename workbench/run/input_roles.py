@@ -1,4 +1,4 @@
-"""What an input is used for, read from the operators that it reaches."""
+"""The role of an input, inferred from the operators that it reaches."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from workbench.ir import Graph, Node
 
-# Operators that hand the numbers of their first operand on as they are.
+# Operators that forward the elements of their first operand unchanged.
 _PASSES_ON = frozenset({
     "Cast", "CastLike", "Clip", "Concat", "Expand", "Flatten", "Identity", "Pad",
     "Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
@@ -32,7 +32,7 @@ class Use:
 
 @dataclass(frozen=True)
 class _Scope:
-    """A graph with the way to what lies outside: the caller of a function or body."""
+    """A graph with its enclosing scope: the caller of a function or body."""
 
     graph: Graph
     outer: _Scope | None = None
@@ -46,7 +46,7 @@ class _Scope:
 
 
 def use_of(graph: Graph, value: str) -> Use:
-    """What input `value` is used for. An index into several tables gets the smallest."""
+    """The role of input `value`; for an index into several tables, with the smallest size."""
     found = list(_uses(_Scope(graph), value))
     tables = [use.size for use in found if use.kind == "index"]
     if tables:
@@ -80,7 +80,7 @@ def _use_at(scope: _Scope, node: Node, index: int) -> Iterator[Use]:
 
 
 def _table_size(scope: _Scope, node: Node, index: int) -> int | None:
-    """How many rows the table has that operand `index` picks from; None where it picks from none."""
+    """The number of rows of the table that operand `index` indexes; None if it indexes none."""
     if node.op in _GATHERS and index == 1:
         return _dim(scope.shape(node.inputs[0]), node.attr("axis", 0))
     if node.op in _GATHERS_ND and index == 1:
@@ -89,7 +89,7 @@ def _table_size(scope: _Scope, node: Node, index: int) -> int | None:
     if node.op == "OneHot" and index == 0:
         depth = scope.graph.constant(node.inputs[1])
         return None if depth is None else int(depth.numpy().reshape(-1)[0])
-    if node.op == "Equal":  # compared with every row number at once: a one-hot written out
+    if node.op == "Equal":  # compared with all row numbers: an explicit one-hot encoding
         ours, rows = scope.shape(node.inputs[index]), scope.shape(node.inputs[1 - index])
         return _dim(rows, -1) if ours and ours[-1] == 1 and _dim(rows, -1) != 1 else None
     if node.op == "com.microsoft.EmbedLayerNormalization" and index in _EMBED_TABLES:
@@ -104,7 +104,7 @@ def _dim(shape: tuple | None, axis: int) -> int | None:
 
 
 def _reached(scope: _Scope, node: Node, value: str) -> Iterator[tuple[_Scope, str]]:
-    """Where the numbers of `value` go on to from `node`."""
+    """The values to which `node` forwards the elements of `value`."""
     if node.op in _PASSES_ON and (value == node.inputs[0] or node.op == "Concat"):
         yield from ((scope, out) for out in node.outputs if out)
     function = _functions(scope).get((node.domain, node.op_type, node.overload))

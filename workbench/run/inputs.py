@@ -1,4 +1,4 @@
-"""Inputs to run a graph on: seeded by type, shape and use, or the user's own."""
+"""Inputs of a graph: seeded by type, shape and role, or the user's own."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Tensors = dict[str, np.ndarray]
 MOSTLY = 0.9  # share of ones in a seeded mask
 SAMPLE_RATE = 16000
 SAMPLE_RATE_NAMES = ("sr", "sample_rate", "sampling_rate", "samplerate")
-_SMALL = 10  # a whole number of which nothing is known is drawn below this
+_SMALL = 10  # bound of random integers of unknown role
 SENTENCE = "The quick brown fox jumps over the lazy dog."
 
 
 class InputError(UserError):
-    """The inputs can not be made, or the user's own do not fit the model."""
+    """The inputs cannot be generated, or the user's do not fit the model."""
 
 
 # ---- dims -------------------------------------------------------------------------
@@ -36,7 +36,7 @@ class InputError(UserError):
 def dim_name(value: str, axis: int, dim: int | str | None) -> str | None:
     """The name under which a dim of input `value` is bound; None for a number.
 
-    A dim that the file leaves nameless is called after its input and axis.
+    An unnamed dim is named after its input and axis.
     """
     if isinstance(dim, str) and dim:
         return dim
@@ -44,14 +44,14 @@ def dim_name(value: str, axis: int, dim: int | str | None) -> str | None:
 
 
 def default_dim(rank: int, axis: int) -> int:
-    """What a free dim is bound to where nobody said: one item, 224 pixels, 32 of anything else."""
+    """The default of a free dim: one item, 224 pixels, 32 of anything else."""
     if axis == 0:
         return 1
     return 224 if rank == 4 else 32
 
 
 def bound_dims(graph: Graph, dims: Mapping[str, int] | None = None) -> dict[str, int]:
-    """Every free dim of the graph's inputs with its value: from `dims`, `graph.dims`, or the default."""
+    """The number for every free dim of the inputs: from `dims`, `graph.dims`, or the default."""
     given = {**graph.dims, **(dims or {})}
     bound: dict[str, int] = {}
     for value in graph.inputs:
@@ -73,7 +73,7 @@ def _dim_value(name: str, given: Mapping[str, int], default: int) -> int:
 
 
 def input_shape(graph: Graph, value: str, bound: Mapping[str, int]) -> tuple[int, ...]:
-    """The shape of input `value` under the bound dims. Raises InputError for what is no tensor."""
+    """The shape of input `value` under the bound dims. Raises InputError if it is not a tensor."""
     found = graph.type(value)
     if not isinstance(found, TensorType):
         raise InputError(
@@ -92,7 +92,7 @@ def input_shape(graph: Graph, value: str, bound: Mapping[str, int]) -> tuple[int
 
 
 def bound_sizes(value: str, shape: Sequence[int | str | None], bound: Mapping[str, int]) -> tuple[int, ...]:
-    """The axes of input `value`, its free dims as they are bound."""
+    """The sizes of input `value` with its free dims bound."""
     sizes = []
     for axis, dim in enumerate(shape):
         name = dim_name(value, axis, dim)
@@ -101,7 +101,7 @@ def bound_sizes(value: str, shape: Sequence[int | str | None], bound: Mapping[st
 
 
 def permute_inputs(tensors: Mapping[str, np.ndarray], first: Graph, second: Graph) -> Tensors:
-    """The inputs of `first` as `second` takes them, which may want other orders of their axes."""
+    """The inputs of `first` with their axes in the orders that `second` takes."""
     orders = {value: order_between(first, second, value) for value in tensors}
     return {
         value: tensor if (order := orders[value]) is None else np.ascontiguousarray(tensor.transpose(order))
@@ -110,13 +110,13 @@ def permute_inputs(tensors: Mapping[str, np.ndarray], first: Graph, second: Grap
 
 
 def output_orders(first: Graph, second: Graph) -> dict[str, tuple[int, ...]]:
-    """How the outputs of `second` are to be permuted to stand as `first` gives them; those alone that differ."""
+    """By output, the permutation from `second`'s order of axes to `first`'s, if they differ."""
     found = ((value, order_between(second, first, value, GIVEN)) for value in first.outputs)
     return {value: order for value, order in found if order is not None}
 
 
 def turned(tensors: Mapping[str, np.ndarray], orders: Mapping[str, Sequence[int]]) -> Tensors:
-    """Tensors by name, with the axes of those in `orders` permuted so."""
+    """The tensors, those in `orders` transposed."""
     return {name: t.transpose(orders[name]) if name in orders else t for name, t in tensors.items()}
 
 
@@ -126,11 +126,11 @@ def turned(tensors: Mapping[str, np.ndarray], orders: Mapping[str, Sequence[int]
 def seed_inputs(graph: Graph, dims: Mapping[str, int] | None = None, seed: int = 0) -> Tensors:
     """A value for every input of the graph, the same for the same seed.
 
-    Floats are standard normal; integers that index a table stay inside it;
+    Floats are standard normal; integers that index a table stay within it;
     masks are mostly ones; lengths fit the other inputs; a sample rate is
-    16000. `dims` overrides `graph.dims`. Each input has a stream of its own,
-    so another input more or less changes nothing. Raises InputError where an
-    input is no tensor or the inputs alone would not fit the machine.
+    16000. `dims` overrides `graph.dims`. Each input has its own random stream,
+    so that adding an input does not change the others. Raises InputError if an
+    input is not a tensor, or if the inputs alone exceed the machine's memory.
     """
     bound = bound_dims(graph, dims)
     shapes = {value: input_shape(graph, value, bound) for value in graph.inputs}
@@ -140,7 +140,7 @@ def seed_inputs(graph: Graph, dims: Mapping[str, int] | None = None, seed: int =
     for value, shape in shapes.items():
         stream = np.random.default_rng([seed, zlib.crc32(value.encode())])
         type_ = graph.tensor_type(value)
-        assert type_ is not None  # input_shape saw to it
+        assert type_ is not None  # checked by input_shape
         tensors[value] = _seeded(value, type_.dtype, shape, use_of(graph, value), longest, stream)
     return tensors
 
@@ -158,7 +158,7 @@ def _refuse_too_large(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> No
 
 
 def _longest(shapes: Mapping[str, tuple[int, ...]]) -> int:
-    """A length that fits every input: the smallest dim but the first that is more than 1."""
+    """A length that fits every input: the smallest dim above 1, the first axis excepted."""
     sizes = [dim for shape in shapes.values() for dim in shape[1:] if dim > 1]
     return min(sizes, default=1)
 
@@ -191,7 +191,7 @@ def _seeded(
 
 
 def _mask(shape: tuple[int, ...], stream: np.random.Generator) -> np.ndarray:
-    """Zeros and mostly ones; the first of every row is a one, so that no row attends to nothing."""
+    """Random zeros and mostly ones; the first of every row is a one, so that no attention row is empty."""
     mask = np.asarray(stream.random(shape) < MOSTLY)
     if mask.ndim == 0:
         return np.ones((), bool)
@@ -203,9 +203,9 @@ def _mask(shape: tuple[int, ...], stream: np.random.Generator) -> np.ndarray:
 
 
 def read_inputs(path: str | Path, graph: Graph) -> Tensors:
-    """The user's inputs from an .npz file, brought to the model's element types where that is safe.
+    """The user's inputs from an .npz file, cast to the model's element types where that is lossless.
 
-    Raises InputError for a file that is no .npz of plain arrays, and for
+    Raises InputError for a file that is not an .npz of plain arrays, and for
     names, element types, ranks or fixed dims that do not fit the model.
     """
     arrays = _read_npz(Path(path))
@@ -220,7 +220,7 @@ def read_inputs(path: str | Path, graph: Graph) -> Tensors:
 
 
 def dims_of(graph: Graph, tensors: Mapping[str, np.ndarray]) -> dict[str, int]:
-    """The values that the tensors give to the free dims. Raises InputError where two disagree."""
+    """The numbers that the tensors' shapes give to free dims. Raises InputError if two disagree."""
     found: dict[str, tuple[int, str]] = {}
     for value, tensor in tensors.items():
         for axis, dim in enumerate(graph.shape(value) or ()):
@@ -265,7 +265,7 @@ def _fitted(graph: Graph, value: str, array: np.ndarray) -> np.ndarray:
 
 
 def shape_fits(wanted: Shape, given: tuple[int, ...]) -> bool:
-    """Is `given` of the wanted rank, where that is known, with its fixed sizes?"""
+    """Whether `given` has the wanted rank, if known, and its fixed sizes."""
     if wanted is None:
         return True
     if len(wanted) != len(given):
@@ -274,7 +274,7 @@ def shape_fits(wanted: Shape, given: tuple[int, ...]) -> bool:
 
 
 def _cast(value: str, dtype: DataType, array: np.ndarray) -> np.ndarray:
-    """`array` in the wanted element type: floats to floats, whole numbers to any type that holds them."""
+    """`array` in the wanted element type: floats to floats, integers to any type that represents them."""
     if dtype == DataType.STRING:
         if array.dtype.kind not in "US":
             raise InputError(f"Input '{value}' is of {array.dtype}; the model wants strings.")

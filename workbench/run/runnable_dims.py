@@ -1,4 +1,4 @@
-"""Lengths that a model needs, found by trying a few."""
+"""Numbers for free dims with which a model runs, found by trying common ones."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from workbench.run.inputs import bound_dims, bound_sizes, dim_name
 TRIES = 80
 PIXELS = (256, 320, 48, 32, 64, 128, 512, 640, 1024, 1)  # sides of images, the usual ones first
 LENGTHS = (512, 1, 256, 128, 1024, 32, 48, 64, 80, 16000)  # samples, one of a batch, tokens, features
-LARGEST_INPUT = 2**25  # elements; a try beyond that would take too long
+LARGEST_INPUT = 2**25  # elements; larger attempts would take too long
 
 
 def settle_dims(
     graph: Graph, run: Callable[[Mapping[str, int]], str | None], given: Collection[str] = ()
 ) -> dict[str, int]:
-    """Values of free dims with which the model runs, where it does not with the ones it has.
+    """Numbers for free dims with which the model runs, if it does not with the present ones.
 
-    `run` tries all free dims and returns the error, None for success. Tried
-    are the common sizes for one dim, then for all but the batch, then for
-    pairs; at most 80 tries. Returns only what had to change: {} where nothing
-    had to, or where nothing helped. Dims in `given` are the user's and stay.
+    `run` is called with all free dims and returns the error, None for success.
+    Common sizes are tried for one dim, then for all but the batch, then for
+    pairs, at most 80 times. Returns only changed dims: {} if none had to change,
+    or if nothing helped. Dims in `given` are the user's and are not changed.
     """
     start = bound_dims(graph)
     if run(start) is None:
@@ -37,7 +37,7 @@ def settle_dims(
 
 
 def _changes(graph: Graph, free: list[str], start: Mapping[str, int]) -> Iterator[dict[str, int]]:
-    """What to try, each with at least one dim changed, the most likely first."""
+    """Candidates, each with at least one changed dim, the most likely first."""
     sizes = {name: _candidates(graph, name) for name in free}
     inner = [name for name in free if not _is_batch(graph, name)]
     for name in [*inner, *(name for name in free if name not in inner)]:
@@ -50,7 +50,7 @@ def _changes(graph: Graph, free: list[str], start: Mapping[str, int]) -> Iterato
 
 
 def _needed(change: dict[str, int], start: Mapping[str, int], run: Callable) -> dict[str, int]:
-    """The change without the dims that were right before."""
+    """The change without dims that need not change."""
     for name in list(change):
         smaller = {key: size for key, size in change.items() if key != name}
         if smaller and run({**start, **smaller}) is None:

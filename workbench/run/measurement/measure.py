@@ -107,7 +107,7 @@ def measure_models(
     `ratio_low` and `ratio_high` (95 %) and `ratio_busy`,
     `cold_median_ms` or None, `first_result_s` (opening, compiling and one run), `memory`,
     `operators` (`name`, `op`, `start_ms`, `time_ms`, `allocated_bytes`, and `flops`, `bytes`,
-    `dtype`, `of_roof`, each None where it is not known, see `work_done`), `sum_ms` of these and
+    `dtype`, `of_roof`, each None where it is not known, see `with_work`), `sum_ms` of these and
     `difference`, a sentence, `fallbacks`, `error`; a variant that could not run has `failed`, its
     sentence, alone; and `machine`, `ceilings` by dtype (None where they could not be measured),
     `dims` of the first, `warmup`, `repeat`, `notes`.

@@ -20,7 +20,7 @@ MOST_AT_PEAK = 50  # values named; the rest is counted
 @dataclass(frozen=True)
 class RunProfile:
     """operators: `name`, `op`, `time_ms`, `allocated_bytes` of its results (0: views), in order; `bytes` that it
-    reads and writes (see `work_done`), and `dtype`, the float type of its result, both as the tensors were, or None.
+    reads and writes (see `with_work`), and `dtype`, the float type of its result, both as the tensors were, or None.
     timeline: `name`, `op`, `live_bytes` after it, `peak_bytes` while it ran. at_peak: see `_at_peak`.
 
     Bytes are those of inputs and computed values, weights apart.

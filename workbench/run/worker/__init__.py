@@ -1,1 +1,1 @@
-"""The worker process: started, asked, watched and stopped; one job on a device at a time."""
+"""The worker process: starting, requests, limits, stopping; one job per device at a time."""

@@ -1,6 +1,6 @@
-"""The process in which runs happen: `python -m workbench.run.worker`, spoken to by `workbench.run.worker.client`.
+"""The worker process, `python -m workbench.run.worker`, used by `workbench.run.worker.client`.
 
-One JSON object a line comes in, one a line goes out: `{"ready": true}` first; for
+Requests and answers are JSON objects, one per line: first `{"ready": true}`, then for
 each request any number of `{"progress": ...}`, then `{"result": ...}` or
 `{"error": sentence, "stage": ...}`.
 """
@@ -40,12 +40,12 @@ def main() -> None:
             _limit_device_memory(request["device"], limit)
             task = TASKS[request.pop("kind")]
             answer({"result": task(request, lambda event: answer({"progress": event}))})
-        except Exception as error:  # the boundary: every failure of a run becomes a sentence
+        except Exception as error:  # every failure of a run becomes a sentence here
             answer({"error": sentence_of(error, request["device"], limit), "stage": stage_of(error)})
 
 
 def _limit_device_memory(device: str, limit: int | None) -> None:
-    """The bytes that torch may take of a CUDA device, None for all; the CPU's are watched from outside."""
+    """Limit the bytes that torch may allocate on a CUDA device (None: all); CPU memory is watched by the client."""
     if not device.startswith("cuda"):
         return
     check_device(device)
@@ -61,7 +61,7 @@ def _private_output() -> Callable[[dict[str, Any]], None]:
     stream = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     sys.stdout = sys.stderr
-    stream.write(b"\n")  # ends what may have been printed so far
+    stream.write(b"\n")  # ends a line that may have been printed before
 
     def answer(message: dict[str, Any]) -> None:
         stream.write(json.dumps(message).encode() + b"\n")
@@ -71,13 +71,13 @@ def _private_output() -> Callable[[dict[str, Any]], None]:
 
 
 def _be_killed_first() -> None:
-    """Where memory runs out, the run shall die, not the application (proc(5), oom_score_adj)."""
-    with contextlib.suppress(OSError):  # not Linux, or not allowed: the system chooses by itself
+    """If memory runs out, the worker is to be killed, not the application (proc(5), oom_score_adj)."""
+    with contextlib.suppress(OSError):  # not Linux, or not permitted: the system chooses
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def _read(requests: queue.Queue[dict[str, Any]]) -> None:
-    """Requests into the queue. When the application is gone, so are we, in the middle of a run too."""
+    """Read requests into the queue; exit when the application is gone, even during a run."""
     for line in sys.stdin.buffer:
         requests.put(json.loads(line))
     os._exit(0)

@@ -1,6 +1,6 @@
-"""Runs in processes of their own, one for each device: whatever happens to one becomes one sentence.
+"""Client of the worker processes, one per device: every failure of one becomes one sentence.
 
-Tensors pass through .npz files in a folder of the client's.
+Tensors are passed as .npz files in the client's folder.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from workbench.run.worker.process import CancelledError, Limits, ProgressSink, R
 from workbench.run.worker.tensors import load_tensors, save_tensors
 
 RUN_LIMIT_S = 600.0
-_WITHOUT_TURN = frozenset({"devices"})  # what runs no model, and so waits for no run
+_WITHOUT_TURN = frozenset({"devices"})  # requests that run no model, and so need not queue
 
 
 @dataclass(frozen=True)
@@ -35,21 +35,21 @@ class Outputs:
 
 
 class Worker:
-    """A process for each device, started when it is first needed, and again after it died.
+    """A process for each device, started when first needed, and again after it died.
 
-    Any number of threads, the clients, may ask. A device runs one job at a
-    time, the first come first, whichever worker of this user on this machine
-    it came to (see `workbench.run.worker.device_queue`). `cancel` may be called from any
+    Any number of threads, the clients, may send requests. A device runs one job
+    at a time, in order of arrival, over all workers of this user on this machine
+    (see `workbench.run.worker.device_queue`). `cancel` may be called from any
     thread.
     """
 
     def __init__(self) -> None:
-        self._guard = threading.Lock()  # of the folder and the processes, which two threads may want at once
+        self._guard = threading.Lock()  # guards the folder and the processes
         self._processes: dict[str, WorkerProcess] = {}
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._busy: set[threading.Thread] = set()  # clients whose job runs now
         self._interrupted: set[threading.Thread] = set()  # those of them whose job is to stop
-        self._dismissed: WeakSet[threading.Thread] = WeakSet()  # clients for whom nothing more is run
+        self._dismissed: WeakSet[threading.Thread] = WeakSet()  # clients whose later requests are cancelled too
         self._numbers = itertools.count()
 
     def __enter__(self) -> Worker:
@@ -60,7 +60,7 @@ class Worker:
 
     @property
     def folder(self) -> Path:
-        """Where files for the worker may be put; gone after `close`."""
+        """A folder for the worker's files; deleted by `close`."""
         with self._guard:
             if self._folder is None:
                 self._folder = tempfile.TemporaryDirectory(prefix="workbench-")
@@ -68,7 +68,7 @@ class Worker:
 
     @property
     def pid(self) -> int | None:
-        """The process for the CPU, None before its first request and after a failure."""
+        """The CPU process's id; None before its first request and after a failure."""
         process = self._processes.get("cpu")
         return None if process is None else process.pid
 
@@ -83,10 +83,10 @@ class Worker:
                 self._folder = None
 
     def cancel(self, client: threading.Thread | None = None) -> None:
-        """Stop what runs now: those requests raise CancelledError, and later ones go on.
+        """Stop running requests, which raise CancelledError; later ones are not affected.
 
-        With `client`, stop what that thread asked for, running or waiting,
-        and nothing else; whatever it asks for later is cancelled too.
+        client: stop only that thread's requests, running or waiting, and its
+        later ones too.
         """
         if client is None:
             self._interrupted |= self._busy
@@ -104,18 +104,18 @@ class Worker:
         need_bytes: int | None = None,
         **fields: Any,
     ) -> dict[str, Any]:
-        """Ask the process of `device` for `kind`, when it is its turn, and wait for the answer.
+        """Send a request to the process of `device`, when it is its turn, and wait for the answer.
 
-        "devices" is answered at once: where a job runs, by a process of its own that ends then.
+        "devices" is answered at once; during a job, by a temporary process.
 
-        on_progress: gets each event as it comes, and {"stage", "done", "total"}
-                     again and again while others are before; what it raises
-                     stops the run.
-        timeout_s:   from the start of the run; to wait for its turn is free.
+        on_progress: is called with each event, and while waiting repeatedly with
+                     {"stage", "done", "total"}; an exception it raises stops
+                     the run.
+        timeout_s:   from the start of the run, waiting in the queue excluded.
         memory_limit_bytes: of the process (see `Limits`), and on a CUDA device
                      what torch's allocator may take there.
-        need_bytes:  the estimate, which is told when the system kills the run.
-        Raises RunError for everything that goes wrong there.
+        need_bytes:  the estimate, which the error names if the system kills the run.
+        Raises RunError for every failure of the run.
         """
         client, place = threading.current_thread(), place_of(device)
         self._interrupted.discard(client)
@@ -183,7 +183,7 @@ class Worker:
             if on_progress is not None:
                 on_progress({"stage": waiting_words(before, place), "done": 0, "total": 1})
 
-        if kind in _WITHOUT_TURN and not self._busy:  # the process that is there answers sooner than one that starts
+        if kind in _WITHOUT_TURN and not self._busy:  # a running process answers sooner than a new one
             yield self._process("cpu")
             return
         if kind in _WITHOUT_TURN:
@@ -195,14 +195,14 @@ class Worker:
 
     @contextmanager
     def _process_for_once(self, name: str) -> Iterator[WorkerProcess]:
-        """A process that nobody else asks, ended with the block."""
+        """A temporary process, stopped at the end of the block."""
         process = self._process(name)
         try:
             yield process
         finally:
             process.kill()
             with self._guard:
-                self._processes.pop(name, None)  # `close` may have been before
+                self._processes.pop(name, None)  # `close` may have been called before
 
     @contextmanager
     def _at_work(self, client: threading.Thread) -> Iterator[None]:

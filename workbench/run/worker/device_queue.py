@@ -1,12 +1,12 @@
-"""Whose turn it is on a device: one user's jobs on this machine, one at a time, in the order in which they came.
+"""A queue per device for the jobs of one user on this machine: one at a time, in order of arrival.
 
-A queue is a folder with a file, a ticket, for each job that runs or waits.
-Numbers are given out one at a time, and whoever holds a ticket keeps its file
-locked (`file_lock.py`), so that the turn of a process that dies ends with it. The
-folder lies where temporary files do, since a lock is one machine's: a home may
-be shared by several. WORKBENCH_TURNS names another folder. Other users' jobs
-are not waited for. A GPU is known by its index: where CUDA_VISIBLE_DEVICES
-differs between processes, one index means different GPUs.
+A queue is a folder with a file, a ticket, for each running or waiting job.
+Tickets are numbered, and their holders keep the files locked (`file_lock.py`), so
+that the turn of a process that dies ends with it. The folder is in the temporary
+folder, since locks are per machine and a home may be shared by several;
+WORKBENCH_TURNS names another one. Jobs of other users are not waited for. A GPU is
+identified by its index: if CUDA_VISIBLE_DEVICES differs between processes, one
+index means different GPUs.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from pathlib import Path
 from workbench.run.worker.file_lock import is_locked, lock
 from workbench.run.worker.process import RunError
 
-_LOOK_S = 0.05  # between two looks at who is before
-_NUMBERING = "numbering"  # locked by whoever takes a number, for as long as that takes
+_LOOK_S = 0.05  # between two checks of the queue
+_NUMBERING = "numbering"  # locked while a number is taken
 
 
 def place_of(device: str) -> str:
-    """The device by its full name: "cuda" is "cuda:0". Any other word goes to the CPU's process, which refuses it."""
+    """The full name of the device: "cuda" is "cuda:0". Other words go to the CPU process, which rejects them."""
     if device == "cuda":
         return "cuda:0"
     return device if re.fullmatch(r"cuda:\d+", device) else "cpu"
@@ -40,15 +40,15 @@ def waiting_words(before: int, device: str) -> str:
 
 @contextmanager
 def turn(queue: str, on_wait: Callable[[int], None]) -> Iterator[None]:
-    """Be the first of this user's on this machine in the queue of that name inside the block.
+    """Wait in the queue of that name; inside the block it is this job's turn.
 
-    on_wait: hears at every look how many are still before; what it raises
-             leaves the queue.
-    Raises RunError where the folder of the queue cannot be used.
+    on_wait: is called repeatedly with the number of jobs ahead; an exception it
+             raises leaves the queue.
+    Raises RunError if the folder of the queue cannot be used.
     """
     root = _root()
     with _usable(root):
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)  # first, since `parents` have not the mode
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)  # first, since `parents` do not get the mode
     folder = root / queue.replace(":", "")
     with _usable(folder):
         ticket = _take_ticket(folder)
@@ -63,7 +63,7 @@ def turn(queue: str, on_wait: Callable[[int], None]) -> Iterator[None]:
 
 
 class _Ticket:
-    """A place in the queue, ours as long as its file is open."""
+    """A place in the queue, held as long as its file is open."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -79,7 +79,7 @@ class _Ticket:
 
 
 def _root() -> Path:
-    owner = "" if sys.platform == "win32" else f"-{os.getuid()}"  # on Windows that folder is the user's own
+    owner = "" if sys.platform == "win32" else f"-{os.getuid()}"  # on Windows that folder belongs to the user
     return Path(os.environ.get("WORKBENCH_TURNS") or Path(tempfile.gettempdir()) / f"graph-workbench{owner}")
 
 
@@ -96,7 +96,7 @@ def _usable(folder: Path) -> Iterator[None]:
 
 
 def _take_ticket(folder: Path) -> _Ticket:
-    """The last place. Its file is locked before anybody can come behind it and look at it."""
+    """Take the last place; its file is locked before a later one can check it."""
     folder.mkdir(mode=0o700, exist_ok=True)
     with open(folder / _NUMBERING, "w") as numbering:
         lock(numbering)
@@ -114,7 +114,7 @@ def _tickets(folder: Path) -> list[Path]:
 
 
 def _is_held(path: Path) -> bool:
-    """False for a ticket whose process is gone; it is taken away."""
+    """Whether its process is alive; the ticket of a dead one is removed."""
     try:
         file = open(path)  # noqa: SIM115  closed below
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What went wrong in a run, as one sentence."""
+"""Failures of a run, as one sentence."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from workbench.errors import UserError
 from workbench.run.worker.memory import available_bytes, in_gigabytes
 
-# How torch, ONNX Runtime and C++ say that memory is out.
+# Messages of torch, ONNX Runtime and C++ for out of memory.
 _OUT_OF_MEMORY = re.compile(
     r"out of memory|can't allocate memory|not enough memory|Failed to allocate|bad_alloc|bad allocation"
     r"|Unable to allocate|cudaErrorMemoryAllocation|is smaller than requested bytes",
@@ -15,7 +15,7 @@ _OUT_OF_MEMORY = re.compile(
 )
 _NOISE = re.compile(r"^\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : |\x1b\[[0-9;]*m")
 _SOURCE_PLACE = re.compile(r"/\S+\.(?:cc|cpp|h):\d+ ")
-# What ONNX Runtime says of a node that fails: the node, perhaps a C++ function and its condition, the reason.
+# ONNX Runtime's message for a failing node: the node, perhaps a C++ function and condition, the reason.
 _NODE = re.compile(r"Non-zero status code returned while running (\S+) node\. Name:'(.*?)' Status Message: (.*)", re.S)
 _CONDITION = re.compile(r"^\S+::\S+\(.*?\) .*? was false\. ", re.S)
 _OTHER_SIZE = re.compile(
@@ -39,7 +39,7 @@ def stage_of(error: BaseException) -> str:
 def sentence_of(error: BaseException, device: str = "cpu", memory_limit: int | None = None) -> str:
     """One sentence for any exception of a run.
 
-    memory_limit: bytes that the run may take of a CUDA device; what that limit refused is said to be that.
+    memory_limit: bytes that the run may take on a CUDA device; named if that limit was exceeded.
     """
     cause = error.cause if isinstance(error, TaskError) else error
     text = _NOISE.sub("", str(cause)).strip()
@@ -61,25 +61,25 @@ def sentence_of(error: BaseException, device: str = "cpu", memory_limit: int | N
 
 
 def _is_out_of_memory(cause: BaseException) -> bool:
-    """Of an operator that failed, the reason counts: its own message holds names from the model."""
+    """Only the reason is searched: the rest of the message contains names from the model."""
     if isinstance(cause, UserError):
         return cause.__cause__ is not None and _is_out_of_memory(cause.__cause__)
     return isinstance(cause, MemoryError) or _OUT_OF_MEMORY.search(str(cause)) is not None
 
 
 def _is_of_the_host(cause: BaseException | None) -> bool:
-    """Python and numpy say MemoryError, a GPU's allocator never does."""
+    """Python and numpy raise MemoryError, GPU allocators never do."""
     return isinstance(cause, MemoryError) or (isinstance(cause, UserError) and _is_of_the_host(cause.__cause__))
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of a message, without its full stop; the name of the class where there is no message."""
+    """The first line of a message, without its full stop; the class name if there is no message."""
     lines = str(error).strip().splitlines()
     return shortened(lines[0]) if lines else type(error).__name__
 
 
 def shortened(text: str, most: int = 300) -> str:
-    """The text on one line without its full stop, cut between two words where it is longer than `most` characters."""
+    """The text on one line without its full stop, cut between two words if longer than `most` characters."""
     words = " ".join(text.split())
     if len(words) <= most:
         return words.rstrip(". ")
@@ -87,7 +87,7 @@ def shortened(text: str, most: int = 300) -> str:
 
 
 def _brief(text: str) -> str:
-    """A library's message without the places in somebody's source, at most 400 characters."""
+    """A library's message without source locations, at most 400 characters."""
     size, node = _OTHER_SIZE.search(text), _NODE.search(text)
     if size is not None:
         return _other_size(*size.groups())
@@ -99,7 +99,7 @@ def _brief(text: str) -> str:
 
 
 def _other_size(name: str, axis: str, got: str, expected: str) -> str:
-    """Loading reads a size of 0 as one that is not known, for some exporters write it so; ONNX Runtime does not."""
+    """Loading takes a size of 0 for an unknown one, as some exporters write it; ONNX Runtime does not."""
     if expected == "0":
         return (
             f"axis {axis} of input '{name}' is fixed to 0 in the file, which is read here as a size that is not known; "

@@ -1,4 +1,4 @@
-"""Locks of files, each held until the file is closed or its process ends: flock(2), and its like on Windows."""
+"""File locks, held until the file is closed or its process ends: flock(2), and its equivalent on Windows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import IO, Any
 
 
 def lock(file: IO[Any]) -> None:
-    """Hold the file alone; waits for whoever holds it, on Windows ten seconds at most. Raises OSError."""
+    """Lock the file exclusively; waits for the holder, on Windows at most ten seconds. Raises OSError."""
     if sys.platform == "win32":
         import msvcrt
 
@@ -19,7 +19,7 @@ def lock(file: IO[Any]) -> None:
 
 
 def is_locked(file: IO[Any]) -> bool:
-    """Does another open file hold it alone? Raises OSError where files cannot be locked."""
+    """Whether another open file has locked it. Raises OSError if files cannot be locked."""
     try:
         if sys.platform == "win32":
             import msvcrt
@@ -29,6 +29,6 @@ def is_locked(file: IO[Any]) -> bool:
             import fcntl
 
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):  # flock's word, and Windows'
+    except (BlockingIOError, PermissionError):  # errors of flock and of Windows
         return True
     return False

@@ -1,4 +1,4 @@
-"""What a measurement was taken on: device, driver, clocks, threads, versions. Used inside the worker only."""
+"""The machine of a measurement: device, driver, clocks, threads, versions. Used in the worker only."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _SMI_FIELDS = {
     "power.draw": "power_w",
 }
 _SMI_TIMEOUT_S = 10
-_NUMBER = re.compile(r"\d+(\.\d+)?")  # what a device does not tell is "[N/A]"
+_NUMBER = re.compile(r"\d+(\.\d+)?")  # missing values are "[N/A]"
 
 
 def machine(device: str) -> dict[str, Any]:
-    """The device as it is now: `device`, `device_name`, `threads`, `versions`, and what else it tells.
+    """The device now: `device`, `device_name`, `threads`, `versions`, and more:
 
     A CPU: `clock_mhz`. A CUDA device: `capability`, `driver`, clocks, temperature, power (by nvidia-smi).
     """
@@ -52,7 +52,7 @@ def _smi(uuid: str) -> dict[str, Any]:
     query = [program, f"--id={uuid}", f"--query-gpu={','.join(_SMI_FIELDS)}", "--format=csv,noheader,nounits"]
     try:
         answer = subprocess.run(query, capture_output=True, text=True, timeout=_SMI_TIMEOUT_S, check=True).stdout
-    except (OSError, subprocess.SubprocessError):  # it is there and does not work: the record has less
+    except (OSError, subprocess.SubprocessError):  # present but not working: the record has fewer keys
         return {}
     values = dict(zip(_SMI_FIELDS.values(), (value.strip() for value in answer.strip().split(",")), strict=False))
     driver = {"driver": values.pop("driver")} if "driver" in values else {}
@@ -60,7 +60,7 @@ def _smi(uuid: str) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Versions of everything that has a say in a measurement."""
+    """Versions of all software that affects a measurement."""
     import onnxruntime as ort
     import torch
 
@@ -77,7 +77,7 @@ def versions() -> dict[str, str]:
 
 
 def cpu_name() -> str:
-    """The processor as the system calls it."""
+    """The system's name of the processor."""
     try:
         with open("/proc/cpuinfo") as lines:
             names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
@@ -87,7 +87,7 @@ def cpu_name() -> str:
 
 
 def devices() -> Sequence[dict[str, Any]]:
-    """What a run can be put on: the CPU, then each CUDA device."""
+    """Available devices: the CPU, then each CUDA device."""
     import psutil
     import torch
 

@@ -1,4 +1,4 @@
-"""How much memory a run needs, and how much there is."""
+"""The memory that a run needs, and the memory available."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from workbench.errors import UserError
 from workbench.ir import Graph, TensorType, ValueType, constant_type
 
 CGROUP = Path("/sys/fs/cgroup")  # limits of a container, version 2
-VMSTAT = Path("/proc/vmstat")  # what the system has counted since it started (proc(5))
-ROOM = 200 * 2**20  # what the libraries themselves take, in bytes
+VMSTAT = Path("/proc/vmstat")  # counters of the system since its start (proc(5))
+ROOM = 200 * 2**20  # bytes taken by the libraries themselves
 
 
 class DoesNotFitError(UserError):
@@ -20,17 +20,17 @@ class DoesNotFitError(UserError):
 
 
 def in_gigabytes(count: int) -> str:
-    """Bytes as people read them: "1.2 GB"."""
+    """Bytes as text: "1.2 GB"."""
     return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"
 
 
 def available_bytes() -> int:
-    """Memory that a new process may take, of the machine or of the container we are in, in bytes."""
+    """Bytes that a new process may take, of the machine or of the container."""
     free = psutil.virtual_memory().available
     try:
         limit = (CGROUP / "memory.max").read_text().strip()
         used = int((CGROUP / "memory.current").read_text())
-    except (OSError, ValueError):  # no container, or one that does not say
+    except (OSError, ValueError):  # no container, or one without limits
         return free
     return free if limit == "max" else min(free, max(0, int(limit) - used))
 
@@ -40,7 +40,7 @@ def in_bytes(gigabytes: float | None) -> int | None:
 
 
 def memory_kills() -> int:
-    """How many processes this system has killed for memory; 0 where it does not tell."""
+    """The number of processes that this system has killed for memory; 0 if unknown."""
     try:
         lines = VMSTAT.read_text().splitlines()
     except OSError:  # not Linux
@@ -49,16 +49,16 @@ def memory_kills() -> int:
 
 
 def weight_bytes(graph: Graph) -> int:
-    """Bytes of every constant, those of bodies too."""
+    """Bytes of all constants, bodies included."""
     own = sum(constant_type(tensor).bytes or 0 for tensor in graph.constants.values())
     return own + sum(weight_bytes(body) for node in graph.nodes for body in node.bodies.values())
 
 
 def peak_activation_bytes(graph: Graph, types: Mapping[str, TensorType]) -> int:
-    """The most bytes of inputs and computed values that live at one time.
+    """The largest number of bytes of inputs and computed values that are live at one time.
 
-    Each value lives from its node to its last reader, in the graph's order.
-    Values of unknown size count as nothing, so this is a lower bound.
+    Each value is live from its producer to its last user, in the graph's order.
+    Values of unknown size count as 0, so this is a lower bound.
     """
     sizes = {value: type_.bytes or 0 for value, type_ in types.items()}
     last = {value: step for step, node in enumerate(graph.nodes) for value in node.operands}
@@ -76,7 +76,7 @@ def peak_activation_bytes(graph: Graph, types: Mapping[str, TensorType]) -> int:
 
 
 def estimate_bytes(graph: Graph, dims: Mapping[str, int]) -> int:
-    """What one run needs at least: the weights and the peak of the activations, in bytes."""
+    """The bytes that one run needs at least: weights, and the peak of the activations."""
     from workbench.inference.shapes import infer_types
 
     found: Mapping[str, ValueType] = {**graph.types, **graph.bound_types}
@@ -92,7 +92,7 @@ def _has_size(type_: ValueType | None) -> bool:
 
 
 def refuse_unless_fits(need: int, what: str) -> None:
-    """Raise DoesNotFitError where `need` bytes are more than is free."""
+    """Raise DoesNotFitError if `need` bytes are more than available."""
     free = available_bytes()
     if need + ROOM > free:
         raise DoesNotFitError(

@@ -1,7 +1,7 @@
-"""The process in which runs happen, from the client's side: started, asked, watched, stopped.
+"""The worker process from the client's side: starting, requests, limits, stopping.
 
-It reads one JSON object a line from its standard input and answers with one a
-line (see `workbench.run.worker`).
+It reads JSON objects from standard input, one per line, and answers likewise
+(see `workbench.run.worker`).
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from workbench.run.worker.failures import shortened
 from workbench.run.worker.memory import ROOM, available_bytes, in_gigabytes, memory_kills
 
 ROOT = Path(__file__).resolve().parents[3]  # holds the package `workbench`
-_LOOK_S = 0.1  # between two looks at the clock and at whether the run was cancelled
-MEMORY_LOOK_S = 1.0  # between two looks at the memory: each reads all of /proc, beside a measurement
+_LOOK_S = 0.1  # between two checks of the time and of cancellation
+MEMORY_LOOK_S = 1.0  # between two checks of memory, each of which reads all of /proc during a measurement
 ProgressSink = Callable[[dict[str, Any]], None]
 
 
 class RunError(UserError):
-    """The run did not come to its end.
+    """The run failed.
 
-    stage: "load" where the model could not be opened, "run" where it failed
-           while it ran, "process" where its process died or was stopped.
+    stage: "load" if the model could not be opened, "run" if it failed while
+           running, "process" if its process died or was stopped.
     """
 
     def __init__(self, message: str, stage: str = "run") -> None:
