@@ -360,6 +360,7 @@ def main() -> int:
     parser.add_argument("--models", type=int, help="how many graphs; endless without it")
     parser.add_argument("--folder", type=Path, default=Path("."), help="where models that fail are written")
     given = parser.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
     seeds = itertools.count(given.seed) if given.models is None else range(given.seed, given.seed + given.models)
     fuzzer, failed = Fuzzer(), 0
     try:

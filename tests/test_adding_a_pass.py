@@ -54,6 +54,10 @@ RULES = {
         before="g (float[2] x, float[2] z) => (float[2] y) { a = Add(x, z)  b = Sub(a, z)  y = Neg(b) }",
         after="g (float[2] x, float[2] z) => (float[2] y) { a = Add(x, z)  y = Neg(x) }",
         sentences=("Sub 'Sub_b' goes",)), exactness=Exactness.ROUNDING)""",
+    "wrong_function": """algebraic_rule("third", "pow(x, 3) == x * x * x", "{root} goes", Example(
+        before="g (float[2] x) => (float[2] y) <float[1] t = {3}> { y = Pow(x, t) }",
+        after="g (float[2] x) => (float[2] y) { y_mul = Mul(x, x)  y = Mul(y_mul, x) }",
+        sentences=("Pow 'Pow_y' goes",)), exactness=Exactness.ROUNDING)""",
     "wrong_where_others_read": """Rule("abs", ("Abs",), without_neg, Example(
         before="g (float[2] x) => (float[2] y) { a = Neg(x)  y = Abs(a) }",
         after="g (float[2] x) => (float[2] y) { y = Abs(x) }",
@@ -103,7 +107,7 @@ def test_the_tests_of_the_page_fail_for_wrong_rules(project):
     finally:
         for file in files.values():
             file.unlink()
-    failed = re.findall(r"^FAILED \S+?\[(wrong_\w+?)-", done.stdout, re.MULTILINE)
+    failed = re.findall(r"^FAILED \S+?\[(wrong_\w+?)[-\]]", done.stdout, re.MULTILINE)
     assert set(failed) == set(RULES), done.stdout[-4000:]
 
 

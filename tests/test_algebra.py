@@ -49,10 +49,15 @@ def test_a_side_is_read_as_an_expression_of_onnx_operators():
     assert read_term("a != 0") == Operation("Not", (Operation("Equal", (a, Number(0))),))
 
 
-@pytest.mark.parametrize("text", ["x.y", "f(x)", "x if p else a", "[x]", "x // a"])
+@pytest.mark.parametrize("text", ["x.y", "x if p else a", "[x]", "x // a"])
 def test_what_is_no_expression_of_operators_is_refused(text):
     with pytest.raises(ValueError, match="no expression of ONNX operators"):
         read_term(text)
+
+
+def test_an_unknown_function_is_refused_with_those_that_there_are():
+    with pytest.raises(ValueError, match=r"^'pow' is no function of an equation; there are abs, ceil, .*, where, xor$"):
+        read_term("pow(x, 3)")
 
 
 @pytest.mark.parametrize("law", ["x == x + 0", "x * 0 == 0"])

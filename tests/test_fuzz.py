@@ -8,7 +8,7 @@ import pytest
 import passes
 from passes.layout.layout_wrong_on_purpose import LayoutWrongOnPurpose
 from tests.cutting_down import cut_down
-from tests.fuzz import Fuzzer, Plan, failure, fragments
+from tests.fuzz import Fuzzer, Plan, failure, fragments, main
 from tests.random_graphs import random_graph
 from tests.running import outputs, random_inputs, typed
 from workbench.ir import Edit, check, graph_text
@@ -104,3 +104,9 @@ def test_the_strategy_that_is_wrong_on_purpose_is_found():
     example = LayoutWrongOnPurpose.own_examples[0]
     wrong = failure(typed(example.before), Plan("wrong", (LayoutWrongOnPurpose(),), "ieee", example.target))
     assert wrong.startswith("numbers: ")
+
+
+def test_the_folder_for_graphs_that_fail_is_made(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["fuzz", "--models", "0", "--folder", str(tmp_path / "new" / "folder")])
+    assert main() == 0
+    assert (tmp_path / "new" / "folder").is_dir()

@@ -126,6 +126,8 @@ def _term(tree: ast.AST) -> Term:
             return _call(operator, left, right)
         case ast.Call(ast.Name(name), operands) if name in _FUNCTIONS:
             return Operation(_FUNCTIONS[name], tuple(map(_term, operands)))
+        case ast.Call(ast.Name(name)):
+            raise ValueError(f"'{name}' is no function of an equation; there are {', '.join(_FUNCTIONS)}")
     raise ValueError(f"'{ast.unparse(tree)}' is no expression of ONNX operators")
 
 
