@@ -113,7 +113,7 @@ def test_forgotten_blocks_are_measured_again():
     fine(next(b for b in at.button if b.label == "Forget these blocks").click().run())
     assert opened.matrix == [] and not at.dataframe
     fine(measured(asked(opened, Batches="1", Repetitions=1)))
-    assert opened.matrix[0]["key"] == first[0]["key"]
+    assert opened.matrix[0].key == first[0].key
     assert opened.matrix[0] != first[0]
 
 
