@@ -63,7 +63,7 @@ def test_every_model_at_every_batch_in_every_way(worker):
     heard: list[tuple[str, float]] = []
     blocks = measured(matrix, None, worker, lambda words, share: heard.append((words, share)))
     assert [(b.model, b.batch) for b in blocks] == [("product", 1), ("product", 3), ("relu", 1), ("relu", 3)]
-    assert [block["found"]["dims"] for block in blocks] == [{"N": 1}, {"N": 3}, {"B": 1}, {"B": 3}]
+    assert [block.found.dims for block in blocks] == [{"N": 1}, {"N": 3}, {"B": 1}, {"B": 3}]
     assert list(blocks[0].found.variants) == [
         *("as loaded, torch", "as loaded, onnxruntime", "again, torch", "again, onnxruntime")
     ]
@@ -214,9 +214,9 @@ def test_a_block_that_cannot_run_does_not_end_the_matrix(worker, tmp_path):
     matrix = Matrix({"huge": {"as loaded": huge}, **graphs()}, repeat=1)
     record = tmp_path / "m.jsonl"
     blocks = measured(matrix, record, worker)
-    assert "GB of memory" in blocks[0]["failed"]
-    assert [("found" in block) for block in blocks] == [False, True, True]
-    assert rows_of(blocks)[0]["failed"] == blocks[0]["failed"]
+    assert "GB of memory" in blocks[0].failed
+    assert [block.found is not None for block in blocks] == [False, True, True]
+    assert rows_of(blocks)[0]["failed"] == blocks[0].failed
     assert len(record.read_text().splitlines()) == 2  # it is tried again next time
 
 
