@@ -46,10 +46,10 @@ def main() -> None:
             for _ in range(chosen.rounds):
                 for name, variants in (("alone", one), ("by turns", one | {"torch": Variant(graph)})):
                     found = measure_models(variants, inputs=inputs, repeat=chosen.repeat, worker=worker)
-                    times[name].append(found["variants"]["onnxruntime"])
-                    machine = machine_words(found["machine"])
+                    times[name].append(found.ran["onnxruntime"].latency)
+                    machine = machine_words(found.machine)
             for key, word in (("min_ms", "minimum"), ("median_ms", "median")):
-                alone, beside = ([float(v[key]) for v in times[name]] for name in ("alone", "by turns"))
+                alone, beside = ([float(getattr(v, key)) for v in times[name]] for name in ("alone", "by turns"))
                 r = ratio(beside, alone)
                 print(
                     f"| {sample.file.stem} | {word} | {np.median(alone):.3f} | {np.median(beside):.3f} "

@@ -13,6 +13,10 @@ import argparse
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from workbench.run.measurement.measured import Measurement
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -45,7 +49,7 @@ def main() -> None:
             found = wb.measure(
                 variants, device=chosen.device, backend=backend, dtype=chosen.dtype, repeat=chosen.repeat
             )
-            _print(found, chosen.batch)
+            _print(found, backend, chosen.batch)
 
 
 def free_batch(model) -> None:
@@ -61,19 +65,19 @@ def free_batch(model) -> None:
             tensor.CopyFrom(numpy_helper.from_array(np.array([-1, 2048]), tensor.name))
 
 
-def _print(found: dict, batch: int) -> None:
-    machine = found["machine"]
-    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
-    print(f"\n{machine['device_name']}, {machine['threads']} threads; {versions}; {found['backend']}, batch {batch}\n")
+def _print(found: Measurement, backend: str, batch: int) -> None:
+    machine = found.machine
+    versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
+    print(f"\n{machine.device_name}, {machine.threads} threads; {versions}; {backend}, batch {batch}\n")
     print("| variant | median ms | min ms | p90 ms | ratio | 95 % between | peak MB | error |")
     print("|---|---|---|---|---|---|---|---|")
-    for label, v in found["variants"].items():
-        interval = f"{v['ratio_low']:.2f} and {v['ratio_high']:.2f}"
-        peak = v["memory"]["peak_bytes"] / 1e6
-        error = v["error"]["max_rel_error"] if v["error"] else float("nan")
+    for label, v in found.variants.items():
+        interval = f"{v.ratio.ratio_low:.2f} and {v.ratio.ratio_high:.2f}"
+        peak = v.memory.peak_bytes / 1e6
+        error = v.error.max_rel_error if v.error else float("nan")
         print(
-            f"| {label} | {v['median_ms']:.1f} | {v['min_ms']:.1f} | {v['p90_ms']:.1f} | {v['ratio']:.2f} "
-            f"| {interval} | {peak:,.0f} | {error:.1e} |"
+            f"| {label} | {v.latency.median_ms:.1f} | {v.latency.min_ms:.1f} | {v.latency.p90_ms:.1f} "
+            f"| {v.ratio.ratio:.2f} | {interval} | {peak:,.0f} | {error:.1e} |"
         )
     for note in found["notes"]:
         print(f"\n{note}")

@@ -14,6 +14,10 @@ import argparse
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from workbench.run.measurement.measured import Measurement
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -64,26 +68,27 @@ def _variants(graph, device: str) -> dict:
     return variants
 
 
-def _print_head(found: dict, dtype: str) -> None:
-    machine = found["machine"]
-    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
-    print(f"{machine['device_name']}, {machine['threads']} threads; {versions}; {dtype}\n")
+def _print_head(found: Measurement, dtype: str) -> None:
+    machine = found.machine
+    versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
+    print(f"{machine.device_name}, {machine.threads} threads; {versions}; {dtype}\n")
     print("| batch | variant | transposes | median ms | p90 ms | ratio | 95 % between | peak MB | error | OneFlow |")
     print("|---|---|---|---|---|---|---|---|---|---|")
 
 
-def _print(found: dict, batch: int) -> None:
+def _print(found: Measurement, batch: int) -> None:
     first, second = ONEFLOW.get(batch, (None, None))
     oneflow = {"NCHW": f"{first} s"} | {"insert-and-cancel": f"{second} s, ratio {second / first:.2f}"} if first else {}
-    for label, v in found["variants"].items():
-        moves = sum(operator["op"] == "Transpose" for operator in v["operators"])
-        interval = f"{v['ratio_low']:.2f} and {v['ratio_high']:.2f}"
-        error = v["error"]["max_rel_error"] if v["error"] else float("nan")
+    for label, v in found.variants.items():
+        moves = sum(operator.op == "Transpose" for operator in v.operators)
+        interval = f"{v.ratio.ratio_low:.2f} and {v.ratio.ratio_high:.2f}"
+        error = v.error.max_rel_error if v.error else float("nan")
         print(
-            f"| {batch} | {label} | {moves} | {v['median_ms']:.1f} | {v['p90_ms']:.1f} | {v['ratio']:.2f} | {interval} "
-            f"| {v['memory']['peak_bytes'] / 1e6:,.0f} | {error:.1e} | {oneflow.get(label, '-')} |"
+            f"| {batch} | {label} | {moves} | {v.latency.median_ms:.1f} | {v.latency.p90_ms:.1f} "
+            f"| {v.ratio.ratio:.2f} | {interval} | {v.memory.peak_bytes / 1e6:,.0f} "
+            f"| {error:.1e} | {oneflow.get(label, '-')} |"
         )
-    for note in found["notes"]:
+    for note in found.notes:
         print(f"\n{note}", file=sys.stderr)
 
 

@@ -13,6 +13,10 @@ import argparse
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from workbench.run.measurement.measured import Measurement
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -57,37 +61,38 @@ def main() -> None:
         for number, variants in enumerate((first, second)):
             found = wb.measure(variants, device=chosen.device, repeat=chosen.repeat)
             if number == 0:
-                print(f"Batch {chosen.batch}; {machine_words(found['machine'])}.")
+                print(f"Batch {chosen.batch}; {machine_words(found.machine)}.")
             _print(found)
 
 
-def _print(found: dict) -> None:
-    from workbench.run.measurement.formatting import ran_of
+def _print(found: Measurement) -> None:
+    from workbench.run.measurement.measured import FailedVariant
     from workbench.run.measurement.statistics import ratio
 
     print(f"\n{HEAD}")
-    first = next(iter(ran_of(found).values()))["times_ms"]
-    for label, v in found["variants"].items():
-        if "failed" in v:
-            print(f"| {label} | failed: {v['failed']} |" + " |" * 10)
+    first = next(iter(found.ran.values())).times_ms
+    for label, v in found.variants.items():
+        if isinstance(v, FailedVariant):
+            print(f"| {label} | failed: {v.failed} |" + " |" * 10)
             continue
-        error = v["error"]["max_rel_error"]
-        to_first = ratio(v["times_ms"], first)
+        error = v.error.max_rel_error
+        to_first = ratio(v.times_ms, first)
         between = f"{to_first.ratio_low:.2f} and {to_first.ratio_high:.2f}"
         print(
-            f"| {label} | {v['median_ms']:.2f} | {v['median_error_ms']:.2f} | {v['min_ms']:.2f} | {v['p90_ms']:.2f} "
-            f"| {len(v['times_ms'])} | {to_first.ratio:.2f} | {between} | {v['first_result_s']:.2f} "
-            f"| {v['memory']['peak_bytes'] / 1e6:.0f} | {v['sum_ms']:.2f} | {error:.1e} |"
+            f"| {label} | {v.latency.median_ms:.2f} | {v.latency.median_error_ms:.2f} "
+            f"| {v.latency.min_ms:.2f} | {v.latency.p90_ms:.2f} "
+            f"| {len(v.times_ms)} | {to_first.ratio:.2f} | {between} | {v.first_result_s:.2f} "
+            f"| {v.memory.peak_bytes / 1e6:.0f} | {v.sum_ms:.2f} | {error:.1e} |"
         )
     roofs = "; ".join(
-        f"{dtype}: {roof['flops_per_s'] / 1e9:,.0f} GFLOP/s, {roof['bytes_per_s'] / 1e9:,.0f} GB/s"
-        for dtype, roof in found["ceilings"].items()
+        f"{dtype}: {roof.flops_per_s / 1e9:,.0f} GFLOP/s, {roof.bytes_per_s / 1e9:,.0f} GB/s"
+        for dtype, roof in found.ceilings.items()
         if roof is not None
     )
     print(f"\nMeasured ceilings: {roofs}.")
-    told = {f"{label}: {what}: {why}" for label, v in found["variants"].items()
-            for what, why in v.get("fallbacks", {}).items()}  # fmt: skip
-    for line in (*sorted(told), *found["notes"]):
+    told = {f"{label}: {what}: {why}" for label, v in found.ran.items()
+            for what, why in v.fallbacks.items()}  # fmt: skip
+    for line in (*sorted(told), *found.notes):
         print(f"\n{line}")
 
 

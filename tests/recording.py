@@ -1,18 +1,22 @@
-"""Small helpers of the tests of kept runs: a record as `measure_models` returns it, and a process that keeps some."""
+"""Small helpers of the tests of kept runs: a measurement, and a process that keeps some."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conftest import ROOT
-from workbench.run.measurement.statistics import ratio, spread
+from workbench.run.compare import Comparison
+from workbench.run.measurement.measured import FailedVariant, MeasuredVariant, Measurement
+from workbench.run.measurement.profiled import Memory, OperatorRun
+from workbench.run.measurement.statistics import is_busy, is_stable, ratio, spread
 from workbench.run.records.store import URL_VARIABLE, Run, RunOrigin, find_runs, keep
+from workbench.run.worker.machine import Machine
 
 HASH, OTHER_HASH = "ab" * 32, "cd" * 32
 VERSIONS = {"python": "3.11", "torch": "2.13.0"}
@@ -34,30 +38,39 @@ def use_own_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder / "cache"
 
 
-def record(times: dict[str, list[float]], **changes: Any) -> dict[str, Any]:
-    """What measuring returned. times: by label, in milliseconds; changes: of the machine, the variants and `dims`."""
+def record(times: dict[str, list[float]], **changes: Any) -> Measurement:
+    """What measuring returns. times: by label, in milliseconds; changes: of the machine, the variants and `dims`."""
     first = next(iter(times.values()))
-    variants = {
-        label: {
-            **asdict(spread(taken)),
-            **asdict(ratio(taken, first)),
-            "times_ms": taken,
-            "backend": changes.get("backend", "torch"),
-            "dtype": changes.get("dtype", "float32"),
-            "memory": {"kind": "counted", "peak_bytes": 3 * 2**30, "weights_bytes": 100, "timeline": []},
-            "operators": [{"name": "n0", "op": "Conv", "time_ms": 0.5}],
-            "fallbacks": {},
-            "error": {"max_rel_error": 1e-7},
-        }
+    variants: dict[str, MeasuredVariant | FailedVariant] = {
+        label: MeasuredVariant(
+            step=label,
+            backend=changes.get("backend", "torch"),
+            dtype=changes.get("dtype", "float32"),
+            times_ms=taken,
+            latency=spread(taken),
+            busy=is_busy(taken),
+            stable=is_stable(taken),
+            ratio_to=next(iter(times)),
+            ratio=ratio(taken, first),
+            first_result_s=1.0,
+            cold_times_ms=None,
+            cold_median_ms=None,
+            memory=Memory("counted", "values", weights_bytes=100, peak_bytes=3 * 2**30),
+            operators=[OperatorRun("n0", "Conv", 0.5)],
+            sum_ms=0.5,
+            difference="",
+            fallbacks={},
+            error=Comparison((), 1e-6, 1e-7, False, True, "equal"),
+        )
         for label, taken in times.items()
     }
-    machine = {
-        "device": "cpu",
-        "device_name": changes.get("device_name", "Xeon"),
-        "threads": 2,
-        "versions": changes.get("versions", VERSIONS),
-    }
-    return {"variants": variants, "machine": machine, "dims": changes.get("dims", {}), "notes": []}
+    machine = Machine("cpu", changes.get("device_name", "Xeon"), 2, changes.get("versions", VERSIONS))
+    return Measurement(variants, machine, {"float32": None}, changes.get("dims", {}), None, 3, [])
+
+
+def as_read(found: Measurement) -> dict[str, Any]:
+    """The measurement's JSON, as a program reads it."""
+    return json.loads(json.dumps(found.to_json()))
 
 
 def keep_one(
@@ -66,8 +79,8 @@ def keep_one(
     times: list[float] | None = None,
     origin: RunOrigin | None = None,
     **changes: Any,
-) -> dict[str, Any]:
-    """Keep a measurement of one variant; its record."""
+) -> Measurement:
+    """Keep a measurement of one variant."""
     found = record({label: times or [1.0, 2.0, 3.0]}, **changes)
     keep(found, {label: origin or RunOrigin(HASH, "model")}, url)
     return found

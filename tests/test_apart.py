@@ -15,6 +15,7 @@ import pytest
 from tests.worker_jobs import log_of, site, until
 from workbench.ir import from_text
 from workbench.run.measurement.measure import Variant, combined, measure_models
+from workbench.run.measurement.measured import FailedVariant
 from workbench.run.worker.client import Worker
 from workbench.run.worker.process import CancelledError
 
@@ -44,7 +45,7 @@ def library_of(pid: int) -> str:
 def test_each_backend_has_a_process_without_the_others_library_and_no_two_run_at_once(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", site(tmp_path))
     with Worker() as worker:
-        found = measure_models(wanted(), inputs=INPUTS, repeat=6, worker=worker)["variants"]
+        found = measure_models(wanted(), inputs=INPUTS, repeat=6, worker=worker).variants
         measure_models(wanted(), inputs=INPUTS, repeat=1, worker=worker)
         processes = children_of(worker)
         log = [entry for entry in log_of(tmp_path) if entry[0] == "apart"]
@@ -52,7 +53,7 @@ def test_each_backend_has_a_process_without_the_others_library_and_no_two_run_at
         assert sorted(map(library_of, processes)) == sorted(BACKENDS)
         measure_models(wanted(), inputs=INPUTS, repeat=1, worker=worker, memory_limit_bytes=8 * 2**30)
         assert not children_of(worker), "where memory is limited none stays, for it would count"
-    assert all(len(variant["times_ms"]) == 6 for variant in found.values())
+    assert all(len(variant.times_ms) == 6 for variant in found.values())
     for (_, _, end, _), (_, begin, _, _) in itertools.pairwise(log):
         assert end <= begin, "the turns are kept between processes"
 
@@ -82,14 +83,16 @@ class Killing:
 def test_a_backend_whose_process_dies_costs_its_variants_alone(backend):
     with Worker() as worker:
         killing = Killing(worker, backend)
-        found = measure_models(wanted(), inputs=INPUTS, repeat=20, worker=worker, on_progress=killing)["variants"]
-        again = measure_models(wanted(), inputs=INPUTS, repeat=1, worker=worker)["variants"]
+        found = measure_models(wanted(), inputs=INPUTS, repeat=20, worker=worker, on_progress=killing).variants
+        again = measure_models(wanted(), inputs=INPUTS, repeat=1, worker=worker).variants
     assert killing.killed
-    failed = {label for label, variant in found.items() if "failed" in variant}
+    failed = {label for label, variant in found.items() if isinstance(variant, FailedVariant)}
     assert failed == {label for label in found if backend in label}
-    told = [found[label]["failed"] for label in failed]
+    told = [found[label].failed for label in failed]
     assert all("killed from outside" in words or "ended between two runs" in words for words in told), told
-    assert not any("failed" in variant for variant in again.values()), "the next measurement starts it anew"
+    assert not any(isinstance(variant, FailedVariant) for variant in again.values()), (
+        "the next measurement starts it anew"
+    )
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """The page that compares the layout strategies, without a browser."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -8,6 +9,7 @@ import passes as library
 from tests.pages import drawn, fine, opened_sample, page, words
 from workbench.layout.infer import infer_layouts
 from workbench.layout.profile import load_profile
+from workbench.run.measurement.measured import FailedVariant
 from workbench.run.worker.client import RunError
 from workbench.ui.screens import layouts_page
 from workbench.ui.state import snapshots
@@ -92,8 +94,8 @@ def test_a_measurement_that_breaks_off_is_a_sentence(monkeypatch):
 def test_a_strategy_that_could_not_be_measured_costs_no_other(monkeypatch):
     def one_fails(*args, **how):
         found = measure_here(*args, **how)
-        found["variants"]["greedy"] = {"failed": "Out of memory."}
-        return found
+        failed = FailedVariant("greedy", "torch", "float32", "Out of memory.")
+        return replace(found, variants={**found.variants, "greedy": failed})
 
     at = compared("npu_path")
     monkeypatch.setattr(layouts_page, "measure_here", one_fails)

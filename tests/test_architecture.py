@@ -29,7 +29,7 @@ ROOMS = {
     "summary": {"ir", "ops", "inference", "layout", "metrics", "summary"},
     "explanation": {"ir", "rewrite", "explanation"},
     "view": {"ir", "ops", "layout", "metrics", "rewrite", "view"},
-    "charts": {"ir", "ops", "view", "charts"},
+    "charts": {"ir", "ops", "run", "view", "charts"},
     "errors": {"errors"},
     "files": {"files"},
     "imports": {"imports"},

@@ -8,17 +8,21 @@ from workbench.charts.matrix import bars_chart, by_batch_chart
 from workbench.charts.operators import counted_operators, roofline_chart, strip_chart
 from workbench.charts.runs import Bar, quartiles_chart
 from workbench.charts.variants import HEIGHT, latency_chart, log_ticks, memory_chart
+from workbench.run.measurement.ceilings import Roofs
+from workbench.run.measurement.profiled import LiveMemory, OperatorRun
 
 
 def test_a_run_without_operators_has_an_empty_strip():
     assert not strip_chart([], {}).data
 
 
-ROOFS = {"flops_per_s": 100e9, "bytes_per_s": 10e9}
+ROOFS = Roofs(100e9, 10e9)
 
 
-def op(name: str, kind: str, start: float, time: float, flops: int | None = None, moved: int | None = None) -> dict:
-    return {"name": name, "op": kind, "start_ms": start, "time_ms": time, "flops": flops, "bytes": moved}
+def op(
+    name: str, kind: str, start: float, time: float, flops: int | None = None, moved: int | None = None
+) -> OperatorRun:
+    return OperatorRun(name, kind, time, start, flops=flops, bytes=moved)
 
 
 OPERATORS = [
@@ -44,7 +48,7 @@ def test_roofline_places_operators_by_intensity_and_speed():
 
 def test_only_operators_of_known_work_have_a_place_under_the_roofs():
     assert counted_operators([op("x", "Fused", 0, 1.0)]) == []
-    assert [counted["name"] for counted in counted_operators(OPERATORS)] == ["/a/b/Conv", "/a/b/Relu", "/d/Conv"]
+    assert [counted.name for counted in counted_operators(OPERATORS)] == ["/a/b/Conv", "/a/b/Relu", "/d/Conv"]
 
 
 def test_roofline_axes_are_plain_numbers():
@@ -90,9 +94,8 @@ def test_an_interval_ends_at_zero():
     assert (list(unsure.array), list(unsure.arrayminus)) == ([3.0], [1.0])
 
 
-def memory(*peaks: int) -> dict:
-    timeline = [{"op": "Conv", "name": f"n{index}", "peak_bytes": peak} for index, peak in enumerate(peaks)]
-    return {"memory": {"timeline": timeline}}
+def memory(*peaks: int) -> list[LiveMemory]:
+    return [LiveMemory(f"n{index}", "Conv", 0, peak) for index, peak in enumerate(peaks)]
 
 
 def test_memory_has_whole_operators_and_a_unit_that_fits():
@@ -100,7 +103,7 @@ def test_memory_has_whole_operators_and_a_unit_that_fits():
     assert few.layout.xaxis.dtick == 1
     assert few.layout.yaxis.title.text == "memory (kB)"
     assert few.data[0].name == "a: peak 4.10 kB while Conv runs"
-    many = memory_chart({"a": memory(*range(10**6, 10**6 + 99)), "b": memory(5 * 10**6), "c": {"memory": {}}})
+    many = memory_chart({"a": memory(*range(10**6, 10**6 + 99)), "b": memory(5 * 10**6), "c": []})
     assert many.layout.yaxis.title.text == "memory (MB)"
     assert many.layout.xaxis.dtick is None
     assert many.layout.height > few.layout.height > HEIGHT  # a legend below takes no room of the plot
@@ -118,7 +121,7 @@ def test_every_bar_and_box_has_its_height():
     figure = quartiles_chart(bars)
     assert figure.layout.height >= 12 * 30
     assert len(figure.layout.yaxis.ticktext) == 12
-    boxes = latency_chart({f"variant {index}": {"times_ms": [1.0, 2.0]} for index in range(12)})
+    boxes = latency_chart({f"variant {index}": [1.0, 2.0] for index in range(12)})
     assert boxes.layout.height == figure.layout.height
 
 

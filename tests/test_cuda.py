@@ -60,9 +60,9 @@ def measured(worker, graph, inputs, reference, backends, dtypes=("float32",), **
 
 @pytest.mark.parametrize("dtype", ["float32", "mixed", "float16"])
 def test_it_computes_what_onnx_runtime_computes_on_the_cpu(worker, graph, inputs, reference, dtype):
-    (found,) = measured(worker, graph, inputs, reference, ["torch"], [dtype])["variants"].values()
-    assert found["error"]["ok"], found["error"]["sentence"]
-    assert found["fallbacks"] == {}
+    (found,) = measured(worker, graph, inputs, reference, ["torch"], [dtype]).variants.values()
+    assert found.error.ok, found.error.sentence
+    assert found.fallbacks == {}
 
 
 def test_a_cuda_graph_computes_what_the_executor_computes(exported, inputs):
@@ -76,28 +76,28 @@ def test_a_cuda_graph_computes_what_the_executor_computes(exported, inputs):
 
 def test_memory_is_the_allocators(worker, graph, inputs, reference):
     found = measured(worker, graph, inputs, reference, ["torch", "cuda-graphs", "torch-compile"])
-    for label, variant in found["variants"].items():
-        memory = variant["memory"]
-        assert memory["counted"] == "CUDA allocator", label
-        assert 0 < memory["weights_bytes"] <= memory["peak_bytes"] <= memory["reserved_bytes"], label
-        assert memory["timeline"] and memory["at_peak"]["values"], label
+    for label, variant in found.variants.items():
+        memory = variant.memory
+        assert memory.counted == "CUDA allocator", label
+        assert 0 < memory.weights_bytes <= memory.peak_bytes <= memory.reserved_bytes, label
+        assert memory.timeline and memory.at_peak.values, label
 
 
 def test_warm_and_emptied_caches(worker, graph, inputs, reference):
     found = measured(worker, graph, inputs, reference, ["torch", "cuda-graphs"], cold=True)
-    for variant in found["variants"].values():
-        assert variant["cold_median_ms"] > 0
-        assert variant["median_ms"] > 0
-    assert found["machine"]["capability"] and found["machine"]["device"] == GPU
+    for variant in found.variants.values():
+        assert variant.cold_median_ms > 0
+        assert variant.latency.median_ms > 0
+    assert found.machine.capability and found.machine.device == GPU
 
 
 def test_operators_have_times_and_places_under_the_roofs(worker, graph, inputs, reference):
     found = measured(worker, graph, inputs, reference, ["torch"], ["mixed"])
-    operators = found["variants"]["m"]["operators"]
-    conv = next(operator for operator in operators if operator["op"] == "Conv")
-    assert (conv["dtype"], conv["time_ms"] > 0, conv["of_roof"] > 0) == ("float16", True, True)
-    assert {"mixed", "float16"} <= found["ceilings"].keys()
-    assert ceilings(GPU, ["float32"])["float32"]["bytes_per_s"] > 1e10
+    operators = found.variants["m"].operators
+    conv = next(operator for operator in operators if operator.op == "Conv")
+    assert (conv.dtype, conv.time_ms > 0, conv.of_roof > 0) == ("float16", True, True)
+    assert {"mixed", "float16"} <= found.ceilings.keys()
+    assert ceilings(GPU, ["float32"])["float32"].bytes_per_s > 1e10
 
 
 def test_a_memory_limit_is_named_for_each_variant(worker, graph, inputs, reference):
@@ -110,9 +110,9 @@ def test_a_memory_limit_is_named_for_each_variant(worker, graph, inputs, referen
     "CUDAExecutionProvider" not in onnxruntime.get_available_providers(), reason="this ONNX Runtime has no CUDA"
 )
 def test_onnx_runtime_on_the_gpu(worker, graph, inputs, reference):
-    (found,) = measured(worker, graph, inputs, reference, ["onnxruntime"])["variants"].values()
-    assert found["error"]["ok"], found["error"]["sentence"]
-    assert "of the host" in found["memory"]["kind"]
+    (found,) = measured(worker, graph, inputs, reference, ["onnxruntime"]).variants.values()
+    assert found.error.ok, found.error.sentence
+    assert "of the host" in found.memory.kind
 
 
 def test_the_command(done):

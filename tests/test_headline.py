@@ -12,8 +12,10 @@ from workbench.cli.bench import _print_bench
 from workbench.io.samples import FOLDER
 from workbench.ir import from_text
 from workbench.run.measurement.formatting import compared_alike, compared_backends, speed_words
-from workbench.run.measurement.measure import Variant, _summarized, notes_of
+from workbench.run.measurement.measure import Variant, notes_of, summarize_variants
+from workbench.run.measurement.measured import Measurement
 from workbench.run.measurement.statistics import ratio
+from workbench.run.worker.machine import Machine
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
 
@@ -26,31 +28,24 @@ TIMES = {  # ONNX Runtime is much quicker than torch, and greedy makes it a tent
 }
 
 
-def found(busy: str = "") -> dict[str, Any]:
+def found(busy: str = "") -> Measurement:
     """A measurement with those times, steady to one percent, but those of `busy`."""
     graph = from_text("g (float[2] x) => (float[2] y) { y = Relu(x) }")
-    memory = {
-        "counted": "values",
-        "kind": "values",
-        "weights_bytes": 0,
-        "peak_bytes": 8,
-        "timeline": [],
-        "at_peak": None,
-    }
-    raw: dict[str, Any] = {"variants": {}, "machine": {}, "ceilings": {"float32": None}}
-    raw["machine"] = {"device": "cpu", "device_name": "Xeon", "threads": 2, "versions": {}}
+    memory = {"counted": "values", "kind": "values", "weights_bytes": 0, "peak_bytes": 8}
+    raw: dict[str, Any] = {}
     wanted = {}
     for label, time in TIMES.items():
         step, backend = label.split(", ")
         wanted[label] = Variant(graph, backend, "float32", step)
         times = [time * (1 + 0.001 * (turn % 3) + (turn % 4 if label == busy else 0)) for turn in range(20)]
         told = {"times_ms": times, "operators": [], "memory": memory, "fallbacks": {}, "error": None}
-        raw["variants"][label] = told | {"first_result_s": 1.0}
-    return _summarized(raw, wanted, {id(graph): {}}) | {"dims": {}, "notes": []}
+        raw[label] = told | {"first_result_s": 1.0}
+    variants = summarize_variants(raw, wanted, {id(graph): {}}, {"float32": None})
+    return Measurement(variants, Machine("cpu", "Xeon", 2, {}), {"float32": None}, {}, None, 3, [])
 
 
 def test_a_variant_is_compared_with_the_first_of_its_own_backend_and_precision():
-    alike = compared_alike(found()["variants"])
+    alike = compared_alike(found().ran)
     assert [(label, first) for label, _, first in alike] == [
         ("greedy, torch", "as loaded, torch"),
         ("greedy, onnxruntime", "as loaded, onnxruntime"),
@@ -59,7 +54,7 @@ def test_a_variant_is_compared_with_the_first_of_its_own_backend_and_precision()
 
 
 def test_backends_are_compared_among_each_other_on_the_first_model_alone():
-    ((label, said, first),) = compared_backends(found()["variants"])
+    ((label, said, first),) = compared_backends(found().ran)
     assert (label, first) == ("as loaded, onnxruntime", "as loaded, torch")
     assert said.startswith("20.00x faster")
 
@@ -67,16 +62,16 @@ def test_backends_are_compared_among_each_other_on_the_first_model_alone():
 @pytest.mark.parametrize("busy", [label for label in TIMES if label != "as loaded, torch"])
 def test_no_factor_is_given_of_a_variant_that_a_busy_machine_ran(busy, capsys):
     measured = found(busy)
-    compared = [*compared_alike(measured["variants"]), *compared_backends(measured["variants"])]
+    compared = [*compared_alike(measured.ran), *compared_backends(measured.ran)]
     assert compared and not any(busy in (label, first) for label, _, first in compared)
-    assert "so no factor is shown" in notes_of(measured["variants"], "cpu")[0]
+    assert "so no factor is shown" in notes_of(measured.ran, "cpu")[0]
     _print_bench(measured)
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith(busy)]
     assert lines and all(" busy " in line for line in lines), "the table has none either"
 
 
 def test_against_what_a_busy_machine_ran_there_is_no_factor():
-    measured = found("as loaded, torch")["variants"]
+    measured = found("as loaded, torch").ran
     assert [label for label, _, _ in compared_alike(measured)] == ["greedy, onnxruntime"]
     assert compared_backends(measured) == []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -45,6 +46,11 @@ def measured(*asked: Any) -> list[Block]:
     return list(run_matrix(*asked))
 
 
+def written(blocks: list[Block]) -> list[dict[str, Any]]:
+    """As the blocks' lines are read."""
+    return [json.loads(json.dumps(block.to_json())) for block in blocks]
+
+
 def graphs() -> dict[str, dict[str, Graph]]:
     first, second = from_text(SMALL), from_text(RELU)
     for graph in (first, second):
@@ -56,9 +62,9 @@ def test_every_model_at_every_batch_in_every_way(worker):
     matrix = Matrix(graphs(), batches=(1, 3), backends=("torch", "onnxruntime"), repeat=2)
     heard: list[tuple[str, float]] = []
     blocks = measured(matrix, None, worker, lambda words, share: heard.append((words, share)))
-    assert [(b["model"], b["batch"]) for b in blocks] == [("product", 1), ("product", 3), ("relu", 1), ("relu", 3)]
-    assert [block["found"]["dims"] for block in blocks] == [{"N": 1}, {"N": 3}, {"B": 1}, {"B": 3}]
-    assert list(blocks[0]["found"]["variants"]) == [
+    assert [(b.model, b.batch) for b in blocks] == [("product", 1), ("product", 3), ("relu", 1), ("relu", 3)]
+    assert [block.found.dims for block in blocks] == [{"N": 1}, {"N": 3}, {"B": 1}, {"B": 3}]
+    assert list(blocks[0].found.variants) == [
         *("as loaded, torch", "as loaded, onnxruntime", "again, torch", "again, onnxruntime")
     ]
     rows = rows_of(blocks)
@@ -91,16 +97,16 @@ def test_it_goes_on_where_it_was_broken_off(worker, tmp_path):
         done.extend(run_matrix(matrix, record, worker, stop))
     first = [json.loads(line) for line in record.read_text().splitlines()]
     assert [(block["model"], block["batch"]) for block in first] == [("product", 1), ("product", 2)]
-    assert done == first  # each was given away when it was done
+    assert written(done) == first  # each was given away when it was done
     with open(record, "a") as file:
         file.write('{"key": "half a line')
     heard: list[str] = []
     blocks = measured(matrix, record, worker, lambda words, share: heard.append(words))
     assert not any("product" in words for words in heard)
-    assert blocks[:2] == first
-    assert [json.loads(line) for line in record.read_text().splitlines()] == blocks
+    assert written(blocks[:2]) == first
+    assert [json.loads(line) for line in record.read_text().splitlines()] == written(blocks)
     forget_blocks(record, blocks[:1])
-    assert [json.loads(line) for line in record.read_text().splitlines()] == blocks[1:]
+    assert [json.loads(line) for line in record.read_text().splitlines()] == written(blocks[1:])
     assert sorted(tmp_path.iterdir()) == [record]
 
 
@@ -121,7 +127,7 @@ def test_other_dims_are_another_question(worker, tmp_path):
         found = graphs()
         found["relu"]["as loaded"].dims = {"B": size}
         blocks = measured(Matrix(found, repeat=1), record, worker)
-        assert blocks[1]["found"]["dims"] == {"B": size}
+        assert blocks[1].found.dims == {"B": size}
 
 
 def test_what_failed_is_tried_again(worker, tmp_path):
@@ -130,7 +136,7 @@ def test_what_failed_is_tried_again(worker, tmp_path):
     broken.dims = {"N": 1}
     matrix = Matrix({"product": {"as loaded": graphs()["product"]["again"], "broken": broken}}, repeat=1)
     blocks = measured(matrix, record, worker)
-    assert "Reshape" in blocks[0]["found"]["variants"]["broken"]["failed"]
+    assert "Reshape" in blocks[0].found.variants["broken"].failed
     assert not record.exists()
 
 
@@ -150,10 +156,10 @@ def test_what_a_backend_cannot_be_asked_for_is_no_failure(worker, tmp_path):
 
 def test_notes_stand_once_with_all_that_they_concern(worker):
     blocks = measured(Matrix(graphs(), batches=(1, 2), repeat=1), None, worker)
-    for block in blocks:
-        for variant in block["found"]["variants"].values():
-            variant["busy"] = True
-        block["found"]["notes"] = ["Something else.", *notes_of(block["found"]["variants"], "cpu")]
+    for index, block in enumerate(blocks):
+        variants = {label: replace(variant, busy=True) for label, variant in block.found.variants.items()}
+        notes = ["Something else.", *notes_of(variants, "cpu")]
+        blocks[index] = replace(block, found=replace(block.found, variants=variants, notes=notes))
     own, busy = matrix_notes(blocks)
     assert own == "Something else. (product, batch 1; product, batch 2; relu, batch 1; relu, batch 2)"
     assert "'product, batch 1, as loaded', 'product, batch 1, again', 'product, batch 2, as loaded'" in busy
@@ -169,8 +175,8 @@ def test_a_batch_that_is_fixed_inside_is_a_sentence(worker):
     baked = from_text(text)
     baked.dims = {"N": 1}
     first, second = measured(Matrix({"baked": {"as loaded": baked}}, batches=(1, 4), repeat=1), None, worker)
-    assert "found" in first
-    assert second["failed"].startswith(
+    assert first.found is not None
+    assert second.failed.startswith(
         "'baked' does not run with N=4, perhaps because another size is fixed inside it: Reshape"
     )
     assert place_words(rows_of([second])[0]) == "baked, batch 4"
@@ -208,9 +214,9 @@ def test_a_block_that_cannot_run_does_not_end_the_matrix(worker, tmp_path):
     matrix = Matrix({"huge": {"as loaded": huge}, **graphs()}, repeat=1)
     record = tmp_path / "m.jsonl"
     blocks = measured(matrix, record, worker)
-    assert "GB of memory" in blocks[0]["failed"]
-    assert [("found" in block) for block in blocks] == [False, True, True]
-    assert rows_of(blocks)[0]["failed"] == blocks[0]["failed"]
+    assert "GB of memory" in blocks[0].failed
+    assert [block.found is not None for block in blocks] == [False, True, True]
+    assert rows_of(blocks)[0]["failed"] == blocks[0].failed
     assert len(record.read_text().splitlines()) == 2  # it is tried again next time
 
 
@@ -229,7 +235,8 @@ def test_a_last_line_without_its_end_counts_where_it_is_whole(worker, tmp_path):
     first = measured(matrix, record, worker)
     record.write_text("\n" + record.read_text().rstrip("\n"))
     heard: list[str] = []
-    assert measured(matrix, record, worker, lambda words, share: heard.append(words)) == first
+    again = measured(matrix, record, worker, lambda words, share: heard.append(words))
+    assert written(again) == written(first)
     assert not heard
 
 

@@ -173,7 +173,7 @@ def test_what_bench_measured_is_kept_and_where_it_cannot_be_a_note_says_so(capsy
     ]
     for run in runs:
         variant = records_of([run])[run.id]["variants"][run.label]
-        assert variant["times_ms"] == found["variants"][run.label]["times_ms"]
+        assert variant["times_ms"] == list(found.ran[run.label].times_ms)
         assert run.median_ms == variant["median_ms"] and run.peak_bytes == variant["memory"]["peak_bytes"]
     assert capsys.readouterr().err == ""
     monkeypatch.setenv(URL_VARIABLE, "postgresql://user:secret@127.0.0.1:1/d")

@@ -16,6 +16,7 @@ import tempfile
 import traceback
 import warnings
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -25,7 +26,8 @@ import pytest
 from tests.conftest import ROOT
 from tests.making import HOSTILE
 from tests.postgres import DEBIAN, PASSWORD, find_binaries, running_postgres
-from tests.recording import HASH, OTHER_HASH, VERSIONS, keep_one, keeping_process, record, use_own_cache
+from tests.recording import HASH, OTHER_HASH, VERSIONS, as_read, keep_one, keeping_process, record, use_own_cache
+from workbench.run.measurement.measured import FailedVariant
 from workbench.run.records.formats import csv_of, json_of
 from workbench.run.records.store import (
     URL_VARIABLE,
@@ -104,7 +106,7 @@ def test_what_is_kept_is_found(url):
     assert (loaded.backend, loaded.dtype, loaded.dims, loaded.versions) == ("torch", "float32", {"N": 1}, VERSIONS)
     assert loaded.peak_bytes == 3 * 2**30
     records = records_of([greedy], url)
-    assert records == {greedy.id: {**found, "variants": {"greedy": found["variants"]["greedy"]}}}
+    assert records == {greedy.id: as_read(replace(found, variants={"greedy": found.variants["greedy"]}))}
 
 
 def test_find_takes_the_newest_of_a_model_a_device_a_backend(url):
@@ -142,7 +144,7 @@ def test_hostile_names_are_text(url, name):
     (run,) = find_runs(url=url)
     shown = name.replace("\0", "\\x00").replace("\ud800", "\\ud800")  # no database takes these two
     assert run.label == run.model_name == run.pipeline == shown
-    assert records_of([run], url)[run.id] == found
+    assert records_of([run], url)[run.id] == as_read(found)
     (row,) = csv.DictReader(io.StringIO(csv_of([run])))
     assert row["label"] == shown
     assert json.loads(json_of([run], url))["runs"][0]["label"] == shown
@@ -150,23 +152,26 @@ def test_hostile_names_are_text(url, name):
 
 def test_infinity_and_nan_become_names_which_json_can_hold(url):
     found = record({"a": [1.0, 2.0]})
-    found["variants"]["a"]["error"] = {"max_rel_error": math.inf, "max_abs_error": math.nan}
+    error = replace(found.ran["a"].error, max_rel_error=math.inf, max_abs_error=math.nan)
+    found = replace(found, variants={"a": replace(found.ran["a"], error=error)})
     keep(found, {"a": RunOrigin(HASH, "model")}, url)
     (run,) = find_runs(url=url)
     error = records_of([run], url)[run.id]["variants"]["a"]["error"]
-    assert error == {"max_rel_error": "inf", "max_abs_error": "nan"}
+    assert (error["max_rel_error"], error["max_abs_error"]) == ("inf", "nan")
 
 
 def test_a_variant_that_failed_is_not_kept(url):
     found = record({"a": [1.0, 2.0]})
-    found["variants"]["b"] = {"backend": "torch", "dtype": "float16", "failed": "It has no such kernel."}
+    failed = FailedVariant("b", "torch", "float16", "It has no such kernel.")
+    found = replace(found, variants={**found.variants, "b": failed})
     keep(found, {label: RunOrigin(HASH, "model") for label in "ab"}, url)
     assert [run.label for run in find_runs(url=url)] == ["a"]
 
 
 def test_all_variants_of_a_measurement_are_kept_or_none(url):
     found = record({"a": [1.0], "b": [1.0]})
-    found["variants"]["b"]["median_ms"] = None
+    wrong = replace(found.ran["b"], latency=replace(found.ran["b"].latency, median_ms=None))
+    found = replace(found, variants={**found.variants, "b": wrong})
     with pytest.raises(RecordsError, match="cannot be used"):
         keep(found, {label: RunOrigin(HASH, "model") for label in "ab"}, url)
     assert find_runs(url=url) == ()

@@ -253,23 +253,25 @@ def test_measuring(worker, backend, tmp_path):
         on_progress=events.append,
     )
     assert events[-1]["done"] == events[-1]["total"] == 2 * (5 + 2 + 2)
-    assert list(found["variants"]) == ["before", "after"]
-    assert found["variants"]["before"]["ratio"] == 1.0
-    assert {"device_name", "threads", "versions"} <= set(found["machine"])
-    for variant in found["variants"].values():
-        assert len(variant["times_ms"]) == 5
-        assert 0 < variant["min_ms"] <= variant["median_ms"] <= variant["p90_ms"] <= variant["p99_ms"]
-        assert variant["ratio_low"] <= variant["ratio"] <= variant["ratio_high"]
-        assert variant["error"]["ok"] is True
-        assert variant["fallbacks"] == {}
-        assert variant["memory"]["peak_bytes"] >= 0
-        assert variant["operators"]
-        assert all(operator["time_ms"] >= 0 for operator in variant["operators"])
+    assert list(found.variants) == ["before", "after"]
+    assert found.variants["before"].ratio.ratio == 1.0
+    assert {"device_name", "threads", "versions"} <= set(found.machine.to_json())
+    for variant in found.variants.values():
+        assert len(variant.times_ms) == 5
+        assert (
+            0 < variant.latency.min_ms <= variant.latency.median_ms <= variant.latency.p90_ms <= variant.latency.p99_ms
+        )
+        assert variant.ratio.ratio_low <= variant.ratio.ratio <= variant.ratio.ratio_high
+        assert variant.error.ok is True
+        assert variant.fallbacks == {}
+        assert variant.memory.peak_bytes >= 0
+        assert variant.operators
+        assert all(operator.time_ms >= 0 for operator in variant.operators)
     if backend == "torch":
-        memory = found["variants"]["before"]["memory"]
-        assert memory["weights_bytes"] == 8 * 27 * 4
-        assert [moment["op"] for moment in memory["timeline"]] == ["Conv", "Relu"]
-        assert memory["peak_bytes"] >= memory["weights_bytes"] + (3 + 8) * 256 * 4
+        memory = found.variants["before"].memory
+        assert memory.weights_bytes == 8 * 27 * 4
+        assert [moment.op for moment in memory.timeline] == ["Conv", "Relu"]
+        assert memory.peak_bytes >= memory.weights_bytes + (3 + 8) * 256 * 4
 
 
 def test_bad_wishes_are_sentences(worker):

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from workbench.io.exporting import ExportReport
     from workbench.run.measurement.measure import Variant
+    from workbench.run.measurement.measured import Measurement
     from workbench.run.measurement.progress import OnShare
     from workbench.run.worker.client import Worker
     from workbench.summary import Summary
@@ -243,7 +244,7 @@ def measure(
     inputs: Mapping[str, np.ndarray] | None = None,
     seed: int = 0,
     **options: Any,
-) -> dict[str, Any]:
+) -> Measurement:
     """Latency (ms) and memory (bytes) of one graph or several, by turns, each compared with ONNX Runtime.
 
     graphs:  by label; a `workbench.run.measurement.measure.Variant` is a graph with a backend and an element

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +20,15 @@ from workbench.inference.shapes import infer_types
 from workbench.io.dims import bind_dims, symbols
 from workbench.ir import Graph
 from workbench.ir.to_proto import structure
-from workbench.run.measurement.formatting import FIGURES, csv_text, figures, ran_of
+from workbench.run.measurement.formatting import FIGURES, csv_text, figures
 from workbench.run.measurement.measure import combined, measure_models, notes_of, refused_sizes, validate_request
+from workbench.run.measurement.measured import MeasuredVariant, Measurement, measurement_from_json
 from workbench.run.records.store import RecordsError, RunOrigin, keep, model_hash
 from workbench.run.worker.client import RUN_LIMIT_S, Worker
 from workbench.run.worker.process import CancelledError
 from workbench.verification import Verifier
 
 OnBlock = Callable[[str, float], None]
-Block = dict[str, Any]
 
 
 class MatrixError(UserError):
@@ -68,13 +68,33 @@ class Matrix:
                 yield model, batch
 
 
+@dataclass(frozen=True)
+class Block:
+    """A model at a batch, and what was measured, or the sentence why it could not run.
+
+    key: the hash of everything on which the numbers depend.
+    """
+
+    key: str
+    model: str
+    batch: int | None
+    found: Measurement | None = None
+    failed: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        place = {"key": self.key, "model": self.model, "batch": self.batch}
+        return place | ({"failed": self.failed} if self.found is None else {"found": self.found.to_json()})
+
+
+def _block_from_json(block: Mapping[str, Any]) -> Block:
+    return Block(block["key"], block["model"], block["batch"], measurement_from_json(block["found"]))
+
+
 def run_matrix(matrix: Matrix, record: Path | None, worker: Worker, on_block: OnBlock | None = None) -> Iterator[Block]:
-    """Measure what `record` does not hold yet; every block in order, once it is done: `model`, `batch`, `found` or
-    `failed`.
+    """Measure what `record` does not hold yet; every block in order, once it is done.
 
     record:   a file of one JSON object a line, made where it is not there; None: nothing is written.
               A block of which anything failed is not written, and so tried again.
-    found:    what `measure_models` returned. failed: the sentence why the block could not run.
     on_block: hears in words what goes on, and the share that is done, from 0 to 1; may raise to stop.
     Raises MatrixError before anything runs, RunError where there is no such device, CancelledError; blocks that are
     done stay in the record.
@@ -87,10 +107,10 @@ def run_matrix(matrix: Matrix, record: Path | None, worker: Worker, on_block: On
     for index, (place, graphs) in enumerate(bound.items()):
         key = keys[place]
         if key not in done:
-            done[key] = {"key": key, "model": place[0], "batch": place[1]}
-            done[key] |= _measured(matrix, place, graphs, worker, _share(on_block, _words(*place), index, len(bound)))
-            _write(record, done[key])
-            _keep(done[key], graphs, matrix.pipelines)
+            report = _share(on_block, _words(*place), index, len(bound))
+            block = _measured(matrix, Block(key, *place), graphs, worker, report)
+            _write(record, block)
+            done[key] = _keep(block, graphs, matrix.pipelines)
         yield done[key]
 
 
@@ -134,14 +154,15 @@ def _batch_dim(graph: Graph, model: str) -> str:
 
 def _measured(
     matrix: Matrix,
-    place: tuple[str, int | None],
+    block: Block,
     graphs: Mapping[str, Graph],
     worker: Worker,
     heard: Callable[[Mapping[str, Any]], None],
 ) -> Block:
     heard({"done": 0, "total": 1, "stage": "computing the reference in ONNX Runtime"})
-    (model, batch), first = place, next(iter(graphs.values()))
-    given = {*matrix.given} if batch is None else {*matrix.given, matrix.batch_dim or _batch_dim(first, model)}
+    first = next(iter(graphs.values()))
+    model, given = block.model, {*matrix.given}
+    given = given if block.batch is None else {*matrix.given, matrix.batch_dim or _batch_dim(first, model)}
     try:
         verifier = Verifier(first, None, matrix.seed, worker=worker, given=given)
         with refused_sizes(model, {name: first.dims[name] for name in sorted(given & {*first.dims})}):
@@ -161,22 +182,25 @@ def _measured(
     except CancelledError:
         raise
     except UserError as error:  # too large for the machine, or not to be run: the next block goes on
-        return {"failed": str(error)}
-    return {"found": found}
+        return replace(block, failed=str(error))
+    return replace(block, found=found)
 
 
-def _keep(block: Block, graphs: Mapping[str, Graph], pipelines: Mapping[tuple[str, str], str]) -> None:
-    """A measured block is among the runs that are kept; where that fails, its notes say so."""
-    if "failed" in block:
-        return
-    model, origins = block["model"], {}
+def _keep(block: Block, graphs: Mapping[str, Graph], pipelines: Mapping[tuple[str, str], str]) -> Block:
+    """The block, which is among the runs that are kept from now on; if that fails, its notes say so."""
+    found = block.found
+    if found is None:
+        return block
     try:
-        for label, variant in block["found"]["variants"].items():
-            step = variant["step"]
-            origins[label] = RunOrigin(model_hash(graphs[step]), model, pipelines.get((model, step), ""))
-        keep(block["found"], origins)
+        origins = {
+            label: RunOrigin(model_hash(graphs[v.step]), block.model, pipelines.get((block.model, v.step), ""))
+            for label, v in found.variants.items()
+        }
+        keep(found, origins)
     except RecordsError as error:
-        block["found"]["notes"].append(f"This block is not kept among the runs: {error}.")
+        notes = [*found.notes, f"This block is not kept among the runs: {error}."]
+        return replace(block, found=replace(found, notes=notes))
+    return block
 
 
 # ---- the record ------------------------------------------------------------------------
@@ -224,17 +248,17 @@ def _recorded(record: Path | None) -> dict[str, Block]:
                 file.write("\n")
     except OSError as error:
         raise _not_written(record, error) from None
-    blocks = [json.loads(line) for line in whole if line.strip()]
-    return {block["key"]: block for block in blocks}
+    blocks = [_block_from_json(json.loads(line)) for line in whole if line.strip()]
+    return {block.key: block for block in blocks}
 
 
 def forget_blocks(record: Path, blocks: Collection[Block]) -> None:
     """Take these blocks out of the record, so that they are measured again. Raises MatrixError."""
-    keys = {block["key"] for block in blocks}
+    keys = {block.key for block in blocks}
     kept = [block for key, block in _recorded(record).items() if key not in keys]
     beside = record.with_name(f"{record.name}.new")
     try:
-        beside.write_text("".join(f"{json.dumps(block)}\n" for block in kept), encoding="utf-8")
+        beside.write_text("".join(f"{json.dumps(block.to_json())}\n" for block in kept), encoding="utf-8")
         os.replace(beside, record)  # whole or not at all
     except OSError as error:
         raise _not_written(record, error) from None
@@ -243,20 +267,18 @@ def forget_blocks(record: Path, blocks: Collection[Block]) -> None:
 def _is_block(line: str) -> bool:
     """Is this a block as it was written?"""
     try:
-        block = json.loads(line)
-        variants = block["found"]["variants"].values()
-        return isinstance(block["key"], str) and {"model", "batch"} <= set(block) and all(map(figures, variants))
+        return isinstance(_block_from_json(json.loads(line)).key, str)
     except (ValueError, KeyError, TypeError, AttributeError):
         return False
 
 
 def _write(record: Path | None, block: Block) -> None:
-    tried_again = "failed" in block or any("failed" in v for v in block["found"]["variants"].values())
+    tried_again = block.found is None or block.found.failures
     if record is None or tried_again:
         return
     try:
         with open(record, "a", encoding="utf-8") as file:
-            file.write(json.dumps(block) + "\n")
+            file.write(json.dumps(block.to_json()) + "\n")
     except OSError as error:
         raise _not_written(record, error) from None
 
@@ -274,34 +296,36 @@ def rows_of(blocks: Sequence[Block]) -> list[dict[str, Any]]:
     """One row a variant, with the keys of COLUMNS; None where there is no number."""
     rows = []
     for block in blocks:
-        place = {"model": block["model"], "batch": block["batch"]}
-        if "failed" in block:
-            rows.append(dict.fromkeys(COLUMNS) | place | {"failed": block["failed"]})
+        place = {"model": block.model, "batch": block.batch}
+        if block.found is None:
+            rows.append(dict.fromkeys(COLUMNS) | place | {"failed": block.failed})
             continue
-        found = block["found"]
-        device = found["machine"]["device_name"]
-        for label, variant in found["variants"].items():
+        device = block.found.machine.device_name
+        for label, variant in block.found.variants.items():
             rows.append({**place, "variant": label, "device": device, **figures(variant)})
     return rows
 
 
 def place_words(row: Mapping[str, Any]) -> str:
-    """Where a row or a block stands: "net.onnx, batch 4, greedy"."""
-    return ", ".join(filter(None, (_words(row["model"], row["batch"]), row.get("variant"))))
+    """Model, batch and variant of a row: "net.onnx, batch 4, greedy"."""
+    return ", ".join(filter(None, (_words(row["model"], row["batch"]), row["variant"])))
 
 
 def matrix_notes(blocks: Sequence[Block]) -> list[str]:
     """What is to be known of the numbers, each thing once with the variants or blocks that it concerns."""
-    measured = [block for block in blocks if "found" in block]
-    rows = {place_words(row): row for row in rows_of(measured) if not row["failed"]}
+    ran: dict[str, MeasuredVariant] = {}
     own: dict[str, list[str]] = {}
-    for block in measured:
-        of_variants = notes_of(ran_of(block["found"]), block["found"]["machine"]["device"])
-        for note in block["found"]["notes"]:
+    device = "cpu"
+    for block in blocks:
+        if block.found is None:
+            continue
+        device, place = block.found.machine.device, _words(block.model, block.batch)
+        ran |= {f"{place}, {label}": variant for label, variant in block.found.ran.items()}
+        of_variants = notes_of(block.found.ran, device)
+        for note in block.found.notes:
             if note not in of_variants:
-                own.setdefault(note, []).append(place_words(block))
-    device = measured[0]["found"]["machine"]["device"] if measured else "cpu"
-    return [*(f"{note} ({'; '.join(places)})" for note, places in own.items()), *notes_of(rows, device)]
+                own.setdefault(note, []).append(place)
+    return [*(f"{note} ({'; '.join(places)})" for note, places in own.items()), *notes_of(ran, device)]
 
 
 def batch_sizes(text: str) -> tuple[int, ...]:

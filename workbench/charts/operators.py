@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from workbench.charts.variants import COLOURS, GREY, empty_figure, log_ticks, plain_label
+from workbench.run.measurement.ceilings import Roofs
+from workbench.run.measurement.profiled import OperatorRun
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -19,15 +21,13 @@ _ROWS = 3  # scopes shown above the operators
 _ROW, _AROUND = 32, 160  # pixels: of a row of bars, of the axis and two lines of legend
 _SMALLEST, _LARGEST = 6, 40  # pixels, of a mark
 
-Operator = Mapping[str, Any]
 
-
-def counted_operators(operators: Sequence[Operator]) -> list[Operator]:
+def counted_operators(operators: Sequence[OperatorRun]) -> list[OperatorRun]:
     """Those whose work is known, so that they have a place under the roofs."""
-    return [op for op in operators if op.get("flops") and op.get("bytes") and op["time_ms"] > 0]
+    return [op for op in operators if op.flops and op.bytes and op.time_ms > 0]
 
 
-def roofline_chart(counted: Sequence[Operator], ceilings: Mapping[str, float]) -> go.Figure:
+def roofline_chart(counted: Sequence[OperatorRun], roofs: Roofs) -> go.Figure:
     """The roofline model (Williams, Waterman, Patterson 2009), measured roofs; counted: at least one operator.
 
     Each mark is an operator, its size the time that it takes: below the slanted roof it
@@ -35,26 +35,26 @@ def roofline_chart(counted: Sequence[Operator], ceilings: Mapping[str, float]) -
     """
     figure = empty_figure("arithmetic intensity (FLOP/byte)", "speed (GFLOP/s)")
     figure.update_layout(legend={"orientation": "v", "y": 1, "x": 1.02, "yref": "paper"}, height=340)
-    longest = max(op["time_ms"] for op in counted)
-    intensity = {id(op): op["flops"] / op["bytes"] for op in counted}
+    longest = max(op.time_ms for op in counted)
+    places = {id(op): _place(op) for op in counted}
     for name, colour, same in _by_type(counted):
         figure.add_scatter(
-            x=[intensity[id(op)] for op in same],
-            y=[_gigaflops(op) for op in same],
+            x=[places[id(op)][0] for op in same],
+            y=[places[id(op)][1] for op in same],
             text=[_words(op) for op in same],
             name=plain_label(name),
             mode="markers",
             marker={
                 "color": colour,
                 "opacity": 0.6,
-                "size": [_SMALLEST + (_LARGEST - _SMALLEST) * (op["time_ms"] / longest) ** 0.5 for op in same],
+                "size": [_SMALLEST + (_LARGEST - _SMALLEST) * (op.time_ms / longest) ** 0.5 for op in same],
             },
             hovertemplate="%{text}<br>%{x:,.3g} FLOP/byte, %{y:,.3g} GFLOP/s<extra></extra>",
         )
-    top, slope = ceilings["flops_per_s"] / 1e9, ceilings["bytes_per_s"] / 1e9
+    top, slope = roofs.flops_per_s / 1e9, roofs.bytes_per_s / 1e9
     ridge = top / slope
-    left = min(*intensity.values(), ridge) / 2
-    right = max(*intensity.values(), ridge) * 2
+    intensities, speeds = zip(*places.values(), strict=True)
+    left, right = min(*intensities, ridge) / 2, max(*intensities, ridge) * 2
     figure.add_scatter(
         x=[left, ridge, right],
         y=[left * slope, top, top],
@@ -63,18 +63,18 @@ def roofline_chart(counted: Sequence[Operator], ceilings: Mapping[str, float]) -
         line={"color": GREY, "width": 2, "dash": "dash"},
     )
     figure.update_xaxes(log_ticks((left, right)))
-    figure.update_yaxes(log_ticks((top, left * slope, *map(_gigaflops, counted))), rangemode="normal")
+    figure.update_yaxes(log_ticks((top, left * slope, *speeds)), rangemode="normal")
     return figure
 
 
-def strip_chart(operators: Sequence[Operator], scopes: Mapping[str, tuple[str, ...]]) -> go.Figure:
+def strip_chart(operators: Sequence[OperatorRun], scopes: Mapping[str, tuple[str, ...]]) -> go.Figure:
     """When each operator ran, from left to right, under the scopes that it belongs to: as a flame graph, by time.
 
     operators: at least one. scopes: by operator name, the outermost first.
     """
     figure = empty_figure("time since the run began (ms)", "")
     for name, colour, same in _by_type(operators):
-        bars = [_Bar(op["start_ms"], op["time_ms"], colour, _words(op)) for op in same]
+        bars = [_Bar(op.start_ms, op.time_ms, colour, _words(op)) for op in same]
         _add_bars(figure, bars, "operator", name=plain_label(name))
     depth = min(_ROWS, max((len(path) for path in scopes.values()), default=0))
     rows = ["operator", *(f"scope {level}" for level in range(depth, 0, -1))]
@@ -82,7 +82,7 @@ def strip_chart(operators: Sequence[Operator], scopes: Mapping[str, tuple[str, .
         bars = [_scope_bar(path, members) for path, members in _runs_of(operators, scopes, level)]
         _add_bars(figure, bars, f"scope {level}", showlegend=False, text=[bar.text for bar in bars])
     figure.update_layout(barmode="overlay", height=_AROUND + _ROW * len(rows), bargap=0.08)
-    figure.update_xaxes(range=[0, max((op["start_ms"] + op["time_ms"] for op in operators), default=1.0)])
+    figure.update_xaxes(range=[0, max((op.start_ms + op.time_ms for op in operators), default=1.0)])
     figure.update_yaxes(categoryorder="array", categoryarray=rows, rangemode="normal")
     return figure
 
@@ -98,9 +98,9 @@ class _Bar:
     text: str = ""
 
 
-def _scope_bar(path: tuple[str, ...], members: Sequence[Operator]) -> _Bar:
-    start = members[0]["start_ms"]
-    length = members[-1]["start_ms"] + members[-1]["time_ms"] - start
+def _scope_bar(path: tuple[str, ...], members: Sequence[OperatorRun]) -> _Bar:
+    start = members[0].start_ms
+    length = members[-1].start_ms + members[-1].time_ms - start
     words = f"{plain_label('/'.join(path))}<br>{length:,.3f} ms, {len(members):,} operators"
     return _Bar(start, length, _shade(path), words, plain_label(path[-1]))
 
@@ -121,12 +121,12 @@ def _add_bars(figure: go.Figure, bars: Sequence[_Bar], row: str, **how: Any) -> 
 
 
 def _runs_of(
-    operators: Sequence[Operator], scopes: Mapping[str, tuple[str, ...]], level: int
-) -> Iterator[tuple[tuple[str, ...], list[Operator]]]:
+    operators: Sequence[OperatorRun], scopes: Mapping[str, tuple[str, ...]], level: int
+) -> Iterator[tuple[tuple[str, ...], list[OperatorRun]]]:
     """Operators that follow one another in one scope of that depth."""
 
-    def path(op: Operator) -> tuple[str, ...]:
-        return scopes.get(op["name"], ())[:level]
+    def path(op: OperatorRun) -> tuple[str, ...]:
+        return scopes.get(op.name, ())[:level]
 
     for scope, members in itertools.groupby(operators, path):
         if len(scope) == level:
@@ -137,23 +137,26 @@ def _shade(path: tuple[str, ...]) -> str:
     return ("#D9DEE7", "#E7E0D2", "#DCE7DC")[sum(map(ord, "/".join(path))) % 3]
 
 
-def _by_type(operators: Sequence[Operator]) -> Iterator[tuple[str, str, list[Operator]]]:
+def _by_type(operators: Sequence[OperatorRun]) -> Iterator[tuple[str, str, list[OperatorRun]]]:
     """(type, colour, operators of it): the types that take longest in all, then the others together."""
-    total: Counter[str] = Counter()
+    total: defaultdict[str, float] = defaultdict(float)
     for op in operators:
-        total[op["op"]] += op["time_ms"]
-    named = [name for name, _ in total.most_common(_MOST_TYPES)]
+        total[op.op] += op.time_ms
+    named = sorted(total, key=lambda name: -total[name])[:_MOST_TYPES]
     for name, colour in zip(named, COLOURS, strict=False):
-        yield name.removeprefix("workbench."), colour, [op for op in operators if op["op"] == name]
-    rest = [op for op in operators if op["op"] not in named]
+        yield name.removeprefix("workbench."), colour, [op for op in operators if op.op == name]
+    rest = [op for op in operators if op.op not in named]
     if rest:
         yield _OTHERS, GREY, rest
 
 
-def _gigaflops(op: Operator) -> float:
-    return float(op["flops"] / (op["time_ms"] / 1e3) / 1e9)
+def _place(op: OperatorRun) -> tuple[float, float]:
+    """FLOP per byte, and GFLOP/s. Raises ValueError if the work is unknown, see `counted_operators`."""
+    if not (op.flops and op.bytes):
+        raise ValueError(f"the work of '{op.name}' is not known")
+    return op.flops / op.bytes, op.flops / (op.time_ms / 1e3) / 1e9
 
 
-def _words(op: Operator) -> str:
-    name = op["op"].removeprefix("workbench.")
-    return plain_label(f"{name} {op['name']}") + f"<br>{op['time_ms']:,.4f} ms"
+def _words(op: OperatorRun) -> str:
+    name = op.op.removeprefix("workbench.")
+    return plain_label(f"{name} {op.name}") + f"<br>{op.time_ms:,.4f} ms"

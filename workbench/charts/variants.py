@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import plotly.graph_objects as go
+
+from workbench.run.measurement.profiled import LiveMemory
 
 COLOURS = ("#5B7DB1", "#C08A3E", "#6A9A6A", "#9A6AA0", "#4C9DA0", "#A85C5C", "#777777", "#B59B3A")
 DASHES = ("solid", "dash", "dot", "dashdot")
@@ -75,13 +77,13 @@ def plain_label(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def latency_chart(variants: Mapping[str, Mapping[str, Any]]) -> go.Figure:
+def latency_chart(times_ms: Mapping[str, Sequence[float]]) -> go.Figure:
     """Every repetition of each variant as a point on its box; the median is the line in the box."""
     figure = empty_figure("latency of one run (ms)", "")
-    for index, (label, found) in enumerate(variants.items()):
+    for index, (label, times) in enumerate(times_ms.items()):
         figure.add_trace(
             go.Box(
-                x=found["times_ms"],
+                x=times,
                 name=plain_label(label),
                 boxpoints="all",
                 jitter=0.4,
@@ -91,27 +93,26 @@ def latency_chart(variants: Mapping[str, Mapping[str, Any]]) -> go.Figure:
             )
         )
     figure.update_xaxes(rangemode="tozero")
-    lay_rows(figure, len(variants))
+    lay_rows(figure, len(times_ms))
     figure.update_layout(showlegend=False)
     return figure
 
 
-def memory_chart(variants: Mapping[str, Mapping[str, Any]]) -> go.Figure:
+def memory_chart(timelines: Mapping[str, Sequence[LiveMemory]]) -> go.Figure:
     """What lives while each operator runs, in order; the legend names the peak, a mark shows where it is.
 
-    At least one variant has a timeline, see `measure_models`.
+    timelines: by variant; at least one is not empty.
     """
-    timelines = {label: found["memory"].get("timeline") or [] for label, found in variants.items()}
-    scale, unit = byte_unit(max(point["peak_bytes"] for timeline in timelines.values() for point in timeline))
+    scale, unit = byte_unit(max(point.peak_bytes for timeline in timelines.values() for point in timeline))
     figure = empty_figure("operator, in order of execution", f"memory ({unit})")
     longest = max(map(len, timelines.values()))
     figure.update_xaxes(tickformat=",d", dtick=1 if longest <= _FEW else None)
     for index, (label, timeline) in enumerate(timelines.items()):
         if not timeline:
             continue
-        during = [point["peak_bytes"] / scale for point in timeline]
-        ops = [point["op"].removeprefix("workbench.") for point in timeline]
-        names = [plain_label(f"{op} {point['name']}") for op, point in zip(ops, timeline, strict=True)]
+        during = [point.peak_bytes / scale for point in timeline]
+        ops = [point.op.removeprefix("workbench.") for point in timeline]
+        names = [plain_label(f"{op} {point.name}") for op, point in zip(ops, timeline, strict=True)]
         peak = max(range(len(during)), key=during.__getitem__)
         sizes = [11 if i == peak else 0 for i in range(len(during))]
         colour = COLOURS[index % len(COLOURS)]

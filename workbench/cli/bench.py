@@ -16,6 +16,7 @@ from workbench.cli.runs import keep_bench
 from workbench.files import check_outputs
 from workbench.io.dims import parse_dims
 from workbench.ir import Graph
+from workbench.run.measurement.measured import FailedVariant, MeasuredVariant, Measurement
 from workbench.run.worker.memory import in_bytes
 
 HELP = "measure latency and memory"
@@ -105,9 +106,9 @@ def bench_command(models: Mapping[str, Graph], request: BenchRequest) -> int:
         )
     _print_bench(found)
     if request.json:
-        write_json(request.json, found)
+        write_json(request.json, found.to_json())
     keep_bench(found, variants, models)
-    return FAILED if any("failed" in variant for variant in found["variants"].values()) else DONE
+    return FAILED if found.failures else DONE
 
 
 def _say_waiting() -> Callable[[Mapping[str, Any]], None]:
@@ -131,42 +132,39 @@ _FIGURES = (
 )
 
 
-def _print_bench(found: Mapping[str, Any]) -> None:
-    from workbench.run.measurement.formatting import compared_alike, compared_backends, figures, machine_words, ran_of
+def _print_bench(found: Measurement) -> None:
+    from workbench.run.measurement.formatting import compared_alike, compared_backends, figures, machine_words
 
-    ways = {f"; {variant['backend']}, {variant['dtype']}" for variant in found["variants"].values()}
-    say(machine_words(found["machine"]) + ("".join(ways) if len(ways) == 1 else ""))
-    if found["dims"]:
-        say("dims: " + ", ".join(f"{name}={size}" for name, size in found["dims"].items()))
-    rows = [(label, *cells_of(figures(v), _FIGURES)) for label, v in found["variants"].items()]
+    ways = {f"; {variant.backend}, {variant.dtype}" for variant in found.variants.values()}
+    say(machine_words(found.machine) + ("".join(ways) if len(ways) == 1 else ""))
+    if found.dims:
+        say("dims: " + ", ".join(f"{name}={size}" for name, size in found.dims.items()))
+    rows = [(label, *cells_of(figures(v), _FIGURES)) for label, v in found.variants.items()]
     print_table([("variant", *_FIGURES), *rows], left=(0,))
-    for label, words, first in compared_alike(ran_of(found)):
+    for label, words, first in compared_alike(found.ran):
         say(f"'{label}' is {words} '{first}'")
-    for label, words, first in compared_backends(ran_of(found)):
+    for label, words, first in compared_backends(found.ran):
         say(f"backends and precisions among each other: '{label}' is {words} '{first}'")
-    for label, variant in found["variants"].items():
-        if "failed" in variant:
-            say(f"{label}: {variant['failed']}")
+    for label, variant in found.variants.items():
+        if isinstance(variant, FailedVariant):
+            say(f"{label}: {variant.failed}")
             continue
-        if variant["error"] is not None and not variant["error"]["ok"]:
-            say(f"{label}: {variant['error']['sentence']}")
-        if variant["cold_median_ms"] is not None:
-            say(f"{label}: {variant['cold_median_ms']:,.2f} ms on an emptied cache")
-    for line, labels in _shared_lines(found["variants"]).items():
+        if variant.error is not None and not variant.error.ok:
+            say(f"{label}: {variant.error.sentence}")
+        if variant.cold_median_ms is not None:
+            say(f"{label}: {variant.cold_median_ms:,.2f} ms on an emptied cache")
+    for line, labels in _shared_lines(found.ran).items():
         say(f"{line} ({', '.join(map(repr, labels))})")
-    for note in found["notes"]:
+    for note in found.notes:
         say(f"note: {note}", file=sys.stderr)
 
 
-def _shared_lines(variants: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
+def _shared_lines(variants: Mapping[str, MeasuredVariant]) -> dict[str, list[str]]:
     """What is said once for all variants of which it is true: what their peak is of, what fell back."""
     found: dict[str, list[str]] = {}
     for label, variant in variants.items():
-        if "failed" in variant:
-            continue
-        memory = variant["memory"]
-        lines = [f"peak of {memory['counted']}: {memory['kind']}"]
-        lines += [f"{what} fell back: {why}" for what, why in sorted(variant["fallbacks"].items())]
+        lines = [f"peak of {variant.memory.counted}: {variant.memory.kind}"]
+        lines += [f"{what} fell back: {why}" for what, why in sorted(variant.fallbacks.items())]
         for line in lines:
             found.setdefault(line, []).append(label)
     return found

@@ -77,10 +77,10 @@ def layouts_command(graph: Graph, request: LayoutsRequest) -> int:
             measured = measure_models(
                 graphs, inputs=verifier.inputs, reference=verifier.reference, device=request.device
             )
-            for name, variant in measured["variants"].items():
+            for name, variant in measured.variants.items():
                 row = figures(variant)
                 rows[name] |= {key: row[key] for key in ("median_ms", "ratio", "ratio_busy", "failed")}
-            for note in measured["notes"]:
+            for note in measured.notes:
                 say(f"note: {note}", file=sys.stderr)
     broken = library.broken_strategies().items()
     warn([f"strategy '{name}' is missing, its file does not import: {fault}" for name, fault in broken])

@@ -96,7 +96,7 @@ def matrix_command(request: MatrixRequest) -> int:
     if request.csv:
         write_text(request.csv, as_csv(rows))
     if request.json:
-        write_json(request.json, blocks)
+        write_json(request.json, [block.to_json() for block in blocks])
     return FAILED if any(row["failed"] for row in rows) else DONE
 
 

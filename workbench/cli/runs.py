@@ -8,13 +8,13 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from workbench.cli.exit_codes import DONE
 from workbench.cli.printing import print_table, say
 from workbench.errors import UserError, printable
 from workbench.ir import Graph
 from workbench.run.measurement.measure import Variant
+from workbench.run.measurement.measured import Measurement
 from workbench.run.records.formats import csv_of, json_of, pairs
 from workbench.run.records.store import (
     MOST,
@@ -82,7 +82,7 @@ def runs_command(request: RunsRequest) -> int:
     return DONE
 
 
-def keep_bench(found: Mapping[str, Any], variants: Mapping[str, Variant], models: Mapping[str, Graph]) -> None:
+def keep_bench(found: Measurement, variants: Mapping[str, Variant], models: Mapping[str, Graph]) -> None:
     """Keep what was measured of models, by path; where that fails, a note says why, and the command goes on."""
     names: dict[int, str] = {}
     for path, graph in models.items():  # a model measured against itself is there twice

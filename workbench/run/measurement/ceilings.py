@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from workbench.run.measurement.caches import last_cache_bytes
@@ -18,8 +19,17 @@ _when: dict[tuple[str, str], float] = {}  # they were measured last, by the mono
 _sides: dict[tuple[str, str], int] = {}  # of matrices whose product takes long enough
 
 
-def ceilings(device: str, dtypes: Sequence[str]) -> dict[str, dict[str, float] | None]:
-    """By dtype: `flops_per_s` of a large matrix product; `bytes_per_s`, read and written, of a copy beyond caches.
+@dataclass(frozen=True)
+class Roofs:
+    """What a device does at most: operations of a large matrix product; bytes read and written by a copy beyond
+    caches."""
+
+    flops_per_s: float
+    bytes_per_s: float
+
+
+def ceilings(device: str, dtypes: Sequence[str]) -> dict[str, Roofs | None]:
+    """The roofs by dtype.
 
     dtypes: "float32", "float16", "bfloat16" or another type of torch's; "mixed" is the one that torch.autocast takes
     on the device. Both are measured at a call a minute after the last, and the best of all so far is given; None
@@ -31,10 +41,7 @@ def ceilings(device: str, dtypes: Sequence[str]) -> dict[str, dict[str, float] |
     with torch.inference_mode():
         copied = _highest(device, "copy", _copy_rate)
         rates = {dtype: _highest(device, reduced if dtype == "mixed" else dtype, _product_rate) for dtype in dtypes}
-    return {
-        dtype: None if rate is None or copied is None else {"flops_per_s": rate, "bytes_per_s": copied}
-        for dtype, rate in rates.items()
-    }
+    return {dtype: None if rate is None or copied is None else Roofs(rate, copied) for dtype, rate in rates.items()}
 
 
 def _highest(device: str, what: str, rate: Callable[[str, str, int], float]) -> float | None:

@@ -13,6 +13,7 @@ import numpy as np
 from workbench.run.compare import Tolerance, compare
 from workbench.run.inputs import turned
 from workbench.run.measurement.caches import flusher
+from workbench.run.measurement.profiled import Memory, OperatorRun
 from workbench.run.worker.failures import TaskError
 from workbench.run.worker.tensors import load_tensors
 
@@ -30,11 +31,10 @@ class OpenedModel(Protocol):
     def time_ms(self) -> float:
         """One run, without the transfer of inputs and outputs."""
 
-    def memory(self) -> dict[str, Any]:
-        """`kind` says what was counted; `weights_bytes`, `peak_bytes`; `timeline`, `at_peak` where they are known."""
+    def memory(self) -> Memory: ...
 
-    def operators(self) -> list[dict[str, Any]]:
-        """Profiled runs, apart from the timed ones: `name`, `op`, `start_ms`, `time_ms` of each operator, in order."""
+    def operators(self) -> list[OperatorRun]:
+        """The operators, in order, of profiled runs, which are not the timed ones."""
 
 
 class Here:
@@ -81,10 +81,14 @@ class Here:
         return found
 
     def profile(self, label: str) -> dict[str, Any]:
-        """`memory`, `operators`, `fallbacks`, see OpenedModel."""
+        """`memory`, `operators`, `fallbacks`, see OpenedModel, as JSON."""
         model = self._opened[label]
         memory, operators = ran(model.memory), ran(model.operators)
-        return {"memory": memory, "operators": operators, "fallbacks": dict(model.fallbacks)}
+        return {
+            "memory": asdict(memory),
+            "operators": [asdict(operator) for operator in operators],
+            "fallbacks": dict(model.fallbacks),
+        }
 
     @cached_property
     def _flush(self) -> Callable[[], None]:

@@ -10,7 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,14 @@ from workbench.ir import DataType, Graph, TensorType
 from workbench.layout.input_layout import order_between
 from workbench.run.compare import BFLOAT16, FLOAT16, FLOAT32, Tolerance, tolerance_for
 from workbench.run.inputs import Tensors, dims_of, output_orders, permute_inputs, shape_fits
-from workbench.run.measurement.formatting import ran_of
+from workbench.run.measurement.ceilings import Roofs
 from workbench.run.measurement.interleave import repetitions
+from workbench.run.measurement.measured import FailedVariant, MeasuredVariant, Measurement, error_from_json
+from workbench.run.measurement.profiled import OperatorRun, memory_from_json
 from workbench.run.measurement.roofline import share_of_roof, with_work
 from workbench.run.measurement.statistics import BUSY, is_busy, is_stable, ratio, spread
 from workbench.run.worker.client import RUN_LIMIT_S, Worker
+from workbench.run.worker.machine import Machine
 from workbench.run.worker.memory import estimate_bytes, refuse_unless_fits
 from workbench.run.worker.process import ProgressSink, RunError
 from workbench.run.worker.tensors import save_tensors
@@ -89,7 +92,7 @@ def measure_models(
     on_progress: ProgressSink | None = None,
     timeout_s: float = RUN_LIMIT_S,
     memory_limit_bytes: int | None = None,
-) -> dict[str, Any]:
+) -> Measurement:
     """Latency and memory of each variant on the same inputs, by turns, each backend in a process of its own.
 
     variants: graphs, which run as `backend` and `dtype` say, or `Variant`s that say it themselves.
@@ -101,20 +104,6 @@ def measure_models(
     on_progress: gets {"done", "total", "stage"} after every run.
     timeout_s, memory_limit_bytes: what the whole job may take, see `Worker.request`; of a CUDA device,
                each backend's process may take as much.
-    Returns plain JSON: `variants` by label, each with `step`, `backend`, `dtype`, `times_ms`,
-    `min_ms`, `median_ms`, `median_error_ms` (95 %), `p90_ms`, `p99_ms`, `iqr_ms`, `busy`, `stable`,
-    `ratio` to `ratio_to`, the first of the same backend and precision that ran, with its
-    `ratio_low` and `ratio_high` (95 %) and `ratio_busy`,
-    `cold_median_ms` or None, `first_result_s` (opening, compiling and one run), `memory`,
-    `operators` (`name`, `op`, `start_ms`, `time_ms`, `allocated_bytes`, and `flops`, `bytes`,
-    `dtype`, `of_roof`, each None where it is not known, see `with_work`), `sum_ms` of these and
-    `difference`, a sentence, `fallbacks`, `error`; a variant that could not run has `failed`, its
-    sentence, alone; and `machine`, `ceilings` by dtype (None where they could not be measured),
-    `dims` of the first, `warmup`, `repeat`, `notes`.
-    `memory` has `kind`, what `peak_bytes` is of, in words, `counted`, the same in short ("values" by
-    our own account, "process" for its growth, "CUDA allocator"), weights included; `weights_bytes`;
-    without weights `timeline` of `name`, `op`, `live_bytes`, `peak_bytes`, and `at_peak`;
-    on CUDA `reserved_bytes`, on the CPU `process_bytes`.
     What a backend cannot be asked for, ONNX Runtime in another type than the model's own, is left
     out, and a note says so.
     Raises MeasureError, DoesNotFitError, or RunError for a run that broke off.
@@ -167,10 +156,17 @@ def measure_models(
         else:
             shutil.rmtree(folder, ignore_errors=True)
     types = {key: infer_types(graph, dims[key]) for key, graph in graphs.items()}
-    found = _summarized(raw, wanted, types)
-    notes = [*_left_out(asked), *_nothing_converted(wanted, types), *notes_of(ran_of(found), device)]
-    own_dims = {**first.dims, **dims_of(first, inputs)}
-    return {**found, "dims": own_dims, "repeat": repeat, "warmup": warmup, "notes": notes}
+    roofs = {name: None if found is None else Roofs(**found) for name, found in raw["ceilings"].items()}
+    found = Measurement(
+        variants=summarize_variants(raw["variants"], wanted, types, roofs),
+        machine=Machine(**raw["machine"]),
+        ceilings=roofs,
+        dims={**first.dims, **dims_of(first, inputs)},
+        repeat=repeat,
+        warmup=warmup,
+        notes=[*_left_out(asked), *_nothing_converted(wanted, types)],
+    )
+    return replace(found, notes=[*found.notes, *notes_of(found.ran, device)])
 
 
 def _tolerance(dtype: str, first: Graph) -> Tolerance:
@@ -269,54 +265,61 @@ def _saved(path: Path, tensors: Mapping[str, np.ndarray]) -> str:
 # ---- numbers ---------------------------------------------------------------------------
 
 
-def _summarized(
-    raw: Mapping[str, Any], wanted: Mapping[str, Variant], types: Mapping[int, Mapping[str, TensorType]]
-) -> dict[str, Any]:
-    ran = ran_of(raw)
-    firsts: dict[tuple[str, str], str] = {}  # by backend and precision
-    variants: dict[str, Any] = {}
+def summarize_variants(
+    raw: Mapping[str, Any],
+    wanted: Mapping[str, Variant],
+    types: Mapping[int, Mapping[str, TensorType]],
+    roofs: Mapping[str, Roofs | None],
+) -> dict[str, MeasuredVariant | FailedVariant]:
+    """The worker's answers with what follows from them.
+
+    raw: by label, `failed` or what `measure_variants` found. types: of each graph's values, by the graph's id.
+    """
+    firsts: dict[tuple[str, str], str] = {}  # by backend and element type
+    found: dict[str, MeasuredVariant | FailedVariant] = {}
     for label, variant in wanted.items():
-        how = {"step": variant.step or label, "backend": variant.backend, "dtype": variant.dtype}
-        found = raw["variants"][label]
-        if label in ran:
-            first = firsts.setdefault((variant.backend, variant.dtype), label)
-            beside = {"ratio_to": first, **asdict(ratio(found["times_ms"], ran[first]["times_ms"]))}
-            found = _numbers({**beside, **found}, variant, types[id(variant.graph)], raw["ceilings"])
-        variants[label] = {**how, **found}
-    return {"variants": variants, "machine": raw["machine"], "ceilings": raw["ceilings"]}
+        answer, step = raw[label], variant.step or label
+        if "failed" in answer:
+            found[label] = FailedVariant(step, variant.backend, variant.dtype, answer["failed"])
+            continue
+        first = firsts.setdefault((variant.backend, variant.dtype), label)
+        times, cold = answer["times_ms"], answer.get("cold_times_ms")
+        latency, busy = spread(times), is_busy(times)
+        profiled = [OperatorRun(**operator) for operator in answer["operators"]]
+        operators = with_work(profiled, variant.graph, types[id(variant.graph)])
+        sum_ms = sum(operator.time_ms for operator in operators)
+        found[label] = MeasuredVariant(
+            step=step,
+            backend=variant.backend,
+            dtype=variant.dtype,
+            times_ms=times,
+            latency=latency,
+            busy=busy,
+            stable=is_stable(times),
+            ratio_to=first,
+            ratio=ratio(times, raw[first]["times_ms"]),
+            first_result_s=answer["first_result_s"],
+            cold_times_ms=cold,
+            cold_median_ms=None if cold is None else spread(cold).median_ms,
+            memory=memory_from_json(answer["memory"]),
+            operators=[replace(operator, of_roof=share_of_roof(operator, roofs)) for operator in operators],
+            sum_ms=sum_ms,
+            difference=_difference(sum_ms, latency.median_ms, variant.backend, answer["fallbacks"], busy),
+            fallbacks=answer["fallbacks"],
+            error=error_from_json(answer["error"]),
+        )
+    return found
 
 
-def _numbers(
-    found: Mapping[str, Any],
-    variant: Variant,
-    types: Mapping[str, TensorType],
-    ceilings: Mapping[str, Mapping[str, float] | None],
-) -> dict[str, Any]:
-    times, cold = found["times_ms"], found.get("cold_times_ms")
-    operators = with_work(found["operators"], variant.graph, types)
-    operators = [{**operator, "of_roof": share_of_roof(operator, ceilings)} for operator in operators]
-    numbers = {
-        **asdict(spread(times)),
-        **found,
-        "operators": operators,
-        "busy": is_busy(times),
-        "stable": is_stable(times),
-        "cold_median_ms": None if cold is None else spread(cold).median_ms,
-        "sum_ms": sum(operator["time_ms"] for operator in operators),
-    }
-    return {**numbers, "difference": _difference(numbers, variant.backend)}
-
-
-def _difference(numbers: Mapping[str, Any], backend: str) -> str:
-    """Why the operators' times do not add up to the run's."""
-    total, median = numbers["sum_ms"], numbers["median_ms"]
+def _difference(total: float, median: float, backend: str, fallbacks: Mapping[str, str], busy: bool) -> str:
+    """Why the operators' times, `total` ms, do not add up to the run's `median`."""
     both = f"The operators take {total:,.3f} ms one by one, the whole run {median:,.3f} ms"
-    if backend in ("torch-compile", "cuda-graphs") and backend not in numbers["fallbacks"]:
+    if backend in ("torch-compile", "cuda-graphs") and backend not in fallbacks:
         how = "fused by the compiler" if backend == "torch-compile" else "launched together"
         return f"{both}: they were timed running operator by operator, and in the whole run they are {how}."
     if backend == "onnxruntime":
         return f"{both}: they are from ONNX Runtime's own profile of one run, which costs time itself."
-    if numbers["busy"]:
+    if busy:
         return f"{both}; the machine was busy meanwhile, so the difference means little."
     if total <= median:
         return f"{both}: {median - total:,.3f} ms ({(median - total) / median:.0%}) pass between operators."
@@ -326,15 +329,12 @@ def _difference(numbers: Mapping[str, Any], backend: str) -> str:
 # ---- notes -----------------------------------------------------------------------------
 
 
-def notes_of(variants: Mapping[str, Mapping[str, Any]], device: str) -> list[str]:
-    """What is to be known of measured variants, each thing once with the labels that it concerns.
-
-    variants: by label; read are `busy`, `stable`, `backend`.
-    """
+def notes_of(variants: Mapping[str, MeasuredVariant], device: str) -> list[str]:
+    """What is to be known of measured variants, each thing once with the labels that it concerns."""
     notes = []
-    busy = [label for label, found in variants.items() if found["busy"]]
-    unsure = [label for label, found in variants.items() if not found["stable"] and not found["busy"]]
-    copying = [label for label, found in variants.items() if found["backend"] == "onnxruntime"]
+    busy = [label for label, found in variants.items() if found.busy]
+    unsure = [label for label, found in variants.items() if not found.stable and not found.busy]
+    copying = [label for label, found in variants.items() if found.backend == "onnxruntime"]
     if busy:
         notes.append(
             f"The machine was busy with something else while {_named(busy)} ran (the middle half of the times spreads "

@@ -37,7 +37,7 @@ def operator_times(request: Mapping[str, Any], report: Callable[[dict[str, Any]]
             raise TaskError(error, "run") from error
         if turn >= _WARMUP:
             for operator in operators:
-                found[operator["name"]].append(operator["time_ms"])
+                found[operator.name].append(operator.time_ms)
         report({"done": turn + 1, "total": _WARMUP + MOST_ROUNDS})
         if turn + 1 >= _WARMUP + LEAST_ROUNDS and time.monotonic() > ends:
             break

@@ -6,11 +6,12 @@ import math
 import time
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
 
 from workbench.ir import Graph, Node
+from workbench.run.measurement.profiled import LiveMemory, LiveValue, OperatorRun, Peak
 from workbench.run.measurement.roofline import moved_bytes
 
 PROFILED = 5  # runs, of which each operator's median is taken
@@ -19,16 +20,14 @@ MOST_AT_PEAK = 50  # values named; the rest is counted
 
 @dataclass(frozen=True)
 class RunProfile:
-    """operators: `name`, `op`, `time_ms`, `allocated_bytes` of its results (0: views), in order; `bytes` that it
-    reads and writes (see `with_work`), and `dtype`, the float type of its result, both as the tensors were, or None.
-    timeline: `name`, `op`, `live_bytes` after it, `peak_bytes` while it ran. at_peak: see `_at_peak`.
+    """The operators of one run, in order, with bytes and float types as the tensors had them, and the memory.
 
-    Bytes are those of inputs and computed values, weights apart.
+    Bytes in memory are those of inputs and computed values, without weights.
     """
 
-    operators: list[dict[str, Any]]
-    timeline: list[dict[str, Any]]
-    at_peak: dict[str, Any]
+    operators: list[OperatorRun]
+    timeline: list[LiveMemory]
+    at_peak: Peak
 
 
 @dataclass
@@ -97,7 +96,7 @@ def profile(executor: Any, tensors: Mapping[str, Any], gpu: str | None = None) -
     allocated: list[int] = []
     dtypes: list[str | None] = []
     marks: list[tuple[Any, Any]] = []
-    timeline: list[dict[str, Any]] = []
+    timeline: list[LiveMemory] = []
     before, living, begin = ledger.live_bytes, ledger.living(), None
     peak_bytes, at_peak, at_peak_node = before, living, 0
 
@@ -116,21 +115,21 @@ def profile(executor: Any, tensors: Mapping[str, Any], gpu: str | None = None) -
         nodes.append(node)
         dtypes.append(_float_type(results))
         allocated.append(added)
-        timeline.append({"name": node.name, "op": node.op, "live_bytes": ledger.live_bytes, "peak_bytes": during})
+        timeline.append(LiveMemory(node.name, node.op, ledger.live_bytes, during))
         before, living = ledger.live_bytes, after
         begin = mark()
 
     begin = mark()
     executor.run_tensors(tensors, observe)
     operators = [
-        {
-            "name": node.name,
-            "op": node.op,
-            "time_ms": milliseconds(*pair),
-            "allocated_bytes": size,
-            "bytes": moved_bytes(node, sizes),
-            "dtype": dtype,
-        }
+        OperatorRun(
+            node.name,
+            node.op,
+            milliseconds(*pair),
+            allocated_bytes=size,
+            bytes=moved_bytes(node, sizes),
+            dtype=dtype,
+        )
         for node, pair, size, dtype in zip(nodes, marks, allocated, dtypes, strict=True)
     ]
     return RunProfile(operators, timeline, _at_peak(executor.graph, nodes, at_peak_node, at_peak.values()))
@@ -155,12 +154,12 @@ def _float_type(results: Sequence[Any]) -> str | None:
     return next((str(dtype).removeprefix("torch.") for dtype in dtypes if dtype.is_floating_point), None)
 
 
-def median_operators(profiles: Sequence[RunProfile]) -> list[dict[str, Any]]:
-    """The operators of several runs of one executor: each with its median time, and `start_ms`, the sum before it."""
+def median_operators(profiles: Sequence[RunProfile]) -> list[OperatorRun]:
+    """The operators of several runs of one executor, each with its median time."""
     found, start = [], 0.0
     for same in zip(*(taken.operators for taken in profiles), strict=True):
-        time_ms = median(operator["time_ms"] for operator in same)
-        found.append({**same[0], "time_ms": time_ms, "start_ms": start})
+        time_ms = median(operator.time_ms for operator in same)
+        found.append(replace(same[0], time_ms=time_ms, start_ms=start))
         start += time_ms
     return found
 
@@ -180,28 +179,20 @@ def _marks(gpu: str | None) -> tuple[Callable[[], Any], Callable[[Any, Any], flo
     return lambda: stream.record_event(torch.cuda.Event(enable_timing=True)), milliseconds
 
 
-def _at_peak(graph: Graph, nodes: Sequence[Node], index: int, living: Any) -> dict[str, Any]:
-    """What lives at the peak and why.
-
-    `name` and `op` of the operator that runs then; `values`, the largest first, each with its
-    `bytes`, `made_by` and `read_last_by` (operator names; "" for an input or an output of the
-    model); `others_bytes` of those not named.
-    """
+def _at_peak(graph: Graph, nodes: Sequence[Node], index: int, living: Any) -> Peak:
+    """What is live at the peak, the largest first. index: of the operator that runs then; living: see `Ledger`."""
     made_by = {value: node.name for node in nodes for value in node.outputs}
     read_last_by = {value: node.name for node in nodes for value in node.operands}
     order = {node.name: number for number, node in enumerate(nodes)}
 
-    def described(names: tuple[str, ...], size: int) -> dict[str, Any]:
+    def described(names: tuple[str, ...], size: int) -> LiveValue:
         stays = any(name in graph.outputs or name in graph.inputs for name in names)  # the caller holds them
         readers = [read_last_by[name] for name in names if name in read_last_by]
         last = "" if stays or not readers else max(readers, key=order.__getitem__)
-        return {"value": names[0], "bytes": size, "made_by": made_by.get(names[0], ""), "read_last_by": last}
+        return LiveValue(names[0], size, made_by.get(names[0], ""), last)
 
-    largest = sorted((described(names, size) for names, size in living), key=lambda value: -value["bytes"])
+    largest = sorted((described(names, size) for names, size in living), key=lambda value: -value.bytes)
     node = nodes[index] if nodes else None
-    return {
-        "name": "" if node is None else node.name,
-        "op": "" if node is None else node.op,
-        "values": largest[:MOST_AT_PEAK],
-        "others_bytes": sum(value["bytes"] for value in largest[MOST_AT_PEAK:]),
-    }
+    name, op = ("", "") if node is None else (node.name, node.op)
+    others_bytes = sum(value.bytes for value in largest[MOST_AT_PEAK:])
+    return Peak(name, op, tuple(largest[:MOST_AT_PEAK]), others_bytes)

@@ -10,11 +10,13 @@ convert or copy inside, as autocast does, is not counted, nor are bodies.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from workbench.ir import DataType, Graph, Node, TensorType
 from workbench.ops import contract_of
+from workbench.run.measurement.ceilings import Roofs
+from workbench.run.measurement.profiled import OperatorRun
 
 _PICKING = frozenset({"Gather", "GatherElements", "GatherND", "Slice", "Compress"})  # from their first operand
 _UNREAD = {"Shape": 0, "Size": 0, "EyeLike": 0, "RandomNormalLike": 0, "RandomUniformLike": 0, "CastLike": 1}
@@ -37,46 +39,46 @@ def moved_bytes(node: Node, sizes: Mapping[str, int | None]) -> int | None:
     return sum(known) if len(known) == len(read) + len(written) else None
 
 
-def with_work(operators: list[dict[str, Any]], graph: Graph, types: Mapping[str, TensorType]) -> list[dict[str, Any]]:
-    """The operators, each with `flops` and `bytes` of one call and the float type `dtype` of its result.
+def with_work(operators: Sequence[OperatorRun], graph: Graph, types: Mapping[str, TensorType]) -> list[OperatorRun]:
+    """The operators with `flops`, `bytes` and `dtype`; the latter two stay if the run itself has seen them.
 
-    Each is None where it is not known. What the run itself has seen, `bytes` and `dtype`, stays.
     types: of all values, with the dims of the run.
     """
     nodes = {node.name: node for node in graph.nodes}
     sizes = {value: type_.bytes for value, type_ in types.items() if isinstance(type_, TensorType)}
     found = []
     for operator in operators:
-        node = nodes.get(operator["name"])
+        node = nodes.get(operator.name)
         contract = None if node is None else contract_of(node)
         if node is None or contract is None:
-            found.append({"dtype": None, "bytes": None, **operator, "flops": None})
+            found.append(operator)
             continue
         ins, outs = (
             [types.get(value) if value else None for value in values] for values in (node.inputs, node.outputs)
         )
         flops = None if node.bodies else contract.count_flops(node, ins, outs)
-        is_view = operator.get("allocated_bytes") == 0 and flops == 0
-        moved = operator["bytes"] if "bytes" in operator else moved_bytes(node, sizes)
-        dtype = next((_FLOATS[type_.dtype] for type_ in outs if type_ is not None and type_.dtype in _FLOATS), None)
-        found.append({"dtype": dtype, **operator, "flops": flops, "bytes": 0 if is_view else moved})
+        is_view = operator.allocated_bytes == 0 and flops == 0
+        moved = moved_bytes(node, sizes) if operator.bytes is None else operator.bytes
+        declared = (_FLOATS[type_.dtype] for type_ in outs if type_ is not None and type_.dtype in _FLOATS)
+        dtype = operator.dtype or next(declared, None)
+        found.append(replace(operator, dtype=dtype, flops=flops, bytes=0 if is_view else moved))
     return found
 
 
-def share_of_roof(operator: Mapping[str, Any], ceilings: Mapping[str, Mapping[str, float] | None]) -> float | None:
+def share_of_roof(operator: OperatorRun, ceilings: Mapping[str, Roofs | None]) -> float | None:
     """How near an operator comes to the nearer of its roofs: 1 is the roof; None where nothing is known.
 
     The roof of memory is the device's, that of arithmetic the one of the operator's own float type.
     operator: as `with_work` gives it. ceilings: by dtype, see `workbench.run.measurement.ceilings`.
     """
-    seconds = operator["time_ms"] / 1e3
+    seconds = operator.time_ms / 1e3
     if not seconds:
         return None
-    own = ceilings.get(operator["dtype"] or "")
+    own = ceilings.get(operator.dtype or "")
     any_known = next((roofs for roofs in ceilings.values() if roofs is not None), None)
     shares = []
-    if operator["flops"] and own is not None:
-        shares.append(operator["flops"] / seconds / own["flops_per_s"])
-    if operator["bytes"] and any_known is not None:
-        shares.append(operator["bytes"] / seconds / any_known["bytes_per_s"])
+    if operator.flops and own is not None:
+        shares.append(operator.flops / seconds / own.flops_per_s)
+    if operator.bytes and any_known is not None:
+        shares.append(operator.bytes / seconds / any_known.bytes_per_s)
     return max(shares, default=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 
 from workbench.errors import UserError
@@ -12,7 +13,7 @@ from workbench.run.measurement.in_process import Here
 from workbench.run.measurement.interleave import COLD_RUNS, Repetitions, by_turns
 from workbench.run.measurement.isolated import Apart, opened_places
 from workbench.run.worker.failures import TaskError, sentence_of, stage_of
-from workbench.run.worker.machine import machine
+from workbench.run.worker.machine import Machine, machine
 from workbench.run.worker.runners import BackendError, check_device
 
 _Report = Callable[[dict[str, Any]], None]
@@ -38,17 +39,17 @@ def measure_variants(request: Mapping[str, Any], report: _Report) -> dict[str, A
     # A mixed run computes in several types, and each has a roof of its own.
     dtypes |= {op["dtype"] for result in ran for op in result["operators"] if op.get("dtype")}
     progress.end()
-    changed = {key: value for key, value in after.items() if before.get(key) != value}
+    roofs = ceilings(request["device"], sorted(dtypes))
     return {
         "variants": results,
-        "machine": {**before, "afterwards": changed},
-        "ceilings": ceilings(request["device"], sorted(dtypes)),
+        "machine": before.changed_to(after).to_json(),
+        "ceilings": {dtype: None if found is None else asdict(found) for dtype, found in roofs.items()},
     }
 
 
 def _results(
     request: Mapping[str, Any], count: Repetitions, cold_runs: int, progress: _Progress
-) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+) -> tuple[dict[str, dict[str, Any]], Machine]:
     """What was measured of each variant, and the machine as it was then. The models are gone when this returns."""
     results: dict[str, dict[str, Any]] = {}
     backends = list(dict.fromkeys(variant["backend"] for variant in request["variants"]))

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from workbench.io.exporting import to_bytes
 from workbench.ir import from_text
 from workbench.ir.from_proto import from_file
 from workbench.run.measurement.profile import PROFILED
+from workbench.run.measurement.profiled import Memory, OperatorRun
 from workbench.run.worker.memory import weight_bytes
 from workbench.run.worker.process_memory import growth
 from workbench.run.worker.runners import open_session, provider_of, run_session
@@ -54,18 +54,12 @@ class SessionRun:
         self.outputs()
         return (time.perf_counter() - start) * 1e3
 
-    def memory(self) -> dict[str, Any]:
-        return {
-            "kind": _ON_THE_HOST if self._device.startswith("cuda") else _GROWN,
-            "counted": "process",
-            "weights_bytes": self._weights,
-            "peak_bytes": sum(value.nbytes for value in self._inputs.values()) + self._grown,
-            "process_bytes": self._grown,
-            "timeline": [],
-            "at_peak": None,
-        }
+    def memory(self) -> Memory:
+        kind = _ON_THE_HOST if self._device.startswith("cuda") else _GROWN
+        peak = sum(value.nbytes for value in self._inputs.values()) + self._grown
+        return Memory(kind, "process", self._weights, peak, process_bytes=self._grown)
 
-    def operators(self) -> list[dict[str, Any]]:
+    def operators(self) -> list[OperatorRun]:
         """From ONNX Runtime's own profile, medians of some runs; the operators are those after its optimizations."""
         with tempfile.TemporaryDirectory() as folder:
             prefix = str(Path(folder) / "profile")
@@ -85,7 +79,7 @@ class SessionRun:
             same = ran[in_a_run + place :: in_a_run]
             time_ms = median(event["dur"] for event in same) / 1e3
             name, op = same[0]["name"].removesuffix("_kernel_time"), same[0]["args"].get("op_name", "")
-            found.append({"name": name, "op": op, "time_ms": time_ms, "start_ms": start})
+            found.append(OperatorRun(name, op, time_ms, start))
             start += time_ms
         return found
 

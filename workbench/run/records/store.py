@@ -12,7 +12,7 @@ import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.errors import UserError, printable
 from workbench.io.exporting import to_bytes
 from workbench.ir import Graph
-from workbench.run.measurement.formatting import ran_of
+from workbench.run.measurement.measured import Measurement
 from workbench.run.measurement.timing_cache import cache_file
 from workbench.run.worker.failures import first_line
 
@@ -107,13 +107,13 @@ def _digest(path: str, changed_ns: int, size: int) -> str:
 # ---- keeping and finding -----------------------------------------------------------------
 
 
-def keep(found: Mapping[str, Any], origins: Mapping[str, RunOrigin], url: str | None = None) -> None:
-    """Keep each variant of what `measure_models` returned that ran, or, where keeping fails, none.
+def keep(found: Measurement, origins: Mapping[str, RunOrigin], url: str | None = None) -> None:
+    """Keep each variant that ran, or none if keeping fails.
 
     origins: by the variants' labels. url: see `shown_place`. Raises RecordsError.
     """
     now, measurement = datetime.now(UTC).replace(tzinfo=None), uuid.uuid4().hex
-    rows = [{"measurement": measurement, "time": now, **_row(found, label, origins[label])} for label in ran_of(found)]
+    rows = [{"measurement": measurement, "time": now, **_row(found, label, origins[label])} for label in found.ran]
     with _database(url) as database:
         database.execute(_table().insert(), rows)
 
@@ -139,7 +139,7 @@ def find_runs(
 
 
 def records_of(runs: Sequence[Run], url: str | None = None) -> dict[int, dict[str, Any]]:
-    """By the runs' ids, the whole records: what `measure_models` returned, with one variant. Raises RecordsError."""
+    """By the runs' ids, the whole records: the JSON of a Measurement with one variant. Raises RecordsError."""
     with _database(url, reads=True) as database:
         columns = _table().c
         chosen = columns.id.in_([run.id for run in runs])
@@ -154,24 +154,24 @@ def forget(ids: Sequence[int], url: str | None = None) -> None:
         database.execute(_table().delete().where(_table().c.id.in_(ids)))
 
 
-def _row(found: Mapping[str, Any], label: str, origin: RunOrigin) -> dict[str, Any]:
+def _row(found: Measurement, label: str, origin: RunOrigin) -> dict[str, Any]:
     """The columns of one variant. A database takes no text that is not printable: such letters become their numbers."""
-    machine, variant = found["machine"], found["variants"][label]
+    machine, variant = found.machine, found.ran[label]
     return {
         "model_hash": origin.model_hash,
         "model_name": printable(origin.model_name),
         "pipeline": printable(origin.pipeline),
         "label": printable(label),
-        "device": machine["device"],
-        "device_name": printable(machine["device_name"]),
-        "threads": machine["threads"],
-        "backend": variant["backend"],
-        "dtype": variant["dtype"],
-        "dims": dict(found["dims"]),
-        "versions": {**machine["versions"], **({"driver": machine["driver"]} if "driver" in machine else {})},
-        "median_ms": variant["median_ms"],
-        "peak_bytes": variant["memory"]["peak_bytes"],
-        "record": _finite({**found, "variants": {label: variant}}),
+        "device": machine.device,
+        "device_name": printable(machine.device_name),
+        "threads": machine.threads,
+        "backend": variant.backend,
+        "dtype": variant.dtype,
+        "dims": dict(found.dims),
+        "versions": {**machine.versions, **({} if machine.driver is None else {"driver": machine.driver})},
+        "median_ms": variant.latency.median_ms,
+        "peak_bytes": variant.memory.peak_bytes,
+        "record": _finite(replace(found, variants={label: variant}).to_json()),
     }
 
 

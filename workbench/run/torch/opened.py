@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from workbench.run.measurement.profile import PROFILED, RunProfile, median_operators, profile
+from workbench.run.measurement.profiled import Memory, OperatorRun
 from workbench.run.torch.executor import outputs_to_numpy
 from workbench.run.torch.prepared import PREPARATIONS
 from workbench.run.worker.process_memory import growth
@@ -91,30 +92,24 @@ class TorchRun:
     def _profiles(self) -> list[RunProfile]:
         return [profile(self._executor, self._tensors, self._gpu) for _ in range(PROFILED)]
 
-    def memory(self) -> dict[str, Any]:
+    def memory(self) -> Memory:
         watched = self._profiles[0]
-        counted = max((moment["peak_bytes"] for moment in watched.timeline), default=0)
-        found = {
-            "kind": _COUNTED,
-            "counted": "values",
-            "weights_bytes": self._weights,
-            "peak_bytes": self._weights + counted,
-            "timeline": watched.timeline,
-            "at_peak": watched.at_peak,
-        }
+        counted = max((moment.peak_bytes for moment in watched.timeline), default=0)
+        timeline, peak = tuple(watched.timeline), watched.at_peak
         if self._gpu:
-            return found | self._memory_of_gpu()
+            allocated, reserved = self._peaks_of_gpu()
+            return Memory(
+                _ALLOCATED, "CUDA allocator", self._weights, allocated, timeline, peak, reserved_bytes=reserved
+            )
         process = growth(self._run)
         if self._backend == "torch" or self._reason is not None:
-            return found | {"process_bytes": process}
-        return found | {
-            "kind": _GROWN,
-            "counted": "process",
-            "peak_bytes": self._weights + _distinct_bytes(_tensors(self._tensors.values())) + process,
-            "process_bytes": process,
-        }
+            own = self._weights + counted
+            return Memory(_COUNTED, "values", self._weights, own, timeline, peak, process_bytes=process)
+        grown = self._weights + _distinct_bytes(_tensors(self._tensors.values())) + process
+        return Memory(_GROWN, "process", self._weights, grown, timeline, peak, process_bytes=process)
 
-    def _memory_of_gpu(self) -> dict[str, Any]:
+    def _peaks_of_gpu(self) -> tuple[int, int]:
+        """The most bytes that torch's allocator gives to this model's tensors in a run, and the most that it holds."""
         import torch
 
         reserved, held = self._reserved(), self._allocated()
@@ -125,14 +120,9 @@ class TorchRun:
         resident += _distinct_bytes(t for t in _tensors(self._tensors.values()) if t.is_cuda)
         peak = resident + torch.cuda.max_memory_allocated(self._gpu) - held
         most = resident + torch.cuda.max_memory_reserved(self._gpu) - reserved
-        return {
-            "kind": _ALLOCATED,
-            "counted": "CUDA allocator",
-            "peak_bytes": peak,
-            "reserved_bytes": max(peak, most),
-        }
+        return peak, max(peak, most)
 
-    def operators(self) -> list[dict[str, Any]]:
+    def operators(self) -> list[OperatorRun]:
         return median_operators(self._profiles)
 
 

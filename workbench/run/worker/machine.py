@@ -6,7 +6,8 @@ import platform
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,23 +23,51 @@ _SMI_TIMEOUT_S = 10
 _NUMBER = re.compile(r"\d+(\.\d+)?")  # missing values are "[N/A]"
 
 
-def machine(device: str) -> dict[str, Any]:
-    """The device now: `device`, `device_name`, `threads`, `versions`, and more:
+@dataclass(frozen=True)
+class Machine:
+    """A device with its threads and the versions of the software; None: not told, as most is for a CPU.
 
-    A CPU: `clock_mhz`. A CUDA device: `capability`, `driver`, clocks, temperature, power (by nvidia-smi).
+    capability: of CUDA. driver, clocks, temperature, power: by nvidia-smi; a CPU tells its clock alone.
+    afterwards: what was otherwise when the measurement ended, by the names of these fields.
     """
+
+    device: str
+    device_name: str
+    threads: int
+    versions: Mapping[str, str]
+    clock_mhz: float | None = None
+    memory_clock_mhz: float | None = None
+    temperature_c: float | None = None
+    power_w: float | None = None
+    driver: str | None = None
+    capability: str | None = None
+    tf32: bool | None = None
+    afterwards: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """What is not told is absent."""
+        return {key: value for key, value in asdict(self).items() if value is not None}
+
+    def changed_to(self, after: Machine) -> Machine:
+        """This one, with what is otherwise `after`."""
+        before = self.to_json()
+        return replace(self, afterwards={key: v for key, v in after.to_json().items() if before.get(key) != v})
+
+
+def machine(device: str) -> Machine:
+    """The device as it is now."""
     import torch
 
-    common = {"device": device, "threads": torch.get_num_threads(), "versions": versions()}
+    threads = torch.get_num_threads()
     if not device.startswith("cuda"):
-        return {**common, "device_name": cpu_name(), **_cpu_clock()}
+        return Machine(device, cpu_name(), threads, versions(), **_cpu_clock())
     properties = torch.cuda.get_device_properties(device)
     capability = f"{properties.major}.{properties.minor}"
     told = {"capability": capability, "tf32": torch.backends.cudnn.allow_tf32, **_smi(f"GPU-{properties.uuid}")}
-    return {**common, "device_name": properties.name, **told}
+    return Machine(device, properties.name, threads, versions(), **told)
 
 
-def _cpu_clock() -> dict[str, float]:
+def _cpu_clock() -> dict[str, Any]:
     import psutil
 
     found = psutil.cpu_freq()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import streamlit as st
@@ -13,7 +12,8 @@ from workbench.cli.printing import verdict_word
 from workbench.errors import UserError
 from workbench.layout.profile import Profile
 from workbench.library import library
-from workbench.run.measurement.formatting import error_words, ran_of
+from workbench.run.measurement.formatting import error_words, figures
+from workbench.run.measurement.measured import FailedVariant, MeasuredVariant, Measurement
 from workbench.ui.screens.run_page import worker_devices
 from workbench.ui.state.graph_views import shown_pair
 from workbench.ui.state.record_runs import keep_measured, measure_here
@@ -114,7 +114,7 @@ def _commands(opened: Opened, compared: Compared) -> dict[str, str]:
     }
 
 
-def _latencies(opened: Opened, compared: Compared, device: str, report: Report) -> Mapping[str, Any]:
+def _latencies(opened: Opened, compared: Compared, device: str, report: Report) -> Measurement:
     graphs = {name: laid_out.history.graph for name, laid_out in compared.found.items()}
     return measure_here(opened, graphs, device, report, repeat=REPEAT)
 
@@ -132,7 +132,7 @@ def _table(opened: Opened, compared: Compared, device: str) -> None:
     measured = compared.measured.get(device)
     rows = [_row(name, laid_out) for name, laid_out in compared.found.items()]
     if measured is not None:
-        rows = [{**row, **_latency(measured["variants"][name])} for name, row in zip(names, rows, strict=True)]
+        rows = [{**row, **_latency(measured.variants[name])} for name, row in zip(names, rows, strict=True)]
     st.dataframe(
         rows,
         hide_index=True,
@@ -145,19 +145,19 @@ def _table(opened: Opened, compared: Compared, device: str) -> None:
     chosen = st.session_state.get("strategy", "none")
     words = f"Click a strategy to see its steps on the page Optimize; chosen there now: {_word(chosen)}."
     if measured is not None:
-        words += f" Measured on {measured['machine']['device_name']}."
-        busy = any(variant["busy"] for variant in ran_of(measured).values())
+        words += f" Measured on {measured.machine.device_name}."
+        busy = any(variant.busy for variant in measured.ran.values())
         words += " The machine was busy with something else too; measure again." if busy else ""
-        say_failures((name, v["failed"]) for name, v in measured["variants"].items() if "failed" in v)
+        say_failures(measured.failures.items())
     st.caption(markdown_escaped(words))
 
 
-def _latency(variant: Mapping[str, Any]) -> dict[str, Any]:
-    if "failed" in variant:
+def _latency(variant: MeasuredVariant | FailedVariant) -> dict[str, Any]:
+    if isinstance(variant, FailedVariant):
         return {"latency": None, "ratio": "failed"}
-    interval = ratio_interval(variant)
-    words = interval if variant["ratio_busy"] else f"{variant['ratio']:.2f} ({interval})"
-    return {"latency": variant["median_ms"], "ratio": words}
+    interval = ratio_interval(figures(variant))
+    words = interval if variant.ratio.ratio_busy else f"{variant.ratio.ratio:.2f} ({interval})"
+    return {"latency": variant.latency.median_ms, "ratio": words}
 
 
 def _row(name: str, laid_out: LaidOut) -> dict[str, Any]:

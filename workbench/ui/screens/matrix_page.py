@@ -183,7 +183,13 @@ def _results(opened: Opened) -> None:
         markdown_escaped(f"{counted(len(ran), 'variant')} in {counted(len(blocks), 'block')} on {ran[0]['device']}.")
     )
     download_button(as_table, "CSV", as_csv(rows), "matrix.csv", "matrix_csv")
-    download_button(as_json, "JSON", partial(json.dumps, blocks, indent=1), "matrix.json", "matrix_json")
+    download_button(
+        as_json,
+        "JSON",
+        partial(json.dumps, [block.to_json() for block in blocks], indent=1),
+        "matrix.json",
+        "matrix_json",
+    )
     for note in matrix_notes(blocks):
         st.caption(markdown_escaped(note))
     by_batch = len({row["batch"] for row in ran}) > 1

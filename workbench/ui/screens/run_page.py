@@ -9,6 +9,7 @@ import streamlit as st
 from workbench.errors import UserError
 from workbench.rewrite import History
 from workbench.run.measurement.measure import BACKENDS, DTYPES, combined
+from workbench.run.measurement.measured import Measurement
 from workbench.run.worker.client import RUN_LIMIT_S
 from workbench.run.worker.memory import in_bytes
 from workbench.ui.state.record_runs import keep_measured, measure_here, pipeline_until
@@ -45,7 +46,7 @@ def run_page() -> None:
         say_settled(opened)
         if opened.measured_spec != opened.spec:
             st.caption("Measured before the passes were changed; measure again for the steps as they are now.")
-        results(opened)
+        results(opened, opened.measured)
     elif not cancelled:
         st.caption("Nothing is measured yet.")
 
@@ -94,7 +95,7 @@ def _form(opened: Opened, found: list[dict[str, Any]]) -> None:
     graphs = {label: _graph(opened, choices[label]) for label in labels}
     wanted = combined(graphs, backends, dtypes)
 
-    def work(report: Report) -> dict[str, Any]:
+    def work(report: Report) -> Measurement:
         return measure_here(
             opened,
             wanted,
@@ -107,15 +108,15 @@ def _form(opened: Opened, found: list[dict[str, Any]]) -> None:
         )
 
     try:
-        opened.measured = run_with_progress("Measuring", work, worker(), "measure", device)
+        measured = run_with_progress("Measuring", work, worker(), "measure", device)
     except UserError as error:
         show_error(error)
         return
-    opened.measured_spec = opened.spec
+    opened.measured, opened.measured_spec = measured, opened.spec
     opened.measured_graphs = {label: variant.graph for label, variant in wanted.items()}
     steps = {id(graphs[label]): choices[label] for label in labels}
     pipelines = {label: pipeline_until(opened, steps[id(variant.graph)]) for label, variant in wanted.items()}
-    keep_measured(opened, opened.measured, pipelines)
+    keep_measured(opened, measured, pipelines)
 
 
 def limits_form(place: Any) -> tuple[float, int | None]:

@@ -14,7 +14,7 @@ from workbench.layout.infer import infer_layouts
 from workbench.layout.profile import Profile
 from workbench.library import library
 from workbench.rewrite import History, Pass, with_options
-from workbench.run.measurement.formatting import ran_of
+from workbench.run.measurement.measured import MeasuredVariant
 from workbench.ui.state.gc_freeze import keep_out
 from workbench.ui.state.session import Opened, Spec
 from workbench.ui.state.snapshots import Snapshot, moment_of
@@ -105,15 +105,15 @@ def passes_of(spec: Spec) -> list[Pass]:
 
 def measured_costs(opened: Opened) -> tuple[Mapping[str, Costs], Mapping[str, Costs]]:
     """What the page Run measured of each operator, in the first variant and in the last."""
-    variants = [*ran_of(opened.measured).values()] if opened.measured else []
+    variants = [*opened.measured.ran.values()] if opened.measured else []
     if not variants:
         return {}, {}
     return _costs(variants[0]), _costs(variants[-1])
 
 
-def _costs(variant: Mapping[str, Any]) -> dict[str, Costs]:
-    live = {point["name"]: point["live_bytes"] / 1e6 for point in variant["memory"].get("timeline") or []}
-    return {op["name"]: Costs(round(op["time_ms"] * 1e3, 1), live.get(op["name"])) for op in variant["operators"]}
+def _costs(variant: MeasuredVariant) -> dict[str, Costs]:
+    live = {point.name: point.live_bytes / 1e6 for point in variant.memory.timeline}
+    return {op.name: Costs(round(op.time_ms * 1e3, 1), live.get(op.name)) for op in variant.operators}
 
 
 def _inspected(

@@ -10,6 +10,7 @@ import streamlit as st
 
 from workbench.ir import Graph
 from workbench.run.measurement.measure import Variant, measure_models
+from workbench.run.measurement.measured import Measurement
 from workbench.run.records.store import RecordsError, RunOrigin, keep, model_hash
 from workbench.ui.state.session import Opened, worker
 from workbench.ui.state.work import Report
@@ -18,7 +19,7 @@ from workbench.ui.widgets.parts import command_of, markdown_escaped
 
 def measure_here(
     opened: Opened, variants: Mapping[str, Graph | Variant], device: str, report: Report, **how: Any
-) -> dict[str, Any]:
+) -> Measurement:
     """What `measure_models` finds on the inputs of the open model, compared with its original. how: more for that.
 
     Raises what `measure_models` and the run of the original raise.
@@ -35,7 +36,7 @@ def measure_here(
     )
 
 
-def keep_measured(opened: Opened, found: Mapping[str, Any], pipelines: Mapping[str, str]) -> None:
+def keep_measured(opened: Opened, found: Measurement, pipelines: Mapping[str, str]) -> None:
     """Keep what `measure_models` returned. pipelines: by label, the command that makes the variant, "" for none."""
     try:
         digest = model_hash(opened.graph)

@@ -24,8 +24,10 @@ from workbench.io.samples import samples
 from workbench.ir import Graph
 from workbench.layout.infer import declare
 from workbench.layout.profile import Profile
+from workbench.matrix import Block
 from workbench.rewrite import DEFAULT_MODE, AppliedRewrite, History, LeftOut
 from workbench.run.inputs import bound_dims, bound_sizes, read_inputs
+from workbench.run.measurement.measured import Measurement
 from workbench.run.worker.client import Worker
 from workbench.summary import Summary, summarize
 from workbench.ui.state.address import left_out_in_address, model_in_address
@@ -67,7 +69,7 @@ class Compared:
 
     profile: Profile
     found: Mapping[str, LaidOut]
-    measured: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    measured: dict[str, Measurement] = field(default_factory=dict)
 
 
 @dataclass
@@ -109,10 +111,10 @@ class Opened:
     spec: Spec | None = None
     checking: Checking | None = None
     left_out: tuple[LeftOut, ...] = ()
-    measured: dict[str, Any] = field(default_factory=dict)
+    measured: Measurement | None = None
     measured_spec: Spec | None = None
     measured_graphs: dict[str, Graph] = field(default_factory=dict)
-    matrix: list[dict[str, Any]] = field(default_factory=list)
+    matrix: list[Block] = field(default_factory=list)
     laid_out: dict[str, Compared] = field(default_factory=dict)
     folder: tempfile.TemporaryDirectory[str] | None = None
     given: tuple[str, ...] = ()
@@ -249,8 +251,7 @@ def declare_layouts(opened: Opened, layouts: Mapping[str, str]) -> None:
 
 
 def _let_go_of_results(opened: Opened) -> None:
-    opened.history = opened.spec = opened.measured_spec = None
-    opened.measured = {}
+    opened.history = opened.spec = opened.measured_spec = opened.measured = None
     opened.laid_out = {}
     opened.moments.clear()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,10 @@ import streamlit as st
 from workbench.charts.operators import counted_operators, roofline_chart, strip_chart
 from workbench.charts.variants import latency_chart, memory_chart
 from workbench.ir import Graph
-from workbench.run.measurement.formatting import compared_alike, compared_backends, figures, machine_words, ran_of
+from workbench.run.measurement.ceilings import Roofs
+from workbench.run.measurement.formatting import compared_alike, compared_backends, figures, machine_words
+from workbench.run.measurement.measured import MeasuredVariant, Measurement
+from workbench.run.measurement.profiled import OperatorRun
 from workbench.ui.state.session import Opened
 from workbench.ui.widgets.numbers import (
     comparison,
@@ -28,47 +32,47 @@ from workbench.view.groups import scope_of
 _SHOWN_REASONS = 5  # why nodes were left to ONNX Runtime
 _BESIDE = [6, 1]  # widths of a field and of the button beside it
 
-Ceilings = Mapping[str, Mapping[str, float] | None]
+Ceilings = Mapping[str, Roofs | None]
 
 
-def results(opened: Opened) -> None:
+def results(opened: Opened, found: Measurement) -> None:
     """Everything that was measured last."""
-    found = opened.measured
-    ran = ran_of(found)
+    ran = found.ran
     for compared in compared_alike(ran):
         st.markdown(comparison(*compared))
     if among := compared_backends(ran):
         sentences = " ".join(comparison(*compared) for compared in among)
         st.caption(f"Backends and precisions compared: {sentences}")
-    say_failures((label, variant["failed"]) for label, variant in found["variants"].items() if "failed" in variant)
-    for note in found["notes"]:
+    say_failures(found.failures.items())
+    for note in found.notes:
         st.caption(markdown_escaped(note))
     rows = [{"variant": label, **measured_cells(figures(variant))} for label, variant in ran.items()]
     show_table(rows)
     machine, as_csv, as_json = st.columns([6, 1, 1], vertical_alignment="center")
-    machine.caption(markdown_escaped(machine_words(found["machine"])))
+    machine.caption(markdown_escaped(machine_words(found.machine)))
     download_button(as_csv, "CSV", shown_csv(rows), "run.csv", "run_csv")
-    download_button(as_json, "JSON", partial(json.dumps, found, indent=1), "run.json", "run_json")
-    kinds = dict.fromkeys((v["memory"]["counted"], v["memory"]["kind"]) for v in ran.values())
+    download_button(as_json, "JSON", partial(json.dumps, found.to_json(), indent=1), "run.json", "run_json")
+    kinds = dict.fromkeys((v.memory.counted, v.memory.kind) for v in ran.values())
     st.caption(markdown_escaped("Peak memory is of " + "; ".join(f"{short}: {kind}" for short, kind in kinds) + "."))
     charts, operators, memory = st.tabs(["Latency and memory", "Operators", "Memory at the peak"], key="run_tabs")
     with charts:
         _charts(ran)
     with operators:
-        _operators(opened, ran, found["ceilings"])
+        _operators(opened, ran, found.ceilings)
     with memory:
         _at_peak(ran)
 
 
-def _charts(variants: Mapping[str, Any]) -> None:
+def _charts(variants: Mapping[str, MeasuredVariant]) -> None:
     left, right = st.columns(2)
     with left:
         st.caption("Latency: every repetition, quartiles and median")
-        st.plotly_chart(latency_chart(variants), key="latency")
+        st.plotly_chart(latency_chart({label: variant.times_ms for label, variant in variants.items()}), key="latency")
     with right:
-        if any(variant["memory"].get("timeline") for variant in variants.values()):
+        timelines = {label: variant.memory.timeline for label, variant in variants.items()}
+        if any(timelines.values()):
             st.caption("Memory while each operator runs, without weights")
-            st.plotly_chart(memory_chart(variants), key="memory")
+            st.plotly_chart(memory_chart(timelines), key="memory")
         else:
             st.caption("This backend gives the peak only, not the memory of each operator.")
 
@@ -76,31 +80,31 @@ def _charts(variants: Mapping[str, Any]) -> None:
 # ---- operators ---------------------------------------------------------------------------
 
 
-def _operators(opened: Opened, variants: Mapping[str, Any], ceilings: Ceilings) -> None:
+def _operators(opened: Opened, variants: Mapping[str, MeasuredVariant], ceilings: Ceilings) -> None:
     choose, as_csv = st.columns(_BESIDE, vertical_alignment="bottom")
     label = choose.selectbox("Variant", list(variants), key="operators_of", persist_state="session")
     variant, graph = variants[label], opened.measured_graphs.get(label)
-    operators = _with_bodies(variant["operators"], graph)
-    st.markdown(markdown_escaped(variant["difference"]))
-    _say_fallbacks(variant["fallbacks"])
+    operators = _with_bodies(variant.operators, graph)
+    st.markdown(markdown_escaped(variant.difference))
+    _say_fallbacks(variant.fallbacks)
     scopes = {} if graph is None else {node.name: scope_of(node) for node in graph.nodes}
     above = ", under the scopes that the exporter named" if any(scopes.values()) else ""
     on_graph = opened.history is not None and opened.measured_spec == opened.spec
     place = " On the graph: on the page Optimize, where Colour by is Latency." if on_graph else ""
     st.caption(f"When each operator ran{above}.{place}")
     st.plotly_chart(strip_chart(operators, scopes), key="strip")
-    _roofline(operators, ceilings[variant["dtype"]])
-    total = variant["sum_ms"] or 1.0
-    rows = [_operator_row(op, total) for op in sorted(operators, key=lambda op: -op["time_ms"])]
+    _roofline(operators, ceilings[variant.dtype])
+    total = variant.sum_ms or 1.0
+    rows = [_operator_row(op, total) for op in sorted(operators, key=lambda op: -op.time_ms)]
     st.caption("Every operator, those that take longest first")
     show_table(rows, _OPERATOR_DECIMALS)
     download_button(as_csv, "CSV", shown_csv(rows), "operators.csv", "operators_csv")
 
 
-def _with_bodies(operators: Sequence[Mapping[str, Any]], graph: Graph | None) -> list[dict[str, Any]]:
+def _with_bodies(operators: Sequence[OperatorRun], graph: Graph | None) -> list[OperatorRun]:
     """If, Loop and Scan are timed as a whole: their names say so."""
     holders = set() if graph is None else {node.name for node in graph.nodes if node.bodies}
-    return [{**op, "op": f"{op['op']} with its body"} if op["name"] in holders else dict(op) for op in operators]
+    return [replace(op, op=f"{op.op} with its body") if op.name in holders else op for op in operators]
 
 
 def _say_fallbacks(fallbacks: Mapping[str, str]) -> None:
@@ -110,7 +114,7 @@ def _say_fallbacks(fallbacks: Mapping[str, str]) -> None:
     st.caption(markdown_escaped(f"Fell back: {reasons}" + (" ..." if len(fallbacks) > _SHOWN_REASONS else "")))
 
 
-def _roofline(operators: Sequence[Mapping[str, Any]], roofs: Mapping[str, float] | None) -> None:
+def _roofline(operators: Sequence[OperatorRun], roofs: Roofs | None) -> None:
     counted = counted_operators(operators)
     if roofs is None:
         st.caption("The device's peak rates could not be measured, so there is no roofline.")
@@ -118,7 +122,7 @@ def _roofline(operators: Sequence[Mapping[str, Any]], roofs: Mapping[str, float]
     if not counted:
         st.caption("No operator of this backend's profile has a known count of operations, so there is no roofline.")
         return
-    share = sum(op["time_ms"] for op in counted) / (sum(op["time_ms"] for op in operators) or 1.0)
+    share = sum(op.time_ms for op in counted) / (sum(op.time_ms for op in operators) or 1.0)
     st.caption(
         "Roofline: each mark an operator, its size the time it takes; the roofs are measured on this device, the "
         "slanted one beyond its caches: a mark above it finds its operands in them. "
@@ -138,15 +142,15 @@ _OPERATOR_DECIMALS = {
 }
 
 
-def _operator_row(op: Mapping[str, Any], total_ms: float) -> dict[str, Any]:
-    seconds = op["time_ms"] / 1e3
-    flops, moved = (op.get(key) / seconds if op.get(key) and seconds else None for key in ("flops", "bytes"))
-    share, allocated = op["of_roof"], op.get("allocated_bytes")
+def _operator_row(op: OperatorRun, total_ms: float) -> dict[str, Any]:
+    seconds = op.time_ms / 1e3
+    flops, moved = (work / seconds if work and seconds else None for work in (op.flops, op.bytes))
+    share, allocated = op.of_roof, op.allocated_bytes
     return {
-        "operator": op["op"],
-        "name": op["name"],
-        "time (ms)": op["time_ms"],
-        "share (%)": 100 * op["time_ms"] / total_ms,
+        "operator": op.op,
+        "name": op.name,
+        "time (ms)": op.time_ms,
+        "share (%)": 100 * op.time_ms / total_ms,
         "GFLOP/s": None if flops is None else flops / 1e9,
         "GB/s": None if moved is None else moved / 1e9,
         "of the roof (%)": None if share is None else 100 * share,
@@ -157,31 +161,31 @@ def _operator_row(op: Mapping[str, Any], total_ms: float) -> dict[str, Any]:
 # ---- memory ------------------------------------------------------------------------------
 
 
-def _at_peak(variants: Mapping[str, Any]) -> None:
-    known = {label: variant["memory"]["at_peak"] for label, variant in variants.items() if variant["memory"]["at_peak"]}
+def _at_peak(variants: Mapping[str, MeasuredVariant]) -> None:
+    known = {label: variant.memory.at_peak for label, variant in variants.items() if variant.memory.at_peak}
     if not known:
         st.caption("This backend does not report which values are live at the peak.")
         return
     choose, as_csv = st.columns(_BESIDE, vertical_alignment="bottom")
     label = choose.selectbox("Variant", list(known), key="peak_of", persist_state="session")
-    peak, weights = known[label], variants[label]["memory"]["weights_bytes"]
-    size = sum(value["bytes"] for value in peak["values"]) + peak["others_bytes"]
+    peak, weights = known[label], variants[label].memory.weights_bytes
+    size = sum(value.bytes for value in peak.values) + peak.others_bytes
     st.markdown(
         markdown_escaped(
-            f"While {peak['op']} '{peak['name']}' runs, inputs and computed values take {size / 1e6:,.3f} MB, "
+            f"While {peak.op} '{peak.name}' runs, inputs and computed values take {size / 1e6:,.3f} MB, "
             f"weights {weights / 1e6:,.3f} MB besides."
         )
     )
     rows = [
         {
-            "value": value["value"],
-            "size (MB)": value["bytes"] / 1e6,
-            "made by": value["made_by"] or "input of the model",
-            "kept for": value["read_last_by"] or "the end: the caller holds it",
+            "value": value.value,
+            "size (MB)": value.bytes / 1e6,
+            "made by": value.made_by or "input of the model",
+            "kept for": value.read_last_by or "the end: the caller holds it",
         }
-        for value in peak["values"]
+        for value in peak.values
     ]
-    if peak["others_bytes"]:
-        rows.append({"value": "others", "size (MB)": peak["others_bytes"] / 1e6, "made by": "", "kept for": ""})
+    if peak.others_bytes:
+        rows.append({"value": "others", "size (MB)": peak.others_bytes / 1e6, "made by": "", "kept for": ""})
     show_table(rows, {"size (MB)": 3})
     download_button(as_csv, "CSV", shown_csv(rows), "memory_at_peak.csv", "peak_csv")

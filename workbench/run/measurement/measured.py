@@ -1,0 +1,139 @@
+"""What a measurement returns, and its JSON, in which it is written to files and kept in the database of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from workbench.run.compare import Comparison
+from workbench.run.measurement.ceilings import Roofs
+from workbench.run.measurement.profiled import Memory, OperatorRun, memory_from_json
+from workbench.run.measurement.statistics import Ratio, Spread
+from workbench.run.worker.machine import Machine
+
+
+@dataclass(frozen=True)
+class MeasuredVariant:
+    """A variant that ran.
+
+    latency, busy, stable: what `times_ms` say, see `workbench.run.measurement.statistics`.
+    ratio: to `ratio_to`, the first variant of the same backend and element type that ran.
+    first_result_s: opening, compiling and one run.
+    cold_times_ms: of runs after the device's cache was emptied; None if not asked for.
+    sum_ms: of the operators' times; `difference` is a sentence about how it compares with the run's.
+    fallbacks: what ran otherwise than asked, with the reason.
+    error: against the reference, without the single outputs; None without a reference.
+    """
+
+    step: str
+    backend: str
+    dtype: str
+    times_ms: Sequence[float]
+    latency: Spread
+    busy: bool
+    stable: bool
+    ratio_to: str
+    ratio: Ratio
+    first_result_s: float
+    cold_times_ms: Sequence[float] | None
+    cold_median_ms: float | None
+    memory: Memory
+    operators: Sequence[OperatorRun]
+    sum_ms: float
+    difference: str
+    fallbacks: Mapping[str, str]
+    error: Comparison | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Flat: the latency's and the ratio's numbers beside the others."""
+        found = asdict(self)
+        return {**found, **found.pop("latency"), **found.pop("ratio"), "error": _error_json(self.error)}
+
+
+@dataclass(frozen=True)
+class FailedVariant:
+    """A variant that could not be opened or run; `failed` is the sentence why."""
+
+    step: str
+    backend: str
+    dtype: str
+    failed: str
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Variants that were measured by turns, by label.
+
+    ceilings: by element type; None if they could not be measured.
+    dims: of the first variant. repeat, warmup: as asked for. notes: sentences.
+    """
+
+    variants: Mapping[str, MeasuredVariant | FailedVariant]
+    machine: Machine
+    ceilings: Mapping[str, Roofs | None]
+    dims: Mapping[str, int]
+    repeat: int | None
+    warmup: int
+    notes: Sequence[str]
+
+    @property
+    def ran(self) -> dict[str, MeasuredVariant]:
+        """The variants that ran."""
+        return {label: found for label, found in self.variants.items() if isinstance(found, MeasuredVariant)}
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """By label, why a variant did not run."""
+        return {label: found.failed for label, found in self.variants.items() if isinstance(found, FailedVariant)}
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "variants": {label: found.to_json() for label, found in self.variants.items()},
+            "machine": self.machine.to_json(),
+            "ceilings": {dtype: None if roofs is None else asdict(roofs) for dtype, roofs in self.ceilings.items()},
+            "dims": dict(self.dims),
+            "repeat": self.repeat,
+            "warmup": self.warmup,
+            "notes": list(self.notes),
+        }
+
+
+def measurement_from_json(found: Mapping[str, Any]) -> Measurement:
+    """The inverse of `to_json`. Raises KeyError or TypeError for what is not of that form."""
+    return Measurement(
+        variants={label: _variant_from_json(variant) for label, variant in found["variants"].items()},
+        machine=Machine(**found["machine"]),
+        ceilings={dtype: None if roofs is None else Roofs(**roofs) for dtype, roofs in found["ceilings"].items()},
+        dims=found["dims"],
+        repeat=found["repeat"],
+        warmup=found["warmup"],
+        notes=found["notes"],
+    )
+
+
+def _variant_from_json(found: Mapping[str, Any]) -> MeasuredVariant | FailedVariant:
+    if "failed" in found:
+        return FailedVariant(**found)
+    same = ("step", "backend", "dtype", "times_ms", "busy", "stable", "ratio_to", "first_result_s", "cold_median_ms")
+    return MeasuredVariant(
+        **{name: found[name] for name in (*same, "sum_ms", "difference", "fallbacks")},
+        latency=Spread(**{field.name: found[field.name] for field in fields(Spread)}),
+        ratio=Ratio(**{field.name: found[field.name] for field in fields(Ratio)}),
+        cold_times_ms=found.get("cold_times_ms"),
+        memory=memory_from_json(found["memory"]),
+        operators=tuple(OperatorRun(**operator) for operator in found["operators"]),
+        error=error_from_json(found["error"]),
+    )
+
+
+def error_from_json(found: Mapping[str, Any] | None) -> Comparison | None:
+    """The comparison, without the single outputs, of which the JSON tells nothing."""
+    return None if found is None else Comparison(outputs=(), **found)
+
+
+def _error_json(error: Comparison | None) -> dict[str, Any] | None:
+    return None if error is None else {key: value for key, value in asdict(error).items() if key != "outputs"}

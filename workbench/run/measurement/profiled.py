@@ -1,0 +1,94 @@
+"""What the profiled runs of a model tell: each operator's time and work, and the memory that lives meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class OperatorRun:
+    """One operator of a run; None: unknown.
+
+    start_ms:        the times of the operators before it, summed.
+    allocated_bytes: of its results, 0 if they are views.
+    bytes:           read and written by one call, see `workbench.run.measurement.roofline`.
+    dtype:           the float type of its result, as torch names it.
+    of_roof:         see `roofline.share_of_roof`.
+    """
+
+    name: str
+    op: str
+    time_ms: float
+    start_ms: float = 0.0
+    allocated_bytes: int | None = None
+    bytes: int | None = None
+    dtype: str | None = None
+    flops: int | None = None
+    of_roof: float | None = None
+
+
+@dataclass(frozen=True)
+class LiveMemory:
+    """Bytes of inputs and computed values at one operator: live after it, and the most while it ran."""
+
+    name: str
+    op: str
+    live_bytes: int
+    peak_bytes: int
+
+
+@dataclass(frozen=True)
+class LiveValue:
+    """A value that is live at the peak.
+
+    made_by, read_last_by: operator names; "" for an input of the model, and for what the caller holds to the end.
+    """
+
+    value: str
+    bytes: int
+    made_by: str
+    read_last_by: str
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The operator that runs at the peak, "" if there is none; the largest live values, and the bytes of all others."""
+
+    name: str
+    op: str
+    values: tuple[LiveValue, ...]
+    others_bytes: int
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The memory of one variant.
+
+    kind:    what `peak_bytes` is of, in words; weights are included.
+    counted: the same in short: "values" by our own account, "process" for its growth, "CUDA allocator".
+    timeline, at_peak: without weights; empty and None if the backend does not tell.
+    reserved_bytes: by torch's allocator, on CUDA. process_bytes: the growth of the process, on the CPU.
+    """
+
+    kind: str
+    counted: str
+    weights_bytes: int
+    peak_bytes: int
+    timeline: tuple[LiveMemory, ...] = ()
+    at_peak: Peak | None = None
+    reserved_bytes: int | None = None
+    process_bytes: int | None = None
+
+
+def memory_from_json(found: Mapping[str, Any]) -> Memory:
+    """The inverse of `dataclasses.asdict`."""
+    peak = found.get("at_peak")
+    timeline = tuple(LiveMemory(**moment) for moment in found.get("timeline") or ())
+    return Memory(**{**found, "timeline": timeline, "at_peak": None if peak is None else peak_from_json(peak)})
+
+
+def peak_from_json(found: Mapping[str, Any]) -> Peak:
+    """The inverse of `dataclasses.asdict`."""
+    return Peak(**{**found, "values": tuple(LiveValue(**value) for value in found["values"])})
