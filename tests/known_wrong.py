@@ -30,7 +30,7 @@ class Case:
 
 
 NORM = "float[2] s = {1, 2}, float[2] b = {0.5, 1}, float[2] m = {1, -1}, float[2] v = {1, 4}"
-NAMED = (  # those that PEERS.md names
+NAMED = (
     # The pass that makes a Slice behind Shape the start and end of the Shape. Here: negative places, bounds past the end.
     Case(
         "onnx/optimizer#263 negative places",
@@ -100,10 +100,10 @@ NAMED = (  # those that PEERS.md names
         nodes=2,
     ),
     # Float arithmetic with zeros is no identity: -0.0 + 0.0 is 0.0, NaN * 0 and Inf * 0 are NaN, 0 / 0 too.
-    Case("PEERS.md x + 0", "g (float[N] x) => (float[N] y) <float z = {0}> { a = Add(x, z)  y = Neg(a) }"),
-    Case("PEERS.md 0 - x", "g (float[N] x) => (float[N] y) <float z = {0}> { a = Sub(z, x)  y = Neg(a) }"),
-    Case("PEERS.md x * 0", "g (float[N] x) => (float[N] y) <float z = {0}> { a = Mul(x, z)  y = Neg(a) }"),
-    Case("PEERS.md x - x, x / x", "g (float[N] x) => (float[N] y, float[N] z) { y = Sub(x, x)  z = Div(x, x) }"),
+    Case("signs: x + 0", "g (float[N] x) => (float[N] y) <float z = {0}> { a = Add(x, z)  y = Neg(a) }"),
+    Case("signs: 0 - x", "g (float[N] x) => (float[N] y) <float z = {0}> { a = Sub(z, x)  y = Neg(a) }"),
+    Case("signs: x * 0", "g (float[N] x) => (float[N] y) <float z = {0}> { a = Mul(x, z)  y = Neg(a) }"),
+    Case("signs: x - x, x / x", "g (float[N] x) => (float[N] y, float[N] z) { y = Sub(x, x)  z = Div(x, x) }"),
 )
 
 SHAPES = (

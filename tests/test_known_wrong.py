@@ -175,24 +175,24 @@ FUSED = (
 )
 
 
-FOUND = (  # in this simplifier, by attacking it; the values are those of PEERS.md
+FOUND = (  # in this simplifier, by attacking it; with the numbers that show it
     # +0.0 times a negative number is -0.0, and a sum of zeros that have become -0.0 is +0.0 again.
     Case(
-        "PEERS.md zero times a negative factor, product",
+        "signs: zero times a negative factor, product",
         """g (float[N,2] x) => (float[N,2] y) <float[2,2] w = {1, 2, 3, 4}, float[2] k = {-1, 2}> {
             a = MatMul(x, w)  y = Mul(a, k)
         }""",
         inputs={"x": [[0.0, 0.0]]},
     ),
     Case(
-        "PEERS.md zero times a negative factor, convolution",
+        "signs: zero times a negative factor, convolution",
         """g (float[N,1,2] x) => (float[N,2,2] y) <float[2,1,1] w = {1, 2}, float[2,1] k = {-1, 2}> {
             a = Conv(x, w)  y = Div(a, k)
         }""",
         inputs={"x": [[[0.0, 1.0]]]},
     ),
     Case(
-        "PEERS.md zero times a negative factor, batch norm",
+        "signs: zero times a negative factor, batch norm",
         """g (float[N,2] x) => (float[N,2] y)
             <float[2] s = {1, 2}, float[2] b = {0, 0}, float[2] v = {1, 1}, float[2] k = {-1, 2}> {
             a = BatchNormalization(x, s, b, b, v)  y = Mul(a, k)
@@ -200,7 +200,7 @@ FOUND = (  # in this simplifier, by attacking it; the values are those of PEERS.
         inputs={"x": [[0.0, 1.0]]},
     ),
     Case(
-        "PEERS.md zero times a batch norm of zero",
+        "signs: zero times a batch norm of zero",
         """g (float[N,1,2] x) => (float[N,1,2] y) <float[1,1,1] w = {1}, float[1] c = {1}, float[1] s = {0},
             float[1] b = {-0.0}, float[1] v = {1}> {
             a = Conv(x, w, c)  y = BatchNormalization(a, s, b, c, v)
@@ -209,7 +209,7 @@ FOUND = (  # in this simplifier, by attacking it; the values are those of PEERS.
     ),
     # The lower bound of this Clip is -0.0, which makes +0.0 of a negative x, where HardSwish makes -0.0.
     Case(
-        "PEERS.md bound of -0.0",
+        "signs: bound of -0.0",
         """g (float[N] x) => (float[N] y) <float three = {3}, float zero = {-0.0}, float six = {6}> {
             a = Add(x, three)  b = Clip(a, zero, six)  c = Mul(x, b)  y = Div(c, six)
         }""",
