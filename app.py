@@ -1,4 +1,4 @@
-"""The app: `make run` or `streamlit run app.py` serves its pages to this machine, and to no other site."""
+"""The app: `make run` or `streamlit run app.py` serves its pages, and rejects requests from other sites."""
 
 from pathlib import Path
 

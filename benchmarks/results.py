@@ -107,6 +107,14 @@ A strategy can leave more than it found: only `optimal`, `optimal-any-order` and
 
 """
 
+FUSION = """## Memory traffic of groups
+
+Bytes that operators read and write in one run: each alone, in the groups of `fuse_groups`, and at the proven minimum of
+`fuse_minimum` under the same and under wider rules, with seconds of finding groups and proof (`benchmarks/fusion.py`).
+Where a bound is named, the minimum is not proved within 60 s. It is a count, not a time: no kernel is fused yet.
+
+"""
+
 MINIMUM = """## The proven minimum
 
 `layout_optimal` on networks with random weights, batch norms folded: as they are (plain), with NHWC values and each
@@ -231,6 +239,11 @@ def minimum(chosen: Chosen) -> str:
     return "".join((MINIMUM, counts, "\n", GROWTH, "\n", growth))
 
 
+def fusion(chosen: Chosen) -> str:
+    more = _without_head(_run("fusion.py", *chosen.real)) if chosen.real else []
+    return "".join((FUSION, _run("fusion.py"), *more))
+
+
 def layouts(chosen: Chosen) -> str:
     tables = ((batch, _run("layouts.py", "--batch", str(batch)).lstrip("\n")) for batch in (1, 2))
     return "\n".join(LAYOUTS.format(batch=batch) + table for batch, table in tables)
@@ -263,6 +276,7 @@ PARTS = (
     rounding,
     strategies,
     minimum,
+    fusion,
     layouts,
     running,
     beside,

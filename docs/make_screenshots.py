@@ -63,7 +63,7 @@ def main() -> None:
         click(view("Graph"))
         click(link("Layouts"))
         click(page.get_by_role("button", name="Compare all strategies"))
-        page.get_by_text("against", exact=True).wait_for()
+        page.get_by_text("compared with", exact=True).wait_for()
         click(page.get_by_role("button", name="Measure latency"))
         page.get_by_text("Measured on").wait_for()
         shot("layouts", 960)

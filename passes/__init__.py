@@ -1,6 +1,6 @@
-"""The optimizations, one a file, in folders by kind; a file here or in a folder is found by itself.
+"""The optimizations, one per file, in folders by kind; files here and in the folders are discovered.
 
-A file that does not import is not skipped: `broken()` tells its error, the
+A file that does not import is not skipped: `broken()` returns its error, the
 app shows it as a red card, and a test fails.
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 from workbench.errors import UserError
 from workbench.rewrite.passes import LAYOUT_PREFIX, Pass
 
-PLACE_OF_LAYOUT = "layout"  # in a preset: where the chosen layout strategy goes
+PLACE_OF_LAYOUT = "layout"  # in a preset: the position of the chosen layout strategy
 
 
 class PassError(UserError):
@@ -38,7 +38,7 @@ def _discovered() -> tuple[Mapping[str, type[Pass]], Mapping[str, str]]:
             continue
         try:
             found[name] = _pass_in(module.name)
-        except Exception as error:  # any fault of a pass's file is shown, none stops the others
+        except Exception as error:  # any error in a pass's file is shown, and none stops the others
             faults[name] = f"{type(error).__name__}: {error}"
     return dict(sorted(found.items())), faults
 
@@ -85,7 +85,7 @@ def _strategy(pass_name: str) -> str:
 
 
 def find_pass(name: str) -> type[Pass]:
-    """The pass of that name. Raises PassError, with the names that there are."""
+    """The pass of that name. Raises PassError, with the existing names, if there is none."""
     if name in broken():
         raise PassError(f"pass '{name}' cannot be used, its file does not import: {broken()[name]}")
     if name not in all_passes():
@@ -107,7 +107,7 @@ def _resolved(entry: Mapping[str, Any], table: Mapping[str, Mapping[str, Any]]) 
 
 
 def chosen(names: list[str] | None, preset: str, strategy: str | None) -> list[str]:
-    """Names of passes to run: those named, or the preset's, the layout strategy at its place (else last)."""
+    """Names of the passes to run: those given, or the preset's, the layout strategy at its position (else last)."""
     if names is None and preset not in presets():
         raise PassError(f"there is no preset '{preset}'; there are: {', '.join(presets())}")
     if strategy is not None and strategy not in strategies():

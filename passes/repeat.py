@@ -1,4 +1,4 @@
-"""What other passes left to do is done: the passes before run again until none of them changes anything."""
+"""Run the passes before this one again until none of them changes anything."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from workbench.ir import Graph
 from workbench.rewrite import Example, Pass, PassContext, Rewrite
 
-ROUNDS = 10  # at most; what still changes then are passes that undo each other
+ROUNDS = 10  # at most; passes that still change the graph then undo each other
 
 
 @dataclass(frozen=True)
 class Repeat(Pass):
-    """The passes before this one, in their order, again and again until a whole round changes nothing: after it, a
-    second run of the same list has nothing to do. Ten rounds at most.
+    """Runs the passes before this one again, in their order, until a whole round changes nothing: a second run of the
+    same list then has nothing to do. Ten rounds at most.
 
-    What stands before a layout strategy is not repeated: the strategy was given what that left.
+    Passes before a layout strategy are not repeated, since the strategy has chosen for their result.
 
-    Source: a fixpoint, as the pass managers of LLVM ("instcombine" runs to one) and XLA have it.
+    Source: fixpoint iteration, as in LLVM's "instcombine" and XLA's pass pipelines.
     """
 
     title = "Repeat until nothing changes"
@@ -37,7 +37,7 @@ class Repeat(Pass):
             after="g (float[N] x) => (float[N] y) { y = Neg(x) }",
             sentences=(
                 "algebra_constants, round 1: the constants of Mul 'Mul_p' and Mul 'Mul_q' become one, 1; 1 node less",
-                "remove_neutral, round 2: Mul 'Mul_q' multiplies by 'q_mul', which is neutral; 'x' passed on",
+                "remove_neutral, round 2: Mul 'Mul_q' multiplies by 'q_mul', which is neutral; replaced by 'x'",
             ),
             behind=("remove_neutral", "algebra_constants"),
         ),
@@ -50,7 +50,7 @@ class Repeat(Pass):
 
     def run(self, graph: Graph, context: PassContext, leave_out: Collection[str] = ()) -> Iterator[Rewrite]:
         rewrites = 0
-        idle_since: dict[Pass, int] = {}  # how many rewrites there were when the pass found nothing to do
+        idle_since: dict[Pass, int] = {}  # the number of rewrites when the pass had found nothing more to do
         for round_ in range(1, ROUNDS + 1):
             before = rewrites
             for pass_ in self.earlier:
@@ -67,5 +67,5 @@ class Repeat(Pass):
 
 
 def _of_rounds(name: str, sentences: Collection[str]) -> list[str]:
-    """What the pass of that name is not to do, said of any round: rounds shift where something is left out."""
+    """The sentences that the pass of that name must not do, in any round: rounds shift if a rewrite is left out."""
     return [sentence.partition(": ")[2] for sentence in sentences if sentence.startswith(f"{name}, round ")]

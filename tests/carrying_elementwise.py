@@ -64,7 +64,7 @@ def _clip(draw: Draw, op: str) -> Case:
     return Case([draw.normal(*draw.dims()), *bounds])
 
 
-@row("Dropout", "drops at random")
+@row("Dropout", "drops elements at random")
 def _dropout(draw: Draw, op: str) -> Case:
     rest = draw.one_of([], [Fixed(np.float32(0.3))], [None, Fixed(np.array(draw.one_of(True, False)))])
     return Case([draw.normal(*draw.dims()), *rest], outputs=draw.one_of(1, 2))

@@ -6,8 +6,8 @@ import numpy as np
 
 from tests.carrying import Case, Draw, Fixed, row
 
-ORDERS = ("knows channels first and channels last", "one of images")
-TURNED = ("was written for one order of its spatial axes", "the weight")
+ORDERS = ("supports channels first and channels last", "reads images")
+TURNED = ("depends on the order of its spatial axes", "the weight")
 
 
 def _image(draw: Draw, channels: int = 4, least: int = 1, most: int = 3, size: int = 3) -> np.ndarray:
@@ -52,7 +52,7 @@ def _integer_conv(draw: Draw, op: str) -> Case:
     return Case([x, scale, zero, weight, Fixed(draw.between(0.01, 0.03, 6)), zero, wide, zero, *bias], attributes)
 
 
-@row("MaxPool", *ORDERS, "count the elements in their order")
+@row("MaxPool", *ORDERS, "are indices in the order of its axes")
 @row("AveragePool LpPool", *ORDERS, exact=False)
 def _pool(draw: Draw, op: str) -> Case:
     x = _image(draw, 3)
@@ -62,7 +62,7 @@ def _pool(draw: Draw, op: str) -> Case:
     return Case([x], attributes, outputs=draw.one_of(1, 2) if op == "MaxPool" else 1)
 
 
-@row("MaxUnpool", *ORDERS, *TURNED, "names no output_shape")
+@row("MaxUnpool", *ORDERS, *TURNED, "has no output_shape")
 def _unpool(draw: Draw, op: str) -> Case:
     """Every element goes to a place of its own window, 2 wide along each axis."""
     x = _image(draw, 2, 1, 3, size=2)
@@ -108,7 +108,7 @@ def _depth(draw: Draw, op: str) -> Case:
     return Case([_image(draw, 8, 2, 2)], {"blocksize": 2, "mode": draw.one_of("DCR", "CRD")})
 
 
-OWN = ("knows NCHW and NHWC", *ORDERS, *TURNED)
+OWN = ("supports NCHW and NHWC", *ORDERS, *TURNED)
 
 
 @row("workbench.mirror workbench.rotate workbench.unpool", *OWN)
@@ -188,7 +188,7 @@ def _gemm(draw: Draw, op: str) -> Case:
     return Case([*operands, *draw.one_of([], [draw.normal(2)])], turns, rank=2)
 
 
-@row("Einsum", "axes of its equation unsaid", exact=False)
+@row("Einsum", "an equation with implicit axes", exact=False)
 def _einsum(draw: Draw, op: str) -> Case:
     equation = draw.one_of("bhqd,bhkd->bhqk", "bqhd,bkhd->bhqk", "bhqd, bhkd -> hq", "...hqd,...hkd->...hqk")
     shapes = ([2, 5, 3, 4], [2, 6, 3, 4]) if equation.startswith("bqhd") else ([2, 3, 5, 4], [2, 3, 6, 4])

@@ -7,7 +7,7 @@ import numpy as np
 from tests.carrying import Case, Draw, Fixed, row
 from workbench.ir.permutation import inverse
 
-COMPUTED = "is computed while the model runs"
+COMPUTED = "is computed at runtime"
 
 
 def _int64(numbers) -> np.ndarray:
@@ -166,7 +166,7 @@ def _transpose(draw: Draw, op: str) -> Case:
     return Case([x], draw.one_of({}, {"perm": draw.permutation(x.ndim)}, {"perm": inverse(draw.permutation(x.ndim))}))
 
 
-@row("Shape", "in another order then")
+@row("Shape", "no longer be adjacent and in order")
 def _shape(draw: Draw, op: str) -> Case:
     x = draw.normal(*draw.dims(2, 5))
     start = draw.axis(x.ndim)
@@ -228,7 +228,7 @@ def _eye(draw: Draw, op: str) -> Case:
     return Case([draw.normal(*draw.dims(2, 2))], {"k": draw.one_of(-1, 0, 1)})
 
 
-@row("Resize", COMPUTED, "which ONNX Runtime does not do", exact=False)
+@row("Resize", COMPUTED, "which ONNX Runtime does not support", exact=False)
 def _resize(draw: Draw, op: str) -> Case:
     x = draw.normal(*[draw.one_of(1, 2, 3, 4) for _ in range(draw.one_of(2, 3, 4, 4))])
     mode = draw.one_of("nearest", "linear", "cubic" if x.ndim in (2, 4) else "linear")
@@ -281,7 +281,7 @@ def _scatter_elements(draw: Draw, op: str) -> Case:
     return Case([x, draw.one_of(indices, Fixed(indices)), updates], {"axis": axis, "reduction": reduction})
 
 
-@row("GatherND", "by position")
+@row("GatherND", "indexes the first")
 def _gather_nd(draw: Draw, op: str) -> Case:
     x = draw.normal(*draw.dims(3, 5))
     batch = draw.one_of(0, 0, 1)
@@ -302,7 +302,7 @@ def _compress(draw: Draw, op: str) -> Case:
 # ---- shapes ---------------------------------------------------------------------------------
 
 
-APART = ("apart in the other order", "one order of its axes")
+APART = ("not adjacent in the other order", "depends on the order of its axes")
 
 
 @row("Reshape", *APART)

@@ -99,7 +99,7 @@ def unverified(run, tmp_path):
         out = tmp_path / "out.onnx"
         code, said, _ = run("optimize", path, "-o", out, *arguments)
         assert code == 3 and out.exists()
-        return next(line for line in said.splitlines() if "It can not be verified" in line)
+        return next(line for line in said.splitlines() if "It cannot be verified" in line)
 
     return unverified
 

@@ -19,10 +19,10 @@ def with_outputs(
         if needed & set(node.outputs):
             kept.append(node)
             needed |= set(node.operands)
-    return _rebuilt(graph, kept[::-1], outputs, {}, graph.constants if constants is None else constants)
+    return rebuilt(graph, kept[::-1], outputs, {}, graph.constants if constants is None else constants)
 
 
-def _rebuilt(graph: Graph, nodes: Sequence[Node], outputs: Sequence[str], inputs: Mapping, constants: Mapping) -> Graph:
+def rebuilt(graph: Graph, nodes: Sequence[Node], outputs: Sequence[str], inputs: Mapping, constants: Mapping) -> Graph:
     read = {v for node in nodes for v in node.operands} | set(outputs)
     types = {**{v: graph.types[v] for v in graph.inputs}, **inputs}
     made = Graph(
@@ -74,4 +74,4 @@ def _cuts(graph: Graph) -> Iterator[Graph]:
             continue
         if all(d is not None for t in types.values() for d in t.shape):
             rest = [n for n in graph.nodes if n is not node]
-            yield with_outputs(_rebuilt(graph, rest, graph.outputs, types, graph.constants), graph.outputs)
+            yield with_outputs(rebuilt(graph, rest, graph.outputs, types, graph.constants), graph.outputs)

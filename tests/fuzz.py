@@ -40,7 +40,7 @@ Compared = list[tuple[Arrays, Arrays]]  # inputs with the outputs of the origina
 PLAIN = np.array([0.0, -0.0, 1.0, -1.0, 0.5, -3.25, 7.0])
 HOSTILE = np.array([*PLAIN, np.nan, np.inf, -np.inf, 1e-45, 3.4e38, -3.4e38])
 MILD = np.array([*PLAIN, np.nan, np.inf, -np.inf])
-NOISE = 1e-6  # by which every value is moved, to see what rounding alone does
+NOISE = 1e-6  # by which every value and input is moved, to see what rounding alone does
 AMPLIFIED = 100  # times what the noise does is still rounding
 TARGETS = ("cuda", "npu", "blocked")
 
@@ -229,8 +229,16 @@ def _as_far(graph: Graph, seed: int, numbers: Arrays, inputs: Arrays, expected: 
             constants[f"{value}_noise"] = constant(noise.astype(numbers[value].dtype), f"{value}_noise")
             nodes.append(Node("Mul", (still, f"{value}_noise"), (value,), name=f"{value}_noisy"))
     noisy = with_outputs(graph, graph.outputs, nodes, constants)
-    moved = _run(opened(noisy), noisy, inputs)
+    moved = _run(opened(noisy), noisy, {v: _moved(array, draw) for v, array in inputs.items()})
     return all(_far(expected[v], found[v]) <= AMPLIFIED * _far(expected[v], moved[v]) for v in found)
+
+
+def _moved(array: np.ndarray, draw: np.random.Generator) -> np.ndarray:
+    """The array with noise, if it holds floats."""
+    if array.dtype.kind != "f":
+        return array
+    noise = max(NOISE, float(np.finfo(array.dtype).eps)) * draw.uniform(-1, 1, array.shape)
+    return np.asarray(array * (1 + noise)).astype(array.dtype)
 
 
 def _far(a: np.ndarray, b: np.ndarray) -> float:

@@ -36,7 +36,7 @@ def test_every_strategy_is_a_row_and_equal(target):
 
 def test_two_strategies_stand_against_each_other():
     at = compared("conv_relu_conv_relu")
-    left = next(box for box in at.selectbox if box.label == "This")
+    left = next(box for box in at.selectbox if box.label == "Strategy")
     fine(left.set_value("greedy").run())
     found = drawn(at)["scene"]
     assert [step["title"] for step in found["steps"]] == ["greedy", "optimal"]

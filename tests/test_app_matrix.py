@@ -89,7 +89,7 @@ def test_what_optimize_made_is_a_step():
 
 def test_another_model_beside_it():
     at = asked(opened_sample("conv_relu_conv_relu"), Repetitions=1)
-    beside = next(m for m in at.multiselect if m.label == "Other models beside it")
+    beside = next(m for m in at.multiselect if m.label == "Other models")
     beside.set_value([beside.options[1]])
     fine(measured(at))
     assert len(set(at.dataframe[0].value["model"])) == 2
@@ -122,7 +122,7 @@ def test_forgotten_blocks_are_measured_again():
 def test_a_stopped_matrix_says_one_thing():
     at = page("matrix", small())
     at.session_state["cancelled_matrix"] = True
-    assert "Measure goes on with the others" in fine(at.run()).info[0].value
+    assert "Measure continues with the others" in fine(at.run()).info[0].value
     assert "Nothing is measured yet" not in words(at)
 
 

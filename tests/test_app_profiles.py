@@ -107,7 +107,7 @@ def test_an_operator_in_both_lists_and_a_name_that_is_taken(folder):
     at = editor()
     at.multiselect(key="profile_NCHW_cuda").set_value(["Conv"])
     press(at, "Save")
-    assert "'Conv' stands in two lists" in at.error[0].value.replace("\\", "")
+    assert "'Conv' is in two lists" in at.error[0].value.replace("\\", "")
     assert not folder.exists()
     at.multiselect(key="profile_NCHW_cuda").set_value([])
     fine(press(at, "Save"))

@@ -107,7 +107,7 @@ def test_a_cancelled_measurement_says_one_thing():
     assert "Nothing is measured yet" not in words(at)
     fine(measured(at))
     at.session_state["cancelled_measure"] = True
-    assert "what was measured before stays" in fine(at.run()).info[0].value
+    assert "earlier results are kept" in fine(at.run()).info[0].value
 
 
 def test_variants_that_fail_alike_are_one_sentence():
@@ -228,7 +228,7 @@ def test_export_asks_before_it_fixes_dims():
 
 
 def test_what_does_not_run_at_all_is_a_sentence_on_every_page(monkeypatch, optimized):
-    """A worker that can not start: no device is found, and the page says so."""
+    """A worker that cannot start: no device is found, and the page says so."""
     monkeypatch.setattr("sys.executable", "/bin/false")
     session.worker.clear()
     run_page.worker_devices.clear()

@@ -56,7 +56,7 @@ def select(at: AppTest, *rows: int) -> AppTest:
 
 def test_nothing_kept_says_what_to_do(opened):
     at = fine(page("runs", opened).run())
-    assert "No run of this model is kept yet: measure on the page Run" in at.info[0].value
+    assert "No run of this model is kept yet; measure on the page Run" in at.info[0].value
     assert not at.dataframe and not charts(at)
 
 
@@ -210,7 +210,7 @@ def test_a_measurement_that_cannot_be_kept_is_still_shown(opened, monkeypatch):
     )
     at.session_state["opened"] = opened
     fine(at.run())
-    assert "This measurement is shown here, and not kept among the runs" in at.caption[0].value
+    assert "This measurement is shown here but was not kept among the runs" in at.caption[0].value
     assert "cannot be read; write one such as" in at.caption[0].value
 
 

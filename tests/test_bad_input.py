@@ -15,6 +15,8 @@ from onnx import TensorProto, helper
 
 from tests.conftest import ROOT
 from tests.making import FLOAT, INT64, Bomb, X, constant, model, node, saved, value
+from workbench.io.errors import LoadError
+from workbench.io.onnx_file import load_proto
 
 SAMPLES = sorted((ROOT / "sample_models").glob("*.onnx"))
 
@@ -148,7 +150,7 @@ def external(location):
         ("link.bin", "outside the model's folder"),
         ("", "outside the model's folder"),
         (".", "is missing"),
-        ("a\0b", "no name of a file"),
+        ("a\0b", "not the name of a file"),
     ],
 )
 def test_external_data_that_is_not_beside_the_model(refused, tmp_path, location, sentence):
@@ -173,11 +175,11 @@ def test_external_data_that_is_not_beside_the_model(refused, tmp_path, location,
         (model([node("MatMul", "x z", "y")], (X, value("z", [5, 2]))), "ill-typed"),
         (model([node("Transpose", "x", "y", perm=[5, 7])]), "ill-typed"),
         (model([node("Reshape", "x s", "y")], constants=[constant("s", [-1, -1])]), "ill-typed"),
-        (model([node("Relu", "x", "y"), node("Tanh", "x", "y")]), "made twice"),
-        (model([node("Relu", "z", "y")]), "which nothing makes"),
-        (model([node("Relu", "x", "a")]), "made by no node"),
+        (model([node("Relu", "x", "y"), node("Tanh", "x", "y")]), "defined twice"),
+        (model([node("Relu", "z", "y")]), "which is not defined"),
+        (model([node("Relu", "x", "a")]), "output 'y' of graph"),
         (model([node("Relu", "x", "y")], (X, X)), "two inputs"),
-        (model([]), "made by no node"),
+        (model([]), "output 'y' of graph"),
         (onnx.ModelProto(ir_version=10), "no graph"),
     ],
 )
@@ -198,7 +200,7 @@ def test_functions_without_end_or_without_measure(refused, tmp_path):
     del made.functions[:]
     made.functions.extend(function(f"f{i}", ("d", f"f{i + 1}"), ("d", f"f{i + 1}")) for i in range(40))
     made.functions.append(function("f40", ("", "Relu")))
-    assert "unfolds into more than 1,000,000 nodes" in refused("inspect", saved(tmp_path, made))
+    assert "expands to more than 1,000,000 nodes" in refused("inspect", saved(tmp_path, made))
 
 
 def test_an_unknown_operator_is_shown_and_not_verified(run, unverified, tmp_path):
@@ -291,3 +293,37 @@ def test_more_memory_than_the_machine_has(unverified, tmp_path, made):
 def test_more_axes_than_an_array_can_have(unverified, tmp_path):
     made = model([node("Relu", "x", "y")], (value("x", [1] * 300),), (value("y", [1] * 300),))
     assert "300 axes" in unverified(saved(tmp_path, made))
+
+
+# ---- what would end the process in ONNX's shape inference ------------------------------
+
+
+FATAL = {
+    "a Split of two outputs and one number": (
+        "Split",
+        ["x"],
+        ["y", "z"],
+        {"axis": 1, "num_outputs": 1},
+        "num_outputs=1 and 2 outputs",
+    ),
+    "a first operand left out": ("EyeLike", [""], ["y"], {}, "has no first operand"),
+    "batches before the first axis": ("GatherND", ["x", "i"], ["y"], {"batch_dims": -5}, "batch_dims=-5"),
+}
+
+
+@pytest.mark.parametrize(("op", "operands", "results", "attributes", "said"), FATAL.values(), ids=FATAL)
+def test_what_ends_shape_inference_is_refused_before(tmp_path, op, operands, results, attributes, said):
+    call = helper.make_node(op, operands, results, **attributes)
+    outputs = [value(name, None) for name in results]
+    made = model([call], inputs=(X, value("i", [1, 1], INT64)), outputs=outputs)
+    done = subprocess.run(
+        [sys.executable, "-m", "workbench", "inspect", saved(tmp_path, made)], cwd=ROOT, capture_output=True, text=True
+    )
+    assert (done.returncode, said in done.stderr, done.stderr.count("\n")) == (2, True, 1)
+
+
+@pytest.mark.parametrize("perm", [[1], [0, 2], [0, 0], [0, 1, 2]])
+def test_a_perm_that_is_none_is_refused(perm):
+    made = model([helper.make_node("Transpose", ["x"], ["y"], perm=perm)])
+    with pytest.raises(LoadError, match="the graph is ill-typed"):
+        load_proto(made)

@@ -89,7 +89,7 @@ def test_weights_that_float16_would_not_hold_are_not_folded():
 @pytest.mark.parametrize(
     ("scale", "by", "why"),
     [
-        ("0", "float[1,1,1] by = {inf}", "holds zero or what is not finite"),
+        ("0", "float[1,1,1] by = {inf}", "holds zero, infinity or NaN"),
         ("1e30", "float[1,1,1] by = {1e10}", "exceed what float32 holds"),
         ("2", "float[1,1,1,1,1] by = {3}", "has more axes than the channels it would be folded into"),
     ],

@@ -72,6 +72,17 @@ def test_mixed_precision_is_narrow_where_autocast_says():
 
 
 @pytest.mark.slow
+def test_fusion_of_one_sample():
+    words = ("sample_models/ppocr_cls_v2.onnx",)
+    done = subprocess.run(
+        [sys.executable, "benchmarks/fusion.py", *words], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    row = done.stdout.splitlines()[2].split(" | ")
+    alone, groups, same, wider = (float(row[i]) for i in (2, 3, 5, 8))
+    assert alone > groups >= same >= wider > 0
+
+
+@pytest.mark.slow
 def test_verified_on_one_sample():
     words = ("--repeat", "1", "sample_models/npu_path.onnx")
     done = subprocess.run(

@@ -88,7 +88,7 @@ def test_a_failure_is_a_cell(tmp_path):
             "Output 'y' differs: relative error 0.5 (allowed: 1e-4).",
             "Output 'y' differs: relative error 0.5",
         ),
-        (None, None, "It can not be verified.", "It can not be verified."),
+        (None, None, "It cannot be verified.", "It cannot be verified."),
         (
             False,
             None,

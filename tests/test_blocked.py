@@ -98,10 +98,22 @@ def test_channels_that_the_block_does_not_divide():
 
 
 REFUSED = {
-    "y = Conv<group=2>(x, w)": ("float[16,12,1,1] w", 24, "has groups that are not of whole blocks of 8 channels"),
-    "y, i = MaxPool<kernel_shape=[1,1]>(x)": ("int64[1] w", 8, "has a blocked form of one result, not of 2"),
+    "y = Conv<group=2>(x, w)": (
+        "float[16,12,1,1] w",
+        24,
+        "has groups that do not consist of whole blocks of 8 channels",
+    ),
+    "y, i = MaxPool<kernel_shape=[1,1]>(x)": (
+        "int64[1] w",
+        8,
+        "the blocked form of MaxPool 'MaxPool_y' has one result, not 2",
+    ),
     "y = LRN<size=3>(x)": ("int64[1] w", 8, "has no form in NCHW8c"),
-    "y = Add(x, w)": ("float[8,4,4] w", 8, "operand 'w' of rank 3 is broadcast, and would have to be cut into blocks"),
+    "y = Add(x, w)": (
+        "float[8,4,4] w",
+        8,
+        "operand 'w' of rank 3 is broadcast, and would have to be split into blocks",
+    ),
     "y = Mul(x, w)": ("float[1,2,4,4] w", 2, "'x' has 2 channels, which 8 does not divide"),
     "y = Concat<axis=1>(x, w)": ("float[1,12,4,4] w", 8, "'w' has 12 channels, which 8 does not divide"),
 }
@@ -201,7 +213,7 @@ def test_the_profile_and_its_faults():
     assert BLOCKED.block == 8 and load_profile("cuda").block is None
     assert BLOCKED.layout_for(4, "Conv") == "NCHW" and BLOCKED.layout_for(5) == "NCDHW"
     check_profile(replace(BLOCKED, required_layouts={"Conv": "NCHW8c", "Relu": "NCHW8c", "MaxPool": "NHWC"}), "profile")
-    with pytest.raises(ProfileError, match="demands NCHW8c of 'LRN', which has no such form; demand NCHW or NHWC"):
+    with pytest.raises(ProfileError, match="demands NCHW8c of 'LRN', which has no blocked form; demand NCHW or NHWC"):
         check_profile(replace(BLOCKED, required_layouts={"LRN": "NCHW8c"}), "profile 'x'")
     with pytest.raises(ProfileError, match="names NCHW16c and NCHW8c; a profile has blocks of one size"):
         check_profile(replace(BLOCKED, required_layouts={"Conv": "NCHW16c"}), "profile 'x'")

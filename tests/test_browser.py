@@ -30,7 +30,7 @@ def start_measuring(page, repetitions: str) -> None:
 def measure(page, repetitions: str = "3") -> None:
     start_measuring(page, repetitions)
     settle(page)
-    page.get_by_text("Latency: every repetition").wait_for()
+    page.get_by_text("Latency: all repetitions").wait_for()
 
 
 def test_from_a_sample_to_the_downloaded_file(page, tmp_path):

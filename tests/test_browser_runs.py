@@ -25,10 +25,11 @@ def test_what_was_measured_is_compared_and_downloaded(page, tmp_path):
     page.get_by_role("button", name="Measure").click()
     settle(page)
     page.get_by_role("tab", name="Operators").click()
+    settle(page)  # a box that opens while the tab is drawn closes again
     page.get_by_label("Variant").locator("visible=true").click()
     page.get_by_role("option", name="layout_greedy").click()
     settle(page)
-    page.get_by_text("Every operator, those that take longest first").wait_for(state="visible")  # the tab stays
+    page.get_by_text("All operators, the slowest first").wait_for(state="visible")  # the tab stays
     go(page, "Runs")
     page.locator(".js-plotly-plot").nth(1).wait_for()
     page.get_by_text("They were measured together, by turns").wait_for()
@@ -53,5 +54,5 @@ def test_a_stopped_matrix_shows_the_blocks_that_are_done(page):
     page.get_by_text("block 2 of 2").wait_for()
     page.get_by_role("button", name="Cancel").click()
     settle(page)
-    page.get_by_text("Measure goes on with the others").wait_for()
+    page.get_by_text("Measure continues with the others").wait_for()
     page.get_by_text("2 variants in 1 block").wait_for()

@@ -97,4 +97,4 @@ def test_the_library_gives_the_histories():
 
 def test_a_device_that_is_not_here(refused):
     said = refused("layouts", NPU, "--no-verify", "--measure", "--device", "cuda")
-    assert "Device 'cuda' can not be used" in said and said.count("\n") <= 1
+    assert "Device 'cuda' cannot be used" in said and said.count("\n") <= 1

@@ -145,7 +145,7 @@ def test_gelu_of_what_overflows_before_it_is_halved_is_the_number_as_its_pass_sa
     x = {"x": np.array([[3e38, 1e38, np.inf]], dtype=np.float32)}
     np.testing.assert_array_equal(outputs(before, x)["y"], np.array([[overflowed, 1e38, np.inf]], np.float32))
     np.testing.assert_array_equal(outputs(after, x)["y"], x["x"])
-    assert "overflows on the way" in rule.exactness.value and "overflows before it is halved" in cls.__doc__
+    assert "intermediate result overflows" in rule.exactness.value and "overflows before it is halved" in cls.__doc__
 
 
 @pytest.mark.parametrize(("cls", "rule"), RULES)

@@ -115,16 +115,22 @@ def test_constants_without_a_reader_go_and_come_back():
     ("edit", "words"),
     [
         (Edit(remove=("nobody",)), "there is no node 'nobody' to remove"),
-        (Edit(insert=(Node("Relu", ("x",), ("a",), name="n"),)), "value 'a' would be made twice"),
+        (Edit(insert=(Node("Relu", ("x",), ("a",), name="n"),)), "value 'a' would be defined twice"),
         (Edit(insert=(Node("Relu", ("x",), ("z",), name="Relu_a"),)), "there is a node 'Relu_a' already"),
-        (Edit(insert=(Node("Relu", ("nothing",), ("z",), name="n"),)), "would read 'nothing', which nothing makes"),
-        (Edit(remove=("Relu_a",)), "would vanish while node 'Neg_b' still need it"),
-        (Edit(remove=("Abs_y",)), "would vanish while the graph's outputs still need it"),
+        (Edit(insert=(Node("Relu", ("nothing",), ("z",), name="n"),)), "would read 'nothing', which is not defined"),
+        (Edit(remove=("Relu_a",)), "would be removed, and is still used by node 'Neg_b'"),
+        (Edit(remove=("Abs_y",)), "would be removed, and is still used by the graph's outputs"),
         (Edit(insert=(Node("Relu", ("x",), ("z",)),)), "has no name"),
         (Edit(remove=("Relu_a",), insert=(Node("Relu", ("b",), ("a",), name="Relu_a"),)), "would make a cycle"),
-        (Edit(replace={"a": "b", "b": "a"}), "is replaced in a circle"),
-        (Edit(constants={"a": constant(np.zeros(2))}), "value 'a' would be made twice, the second time as a constant"),
-        (Edit(constants={"x": constant(np.zeros(2))}), "value 'x' would be made twice, the second time as a constant"),
+        (Edit(replace={"a": "b", "b": "a"}), "is replaced in a cycle"),
+        (
+            Edit(constants={"a": constant(np.zeros(2))}),
+            "value 'a' would be defined twice, the second time as a constant",
+        ),
+        (
+            Edit(constants={"x": constant(np.zeros(2))}),
+            "value 'x' would be defined twice, the second time as a constant",
+        ),
     ],
 )
 def test_an_edit_that_does_not_fit_is_refused_and_changes_nothing(edit, words):
@@ -178,9 +184,9 @@ def test_bad_text_is_one_error():
 @pytest.mark.parametrize(
     ("nodes", "words"),
     [
-        ([Node("Relu", ("z",), ("y",), name="n")], "reads 'z', which nothing before it makes"),
-        ([Node("Relu", ("x",), ("x",), name="n")], "value 'x' is made twice"),
-        ([], "output 'y' of graph 'graph' is made by nothing"),
+        ([Node("Relu", ("z",), ("y",), name="n")], "reads 'z', which is not defined before it"),
+        ([Node("Relu", ("x",), ("x",), name="n")], "value 'x' is defined twice"),
+        ([], "output 'y' of graph 'graph' is not defined"),
     ],
 )
 def test_ill_formed(nodes, words):

@@ -112,7 +112,7 @@ def test_what_is_not_known_is_said():
     found, by_title = shown(start(graph, CUDA), "s", target=CUDA)
     assert found["about"] == "Strange of far.away, version 3"
     assert by_title["Inputs"]["rows"] == [["x", "unknown", "Tensor"], ["left out", "", ""]]
-    assert rows(by_title["Contract"])["run by"] == "ONNX Runtime, for the torch executor does not know it"
+    assert rows(by_title["Contract"])["run by"] == "ONNX Runtime, since the torch executor lacks the operator"
     assert rows(by_title["Cost"])["FLOPs"] == "not known"
     assert len(rows(by_title["Attributes"])["text"]) <= 160
     assert (
@@ -164,7 +164,7 @@ def test_a_folded_convolution_tells_its_origin():
     history = of_text(FOLDED, "cancel_transposes", "fold_batchnorm")
     _, by_title = shown(history, "Conv_c")
     origin = by_title["Where it came from"]
-    assert origin["text"] == "It was in the model as loaded. Into it went BatchNormalization 'BatchNormalization_n'."
+    assert origin["text"] == "It was in the model as loaded. It replaces BatchNormalization 'BatchNormalization_n'."
     sentence = history[2].rewrites[0].sentence
     assert origin["moments"] == [{"t": 1, "words": f"step 2, rewrite 1 of 1: {sentence}", "what": "changes"}]
 
@@ -172,7 +172,9 @@ def test_a_folded_convolution_tells_its_origin():
 def test_what_is_gone_says_when_it_was():
     history = of_text(FOLDED, "fold_batchnorm")
     found, by_title = shown(history, "BatchNormalization_n")
-    assert found["about"] == "It is not in the graph here; it exists from the beginning until step 1, rewrite 1."
+    assert (
+        found["about"] == "It is not in the graph at this moment; it exists from the beginning until step 1, rewrite 1."
+    )
     assert [m["what"] for m in by_title["Where it was"]["moments"]] == ["disappears"]
     assert shown(history, "BatchNormalization_n", step=0)[0]["title"].startswith("BatchNormalization")
     assert shown(history, "BatchNormalization_n", step=1, rewrites=0)[0]["title"].startswith("BatchNormalization")
@@ -180,7 +182,7 @@ def test_what_is_gone_says_when_it_was():
 
 def test_what_never_was_says_so():
     found, by_title = shown(of_text(FOLDED), "nothing")
-    assert found["about"] == "It is not in the graph here; it exists at no moment of this history."
+    assert found["about"] == "It is not in the graph at this moment; it exists at no moment of this history."
     assert not by_title
 
 
@@ -200,11 +202,11 @@ def test_a_node_that_a_rewrite_made():
     history = run_pipeline(typed(text), [passes.find_pass("layout_greedy")()], PassContext(load_profile("npu")))
     made = next(node for node in history.graph.nodes if node.op == "Transpose")
     origin = shown(history, made.name)[1]["Where it came from"]
-    assert origin["text"].startswith("A rewrite made it.")
+    assert origin["text"].startswith("A rewrite created it.")
     assert origin["moments"][0]["what"] == "appears"
     found, _ = shown(history, made.name, step=0)
     moment = origin["moments"][0]["t"]
-    assert found["about"] == f"It is not in the graph here; it exists from step 1, rewrite {moment}."
+    assert found["about"] == f"It is not in the graph at this moment; it exists from step 1, rewrite {moment}."
 
 
 # ---- why not here ----------------------------------------------------------------------
@@ -270,7 +272,7 @@ def test_inputs_outputs_and_constants():
 def test_values_that_are_not_there():
     history = of_text(FOLDED, "fold_batchnorm")
     assert shown(history, "const:w")[0]["about"] == (
-        "There is no constant of that name in the graph here; it exists from the beginning until step 1, rewrite 1."
+        "There is no constant of that name in the graph at this moment; it exists from the beginning until step 1, rewrite 1."
     )
     assert shown(history, "const:w_folded", step=0)[0]["about"].endswith("it exists from step 1, rewrite 1.")
     assert shown(history, "in:y")[0]["about"].endswith("it exists at no moment of this history.")
@@ -296,7 +298,7 @@ def test_a_group():
 def test_a_group_of_unknown_operators_says_what_is_missing():
     graph = Graph(inputs=("x",), outputs=("y",), nodes=[Node("Strange", ("x",), ("y",), name="s", domain="d")])
     said = rows(shown(start(graph, CUDA), "group:g", members=["s"])[1]["Inside"])
-    assert said["FLOPs"] == "0, and those of 1 nodes that are not known"
+    assert said["FLOPs"] == "0, without 1 node for which it is unknown"
 
 
 # ---- documents -------------------------------------------------------------------------

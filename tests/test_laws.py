@@ -112,7 +112,7 @@ def test_law_beyond_z3_is_said_to_be_so():
 
 @pytest.mark.parametrize("text", ["x + 0 = x", "x + 0", "for numbers: x + 0 == x"])
 def test_what_is_no_law_is_refused(text):
-    with pytest.raises(ValueError, match=r"a law is an equation|no kind of numbers"):
+    with pytest.raises(ValueError, match=r"a law is an equation|is not a kind of numbers"):
         read_laws(text)
 
 

@@ -141,11 +141,11 @@ def test_an_operator_carries_a_permutation(text, perm):
 REFUSED = {
     "is not a constant": (
         f"g ({X}, int64[1] a) => (float[2,1,4,5] y) {{ y = ReduceMean(x, a) }}",
-        "operand 'a' of ReduceMean 'ReduceMean_y' is computed while the model runs",
+        "operand 'a' of ReduceMean 'ReduceMean_y' is computed at runtime",
     ),
     "barrier": (
         f"g ({X}) => (int64[4,n] y) {{ y = NonZero(x) }}",
-        "NonZero 'NonZero_y' was written for one order of its axes",
+        "NonZero 'NonZero_y' depends on the order of its axes",
     ),
     "the axis that is summed over": (
         "g (float[2,3,4,5] x, float[5,6] w) => (float[2,3,4,6] y) { y = MatMul(x, w) }",

@@ -137,5 +137,5 @@ def test_where_a_size_stays_unknown_nothing_is_called_the_least(tmp_path, strate
     assert step.facts.lower_bound is None and not step.facts.certified
     transposes = "1 transpose moves" if unknown == 1 else f"{unknown} transposes move"
     assert step.conclusion == (
-        f"not proven to be the least: what {transposes} is not known, for sizes do not follow from the inputs"
+        f"not proven minimal: what {transposes} is unknown, since sizes do not follow from the inputs"
     )

@@ -194,9 +194,9 @@ def test_flipped_bytes_are_a_sentence_or_a_graph(tmp_path):
     ("text", "sentence"),
     [
         ("g (float[2] x) => (float[2] y) { a = Add(x, b) b = Relu(a) y = Neg(b) }", "has a cycle through"),
-        ("g (float[2] x) => (float[2] y) { y = Add(x, nowhere) }", "reads 'nowhere', which nothing makes"),
-        ("g (float[2] x) => (float[2] y) { y = Relu(x) y = Neg(x) }", "value 'y' is made twice"),
-        ("g (float[2] x) => (float[2] x2, float[2] z) { x2 = Relu(x) }", "output 'z' of graph 'g' is made by no node"),
+        ("g (float[2] x) => (float[2] y) { y = Add(x, nowhere) }", "reads 'nowhere', which is not defined"),
+        ("g (float[2] x) => (float[2] y) { y = Relu(x) y = Neg(x) }", "value 'y' is defined twice"),
+        ("g (float[2] x) => (float[2] x2, float[2] z) { x2 = Relu(x) }", "output 'z' of graph 'g' is not defined"),
         ("g (float[2] x, int64[2] i) => (float[2] y) { y = Add(x, i) }", "ill-typed"),
         ("g (float[2,3] x, float[4,5] w) => (float[2,5] y) { y = MatMul(x, w) }", "ill-typed"),
         ("g (float[2] x) => (float[2] y) { y = Relu(x, x) }", "ill-typed"),
@@ -279,7 +279,9 @@ def test_a_shape_larger_than_memory_loads(tmp_path):
     assert load_model(path).tensor_type("y").bytes == 4 * 10**12
 
 
-@pytest.mark.parametrize(("version", "sentence"), [(6, "opset 6"), (99, "opset 99, newer than"), (0, "which opset")])
+@pytest.mark.parametrize(
+    ("version", "sentence"), [(6, "opset 6"), (99, "opset 99, newer than"), (0, "does not import an opset")]
+)
 def test_opsets_that_are_too_old_or_too_new(tmp_path, version, sentence):
     model = parser.parse_model(HEADER + "g (float[2] x) => (float[2] y) { y = Relu(x) }")
     model.opset_import[0].version = version

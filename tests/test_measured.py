@@ -214,7 +214,7 @@ def test_what_is_no_time_in_the_file_is_timed_anew(own_cache, worker, number):
 
 
 def test_a_device_that_is_not_here_is_one_sentence(own_cache, worker):
-    with pytest.raises(RunError, match="can not be timed on 'cuda:7': this machine has cpu"):
+    with pytest.raises(RunError, match="cannot be timed on 'cuda:7': this machine has cpu"):
         DeviceOperatorTimer(worker).times(probes_of(typed(CHAIN)), "cuda:7")
 
 

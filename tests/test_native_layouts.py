@@ -101,9 +101,9 @@ def test_a_desired_layout_is_a_pair_of_data_and_kernel(operators, convolution):
     ("operators", "words"),
     [
         ("Conv=default", "the data of Conv cannot be default, only its kernel can; name a layout"),
-        ("Conv=NCHW,HWIO", "a kernel beside NCHW is OIHW, as ONNX has it, not HWIO; say default"),
+        ("Conv=NCHW,HWIO", "a kernel for NCHW is OIHW, as in ONNX, not HWIO; write default"),
         ("Conv=NHWC,OIWH", "the kernel of Conv must be one of OIHW, OHWI, HWIO, HWOI, default, not 'OIWH'"),
-        ("MaxPool=NHWC,HWIO", "only Conv has kernels in another order, not MaxPool; say default of it"),
+        ("MaxPool=NHWC,HWIO", "only Conv has kernels in another order, not MaxPool; write default for it"),
         ("Conv=NHWC,HWIO,x", 'the layout of Conv is one word, or a pair such as ["NHWC", "HWIO"]; change it'),
     ],
 )

@@ -97,7 +97,7 @@ def test_two_hosts_are_refused(app):
 def test_a_page_of_another_site_or_port_is_refused(app, origin):
     for path in ("/_stcore/stream", "/_stcore/health"):
         status, text = answer(app[0], "localhost:{port}", origin, path)
-        assert status == 403 and "takes no orders from a page of" in text
+        assert status == 403 and "refuses requests from pages of" in text
 
 
 def test_of_two_origins_one_foreign_is_refused(app):
@@ -160,14 +160,16 @@ def test_beyond_this_machine_only_files_of_the_named_folders_open(browser, beyon
         assert alert_at("?model=mine.onnx") == ""
         assert "mine.onnx" in shown.inner_text("body")
         for path in (outside, outside.with_name("none.onnx"), f"../{outside.parent.name}/{outside.name}", "link.onnx"):
-            assert "in no folder whose files this app opens" in alert_at(f"?model={quote(str(path))}"), path
-            assert "in no folder whose files this app opens" in alert_at(f"compare?other={quote(str(path))}"), path
+            assert "outside the folders whose files this app opens" in alert_at(f"?model={quote(str(path))}"), path
+            assert "outside the folders whose files this app opens" in alert_at(f"compare?other={quote(str(path))}"), (
+                path
+            )
         alert_at("")
         shown.get_by_role("tab", name="Path").click()
         shown.get_by_label("Path of a model on this machine").fill(str(outside))
         shown.get_by_role("button", name="Open path").click()
         settle(shown)
-        assert "in no folder whose files this app opens" in shown.get_by_role("alert").first.inner_text()
+        assert "outside the folders whose files this app opens" in shown.get_by_role("alert").first.inner_text()
 
 
 def test_named_folders_are_the_only_ones_and_samples_open_anyway(tmp_path, monkeypatch):

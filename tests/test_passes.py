@@ -119,6 +119,13 @@ def test_refusal(cls, rule, refusal):
     assert refusal.sentence in sentences
 
 
+@pytest.mark.parametrize(
+    "rule", [pytest.param(rule, id=f"{name}-{rule.name}") for name, cls in PASSES.items() for rule in cls.rules]
+)
+def test_every_rule_shows_where_it_does_not_act(rule):
+    assert rule.refusals
+
+
 @pytest.mark.parametrize("name", PASSES)
 def test_pass_explains_itself(name):
     cls = PASSES[name]

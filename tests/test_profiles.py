@@ -105,19 +105,19 @@ BAD = {
     "no TOML": ("title = ", "is not TOML"),
     "no text": (b"\xff\xfe", "is not TOML"),
     "without end": ("a = " + "[" * 10_000, "is not TOML"),
-    "a key that lacks": ('title = "x"\nlayout = "NHWC"', "does not say: weights, demands; add it"),
-    "a key too many": (TEXT + "\nlayuot = 3", "says 'layuot', which means nothing; it says title, layout"),
+    "a key that lacks": ('title = "x"\nlayout = "NHWC"', "lacks weights, demands; add what is missing"),
+    "a key too many": (TEXT + "\nlayuot = 3", "has the unknown key 'layuot'; its keys are title, layout"),
     "no title": (TEXT.replace("Written by hand", ""), "needs a title"),
     "a title of two lines": (TEXT.replace("by", "\\n"), "needs a title: one line"),
-    "too much": ("#" * 1_000_001, "is no file of at most 1,000,000 bytes"),
+    "too much": ("#" * 1_000_001, "is not a file of at most 1,000,000 bytes"),
     "a list of lists": (TEXT.replace('"Conv"', '["Conv"]'), "demands must be a list of operators' names"),
-    "a long key": ("k" * 1_000 + " = 1\n" + TEXT, "says 'kkk"),
+    "a long key": ("k" * 1_000 + " = 1\n" + TEXT, "has the unknown key 'kkk"),
     "another layout": (TEXT.replace("NHWC", "NHCW"), "layout must be one of NCHW, NHWC, NCHW8c, NCHW16c, not 'NHCW'"),
     "other weights": (TEXT.replace('"OHWI"', "4"), "weights must be one of OIHW, OHWI, HWIO, HWOI, not '4'"),
     "demands that are a number": (TEXT.replace('["Conv", "workbench.BPA"]', "7"), "demands must be a list"),
     "another operator": (TEXT.replace('"Conv"', '"conv"'), "of 'conv', .* did you mean 'Conv'"),
     "a number as operator": (TEXT.replace('"Conv"', "1"), "demands must be a list of operators' names"),
-    "an operator without a layout": (TEXT.replace('"Conv"', '"Loop"'), "of 'Loop', which is no operator"),
+    "an operator without a layout": (TEXT.replace('"Conv"', '"Loop"'), "of 'Loop', which is not an operator"),
     "another layout of one": (
         TEXT.replace('["Conv", "workbench.BPA"]', '{ Conv = "NCWH" }'),
         "the layout of Conv must be one of NCHW, NHWC, NCHW8c, NCHW16c, not 'NCWH'",
@@ -140,7 +140,7 @@ def test_a_pipe_is_no_profile(folder):
     """Reading it would never end."""
     folder.mkdir(parents=True, exist_ok=True)
     os.mkfifo(folder / "pipe.toml")
-    with pytest.raises(ProfileError, match="is no file of at most"):
+    with pytest.raises(ProfileError, match="is not a file of at most"):
         load_profile("pipe")
     assert "cuda" in profile_names()
 
@@ -256,4 +256,6 @@ def test_operators_that_mean_nothing(refused, tmp_path, words, sentence):
 
 def test_a_convolution_that_only_follows_is_heavily_sensitive_still():
     _, sentences = laid_out(LayoutConvertLayout, load_profile("cuda"), operators="MaxPool")
-    assert any(said.startswith("heavily layout-sensitive: Conv 'Conv_y' takes NHWC as it comes") for said in sentences)
+    assert any(
+        said.startswith("heavily layout-sensitive: Conv 'Conv_y' takes NHWC from its operands") for said in sentences
+    )

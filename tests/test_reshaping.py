@@ -70,8 +70,14 @@ def test_groups_of_axes(operand, result, groups):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("g (float[1,2,4,4] x) => (float[32] y) <int64[1] s = {-1}> { y = Reshape(x, s) }", "apart in the other order"),
-        ("g (float[1,6,4,4] x) => (float[1,2,48] y) <int64[3] s = {1, 2, 48}> { y = Reshape(x, s) }", "are apart"),
+        (
+            "g (float[1,2,4,4] x) => (float[32] y) <int64[1] s = {-1}> { y = Reshape(x, s) }",
+            "not adjacent in the other order",
+        ),
+        (
+            "g (float[1,6,4,4] x) => (float[1,2,48] y) <int64[3] s = {1, 2, 48}> { y = Reshape(x, s) }",
+            "are not adjacent",
+        ),
         ("g (float[N,2,M,4] x) => (y) <int64[2] s = {0, -1}> { y = Reshape(x, s) }", "Reshape"),
     ],
 )

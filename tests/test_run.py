@@ -293,5 +293,5 @@ def test_cuda_without_a_gpu_is_a_sentence(worker):
     devices = worker.request("devices")["devices"]
     if len(devices) > 1:
         pytest.skip("NOT TESTED: this machine has a GPU")
-    with pytest.raises(RunError, match=r"'cuda' can not be used: .*use --device cpu"):
+    with pytest.raises(RunError, match=r"'cuda' cannot be used: .*use --device cpu"):
         measure_models({"a": from_text(SMALL)}, inputs={"x": np.ones((2, 3), np.float32)}, worker=worker, device="cuda")

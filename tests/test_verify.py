@@ -199,7 +199,7 @@ def test_an_original_that_can_not_run_gives_no_verdict(worker, tmp_path):
     graph.source = str(tmp_path / "m.onnx")
     found = Verifier(graph, worker=worker).check(graph)
     assert found.ok is None
-    assert found.sentence.startswith("It can not be verified, because the original does not run: ")
+    assert found.sentence.startswith("It cannot be verified, because the original does not run: ")
     assert "Frobnicate" in found.sentence
     assert "\n" not in found.sentence
 

@@ -158,7 +158,7 @@ def test_measured_latency_is_a_colouring_with_a_scale(page):
     page.get_by_label("Repetitions", exact=True).fill("3")
     page.get_by_role("button", name="Measure").click()
     settle(page)
-    page.get_by_text("Latency: every repetition").wait_for()
+    page.get_by_text("Latency: all repetitions").wait_for()
     go(page, "Optimize")
     view = GraphView(page)
     page.get_by_label("Colour by").select_option(label="Latency")
@@ -418,7 +418,7 @@ def test_the_breadcrumb_says_where_the_selected_box_stands(scoped):
 def test_a_click_tells_all_about_a_node(narrow):
     narrow.goto_node("batchnormalization n1 8")
     panel = narrow.page.locator(".gw-inspector")
-    panel.get_by_text("It is not in the graph here").wait_for()
+    panel.get_by_text("It is not in the graph at this moment").wait_for()
     narrow.press("ArrowUp", "ArrowUp")
     panel.get_by_text("Why not here?").wait_for()
     said = panel.inner_text()

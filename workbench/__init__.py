@@ -1,21 +1,22 @@
 """Graph Workbench: see, check and measure every rewrite of a neural-network graph.
 
-The folders stand in the order in which the data goes through them:
+The folders in the order in which data passes through them:
 
-    io        a file or a program becomes a graph, a graph a file
+    io        loading a file or program as a graph, and exporting a graph
     ir        the graph: nodes, values, edits, text
-    ops       the operator contracts: torch function, permutations, figures
-    inference types, shapes, small numbers, constants
+    ops       the operator contracts: torch function, permutations, fusion kinds, costs
+    inference types, shapes, elements of small values, constants
     layout    the layout of every value, target profiles, costs, choices
     rewrite   rules, the driver, the history         (the passes themselves: `passes/`)
-    pipeline  passes one after the other
-    verification  are two graphs equal; which rewrite broke it
+    fusion    groups of operators, their memory traffic
+    pipeline  runs passes one after the other
+    verification  whether two graphs are equal, and which rewrite broke it
     run       executors, measurement, the worker process
-    view      graph and history to the picture; charts beside it
+    view      the picture of a graph and its history; charts beside it
     api       the verbs below
-    cli, ui   the command line, and one Streamlit page a stage
+    cli, ui   the command line, and one Streamlit page per stage
 
-The verbs are loaded when they are first used.
+The verbs are imported at first use.
 """
 
 from __future__ import annotations

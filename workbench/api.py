@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 DEFAULT_TARGET = "cuda"
 DEFAULT_PRESET = "default"
-FEED = "feed_inputs"  # the pass by which inputs are taken in the layout that is used
-GIVE = "give_outputs"  # and that by which outputs are given as they are made
+FEED = "feed_inputs"  # the pass that takes inputs in the layout that is used
+GIVE = "give_outputs"  # the pass that returns outputs in that layout
 
 
 def load(source: str | Path, dims: Mapping[str, int] | None = None) -> Graph:
@@ -73,7 +73,7 @@ def choose(
 ) -> list[Pass]:
     """The passes to run, with their options; `options` maps "pass.field" to a value.
 
-    feed_inputs, give_outputs: the passes of those names come last.
+    feed_inputs, give_outputs: whether the passes of these names run last.
 
     Raises PassError or OptionError with one sentence.
     """
@@ -111,15 +111,15 @@ def optimize(
     """Run passes over a copy of `graph`; `history.graph` is the result.
 
     passes:   names in order, or None for those of `preset`.
-    layout:   a strategy ("greedy", "record-then-insert") beside them.
-    feed_inputs: inputs are taken in the layout that is used.
-    give_outputs: outputs are given in the layout in which they are made.
-    mode:     "exact" lets only what is equal to the last bit run, "ieee" rounding too, "fast" what changes
+    layout:   a strategy ("greedy", "record-then-insert") in addition.
+    feed_inputs: whether inputs are taken in the layout that is used.
+    give_outputs: whether outputs are returned in the layout in which they are computed.
+    mode:     "exact" allows only rewrites that keep every bit, "ieee" also rounding, "fast" also changes of
               signed zeros, infinities or NaN.
-    verifier: compares with the original: "each" step, or the "end" alone, as `verify` says. A failure is
+    verifier: compares with the original: after "each" step, or at the "end" only, as `verify` says. A failure is
               traced to the step and the rewrite that broke it.
-    on_failure: "stop" there, or "skip": leave that rewrite out (`history.left_out`) and run the passes anew.
-    on_check: hears before each comparison what is compared; may raise to stop.
+    on_failure: "stop" there, or "skip": leave that rewrite out (`history.left_out`) and run the passes again.
+    on_check: is called before each comparison with what is compared; may raise to stop.
     """
     chosen = choose(
         passes, preset=preset, layout=layout, feed_inputs=feed_inputs, give_outputs=give_outputs, options=options
@@ -144,9 +144,9 @@ def optimize(
 def timing_context(
     target: str, worker: Worker | None = None, on_share: OnShare | None = None, *, mode: str = DEFAULT_MODE
 ) -> PassContext:
-    """What passes are told: the target of that name, and a timer of operators, in `worker` or in one of its own.
+    """The context of passes: the target of that name, and a timer of operators in `worker`, or in a new one.
 
-    on_share: hears how far the timing is, in words and as a share from 0 to 1; may raise to stop.
+    on_share: is called with the progress of timing, in words and from 0 to 1; may raise to stop.
     """
     from workbench.run.measurement.operator_timer import DeviceOperatorTimer
 
@@ -154,7 +154,7 @@ def timing_context(
 
 
 def verified_by(verifier: Verifier, on_check: Callable[[str], None] | None = None) -> Callable[[History], None]:
-    """What a pipeline calls after each step, so that the step carries a verdict."""
+    """The function that a pipeline calls after each step to give it a verdict."""
     from workbench.verification import verify_step
 
     return lambda history: verify_step(verifier, history, on_check)
@@ -168,10 +168,10 @@ def layouts(
     verifier: Verifier | None = None,
     on_strategy: OnShare | None = None,
 ) -> dict[str, LaidOut]:
-    """What every layout strategy makes of a copy of `graph`, by its name; first, as "none", the preset alone.
+    """The result of every layout strategy on a copy of `graph`, by name; the first, "none", is the preset alone.
 
-    verifier:    each result is then compared with the original.
-    on_strategy: hears which comes next and how much is done, from 0 to 1; may raise to stop.
+    verifier:    compares each result with the original.
+    on_strategy: is called with the next strategy and the progress from 0 to 1; may raise to stop.
     """
     found: dict[str, LaidOut] = {}
     names = (None, *library.compared_strategies())
@@ -189,7 +189,7 @@ def layouts(
 
 
 def _reporter(on_strategy: OnShare | None, name: str, share: float) -> OnShare:
-    """Hears how far one strategy is, and tells how far all are."""
+    """Converts the progress of one strategy into that of all."""
 
     def report(words: str, _: float) -> None:
         if on_strategy is not None:
@@ -200,13 +200,13 @@ def _reporter(on_strategy: OnShare | None, name: str, share: float) -> OnShare:
 
 @dataclass(frozen=True)
 class LaidOut:
-    """One strategy's result; `verdict` is None where nobody asked."""
+    """One strategy's result; `verdict` is None without verification."""
 
     history: History
     verdict: Verdict | None
 
     def row(self) -> dict[str, Any]:
-        """Counts, bound and certificate, the strategy's seconds, the verdict, for a table."""
+        """Counts, bound and certificate, seconds, and the verdict, as a row of a table."""
         step, last = layout_step(self.history), self.history[-1].after
         facts = layout_facts(step)
         return {
@@ -221,7 +221,7 @@ class LaidOut:
 
 
 def explain(pass_name: str) -> str:
-    """The pass in words: its cases, options, each example before and after with its sentences, each refusal."""
+    """A description of the pass: its cases, options, each example before and after with its sentences, each refusal."""
     from workbench.explanation import explain_pass
 
     return explain_pass(library.find_pass(pass_name))
@@ -230,7 +230,7 @@ def explain(pass_name: str) -> str:
 def verify(
     original: Graph, optimized: Graph, *, inputs: Mapping[str, np.ndarray] | None = None, seed: int = 0
 ) -> Verdict:
-    """Do both compute the same on the same inputs? The original's own file runs in ONNX Runtime."""
+    """Compare both on the same inputs. The original's own file runs in ONNX Runtime."""
     from workbench.verification import Verifier
 
     with Verifier(original, inputs=inputs, seed=seed) as verifier:
@@ -247,8 +247,8 @@ def measure(
 ) -> Measurement:
     """Latency (ms) and memory (bytes) of one graph or several, by turns, each compared with ONNX Runtime.
 
-    graphs:  by label; a `workbench.run.measurement.measure.Variant` is a graph with a backend and an element
-             type of its own.
+    graphs:  by label; a `workbench.run.measurement.measure.Variant` is a graph with its own backend and element
+             type.
     `options` are those of `workbench.run.measurement.measure.measure_models`: backend, dtype, repeat, cold.
     """
     from workbench.run.measurement.measure import measure_models
@@ -271,7 +271,7 @@ def export(graph: Graph, path: str | Path, *, fix_dims: bool = False) -> ExportR
 def report(history: History, path: str | Path, *, target: str = DEFAULT_TARGET, passes: Sequence[Pass] = ()) -> int:
     """Write the history as one HTML file that needs no network: every moment, its reasons, the inspector.
 
-    passes: those of which it is told why they did not act at a node. Returns the file's bytes.
+    passes: those for which the inspector says why they did not match a node. Returns the file's bytes.
     """
     return _written(path, _report_page(history, target, passes))
 
@@ -288,21 +288,21 @@ def _report_page(history: History, target: str, passes: Sequence[Pass] = ()) -> 
 
 @notebook_html.register
 def history_in_notebook(shown: History) -> str:
-    """The report in the output of a cell."""
+    """The report as the output of a notebook's cell."""
     from workbench.view.notebook import framed
 
-    known = shown.target in profile_names()  # one that was read from a file by its path is not
+    known = shown.target in profile_names()  # a profile that was read from a file by its path is not
     return framed(_report_page(shown, shown.target if known else DEFAULT_TARGET))
 
 
 @notebook_html.register
 def graph_in_notebook(shown: Graph) -> str:
-    """The graph as a history in which nothing has happened."""
+    """The graph as a history without steps."""
     return history_in_notebook(start(shown, load_profile(DEFAULT_TARGET)))
 
 
 def report_pair(first: Graph, second: Graph, path: str | Path, *, target: str = DEFAULT_TARGET) -> tuple[str, int]:
-    """Write what differs in two models as one HTML file; how their nodes correspond, in words, and the file's bytes."""
+    """Write the differences of two models as one HTML file; returns a sentence on their nodes and the file size."""
     from workbench.view.matching import match_graphs, renamed
     from workbench.view.report import inspected, report_html
     from workbench.view.scene import View
@@ -319,7 +319,7 @@ def report_pair(first: Graph, second: Graph, path: str | Path, *, target: str = 
 
 
 def dot(graph: Graph, *, target: str = DEFAULT_TARGET) -> Digraph:
-    """The graph for Graphviz: `.source` is DOT, `.render("g", format="svg")` draws it where Graphviz is installed."""
+    """The graph for Graphviz: `.source` is DOT, `.render("g", format="svg")` draws it if Graphviz is installed."""
     from workbench.view.dot import dot_of
 
     return dot_of(graph, load_profile(target))
@@ -358,6 +358,6 @@ def pass_table() -> list[dict[str, Any]]:
 def option_table(cls: type[Pass]) -> list[dict[str, Any]]:
     """The pass's options: name, type, default, help."""
     return [
-        {"name": f.name, "type": str(f.type), "default": f.default, "help": f.metadata.get("help", "")}
-        for f in cls.option_fields().values()
+        {"name": name, "type": str(f.type), "default": f.default, "help": f.metadata.get("help", "")}
+        for name, f in cls.option_fields().items()
     ]

@@ -1,4 +1,4 @@
-"""What a user can meet as an error: one sentence, no traceback."""
+"""The base class of errors shown to users: one sentence, no traceback."""
 
 
 class UserError(Exception):
@@ -6,5 +6,5 @@ class UserError(Exception):
 
 
 def printable(text: str) -> str:
-    """A text with names from a file, as one line that does not steer a terminal: the rest is shown by its numbers."""
+    """A text with names from a file as one line; control characters are written as their codes."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -1,4 +1,4 @@
-"""A pass in words, from its own docstring, options and examples."""
+"""A description of a pass, from its docstring, options and examples."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workbench.rewrite import Example, Pass, Rule
 
 
 def explain_pass(cls: type[Pass]) -> str:
-    """What `python -m workbench explain` prints and the documentation holds, as plain text."""
+    """The text that `python -m workbench explain` prints and docs/passes.md contains."""
     parts = [f"{cls().name}: {cls.title}", inspect.getdoc(cls) or "", _options(cls)]
     for rule in cls.rules:
         parts.append(_example(f"Rule: {rule.name}", rule.example))
@@ -29,7 +29,7 @@ def _claims(rule: Rule) -> str:
 
 
 def _options(cls: type[Pass]) -> str:
-    lines = [f"  {cls().name}.{f.name} = {f.default}: {f.metadata['help']}" for f in cls.option_fields().values()]
+    lines = [f"  {cls().name}.{name} = {f.default}: {f.metadata['help']}" for name, f in cls.option_fields().items()]
     return "\n".join(["Options:", *lines]) if lines else ""
 
 
@@ -53,5 +53,5 @@ def _times(example: Example) -> str:
 
 
 def indented_graph(text: str) -> str:
-    """An example's graph as the printer writes it, indented."""
+    """An example's graph as text, indented."""
     return textwrap.indent(graph_text(from_text(text)).strip(), "    ")

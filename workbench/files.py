@@ -1,4 +1,4 @@
-"""The files that a user names: what is read must be a plain file, what is written must have a place."""
+"""Files that a user names: a file to read must be a plain file, and the folder of a file to write must exist."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ SPECIAL = "it is a pipe or a device, not a file"
 
 
 def is_special(path: str | Path) -> bool:
-    """Is this there, and neither a file nor a folder? Reading it may never end, and moving over it destroys it."""
+    """Whether it exists and is no file and no folder. Reading it may not end, moving a file over it destroys it."""
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 def check_outputs(outputs: Sequence[str | None], inputs: Sequence[str | None]) -> None:
-    """What will be written must not replace what is read, and must have a place; told before the work.
+    """Check before the work that no output replaces an input, and that the folders of outputs exist.
 
     Raises UserError.
     """
@@ -32,15 +32,15 @@ def check_outputs(outputs: Sequence[str | None], inputs: Sequence[str | None]) -
         if place in taken:
             raise UserError(f"'{path}' is read or written already by this command; write to another file")
         if os.path.isdir(place):
-            raise UserError(f"'{path}' cannot be written, for it is a folder; name a file in it")
+            raise UserError(f"'{path}' cannot be written, since it is a folder; name a file in it")
         if not os.path.isdir(os.path.dirname(place)):
-            raise UserError(f"'{path}' cannot be written, for its folder does not exist; make the folder first")
+            raise UserError(f"'{path}' cannot be written, since its folder does not exist; create the folder first")
         _check_writable(path, place)
         taken.add(place)
 
 
 def _check_writable(path: str, place: str) -> None:
-    if is_special(place):  # opening a pipe waits for its reader
+    if is_special(place):  # opening a pipe blocks until it has a reader
         return
     try:
         if os.path.exists(place):
@@ -61,5 +61,5 @@ def write_text(path: str | Path, content: str) -> None:
 
 
 def not_written(path: str | Path, error: OSError) -> UserError:
-    """The sentence for what the system refused."""
+    """The sentence for an error of the system."""
     return UserError(f"'{path}' cannot be written: {error.strerror or error}; write to another place")

@@ -1,4 +1,4 @@
-"""An import without the slow part of it that nobody may need."""
+"""Importing a library without a slow dependency that may not be needed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def import_without(library: str, unused: str) -> None:
-    """Import `library`, and put off what it imports of `unused` until that is used.
+    """Import `library`, and defer its imports of `unused` until they are used.
 
     (importlib's LazyLoader does not outlast a second `import` statement before Python 3.12.)
     """
@@ -31,5 +31,5 @@ def import_without(library: str, unused: str) -> None:
 
 
 def import_onnx_ir() -> None:
-    """onnx_ir without sympy, which takes most of the time that a process of ours needs to start."""
+    """Import onnx_ir without sympy, which takes most of the time that a process needs to start."""
     import_without("onnx_ir", unused="sympy")

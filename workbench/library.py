@@ -1,4 +1,4 @@
-"""The folder of the passes: `passes/` of the repository, `workbench/passes/` where the workbench is installed."""
+"""The folder of the passes: `passes/` of the repository, or `workbench/passes/` if the workbench is installed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Many measurements in one go: models, their steps or strategies, batches, element types, backends.
+"""Many measurements in one run: models, their steps or strategies, batches, element types, backends.
 
-What stands in one block, a model at a batch, is measured by turns. A block that is
-done is written down at once, so that a matrix that was broken off goes on where it stood.
+The variants of one block, a model at a batch size, are measured by turns. A finished block
+is written at once, so that an interrupted matrix can be resumed.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ OnBlock = Callable[[str, float], None]
 
 
 class MatrixError(UserError):
-    """The matrix can not be measured as it was asked for."""
+    """The matrix cannot be measured as requested."""
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """What is measured.
+    """The models and settings to measure.
 
-    models: by model, the graphs by step or strategy; the first is what the others are compared with.
-    batches: sizes that `batch_dim` takes, one after the other; none: each model as its dims are bound.
+    models: by model, the graphs by step or strategy; the others are compared with the first.
+    batches: sizes of `batch_dim`, one after the other; empty: each model with its dims as bound.
     batch_dim: a symbolic dim of the inputs; None: the first axis of each model's first input.
-    timeout_s, memory_limit_bytes: what each block may take, see `Worker.request`.
-    given: dims that the user bound; others are free to be settled on what the model runs with.
-    pipelines: by model and step, the command that makes the step's graph, for the runs that are kept.
+    timeout_s, memory_limit_bytes: limits of each block, see `Worker.request`.
+    given: dims that the user bound; others may be changed until the model runs.
+    pipelines: by model and step, the command that produces the step's graph, for the kept runs.
     """
 
     models: Mapping[str, Mapping[str, Graph]]
@@ -70,7 +70,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Block:
-    """A model at a batch, and what was measured, or the sentence why it could not run.
+    """A model at a batch size, and its measurement, or the sentence that says why it could not run.
 
     key: the hash of everything on which the numbers depend.
     """
@@ -91,13 +91,13 @@ def _block_from_json(block: Mapping[str, Any]) -> Block:
 
 
 def run_matrix(matrix: Matrix, record: Path | None, worker: Worker, on_block: OnBlock | None = None) -> Iterator[Block]:
-    """Measure what `record` does not hold yet; every block in order, once it is done.
+    """Measure the blocks that `record` does not hold; yields every block in order.
 
-    record:   a file of one JSON object a line, made where it is not there; None: nothing is written.
-              A block of which anything failed is not written, and so tried again.
-    on_block: hears in words what goes on, and the share that is done, from 0 to 1; may raise to stop.
-    Raises MatrixError before anything runs, RunError where there is no such device, CancelledError; blocks that are
-    done stay in the record.
+    record:   a file of one JSON object per line, created if missing; None: nothing is written.
+              A block of which a part failed is not written, so it is tried again.
+    on_block: is called with the progress, in words and from 0 to 1; may raise to stop.
+    Raises MatrixError before anything runs, RunError if there is no such device, CancelledError; finished blocks
+    stay in the record.
     """
     validate_request(matrix.backends, matrix.dtypes, matrix.repeat)
     bound = {(model, batch): _bound(matrix, model, batch) for model, batch in matrix.blocks()}
@@ -149,7 +149,7 @@ def _batch_dim(graph: Graph, model: str) -> str:
     if shape and isinstance(shape[0], str):
         return shape[0]
     others = f"; its other dimensions are {', '.join(symbols(graph))}" if symbols(graph) else ""
-    raise MatrixError(f"'{model}' has a fixed batch, so it can not be measured at others{others}.")
+    raise MatrixError(f"'{model}' has a fixed batch, so it cannot be measured at others{others}.")
 
 
 def _measured(
@@ -181,13 +181,13 @@ def _measured(
         )
     except CancelledError:
         raise
-    except UserError as error:  # too large for the machine, or not to be run: the next block goes on
+    except UserError as error:  # too large for the machine, or not runnable: continue with the next block
         return replace(block, failed=str(error))
     return replace(block, found=found)
 
 
 def _keep(block: Block, graphs: Mapping[str, Graph], pipelines: Mapping[tuple[str, str], str]) -> Block:
-    """The block, which is among the runs that are kept from now on; if that fails, its notes say so."""
+    """Keep the block's measurements among the runs, and return the block; if that fails, its notes say so."""
     found = block.found
     if found is None:
         return block
@@ -207,7 +207,7 @@ def _keep(block: Block, graphs: Mapping[str, Graph], pipelines: Mapping[tuple[st
 
 
 def _key(matrix: Matrix, model: str, batch: int | None, machine: Mapping[str, Any]) -> str:
-    """Tells blocks apart: everything that has a say in the numbers."""
+    """The hash of everything that affects the block's numbers."""
     said = {
         "model": model,
         "graphs": {label: _digest(graph) for label, graph in matrix.models[model].items()},
@@ -221,13 +221,13 @@ def _key(matrix: Matrix, model: str, batch: int | None, machine: Mapping[str, An
 
 
 def _digest(graph: Graph) -> str:
-    """The file that a graph came from, and its structure as it is now."""
+    """A digest of the graph's file and of its present structure."""
     written = structure(graph).SerializeToString(deterministic=True)
     return hashlib.sha256(model_hash(graph).encode() + written).hexdigest()
 
 
 def _recorded(record: Path | None) -> dict[str, Block]:
-    """The blocks in the file. A last line that was not written to its end is taken off it."""
+    """The blocks in the file. An incomplete last line is removed from it."""
     if record is None or not record.exists():
         return {}
     if is_special(record):
@@ -253,19 +253,19 @@ def _recorded(record: Path | None) -> dict[str, Block]:
 
 
 def forget_blocks(record: Path, blocks: Collection[Block]) -> None:
-    """Take these blocks out of the record, so that they are measured again. Raises MatrixError."""
+    """Remove these blocks from the record, so that they are measured again. Raises MatrixError."""
     keys = {block.key for block in blocks}
     kept = [block for key, block in _recorded(record).items() if key not in keys]
     beside = record.with_name(f"{record.name}.new")
     try:
         beside.write_text("".join(f"{json.dumps(block.to_json())}\n" for block in kept), encoding="utf-8")
-        os.replace(beside, record)  # whole or not at all
+        os.replace(beside, record)  # atomically
     except OSError as error:
         raise _not_written(record, error) from None
 
 
 def _is_block(line: str) -> bool:
-    """Is this a block as it was written?"""
+    """Whether this is a block as `run_matrix` writes it."""
     try:
         return isinstance(_block_from_json(json.loads(line)).key, str)
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -293,7 +293,7 @@ COLUMNS = ("model", "batch", "variant", "device", *FIGURES)
 
 
 def rows_of(blocks: Sequence[Block]) -> list[dict[str, Any]]:
-    """One row a variant, with the keys of COLUMNS; None where there is no number."""
+    """One row per variant, with the keys of COLUMNS; None if there is no number."""
     rows = []
     for block in blocks:
         place = {"model": block.model, "batch": block.batch}
@@ -312,7 +312,7 @@ def place_words(row: Mapping[str, Any]) -> str:
 
 
 def matrix_notes(blocks: Sequence[Block]) -> list[str]:
-    """What is to be known of the numbers, each thing once with the variants or blocks that it concerns."""
+    """Notes on the numbers, each once with the variants or blocks that it concerns."""
     ran: dict[str, MeasuredVariant] = {}
     own: dict[str, list[str]] = {}
     device = "cpu"
@@ -329,7 +329,7 @@ def matrix_notes(blocks: Sequence[Block]) -> list[str]:
 
 
 def batch_sizes(text: str) -> tuple[int, ...]:
-    """The sizes in "1, 8 32". Raises MatrixError for what is none."""
+    """The sizes in "1, 8 32". Raises MatrixError for anything else."""
     parts = text.replace(",", " ").split()
     wrong = next((part for part in parts if not part.isdecimal() or int(part) < 1), None)
     if wrong is not None:
@@ -338,5 +338,5 @@ def batch_sizes(text: str) -> tuple[int, ...]:
 
 
 def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The rows as a table that any program reads."""
+    """The rows as CSV."""
     return csv_text(COLUMNS, rows)

@@ -1,4 +1,4 @@
-"""Runs passes one after the other over a copy of a graph, and keeps the history."""
+"""Runs passes one after the other on a copy of a graph, and records the history."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOADED = "as loaded"
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a pipeline stands: pass `index` of `count`, what it does, and how many rewrites it has made."""
+    """The progress of a pipeline: pass `index` of `count`, what it does, and its rewrites so far."""
 
     index: int
     count: int
@@ -44,11 +44,11 @@ def run_pipeline(
     check_each: bool = False,
     left_out: Sequence[LeftOut] = (),
 ) -> History:
-    """The history of running `passes` in order, as far as the context's mode lets them; `graph` itself stays as it is.
+    """Run `passes` in order, with the rewrites that the context's mode allows; `graph` is not changed.
 
-    `after_step` is called when a step has joined the history (to verify it).
+    `after_step` is called when a step was added to the history (to verify it).
     `on_progress` is called after each rewrite, and may raise to cancel.
-    `left_out` is not done.
+    `left_out` holds rewrites to leave out.
     """
     history = start(graph, context.target, context.mode)
     history.left_out = list(left_out)
@@ -62,21 +62,21 @@ def run_pipeline(
 
 
 def without(passes: Sequence[Pass], left_out: Sequence[LeftOut]) -> tuple[list[Pass], list[str]]:
-    """The passes that stay, each as it runs behind those before it; sentences of rewrites that are not to be done."""
+    """The passes to run, each adapted to those before it, and the sentences of rewrites to leave out."""
     whole = {out.pass_name for out in left_out if not out.sentence}
     kept = [pass_ for pass_ in passes if pass_.name not in whole]
     return [p.behind(kept[:i]) for i, p in enumerate(kept)], [out.sentence for out in left_out if out.sentence]
 
 
 def start(graph: Graph, target: Profile, mode: str = DEFAULT_MODE) -> History:
-    """A history with step 0 alone: the graph as loaded."""
+    """A history with step 0 only: the graph as loaded."""
     measured = measurements_of(graph)
     first = Step(LOADED, "As loaded", {}, (), measured, measured, 0.0)
     return History(graph.copy(), graph.copy(), target.name, [first], mode)
 
 
 def branch(history: History) -> History:
-    """Another history with the same steps, which goes on by itself."""
+    """A copy of the history, which can be continued independently."""
     return dataclasses.replace(
         history, graph=history.graph.copy(), steps=list(history.steps), left_out=list(history.left_out)
     )
@@ -90,7 +90,7 @@ def extend(
     check_each: bool = False,
     leave_out: Collection[str] = (),
 ) -> Step:
-    """Run one more pass and add its step. leave_out: sentences of rewrites that are not to be done."""
+    """Run one more pass and add its step. leave_out: sentences of rewrites to leave out."""
     step = run_pass(
         pass_,
         history.graph,

@@ -1,4 +1,4 @@
-"""Matrices by name, for the command line and the app: what somebody else measured, to be set beside it."""
+"""Named matrices for the command line and the app, which repeat published measurements."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workbench.ir import Graph
 
 @dataclass(frozen=True)
 class NamedMatrix:
-    """title: what it is. models: makes the graphs; these and the rest as in `matrix.Matrix`."""
+    """title: for the user. models: a function that makes the graphs; the other fields are those of `matrix.Matrix`."""
 
     title: str
     models: Callable[[], Mapping[str, Mapping[str, Graph]]]

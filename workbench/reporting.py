@@ -1,4 +1,4 @@
-"""A history as `--report` writes it: the keys of that file stand here and nowhere else."""
+"""A history as JSON for `--report`; the keys of that file are defined only here."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from workbench.fusion.facts import FusionFacts
 from workbench.layout.facts import LayoutFacts
 from workbench.rewrite import History, Step
 from workbench.rewrite.history import StepVerdict
@@ -48,6 +49,16 @@ def step_report(step: Step) -> dict[str, Any]:
         **_verdict_report(step.verdict),
         "broken_by": None if step.broken_by is None else step.rewrites[step.broken_by].sentence,
         "sentences": [rewrite.sentence for rewrite in step.rewrites],
+        **(_fusion_report(step.facts) if isinstance(step.facts, FusionFacts) else {}),
+    }
+
+
+def _fusion_report(facts: FusionFacts) -> dict[str, Any]:
+    """The groups of a fusing pass with their memory traffic, and why groups end."""
+    return {
+        "groups": [asdict(group) for group in facts.groups],
+        "traffic": asdict(facts.traffic),
+        "refusals": dict(facts.refusals),
     }
 
 
@@ -57,13 +68,13 @@ def layout_step(history: History) -> Step | None:
 
 
 def layout_facts(step: Step | None) -> LayoutFacts:
-    """What the layout strategy found out; of one that says nothing, and of any other step, nothing."""
+    """The facts that the layout strategy returned; empty ones for any other step."""
     facts = None if step is None else step.facts
     return facts if isinstance(facts, LayoutFacts) else LayoutFacts()
 
 
 def _layout_report(step: Step) -> dict[str, Any]:
-    """What a layout strategy left, and how near that is to the least, where the strategy knows it."""
+    """The transposes that a layout strategy left, and their distance from the minimum, if known."""
     facts, cases = layout_facts(step), Counter(rewrite.case for rewrite in step.rewrites)
     return {
         "strategy": step.pass_name.removeprefix(LAYOUT_PREFIX).replace("_", "-"),

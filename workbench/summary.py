@@ -1,4 +1,4 @@
-"""What a model is, in numbers: operators, parameters, FLOPs, inputs and outputs, layouts."""
+"""A summary of a model: operators, parameters, FLOPs, inputs and outputs, layouts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from workbench.ops import contract_of
 
 @dataclass(frozen=True)
 class ValueSummary:
-    """An input or output: its name, type as declared, and with the symbolic dims bound."""
+    """An input or output: its name, declared type, and type with the symbolic dims bound."""
 
     name: str
     type: str
@@ -28,11 +28,11 @@ class ValueSummary:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a model is.
+    """A model in numbers.
 
-    opset: the graph's, to which it was brought from file_opset.
+    opset: the graph's, converted from file_opset.
     parameters: numbers in constants; weight_bytes: their size.
-    flops: of one run with `dims`, as far as they are known; unknown_flops: operators whose count is not.
+    flops: of one run with `dims`, as far as known; unknown_flops: operators of unknown cost.
     not_native: operators without a contract, which the torch executor leaves to ONNX Runtime.
     """
 
@@ -61,9 +61,9 @@ class Summary:
 
 
 def summarize(graph: Graph) -> Summary:
-    """The summary of the graph, its bodies counted in."""
+    """The summary of the graph, bodies included."""
     counts = count(graph)
-    bound = infer_types(graph, graph.dims) if graph.dims else {}  # without symbols the graph's own types say all
+    bound = infer_types(graph, graph.dims) if graph.dims else {}  # without symbols the graph's types are enough
     layouts = infer_layouts(graph)
     computed = [v for v in layouts if v not in graph.constants]
     flops = count_flops(graph)

@@ -1,4 +1,4 @@
-"""Does a graph still compute what the user's file computes? And which rewrite broke it?
+"""Verification: whether a graph computes what the user's file computes, and which rewrite broke it.
 
 The reference is ONNX Runtime on the original file, its own optimizations off;
 the candidate is the export of the graph, run the same way on the same inputs.
@@ -46,12 +46,12 @@ __all__ = [
 
 OnCheck = Callable[[str], None]
 
-TRY_LIMIT_S = 60.0  # a try of another length that takes longer is none to verify with
+TRY_LIMIT_S = 60.0  # a trial with another length that takes longer is not used for verification
 
 
 @dataclass
 class Verdict:
-    """ok is None where nothing could be compared; the errors are None where there was nothing to subtract."""
+    """ok is None if nothing could be compared; the errors are None if there was nothing to subtract."""
 
     ok: bool | None
     max_abs_error: float | None
@@ -63,17 +63,17 @@ class Verdict:
 
 
 class MismatchError(UserError):
-    """Two models that can not be compared: other inputs or outputs."""
+    """Two models that cannot be compared, since their inputs or outputs differ."""
 
 
 class Verifier:
     """Compares graphs with one original, whose outputs are computed once, when first needed.
 
-    inputs: the user's own (see `read_inputs`); without them they are seeded
-            by `seed`, and dims with which the original does not run are
-            settled, but for the names in `given`.
+    inputs: the user's (see `read_inputs`); without them they are generated from
+            `seed`, and dims with which the original does not run are
+            changed until it does, except for the names in `given`.
     After the first check, `dims` holds the values that were used and
-    `settled` those of them that had to be found.
+    `settled` those that had to be found.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Verifier:
         self._given = given
         self._failure: UserError | None = None
         self._own_worker = worker is None
-        self.worker = worker or Worker()  # where it runs what it compares
+        self.worker = worker or Worker()  # in which compared models run
 
     def __enter__(self) -> Verifier:
         return self
@@ -103,15 +103,15 @@ class Verifier:
         self.close()
 
     def close(self) -> None:
-        """End the worker, if it is the verifier's own."""
+        """End the worker if the verifier started it."""
         if self._own_worker:
             self.worker.close()
 
     @cached_property
     def reference_file(self) -> Path:
-        """The file as the user gave it; the export of the original where there is none.
+        """The user's file; the export of the original if there is none.
 
-        A copy with seeds, where the model draws random numbers.
+        If the model draws random numbers, a copy with seeds.
         """
         if self.original.source is not None and not self.is_random:
             return Path(self.original.source)
@@ -121,7 +121,7 @@ class Verifier:
 
     @cached_property
     def is_random(self) -> bool:
-        """Does the original draw numbers, for which both sides then get the same seed?"""
+        """Whether the original draws random numbers, for which both sides then get the same seed."""
         return is_random(self.original)
 
     def _runnable(self, file: Path, folder: Path) -> Path:
@@ -129,16 +129,16 @@ class Verifier:
 
     @cached_property
     def inputs(self) -> Tensors:
-        """What both sides run on."""
+        """The inputs on which both sides run."""
         return self._run_reference()[0]
 
     @cached_property
     def reference(self) -> Tensors:
-        """The original's outputs by name. Raises RunError where it does not run."""
+        """The original's outputs by name. Raises RunError if it does not run."""
         return self._run_reference()[1]
 
     def _run_reference(self) -> tuple[Tensors, Tensors]:
-        """Run the original, settling its dims, and keep inputs and outputs, or the error, which may have taken long."""
+        """Run the original, settling its dims, and cache inputs and outputs, or the error, since a run may be slow."""
         if self._failure is not None:
             raise self._failure
         try:
@@ -157,7 +157,7 @@ class Verifier:
         return self._run_seeded()
 
     def _run_seeded(self) -> tuple[Tensors, Tensors]:
-        good: dict[str, tuple[Tensors, Tensors]] = {}  # the last success, by nothing but its place
+        good: dict[str, tuple[Tensors, Tensors]] = {}  # the last success, without its message
         failures: list[UserError] = []
 
         def run(dims: Mapping[str, int]) -> str | None:
@@ -168,7 +168,7 @@ class Verifier:
                 raise
             except UserError as error:
                 if not failures and not (isinstance(error, RunError) and error.stage == "run"):
-                    raise  # no other length helps against this
+                    raise  # another length does not help
                 failures.append(error)
                 return str(error)
             good["last"] = inputs, outputs  # settle_dims keeps a change only after it has run
@@ -186,20 +186,20 @@ class Verifier:
         return self.worker.outputs(file, inputs, need_bytes=need, timeout_s=limit_s).tensors
 
     def _need_bytes(self, elements: int, dims: Mapping[str, int]) -> int:
-        """What a run on so many input elements needs; estimated anew only where they are more than before."""
+        """The memory that a run on so many input elements needs; estimated again only for more elements than before."""
         larger = [need for known, need in self._needs.items() if known >= elements]
         return min(larger) if larger else self._needs.setdefault(elements, estimate_bytes(self.original, dims))
 
     def check(self, graph: Graph, exact: bool = False) -> Verdict:
         """Export the graph, run it on the same inputs, compare.
 
-        exact: what is not equal to the last bit is not equal.
+        exact: results that differ in a bit are not equal.
         """
         with tempfile.TemporaryDirectory(dir=self.worker.folder, prefix="candidate-") as folder:
             return self._judged(graph, lambda: self._runnable(_exported(graph, Path(folder)), Path(folder)), exact)
 
     def check_file(self, graph: Graph, file: Path) -> Verdict:
-        """The same for the file, which any program may have made, that `graph` was loaded from."""
+        """The same for the file from which `graph` was loaded, written by any program."""
         with tempfile.TemporaryDirectory(dir=self.worker.folder, prefix="candidate-") as folder:
             return self._judged(graph, lambda: self._runnable(file, Path(folder)))
 
@@ -210,7 +210,7 @@ class Verifier:
         except CancelledError:
             raise
         except UserError as error:
-            sentence = f"It can not be verified, because the original does not run: {error}"
+            sentence = f"It cannot be verified, because the original does not run: {error}"
             return Verdict(None, None, None, False, self.tolerance, sentence, time.monotonic() - start)
         try:
             outputs = self._outputs(candidate(), permute_inputs(inputs, self.original, graph), self.dims)
@@ -242,7 +242,7 @@ def _exported(graph: Graph, folder: Path) -> Path:
 
 
 def _is_the_models_fault(error: UserError) -> bool:
-    """A graph that can not be written, loaded or run is wrong; a full machine or a time-out says nothing of it."""
+    """Whether the error shows that the graph is wrong; a full machine or a timeout does not."""
     return not isinstance(error, DoesNotFitError) and not (isinstance(error, RunError) and error.stage == "process")
 
 
@@ -250,7 +250,7 @@ def _is_the_models_fault(error: UserError) -> bool:
 
 
 def verify_step(verifier: Verifier, history: History, on_check: OnCheck | None = None) -> None:
-    """Give the history's last step its verdict, and where it is the first to fail, the rewrite that broke it."""
+    """Give the history's last step its verdict, and if it is the first to fail, find the rewrite that broke it."""
     index = len(history) - 1
     step, before = history[index], history[index - 1].verdict if index else None
     if not step.changed and before is not None:
@@ -263,12 +263,12 @@ def verify_step(verifier: Verifier, history: History, on_check: OnCheck | None =
 
 
 def verify_end(verifier: Verifier, history: History, on_check: OnCheck | None = None) -> None:
-    """Compare the end alone; only where that fails find the first step that fails, and the rewrite that broke it.
+    """Compare only the end; if that fails, find the first step that fails, and the rewrite that broke it.
 
     Every moment can be replayed, so the search takes about log2(steps) +
     log2(rewrites) runs. What was compared has its verdict in the history.
 
-    on_check: hears before each comparison what is compared; may raise to stop.
+    on_check: is called before each comparison with what is compared; may raise to stop.
     """
     last = len(history) - 1
     verdict = history[last].verdict = _checked(verifier, history, history.graph, on_check)
@@ -291,12 +291,12 @@ def verify_end(verifier: Verifier, history: History, on_check: OnCheck | None = 
 def verify_others(
     verifier: Verifier, history: History, shown: Callable[[], int], on_check: OnCheck | None = None
 ) -> None:
-    """Give every step that has no verdict one, the step that is shown first; what changed nothing costs nothing.
+    """Give every step without a verdict one, the shown step first; steps that changed nothing cost nothing.
 
-    shown: asked before each comparison which step that is.
+    shown: returns the shown step, before each comparison.
     """
     changed = [index for index, step in enumerate(history.steps) if step.changed or not index]
-    ends = [*(index - 1 for index in changed[1:]), len(history) - 1]  # of the stretches of steps with one graph
+    ends = [*(index - 1 for index in changed[1:]), len(history) - 1]  # of the runs of steps with the same graph
     while True:
         waiting = []
         for first, last in zip(changed, ends, strict=True):
@@ -313,10 +313,10 @@ def verify_others(
 
 
 def bisect(is_wrong: Callable[[int], bool], count: int, known_right: bool = False) -> int:
-    """The first of `count` changes (from 1) after which it is wrong; 0 where it is wrong before them all.
+    """The first of `count` changes (from 1) after which the graph is wrong; 0 if it is wrong before all of them.
 
-    After all of them it is known to be wrong; `known_right`: before them it is
-    known not to be. Asks about log2(count) times, each answer halving what is left.
+    After all of them it is known to be wrong; `known_right`: whether it is known to be
+    right before them. Makes about log2(count) comparisons.
     """
     if not known_right and is_wrong(0):
         return 0
@@ -333,7 +333,7 @@ def bisect(is_wrong: Callable[[int], bool], count: int, known_right: bool = Fals
 def _find_rewrite(
     verifier: Verifier, history: History, index: int, on_check: OnCheck | None, known_right: bool
 ) -> None:
-    """Note in the step, which fails, the rewrite that broke it. known_right: the step before is known not to fail."""
+    """Set in the failing step the rewrite that broke it. known_right: whether the step before is known to pass."""
 
     def is_wrong(rewrites: int) -> bool:
         return _checked(verifier, history, history.at(index, rewrites), on_check).ok is False
@@ -354,9 +354,9 @@ def _checked(verifier: Verifier, history: History, graph: Graph, on_check: OnChe
 def verify_files(
     a: Graph, b: Graph, inputs: Mapping[str, np.ndarray] | None = None, seed: int = 0, given: Collection[str] = ()
 ) -> Verdict:
-    """Do two models compute the same? Each runs as its file is; `a` is the reference.
+    """Compare two models, each run from its file; `a` is the reference.
 
-    Raises MismatchError where their inputs or outputs differ in name or element type.
+    Raises MismatchError if their inputs or outputs differ in name or element type.
     """
     _check_same("input", a, b, a.inputs, b.inputs)
     _check_same("output", a, b, a.outputs, b.outputs)

@@ -1,1 +1,1 @@
-"""Equations of numbers, from left to right."""
+"""Passes that apply algebraic equations from left to right."""

@@ -1,4 +1,4 @@
-"""Constants that a value meets one after the other become one."""
+"""Combine the constants of consecutive operators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workbench.rewrite.standard import has_negative_zero
 from workbench.rewrite.terms import Variable
 
 _COMMUTATIVE = ("Add", "Mul", "Equal", "And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor")
-_MOST_TIMES = 16  # the sum of two constants may be so many times the smaller one: it then loses four bits at most
+_MOST_TIMES = 16  # the largest ratio of the sum of two constants to the smaller one, which then loses at most four bits
 _SUMS = (
     "(x + a) + b == x + (a + b); (x + a) - b == x + (a - b); (x - a) + b == x + (b - a); "
     "(x - a) - b == x + (-a - b); (a - x) + b == (a + b) - x; (a - x) - b == (a - b) - x; "
@@ -30,11 +30,11 @@ _PRODUCTS = (
 _BECOME_ONE = "the constants of {nodes[0]} and {root} become one, {constant}; 1 node less"
 
 
-# ---- what constants must be -------------------------------------------------------------
+# ---- conditions on constants -------------------------------------------------------------
 
 
 def _constants(match: Match) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The two constants and what they become, but for the sign; floats in double precision."""
+    """The two constants and their combination, up to its sign; floats in double precision."""
     a, b = (np.asarray(match.array(Variable(name))) for name in sorted(match.pattern.constants))
     if match.combined is None:
         raise NoMatch(f"the constants of {_both(match)} cannot be computed here")
@@ -42,10 +42,10 @@ def _constants(match: Match) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def no_larger(match: Match) -> None:
-    """Raises NoMatch where both constants together have more elements than each."""
+    """Raises NoMatch if both constants together have more elements than each."""
     a, b, total = (array.size for array in _constants(match))
     if total > max(a, b):
-        raise NoMatch(f"the constants of {_both(match)} together are larger than each")
+        raise NoMatch(f"the constants of {_both(match)} together have more elements than each")
 
 
 def _both(match: Match, word: str = "and") -> str:
@@ -57,16 +57,16 @@ def no_step(match: Match) -> None:
 
 
 def keeps_digits(match: Match) -> None:
-    """Raises NoMatch for summands that overflow, cancel, or of which one is lost in the other."""
+    """Raises NoMatch for summands that overflow or cancel, or of which one is lost in the other."""
     constants = _constants(match)
     a, b, total = (np.abs(array) for array in constants)
     kind = np.finfo(_element_type(match))
-    exponent = int(kind.maxexp) - int(kind.nmant) - 2  # less is half a step of the largest number: no overflow
+    exponent = int(kind.maxexp) - int(kind.nmant) - 2  # below half an ulp of the largest number: no overflow
     large, small = np.maximum(a, b), np.minimum(a, b)
     if not (large < 2.0**exponent).all() or not (total < 2.0**exponent).all():
         raise NoMatch(f"a constant of {_both(match, 'or')} is not below 2**{exponent}: a sum may overflow")
     if (total < large / 2).any():
-        raise NoMatch(f"the constants of {_both(match)} cancel, and what they round away would stay")
+        raise NoMatch(f"the constants of {_both(match)} cancel: in sequence they round, combined they would not")
     if ((total > _MOST_TIMES * small) & (small > 0)).any():
         raise NoMatch(f"a constant of {_both(match, 'or')} is far smaller than the other, and loses digits")
     if any(has_negative_zero(array) for array in constants[:2]):
@@ -74,46 +74,46 @@ def keeps_digits(match: Match) -> None:
 
 
 def keeps_range(match: Match) -> None:
-    """Raises NoMatch for factors so large or so small that a product overflows or vanishes."""
+    """Raises NoMatch for factors so large or so small that a product overflows or underflows."""
     exponent = int(np.finfo(_element_type(match)).maxexp) // 2
     sizes = [np.abs(array) for array in _constants(match)]
     if not all(((size >= 2.0**-exponent) & (size <= 2.0**exponent)).all() for size in sizes):
         raise NoMatch(
             f"a constant of {_both(match, 'or')}, or both together, is not between "
-            f"2**-{exponent} and 2**{exponent}: a product may overflow or vanish"
+            f"2**-{exponent} and 2**{exponent}: a product may overflow or underflow"
         )
 
 
 def _element_type(match: Match) -> np.dtype:
     dtype = match.graph.constants[match["a"]].dtype.numpy()
     if dtype.kind != "f":
-        raise NoMatch(f"{match.root} computes with {dtype}, not with floating-point numbers that NumPy has")
+        raise NoMatch(f"{match.root} computes with {dtype}, not with a floating-point type of NumPy")
     return dtype
 
 
 def signs_are_fixed(match: Match) -> None:
-    """Raises NoMatch for a NaN, or a zero, of which ONNX does not say which sign the bound has."""
+    """Raises NoMatch for NaN and zero, for which ONNX does not define the sign of Min and Max."""
     a, b, _ = _constants(match)
     if a.dtype.kind == "f" and any((np.isnan(array) | (array == 0)).any() for array in (a, b)):
-        raise NoMatch(f"a constant of {_both(match, 'or')} is NaN or zero, of which signs are not fixed")
+        raise NoMatch(f"a constant of {_both(match, 'or')} is NaN or zero: the sign of the result is undefined")
 
 
 # ---- order -------------------------------------------------------------------------------
 
 
 def _constant_place(graph: Graph, node: Node) -> int:
-    """Which of the two operands is a constant."""
+    """The index of the operand that is a constant. Raises NoMatch unless exactly one of two is."""
     places = [index for index, value in enumerate(node.inputs) if value in graph.constants]
     if len(node.inputs) != 2 or len(places) != 1:
-        raise NoMatch(f"{node} does not join one constant and one value that is computed")
+        raise NoMatch(f"{node} does not combine one constant and one computed value")
     return places[0]
 
 
 def match_constant_last(graph: Graph, node: Node, options: Pass) -> Rewrite:
     if _constant_place(graph, node) == 1:
-        raise NoMatch(f"the constant of {node} is its second operand already")
+        raise NoMatch(f"the constant of {node} is already its second operand")
     edit = Edit(remove=(node.name,), insert=(node.replace(inputs=node.inputs[::-1]),))
-    sentence = f"constant '{node.inputs[0]}' of {node} goes behind '{node.inputs[1]}', where rules look for it"
+    sentence = f"constant '{node.inputs[0]}' of {node} moves after '{node.inputs[1]}', where rules expect it"
     return Rewrite(edit, sentence, (node.name,))
 
 
@@ -122,21 +122,21 @@ class AlgebraConstants(Pass):
     """Eight cases:
 
     - a constant that is the first operand of a commutative operator becomes the second;
-    - Add and Sub of constants, one after the other: x + a + b, a - x - b and so on are one Add or Sub;
-    - Mul of integer constants, one after the other, is one Mul;
-    - Mul and Div by floating-point constants, one after the other: one Mul, or one Div of a constant;
-    - Min of Min, Max of Max, And of And, Or of Or, Xor of Xor with constants, also bit by bit.
+    - consecutive Add and Sub with constants, x + a + b, a - x - b and so on, become one Add or Sub;
+    - consecutive Mul with integer constants become one Mul;
+    - consecutive Mul and Div with floating-point constants become one Mul, or one Div of a constant;
+    - Min of Min, Max of Max, And of And, Or of Or, Xor of Xor with constants become one, also bitwise.
 
-    Must not act where anything else reads the value between the two; where the two constants together
-    are larger than each; on sums of floating-point constants that cancel, such as x + 12582912 -
-    12582912, which rounds; before Floor and the like; on factors so large or so small that a product
-    overflows or vanishes; on Div of integers, which cuts off.
+    Must not act if anything else reads the value between the two; if the two constants together have more elements
+    than each; on sums of floating-point constants that cancel, such as x + 12582912 - 12582912, which rounds; before
+    Floor and the like; on factors so large or so small that a product overflows or underflows; on Div of integers,
+    which truncates.
 
     Source: associativity and commutativity; LLVM's pass reassociate; ONNX's definitions of Add, Sub,
     Mul, Div, Min, Max, And, Or, Xor, BitwiseAnd, BitwiseOr and BitwiseXor.
     """
 
-    title = "Gather constants"
+    title = "Combine constants"
 
     rules = (
         Rule(
@@ -146,16 +146,16 @@ class AlgebraConstants(Pass):
             Example(
                 before="g (float[N,3] x) => (float[N,3] y) <float[3] a = {1, 2, 3}> { y = Add(a, x) }",
                 after="g (float[N,3] x) => (float[N,3] y) <float[3] a = {1, 2, 3}> { y = Add(x, a) }",
-                sentences=("constant 'a' of Add 'Add_y' goes behind 'x', where rules look for it",),
+                sentences=("constant 'a' of Add 'Add_y' moves after 'x', where rules expect it",),
             ),
             refusals=(
                 Refusal(
                     "g (float[N,3] x) => (float[N,3] y) <float a = {1}> { y = Mul(x, a) }",
-                    "the constant of Mul 'Mul_y' is its second operand already",
+                    "the constant of Mul 'Mul_y' is already its second operand",
                 ),
                 Refusal(
                     "g (float[N,3] x, float[N,3] z) => (float[N,3] y) { y = Mul(x, z) }",
-                    "Mul 'Mul_y' does not join one constant and one value that is computed",
+                    "Mul 'Mul_y' does not combine one constant and one computed value",
                 ),
             ),
             exactness=Exactness.BITS,
@@ -188,7 +188,7 @@ class AlgebraConstants(Pass):
                 Refusal(
                     "g (int64[3,3] x) => (int64[3,3] y) <int64[3] a = {1, 2, 3}, int64[3,1] b = {1, 2, 3}>"
                     " { s = Add(x, a)  y = Add(s, b) }",
-                    "the constants of Add 'Add_s' and Add 'Add_y' together are larger than each",
+                    "the constants of Add 'Add_s' and Add 'Add_y' together have more elements than each",
                 ),
                 Refusal(
                     "g (float[3] x) => (float[3] y) <float a = {1}> { s = Add(x, a)  y = Add(s, a) }",
@@ -216,7 +216,8 @@ class AlgebraConstants(Pass):
             refusals=(
                 Refusal(
                     "g (float[3] x) => (float[3] y) <float a = {12582912}> { s = Add(x, a)  y = Sub(s, a) }",
-                    "the constants of Add 'Add_s' and Sub 'Sub_y' cancel, and what they round away would stay",
+                    "the constants of Add 'Add_s' and Sub 'Sub_y' cancel: in sequence they round,"
+                    " combined they would not",
                 ),
                 Refusal(
                     "g (float[3] x) => (float[3] y) <float a = {1e32}> { s = Add(x, a)  y = Add(s, a) }",
@@ -248,7 +249,7 @@ class AlgebraConstants(Pass):
                     y = Mul(x, y_mul)
                 }""",
                 sentences=(
-                    "constant 'a' of Mul 'Mul_s' goes behind 'x', where rules look for it",
+                    "constant 'a' of Mul 'Mul_s' moves after 'x', where rules expect it",
                     "the constants of Mul 'Mul_s' and Mul 'Mul_y' become one, of shape [3]; 1 node less",
                 ),
             ),
@@ -280,7 +281,7 @@ class AlgebraConstants(Pass):
                 Refusal(
                     "g (float[3] x) => (float[3] y) <float a = {1e19}, float b = {2}> { s = Mul(x, a)  y = Mul(s, b) }",
                     "a constant of Mul 'Mul_s' or Mul 'Mul_y', or both together, is not between "
-                    "2**-64 and 2**64: a product may overflow or vanish",
+                    "2**-64 and 2**64: a product may overflow or underflow",
                 ),
                 Refusal(
                     "g (float[3] x) => (float[3] y) <float a = {3}> { s = Mul(x, a)  t = Div(s, a)  y = Floor(t) }",
@@ -308,7 +309,7 @@ class AlgebraConstants(Pass):
             refusals=(
                 Refusal(
                     "g (float[3] x) => (float[3] y) <float a = {0}, float b = {2}> { s = Max(x, a)  y = Max(s, b) }",
-                    "a constant of Max 'Max_s' or Max 'Max_y' is NaN or zero, of which signs are not fixed",
+                    "a constant of Max 'Max_s' or Max 'Max_y' is NaN or zero: the sign of the result is undefined",
                 ),
             ),
             exactness=Exactness.BITS,
@@ -328,6 +329,18 @@ class AlgebraConstants(Pass):
                 after="g (bool[N,2] x) => (bool[N,2] y) <bool[2] y_xor = {0, 1}> { y = Xor(x, y_xor) }",
                 sentences=("the constants of Xor 'Xor_s' and Xor 'Xor_y' become one, of shape [2]; 1 node less",),
             ),
+            refusals=(
+                Refusal(
+                    "g (bool[N,2] x) => (bool[N,2] y) <bool[2] a = {1, 0}, bool b = {1}>"
+                    " { s = And(x, a)  y = Xor(s, b) }",
+                    "Xor 'Xor_y' does not follow a Xor",
+                ),
+                Refusal(
+                    "g (bool[1,2] x) => (bool[3,2] y) <bool[1,2] a = {1, 0}, bool[3,1] b = {1, 0, 1}>"
+                    " { s = Xor(x, a)  y = Xor(s, b) }",
+                    "the constants of Xor 'Xor_s' and Xor 'Xor_y' together have more elements than each",
+                ),
+            ),
             exactness=Exactness.BITS,
             constants=("q", "r"),
             where=(no_larger,),
@@ -344,9 +357,21 @@ class AlgebraConstants(Pass):
                 after="g (uint8[N,2] x) => (uint8[N,2] y) <uint8[2] y_bitwisexor = {2, 5}>"
                 " { y = BitwiseXor(x, y_bitwisexor) }",
                 sentences=(
-                    "constant 'b' of BitwiseXor 'BitwiseXor_y' goes behind 's', where rules look for it",
+                    "constant 'b' of BitwiseXor 'BitwiseXor_y' moves after 's', where rules expect it",
                     "the constants of BitwiseXor 'BitwiseXor_s' and BitwiseXor 'BitwiseXor_y' become one, of shape "
                     "[2]; 1 node less",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (uint8[N,2] x) => (uint8[N,2] y) <uint8[2] a = {1, 6}, uint8 b = {3}>"
+                    " { s = BitwiseAnd(x, a)  y = BitwiseXor(s, b) }",
+                    "BitwiseXor 'BitwiseXor_y' does not follow a BitwiseXor",
+                ),
+                Refusal(
+                    "g (uint8[N,2] x, uint8[2] a) => (uint8[N,2] y) <uint8 b = {3}>"
+                    " { s = BitwiseXor(x, a)  y = BitwiseXor(s, b) }",
+                    "'a', an operand of BitwiseXor 'BitwiseXor_s', is not a constant",
                 ),
             ),
             exactness=Exactness.BITS,

@@ -1,4 +1,4 @@
-"""A factor that two summands share is multiplied once."""
+"""Factor common operands out of sums."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from workbench.rewrite.algebra import algebraic_rule, same_shape
 from workbench.rewrite.discontinuous import refuse_discontinuous_users
 from workbench.rewrite.guards import require_single_use
 
-_SHARED = "{nodes[0]} and {nodes[1]} share '{a}', which is taken out of {root}; 1 node less"
+_SHARED = "{nodes[0]} and {nodes[1]} share '{a}', which is factored out of {root}; 1 node less"
 
 
 def _multiple(graph: Graph, value: str) -> tuple[str, np.ndarray | None, Node | None]:
-    """`value` as (what, how often, the node that multiplies)."""
+    """`value` as (multiplied value, constant factor, Mul); factor and Mul are None if it is no such product."""
     node = graph.producer(value)
     if node is None or node.op != "Mul":
         return value, None, None
@@ -48,39 +48,39 @@ def match_multiples(graph: Graph, node: Node, options: Pass) -> Rewrite:
     if not same_way or not np.isfinite(total).all():
         raise NoMatch(f"the factors of the operands of {node} cancel, are zero, or exceed what {dtype} holds")
     if total.size > max(times.size, more.size):
-        raise NoMatch(f"the factors of the operands of {node} together are larger than each")
+        raise NoMatch(f"the factors of the operands of {node} together have more elements than each")
     name = graph.fresh(f"{node.outputs[0]}_times")
     product = node.replace(op_type="Mul", inputs=(what, name))
     gone = (*(found.name for found in products), node.name)
     edit = Edit(remove=gone, insert=(product,), constants={name: constant(total, name)})
     saved = f"{len(products)} node{'s' if len(products) > 1 else ''} less"
-    return Rewrite(edit, f"{node} joins two multiples of '{what}', which are one; {saved}", gone)
+    return Rewrite(edit, f"{node} of two multiples of '{what}' becomes one multiple; {saved}", gone)
 
 
 @dataclass(frozen=True)
 class AlgebraFactor(Pass):
     """Six cases:
 
-    - x * a + y * a is (x + y) * a, and the same with a difference: of integers to the last bit, of
-      floating-point numbers but for what overflows and for signs of zero;
-    - x * x - x * a is x * (x - a), also with Pow for the square, and with a sum;
-    - (p and r) or (q and r) is (p or q) and r, and the other way round, also bit by bit;
-    - x * a + x * b with constants a and b of the same sign is x * (a + b); without a factor it is 1.
+    - x * a + y * a becomes (x + y) * a, and the same with a difference: bit for bit the same for integers, and for
+      floating-point numbers except for overflow and signs of zero;
+    - x * x - x * a becomes x * (x - a), also with Pow for the square, and with a sum;
+    - (p and r) or (q and r) becomes (p or q) and r, and the same with "and" and "or" exchanged, also bitwise;
+    - x * a + x * b with constants a and b of the same sign becomes x * (a + b); a missing factor is 1.
 
-    Must not act where anything else reads one of the two products, where x and y are not known to
-    have the same shape, so that their sum could be larger than both, nor where a and b cancel.
+    Must not act if anything else reads one of the two products, if x and y are not known to have the same shape, so
+    that their sum could be larger than both, nor if a and b cancel.
 
     Source: distributive laws; Niu et al., "DNNFusion: Accelerating Deep Neural Networks Execution with Advanced
     Operator Fusion", PLDI 2021, table 4.
     """
 
-    title = "Take out common factors"
+    title = "Factor out common operands"
 
     rules = (
         algebraic_rule(
             "square and product",
             "x ** 2 - x * a == x * (x - a); x * a - x ** 2 == x * (a - x); x ** 2 + x * a == x * (x + a)",
-            "'{x}' is taken out of its square and of its product, which {root} joins; 1 node less",
+            "'{x}' is factored out of its square and its product in {root}; 1 node less",
             Example(
                 before="""g (float[N,3] a, float[N,3] b, float[N,3] c) => (float[N,3] y) <float two = {2}> {
                     s = Add(a, b)
@@ -93,7 +93,7 @@ class AlgebraFactor(Pass):
                     y_sub = Sub(s, c)
                     y = Mul(s, y_sub)
                 }""",
-                sentences=("'s' is taken out of its square and of its product, which Sub 'Sub_y' joins; 1 node less",),
+                sentences=("'s' is factored out of its square and its product in Sub 'Sub_y'; 1 node less",),
                 mode="fast",
             ),
             refusals=(
@@ -129,7 +129,7 @@ class AlgebraFactor(Pass):
                     y_sub = Sub(x, z)
                     y = Mul(y_sub, a)
                 }""",
-                sentences=("Mul 'Mul_p' and Mul 'Mul_q' share 'a', which is taken out of Sub 'Sub_y'; 1 node less",),
+                sentences=("Mul 'Mul_p' and Mul 'Mul_q' share 'a', which is factored out of Sub 'Sub_y'; 1 node less",),
             ),
             refusals=(
                 Refusal(
@@ -178,8 +178,15 @@ class AlgebraFactor(Pass):
                     y_add = Add(x, z)
                     y = Mul(y_add, a)
                 }""",
-                sentences=("Mul 'Mul_p' and Mul 'Mul_q' share 'a', which is taken out of Add 'Add_y'; 1 node less",),
+                sentences=("Mul 'Mul_p' and Mul 'Mul_q' share 'a', which is factored out of Add 'Add_y'; 1 node less",),
                 mode="fast",
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[3] x, float[2,3] z, float[2,3] a) => (float[2,3] y)"
+                    " { p = Mul(x, a)  q = Mul(z, a)  y = Add(p, q) }",
+                    "'x' and 'z' are not known to have the same shape",
+                ),
             ),
             exactness=Exactness.SIGNS,
             counterexample=Counterexample({"x": 3e38, "z": -3e38, "a": 2}, np.nan, 0, "both products overflow"),
@@ -199,7 +206,14 @@ class AlgebraFactor(Pass):
                     y_or = Or(x, z)
                     y = And(y_or, a)
                 }""",
-                sentences=("And 'And_p' and And 'And_q' share 'a', which is taken out of Or 'Or_y'; 1 node less",),
+                sentences=("And 'And_p' and And 'And_q' share 'a', which is factored out of Or 'Or_y'; 1 node less",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (bool[3] x, bool[2,3] z, bool[3] a) => (bool[2,3] y)"
+                    " { p = And(x, a)  q = And(z, a)  y = Or(p, q) }",
+                    "'x' and 'z' are not known to have the same shape",
+                ),
             ),
             exactness=Exactness.BITS,
             where=(same_shape("p", "q"),),
@@ -219,8 +233,20 @@ class AlgebraFactor(Pass):
                     y = BitwiseOr(y_bitwiseand, a)
                 }""",
                 sentences=(
-                    "BitwiseOr 'BitwiseOr_p' and BitwiseOr 'BitwiseOr_q' share 'a', which is taken out of "
+                    "BitwiseOr 'BitwiseOr_p' and BitwiseOr 'BitwiseOr_q' share 'a', which is factored out of "
                     "BitwiseAnd 'BitwiseAnd_y'; 1 node less",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (int32[3] x, int32[2,3] z, int32[3] a) => (int32[2,3] y)"
+                    " { p = BitwiseOr(x, a)  q = BitwiseOr(a, z)  y = BitwiseAnd(p, q) }",
+                    "'x' and 'z' are not known to have the same shape",
+                ),
+                Refusal(
+                    "g (int32[3] x, int32[3] z, int32[3] a) => (int32[3] y)"
+                    " { p = BitwiseXor(x, a)  q = BitwiseXor(a, z)  y = BitwiseAnd(p, q) }",
+                    "BitwiseAnd 'BitwiseAnd_y' does not follow a BitwiseOr",
                 ),
             ),
             exactness=Exactness.BITS,
@@ -236,7 +262,7 @@ class AlgebraFactor(Pass):
                     y = Add(p, x)
                 }""",
                 after="g (float[N,3] x) => (float[N,3] y) <float[3] y_times = {3, 4, 5}> { y = Mul(x, y_times) }",
-                sentences=("Add 'Add_y' joins two multiples of 'x', which are one; 1 node less",),
+                sentences=("Add 'Add_y' of two multiples of 'x' becomes one multiple; 1 node less",),
             ),
             refusals=(
                 Refusal(
@@ -262,7 +288,7 @@ class AlgebraFactor(Pass):
                 Refusal(
                     "g (float[2,3] x) => (float[2,3] y) <float[3] a = {1, 2, 3}, float[2,1] b = {1, 2}>"
                     " { p = Mul(x, a)  q = Mul(x, b)  y = Add(p, q) }",
-                    "the factors of the operands of Add 'Add_y' together are larger than each",
+                    "the factors of the operands of Add 'Add_y' together have more elements than each",
                 ),
             ),
             exactness=Exactness.ROUNDING,

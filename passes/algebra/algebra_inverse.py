@@ -1,4 +1,4 @@
-"""Operators that undo themselves, and operators that change nothing the second time."""
+"""Remove operators that undo each other, or that change nothing the second time."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _PAST_ANY_AXIS = 2**31 - 1
 
 
 def _reversed_axes(graph: Graph, node: Node, rank: int) -> frozenset[int]:
-    """The axes that a Slice gives backwards, every one of them whole."""
+    """The axes that a Slice reverses as a whole. Raises NoMatch if it does anything else."""
     if len(node.inputs) != _SLICE_OPERANDS or not all(node.inputs):
-        raise NoMatch(f"{node} does not turn round an axis")
+        raise NoMatch(f"{node} does not reverse an axis")
     starts, ends, axes, steps = (require_constant(graph, value, node) for value in node.inputs[1:])
     whole = ((starts == -1) | (starts >= _PAST_ANY_AXIS)) & (ends <= -_PAST_ANY_AXIS) & (steps == -1)
     if not whole.all():
-        raise NoMatch(f"{node} does not give whole axes backwards")
+        raise NoMatch(f"{node} does not reverse whole axes")
     return frozenset(int(axis) % rank for axis in axes)
 
 
@@ -31,11 +31,11 @@ def match_reversed_twice(graph: Graph, node: Node, options: Pass) -> Rewrite:
     first = require_producer(graph, node.inputs[0], ("Slice",), node)
     rank = graph.rank_of(first.inputs[0])
     if not rank:
-        raise NoMatch(f"how many axes {first} slices is not known")
+        raise NoMatch(f"the rank of the operand of {first} is not known")
     axes = _reversed_axes(graph, first, rank)
     if axes != _reversed_axes(graph, node, rank):
-        raise NoMatch(f"{first} and {node} turn round different axes")
-    sentence = f"{node} turns axes {sorted(axes)} round again after {first}; it goes"
+        raise NoMatch(f"{first} and {node} reverse different axes")
+    sentence = f"{node} reverses axes {sorted(axes)} again after {first}; removed"
     return forward_operand(graph, node, first.inputs[0], sentence, (first,))
 
 
@@ -43,31 +43,32 @@ def match_reversed_twice(graph: Graph, node: Node, options: Pass) -> Rewrite:
 class AlgebraInverse(Pass):
     """Nine cases:
 
-    - Neg, Not, BitwiseNot, Reciprocal (but for what is too small) or a Slice that gives whole axes
-      backwards, twice: the value before both;
-    - Relu of Relu, Abs of Abs, Sign of Sign, and Ceil, Floor or Round of any of these: the first one;
-    - Relu of Abs, of floating-point numbers: the Abs;
-    - Where of Not is the Where the other way round;
-    - a sum with a Neg is a difference, a difference with a Neg a sum;
-    - Neg of Sub is the Sub the other way round, of floating-point numbers but for the sign of zero.
+    - Neg of Neg, Not of Not, BitwiseNot of BitwiseNot, Reciprocal of Reciprocal (except for numbers that are too
+      small) and two Slices that reverse the same whole axes become the value before both;
+    - Relu of Relu, Abs of Abs, Sign of Sign, and any of Ceil, Floor and Round after another become the first;
+    - Relu of Abs, of floating-point numbers, becomes the Abs;
+    - Where of Not becomes the Where with its choices exchanged;
+    - a sum with a Neg becomes a difference, a difference with a Neg a sum;
+    - Neg of Sub becomes the Sub with its operands exchanged, which for floating-point numbers may change the sign of
+      zero.
 
-    Must not act on a sum or difference whose Neg or Sub has other readers and stays, nor on a Slice
-    that is not known to give whole axes.
+    Must not act on a sum or difference whose Neg or Sub has other readers and stays, nor on a Slice that is not known
+    to reverse whole axes.
 
     Source: involutions and idempotent functions; ONNX's definitions of these operators.
     """
 
-    title = "Drop what undoes or repeats"
+    title = "Remove inverse and repeated operators"
 
     rules = (
         algebraic_rule(
             "twice",
             "-(-x) == x; not (not p) == p; ~(~x) == x",
-            "{root} undoes {nodes[0]}; it goes",
+            "{root} undoes {nodes[0]}; removed",
             Example(
                 before="g (float[N,3] x) => (float[N,3] y) { a = Neg(x)  b = Neg(a)  y = Relu(b) }",
                 after="g (float[N,3] x) => (float[N,3] y) { a = Neg(x)  y = Relu(x) }",
-                sentences=("Neg 'Neg_b' undoes Neg 'Neg_a'; it goes",),
+                sentences=("Neg 'Neg_b' undoes Neg 'Neg_a'; removed",),
             ),
             refusals=(
                 Refusal(
@@ -80,11 +81,11 @@ class AlgebraInverse(Pass):
         algebraic_rule(
             "reciprocal twice",
             "reciprocal(reciprocal(x)) == x if x != 0",
-            "{root} undoes {nodes[0]}; it goes",
+            "{root} undoes {nodes[0]}; removed",
             Example(
                 before="g (float[N,3] x) => (float[N,3] y) { a = Reciprocal(x)  b = Reciprocal(a)  y = Relu(b) }",
                 after="g (float[N,3] x) => (float[N,3] y) { a = Reciprocal(x)  y = Relu(x) }",
-                sentences=("Reciprocal 'Reciprocal_b' undoes Reciprocal 'Reciprocal_a'; it goes",),
+                sentences=("Reciprocal 'Reciprocal_b' undoes Reciprocal 'Reciprocal_a'; removed",),
                 mode="fast",
             ),
             refusals=(
@@ -119,11 +120,11 @@ class AlgebraInverse(Pass):
         algebraic_rule(
             "relu of absolute",
             "for floats: relu(abs(x)) == abs(x)",
-            "{nodes[0]} gives nothing below 0 to {root}; 1 node less",
+            "no result of {nodes[0]} is below 0, so that {root} changes nothing; 1 node less",
             Example(
                 before="g (float[N,3] x) => (float[N,3] y) { a = Abs(x)  b = Relu(a)  y = Neg(b) }",
                 after="g (float[N,3] x) => (float[N,3] y) { a = Abs(x)  y = Neg(a) }",
-                sentences=("Abs 'Abs_a' gives nothing below 0 to Relu 'Relu_b'; 1 node less",),
+                sentences=("no result of Abs 'Abs_a' is below 0, so that Relu 'Relu_b' changes nothing; 1 node less",),
             ),
             refusals=(
                 Refusal(
@@ -140,11 +141,11 @@ class AlgebraInverse(Pass):
         algebraic_rule(
             "where of not, of integers",
             "for integers: where(not p, x, y) == where(p, y, x)",
-            "{root} takes what it chooses the other way round, without {nodes[0]}",
+            "{root} exchanges its two choices, without {nodes[0]}",
             Example(
                 before="g (bool[N] p, int64[N] x, int64[N] z) => (int64[N] y) { q = Not(p)  y = Where(q, x, z) }",
                 after="g (bool[N] p, int64[N] x, int64[N] z) => (int64[N] y) { y = Where(p, z, x) }",
-                sentences=("Where 'Where_y' takes what it chooses the other way round, without Not 'Not_q'",),
+                sentences=("Where 'Where_y' exchanges its two choices, without Not 'Not_q'",),
             ),
             refusals=(
                 Refusal(
@@ -162,16 +163,23 @@ class AlgebraInverse(Pass):
         algebraic_rule(
             "where of not",
             "where(not p, x, y) == where(p, y, x)",
-            "{root} takes what it chooses the other way round, without {nodes[0]}",
+            "{root} exchanges its two choices, without {nodes[0]}",
             Example(
                 before="g (bool[N] p, float[N] x, float[N] z) => (float[N] y) { q = Not(p)  y = Where(q, x, z) }",
                 after="g (bool[N] p, float[N] x, float[N] z) => (float[N] y) { y = Where(p, z, x) }",
-                sentences=("Where 'Where_y' takes what it chooses the other way round, without Not 'Not_q'",),
+                sentences=("Where 'Where_y' exchanges its two choices, without Not 'Not_q'",),
                 mode="fast",
+            ),
+            refusals=(
+                Refusal(
+                    "g (bool[N] p, bool[N] r, float[N] x, float[N] z) => (float[N] y)"
+                    " { q = And(p, r)  y = Where(q, x, z) }",
+                    "Where 'Where_y' does not follow a Not",
+                ),
             ),
             exactness=Exactness.SIGNS,
             counterexample=Counterexample(
-                {"p": 1, "x": 1, "z": -0.0}, -0.0, 0, "ONNX Runtime keeps the sign of a zero in the last operand alone"
+                {"p": 1, "x": 1, "z": -0.0}, -0.0, 0, "ONNX Runtime keeps the sign of a zero only in the last operand"
             ),
             shared=True,
         ),
@@ -199,11 +207,11 @@ class AlgebraInverse(Pass):
         algebraic_rule(
             "negative difference of integers",
             "for integers: -(x - z) == z - x",
-            "{root} turns {nodes[0]} round; 1 node less",
+            "{root} exchanges the operands of {nodes[0]}; 1 node less",
             Example(
                 before="g (int64[N,3] x, int64[3] z) => (int64[N,3] y) { s = Sub(x, z)  y = Neg(s) }",
                 after="g (int64[N,3] x, int64[3] z) => (int64[N,3] y) { y = Sub(z, x) }",
-                sentences=("Neg 'Neg_y' turns Sub 'Sub_s' round; 1 node less",),
+                sentences=("Neg 'Neg_y' exchanges the operands of Sub 'Sub_s'; 1 node less",),
             ),
             refusals=(
                 Refusal(
@@ -220,12 +228,22 @@ class AlgebraInverse(Pass):
         algebraic_rule(
             "negative difference",
             "-(x - z) == z - x",
-            "{root} turns {nodes[0]} round; 1 node less",
+            "{root} exchanges the operands of {nodes[0]}; 1 node less",
             Example(
                 before="g (float[N,3] x, float[3] z) => (float[N,3] y) { s = Sub(x, z)  y = Neg(s) }",
                 after="g (float[N,3] x, float[3] z) => (float[N,3] y) { y = Sub(z, x) }",
-                sentences=("Neg 'Neg_y' turns Sub 'Sub_s' round; 1 node less",),
+                sentences=("Neg 'Neg_y' exchanges the operands of Sub 'Sub_s'; 1 node less",),
                 mode="fast",
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3] x, float[3] z) => (float[N,3] y) { s = Add(x, z)  y = Neg(s) }",
+                    "Neg 'Neg_y' does not follow a Sub",
+                ),
+                Refusal(
+                    "g (float[N,3] x, float[3] z) => (float[N,3] y, float[N,3] s) { s = Sub(x, z)  y = Neg(s) }",
+                    "'s' of Sub 'Sub_s' is an output of the graph",
+                ),
             ),
             exactness=Exactness.SIGNS,
             counterexample=Counterexample({"x": 1, "z": 1}, -0.0, 0, "the negative of 0 is -0"),
@@ -246,7 +264,7 @@ class AlgebraInverse(Pass):
                     u = Slice(x, s, e, a, s)
                     y = Neg(x)
                 }""",
-                sentences=("Slice 'Slice_v' turns axes [1] round again after Slice 'Slice_u'; it goes",),
+                sentences=("Slice 'Slice_v' reverses axes [1] again after Slice 'Slice_u'; removed",),
             ),
             refusals=(
                 Refusal(
@@ -255,7 +273,7 @@ class AlgebraInverse(Pass):
                         u = Slice(x, s, e, a, s)
                         y = Slice(u, s, e, b, s)
                     }""",
-                    "Slice 'Slice_u' and Slice 'Slice_y' turn round different axes",
+                    "Slice 'Slice_u' and Slice 'Slice_y' reverse different axes",
                 ),
                 Refusal(
                     """g (float[3,3] x) => (float[1,3] y)
@@ -263,17 +281,17 @@ class AlgebraInverse(Pass):
                         u = Slice(x, s, e, b, s)
                         y = Slice(u, s, e, b, s)
                     }""",
-                    "Slice 'Slice_u' does not give whole axes backwards",
+                    "Slice 'Slice_u' does not reverse whole axes",
                 ),
                 Refusal(
                     "g (float[3] x) => (float[1] y) <int64[1] s = {0}, int64[1] e = {1}>"
                     " { u = Slice(x, s, e)  y = Slice(u, s, e) }",
-                    "Slice 'Slice_u' does not turn round an axis",
+                    "Slice 'Slice_u' does not reverse an axis",
                 ),
                 Refusal(
                     "g (float x_) => (float[1] y) <int64[1] s = {-1}, int64[1] e = {-2147483648}, int64[1] a = {0}>"
                     " { u = Unknown(x_)  v = Slice(u, s, e, a, s)  y = Slice(v, s, e, a, s) }",
-                    "how many axes Slice 'Slice_v' slices is not known",
+                    "the rank of the operand of Slice 'Slice_v' is not known",
                 ),
             ),
             exactness=Exactness.BITS,

@@ -1,4 +1,4 @@
-"""Powers, roots, reciprocals and divisions in the form that costs least."""
+"""Write powers, roots, reciprocals and divisions in their cheapest form."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PLAIN = (np.float16, np.float32, np.float64)
 
 
 def _divisor(graph: Graph, node: Node) -> np.ndarray:
-    """Floating-point numbers whose reciprocals are no less exact."""
+    """The constant divisor. Raises NoMatch unless it is floating-point and its reciprocals lose no digits."""
     array = require_constant(graph, node.inputs[1], node)
     if array.dtype.type not in _PLAIN:
         raise NoMatch(f"{node} divides {array.dtype}, not floating-point numbers")
@@ -43,7 +43,7 @@ def _multiplied(graph: Graph, node: Node, array: np.ndarray, why: str) -> Rewrit
 def match_power_of_two(graph: Graph, node: Node, options: Pass) -> Rewrite:
     array = _divisor(graph, node)
     if not _are_powers_of_two(array):
-        raise NoMatch(f"a divisor of {node} is no power of two")
+        raise NoMatch(f"a divisor of {node} is not a power of two")
     return _multiplied(graph, node, array, "which is exact")
 
 
@@ -56,15 +56,15 @@ def match_divisor(graph: Graph, node: Node, options: Pass) -> Rewrite:
 class AlgebraPowers(Pass):
     """Eight cases, all on floating-point numbers:
 
-    - Pow(x, 2) is Mul(x, x), Pow(x, -1) is Reciprocal(x), Pow(x, 0.5) is Sqrt(x) but for -0.0 and -inf;
-    - Div(1, x) is Reciprocal(x);
-    - Div by a constant is Mul by its reciprocal, to the last bit where the constant is a power of two;
-    - Mul(x, Reciprocal(Sqrt(y))) is Div(x, Sqrt(y)); a root is never so small that its reciprocal overflows;
-    - Exp(Log(x)) and Log(Exp(x)) are x but for NaN and infinities.
+    - Pow(x, 2) becomes Mul(x, x), Pow(x, -1) Reciprocal(x), and Pow(x, 0.5) Sqrt(x), which differs for -0.0 and -inf;
+    - Div(1, x) becomes Reciprocal(x);
+    - Div by a constant becomes Mul by its reciprocal, bit for bit the same if the constant is a power of two;
+    - Mul(x, Reciprocal(Sqrt(y))) becomes Div(x, Sqrt(y)); a root is never so small that its reciprocal overflows;
+    - Exp(Log(x)) and Log(Exp(x)) become x, which differs for NaN and infinities.
 
-    Must not act on integers, nor where the power or the number 1 is computed or gives the result more
-    axes, nor on divisors so large or so small that a reciprocal loses digits, or before Floor, of which 41 / 41 is 1
-    and 41 * (1 / 41) is 0.
+    Must not act on integers, if the power or the number 1 is computed or gives the result more axes, on divisors so
+    large or so small that a reciprocal loses digits, nor before Floor and the like: Floor(41 / 41) is 1, but
+    Floor(41 * (1 / 41)) is 0.
 
     Source: laws of powers; ONNX's definitions of Pow, Sqrt, Reciprocal, Div, Exp and Log.
     """
@@ -104,11 +104,11 @@ class AlgebraPowers(Pass):
         algebraic_rule(
             "power of minus one",
             "x ** -1 == reciprocal(x) if x != 0",
-            "{root} takes the power -1 of '{x}', which is its reciprocal",
+            "{root} raises '{x}' to the power -1; written as Reciprocal",
             Example(
                 before="g (float[N,3] x) => (float[N,3] y) <int64 e = {-1}> { y = Pow(x, e) }",
                 after="g (float[N,3] x) => (float[N,3] y) { y = Reciprocal(x) }",
-                sentences=("Pow 'Pow_y' takes the power -1 of 'x', which is its reciprocal",),
+                sentences=("Pow 'Pow_y' raises 'x' to the power -1; written as Reciprocal",),
             ),
             refusals=(
                 Refusal(
@@ -121,11 +121,11 @@ class AlgebraPowers(Pass):
         algebraic_rule(
             "power of one half",
             "x ** 0.5 == sqrt(x) if x >= 0",
-            "{root} takes the power 0.5 of '{x}', which is its square root",
+            "{root} raises '{x}' to the power 0.5; written as Sqrt",
             Example(
                 before="g (float[N,3] x) => (float[N,3] y) <float e = {0.5}> { a = Abs(x)  y = Pow(a, e) }",
                 after="g (float[N,3] x) => (float[N,3] y) { a = Abs(x)  y = Sqrt(a) }",
-                sentences=("Pow 'Pow_y' takes the power 0.5 of 'a', which is its square root",),
+                sentences=("Pow 'Pow_y' raises 'a' to the power 0.5; written as Sqrt",),
                 mode="fast",
             ),
             refusals=(
@@ -139,18 +139,18 @@ class AlgebraPowers(Pass):
                 {"x": -np.inf},
                 np.inf,
                 np.nan,
-                "Pow does not look at the sign of an infinity",
+                "Pow ignores the sign of an infinity",
                 "g (float[N,3] x) => (float[N,3] y) <float e = {0.5}> { y = Pow(x, e) }",
             ),
         ),
         algebraic_rule(
             "one over",
             "1 / x == reciprocal(x) if x != 0",
-            "{root} divides 1 by '{x}', which is its reciprocal",
+            "{root} divides 1 by '{x}'; written as Reciprocal",
             Example(
                 before="g (float[N,3] x) => (float[N,3] y) <float[1] one = {1}> { y = Div(one, x) }",
                 after="g (float[N,3] x) => (float[N,3] y) { y = Reciprocal(x) }",
-                sentences=("Div 'Div_y' divides 1 by 'x', which is its reciprocal",),
+                sentences=("Div 'Div_y' divides 1 by 'x'; written as Reciprocal",),
             ),
             refusals=(
                 Refusal(
@@ -175,7 +175,7 @@ class AlgebraPowers(Pass):
             refusals=(
                 Refusal(
                     "g (float[N,3] x) => (float[N,3] y) <float c = {3}> { y = Div(x, c) }",
-                    "a divisor of Div 'Div_y' is no power of two",
+                    "a divisor of Div 'Div_y' is not a power of two",
                 ),
                 Refusal(
                     "g (float[N,3] x) => (float[N,3] y) <float c = {0}> { y = Div(x, c) }",
@@ -247,11 +247,11 @@ class AlgebraPowers(Pass):
         algebraic_rule(
             "exponential and logarithm",
             "exp(log(x)) == x if x > 0; log(exp(x)) == x",
-            "{root} undoes {nodes[0]}; it goes",
+            "{root} undoes {nodes[0]}; removed",
             Example(
                 before="g (float[N,3] x) => (float[N,3] y) { a = Abs(x)  b = Log(a)  c = Exp(b)  y = Neg(c) }",
                 after="g (float[N,3] x) => (float[N,3] y) { a = Abs(x)  b = Log(a)  y = Neg(a) }",
-                sentences=("Exp 'Exp_c' undoes Log 'Log_b'; it goes",),
+                sentences=("Exp 'Exp_c' undoes Log 'Log_b'; removed",),
                 mode="fast",
             ),
             refusals=(

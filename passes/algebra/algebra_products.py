@@ -1,4 +1,4 @@
-"""Products and sums with fewer operators, or with more of the work on the smaller operands."""
+"""Compute products and sums with fewer operators, or with more of them on the smaller operands."""
 
 from __future__ import annotations
 
@@ -6,52 +6,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.ir import Graph, Node
 from workbench.rewrite import Counterexample, Exactness, Example, NoMatch, Pass, Refusal, WrongLaw
 from workbench.rewrite.algebra import algebraic_rule, same_shape, smaller
 from workbench.rewrite.graph_rules import graph_rule
 from workbench.rewrite.matching import Match
+from workbench.rewrite.signs import is_never_negative
 from workbench.rewrite.terms import Variable
-
-_NEVER_NEGATIVE = (
-    *("Abs", "Exp", "Relu", "Sigmoid", "Softmax", "Softplus", "Sqrt"),
-    *("ReduceL1", "ReduceL2", "ReduceSumSquare"),
-)
-_AS_THEIR_OPERANDS = ("Add", "Div", "Max", "Mul", "ReduceMax", "ReduceMean", "ReduceSum")
-_DEEPEST = 4  # operators that are looked through
-
-
-def _is_never_negative(graph: Graph, value: str, depth: int = _DEEPEST) -> bool:
-    """Is it known from the operators that make it, or from its numbers?"""
-    tensor, node = graph.constant(value), graph.producer(value)
-    if tensor is not None:
-        return bool((tensor.numpy() >= 0).all())
-    if node is None or depth == 0:
-        return False
-    if _is_even_power(graph, node):
-        return True
-    operands = node.inputs if len(node.inputs) == 2 and not node.op.startswith("Reduce") else node.inputs[:1]
-    return node.op in _NEVER_NEGATIVE or (
-        node.op in _AS_THEIR_OPERANDS and all(_is_never_negative(graph, operand, depth - 1) for operand in operands)
-    )
-
-
-def _is_even_power(graph: Graph, node: Node) -> bool:
-    """Is it a square, as Mul or as Pow, or another even power?"""
-    if node.op != "Pow":
-        return node.op == "Mul" and node.inputs[0] == node.inputs[1]
-    exponent = graph.constant(node.inputs[1])
-    return exponent is not None and bool((exponent.numpy() % 2 == 0).all())
 
 
 def never_negative(match: Match) -> None:
-    """Raises NoMatch where b of the law may be below 0, where its root is NaN."""
-    if not _is_never_negative(match.graph, match["b"]):
+    """Raises NoMatch if b of the law may be below 0, where its root is NaN."""
+    if not is_never_negative(match.graph, match["b"]):
         raise NoMatch(f"'{match['b']}' is not known to be 0 or more, and below 0 its root is NaN")
 
 
 def finite_sum(match: Match) -> None:
-    """Raises NoMatch where the sum of the weights c and d is more than their type holds."""
+    """Raises NoMatch if the sum of the weights c and d overflows."""
     if not np.isfinite(_sum(match, "c", "d")).all():
         raise NoMatch(f"the weights '{match['c']}' and '{match['d']}' together are not finite")
 
@@ -66,7 +36,7 @@ def _sum(match: Match, *names: str) -> np.ndarray:
 
 
 def same_windows(match: Match) -> None:
-    """Raises NoMatch where the two convolutions p and q do not read the same numbers for the same result."""
+    """Raises NoMatch if the two convolutions p and q do not read the same elements for each result."""
     first, second = match.node("p"), match.node("q")
     axes = len(match.graph.constants[match["c"]].shape) - 2
     for key, default in (
@@ -82,7 +52,7 @@ def same_windows(match: Match) -> None:
 
 
 def added_bias(match: Match) -> np.ndarray | str | None:
-    """Both biases as one constant, the only one by its name, or none."""
+    """The sum of both biases as a constant, the name of the only one, or None."""
     given = [name for name in ("a", "b") if match.get(name)]
     return _sum(match, *given) if len(given) == 2 else next((match[name] for name in given), None)
 
@@ -91,21 +61,22 @@ def added_bias(match: Match) -> np.ndarray | str | None:
 class AlgebraProducts(Pass):
     """Nine cases:
 
-    - |x| * |w| is |x * w|, of floating-point numbers to the last bit; |x| * z * |w| is |x * w| * z;
-    - (x * sqrt(b)) * (sqrt(b) * z) is (x * b) * z;
-    - (x * s) * (s * z) squares s first, and (s + m) + (t + n) adds m and n first, where these are smaller;
-    - 1 / x * (1 / (x * z)) is (1 / x * (1 / x)) * (1 / z) where z is smaller;
-    - x + x * z is x * (z + 1) where z is smaller;
-    - x @ c + x @ d with constant weights is x @ (c + d), also with the weights first;
-    - two Conv of one value, in the same windows, whose results are added, are one: their weights and biases are added.
+    - |x| * |w| becomes |x * w|, bit for bit the same for floating-point numbers; |x| * z * |w| becomes |x * w| * z;
+    - (x * sqrt(b)) * (sqrt(b) * z) becomes (x * b) * z;
+    - (x * s) * (s * z) squares s first, and (x + s) + (z + t) adds s and t first, if these are smaller;
+    - 1 / x * (1 / (x * z)) becomes (1 / x * (1 / x)) * (1 / z) if z is smaller;
+    - x + x * z becomes x * (z + 1) if z is smaller;
+    - x @ c + x @ d with constant weights becomes x @ (c + d), also with the weights first;
+    - two Convs of one value, with the same windows, whose results are added become one with the sums of their weights
+      and biases.
 
-    Must not act where what comes first is not known to be smaller, nor where anything else reads a product in between.
-    Nor where b may be below 0, where sqrt(b) is NaN and b is not. All but the first are for the mode `fast`, since
-    products and sums in another order overflow or vanish elsewhere: of 1e-30, 1e30 and 1e-30, the first two first
-    give 1e-30, the outer two first 0.
+    Must not act if the operands that are combined first are not known to be smaller, if anything else reads an
+    intermediate product, nor if b may be below 0, where sqrt(b) is NaN and b is not. All but the first are for mode
+    "fast", since reordered products and sums overflow or underflow differently: in float32 (1e-30 * 1e30) * 1e-30 is
+    1e-30, and (1e-30 * 1e-30) * 1e30 is 0.
 
     Source: Niu et al., "DNNFusion: Accelerating Deep Neural Networks Execution with Advanced Operator Fusion", PLDI
-    2021, table 4. The course "Buddy Compiler" prints its first line with B in the end; it is 1 / B.
+    2021, table 4. The course "Buddy Compiler" prints its first line with B for 1 / B.
     """
 
     title = "Multiply less"
@@ -152,6 +123,18 @@ class AlgebraProducts(Pass):
                 sentences=("Abs 'Abs_a' and Abs 'Abs_b' become one, of the product of 'x' and 'w'; 1 node less",),
                 mode="fast",
             ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3] x, float[N,3] z, float[3] w) => (float[N,3] y)"
+                    " { a = Abs(x)  p = Mul(a, z)  b = Abs(w)  y = Mul(p, b) }",
+                    "'x' and 'w' are not known to have the same shape",
+                ),
+                Refusal(
+                    "g (float[3] x, float[3] z, float[3] w) => (float[3] y, float[3] p)"
+                    " { a = Abs(x)  p = Mul(a, z)  b = Abs(w)  y = Mul(p, b) }",
+                    "'p' of Mul 'Mul_p' is an output of the graph",
+                ),
+            ),
             exactness=Exactness.SIGNS,
             counterexample=Counterexample({"x": 1e20, "z": 1e30, "w": 1e-20}, np.inf, 1e30, "abs(x) * z overflows"),
             where=(same_shape("x", "w"),),
@@ -159,7 +142,7 @@ class AlgebraProducts(Pass):
         algebraic_rule(
             "root twice",
             "(x * sqrt(b)) * (sqrt(b) * z) == (x * b) * z if b >= 0",
-            "{nodes[0]} is multiplied in twice, which '{b}' does once; 2 nodes less",
+            "two factors {nodes[0]} become one factor '{b}'; 2 nodes less",
             Example(
                 before="""g (float[N,3] x, float[N,3] z, float[N,1] v) => (float[N,3] y) {
                     b = Mul(v, v)
@@ -173,7 +156,7 @@ class AlgebraProducts(Pass):
                     y_mul = Mul(x, b)
                     y = Mul(y_mul, z)
                 }""",
-                sentences=("Sqrt 'Sqrt_s' is multiplied in twice, which 'b' does once; 2 nodes less",),
+                sentences=("two factors Sqrt 'Sqrt_s' become one factor 'b'; 2 nodes less",),
                 mode="fast",
             ),
             refusals=(
@@ -195,7 +178,7 @@ class AlgebraProducts(Pass):
         algebraic_rule(
             "small factor twice",
             "(x * s) * (s * z) == (x * (s * s)) * z",
-            "'{s}', which is multiplied in twice, is squared before, for it is smaller than '{x}'",
+            "'{s}', which is a factor twice, is squared first, since it is smaller than '{x}'",
             Example(
                 before="""g (float[N,3] x, float[N,3] z, float[N,3] w) => (float[N,3] y) <int64[1] a = {1}> {
                     s = ReduceSum(w, a)
@@ -209,7 +192,7 @@ class AlgebraProducts(Pass):
                     y_mul = Mul(x, y_mul_1)
                     y = Mul(y_mul, z)
                 }""",
-                sentences=("'s', which is multiplied in twice, is squared before, for it is smaller than 'x'",),
+                sentences=("'s', which is a factor twice, is squared first, since it is smaller than 'x'",),
                 mode="fast",
             ),
             refusals=(
@@ -220,7 +203,7 @@ class AlgebraProducts(Pass):
                 ),
             ),
             exactness=Exactness.SIGNS,
-            counterexample=Counterexample({"x": 1e30, "z": 1e30, "w": 1e-30}, 9, 0, "s * s vanishes"),
+            counterexample=Counterexample({"x": 1e30, "z": 1e30, "w": 1e-30}, 9, 0, "s * s underflows"),
             where=(smaller("s", "x"), smaller("s", "z")),
         ),
         algebraic_rule(
@@ -243,6 +226,18 @@ class AlgebraProducts(Pass):
                 sentences=("Reciprocal 'Reciprocal_q' of Mul 'Mul_p' becomes that of 'z', which is smaller than 'x'",),
                 mode="fast",
             ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3] x, float[N,3] z) => (float[N,3] y)"
+                    " { r = Reciprocal(x)  p = Mul(x, z)  q = Reciprocal(p)  y = Mul(r, q) }",
+                    "'z' is not known to have fewer elements than 'x'",
+                ),
+                Refusal(
+                    "g (float[N,3] x, float[N,1] z, float[N,3] w) => (float[N,3] y)"
+                    " { r = Reciprocal(w)  p = Mul(x, z)  q = Reciprocal(p)  y = Mul(r, q) }",
+                    "'x' of Mul 'Mul_p' is not 'w', as reciprocal(x) * reciprocal(x * z) has it",
+                ),
+            ),
             exactness=Exactness.SIGNS,
             counterexample=Counterexample({"x": 1e-20, "z": 1e30}, 1e10, np.inf, "the square of 1 / x overflows"),
             wrong_laws=(
@@ -250,7 +245,7 @@ class AlgebraProducts(Pass):
                     "reciprocal(x) * reciprocal(x * z) == (reciprocal(x) * reciprocal(x)) * z",
                     {"x": 2, "z": 4},
                     (0.0625, 1),
-                    'The course "Buddy Compiler" prints it so; it forgets that z is divided by as well.',
+                    'The course "Buddy Compiler" prints it so, and omits that z is a divisor as well.',
                 ),
             ),
             where=(smaller("z", "x"),),
@@ -266,6 +261,16 @@ class AlgebraProducts(Pass):
                 sentences=("Add 'Add_y' adds 1 to 'z' instead, which is smaller than 'x'",),
                 mode="fast",
             ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3] x, float[N,3] z) => (float[N,3] y) { p = Mul(x, z)  y = Add(p, x) }",
+                    "'z' is not known to have fewer elements than 'x'",
+                ),
+                Refusal(
+                    "g (float[N,3] x, float[N,1] z, float[N,3] w) => (float[N,3] y) { p = Mul(x, z)  y = Add(p, w) }",
+                    "'x' of Mul 'Mul_p' is not 'w', as x + x * z has it",
+                ),
+            ),
             exactness=Exactness.SIGNS,
             counterexample=Counterexample({"x": 3e38, "z": -2}, -np.inf, -3e38, "x * z overflows"),
             where=(smaller("z", "x"),),
@@ -273,7 +278,7 @@ class AlgebraProducts(Pass):
         algebraic_rule(
             "small summands first",
             "(x + s) + (z + t) == (x + z) + (s + t)",
-            "{root} adds '{s}' and '{t}' before, for they are smaller than '{x}' and '{z}'",
+            "{root} adds '{s}' and '{t}' first, since they are smaller than '{x}' and '{z}'",
             Example(
                 before="""g (float[N,3] x, float[3] s, float[N,3] z, float[3] t) => (float[N,3] y) {
                     p = Add(x, s)
@@ -285,8 +290,15 @@ class AlgebraProducts(Pass):
                     y_add_1 = Add(s, t)
                     y = Add(y_add, y_add_1)
                 }""",
-                sentences=("Add 'Add_y' adds 's' and 't' before, for they are smaller than 'x' and 'z'",),
+                sentences=("Add 'Add_y' adds 's' and 't' first, since they are smaller than 'x' and 'z'",),
                 mode="fast",
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3] x, float[N,3] s, float[N,3] z, float[3] t) => (float[N,3] y)"
+                    " { p = Add(x, s)  q = Add(t, z)  y = Add(p, q) }",
+                    "'s' is not known to have fewer elements than 'x'",
+                ),
             ),
             exactness=Exactness.SIGNS,
             counterexample=Counterexample({"x": 1e8, "s": 1, "z": -1e8, "t": 0}, 0, 1, "1 is lost in 1e+08"),

@@ -1,4 +1,4 @@
-"""Reductions of what is reduced already, and of what one number scales."""
+"""Merge consecutive reductions, and scale, shift and exponentiate after a reduction rather than before it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workbench.rewrite.reductions import keeps_axes, reduced_axes
 
 
 def _together(graph: Graph, node: Node) -> Rewrite:
-    """Two reductions as one."""
+    """The rewrite of two consecutive reductions as one."""
     first = require_producer(graph, node.inputs[0], (node.op,), node)
     require_single_use(graph, node, first)
     if keeps_axes(first) != keeps_axes(node):
@@ -33,7 +33,7 @@ def _together(graph: Graph, node: Node) -> Rewrite:
         insert=(merged,),
         constants={name: constant(np.array(axes, np.int64), name)},
     )
-    return Rewrite(edit, f"{first} and {node} reduce axes {axes} at once; 1 node less", (first.name, node.name))
+    return Rewrite(edit, f"{first} and {node} become one over axes {axes}; 1 node less", (first.name, node.name))
 
 
 def match_integers(graph: Graph, node: Node, options: Pass) -> Rewrite:
@@ -47,7 +47,7 @@ def match_floats(graph: Graph, node: Node, options: Pass) -> Rewrite:
 
 
 def _scale(graph: Graph, node: Node) -> tuple[Node, str, str, np.ndarray]:
-    """The node that scales what is reduced, what it scales, and by which one constant."""
+    """The node that scales the operand of the reduction, the value that it scales, and the constant with its array."""
     scaling = require_producer(graph, node.inputs[0], ("Mul", "Div"), node)
     require_single_use(graph, node, scaling)
     for place in (1, 0) if scaling.op == "Mul" else (1,):
@@ -55,20 +55,20 @@ def _scale(graph: Graph, node: Node) -> tuple[Node, str, str, np.ndarray]:
         tensor = graph.constant(by)
         if tensor is not None and tensor.numpy().ndim == 0:
             return scaling, what, by, tensor.numpy()
-    raise NoMatch(f"{scaling} does not scale by one constant number")
+    raise NoMatch(f"{scaling} does not scale by a constant scalar")
 
 
 def _scaled_after(graph: Graph, node: Node, scaling: Node, what: str, by: str) -> Rewrite:
     source, result = graph.tensor_type(what), graph.tensor_type(node.outputs[0])
     axes = reduced_axes(graph, node)
     if source is None or source.shape is None or all(source.shape[axis] == 1 for axis in axes):
-        raise NoMatch(f"{node} is not known to leave less to scale")
+        raise NoMatch(f"{node} is not known to leave fewer elements to scale")
     value = graph.fresh(f"{node.outputs[0]}_unscaled")
     reduced = node.replace(inputs=(what, *node.inputs[1:]), outputs=(value,))
     scaled = scaling.replace(inputs=(value, by), outputs=node.outputs)
     types = {value: TensorType(source.dtype, None if result is None else result.shape)}
     edit = Edit(remove=(scaling.name, node.name), insert=(reduced, scaled), types=types)
-    sentence = f"{scaling} scales what {node} leaves, not what it reduces"
+    sentence = f"{scaling} scales the result of {node}, not its operand"
     return Rewrite(edit, sentence, (scaling.name, node.name))
 
 
@@ -85,24 +85,25 @@ def match_scaled(graph: Graph, node: Node, options: Pass) -> Rewrite:
 def shifted_to_the_left(match: Match) -> None:
     if match.data["way"] != "LEFT":
         raise NoMatch(
-            f"{match.node('s')} shifts to the right, which drops bits that a sum carries on: 1 and 1 shifted by 1 and "
-            "added are 0, added and shifted they are 1"
+            f"{match.node('s')} shifts to the right, which drops bits that carry in the sum: (1 >> 1) + (1 >> 1) is 0, "
+            "but (1 + 1) >> 1 is 1"
         )
 
 
 def same_shift(match: Match) -> None:
-    """Raises NoMatch where the shift k is not known to be one along reduced axes, or would broadcast the result."""
+    """Raises NoMatch if the shift k may differ along reduced axes, or would broadcast the result."""
     graph, shift = match.graph, match.node("s")
     shape, by, whole = (graph.shape(value) for value in (match["x"], match["k"], match["s"]))
     if shape is None or by is None or shape != whole or None in shape:
-        raise NoMatch(f"the shapes of '{match['x']}' and '{match['k']}', which {shift} shifts by, are not known enough")
+        unknown = f"the shapes of '{match['x']}' and '{match['k']}' are not known"
+        raise NoMatch(f"{unknown}, or {shift} broadcasts '{match['x']}'")
     axes = reduced_axes(graph, match.root)
     if all(shape[axis] == 1 for axis in axes):
-        raise NoMatch(f"{match.root} is not known to leave less to shift")
+        raise NoMatch(f"{match.root} is not known to leave fewer elements to shift")
     first = len(shape) - len(by)
     for axis in sorted(axes):
         if axis >= first and not (keeps_axes(match.root) and by[axis - first] == 1):
-            raise NoMatch(f"'{match['k']}' reaches axis {axis}, which {match.root} reduces")
+            raise NoMatch(f"'{match['k']}' extends along axis {axis}, which {match.root} reduces")
 
 
 def operand_names_axes(match: Match) -> None:
@@ -113,18 +114,17 @@ def operand_names_axes(match: Match) -> None:
 class AlgebraReduce(Pass):
     """Five cases:
 
-    - ReduceMax of ReduceMax and ReduceMin of ReduceMin, of integers, are one;
-    - ReduceSum of ReduceSum and ReduceMean of ReduceMean, of floating-point numbers, are one;
-    - ReduceSum and ReduceMean of floating-point numbers that one constant scales leave less to scale;
-    - ReduceSum of unsigned integers that are shifted to the left leaves less to shift;
-    - ReduceProd of Exp is Exp of ReduceSum.
+    - ReduceMax of ReduceMax and ReduceMin of ReduceMin, of integers, become one;
+    - ReduceSum of ReduceSum and ReduceMean of ReduceMean, of floating-point numbers, become one;
+    - ReduceSum and ReduceMean of floating-point numbers scaled by a constant scalar: the result is scaled instead;
+    - ReduceSum of unsigned integers shifted to the left: the result is shifted instead;
+    - ReduceProd of Exp becomes Exp of ReduceSum.
 
-    Must not act on the largest and least of floating-point numbers, of which it may be the sign of a zero
-    that differs; on sums of integers, which in ONNX Runtime do not wrap around but stop at the largest
-    integer; on means of integers, which cut off; on numbers of 16 bits, of which sums overflow; on a
-    scale of 0 or below, which turns the sign of a sum that is zero; nor where the reduced value has
-    other readers, or the axes are computed. Nor on a shift to the right, which drops bits that a sum carries on, or on
-    one that differs along a reduced axis.
+    Must not act on the maximum and minimum of floating-point numbers, which may differ in the sign of a zero; on sums
+    of integers, which in ONNX Runtime saturate instead of wrapping around; on means of integers, which truncate; on
+    16-bit numbers, whose sums overflow; on a scale of 0 or below, which changes the sign of a sum that is zero; if the
+    reduced value has other readers, or the axes are computed; on a shift to the right, which drops bits that carry in
+    the sum; nor on a shift that differs along a reduced axis.
 
     Source: associativity and commutativity of sums and bounds; linearity of sums and means; the last two of Niu et
     al., "DNNFusion: Accelerating Deep Neural Networks Execution with Advanced Operator Fusion", PLDI 2021, table 4.
@@ -146,7 +146,7 @@ class AlgebraReduce(Pass):
                     y = ReduceMax<keepdims=0>(x, y_axes)
                 }""",
                 sentences=(
-                    "ReduceMax 'ReduceMax_s' and ReduceMax 'ReduceMax_y' reduce axes [1, 2] at once; 1 node less",
+                    "ReduceMax 'ReduceMax_s' and ReduceMax 'ReduceMax_y' become one over axes [1, 2]; 1 node less",
                 ),
             ),
             refusals=(
@@ -158,7 +158,7 @@ class AlgebraReduce(Pass):
                 Refusal(
                     "g (int64[N,3] x) => (int64[1,1] y) <int64[1] a = {1}>"
                     " { s = ReduceMax<axes=[1]>(x)  y = ReduceMax(s, a) }",
-                    "ReduceMax 'ReduceMax_s' is of an opset in which its axes are no operand",
+                    "ReduceMax 'ReduceMax_s' is of an opset in which axes are not an operand",
                 ),
                 Refusal(
                     "g (int64[N,3] x, int64[1] a) => (int64[1,1] y) { s = ReduceMax(x, a)  y = ReduceMax(s, a) }",
@@ -205,7 +205,7 @@ class AlgebraReduce(Pass):
                 }""",
                 after="g (float[N,3,2] x) => (float[N,1,1] y) <int64[2] y_axes = {1, 2}> { y = ReduceMean(x, y_axes) }",
                 sentences=(
-                    "ReduceMean 'ReduceMean_s' and ReduceMean 'ReduceMean_y' reduce axes [1, 2] at once; 1 node less",
+                    "ReduceMean 'ReduceMean_s' and ReduceMean 'ReduceMean_y' become one over axes [1, 2]; 1 node less",
                 ),
             ),
             refusals=(
@@ -231,7 +231,7 @@ class AlgebraReduce(Pass):
                     y_unscaled = ReduceMean(x, a)
                     y = Div(y_unscaled, by)
                 }""",
-                sentences=("Div 'Div_s' scales what ReduceMean 'ReduceMean_y' leaves, not what it reduces",),
+                sentences=("Div 'Div_s' scales the result of ReduceMean 'ReduceMean_y', not its operand",),
             ),
             refusals=(
                 Refusal(
@@ -242,12 +242,12 @@ class AlgebraReduce(Pass):
                 Refusal(
                     "g (float[N,3] x) => (float[N,1] y) <float[3] by = {1, 2, 3}, int64[1] a = {1}>"
                     " { s = Mul(x, by)  y = ReduceSum(s, a) }",
-                    "Mul 'Mul_s' does not scale by one constant number",
+                    "Mul 'Mul_s' does not scale by a constant scalar",
                 ),
                 Refusal(
                     "g (float[N,1] x) => (float[N,1] y) <float by = {2}, int64[1] a = {1}>"
                     " { s = Mul(x, by)  y = ReduceSum(s, a) }",
-                    "ReduceSum 'ReduceSum_y' is not known to leave less to scale",
+                    "ReduceSum 'ReduceSum_y' is not known to leave fewer elements to scale",
                 ),
                 Refusal(
                     "g (int64[N,3] x) => (int64[N,1] y) <int64 by = {2}, int64[1] a = {1}>"
@@ -265,7 +265,7 @@ class AlgebraReduce(Pass):
             y = ReduceSum(s, axes | None, **others)
             """,
             "y = BitShift(ReduceSum(x, axes, **others), k, direction=way)",
-            "{nodes[0]} shifts what {root} leaves, not what it adds",
+            "{nodes[0]} shifts the result of {root}, not its operand",
             Example(
                 before="""g (uint32[N,3] x, uint32 k) => (uint32[N,1] y) <int64[1] axes = {1}> {
                     s = BitShift<direction="LEFT">(x, k)
@@ -275,34 +275,34 @@ class AlgebraReduce(Pass):
                     y_reducesum = ReduceSum(x, axes)
                     y = BitShift<direction="LEFT">(y_reducesum, k)
                 }""",
-                sentences=("BitShift 'BitShift_s' shifts what ReduceSum 'ReduceSum_y' leaves, not what it adds",),
+                sentences=("BitShift 'BitShift_s' shifts the result of ReduceSum 'ReduceSum_y', not its operand",),
             ),
             refusals=(
                 Refusal(
                     "g (uint32[3] x, uint32 k) => (uint32[1] y) <int64[1] axes = {0}>"
                     """ { s = BitShift<direction="RIGHT">(x, k)  y = ReduceSum(s, axes) }""",
-                    "BitShift 'BitShift_s' shifts to the right, which drops bits that a sum carries on: 1 and 1 "
-                    "shifted by 1 and added are 0, added and shifted they are 1",
+                    "BitShift 'BitShift_s' shifts to the right, which drops bits that carry in the sum: "
+                    "(1 >> 1) + (1 >> 1) is 0, but (1 + 1) >> 1 is 1",
                 ),
                 Refusal(
                     "g (uint64[2,3] x, uint64[3] k) => (uint64[2,1] y) <int64[1] axes = {1}>"
                     """ { s = BitShift<direction="LEFT">(x, k)  y = ReduceSum(s, axes) }""",
-                    "'k' reaches axis 1, which ReduceSum 'ReduceSum_y' reduces",
+                    "'k' extends along axis 1, which ReduceSum 'ReduceSum_y' reduces",
                 ),
                 Refusal(
                     "g (uint64[2,3] x, uint64[1] k) => (uint64 y)"
                     """ { s = BitShift<direction="LEFT">(x, k)  y = ReduceSum<keepdims=0>(s) }""",
-                    "'k' reaches axis 1, which ReduceSum 'ReduceSum_y' reduces",
+                    "'k' extends along axis 1, which ReduceSum 'ReduceSum_y' reduces",
                 ),
                 Refusal(
                     "g (uint64[3] x, uint64[2,3] k) => (uint64[1,3] y) <int64[1] axes = {0}>"
                     """ { s = BitShift<direction="LEFT">(x, k)  y = ReduceSum(s, axes) }""",
-                    "the shapes of 'x' and 'k', which BitShift 'BitShift_s' shifts by, are not known enough",
+                    "the shapes of 'x' and 'k' are not known, or BitShift 'BitShift_s' broadcasts 'x'",
                 ),
                 Refusal(
                     "g (uint64[2,1] x, uint64 k) => (uint64[2,1] y) <int64[1] axes = {1}>"
                     """ { s = BitShift<direction="LEFT">(x, k)  y = ReduceSum(s, axes) }""",
-                    "ReduceSum 'ReduceSum_y' is not known to leave less to shift",
+                    "ReduceSum 'ReduceSum_y' is not known to leave fewer elements to shift",
                 ),
             ),
             exactness=Exactness.BITS,
@@ -313,7 +313,7 @@ class AlgebraReduce(Pass):
                     "for integers: (x >> k) + (z >> k) == (x + z) >> k",
                     {"x": 1, "z": 1, "k": 1},
                     (0, 1),
-                    "A shift to the right drops bits that a sum carries on.",
+                    "A shift to the right drops bits that carry in the sum.",
                 ),
             ),
         ),
@@ -321,7 +321,7 @@ class AlgebraReduce(Pass):
             "product of exponentials",
             "y = ReduceProd(Exp(x), axes | None, **others)",
             "y = Exp(ReduceSum(x, axes, **others))",
-            "{root} of {nodes[0]} becomes {new} of a sum, which takes fewer exponentials",
+            "{root} of {nodes[0]} becomes {new} of a sum, which computes fewer exponentials",
             Example(
                 before="""g (float[N,3] x) => (float[N] y) <int64[1] axes = {1}> {
                     e = Exp(x)
@@ -332,7 +332,7 @@ class AlgebraReduce(Pass):
                     y = Exp(y_reducesum)
                 }""",
                 sentences=(
-                    "ReduceProd 'ReduceProd_y' of Exp 'Exp_e' becomes Exp of a sum, which takes fewer exponentials",
+                    "ReduceProd 'ReduceProd_y' of Exp 'Exp_e' becomes Exp of a sum, which computes fewer exponentials",
                 ),
                 mode="fast",
             ),
@@ -345,7 +345,7 @@ class AlgebraReduce(Pass):
                 Refusal(
                     """<ir_version: 8, opset_import: ["": 17]>
                     g (float[N,3] x) => (float[N,1] y) { e = Exp(x)  y = ReduceProd<axes=[1]>(e) }""",
-                    "ReduceProd 'ReduceProd_y' is of an opset in which its axes are no operand",
+                    "ReduceProd 'ReduceProd_y' is of an opset in which axes are not an operand",
                 ),
             ),
             exactness=Exactness.SIGNS,

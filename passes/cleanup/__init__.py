@@ -1,1 +1,1 @@
-"""What is there without need goes."""
+"""Passes that remove what is not needed."""

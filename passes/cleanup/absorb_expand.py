@@ -1,4 +1,4 @@
-"""Values are made large by broadcasting as late as can be."""
+"""Broadcast values as late as possible."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BROADCASTING = frozenset(
 
 
 def _demand_broadcast(graph: Graph, reader: Node, expanded: str, shape: Shape) -> None:
-    """Raises NoMatch where the result of the reader may take its shape from the expanded value."""
+    """Raises NoMatch if the result of the reader may get its shape from the expanded value."""
     if reader.op not in _BROADCASTING:
         raise NoMatch(f"{reader}, which reads '{expanded}', does not broadcast")
     if reader.op == "PRelu" and reader.inputs[0] == expanded:
@@ -40,7 +40,7 @@ def _demand_broadcast(graph: Graph, reader: Node, expanded: str, shape: Shape) -
 def match_expand(graph: Graph, node: Node, options: Pass) -> Rewrite:
     power = next((reader for reader in graph.users(node.outputs[0]) if reader.op == "Pow"), None)
     if power is not None:
-        raise NoMatch(f"{power} may round otherwise where an operand is one number; another rule is for that")
+        raise NoMatch(f"{power} may round differently if an operand is a scalar; another rule covers it")
     return match_expand_of_power(graph, node, options)
 
 
@@ -50,7 +50,7 @@ def match_expand_of_power(graph: Graph, node: Node, options: Pass) -> Rewrite:
         raise NoMatch(f"'{expanded}' of {node} is an output of the graph")
     readers = graph.users(expanded)
     if not readers:
-        raise NoMatch(f"nobody reads {node}")
+        raise NoMatch(f"{node} is unused")
     for reader in readers:
         _demand_broadcast(graph, reader, expanded, graph.shape(expanded))
     type_ = graph.tensor_type(expanded)
@@ -58,14 +58,14 @@ def match_expand_of_power(graph: Graph, node: Node, options: Pass) -> Rewrite:
     gain = f"{size:,} elements no longer written" if size else "its result is no longer written"
     sentence = f"{readers[0] if len(readers) == 1 else f'each of {len(readers)} readers'} broadcasts '{source}' itself"
     edit = Edit(remove=(node.name,), replace={expanded: source})
-    return Rewrite(edit, f"{sentence}; {node} goes, {gain}", (node.name, *(reader.name for reader in readers)))
+    return Rewrite(edit, f"{sentence}; {node} is removed, {gain}", (node.name, *(reader.name for reader in readers)))
 
 
 def match_axes_only(graph: Graph, node: Node, options: Pass) -> Rewrite:
     source, result = graph.shape(node.inputs[0]), graph.shape(node.outputs[0])
     more = 0 if source is None or result is None else len(result) - len(source)
     if source is None or more <= 0 or not is_same_shape((*(1,) * more, *source), result):
-        raise NoMatch(f"{node} is not known to do no more than put axes of size 1 in front")
+        raise NoMatch(f"{node} may do more than prepend axes of size 1")
     name = graph.fresh(f"{node.outputs[0]}_axes")
     unsqueeze = node.replace(op_type="Unsqueeze", inputs=(node.inputs[0], name))
     edit = Edit(
@@ -73,18 +73,21 @@ def match_axes_only(graph: Graph, node: Node, options: Pass) -> Rewrite:
         insert=(unsqueeze,),
         constants={name: constant(np.arange(more, dtype=np.int64), name)},
     )
-    return Rewrite(edit, f"{node} repeats nothing and puts {more} axes of size 1 in front; an Unsqueeze", (node.name,))
+    sentence = (
+        f"{node} repeats nothing and prepends {more} {'axis' if more == 1 else 'axes'} of size 1; written as Unsqueeze"
+    )
+    return Rewrite(edit, sentence, (node.name,))
 
 
 def _larger(graph: Graph, a: str, b: str) -> str | None:
-    """Which of the two has the shape of both together, None where it is not known."""
+    """The one of the two that has the shape of both broadcast together; None if unknown."""
     if broadcasts_into(graph.shape(a), graph.shape(b)):
         return b
     return a if broadcasts_into(graph.shape(b), graph.shape(a)) else None
 
 
 def _smallest_first(graph: Graph, node: Node) -> Rewrite:
-    """(x + a) + b as x + (a + b) where a and b are both smaller than x."""
+    """(x + a) + b as x + (a + b) if a and b are both smaller than x."""
     value, b = node.inputs if node.inputs[0] != node.inputs[1] else ("", "")
     first = graph.producer(value)
     if first is None or first.op != node.op:
@@ -104,7 +107,7 @@ def _smallest_first(graph: Graph, node: Node) -> Rewrite:
     type_ = graph.tensor_type(both)
     types = {} if type_ is None else {small: TensorType(type_.dtype, type_.shape)}
     edit = Edit(remove=(first.name, node.name), insert=(joined, last), types=types)
-    sentence = f"{first} joins '{a}' and '{b}', which are smaller than '{large}', before {node} meets that"
+    sentence = f"{first} combines '{a}' and '{b}', both smaller than '{large}'; {node} broadcasts the result"
     return Rewrite(edit, sentence, (first.name, node.name))
 
 
@@ -121,16 +124,16 @@ def match_smallest_first(graph: Graph, node: Node, options: Pass) -> Rewrite:
 class AbsorbExpand(Pass):
     """Three cases:
 
-    - an Expand that does no more than put axes of size 1 in front is an Unsqueeze, which other rules know;
-    - an Expand goes where each of its readers broadcasts its operands, and has another one with every
-      axis that the Expand makes: the result has its shape from that one (before a Pow up to rounding, which
-      runtimes compute by products where the exponent is one number);
-    - (x + a) + b and (x * a) * b join a and b first where both are smaller than x: of integers to the last
-      bit, of floating-point numbers but for what overflows.
+    - an Expand that only prepends axes of size 1 becomes an Unsqueeze, which other rules handle;
+    - an Expand is removed if each of its readers broadcasts its operands, and has another operand with every
+      axis that the Expand makes, from which its result gets its shape (up to rounding before a Pow, since
+      runtimes compute a scalar exponent by products);
+    - (x + a) + b and (x * a) * b combine a and b first if both are smaller than x: bit for bit the same for
+      integers, and for floating-point numbers in mode "fast", since digits may be lost or results overflow.
 
-    Must not act where any reader does not broadcast, or where the result of a reader may have its
-    shape from the Expand, since no other operand is known to be as large; nor where x is not known
-    to be the largest operand, or its sum with a has other readers.
+    Must not act if a reader does not broadcast, if the result of a reader may get its shape from the Expand
+    because no other operand is known to be as large, if x is not known to be the largest operand, or if its
+    sum with a has other readers.
 
     Source: ONNX's multidirectional broadcasting (which is NumPy's), by which Expand itself is defined;
     associativity.
@@ -149,12 +152,12 @@ class AbsorbExpand(Pass):
                     a = Neg(x)
                     y = Unsqueeze(a, y_axes)
                 }""",
-                sentences=("Expand 'Expand_y' repeats nothing and puts 1 axes of size 1 in front; an Unsqueeze",),
+                sentences=("Expand 'Expand_y' repeats nothing and prepends 1 axis of size 1; written as Unsqueeze",),
             ),
             refusals=(
                 Refusal(
                     "g (float[N,3] x) => (float[2,N,3] y) <int64[3] s = {2, 1, 1}> { y = Expand(x, s) }",
-                    "Expand 'Expand_y' is not known to do no more than put axes of size 1 in front",
+                    "Expand 'Expand_y' may do more than prepend axes of size 1",
                 ),
             ),
             exactness=Exactness.BITS,
@@ -170,7 +173,7 @@ class AbsorbExpand(Pass):
                 }""",
                 after="g (float[N,4,3] x, float[N,1,1] z) => (float[N,4,3] y) { y = Mul(z, x) }",
                 sentences=(
-                    "Mul 'Mul_y' broadcasts 'z' itself; Expand 'Expand_e' goes, its result is no longer written",
+                    "Mul 'Mul_y' broadcasts 'z' itself; Expand 'Expand_e' is removed, its result is no longer written",
                 ),
             ),
             refusals=(
@@ -201,12 +204,12 @@ class AbsorbExpand(Pass):
                 Refusal(
                     "g (float[4,3] x, float[3] z) => (float[4,3] y) <int64[2] s = {4, 1}>"
                     " { e = Expand(z, s)  y = Relu(x) }",
-                    "nobody reads Expand 'Expand_e'",
+                    "Expand 'Expand_e' is unused",
                 ),
                 Refusal(
                     "g (float[4,3] x, float z) => (float[4,3] y) <int64[2] s = {4, 3}>"
                     " { e = Expand(z, s)  y = Pow(x, e) }",
-                    "Pow 'Pow_y' may round otherwise where an operand is one number; another rule is for that",
+                    "Pow 'Pow_y' may round differently if an operand is a scalar; another rule covers it",
                 ),
             ),
             exactness=Exactness.BITS,
@@ -221,7 +224,16 @@ class AbsorbExpand(Pass):
                     y = Pow(x, e)
                 }""",
                 after="g (float[N,4] x, float z) => (float[N,4] y) { y = Pow(x, z) }",
-                sentences=("Pow 'Pow_y' broadcasts 'z' itself; Expand 'Expand_e' goes, 4 elements no longer written",),
+                sentences=(
+                    "Pow 'Pow_y' broadcasts 'z' itself; Expand 'Expand_e' is removed, 4 elements no longer written",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[4] x, float z) => (float[3,4] y) <int64[2] s = {3, 4}>"
+                    " { e = Expand(z, s)  y = Pow(x, e) }",
+                    "no other operand of Pow 'Pow_y' is known to have every axis of 'e'",
+                ),
             ),
             exactness=Exactness.ROUNDING,
         ),
@@ -238,7 +250,9 @@ class AbsorbExpand(Pass):
                     y_small = Mul(a, b)
                     y = Mul(x, y_small)
                 }""",
-                sentences=("Mul 'Mul_s' joins 'a' and 'b', which are smaller than 'x', before Mul 'Mul_y' meets that",),
+                sentences=(
+                    "Mul 'Mul_s' combines 'a' and 'b', both smaller than 'x'; Mul 'Mul_y' broadcasts the result",
+                ),
             ),
             refusals=(
                 Refusal(
@@ -279,8 +293,21 @@ class AbsorbExpand(Pass):
                     y_small = Add(a, b)
                     y = Add(x, y_small)
                 }""",
-                sentences=("Add 'Add_s' joins 'a' and 'b', which are smaller than 'x', before Add 'Add_y' meets that",),
+                sentences=(
+                    "Add 'Add_s' combines 'a' and 'b', both smaller than 'x'; Add 'Add_y' broadcasts the result",
+                ),
                 mode="fast",
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3] x, float[3] a, float[N,3] b) => (float[N,3] y) { s = Add(a, x)  y = Add(s, b) }",
+                    "'b' is as large as 'x'",
+                ),
+                Refusal(
+                    "g (float[N,3] x, float[3] a, float b) => (float[N,3] y, float[N,3] s)"
+                    " { s = Add(a, x)  y = Add(s, b) }",
+                    "'s' of Add 'Add_s' is an output of the graph",
+                ),
             ),
             exactness=Exactness.SIGNS,
             counterexample=Counterexample({"x": 1, "a": 1e8, "b": -1e8}, 0, 1, "1 is lost in 1e+08"),

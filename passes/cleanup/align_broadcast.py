@@ -1,4 +1,4 @@
-"""Constants beside CNN values get all axes, so that a layout can move them like their neighbours."""
+"""Write constants that are broadcast to CNN values in full rank, so that layouts permute both in the same way."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite
 @dataclass(frozen=True)
 class AlignBroadcast(Pass):
     """A constant of lower rank that is broadcast to a CNN value is written with the axes of size 1 that
-    broadcasting puts in front of it: its axes are then those of the value.
+    broadcasting prepends: its axes are then those of the value.
 
-    Scalars stay: they have no axes to move. So do constants beside Tensors, and operands that are broadcast to
-    nothing: the bounds of a Clip, the ratio of a Dropout, what a CastLike takes its type from.
+    Scalars are kept, since they have no axes to permute. So are constants that are broadcast to Tensors, and operands
+    that are not broadcast: the bounds of a Clip, the ratio of a Dropout, the operand that gives a CastLike its type.
 
     Source: ONNX's multidirectional broadcasting (which is NumPy's).
     """
@@ -28,7 +28,7 @@ class AlignBroadcast(Pass):
 
     own_examples = (
         Example(
-            title="A number a channel",
+            title="One number for each channel",
             before="""g (float[1,2,4,4] x) => (float[1,2,3,3] y)
                 <float[2,2,2,2] w = {1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1}, float[2,1,1] b = {5, 6}> {
                 a = Conv(x, w)
@@ -55,7 +55,7 @@ class AlignBroadcast(Pass):
 
 
 def _lower(graph: Graph, node: Node) -> tuple[int, ...]:
-    """Operands that are constants of lower rank than the result, and no scalars."""
+    """The operands that are constants of lower rank than the result, but not scalars."""
     rank = graph.rank_of(node.outputs[0]) or 0
     tensors = {index: graph.constant(value) for index, value in enumerate(node.inputs)}
     return tuple(i for i, tensor in tensors.items() if tensor is not None and 0 < len(constant_shape(tensor)) < rank)

@@ -1,4 +1,4 @@
-"""The place of the largest is found before a function that keeps the order."""
+"""Take ArgMax and ArgMin before a monotonic function."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ def match_arg(graph: Graph, node: Node, options: Pass) -> Rewrite:
     if along and (not rank or (function.attr("axis", -1) - node.attr("axis", 0)) % rank):
         raise NoMatch(f"{function} and {node} are not known to be along the same axis")
     edit = Edit(remove=(node.name,), insert=(node.replace(inputs=function.inputs),))
-    sentence = f"{node} finds the same place before {function}, which keeps the order"
+    sentence = f"{node} finds the same index before {function}, which preserves order"
     return Rewrite(edit, sentence, (function.name, node.name))
 
 
 @dataclass(frozen=True)
 class ArgOfMonotone(Pass):
-    """ArgMax and ArgMin of a function that rises strictly, or of a Softmax along the same axis, are those of its
+    """ArgMax and ArgMin of a strictly increasing function, or of a Softmax along the same axis, are those of its
     operand. The function stays for other readers, and is dead without them.
 
-    In mode "fast" only: where the function rounds two numbers to one, as Sigmoid does from 17 on, the first of them was
-    taken, and now the larger is.
+    In mode "fast" only: if the function rounds two numbers to the same one, as Sigmoid does from 17 on, the index of
+    the first was the result, and now it is that of the larger.
 
     Must not act on a Softmax along another axis.
 
-    Source: a strictly increasing function keeps the order of numbers.
+    Source: a strictly increasing function preserves the order of numbers.
     """
 
-    title = "Look for the largest before a function that keeps the order"
+    title = "Take ArgMax before a monotonic function"
 
     rules = (
         Rule(
@@ -47,7 +47,7 @@ class ArgOfMonotone(Pass):
             Example(
                 before="g (float[N,3] x) => (int64[N,1] y) { p = Softmax<axis=-1>(x)  y = ArgMax<axis=1>(p) }",
                 after="g (float[N,3] x) => (int64[N,1] y) { p = Softmax<axis=-1>(x)  y = ArgMax<axis=1>(x) }",
-                sentences=("ArgMax 'ArgMax_y' finds the same place before Softmax 'Softmax_p', which keeps the order",),
+                sentences=("ArgMax 'ArgMax_y' finds the same index before Softmax 'Softmax_p', which preserves order",),
                 mode="fast",
             ),
             refusals=(
@@ -63,7 +63,7 @@ class ArgOfMonotone(Pass):
             ),
             exactness=Exactness.SIGNS,
             counterexample=Counterexample(
-                {"x": [0, 1e-9, 0]}, 0, 1, "Softmax rounds all three to the same, of which the first is taken"
+                {"x": [0, 1e-9, 0]}, 0, 1, "Softmax rounds all three to the same number, and ArgMax takes the first"
             ),
         ),
     )

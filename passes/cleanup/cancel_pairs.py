@@ -1,4 +1,4 @@
-"""Pairs of operators that undo each other go."""
+"""Remove pairs of operators that undo each other."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _QUANTIZED = (DataType.INT8, DataType.UINT8, DataType.INT16, DataType.UINT16)
 
 
 def _gone(graph: Graph, first: Node, node: Node) -> tuple[str, ...]:
-    """The first goes too where only the second reads it."""
+    """The nodes to remove: the first too if only the second reads it."""
     alone = all(is_only_reader(graph, node, value) for value in first.outputs if value)
     return (first.name, node.name) if alone else (node.name,)
 
 
 def _undone(graph: Graph, first: Node, node: Node, source: str, why: str) -> Rewrite:
-    sentence = f"{node} undoes {first}: {why}; '{source}' passed on"
+    sentence = f"{node} undoes {first}: {why}; replaced by '{source}'"
     found = forward_operand(graph, node, source, sentence, (first,))
     return dataclasses.replace(found, edit=dataclasses.replace(found.edit, remove=_gone(graph, first, node)))
 
@@ -44,27 +44,27 @@ def match_view_and_back(graph: Graph, node: Node, options: Pass) -> Rewrite:
     if shape is not None and is_same_shape(shape, graph.shape(result)):
         return _undone(graph, first, node, source, f"the shape is [{','.join(map(str, shape))}] again")
     if {first.op, node.op} != {"Squeeze", "Unsqueeze"}:
-        raise NoMatch(f"{node} is not known to give '{source}' its shape again")
+        raise NoMatch(f"{node} is not known to restore the shape of '{source}'")
     axes = axes_of(graph, first)
     if axes != axes_of(graph, node):
-        raise NoMatch(f"{first} and {node} are about different axes")
-    return _undone(graph, first, node, source, f"axes {list(axes)} both times")
+        raise NoMatch(f"{first} and {node} have different axes")
+    return _undone(graph, first, node, source, f"axes {list(axes)} in both")
 
 
 def match_casts(graph: Graph, node: Node, options: Pass) -> Rewrite:
     first = require_producer(graph, node.inputs[0], ("Cast",), node)
     source = graph.tensor_type(first.inputs[0])
     if source is None or source.dtype != DataType(node.attr("to")):
-        raise NoMatch(f"{node} is not known to cast back to what {first} casts")
+        raise NoMatch(f"{node} is not known to cast back to the type from which {first} casts")
     between = DataType(first.attr("to"))
     names = (source.dtype.name.lower(), between.name.lower())
     if not keeps_numbers(source.dtype, between):
-        raise NoMatch(f"{names[1]}, to which {first} casts, does not hold every {names[0]}")
-    return _undone(graph, first, node, first.inputs[0], f"{names[1]} holds every {names[0]}")
+        raise NoMatch(f"{names[1]}, to which {first} casts, does not represent every {names[0]}")
+    return _undone(graph, first, node, first.inputs[0], f"{names[1]} represents every {names[0]}")
 
 
 def _along_same_axis(graph: Graph, first: Node, node: Node) -> int:
-    """The axis, from the front where it can be told. Raises NoMatch where the two differ."""
+    """The axis, counted from the front if the rank is known. Raises NoMatch if the two may differ."""
     rank = graph.rank_of(node.inputs[0])
     axes = (first.attr("axis", 0), node.attr("axis", 0))
     if not is_same_axis(*axes, rank):
@@ -73,7 +73,7 @@ def _along_same_axis(graph: Graph, first: Node, node: Node) -> int:
 
 
 def _pieces(graph: Graph, split: Node, whole: int) -> list[int]:
-    """How long the results of a Split are; the last may be shorter."""
+    """The lengths of the results of a Split; the last may be shorter."""
     if len(split.inputs) > 1 and split.inputs[1]:
         return [int(n) for n in require_constant(graph, split.inputs[1], split)]
     count = len(split.outputs)
@@ -88,43 +88,43 @@ def match_concat_split(graph: Graph, node: Node, options: Pass) -> Rewrite:
     sizes = [s[axis] for s in shapes if s is not None and len(s) == graph.rank_of(node.inputs[0])]
     known = [size for size in sizes if isinstance(size, int)]
     if len(known) != len(first.inputs):
-        raise NoMatch(f"how long the operands of {first} are is not known")
+        raise NoMatch(f"the lengths of the operands of {first} are not known")
     pieces = _pieces(graph, node, sum(known))
     if pieces != known:
-        raise NoMatch(f"{first} joins {known} and {node} makes {pieces}")
+        raise NoMatch(f"{first} joins lengths {known}, and {node} makes {pieces}")
     public = next((value for value in node.outputs if graph.is_output(value)), None)
     if public is not None:
         raise NoMatch(f"'{public}' of {node} is an output of the graph")
     replace = {made: source for made, source in zip(node.outputs, first.inputs, strict=True) if made}
-    sentence = f"{node} undoes {first}: {known} along axis {axis} both times; its operands passed on"
+    sentence = f"{node} undoes {first}: {known} along axis {axis} in both; replaced by its operands"
     return Rewrite(Edit(remove=_gone(graph, first, node), replace=replace), sentence, (first.name, node.name))
 
 
 def match_split_concat(graph: Graph, node: Node, options: Pass) -> Rewrite:
     first = require_producer(graph, node.inputs[0], ("Split",), node)
     if node.inputs != first.outputs:
-        raise NoMatch(f"{node} does not join all pieces of {first} in their order")
+        raise NoMatch(f"{node} does not join all pieces of {first} in order")
     axis = _along_same_axis(graph, first, node)
-    why = f"all {len(node.inputs)} pieces in their order along axis {axis}"
+    why = f"all {len(node.inputs)} pieces in order along axis {axis}"
     return _undone(graph, first, node, first.inputs[0], why)
 
 
 def match_expand_bound(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    """A reduction over just the axes along which an Expand repeats."""
+    """A reduction over exactly the axes along which an Expand repeats."""
     first = require_producer(graph, node.inputs[0], ("Expand",), node)
     source, expanded = graph.shape(first.inputs[0]), graph.shape(first.outputs[0])
     if source is None or expanded is None:
-        raise NoMatch(f"what {first} repeats is not known")
+        raise NoMatch(f"the shapes of the operand and the result of {first} are not known")
     padded = (*(1,) * (len(expanded) - len(source)), *source)
     axes = reduced_axes(graph, node)
     for axis, (before, after) in enumerate(zip(padded, expanded, strict=True)):
         if axis not in axes and not is_same_shape((before,), (after,)):
-            raise NoMatch(f"axis {axis} of '{first.outputs[0]}' stays, along which {first} may repeat")
+            raise NoMatch(f"{first} may repeat along axis {axis}, which {node} keeps")
         if axis in axes and not (before == 1 and isinstance(after, int) and after > 0):
-            raise NoMatch(f"axis {axis} of '{first.outputs[0]}' goes, along which {first} is not known to repeat")
+            raise NoMatch(f"{first} is not known to repeat along axis {axis}, which {node} reduces")
     if not is_same_shape(source, graph.shape(node.outputs[0])):
         raise NoMatch(f"'{node.outputs[0]}' has other axes than '{first.inputs[0]}'")
-    return _undone(graph, first, node, first.inputs[0], f"all numbers along axes {sorted(axes)} are the same")
+    return _undone(graph, first, node, first.inputs[0], f"all elements along axes {sorted(axes)} are the same")
 
 
 def match_expand_mean(graph: Graph, node: Node, options: Pass) -> Rewrite:
@@ -139,13 +139,13 @@ def _scale_and_zero(graph: Graph, node: Node) -> tuple[np.ndarray, np.ndarray]:
 
 
 def match_quantized(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    """(n * s) / s rounds to n again: n has 16 digits at most, the product and the quotient are off in the 24th."""
+    """(n * s) / s rounds to n again: n has at most 16 bits, and product and quotient have an error in the 24th."""
     first = require_producer(graph, node.inputs[0], ("DequantizeLinear",), node)
     values = (first.inputs[0], node.outputs[0], first.outputs[0], first.inputs[1])
     types = (graph.tensor_type(value) for value in values)
     source, result, between, scale_type = (None if t is None else t.dtype for t in types)
     if source not in _QUANTIZED or source != result or {between, scale_type} != {DataType.FLOAT}:
-        raise NoMatch(f"{first} and {node} do not go from an integer type over float to the same")
+        raise NoMatch(f"{first} and {node} do not convert an integer type to float and back to the same type")
     scale, zero = _scale_and_zero(graph, first)
     scale_again, zero_again = _scale_and_zero(graph, node)
     spread = [(n.attr("axis", 1), n.attr("block_size", 0)) for n in (first, node)]
@@ -153,22 +153,22 @@ def match_quantized(graph: Graph, node: Node, options: Pass) -> Rewrite:
     if not (same_axis and np.array_equal(scale, scale_again) and np.array_equal(zero, zero_again)):
         raise NoMatch(f"{first} and {node} differ in scale, zero point or axis")
     if ((scale < 2.0**-100) | (scale > 2.0**100)).any() or node.attr("precision", 0) not in (0, DataType.FLOAT):
-        raise NoMatch(f"the scale of {first} is not such that a product with it is exact enough")
+        raise NoMatch(f"the scale of {first} or the precision of {node} may make the quotient inexact")
     return _undone(graph, first, node, first.inputs[0], "scale and zero point are the same")
 
 
 @dataclass(frozen=True)
 class CancelPairs(Pass):
-    """The second of two operators undoes the first; the first goes too where nothing else reads it:
+    """The second of two operators undoes the first; the first is removed too if nothing else reads it:
 
-    - two of Reshape, Flatten, Squeeze and Unsqueeze, after which the shape is as before, or the axes are the same;
-    - a Cast to a type that holds every number, and back;
-    - Concat and then Split into the same pieces; Split and then Concat of all pieces in their order;
-    - Expand and then ReduceMax, ReduceMin or ReduceMean over just the axes along which it repeats;
+    - two of Reshape, Flatten, Squeeze and Unsqueeze, after which the shape is as before, or whose axes are the same;
+    - a Cast to a type that represents every number, and back;
+    - Concat and then Split into the same pieces; Split and then Concat of all pieces in order;
+    - Expand and then ReduceMax, ReduceMin or ReduceMean over exactly the axes along which it repeats;
     - DequantizeLinear and then QuantizeLinear with the same scale, zero point and type.
 
-    Must not act on casts that round, as over integers or from float to float16 and back, nor on QuantizeLinear
-    and then DequantizeLinear, which rounds.
+    Must not act on casts that round, as float to an integer type or to float16 and back, nor on QuantizeLinear and
+    then DequantizeLinear, which rounds.
 
     Source: ONNX's definitions of these operators; DoubleQDQPairsRemover in ONNX Runtime for the last.
     """
@@ -192,19 +192,19 @@ class CancelPairs(Pass):
                 }""",
                 after="g (float[N,3,2] x, float[M,1] z) => (float[N,3,2] y, float[M,1] w) { y = Neg(x)  w = Neg(z) }",
                 sentences=(
-                    "Squeeze 'Squeeze_b' undoes Unsqueeze 'Unsqueeze_a': the shape is [N,3,2] again; 'x' passed on",
-                    "Unsqueeze 'Unsqueeze_d' undoes Squeeze 'Squeeze_c': the shape is [M,1] again; 'z' passed on",
+                    "Squeeze 'Squeeze_b' undoes Unsqueeze 'Unsqueeze_a': the shape is [N,3,2] again; replaced by 'x'",
+                    "Unsqueeze 'Unsqueeze_d' undoes Squeeze 'Squeeze_c': the shape is [M,1] again; replaced by 'z'",
                 ),
             ),
             refusals=(
                 Refusal(
                     "g (float[N,1] x) => (float[1,N] y) <int64[1] i = {1}, int64[1] j = {0}>"
                     " { a = Squeeze(x, i)  y = Unsqueeze(a, j) }",
-                    "Squeeze 'Squeeze_a' and Unsqueeze 'Unsqueeze_y' are about different axes",
+                    "Squeeze 'Squeeze_a' and Unsqueeze 'Unsqueeze_y' have different axes",
                 ),
                 Refusal(
                     "g (float[N,2] x) => (float[M] y) <int64[1] s = {-1}> { a = Flatten(x)  y = Reshape(a, s) }",
-                    "Reshape 'Reshape_y' is not known to give 'x' its shape again",
+                    "Reshape 'Reshape_y' is not known to restore the shape of 'x'",
                 ),
             ),
             exactness=Exactness.BITS,
@@ -216,16 +216,16 @@ class CancelPairs(Pass):
             Example(
                 before="g (float16[N] x) => (float16[N] y) { a = Cast<to=1>(x)  b = Cast<to=10>(a)  y = Neg(b) }",
                 after="g (float16[N] x) => (float16[N] y) { y = Neg(x) }",
-                sentences=("Cast 'Cast_b' undoes Cast 'Cast_a': float holds every float16; 'x' passed on",),
+                sentences=("Cast 'Cast_b' undoes Cast 'Cast_a': float represents every float16; replaced by 'x'",),
             ),
             refusals=(
                 Refusal(
                     "g (float[N] x) => (float[N] y) { a = Cast<to=7>(x)  b = Cast<to=1>(a)  y = Neg(b) }",
-                    "int64, to which Cast 'Cast_a' casts, does not hold every float",
+                    "int64, to which Cast 'Cast_a' casts, does not represent every float",
                 ),
                 Refusal(
                     "g (int32[N] x) => (float[N] y) { a = Cast<to=7>(x)  b = Cast<to=1>(a)  y = Neg(b) }",
-                    "Cast 'Cast_b' is not known to cast back to what Cast 'Cast_a' casts",
+                    "Cast 'Cast_b' is not known to cast back to the type from which Cast 'Cast_a' casts",
                 ),
             ),
             exactness=Exactness.BITS,
@@ -243,19 +243,19 @@ class CancelPairs(Pass):
                 }""",
                 after="g (float[N,2] x, float[N,1] z) => (float[N,2] y) { y = Sub(x, z) }",
                 sentences=(
-                    "Split 'Split_b' undoes Concat 'Concat_a': [2, 1] along axis 1 both times; its operands passed on",
+                    "Split 'Split_b' undoes Concat 'Concat_a': [2, 1] along axis 1 in both; replaced by its operands",
                 ),
             ),
             refusals=(
                 Refusal(
                     "g (float[N,2] x, float[N,1] z) => (float[N,2] y) <int64[2] s = {1, 2}>"
                     " { a = Concat<axis=1>(x, z)  b, c = Split<axis=1>(a, s)  y = Sub(c, b) }",
-                    "Concat 'Concat_a' joins [2, 1] and Split 'Split_b' makes [1, 2]",
+                    "Concat 'Concat_a' joins lengths [2, 1], and Split 'Split_b' makes [1, 2]",
                 ),
                 Refusal(
                     "g (float[N] x, float[M] z) => (float[A] y)"
                     " { a = Concat<axis=0>(x, z)  b, c = Split<num_outputs=2>(a)  y = Sub(c, b) }",
-                    "how long the operands of Concat 'Concat_a' are is not known",
+                    "the lengths of the operands of Concat 'Concat_a' are not known",
                 ),
                 Refusal(
                     "g (float[2,2] x, float[2,2] z) => (float[2,2] y)"
@@ -282,14 +282,14 @@ class CancelPairs(Pass):
                 }""",
                 after="g (float[N,5] x) => (float[N,5] y) { y = Neg(x) }",
                 sentences=(
-                    "Concat 'Concat_c' undoes Split 'Split_a': all 2 pieces in their order along axis 1; 'x' passed on",
+                    "Concat 'Concat_c' undoes Split 'Split_a': all 2 pieces in order along axis 1; replaced by 'x'",
                 ),
             ),
             refusals=(
                 Refusal(
                     "g (float[N,4] x) => (float[N,4] y)"
                     " { a, b = Split<axis=1, num_outputs=2>(x)  c = Concat<axis=1>(b, a)  y = Neg(c) }",
-                    "Concat 'Concat_c' does not join all pieces of Split 'Split_a' in their order",
+                    "Concat 'Concat_c' does not join all pieces of Split 'Split_a' in order",
                 ),
             ),
             exactness=Exactness.BITS,
@@ -307,7 +307,7 @@ class CancelPairs(Pass):
                 after="g (int8[N] x) => (int8[N] y) { y = Neg(x) }",
                 sentences=(
                     "QuantizeLinear 'QuantizeLinear_b' undoes DequantizeLinear 'DequantizeLinear_a': scale and zero"
-                    " point are the same; 'x' passed on",
+                    " point are the same; replaced by 'x'",
                 ),
             ),
             refusals=(
@@ -320,14 +320,14 @@ class CancelPairs(Pass):
                 Refusal(
                     "g (int8[N] x) => (uint8[N] y) <float s = {0.1}>"
                     " { a = DequantizeLinear(x, s)  y = QuantizeLinear(a, s) }",
-                    "DequantizeLinear 'DequantizeLinear_a' and QuantizeLinear 'QuantizeLinear_y' do not go from an"
-                    " integer type over float to the same",
+                    "DequantizeLinear 'DequantizeLinear_a' and QuantizeLinear 'QuantizeLinear_y' do not convert an"
+                    " integer type to float and back to the same type",
                 ),
                 Refusal(
                     "g (int8[N] x) => (int8[N] y) <float s = {1e38}, int8 z = {0}>"
                     " { a = DequantizeLinear(x, s, z)  b = QuantizeLinear(a, s, z)  y = Neg(b) }",
-                    "the scale of DequantizeLinear 'DequantizeLinear_a' is not such that a product with it is exact"
-                    " enough",
+                    "the scale of DequantizeLinear 'DequantizeLinear_a' or the precision of QuantizeLinear"
+                    " 'QuantizeLinear_b' may make the quotient inexact",
                 ),
             ),
             exactness=Exactness.BITS,
@@ -345,20 +345,20 @@ class CancelPairs(Pass):
                 }""",
                 after="g (float[N,1,3] x) => (float[N,1,3] y) { y = Neg(x) }",
                 sentences=(
-                    "ReduceMax 'ReduceMax_b' undoes Expand 'Expand_a': all numbers along axes [1] are the same;"
-                    " 'x' passed on",
+                    "ReduceMax 'ReduceMax_b' undoes Expand 'Expand_a': all elements along axes [1] are the same;"
+                    " replaced by 'x'",
                 ),
             ),
             refusals=(
                 Refusal(
                     "g (float[1,3] x) => (float[1,1] y) <int64[2] s = {4, 3}, int64[2] i = {0, 1}>"
                     " { a = Expand(x, s)  y = ReduceMax(a, i) }",
-                    "axis 1 of 'a' goes, along which Expand 'Expand_a' is not known to repeat",
+                    "Expand 'Expand_a' is not known to repeat along axis 1, which ReduceMax 'ReduceMax_y' reduces",
                 ),
                 Refusal(
                     "g (float[1,1] x) => (float[4,1] y) <int64[2] s = {4, 3}, int64[1] i = {1}>"
                     " { a = Expand(x, s)  y = ReduceMin(a, i) }",
-                    "axis 0 of 'a' stays, along which Expand 'Expand_a' may repeat",
+                    "Expand 'Expand_a' may repeat along axis 0, which ReduceMin 'ReduceMin_y' keeps",
                 ),
                 Refusal(
                     "g (float[1,3] x) => (float[3] y) <int64[2] s = {4, 3}, int64[1] i = {0}>"
@@ -381,8 +381,8 @@ class CancelPairs(Pass):
                 }""",
                 after="g (float[2,1] x) => (float[2,1] y) { y = Neg(x) }",
                 sentences=(
-                    "ReduceMean 'ReduceMean_b' undoes Expand 'Expand_a': all numbers along axes [1] are the same;"
-                    " 'x' passed on",
+                    "ReduceMean 'ReduceMean_b' undoes Expand 'Expand_a': all elements along axes [1] are the same;"
+                    " replaced by 'x'",
                 ),
                 mode="fast",
             ),

@@ -1,4 +1,4 @@
-"""Transposes that undo each other go; two in a row become one."""
+"""Remove transposes that undo each other, and merge consecutive ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.rewrite.guards import permutation
 
 
 def _gone_with(graph: Graph, first: Node, second: Node) -> tuple[Node, ...]:
-    """The first transpose goes too where only the second read it."""
+    """The transposes to remove: the first one too if only the second reads it."""
     return (first, second) if is_only_reader(graph, second, first.outputs[0]) else (second,)
 
 
@@ -54,15 +54,15 @@ def match_merge(graph: Graph, node: Node, options: Pass) -> Rewrite:
 
 @dataclass(frozen=True)
 class CancelTransposes(Pass):
-    """Three cases, on axes of any number:
+    """Three cases, for any number of axes:
 
-    - a Transpose whose permutation is the identity goes;
-    - a Transpose that undoes the one before it goes, and the first with it when nothing else reads it;
-    - two in a row whose permutations do not cancel become one.
+    - a Transpose whose permutation is the identity is removed;
+    - a Transpose that undoes the one before it is removed, and the first with it if nothing else reads it;
+    - two consecutive ones whose permutations do not cancel become one.
 
     Must not merge past a transpose that has another reader: as many would be left.
 
-    Source: OneFlow's AutoNhwcEliminateRedundantTranspose, there for two permutations of four axes.
+    Source: OneFlow's AutoNhwcEliminateRedundantTranspose, which knows two permutations of four axes.
     """
 
     title = "Cancel and merge transposes"
@@ -76,6 +76,12 @@ class CancelTransposes(Pass):
                 before="g (float[2,3] x) => (float[2,3] y) { t = Transpose<perm=[0,1]>(x)  y = Relu(t) }",
                 after="g (float[2,3] x) => (float[2,3] y) { y = Relu(x) }",
                 sentences=("perm [0, 1] of Transpose 'Transpose_t' is the identity; removed",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[3,3] x) => (float[3,3] y) { t = Transpose<perm=[1,0]>(x)  y = Relu(t) }",
+                    "Transpose 'Transpose_t' changes the order of axes",
+                ),
             ),
             exactness=Exactness.BITS,
         ),
@@ -91,6 +97,13 @@ class CancelTransposes(Pass):
                 }""",
                 after="g (float[1,8,4,4] x) => (float[1,8,4,4] y) { y = Relu(x) }",
                 sentences=("perm [0, 2, 3, 1] then [0, 3, 1, 2] is the identity; 256 elements no longer moved",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[1,4,4,4] x) => (float[1,4,4,4] y)"
+                    " { t = Transpose<perm=[0,2,3,1]>(x)  u = Transpose<perm=[0,2,3,1]>(t)  y = Relu(u) }",
+                    "perm [0, 2, 3, 1] then [0, 2, 3, 1] is not the identity",
+                ),
             ),
             exactness=Exactness.BITS,
         ),

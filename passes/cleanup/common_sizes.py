@@ -1,4 +1,4 @@
-"""Numbers that follow from shapes in the same way are computed once."""
+"""Compute sizes that are equal for all shapes once."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ Sizes = tuple[Contents, DataType]
 
 
 def match_same_sizes(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    """Of one node alone; a run looks at the graph once."""
+    """For a single node; a run of the pass looks at the graph once."""
     return FirstMade().match(graph, node, options)
 
 
 @dataclass(frozen=True)
 class FirstMade:
-    """The first value of a graph that has certain sizes. Rewrites of this pass make no new values, so it stays."""
+    """The first value of a graph with given sizes. Rewrites of this pass make no new values, so it stays the first."""
 
     by_graph: WeakKeyDictionary[Graph, dict[Sizes, str]] = field(default_factory=WeakKeyDictionary)
 
     def match(self, graph: Graph, node: Node, options: Pass) -> Rewrite:
         made = _sizes(graph, node)
         if made is None:
-            raise NoMatch(f"the numbers that {node} makes do not follow from shapes, or are always the same")
+            raise NoMatch(f"the result of {node} is not computed from symbolic dims, or is constant")
         if graph not in self.by_graph:
             self.by_graph[graph] = _first_values(graph)
         first = graph.producer(self.by_graph[graph].get(made, ""))
         if first is None or first.name == node.name:
-            raise NoMatch(f"no node before {node} makes the same sizes")
+            raise NoMatch(f"no node before {node} computes the same sizes")
         if graph.is_output(node.outputs[0]):
             raise NoMatch(f"{node} makes an output of the graph")
         edit = Edit(remove=(node.name,), replace={node.outputs[0]: first.outputs[0]})
         return Rewrite(
-            edit, f"{node} makes the same sizes as {first}; computed once, 1 node less", (first.name, node.name)
+            edit, f"{node} computes the same sizes as {first}; computed once, 1 node less", (first.name, node.name)
         )
 
 
@@ -52,7 +52,7 @@ def _first_values(graph: Graph) -> dict[Sizes, str]:
 
 
 def _sizes(graph: Graph, node: Node) -> Sizes | None:
-    """What the node makes, if it depends on symbolic dims."""
+    """The sizes that the node computes, if they depend on symbolic dims, else None."""
     type_ = graph.tensor_type(node.outputs[0])
     contents = None if type_ is None or node.op not in FOLLOWED else contents_of(graph, node.outputs[0])
     return None if type_ is None or contents is None or contents.known is not None else (contents, type_.dtype)
@@ -62,15 +62,15 @@ def _sizes(graph: Graph, node: Node) -> Sizes | None:
 class CommonSizes(Pass):
     """Two cases:
 
-    - nodes that ask for the shapes of two values and compute with them make the same numbers, since the values
-      have the same sizes: an anchor grid has those of the image that it lies on. The first is kept;
-    - sizes that are picked from a shape are asked for at once, since Shape takes a part of it.
+    - nodes that compute the same sizes from the shapes of two values of equal sizes, such as an anchor grid and the
+      image that it covers: the first is kept;
+    - sizes that are picked out of a shape are read by one Shape, whose `start` and `end` select a part of it.
 
-    A size is a polynomial in symbolic dims, as `fold_shapes` follows them; one symbol is one size everywhere.
+    A size is a polynomial in symbolic dims, as in `fold_shapes`; a symbol has the same value everywhere.
 
-    Must not act where the result is an output of the graph.
+    Must not act if the result is an output of the graph.
 
-    Source: value numbering over symbolic shapes; ONNX's definition of a symbolic dim, which has one size a graph.
+    Source: value numbering over symbolic shapes; ONNX's definition of a symbolic dim, which has one size per graph.
     """
 
     title = "Compute equal sizes once"
@@ -104,14 +104,14 @@ class CommonSizes(Pass):
                     y = Add(i, n)
                 }""",
                 sentences=(
-                    "Gather 'Gather_i' makes the sizes of axes 2 to 3 of 'x'; asked for at once",
-                    "Shape 'Shape_t' makes the same sizes as Shape 'Gather_i'; computed once, 1 node less",
+                    "Gather 'Gather_i' computes the sizes of axes 2 to 3 of 'x'; written as Shape",
+                    "Shape 'Shape_t' computes the same sizes as Shape 'Gather_i'; computed once, 1 node less",
                 ),
             ),
             refusals=(
                 Refusal(
                     "g (float[N,M] x) => (int64[1] y) { a = Shape<end=1>(x)  b = Shape<start=1>(x)  y = Add(a, b) }",
-                    "no node before Shape 'Shape_a' makes the same sizes",
+                    "no node before Shape 'Shape_a' computes the same sizes",
                 ),
                 Refusal(
                     "g (float[N] x) => (int64[1] y, int64[1] z) { a = Neg(x)  y = Shape(x)  z = Shape(a) }",
@@ -119,7 +119,7 @@ class CommonSizes(Pass):
                 ),
                 Refusal(
                     "g (float[2] x) => (int64[1] y) { y = Shape(x) }",
-                    "the numbers that Shape 'Shape_y' makes do not follow from shapes, or are always the same",
+                    "the result of Shape 'Shape_y' is not computed from symbolic dims, or is constant",
                 ),
             ),
             exactness=Exactness.BITS,
@@ -141,12 +141,12 @@ class CommonSizes(Pass):
                     u = Shape<start=1, end=2>(x)
                     y = Neg(u)
                 }""",
-                sentences=("Unsqueeze 'Unsqueeze_u' makes the size of axis 1 of 'x'; asked for at once",),
+                sentences=("Unsqueeze 'Unsqueeze_u' computes the size of axis 1 of 'x'; written as Shape",),
             ),
             refusals=(
                 Refusal(
                     "g (float[N,C] x) => (int64 y) <int64 axis = {1}> { s = Shape(x)  y = Gather(s, axis) }",
-                    "Gather 'Gather_y' does not make sizes of axes",
+                    "Gather 'Gather_y' does not compute sizes of axes",
                 ),
             ),
             exactness=Exactness.BITS,

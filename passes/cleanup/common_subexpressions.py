@@ -1,4 +1,4 @@
-"""What is computed twice is computed once."""
+"""Compute equal nodes once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrit
 
 
 def match_same(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    """Of one node alone; a run keeps what it has seen."""
+    """For a single node; a run of the pass keeps its table."""
     seen = _Seen()
     for other in graph.users(node.inputs[0]) if node.inputs else ():
         seen.enter(graph, other)
@@ -24,17 +24,17 @@ def match_same(graph: Graph, node: Node, options: Pass) -> Rewrite:
 
 @dataclass(frozen=True)
 class _Seen:
-    """The nodes of a graph by what they compute, so that no node is held against all others."""
+    """The nodes of a graph, hashed by what they compute, so that no node is compared with all others."""
 
     by_graph: WeakKeyDictionary[Graph, dict[Hashable, dict[str, None]]] = field(default_factory=WeakKeyDictionary)
 
     def enter(self, graph: Graph, node: Node) -> None:
-        """Put the node beside its equals."""
+        """Add the node to the table."""
         if _is_told(graph, node):
             self.by_graph.setdefault(graph, {}).setdefault(_computed(node), {})[node.name] = None
 
     def equals(self, graph: Graph, node: Node, computed: Hashable) -> list[Node]:
-        """The nodes that compute what this one does, itself among them, in the order in which they were met."""
+        """The nodes that compute the same as this one, itself included, in the order of their entry."""
         if graph not in self.by_graph:
             for other in graph.nodes:
                 self.enter(graph, other)
@@ -45,9 +45,9 @@ class _Seen:
 
     def match(self, graph: Graph, node: Node, options: Pass) -> Rewrite:
         if node.op_type in RANDOM:
-            raise NoMatch(f"{node} gives other numbers each time")
+            raise NoMatch(f"{node} gives different numbers each time")
         if not _is_told(graph, node):
-            raise NoMatch(f"{node} is not told by operator, operands and attributes alone")
+            raise NoMatch(f"{node} is not determined by operator, operands and attributes alone")
         computed = _computed(node)
         first, *others = self.equals(graph, node, computed)
         less = [other for other in others if not _makes_all(first, other)]
@@ -57,13 +57,13 @@ class _Seen:
         if gone:
             return _computed_once(first, gone)
         if node not in same:
-            raise NoMatch(f"no other node before {node} computes the same")
+            raise NoMatch(f"no node before {node} computes the same")
         public = next(value for value in node.outputs if graph.is_output(value))
-        raise NoMatch(f"{first} computes the same, and the output '{public}' needs a value of its own")
+        raise NoMatch(f"{first} computes the same, but '{public}' is an output of the graph")
 
 
 def _is_told(graph: Graph, node: Node) -> bool:
-    """Does it compute the same as any other of its operator, operands and attributes?"""
+    """Whether operator, operands and attributes determine what it computes."""
     is_call = (node.domain, node.op_type, node.overload) in graph.functions
     return bool(node.inputs) and not (node.bodies or is_call or node.op_type in RANDOM)
 
@@ -78,7 +78,7 @@ def _computed_once(first: Node, gone: list[Node]) -> Rewrite:
 
 
 def _makes_all(a: Node, b: Node) -> bool:
-    """Does `a` make all that `b` makes?"""
+    """Whether `a` has every result that `b` has."""
     return all(mine or not its for mine, its in zip(a.outputs, b.outputs, strict=True))
 
 
@@ -96,17 +96,17 @@ def _told(attribute: Any) -> Hashable:
 
 @dataclass(frozen=True)
 class CommonSubexpressions(Pass):
-    """A node of the same operator, operands and attributes as one before it goes; its readers get that one's results.
-    All that are the same go at once.
+    """A node with the operator, operands and attributes of an earlier one is removed; its readers read the results of
+    that one. All nodes that are equal to it are removed in one rewrite.
 
-    Nodes behind it may then be the same too, so a repeated chain goes whole.
+    Nodes after it may then be equal too, so that repeated chains are removed as a whole.
 
-    Must not act on random operators, on nodes with bodies, nor where the result is an output of the graph.
+    Must not act on random operators, on nodes with bodies, nor if the result is an output of the graph.
 
     Source: common-subexpression elimination; ONNX Runtime's basic level has it.
     """
 
-    title = "Compute once what is computed twice"
+    title = "Eliminate common subexpressions"
 
     def rules_of_run(self) -> tuple[Rule, ...]:
         seen = _Seen()
@@ -134,22 +134,22 @@ class CommonSubexpressions(Pass):
             refusals=(
                 Refusal(
                     "g (float[N] x) => (float[N] y) { a = Exp(x)  b = Neg(x)  y = Add(a, b) }",
-                    "no other node before Exp 'Exp_a' computes the same",
+                    "no node before Exp 'Exp_a' computes the same",
                 ),
                 Refusal(
                     "g (float[N] x) => (float[N] y, float[N] z) { y = Exp(x)  z = Exp(x) }",
-                    "Exp 'Exp_y' computes the same, and the output 'z' needs a value of its own",
+                    "Exp 'Exp_y' computes the same, but 'z' is an output of the graph",
                 ),
                 Refusal(
                     "g (float[2] x) => (float[2] y) { a = RandomNormalLike(x)  y = Add(a, a) }",
-                    "RandomNormalLike 'RandomNormalLike_a' gives other numbers each time",
+                    "RandomNormalLike 'RandomNormalLike_a' gives different numbers each time",
                 ),
                 Refusal(
                     """<ir_version: 10, opset_import: ["": 23, "own": 1]>
                     g (float[2] x) => (float[2] y) { y = own.noisy(x) }
                     <domain: "own", opset_import: ["": 23]>
                     noisy (z) => (r) { r = RandomNormalLike(z) }""",
-                    "own.noisy 'noisy_y' is not told by operator, operands and attributes alone",
+                    "own.noisy 'noisy_y' is not determined by operator, operands and attributes alone",
                 ),
                 Refusal(
                     """g (float[N] x, bool c) => (float[N] y) {
@@ -158,7 +158,7 @@ class CommonSubexpressions(Pass):
                             else_branch = e () => (float[N] q) { q = Abs(x) }
                         >
                     }""",
-                    "If 'If_y' is not told by operator, operands and attributes alone",
+                    "If 'If_y' is not determined by operator, operands and attributes alone",
                 ),
             ),
             exactness=Exactness.BITS,

@@ -1,4 +1,4 @@
-"""What is joined and then cut otherwise is cut where it comes from."""
+"""Slice and split the operands of a Concat rather than its result."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from workbench.rewrite.slices import cuts_of, taken
 
 
 def _lengths(graph: Graph, concat: Node, axis: int) -> list[int]:
-    """How long the operands are along the axis. Raises NoMatch where that is not known."""
+    """The lengths of the operands along the axis. Raises NoMatch if one is unknown."""
     shapes = [graph.shape(value) or () for value in concat.inputs]
     lengths = [size for shape in shapes if axis < len(shape) and isinstance(size := shape[axis], int)]
     if len(lengths) != len(concat.inputs):
-        raise NoMatch(f"how long the operands of {concat} are is not known")
+        raise NoMatch(f"the lengths of the operands of {concat} are not known")
     return lengths
 
 
 def _places(lengths: Sequence[int]) -> list[int]:
-    """Where each operand starts, and where the last ends."""
+    """The offset at which each operand starts, and at which the last ends."""
     return [0, *np.cumsum(lengths).tolist()]
 
 
@@ -34,7 +34,7 @@ def match_slice_of_concat(graph: Graph, node: Node, options: Pass) -> Rewrite:
     cuts = cuts_of(graph, node)
     axis = None if rank is None else first.attr("axis", 0) % rank
     if rank is None or len(cuts) != 1 or cuts[0].axis % rank != axis or cuts[0].step != 1:
-        raise NoMatch(f"{node} does not cut in steps of 1 along the axis of {first} alone")
+        raise NoMatch(f"{node} does not slice with step 1 along the axis of {first} alone")
     places = _places(_lengths(graph, first, axis))
     part = taken(cuts[0], places[-1])
     within = [i for i in range(len(first.inputs)) if places[i] <= part.start and part.stop <= places[i + 1]]
@@ -43,18 +43,19 @@ def match_slice_of_concat(graph: Graph, node: Node, options: Pass) -> Rewrite:
     source, start = first.inputs[within[0]], places[within[0]]
     if len(part) == places[within[0] + 1] - start:
         return forward_operand(
-            graph, node, source, f"{node} takes '{source}' out of {first} again; passed on", (first,)
+            graph, node, source, f"{node} takes exactly '{source}' out of {first}; replaced by it", (first,)
         )
     names = [graph.fresh(f"{node.outputs[0]}_{word}") for word in ("start", "end", "axis")]
     numbers = (part.start - start, part.stop - start, axis)
     constants = {n: constant(np.array([number], np.int64), n) for n, number in zip(names, numbers, strict=True)}
     cut = node.replace(inputs=(source, *names))
-    sentence = f"{node} takes {numbers[0]}:{numbers[1]} of '{source}' itself, not of what {first} joins"
+    sentence = f"{node} takes {numbers[0]}:{numbers[1]} of '{source}' directly, not of the result of {first}"
     return Rewrite(Edit(remove=(node.name,), insert=(cut,), constants=constants), sentence, (first.name, node.name))
 
 
 def match_split_of_concat(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    """Where pieces and operands end at one place both are parted there, and each part is cut or joined by itself."""
+    """Concat and Split are separated at the offsets at which both an operand and a piece end; what lies between two of
+    these offsets is split or joined separately."""
     first = require_producer(graph, node.inputs[0], ("Concat",), node)
     rank = graph.rank_of(node.inputs[0])
     if not rank or (first.attr("axis", 0) - node.attr("axis", 0)) % rank:
@@ -64,11 +65,11 @@ def match_split_of_concat(graph: Graph, node: Node, options: Pass) -> Rewrite:
     shapes = [graph.shape(value) or () for value in node.outputs]
     pieces = [shape[axis] for shape in shapes if axis < len(shape) and isinstance(shape[axis], int)]
     if len(pieces) != len(node.outputs) or sum(pieces) != joined[-1]:
-        raise NoMatch(f"how long the pieces of {node} are is not known")
+        raise NoMatch(f"the lengths of the pieces of {node} are not known")
     cut = _places(pieces)
     common = sorted(set(joined) & set(cut))
     if 0 in (*pieces, *np.diff(joined)) or len(common) <= 2:
-        raise NoMatch(f"{first} and {node} part at no place alike, or join or make what is empty")
+        raise NoMatch(f"{first} and {node} share no boundary, or an operand or a piece is empty")
     inserted, replace, constants = list[Node](), dict[str, str](), dict[str, Constant]()
     for low, high in pairwise(common):
         operands = first.inputs[joined.index(low) : joined.index(high)]
@@ -87,9 +88,10 @@ def match_split_of_concat(graph: Graph, node: Node, options: Pass) -> Rewrite:
     if any(graph.is_output(value) for value in replace):
         raise NoMatch(f"a piece of {node} is an output of the graph")
     if len(inserted) > 1:
-        raise NoMatch(f"{len(inserted)} nodes would be needed in the place of {node}")
+        raise NoMatch(f"{len(inserted)} nodes would be needed to replace {node}")
     edit = Edit(remove=(node.name,), insert=tuple(inserted), replace=replace, constants=constants)
-    sentence = f"{first} and {node} part alike at {common[1:-1]}; {len(replace)} operands passed on as they are"
+    count = f"{len(replace)} of {len(node.outputs)} pieces"
+    sentence = f"{first} and {node} share the boundaries {common[1:-1]}; {count} replaced by operands"
     return Rewrite(edit, sentence, (first.name, node.name))
 
 
@@ -97,14 +99,14 @@ def match_split_of_concat(graph: Graph, node: Node, options: Pass) -> Rewrite:
 class CutConcat(Pass):
     """Two cases:
 
-    - a Slice of a Concat along its axis, which takes what comes from one operand: it is taken from that, or is it;
-    - a Split of a Concat that parts at the same place, though not at all of them: what lies between two such places is
-      passed on, cut or joined by itself.
+    - a Slice of a Concat along its axis, with elements of one operand alone, slices that operand instead, or is
+      replaced by it if it takes all of it;
+    - a Split of a Concat along the same axis, if some of their boundaries agree: what lies between two common
+      boundaries is an operand, split, or joined separately.
 
     The Concat stays for other readers, and is dead without them.
 
-    Must not act where lengths along the axis are not known, where a piece is empty, nor where more nodes would be
-    needed.
+    Must not act if lengths along the axis are not known, if a piece is empty, nor if more nodes would be needed.
 
     Source: ONNX's definitions of Concat, Slice and Split.
     """
@@ -131,8 +133,8 @@ class CutConcat(Pass):
                     w = Slice(z, w_start, w_end, w_axis)
                 }""",
                 sentences=(
-                    "Slice 'Slice_b' takes 'z' out of Concat 'Concat_a' again; passed on",
-                    "Slice 'Slice_w' takes 1:2 of 'z' itself, not of what Concat 'Concat_a' joins",
+                    "Slice 'Slice_b' takes exactly 'z' out of Concat 'Concat_a'; replaced by it",
+                    "Slice 'Slice_w' takes 1:2 of 'z' directly, not of the result of Concat 'Concat_a'",
                 ),
             ),
             refusals=(
@@ -144,12 +146,12 @@ class CutConcat(Pass):
                 Refusal(
                     """g (float[2] x, float[3] z) => (float[1] y) <int64[1] s = {0}, int64[1] e = {2},
                         int64[1] i = {0}, int64[1] p = {2}> { a = Concat<axis=0>(x, z)  y = Slice(a, s, e, i, p) }""",
-                    "Slice 'Slice_y' does not cut in steps of 1 along the axis of Concat 'Concat_a' alone",
+                    "Slice 'Slice_y' does not slice with step 1 along the axis of Concat 'Concat_a' alone",
                 ),
                 Refusal(
                     """g (float[N] x, float[3] z) => (float[M] y)
                         <int64[1] s = {0}, int64[1] e = {1}> { a = Concat<axis=0>(x, z)  y = Slice(a, s, e) }""",
-                    "how long the operands of Concat 'Concat_a' are is not known",
+                    "the lengths of the operands of Concat 'Concat_a' are not known",
                 ),
             ),
             exactness=Exactness.BITS,
@@ -173,14 +175,15 @@ class CutConcat(Pass):
                     v = Neg(w)
                 }""",
                 sentences=(
-                    "Concat 'Concat_a' and Split 'Split_b' part alike at [3]; 1 operands passed on as they are",
+                    "Concat 'Concat_a' and Split 'Split_b' share the boundaries [3]; 1 of 2 pieces replaced by"
+                    " operands",
                 ),
             ),
             refusals=(
                 Refusal(
                     """g (float[2] x, float[3] z) => (float[1] y, float[4] v) <int64[2] s = {1, 4}>
                         { a = Concat<axis=0>(x, z)  y, v = Split(a, s) }""",
-                    "Concat 'Concat_a' and Split 'Split_y' part at no place alike, or join or make what is empty",
+                    "Concat 'Concat_a' and Split 'Split_y' share no boundary, or an operand or a piece is empty",
                 ),
                 Refusal(
                     """g (float[2] x, float[2] z) => (float[1] y, float[1] u, float[2] v) <int64[3] s = {1, 1, 2}>
@@ -190,7 +193,7 @@ class CutConcat(Pass):
                 Refusal(
                     """g (float[2] x, float[2] z) => (float[1] y, float[1] u, float[1] v, float[1] w)
                         <int64[4] s = {1, 1, 1, 1}> { a = Concat<axis=0>(x, z)  y, u, v, w = Split(a, s) }""",
-                    "2 nodes would be needed in the place of Split 'Split_y'",
+                    "2 nodes would be needed to replace Split 'Split_y'",
                 ),
             ),
             exactness=Exactness.BITS,

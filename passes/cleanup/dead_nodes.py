@@ -1,4 +1,4 @@
-"""Remove nodes whose results nobody reads."""
+"""Remove nodes whose results are unused."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def match_dead(graph: Graph, node: Node, options: Pass) -> Rewrite:
         which = f"{gone[1]}" if len(gone) == 2 else f"{len(gone) - 1:,} nodes"
         others = f" with {which} before it, which nothing else reads"
     names = tuple(other.name for other in gone)
-    return Rewrite(Edit(remove=names), f"nobody reads {node}; removed{others}", names)
+    return Rewrite(Edit(remove=names), f"{node} is unused; removed{others}", names)
 
 
 def _with_what_fed_it(graph: Graph, node: Node) -> list[Node]:
-    """The node, and those before it whose results only nodes among these read."""
+    """The node, and those before it whose results are read only by nodes of this list."""
     gone = {node.name: node}
     waiting = [node]
     while waiting:
@@ -38,7 +38,7 @@ def _with_what_fed_it(graph: Graph, node: Node) -> list[Node]:
 
 
 def _is_read_by(graph: Graph, node: Node, readers: Mapping[str, Node]) -> bool:
-    """Does nothing but these nodes read it?"""
+    """Whether only these nodes read its results."""
     for value in filter(None, node.outputs):
         if graph.is_output(value) or graph.count_users(value) > len(readers):
             return False
@@ -49,12 +49,12 @@ def _is_read_by(graph: Graph, node: Node, readers: Mapping[str, Node]) -> bool:
 
 @dataclass(frozen=True)
 class DeadNodes(Pass):
-    """Dead-code elimination: a node goes when no node, body or output of the graph reads any of its results.
+    """Dead-code elimination: a node is removed if no node, body or output of the graph reads any of its results.
 
-    Whatever fed only such a node goes with it, a dead chain at once. A constant that loses its last reader goes
-    too.
+    Nodes whose results only such a node reads are removed with it, a dead chain in one rewrite. A constant that loses
+    its last reader is removed too.
 
-    Must not act on a node of which one of several results is read.
+    Must not act on a node if any of its results is read.
 
     Source: buddy plan, "dead-code elimination" (docs/references.md).
     """
@@ -69,8 +69,8 @@ class DeadNodes(Pass):
             Example(
                 before="g (float[2] x) => (float[2] y) { a = Neg(x)  b = Abs(a)  y = Relu(x) }",
                 after="g (float[2] x) => (float[2] y) { y = Relu(x) }",
-                sentences=("nobody reads Abs 'Abs_b'; removed with Neg 'Neg_a' before it, which nothing else reads",),
-                title="A chain that ends nowhere goes whole",
+                sentences=("Abs 'Abs_b' is unused; removed with Neg 'Neg_a' before it, which nothing else reads",),
+                title="A dead chain is removed in one rewrite",
             ),
             refusals=(
                 Refusal(

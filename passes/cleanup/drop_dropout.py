@@ -1,4 +1,4 @@
-"""Remove Dropout, which does nothing when a network is used."""
+"""Remove Dropout, which does nothing in inference."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ def match_dropout(graph: Graph, node: Node, options: Pass) -> Rewrite:
     mode, share = graph.constant(training), graph.constant(ratio)
     drops = training and (mode is None or mode.numpy().any())
     if drops and (share is None or share.numpy().any()):
-        raise NoMatch(f"{node} is told to drop values, or may be, by '{training}'")
+        raise NoMatch(f"'{training}' makes {node} drop values, or may do so")
     mask = node.outputs[1] if len(node.outputs) > 1 else ""
     if mask and (graph.users(mask) or graph.is_output(mask)):
         raise NoMatch(f"the mask '{mask}' of {node} is read")
-    return forward_operand(graph, node, node.inputs[0], f"{node} passes '{node.inputs[0]}' on as it is; removed")
+    return forward_operand(graph, node, node.inputs[0], f"{node} returns '{node.inputs[0]}' unchanged; removed")
 
 
 @dataclass(frozen=True)
 class DropDropout(Pass):
-    """A Dropout that is not told to train, or to drop none, gives what it is given.
+    """A Dropout that is not in training mode, or whose ratio is 0, returns its operand unchanged.
 
-    Must not act where training_mode is true or comes while the model runs and the ratio is not 0, nor where the mask is
-    read.
+    Must not act if training_mode is true, or computed at runtime, and the ratio is not 0, nor if the mask is read.
 
     Source: ONNX's definition of Dropout; TVM's SimplifyInference.
     """
@@ -35,10 +34,10 @@ class DropDropout(Pass):
 
     own_examples = (
         Example(
-            title="A rate of 0",
+            title="A ratio of 0",
             before="g (float[2] x, bool t) => (float[2] y) <float r = {0}> { a = Dropout(x, r, t)  y = Neg(a) }",
             after="g (float[2] x, bool t) => (float[2] y) { y = Neg(x) }",
-            sentences=("Dropout 'Dropout_a' passes 'x' on as it is; removed",),
+            sentences=("Dropout 'Dropout_a' returns 'x' unchanged; removed",),
         ),
     )
 
@@ -50,13 +49,13 @@ class DropDropout(Pass):
             Example(
                 before="g (float[2] x) => (float[2] y) { a = Relu(x)  b = Dropout(a)  y = Neg(b) }",
                 after="g (float[2] x) => (float[2] y) { a = Relu(x)  y = Neg(a) }",
-                sentences=("Dropout 'Dropout_b' passes 'a' on as it is; removed",),
+                sentences=("Dropout 'Dropout_b' returns 'a' unchanged; removed",),
             ),
             refusals=(
                 Refusal(
                     "g (float[2] x) => (float[2] y) <float r = {0.5}, bool t = {1}>"
                     " { a = Dropout(x, r, t)  y = Neg(a) }",
-                    "Dropout 'Dropout_a' is told to drop values, or may be, by 't'",
+                    "'t' makes Dropout 'Dropout_a' drop values, or may do so",
                 ),
                 Refusal(
                     "g (float[2] x) => (float[2] y, bool[2] m) { a, m = Dropout(x)  y = Neg(a) }",

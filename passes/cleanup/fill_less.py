@@ -1,4 +1,4 @@
-"""A tensor that is filled with one number is made in the size that is read."""
+"""Fill tensors with one number only in the size that is read."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def match_filled(graph: Graph, node: Node, options: Pass) -> Rewrite:
     slices = _only_slices(graph, node)
     left = _left(graph, slices[0])
     if any(_left(graph, other) != left for other in slices[1:]):
-        raise NoMatch(f"the nodes that read {node} take parts of different sizes")
+        raise NoMatch(f"the Slices of {node} have different sizes")
     public = [cut for cut in slices if graph.is_output(cut.outputs[0])]
     if len(public) > 1:
-        raise NoMatch(f"{public[0]} and {public[1]} make outputs of the graph, each of which needs a value of its own")
+        raise NoMatch(f"the results of {public[0]} and {public[1]} are both outputs of the graph")
     kept = (public or slices)[0].outputs[0]
     sizes = graph.fresh(f"{concat.outputs[0]}_left")
     operands = list(concat.inputs)
@@ -46,20 +46,20 @@ def match_filled(graph: Graph, node: Node, options: Pass) -> Rewrite:
 
 
 def _only_slices(graph: Graph, node: Node) -> tuple[Node, ...]:
-    """The readers of what the node makes, all of them Slices of it."""
+    """The readers of the node's result, all of them Slices of it. Raises NoMatch for others."""
     value = node.outputs[0]
     if graph.is_output(value):
         raise NoMatch(f"{node} makes an output of the graph")
     for user in graph.users(value):
         if user.op != "Slice" or value in user.inputs[1:]:
-            raise NoMatch(f"{user} reads all of {node}")
+            raise NoMatch(f"{user} reads the whole result of {node}")
     if not graph.users(value):
-        raise NoMatch(f"nobody reads {node}")
+        raise NoMatch(f"{node} is unused")
     return graph.users(value)
 
 
 def _left(graph: Graph, cut: Node) -> dict[int, int]:
-    """Of the axes that the Slice cuts, how much it leaves."""
+    """For each axis that the Slice cuts, the size that it leaves."""
     shape = graph.shape(cut.inputs[0])
     if shape is None:
         raise NoMatch(f"the rank of '{cut.inputs[0]}', which {cut} reads, is not known")
@@ -68,19 +68,19 @@ def _left(graph: Graph, cut: Node) -> dict[int, int]:
         axis = part.axis % len(shape)
         dim = shape[axis]
         if not isinstance(dim, int):
-            raise NoMatch(f"how much {cut} leaves of axis {axis} depends on the size of the input")
+            raise NoMatch(f"the size that {cut} leaves of axis {axis} depends on that of the input")
         left[axis] = len(taken(part, dim))
     return left
 
 
 def _place(graph: Graph, concat: Node, axis: int) -> int:
-    """The operand of the Concat that is the size of this axis alone."""
+    """The index of the Concat's operand that holds the size of this axis alone."""
     before = 0
     for place, value in enumerate(concat.inputs):
         shape = graph.shape(value)
         count = shape[0] if shape else None
         if not isinstance(count, int):
-            raise NoMatch(f"how many sizes '{value}' holds, which {concat} reads, is not known")
+            raise NoMatch(f"the number of sizes in '{value}', which {concat} reads, is not known")
         if before == axis and count == 1:
             return place
         before += count
@@ -91,17 +91,17 @@ def _place(graph: Graph, concat: Node, axis: int) -> int:
 
 @dataclass(frozen=True)
 class FillLess(Pass):
-    """One case: where every reader of a ConstantOfShape is a Slice, and all take parts of one size, only such
-    a part is filled. torch writes this for the first states of a recurrent network: zeros for all layers,
-    of which each layer takes its own.
+    """One case: if every reader of a ConstantOfShape is a Slice, and all take parts of the same size, only one such
+    part is filled. torch's exporter writes this for the initial states of a recurrent network: zeros for all layers,
+    from which each layer takes its part.
 
-    Must not act where something else reads the whole, where the size of a part depends on the input, nor
-    where the shape is not put together of one number an axis.
+    Must not act if something else reads the whole tensor, if the size of a part depends on the input, nor if the
+    shape is not a Concat of one size for each axis.
 
-    Source: a part of a tensor of equal elements is a smaller one of the same.
+    Source: a slice of a tensor of equal elements is a smaller tensor of that element.
     """
 
-    title = "Fill what is read"
+    title = "Fill only what is read"
 
     rules = (
         Rule(
@@ -142,7 +142,7 @@ class FillLess(Pass):
                         y = Slice(h, zero, two, one)
                         z = Neg(h)
                     }""",
-                    "Neg 'Neg_z' reads all of ConstantOfShape 'ConstantOfShape_h'",
+                    "Neg 'Neg_z' reads the whole result of ConstantOfShape 'ConstantOfShape_h'",
                 ),
                 Refusal(
                     """g (int64[1] n) => (float[M,2] y, float[K,1] z)
@@ -152,7 +152,7 @@ class FillLess(Pass):
                         y = Slice(h, zero, two, one)
                         z = Slice(h, zero, one, one)
                     }""",
-                    "the nodes that read ConstantOfShape 'ConstantOfShape_h' take parts of different sizes",
+                    "the Slices of ConstantOfShape 'ConstantOfShape_h' have different sizes",
                 ),
                 Refusal(
                     """g (int64[1] n) => (float[M,2] y, float[K,2] z)
@@ -162,8 +162,7 @@ class FillLess(Pass):
                         y = Slice(h, zero, two, one)
                         z = Slice(h, two, four, one)
                     }""",
-                    "Slice 'Slice_y' and Slice 'Slice_z' make outputs of the graph, "
-                    "each of which needs a value of its own",
+                    "the results of Slice 'Slice_y' and Slice 'Slice_z' are both outputs of the graph",
                 ),
                 Refusal(
                     """g (int64[1] n) => (float[M,4] y)
@@ -172,7 +171,7 @@ class FillLess(Pass):
                         h = ConstantOfShape(s)
                         y = Slice(h, zero, two, zero)
                     }""",
-                    "how much Slice 'Slice_y' leaves of axis 0 depends on the size of the input",
+                    "the size that Slice 'Slice_y' leaves of axis 0 depends on that of the input",
                 ),
                 Refusal(
                     """g (float[N,4] x) => (float[N,2] y)

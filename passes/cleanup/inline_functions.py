@@ -1,4 +1,4 @@
-"""A call of a model-local function is the function's body."""
+"""Replace calls of model-local functions by their bodies."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from workbench.ir import AttrRef, Function, Graph, Node
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.inlining import in_place, inlined_call
 
-_OWN = "workbench"  # our own domain: operators that are functions so that any runtime can run them
+_OWN = "workbench"  # this project's domain; its operators are functions, so that any runtime can run them
 
 
 def _with_values(node: Node, given: Mapping[str, Any]) -> Node:
-    """The node with the call's attributes in place of references; one that is not given is left out."""
+    """The node with references replaced by the call's attributes; one that is not given is omitted."""
     attributes = {}
     for key, value in node.attributes.items():
         if isinstance(value, AttrRef):
@@ -41,19 +41,19 @@ def _body_with_values(body: Graph, given: Mapping[str, Any]) -> Graph:
 def match_call(graph: Graph, node: Node, options: Pass) -> Rewrite:
     function = graph.functions.get((node.domain, node.op_type, node.overload))
     if function is None:
-        raise NoMatch(f"{node} is no function of the model")
+        raise NoMatch(f"{node} is not a call of a model-local function")
     if node.domain == _OWN:
-        raise NoMatch(f"{node} is an operator of our own, which runs faster than its body")
+        raise NoMatch(f"{node} is an operator of domain '{_OWN}', which runs faster than its body")
     other = _other_version(graph, function)
     if other is not None:
-        raise NoMatch(f"{node} is written for version {other[1]} of {other[0] or 'ONNX'}, the model for another")
+        raise NoMatch(f"{node} is written for version {other[1]} of {other[0] or 'ONNX'}, the model imports another")
     body = _body_of(_unfolded(graph, function, {}), function, node)
     edit = inlined_call(graph, node, body, _operands(function, node))
-    return Rewrite(edit, f"{node} is a function of the model; its {len(body):,} nodes take its place", (node.name,))
+    return Rewrite(edit, f"{node} calls a function of the model; replaced by its {len(body):,} nodes", (node.name,))
 
 
 def _other_version(graph: Graph, function: Function) -> tuple[str, int] | None:
-    """A domain, and its version for which the function is written and the model is not."""
+    """A domain of which the model imports another version than the function, and the function's version."""
     for domain, version in function.graph.opset_imports.items():
         if graph.opset_imports.get(domain, version if domain == function.domain else None) != version:
             return domain, version
@@ -66,18 +66,18 @@ def _body_of(body: Graph, function: Function, call: Node) -> Graph:
 
 
 def _operands(function: Function, call: Node) -> dict[str, str]:
-    """What each input of the function gets, "" for one that is left out."""
+    """The operand of each input of the function, "" if omitted."""
     operands = (*call.inputs, *("",) * (len(function.graph.inputs) - len(call.inputs)))
     return dict(zip(function.graph.inputs, operands, strict=True))
 
 
 def _unfolded(graph: Graph, function: Function, known: dict[tuple[str, str, str], Graph]) -> Graph:
-    """The function's body with bodies in the place of its calls, each function unfolded once."""
+    """The function's body with the calls in it inlined, each function once."""
     if function.key in known:
         return known[function.key]
     body = function.graph.copy()
     for name in [node.name for node in body.nodes]:
-        node = body.node(name)  # it may read another value now
+        node = body.node(name)  # its operands may have been replaced
         called = graph.functions.get((node.domain, node.op_type, node.overload))
         if called is None or node.domain == _OWN or _other_version(graph, called) is not None:
             continue
@@ -88,12 +88,11 @@ def _unfolded(graph: Graph, function: Function, known: dict[tuple[str, str, str]
 
 @dataclass(frozen=True)
 class InlineFunctions(Pass):
-    """One case: a call of a function that the model brings along becomes the function's nodes, the call's
-    attributes and operands put in. What the function calls
-    is unfolded with it.
+    """One case: a call of a model-local function is replaced by the function's nodes, with the attributes and
+    operands of the call. Functions that it calls are inlined with it.
 
-    Must not act on functions of our own domain, nor where the function is written for another version of a
-    domain than the model.
+    Must not act on functions of the domain "workbench", nor if the function imports another version of a domain
+    than the model.
 
     Source: ONNX's definition of model-local functions; onnx.inliner does the same.
     """
@@ -122,16 +121,19 @@ class InlineFunctions(Pass):
                         r = Exp(t)
                         y = Neg(r)
                     }""",
-                sentences=("own.leak 'leak_a' is a function of the model; its 2 nodes take its place",),
+                sentences=("own.leak 'leak_a' calls a function of the model; replaced by its 2 nodes",),
             ),
             refusals=(
-                Refusal("g (float[N] x) => (float[N] y) { y = Neg(x) }", "Neg 'Neg_y' is no function of the model"),
+                Refusal(
+                    "g (float[N] x) => (float[N] y) { y = Neg(x) }",
+                    "Neg 'Neg_y' is not a call of a model-local function",
+                ),
                 Refusal(
                     """<ir_version: 10, opset_import: ["": 23, "own": 1]>
                     g (float[N] x) => (float[N] y) { y = own.twice(x) }
                     <domain: "own", opset_import: ["": 18]>
                     twice (z) => (r) { r = Add(z, z) }""",
-                    "own.twice 'twice_y' is written for version 18 of ONNX, the model for another",
+                    "own.twice 'twice_y' is written for version 18 of ONNX, the model imports another",
                 ),
             ),
             exactness=Exactness.BITS,

@@ -1,4 +1,4 @@
-"""An If whose condition is known is the branch that it takes."""
+"""Replace an If whose condition is known by the branch that it takes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def match_known_condition(graph: Graph, node: Node, options: Pass) -> Rewrite:
     taken = "then_branch" if require_constant(graph, node.inputs[0], node).all() else "else_branch"
     body = node.attributes[taken]
     word = "true" if taken == "then_branch" else "false"
-    sentence = f"the condition of {node} is always {word}; its {len(body):,} nodes of {taken} take its place"
+    size = f"{len(body):,} node{'' if len(body) == 1 else 's'}"
+    sentence = f"the condition of {node} is always {word}; replaced by its {taken} of {size}"
     return Rewrite(inlined(graph, node, body, {}), sentence, (node.name,))
 
 
@@ -38,8 +39,8 @@ def match_only_branch(graph: Graph, node: Node, options: Pass) -> Rewrite:
             constants = {name: constant(np.array(other))}
             said = " or ".join(map(str, sorted(ranks)))
             sentence = (
-                f"where '{condition}' is {word}, '{value}' of {node} has rank {said}, and its reader needs {needed}: "
-                f"the model only runs where it is {str(other).lower()}"
+                f"if '{condition}' is {word}, '{value}' of {node} has rank {said}, but its reader needs {needed}: "
+                f"the model only runs if it is {str(other).lower()}"
             )
             return Rewrite(Edit(replace={condition: name}, constants=constants), sentence, (node.name,))
     raise NoMatch(f"both branches of {node} may run")
@@ -49,17 +50,17 @@ def match_only_branch(graph: Graph, node: Node, options: Pass) -> Rewrite:
 class InlineIf(Pass):
     """Two cases:
 
-    - the condition is a constant: the branch that it chooses stands in the place of the If, its values and
-      nodes under their names where these are free outside;
-    - a branch gives a result of another rank than its reader can take, so that the model stops wherever that
-      branch is taken: the condition is then known for every run that ends.
+    - the condition is a constant: the branch that it selects replaces the If; its values and nodes keep their names if
+      these are free outside;
+    - a branch returns a result of a rank that its reader cannot take, so that the model fails whenever that branch is
+      taken: the condition is then known for every run that succeeds.
 
-    Must not act where both branches may run.
+    Must not act if both branches may run.
 
     Source: ONNX's definition of If; onnxscript's optimizer does the same.
     """
 
-    title = "Take the branch of an If that is known"
+    title = "Inline the known branch of an If"
 
     rules = (
         Rule(
@@ -81,7 +82,7 @@ class InlineIf(Pass):
                     r = Exp(n)
                     y = Tanh(r)
                 }""",
-                sentences=("the condition of If 'If_b' is always true; its 2 nodes of then_branch take its place",),
+                sentences=("the condition of If 'If_b' is always true; replaced by its then_branch of 2 nodes",),
             ),
             refusals=(
                 Refusal(
@@ -113,9 +114,9 @@ class InlineIf(Pass):
                     y = Conv(q, w)
                 }""",
                 sentences=(
-                    "where 'c' is true, 'r' of If 'If_r' has rank 4, and its reader needs 3: "
-                    "the model only runs where it is false",
-                    "the condition of If 'If_r' is always false; its 1 nodes of else_branch take its place",
+                    "if 'c' is true, 'r' of If 'If_r' has rank 4, but its reader needs 3: "
+                    "the model only runs if it is false",
+                    "the condition of If 'If_r' is always false; replaced by its else_branch of 1 node",
                 ),
             ),
             refusals=(

@@ -1,4 +1,4 @@
-"""A reduction keeps or drops its axes itself."""
+"""Let reductions keep or drop their axes by keepdims."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def match_axes_again(graph: Graph, node: Node, options: Pass) -> Rewrite:
     require_single_use(graph, node, reduction)
     drops = node.op == "Squeeze"
     if keeps_axes(reduction) != drops:
-        raise NoMatch(f"{reduction} has {'not kept' if drops else 'kept'} its axes")
+        raise NoMatch(f"{reduction} {'does not keep' if drops else 'keeps'} its axes")
     reduced, named = _reduced(graph, reduction), axes_of(graph, node)
     if tuple(sorted(reduced)) != named:
-        raise NoMatch(f"{reduction} reduces axes {sorted(reduced)}, and {node} is about {list(named)}")
+        raise NoMatch(f"{reduction} reduces axes {sorted(reduced)}, but {node} has axes {list(named)}")
     changed = reduction.replace(outputs=node.outputs, attributes={**reduction.attributes, "keepdims": int(not drops)})
     edit = Edit(remove=(reduction.name, node.name), insert=(changed,))
-    sentence = f"{reduction} {'drops' if drops else 'keeps'} axes {list(named)} itself; {node} goes"
+    sentence = f"{reduction} {'drops' if drops else 'keeps'} axes {list(named)} itself; {node} removed"
     return Rewrite(edit, sentence, (reduction.name, node.name))
 
 
@@ -37,16 +37,16 @@ def _reduced(graph: Graph, reduction: Node) -> frozenset[int]:
         return reduced_axes(graph, reduction)
     rank = graph.rank_of(reduction.inputs[0])
     if not rank:
-        raise NoMatch(f"how many axes '{reduction.inputs[0]}' has, which {reduction} reduces, is not known")
+        raise NoMatch(f"the rank of '{reduction.inputs[0]}', which {reduction} reduces, is not known")
     return frozenset({reduction.attr("axis", 0) % rank})
 
 
 @dataclass(frozen=True)
 class KeepAxes(Pass):
-    """A reduction, ArgMax or ArgMin that drops its axes, which an Unsqueeze brings back, keeps them; one that keeps
-    them, which a Squeeze drops, drops them.
+    """A reduction, ArgMax or ArgMin that drops axes which an Unsqueeze inserts again keeps them instead; one that keeps
+    axes which a Squeeze removes drops them itself.
 
-    Must not act where the axes differ, nor where anything else reads the reduction.
+    Must not act if the axes differ, nor if anything else reads the result of the reduction.
 
     Source: the attribute keepdims in ONNX's definitions of reductions.
     """
@@ -71,20 +71,20 @@ class KeepAxes(Pass):
                     z = ArgMax<axis=2, keepdims=0>(x)
                 }""",
                 sentences=(
-                    "ReduceMean 'ReduceMean_m' keeps axes [1] itself; Unsqueeze 'Unsqueeze_y' goes",
-                    "ArgMax 'ArgMax_i' drops axes [2] itself; Squeeze 'Squeeze_z' goes",
+                    "ReduceMean 'ReduceMean_m' keeps axes [1] itself; Unsqueeze 'Unsqueeze_y' removed",
+                    "ArgMax 'ArgMax_i' drops axes [2] itself; Squeeze 'Squeeze_z' removed",
                 ),
             ),
             refusals=(
                 Refusal(
                     """g (float[2,3,4] x) => (float[1,2,4] y) <int64[1] a = {0}, int64[1] b = {1}>
                         { m = ReduceMax<keepdims=0>(x, b)  y = Unsqueeze(m, a) }""",
-                    "ReduceMax 'ReduceMax_m' reduces axes [1], and Unsqueeze 'Unsqueeze_y' is about [0]",
+                    "ReduceMax 'ReduceMax_m' reduces axes [1], but Unsqueeze 'Unsqueeze_y' has axes [0]",
                 ),
                 Refusal(
                     """g (float[2,3,4] x) => (float[1,2,1,4] y) <int64[1] a = {0}, int64[1] b = {1}>
                         { m = ReduceMax(x, b)  y = Unsqueeze(m, a) }""",
-                    "ReduceMax 'ReduceMax_m' has kept its axes",
+                    "ReduceMax 'ReduceMax_m' keeps its axes",
                 ),
                 Refusal(
                     """g (float[2,3,4] x) => (float[2,1,4] y, float[2,4] m) <int64[1] b = {1}>

@@ -1,4 +1,4 @@
-"""Two operators of a kind in a row become one."""
+"""Merge two consecutive operators of a kind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workbench.rewrite.slices import Cut, cuts_of, then_cut
 
 
 def _merged(graph: Graph, first: Node, node: Node, merged: Node, sentence: str, **operands: np.ndarray) -> Rewrite:
-    """`merged` takes the place of `node`; `first` goes too where nothing else reads it."""
+    """`merged` replaces `node`; `first` is removed too if nothing else reads it."""
     alone = is_only_reader(graph, node, first.outputs[0]) and first.outputs[0] not in merged.inputs
     edit = Edit(
         remove=(first.name, node.name) if alone else (node.name,),
@@ -24,20 +24,20 @@ def _merged(graph: Graph, first: Node, node: Node, merged: Node, sentence: str, 
         constants={name: constant(array, name) for name, array in operands.items()},
     )
     return Rewrite(
-        edit, f"{sentence}; {'1 node less' if alone else f'{first} stays for others'}", (first.name, node.name)
+        edit, f"{sentence}; {'1 node less' if alone else f'{first} stays for other readers'}", (first.name, node.name)
     )
 
 
 def match_reshape_of_reshape(graph: Graph, node: Node, options: Pass) -> Rewrite:
     first = require_producer(graph, node.inputs[0], VIEWS, node)
     source, shape = first.inputs[0], node.inputs[1]
-    sentence = f"{node} decides the shape alone, whatever {first} does"
+    sentence = f"{node} overrides the shape that {first} gives"
     if node.attr("allowzero", 0):
         return _merged(graph, first, node, node.replace(inputs=(source, shape)), sentence)
     wanted = tuple(int(n) for n in require_constant(graph, shape, node))
     told = past_zeros(wanted, graph.shape(source), graph.shape(node.inputs[0]))
     if told is None:
-        raise NoMatch(f"{node} copies an axis of '{node.inputs[0]}' that is not known")
+        raise NoMatch(f"{node} copies an axis of '{node.inputs[0]}' whose size is not known")
     if told == wanted:
         return _merged(graph, first, node, node.replace(inputs=(source, shape)), sentence)
     shape = graph.fresh(f"{node.outputs[0]}_shape")
@@ -53,7 +53,7 @@ def match_axes_together(graph: Graph, node: Node, options: Pass) -> Rewrite:
     axes = sorted((*inner, *(others[axis] for axis in outer)))
     name = graph.fresh(f"{node.outputs[0]}_axes")
     merged = node.replace(inputs=(first.inputs[0], name))
-    sentence = f"{first} and {node} of axes {list(before)} and then {list(after)} are one of {axes}"
+    sentence = f"{first} of axes {list(before)} and {node} of axes {list(after)} become one of axes {axes}"
     return _merged(graph, first, node, merged, sentence, **{name: np.array(axes, np.int64)})
 
 
@@ -62,10 +62,10 @@ def match_view_of_both(graph: Graph, node: Node, options: Pass) -> Rewrite:
     require_single_use(graph, node, first)
     told = shape_operand(graph.shape(first.inputs[0]), graph.shape(node.outputs[0]))
     if told is None:
-        raise NoMatch(f"the shape of '{node.outputs[0]}' cannot be told to a Reshape in numbers")
+        raise NoMatch(f"the shape of '{node.outputs[0]}' cannot be written as a constant operand of Reshape")
     name = graph.fresh(f"{node.outputs[0]}_shape")
     merged = node.replace(op_type="Reshape", inputs=(first.inputs[0], name), attributes={})
-    sentence = f"{first} and {node} are one Reshape to {list(told)}"
+    sentence = f"{first} and {node} become one Reshape to {list(told)}"
     return _merged(graph, first, node, merged, sentence, **{name: np.array(told, np.int64)})
 
 
@@ -74,9 +74,9 @@ def match_cast_of_cast(graph: Graph, node: Node, options: Pass) -> Rewrite:
     between, target = DataType(first.attr("to")), DataType(node.attr("to"))
     source = graph.tensor_type(first.inputs[0])
     if source is None or not is_one_cast(source.dtype, between, target):
-        raise NoMatch(f"{first} and {node} may give other numbers than one cast")
+        raise NoMatch(f"{first} and {node} may give different numbers than one Cast")
     kinds = (source.dtype.name.lower(), between.name.lower(), target.name.lower())
-    sentence = f"{kinds[1]} holds every {kinds[0]}, so that {node} may cast it to {kinds[2]} at once"
+    sentence = f"{kinds[1]} represents every {kinds[0]}, so that {node} can cast it to {kinds[2]} directly"
     return _merged(graph, first, node, node.replace(inputs=first.inputs), sentence)
 
 
@@ -118,18 +118,18 @@ def match_concat(graph: Graph, node: Node, options: Pass) -> Rewrite:
     first = next((concat for concat in along if is_only_reader(graph, node, concat.outputs[0])), along[0])
     require_single_use(graph, node, first)
     inputs = [v for value in node.inputs for v in (first.inputs if value == first.outputs[0] else (value,))]
-    sentence = f"{node} joins the {len(first.inputs)} operands of {first} itself"
+    sentence = f"{node} joins the {len(first.inputs)} operands of {first} directly"
     return _merged(graph, first, node, node.replace(inputs=tuple(inputs)), sentence)
 
 
 def _bounds(graph: Graph, node: Node, place: int) -> list[tuple[float, str]]:
-    """The lower or upper bound of a Clip with its name, where it has one."""
+    """The lower or upper bound of a Clip with its name, if it has one."""
     value = (*node.inputs, "", "")[place]
     if not value:
         return []
     number = require_constant(graph, value, node).item()
     if number != number or (number == 0 and np.signbit(number)):
-        raise NoMatch(f"bound '{value}' of {node} is {number}, with which runtimes do not do the same")
+        raise NoMatch(f"bound '{value}' of {node} is {number}, which runtimes treat differently")
     return [(number, value)]
 
 
@@ -150,18 +150,18 @@ def match_clip(graph: Graph, node: Node, options: Pass) -> Rewrite:
 
 @dataclass(frozen=True)
 class MergeRepeated(Pass):
-    """Two in a row become one:
+    """Two consecutive operators become one:
 
-    - a Reshape after Reshape, Flatten, Squeeze or Unsqueeze reads what that reads;
-    - Squeeze of Squeeze and Unsqueeze of Unsqueeze, their axes together;
-    - Flatten, Squeeze or Unsqueeze after another of the four is one Reshape, where the result has one unknown
-      axis at most or copies the others;
-    - Cast of Cast where the type between holds every number;
+    - a Reshape after Reshape, Flatten, Squeeze or Unsqueeze reads the operand of that;
+    - Squeeze of Squeeze and Unsqueeze of Unsqueeze, with the axes of both;
+    - Flatten, Squeeze or Unsqueeze after another of the four become one Reshape, if the result has at most one
+      unknown axis or copies the others;
+    - Cast of Cast if the intermediate type represents every number;
     - Slice of Slice with constant operands; Concat of Concat along the same axis; Clip of Clip.
 
-    Must not merge where a zero in a shape stands for an unknown axis, where what two slices take depends on
-    an unknown length, where floats become integers, nor clips whose bounds leave no range. Slices, concats,
-    clips and mixed kinds are left alone where the first has another reader: nothing would be won.
+    Must not merge if a zero in a shape copies an unknown axis, if what two slices take depends on an unknown
+    length, if floats become integers, nor clips whose bounds leave no range. Slices, concats, clips and mixed
+    kinds are kept if the first has another reader, since nothing would be saved.
 
     Source: ONNX's definitions of these operators; onnx-optimizer's fuse_consecutive_squeezes,
     fuse_consecutive_unsqueezes, fuse_consecutive_slices and fuse_consecutive_concats.
@@ -184,15 +184,13 @@ class MergeRepeated(Pass):
                     b = Reshape(x, t)
                     y = Shape(b)
                 }""",
-                sentences=(
-                    "Reshape 'Reshape_b' decides the shape alone, whatever Reshape 'Reshape_a' does; 1 node less",
-                ),
+                sentences=("Reshape 'Reshape_b' overrides the shape that Reshape 'Reshape_a' gives; 1 node less",),
             ),
             refusals=(
                 Refusal(
                     "g (float[6] x, int64[2] s) => (float[A,B] y) <int64[2] t = {0, -1}>"
                     " { a = Reshape(x, s)  y = Reshape(a, t) }",
-                    "Reshape 'Reshape_y' copies an axis of 'a' that is not known",
+                    "Reshape 'Reshape_y' copies an axis of 'a' whose size is not known",
                 ),
                 Refusal(
                     "g (float[6] x, int64[1] t) => (float[A] y) <int64[2] s = {2, 3}>"
@@ -215,14 +213,14 @@ class MergeRepeated(Pass):
                     y = Unsqueeze(x, y_axes)
                 }""",
                 sentences=(
-                    "Unsqueeze 'Unsqueeze_a' and Unsqueeze 'Unsqueeze_y' of axes [1] and then [0] are one of [0, 2];"
-                    " 1 node less",
+                    "Unsqueeze 'Unsqueeze_a' of axes [1] and Unsqueeze 'Unsqueeze_y' of axes [0] become one of axes"
+                    " [0, 2]; 1 node less",
                 ),
             ),
             refusals=(
                 Refusal(
                     "g (float[N,1,1] x) => (float[N] y) <int64[1] i = {1}> { a = Squeeze(x, i)  y = Squeeze(a) }",
-                    "Squeeze 'Squeeze_y' is told no axes",
+                    "Squeeze 'Squeeze_y' has no axes operand",
                 ),
             ),
             exactness=Exactness.BITS,
@@ -240,14 +238,14 @@ class MergeRepeated(Pass):
                     y = Reshape(x, y_shape)
                 }""",
                 sentences=(
-                    "Squeeze 'Squeeze_a' and Unsqueeze 'Unsqueeze_y' are one Reshape to [-1, 6, 1]; 1 node less",
+                    "Squeeze 'Squeeze_a' and Unsqueeze 'Unsqueeze_y' become one Reshape to [-1, 6, 1]; 1 node less",
                 ),
             ),
             refusals=(
                 Refusal(
                     "g (float[N,M] x) => (float[1,1,N,M] y) <int64[1] i = {0}>"
                     " { a = Unsqueeze(x, i)  y = Unsqueeze(a, i) }",
-                    "the shape of 'y' cannot be told to a Reshape in numbers",
+                    "the shape of 'y' cannot be written as a constant operand of Reshape",
                 ),
             ),
             exactness=Exactness.BITS,
@@ -260,13 +258,13 @@ class MergeRepeated(Pass):
                 before="g (float16[N] x) => (double[N] y) { a = Cast<to=1>(x)  y = Cast<to=11>(a) }",
                 after="g (float16[N] x) => (double[N] y) { y = Cast<to=11>(x) }",
                 sentences=(
-                    "float holds every float16, so that Cast 'Cast_y' may cast it to double at once; 1 node less",
+                    "float represents every float16, so that Cast 'Cast_y' can cast it to double directly; 1 node less",
                 ),
             ),
             refusals=(
                 Refusal(
                     "g (float[N] x) => (float[N] y) { a = Cast<to=7>(x)  y = Cast<to=1>(a) }",
-                    "Cast 'Cast_a' and Cast 'Cast_y' may give other numbers than one cast",
+                    "Cast 'Cast_a' and Cast 'Cast_y' may give different numbers than one Cast",
                 ),
             ),
             exactness=Exactness.BITS,
@@ -309,7 +307,7 @@ class MergeRepeated(Pass):
                     y = Concat<axis=-1>(x, a, z)
                 }""",
                 after="g (float[N,1] x, float[N,2] z) => (float[N,6] y) { y = Concat<axis=-1>(x, x, z, z) }",
-                sentences=("Concat 'Concat_y' joins the 2 operands of Concat 'Concat_a' itself; 1 node less",),
+                sentences=("Concat 'Concat_y' joins the 2 operands of Concat 'Concat_a' directly; 1 node less",),
             ),
             refusals=(
                 Refusal(
@@ -347,7 +345,7 @@ class MergeRepeated(Pass):
                 Refusal(
                     "g (float[N] x) => (float[N] y) <float a = {-0.0}, float b = {0}>"
                     " { k = Clip(x, a)  y = Clip(k, b) }",
-                    "bound 'a' of Clip 'Clip_k' is -0.0, with which runtimes do not do the same",
+                    "bound 'a' of Clip 'Clip_k' is -0.0, which runtimes treat differently",
                 ),
             ),
             exactness=Exactness.BITS,

@@ -1,4 +1,4 @@
-"""Transposes are pushed behind what works element by element, to where they become one."""
+"""Push transposes past elementwise operators, to where they cancel or merge."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _demand_single(graph: Graph, node: Node, operands: tuple[str, ...], rank: in
         tensor = graph.constant(value)
         shape = None if tensor is None else constant_shape(tensor)
         if shape is None or any(size != 1 for size in shape) or len(shape) > rank:
-            raise NoMatch(f"'{value}', an operand of {node}, is no single constant and comes from no Transpose")
+            raise NoMatch(f"'{value}', an operand of {node}, is neither a constant of one element nor transposed")
 
 
 def _type_before(graph: Graph, value: str, perm: Permutation, name: str) -> dict[str, ValueType | None]:
@@ -52,7 +52,7 @@ def match_siblings(graph: Graph, node: Node, options: Pass) -> Rewrite:
     makers = {value: graph.producer(value) for value in node.inputs if value not in graph.constants}
     transposes = {value: maker for value, maker in makers.items() if maker is not None and maker.op == "Transpose"}
     if len(transposes) < 2 or len(transposes) < len(makers):
-        raise NoMatch(f"{node} does not join what two Transposes make, and nothing else")
+        raise NoMatch(f"{node} does not combine the results of two or more Transposes alone")
     perms = {permutation(graph, transpose) for transpose in transposes.values()}
     if len(perms) > 1:
         raise NoMatch(f"the Transposes before {node} differ")
@@ -71,7 +71,7 @@ def match_siblings(graph: Graph, node: Node, options: Pass) -> Rewrite:
     last = next(iter(transposes.values())).replace(inputs=(value,), outputs=node.outputs, attributes={"perm": perm})
     gone = (*(transpose.name for transpose in transposes.values()), node.name)
     types = _type_before(graph, node.outputs[0], perm, value)
-    sentence = f"{len(transposes)} Transposes with perm {list(perm)} before {node} become one behind it"
+    sentence = f"{len(transposes)} Transposes with perm {list(perm)} before {node} become one after it"
     return Rewrite(Edit(remove=gone, insert=(joined, last), types=types), sentence, gone)
 
 
@@ -81,14 +81,14 @@ def _through(graph: Graph, node: Node, operators: tuple[str, ...]) -> Rewrite:
     while True:
         above = graph.producer(below.inputs[0])
         if above is None or (above.op != "Transpose" and above.op not in operators) or len(chain) > _DEEPEST:
-            raise NoMatch(f"what stands before {node} is no Transpose, nor one before what works element by element")
+            raise NoMatch(f"{node} does not follow a Transpose, or one before elementwise operators")
         require_single_use(graph, below, above)
         if above.op == "Transpose":
             break
         chain.insert(0, above)
         below = above
     if not chain:
-        raise NoMatch(f"{node} follows a Transpose at once")
+        raise NoMatch(f"{node} follows a Transpose directly")
     first, second = permutation(graph, above), permutation(graph, node)
     both, inserted, types, value = then(first, second), list[Node](), dict[str, ValueType | None](), above.inputs[0]
     for one in chain:
@@ -103,8 +103,8 @@ def _through(graph: Graph, node: Node, operators: tuple[str, ...]) -> Rewrite:
     else:
         inserted.append(node.replace(inputs=(value,), attributes={"perm": both}))
     gone = (above.name, *(one.name for one in chain), node.name)
-    told = "cancel" if is_identity(both) else f"are one with perm {list(both)}"
-    sentence = f"{above} and {node} {told}: {len(chain)} nodes between them work element by element"
+    told = "cancel" if is_identity(both) else f"become one with perm {list(both)}"
+    sentence = f"{above} and {node} {told} across {len(chain)} elementwise node{'s' if len(chain) > 1 else ''}"
     return Rewrite(Edit(remove=gone, insert=tuple(inserted), types=types), sentence, gone)
 
 
@@ -121,16 +121,17 @@ class PushTransposes(Pass):
     """Two cases:
 
     - Transposes of one permutation before all operands of a sum, a product, a comparison, a Concat or the like become
-      one behind it; operands that are constants of one element have no axes to move;
-    - a Transpose before what works element by element, and one behind it, become one or none.
+      one after it; operands that are constants of one element have no axes to permute;
+    - a Transpose before elementwise operators and one after them become one or none.
 
-    Functions such as Tanh are computed in vectors, whose rest may be rounded otherwise: bits then differ.
+    Functions such as Tanh are vectorized, and the last elements of a tensor may be rounded differently: the last bit
+    may then differ.
 
-    Must not act where anything else reads what is between, where permutations differ, nor where an operand has axes
-    and comes from no Transpose.
+    Must not act if anything else reads a value between, if permutations differ, nor if an operand has axes and is not
+    the result of a Transpose.
 
-    Source: a function of each element commutes with any order of elements; the push-down of transposes in onnxslim,
-    TVM and OneFlow.
+    Source: an elementwise function commutes with any permutation of the elements; the push-down of transposes in
+    onnxslim, TVM and OneFlow.
     """
 
     title = "Push transposes together"
@@ -150,13 +151,13 @@ class PushTransposes(Pass):
                     y_turned = Concat<axis=0>(x, z)
                     y = Transpose<perm=[1,2,0]>(y_turned)
                 }""",
-                sentences=("2 Transposes with perm [1, 2, 0] before Concat 'Concat_y' become one behind it",),
+                sentences=("2 Transposes with perm [1, 2, 0] before Concat 'Concat_y' become one after it",),
             ),
             refusals=(
                 Refusal(
                     """g (float[2,3] x, float[2,3] z) => (float[3,2] y)
                         { t = Transpose(x)  u = Relu(z)  v = Transpose(u)  w = Abs(v)  y = Add(t, w) }""",
-                    "Add 'Add_y' does not join what two Transposes make, and nothing else",
+                    "Add 'Add_y' does not combine the results of two or more Transposes alone",
                 ),
                 Refusal(
                     """g (float[2,2,2] x, float[2,2,2] z) => (float[2,2,2] y)
@@ -166,7 +167,7 @@ class PushTransposes(Pass):
                 Refusal(
                     """g (float[2,3] x, float[2,3] z) => (float[3,2] y) <float[2] c = {1, 2}>
                         { t = Transpose(x)  u = Transpose(z)  y = Sum(t, u, c) }""",
-                    "'c', an operand of Sum 'Sum_y', is no single constant and comes from no Transpose",
+                    "'c', an operand of Sum 'Sum_y', is neither a constant of one element nor transposed",
                 ),
             ),
             exactness=Exactness.BITS,
@@ -186,20 +187,17 @@ class PushTransposes(Pass):
                     r_turned = Relu(x)
                     y = Mul(r_turned, h)
                 }""",
-                sentences=(
-                    "Transpose 'Transpose_t' and Transpose 'Transpose_y' cancel:"
-                    " 2 nodes between them work element by element",
-                ),
+                sentences=("Transpose 'Transpose_t' and Transpose 'Transpose_y' cancel across 2 elementwise nodes",),
             ),
             refusals=(
                 Refusal(
                     "g (float[2,3] x) => (float[2,3] y) { t = Transpose(x)  y = Transpose(t) }",
-                    "Transpose 'Transpose_y' follows a Transpose at once",
+                    "Transpose 'Transpose_y' follows a Transpose directly",
                 ),
                 Refusal(
                     "g (float[2,3] x, float[3,2] z) => (float[2,3] y)"
                     " { t = Transpose(x)  r = Add(t, z)  y = Transpose(r) }",
-                    "'z', an operand of Add 'Add_r', is no single constant and comes from no Transpose",
+                    "'z', an operand of Add 'Add_r', is neither a constant of one element nor transposed",
                 ),
                 Refusal(
                     "g (float[2,3] x) => (float[2,3] y, float[3,2] r)"
@@ -224,15 +222,14 @@ class PushTransposes(Pass):
                     y = Transpose<perm=[1,0,2]>(r_turned)
                 }""",
                 sentences=(
-                    "Transpose 'Transpose_t' and Transpose 'Transpose_y' are one with perm [1, 0, 2]:"
-                    " 1 nodes between them work element by element",
+                    "Transpose 'Transpose_t' and Transpose 'Transpose_y' become one with perm [1, 0, 2]"
+                    " across 1 elementwise node",
                 ),
             ),
             refusals=(
                 Refusal(
                     "g (float[2,3] x) => (float[2,3] y) { t = Transpose(x)  r = Softmax(t)  y = Transpose(r) }",
-                    "what stands before Transpose 'Transpose_y' is no Transpose,"
-                    " nor one before what works element by element",
+                    "Transpose 'Transpose_y' does not follow a Transpose, or one before elementwise operators",
                 ),
             ),
             exactness=Exactness.ROUNDING,

@@ -1,4 +1,4 @@
-"""Arithmetic, logic and shifts with a neutral constant go: x * 1, x - 0, p and true."""
+"""Remove arithmetic, logic and shifts with a neutral constant: x * 1, x - 0, p and true."""
 
 from __future__ import annotations
 
@@ -15,24 +15,26 @@ _ON_EITHER_SIDE = frozenset({"Add", "Mul", "And", "Or", "Xor", "BitwiseAnd", "Bi
 
 
 def _operands(graph: Graph, node: Node) -> tuple[str, str]:
-    """The operand that may be passed on, and the constant beside it."""
+    """The operand that may replace the result, and the constant."""
     left, right = node.inputs
     if node.op in _ON_EITHER_SIDE and left in graph.constants:
         left, right = right, left
     if left in graph.constants or right not in graph.constants:
-        raise NoMatch(f"{node} has no constant as {'one' if node.op in _ON_EITHER_SIDE else 'the second'} operand")
+        if node.op in _ON_EITHER_SIDE:
+            raise NoMatch(f"not exactly one operand of {node} is a constant")
+        raise NoMatch(f"the second operand of {node} is not its only constant")
     return left, right
 
 
 def _without(graph: Graph, node: Node, source: str, neutral: str, words: str) -> Rewrite:
     small = constant_shape(graph.constants[neutral])
     if small and not broadcasts_into(small, graph.shape(source)):
-        raise NoMatch(f"'{neutral}' of {node} may enlarge '{source}'")
-    return forward_operand(graph, node, source, f"{node} {words} '{neutral}', which is neutral; '{source}' passed on")
+        raise NoMatch(f"'{neutral}' of {node} may enlarge '{source}' by broadcasting")
+    return forward_operand(graph, node, source, f"{node} {words} '{neutral}', which is neutral; replaced by '{source}'")
 
 
 def _all(array: np.ndarray, number: float) -> bool:
-    """Is every element that number, which for a zero of floats includes the sign?"""
+    """Whether every element is that number; zeros of floating-point types are compared with their sign."""
     same = bool((array == number).all())
     if number or np.issubdtype(array.dtype, np.integer):
         return same
@@ -40,11 +42,11 @@ def _all(array: np.ndarray, number: float) -> bool:
 
 
 def match_zero(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    """Of floats only -0.0 is neutral in a sum, and only 0.0 in a difference."""
+    """For floats, only -0.0 is neutral in a sum, and only 0.0 in a difference."""
     source, zero = _operands(graph, node)
     if not _all(require_constant(graph, zero, node), -0.0 if node.op == "Add" else 0.0):
-        raise NoMatch(f"'{zero}' of {node} is not the zero that changes no number, -0.0 neither")
-    return _without(graph, node, source, zero, "adds" if node.op == "Add" else "takes away")
+        raise NoMatch(f"'{zero}' of {node} is not a zero that leaves every number unchanged, -0.0 included")
+    return _without(graph, node, source, zero, "adds" if node.op == "Add" else "subtracts")
 
 
 def match_no_negative_zero(graph: Graph, node: Node, options: Pass) -> Rewrite:
@@ -52,15 +54,15 @@ def match_no_negative_zero(graph: Graph, node: Node, options: Pass) -> Rewrite:
     if require_constant(graph, zero, node).any():
         raise NoMatch(f"'{zero}' of {node} is not zero")
     if not holds_no_negative_zero(graph, source):
-        raise NoMatch(f"'{source}' may hold -0.0, of which {node} makes 0.0")
-    return _without(graph, node, source, zero, "adds" if node.op == "Add" else "takes away")
+        raise NoMatch(f"'{source}' may hold -0.0, which {node} turns into 0.0")
+    return _without(graph, node, source, zero, "adds" if node.op == "Add" else "subtracts")
 
 
 def match_signed_zero(graph: Graph, node: Node, options: Pass) -> Rewrite:
     source, zero = _operands(graph, node)
     if require_constant(graph, zero, node).any():
         raise NoMatch(f"'{zero}' of {node} is not zero")
-    return _without(graph, node, source, zero, "adds" if node.op == "Add" else "takes away")
+    return _without(graph, node, source, zero, "adds" if node.op == "Add" else "subtracts")
 
 
 def match_one(graph: Graph, node: Node, options: Pass) -> Rewrite:
@@ -71,7 +73,7 @@ def match_one(graph: Graph, node: Node, options: Pass) -> Rewrite:
 
 
 def match_power(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    """Powers of integers are left: runtimes compute them in floating point, which loses digits."""
+    """Powers of integers are kept: runtimes compute them in floating point, which loses digits."""
     base, one = _operands(graph, node)
     require_floating(graph, base, node)
     if not _all(require_constant(graph, one, node), 1):
@@ -82,7 +84,7 @@ def match_power(graph: Graph, node: Node, options: Pass) -> Rewrite:
 def match_truth(graph: Graph, node: Node, options: Pass) -> Rewrite:
     source, value = _operands(graph, node)
     if (require_constant(graph, value, node) != (node.op == "And")).any():
-        raise NoMatch(f"'{value}' of {node} changes what is {'true' if node.op == 'And' else 'false or true'}")
+        raise NoMatch(f"'{value}' of {node} is not {'true' if node.op == 'And' else 'false'} everywhere")
     return _without(graph, node, source, value, "combines with")
 
 
@@ -96,19 +98,19 @@ def match_bits(graph: Graph, node: Node, options: Pass) -> Rewrite:
 
 @dataclass(frozen=True)
 class RemoveNeutral(Pass):
-    """An operator of two operands goes where the constant one is neutral:
+    """A binary operator is removed if its constant operand is neutral:
 
-    - x + 0 and x - 0 of integers; of floats x + (-0.0) and x - 0.0, which keep the sign of a zero;
-    - x + 0.0 and x - (-0.0) where x holds no -0.0, as behind the sum with a bias, or a Relu of it; else in mode "fast"
-      only: they turn -0.0 into 0.0;
+    - x + 0 and x - 0 of integers; for floats x + (-0.0) and x - 0.0, which keep the sign of a zero;
+    - x + 0.0 and x - (-0.0) if x holds no -0.0, as after adding a bias, or a Relu of that; otherwise in mode "fast"
+      only, since they turn -0.0 into 0.0;
     - x * 1, x / 1, and x ** 1 of floats;
     - p and true, p or false, p xor false; x & ~0, x | 0, x ^ 0, and shifts by 0.
 
-    Must not act where the constant has more elements or axes than the operand may have: broadcasting would
-    enlarge it. Nor on powers of integers, which runtimes compute in floating point.
+    Must not act if the constant has more elements or axes than the operand may have, since broadcasting would
+    enlarge it, nor on powers of integers, which runtimes compute in floating point.
 
     Source: neutral elements of IEEE 754 and of Boolean algebra; the rules of LLVM's InstSimplify for fadd, which
-    give away -0.0 only under fast-math flags.
+    ignore the sign of a zero only under fast-math flags.
     """
 
     title = "Remove arithmetic with neutral constants"
@@ -129,23 +131,23 @@ class RemoveNeutral(Pass):
                 }""",
                 after="g (float[N,3] x, int32[N] i) => (float[N,3] y, int32[N] j) { y = Neg(x)  j = Neg(i) }",
                 sentences=(
-                    "Sub 'Sub_a' takes away 'z', which is neutral; 'x' passed on",
-                    "Add 'Add_b' adds 'm', which is neutral; 'x' passed on",
-                    "Add 'Add_c' adds 'k', which is neutral; 'i' passed on",
+                    "Sub 'Sub_a' subtracts 'z', which is neutral; replaced by 'x'",
+                    "Add 'Add_b' adds 'm', which is neutral; replaced by 'x'",
+                    "Add 'Add_c' adds 'k', which is neutral; replaced by 'i'",
                 ),
             ),
             refusals=(
                 Refusal(
                     "g (float[N] x) => (float[N] y) <float z = {0}> { a = Add(x, z)  y = Neg(a) }",
-                    "'z' of Add 'Add_a' is not the zero that changes no number, -0.0 neither",
+                    "'z' of Add 'Add_a' is not a zero that leaves every number unchanged, -0.0 included",
                 ),
                 Refusal(
                     "g (int32[N] x) => (int32[N] y) <int32 z = {0}> { a = Sub(z, x)  y = Neg(a) }",
-                    "Sub 'Sub_a' has no constant as the second operand",
+                    "the second operand of Sub 'Sub_a' is not its only constant",
                 ),
                 Refusal(
                     "g (int32[N] x) => (int32[M] y) <int32[2] z = {0, 0}> { a = Add(x, z)  y = Neg(a) }",
-                    "'z' of Add 'Add_a' may enlarge 'x'",
+                    "'z' of Add 'Add_a' may enlarge 'x' by broadcasting",
                 ),
             ),
             exactness=Exactness.BITS,
@@ -167,17 +169,17 @@ class RemoveNeutral(Pass):
                     r = Relu(a)
                     y = Neg(r)
                 }""",
-                sentences=("Add 'Add_s' adds 'z', which is neutral; 'r' passed on",),
+                sentences=("Add 'Add_s' adds 'z', which is neutral; replaced by 'r'",),
             ),
             refusals=(
                 Refusal(
                     "g (float[N] x) => (float[N] y) <float z = {0}> { r = Relu(x)  s = Add(r, z)  y = Neg(s) }",
-                    "'r' may hold -0.0, of which Add 'Add_s' makes 0.0",
+                    "'r' may hold -0.0, which Add 'Add_s' turns into 0.0",
                 ),
                 Refusal(
                     "g (float[N] x, float[N] w) => (float[N] y) <float z = {0}>"
                     " { r = Mul(x, w)  s = Add(r, z)  y = Neg(s) }",
-                    "'r' may hold -0.0, of which Add 'Add_s' makes 0.0",
+                    "'r' may hold -0.0, which Add 'Add_s' turns into 0.0",
                 ),
             ),
             exactness=Exactness.BITS,
@@ -190,7 +192,7 @@ class RemoveNeutral(Pass):
             Example(
                 before="g (float[N] x) => (float[N] y) <float z = {0}> { a = Add(x, z)  y = Neg(a) }",
                 after="g (float[N] x) => (float[N] y) { y = Neg(x) }",
-                sentences=("Add 'Add_a' adds 'z', which is neutral; 'x' passed on",),
+                sentences=("Add 'Add_a' adds 'z', which is neutral; replaced by 'x'",),
                 mode="fast",
             ),
             refusals=(
@@ -215,8 +217,8 @@ class RemoveNeutral(Pass):
                 }""",
                 after="g (float[N,3] x) => (float[N,3] y) { y = Neg(x) }",
                 sentences=(
-                    "Mul 'Mul_a' multiplies by 'w', which is neutral; 'x' passed on",
-                    "Div 'Div_b' divides by 'u', which is neutral; 'x' passed on",
+                    "Mul 'Mul_a' multiplies by 'w', which is neutral; replaced by 'x'",
+                    "Div 'Div_b' divides by 'u', which is neutral; replaced by 'x'",
                 ),
             ),
             refusals=(
@@ -226,11 +228,11 @@ class RemoveNeutral(Pass):
                 ),
                 Refusal(
                     "g (float[N] x, float[N] z) => (float[N] y) { a = Mul(x, z)  y = Neg(a) }",
-                    "Mul 'Mul_a' has no constant as one operand",
+                    "not exactly one operand of Mul 'Mul_a' is a constant",
                 ),
                 Refusal(
                     "g (float[N] x) => (float[1,N] y) <float[1,1] w = {1}> { a = Mul(x, w)  y = Neg(a) }",
-                    "'w' of Mul 'Mul_a' may enlarge 'x'",
+                    "'w' of Mul 'Mul_a' may enlarge 'x' by broadcasting",
                 ),
             ),
             exactness=Exactness.BITS,
@@ -243,7 +245,7 @@ class RemoveNeutral(Pass):
             Example(
                 before="g (float[N] x) => (float[N] y) <int64 e = {1}> { a = Pow(x, e)  y = Neg(a) }",
                 after="g (float[N] x) => (float[N] y) { y = Neg(x) }",
-                sentences=("Pow 'Pow_a' raises to the power 'e', which is neutral; 'x' passed on",),
+                sentences=("Pow 'Pow_a' raises to the power 'e', which is neutral; replaced by 'x'",),
             ),
             refusals=(
                 Refusal(
@@ -271,19 +273,19 @@ class RemoveNeutral(Pass):
                 }""",
                 after="g (bool[N] p) => (bool[N] y) { y = Not(p) }",
                 sentences=(
-                    "And 'And_a' combines with 't', which is neutral; 'p' passed on",
-                    "Or 'Or_b' combines with 'f', which is neutral; 'p' passed on",
-                    "Xor 'Xor_c' combines with 'f', which is neutral; 'p' passed on",
+                    "And 'And_a' combines with 't', which is neutral; replaced by 'p'",
+                    "Or 'Or_b' combines with 'f', which is neutral; replaced by 'p'",
+                    "Xor 'Xor_c' combines with 'f', which is neutral; replaced by 'p'",
                 ),
             ),
             refusals=(
                 Refusal(
                     "g (bool[N] p) => (bool[N] y) <bool f = {0}> { a = And(p, f)  y = Not(a) }",
-                    "'f' of And 'And_a' changes what is true",
+                    "'f' of And 'And_a' is not true everywhere",
                 ),
                 Refusal(
                     "g (bool[N] p) => (bool[N] y) <bool t = {1}> { a = Xor(p, t)  y = Not(a) }",
-                    "'t' of Xor 'Xor_a' changes what is false or true",
+                    "'t' of Xor 'Xor_a' is not false everywhere",
                 ),
             ),
             exactness=Exactness.BITS,
@@ -302,9 +304,9 @@ class RemoveNeutral(Pass):
                 }""",
                 after="g (uint8[N] x) => (uint8[N] y) { y = BitwiseNot(x) }",
                 sentences=(
-                    "BitwiseAnd 'BitwiseAnd_a' combines with 'o', which is neutral; 'x' passed on",
-                    "BitwiseXor 'BitwiseXor_b' combines with 'z', which is neutral; 'x' passed on",
-                    "BitShift 'BitShift_c' shifts by 'z', which is neutral; 'x' passed on",
+                    "BitwiseAnd 'BitwiseAnd_a' combines with 'o', which is neutral; replaced by 'x'",
+                    "BitwiseXor 'BitwiseXor_b' combines with 'z', which is neutral; replaced by 'x'",
+                    "BitShift 'BitShift_c' shifts by 'z', which is neutral; replaced by 'x'",
                 ),
             ),
             refusals=(

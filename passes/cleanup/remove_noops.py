@@ -1,4 +1,4 @@
-"""Operators that give what they are given go."""
+"""Remove operators that return their operand unchanged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workbench.rewrite.slices import cuts_of, takes_all
 
 
 def match_identity(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    return forward_operand(graph, node, node.inputs[0], f"{node} passes '{node.inputs[0]}' on as it is; removed")
+    return forward_operand(graph, node, node.inputs[0], f"{node} returns '{node.inputs[0]}' unchanged; removed")
 
 
 def match_cast_to_own_type(graph: Graph, node: Node, options: Pass) -> Rewrite:
@@ -22,7 +22,7 @@ def match_cast_to_own_type(graph: Graph, node: Node, options: Pass) -> Rewrite:
     wanted = DataType(node.attr("to")) if node.op == "Cast" else None if like is None else like.dtype
     if known is None or known != wanted:
         raise NoMatch(f"'{source}' is not known to have the type to which {node} casts it")
-    found = forward_operand(graph, node, source, f"'{source}' is {known.name.lower()} before {node} already; removed")
+    found = forward_operand(graph, node, source, f"'{source}' is already {known.name.lower()} before {node}; removed")
     result = graph.type(node.outputs[0])
     if graph.type(source) is not None or result is None:
         return found
@@ -32,13 +32,13 @@ def match_cast_to_own_type(graph: Graph, node: Node, options: Pass) -> Rewrite:
 def match_single(graph: Graph, node: Node, options: Pass) -> Rewrite:
     if len(node.inputs) != 1:
         raise NoMatch(f"{node} has {len(node.inputs)} operands")
-    return forward_operand(graph, node, node.inputs[0], f"{node} has one operand only, '{node.inputs[0]}'; removed")
+    return forward_operand(graph, node, node.inputs[0], f"{node} has only one operand, '{node.inputs[0]}'; removed")
 
 
 def match_split_into_one(graph: Graph, node: Node, options: Pass) -> Rewrite:
     if len(node.outputs) != 1:
         raise NoMatch(f"{node} has {len(node.outputs)} results")
-    return forward_operand(graph, node, node.inputs[0], f"{node} makes one piece of all of '{node.inputs[0]}'; removed")
+    return forward_operand(graph, node, node.inputs[0], f"{node} makes one piece, all of '{node.inputs[0]}'; removed")
 
 
 def match_same_shape(graph: Graph, node: Node, options: Pass) -> Rewrite:
@@ -47,15 +47,15 @@ def match_same_shape(graph: Graph, node: Node, options: Pass) -> Rewrite:
     if shape is None or not is_same_shape(shape, graph.shape(result)):
         raise NoMatch(f"'{source}' is not known to have the shape that {node} gives it")
     words = ",".join(map(str, shape))
-    return forward_operand(graph, node, source, f"'{source}' is [{words}] before {node} already; removed")
+    return forward_operand(graph, node, source, f"'{source}' is already [{words}] before {node}; removed")
 
 
 def match_reshape_to_own_shape(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    """Zeros in the shape take over what is unknown, and -1 is what is left when all other axes agree."""
+    """Zeros in the shape copy unknown sizes, and -1 is the remaining size if all other axes agree."""
     wanted = [int(n) for n in require_constant(graph, node.inputs[1], node)]
     shape = graph.shape(node.inputs[0])
     if shape is None or len(shape) != len(wanted):
-        raise NoMatch(f"'{node.inputs[0]}' is not known to have {len(wanted)} axes")
+        raise NoMatch(f"'{node.inputs[0]}' is not known to have rank {len(wanted)}")
     copies = not node.attr("allowzero", 0)
     open_axes = [i for i, n in enumerate(wanted) if n != shape[i] and not (n == 0 and copies)]
     others = shape[: open_axes[0]] + shape[open_axes[0] + 1 :] if open_axes else ()
@@ -65,7 +65,7 @@ def match_reshape_to_own_shape(graph: Graph, node: Node, options: Pass) -> Rewri
     )
     if open_axes and not follows:
         raise NoMatch(f"'{node.inputs[0]}' is not known to have the shape {wanted} that {node} gives it")
-    return forward_operand(graph, node, node.inputs[0], f"{node} to {wanted} leaves every axis as it is; removed")
+    return forward_operand(graph, node, node.inputs[0], f"{node} to {wanted} leaves every axis unchanged; removed")
 
 
 def match_slice_of_all(graph: Graph, node: Node, options: Pass) -> Rewrite:
@@ -79,7 +79,7 @@ def match_slice_of_all(graph: Graph, node: Node, options: Pass) -> Rewrite:
 
 def match_pad(graph: Graph, node: Node, options: Pass) -> Rewrite:
     if require_constant(graph, node.inputs[1], node).any():
-        raise NoMatch(f"{node} adds or takes elements at an end")
+        raise NoMatch(f"{node} adds or removes elements at an end")
     return forward_operand(graph, node, node.inputs[0], f"{node} adds 0 elements everywhere; removed")
 
 
@@ -91,37 +91,39 @@ def match_tile(graph: Graph, node: Node, options: Pass) -> Rewrite:
 
 def match_resize(graph: Graph, node: Node, options: Pass) -> Rewrite:
     if node.attr("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize" or node.attr("antialias", 0):
-        raise NoMatch(f"{node} takes a part of '{node.inputs[0]}', or smooths it")
+        raise NoMatch(f"{node} crops '{node.inputs[0]}', or filters it against aliasing")
     scales, sizes = (*node.inputs[1:], "", "", "")[1:3]
     if scales and (require_constant(graph, scales, node) != 1).any():
         raise NoMatch(f"{node} scales an axis")
     if sizes and not is_same_shape(graph.shape(node.inputs[0]), graph.shape(node.outputs[0])):
         raise NoMatch(f"'{node.inputs[0]}' is not known to have the sizes that {node} gives it")
-    return forward_operand(graph, node, node.inputs[0], f"{node} leaves every axis as long as it is; removed")
+    return forward_operand(graph, node, node.inputs[0], f"{node} leaves the size of every axis unchanged; removed")
 
 
 def match_max_pool_of_one(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    """Over two axes of float32 ONNX Runtime keeps a NaN, over others it makes the least number of it."""
+    """ONNX Runtime keeps a NaN in float32 with two spatial axes, and otherwise turns it into the lowest number."""
     windows = [n for key in ("kernel_shape", "strides") for n in node.attr(key, ())]
     if any(n != 1 for n in windows) or any(node.attr("pads", ())) or len(node.outputs) > 1:
-        raise NoMatch(f"{node} takes more than one number, leaves some out, or says where they stand")
+        raise NoMatch(f"{node} takes more than one element, skips or pads some, or returns indices")
     type_ = graph.tensor_type(node.inputs[0])
     if type_ is None or not (type_.dtype.is_integer() or (type_.dtype == DataType.FLOAT and type_.rank == 4)):
-        raise NoMatch(f"'{node.inputs[0]}' of {node} is not known to be float of two spatial axes, or to hold integers")
-    return forward_operand(graph, node, node.inputs[0], f"{node} takes the largest of one number; removed")
+        raise NoMatch(f"'{node.inputs[0]}' of {node} is not known to be float with two spatial axes or integers")
+    return forward_operand(graph, node, node.inputs[0], f"{node} takes the maximum of one element; removed")
 
 
 @dataclass(frozen=True)
 class RemoveNoops(Pass):
-    """Operators that give their operand as it is, whatever its numbers:
+    """Operators that return their operand unchanged, whatever its numbers:
 
-    - Identity; Cast and CastLike to the type that is there; Concat, Sum, Mean, Max and Min of one; Split into one;
-    - Reshape, Flatten, Squeeze, Unsqueeze and Expand to the shape that is there, symbolic dims included;
-    - Slice of everything, Pad of nothing, Tile by one, Resize by one;
+    - Identity; Cast and CastLike to the type of the operand; Concat, Sum, Mean, Max and Min of one operand; Split into
+      one piece;
+    - Reshape, Flatten, Squeeze, Unsqueeze and Expand to the shape of the operand, symbolic dims included;
+    - Slice of everything, Pad by nothing, Tile by one, Resize by one;
     - MaxPool of one element and stride 1, of integers, and of float32 with two spatial axes.
 
-    Must not act on a Resize that crops or smooths, on a MaxPool where ONNX Runtime makes a number of NaN, where type or
-    shape are not known to stay, nor where the node is all that is between an input and an output of the graph.
+    Must not act on a Resize that crops or filters against aliasing, on a MaxPool that in ONNX Runtime turns NaN into a
+    number, if type or shape are not known to be the operand's, nor if the node is all that is between an input and an
+    output of the graph.
 
     Source: ONNX's definitions of these operators; the passes eliminate_identity and
     eliminate_nop_* of onnx-optimizer.
@@ -137,7 +139,7 @@ class RemoveNoops(Pass):
             Example(
                 before="g (float[N] x) => (float[N] y) { a = Identity(x)  y = Neg(a) }",
                 after="g (float[N] x) => (float[N] y) { y = Neg(x) }",
-                sentences=("Identity 'Identity_a' passes 'x' on as it is; removed",),
+                sentences=("Identity 'Identity_a' returns 'x' unchanged; removed",),
             ),
             refusals=(
                 Refusal(
@@ -154,7 +156,7 @@ class RemoveNoops(Pass):
             Example(
                 before="g (float[N] x) => (float[N] y) { a = Cast<to=1>(x)  y = Neg(a) }",
                 after="g (float[N] x) => (float[N] y) { y = Neg(x) }",
-                sentences=("'x' is float before Cast 'Cast_a' already; removed",),
+                sentences=("'x' is already float before Cast 'Cast_a'; removed",),
             ),
             refusals=(
                 Refusal(
@@ -172,8 +174,8 @@ class RemoveNoops(Pass):
                 before="g (float[N,3] x) => (float[N,3] y) { a = Concat<axis=1>(x)  b = Max(a)  y = Neg(b) }",
                 after="g (float[N,3] x) => (float[N,3] y) { y = Neg(x) }",
                 sentences=(
-                    "Concat 'Concat_a' has one operand only, 'x'; removed",
-                    "Max 'Max_b' has one operand only, 'x'; removed",
+                    "Concat 'Concat_a' has only one operand, 'x'; removed",
+                    "Max 'Max_b' has only one operand, 'x'; removed",
                 ),
             ),
             refusals=(
@@ -191,7 +193,7 @@ class RemoveNoops(Pass):
             Example(
                 before="g (float[N,3] x) => (float[N,3] y) { a = Split<axis=1, num_outputs=1>(x)  y = Neg(a) }",
                 after="g (float[N,3] x) => (float[N,3] y) { y = Neg(x) }",
-                sentences=("Split 'Split_a' makes one piece of all of 'x'; removed",),
+                sentences=("Split 'Split_a' makes one piece, all of 'x'; removed",),
             ),
             refusals=(
                 Refusal(
@@ -213,8 +215,8 @@ class RemoveNoops(Pass):
                 }""",
                 after="g (float[2,3] x) => (float[2,3] y) { y = Neg(x) }",
                 sentences=(
-                    "'x' is [2,3] before Reshape 'Reshape_a' already; removed",
-                    "'x' is [2,3] before Squeeze 'Squeeze_b' already; removed",
+                    "'x' is already [2,3] before Reshape 'Reshape_a'; removed",
+                    "'x' is already [2,3] before Squeeze 'Squeeze_b'; removed",
                 ),
             ),
             refusals=(
@@ -235,12 +237,12 @@ class RemoveNoops(Pass):
                     y = Shape(a)
                 }""",
                 after="g (float[N,M,3] x) => (int64[3] y) { y = Shape(x) }",
-                sentences=("Reshape 'Reshape_a' to [0, -1, 3] leaves every axis as it is; removed",),
+                sentences=("Reshape 'Reshape_a' to [0, -1, 3] leaves every axis unchanged; removed",),
             ),
             refusals=(
                 Refusal(
                     "g (float[N,3] x) => (float[A] y) <int64[1] s = {-1}> { a = Reshape(x, s)  y = Neg(a) }",
-                    "'x' is not known to have 1 axes",
+                    "'x' is not known to have rank 1",
                 ),
                 Refusal(
                     "g (float[N,M] x) => (float[N,3] y) <int64[2] s = {0, 3}> { a = Reshape(x, s)  y = Neg(a) }",
@@ -272,7 +274,7 @@ class RemoveNoops(Pass):
                     "g (float[1] x) => (float[1] y)"
                     " <int64[1] s = {0}, int64[1] e = {9223372036854775807}, int64[1] i = {0}, int64[1] p = {-1}>"
                     " { a = Slice(x, s, e, i, p)  y = Neg(a) }",
-                    "Slice 'Slice_a' goes backward to INT_MAX, by which runtimes do not mean the same",
+                    "Slice 'Slice_a' goes backward to INT_MAX, which runtimes interpret differently",
                 ),
             ),
             exactness=Exactness.BITS,
@@ -289,7 +291,7 @@ class RemoveNoops(Pass):
             refusals=(
                 Refusal(
                     "g (float[N] x) => (float[N] y) <int64[2] p = {1, -1}> { a = Pad(x, p)  y = Neg(a) }",
-                    "Pad 'Pad_a' adds or takes elements at an end",
+                    "Pad 'Pad_a' adds or removes elements at an end",
                 ),
             ),
             exactness=Exactness.BITS,
@@ -321,7 +323,7 @@ class RemoveNoops(Pass):
                     y = Neg(a)
                 }""",
                 after="g (float[2,3,4,4] x) => (float[2,3,4,4] y) { y = Neg(x) }",
-                sentences=("Resize 'Resize_a' leaves every axis as long as it is; removed",),
+                sentences=("Resize 'Resize_a' leaves the size of every axis unchanged; removed",),
             ),
             refusals=(
                 Refusal(
@@ -337,7 +339,7 @@ class RemoveNoops(Pass):
                 Refusal(
                     "g (float[1,3,4,4] x) => (float[1,3,4,4] y) <int64[4] s = {1, 3, 4, 4}>"
                     ' { a = Resize<mode="linear", antialias=1>(x, , , s)  y = Neg(a) }',
-                    "Resize 'Resize_a' takes a part of 'x', or smooths it",
+                    "Resize 'Resize_a' crops 'x', or filters it against aliasing",
                 ),
             ),
             exactness=Exactness.BITS,
@@ -349,17 +351,17 @@ class RemoveNoops(Pass):
             Example(
                 before="g (float[N,3,4,4] x) => (float[N,3,4,4] y) { a = MaxPool<kernel_shape=[1, 1]>(x)  y = Neg(a) }",
                 after="g (float[N,3,4,4] x) => (float[N,3,4,4] y) { y = Neg(x) }",
-                sentences=("MaxPool 'MaxPool_a' takes the largest of one number; removed",),
+                sentences=("MaxPool 'MaxPool_a' takes the maximum of one element; removed",),
             ),
             refusals=(
                 Refusal(
                     "g (float[N,3,4] x) => (float[N,3,4] y) { a = MaxPool<kernel_shape=[1]>(x)  y = Neg(a) }",
-                    "'x' of MaxPool 'MaxPool_a' is not known to be float of two spatial axes, or to hold integers",
+                    "'x' of MaxPool 'MaxPool_a' is not known to be float with two spatial axes or integers",
                 ),
                 Refusal(
                     "g (float[N,3,4,4] x) => (float[N,3,2,2] y)"
                     " { a = MaxPool<kernel_shape=[1, 1], strides=[2, 2]>(x)  y = Neg(a) }",
-                    "MaxPool 'MaxPool_a' takes more than one number, leaves some out, or says where they stand",
+                    "MaxPool 'MaxPool_a' takes more than one element, skips or pads some, or returns indices",
                 ),
             ),
             exactness=Exactness.BITS,

@@ -1,4 +1,4 @@
-"""Constants that hold the same numbers become one."""
+"""Merge constants that hold the same elements."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite
 
 @dataclass(frozen=True)
 class ShareConstants(Pass):
-    """Constants of one element type, shape and content become the first of them, all that are alike at once.
+    """Constants of the same element type, shape and content are replaced by the first of them, all in one rewrite.
 
     A constant that is an output of the graph keeps its name.
 
@@ -39,7 +39,7 @@ class ShareConstants(Pass):
             sentences=("constant 'b' holds the same as 'a'; 4 bytes less",),
         ),
         Example(
-            title="Three, of which one rewrite is made",
+            title="Three equal constants, merged in one rewrite",
             before="""g (float[N] x) => (float[N] y) <float a = {2}, float b = {2}, float c = {2}> {
                 p = Add(x, a)
                 q = Mul(p, b)

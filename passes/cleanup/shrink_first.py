@@ -1,4 +1,4 @@
-"""What is picked out of a value is picked before the work on it, not after."""
+"""Slice and gather before elementwise operators, not after them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from workbench.ir.types import Dim, Shape
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 from workbench.rewrite.guards import is_same_shape, require_constant, require_single_use
 
-# One right result an element, whatever stands beside it.
+# One correct result for each element, whatever its neighbours are.
 _DETERMINED = (
     *("Abs", "Cast", "Ceil", "Clip", "Floor", "Neg", "Not", "Reciprocal", "Relu", "Round", "Sign", "Sqrt"),
     *("Add", "Sub", "Mul", "Div", "And", "Or", "Xor"),
     *("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Where"),
 )
-# Computed many at a time: ONNX Runtime rounds the last few of a tensor by another path than the rest.
+# Vectorized: ONNX Runtime computes the last few elements of a tensor by another path, which rounds differently.
 _APPROXIMATED = (
     *("Cos", "Elu", "Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log", "Mish", "Pow", "Selu"),
     *("Sigmoid", "Sin", "Softplus", "Softsign", "Tanh"),
@@ -27,10 +27,10 @@ _AXES_OF_SLICE = 3  # the operand
 def _work_before(graph: Graph, node: Node, operators: tuple[str, ...]) -> Node:
     work = graph.producer(node.inputs[0])
     if work is None or work.op not in (*_DETERMINED, *_APPROXIMATED):
-        raise NoMatch(f"{node} does not follow an operator that works element by element")
+        raise NoMatch(f"{node} does not follow an elementwise operator")
     if work.op not in operators:
         depends = "may depend" if work.op in _APPROXIMATED else "does not depend"
-        raise NoMatch(f"the rounding of {work} {depends} on how many elements it works on; another rule is for that")
+        raise NoMatch(f"the rounding of {work} {depends} on the number of elements; another rule covers it")
     return work
 
 
@@ -42,7 +42,7 @@ def _known_shape(graph: Graph, value: str, node: Node) -> tuple[Dim, ...]:
 
 
 def _untouched(shape: Shape, rank: int, axes: frozenset[int], same_rank: bool) -> bool:
-    """Does an operand of this shape broadcast along every axis that is cut, before and after?"""
+    """Whether an operand of this shape is broadcast along every axis that is cut, before and after."""
     if shape is None:
         return False
     reached = [axis - (rank - len(shape)) for axis in axes if axis >= rank - len(shape)]
@@ -50,13 +50,13 @@ def _untouched(shape: Shape, rank: int, axes: frozenset[int], same_rank: bool) -
 
 
 def _moved(graph: Graph, node: Node, work: Node, axes: frozenset[int], same_rank: bool, gain: str) -> Rewrite:
-    """`node` picks from the one operand of `work` that has the axes."""
+    """The rewrite in which `node` picks from the one operand of `work` that has the axes."""
     require_single_use(graph, node, work)
     shape = _known_shape(graph, work.outputs[0], work)
     operands = [value for value in work.inputs if value]
     whole = {value for value in operands if not _untouched(graph.shape(value), len(shape), axes, same_rank)}
     if len(whole) != 1:
-        raise NoMatch(f"not just one operand of {work} has the axes that {node} picks from")
+        raise NoMatch(f"not exactly one operand of {work} has the axes that {node} picks from")
     source = whole.pop()
     if not is_same_shape(graph.shape(source), shape):
         raise NoMatch(f"'{source}' and the result of {work} are not known to have the same shape")
@@ -66,7 +66,7 @@ def _moved(graph: Graph, node: Node, work: Node, axes: frozenset[int], same_rank
     whole_type = graph.tensor_type(source)
     types = {} if whole_type is None else {picked: TensorType(whole_type.dtype, graph.shape(node.outputs[0]))}
     edit = Edit(remove=(work.name, node.name), insert=(cut, less), types=types)
-    return Rewrite(edit, f"{node} picks before {work}, which works on {gain}", (work.name, node.name))
+    return Rewrite(edit, f"{node} picks before {work}, which then computes {gain}", (work.name, node.name))
 
 
 def match_slice_first(graph: Graph, node: Node, options: Pass) -> Rewrite:
@@ -94,7 +94,7 @@ def _slice_first(graph: Graph, node: Node, work: Node) -> Rewrite:
         if isinstance(before, int) and isinstance(after, int) and after < before
     ]
     if not less:
-        raise NoMatch(f"{node} is not known to leave less than {work} makes")
+        raise NoMatch(f"{node} is not known to leave fewer elements than {work} makes")
     if len(node.inputs) > _AXES_OF_SLICE and node.inputs[_AXES_OF_SLICE]:
         named = require_constant(graph, node.inputs[_AXES_OF_SLICE], node)
         axes = frozenset(int(axis) % len(shape) for axis in named)
@@ -111,27 +111,24 @@ def _gather_first(graph: Graph, node: Node, work: Node) -> Rewrite:
     count = None if indices is None else indices.elements
     dim = shape[axis]
     if count is None or count >= (dim if isinstance(dim, int) else 2):
-        raise NoMatch(f"{node} is not known to leave less than {work} makes")
+        raise NoMatch(f"{node} is not known to leave fewer elements than {work} makes")
     same_rank = indices is not None and indices.rank == 1
     return _moved(graph, node, work, frozenset({axis}), same_rank, f"{count:,} of {dim} parts")
 
 
 @dataclass(frozen=True)
 class ShrinkFirst(Pass):
-    """Two cases: a Slice or a Gather of the result of an operator that works element by element picks
-    from its operand instead, so that the operator works on what is left. Functions such as Exp have rules
-    of their own: runtimes compute them many elements at a time and round the rest otherwise, so the last
-    bit may differ (seen in ONNX Runtime 1.31).
+    """Two cases: a Slice or a Gather of the result of an elementwise operator picks from its operand instead, so that
+    the operator computes only what is left. Functions such as Exp have separate rules: runtimes vectorize them and
+    round the last elements of a tensor differently, so that the last bit may differ (seen in ONNX Runtime 1.31).
 
-    Must not act where it is not known to leave less; where anything else reads the result of the
-    operator; where two operands would have to be picked from, or one that is broadcast; nor on a
-    Slice whose axes are computed.
+    Must not act if it is not known to leave fewer elements, if anything else reads the result of the operator, if two
+    operands would have to be picked from, or one that is broadcast, nor on a Slice whose axes are computed.
 
-    Source: a function of each element commutes with any choice of elements; XLA's and TVM's moving of
-    slices to the front.
+    Source: an elementwise function commutes with any selection of elements; XLA and TVM move slices to the front.
     """
 
-    title = "Pick first, work afterwards"
+    title = "Slice and gather first"
 
     rules = (
         Rule(
@@ -149,18 +146,18 @@ class ShrinkFirst(Pass):
                     x_picked = Slice(x, s, e, a)
                     y = Mul(x_picked, z)
                 }""",
-                sentences=("Slice 'Slice_y' picks before Mul 'Mul_w', which works on 2 of 8 parts",),
+                sentences=("Slice 'Slice_y' picks before Mul 'Mul_w', which then computes 2 of 8 parts",),
             ),
             refusals=(
                 Refusal(
                     "g (float[N,8] x) => (float[N,8] y) <int64[1] s = {0}, int64[1] e = {9}, int64[1] a = {1}>"
                     " { w = Neg(x)  y = Slice(w, s, e, a) }",
-                    "Slice 'Slice_y' is not known to leave less than Neg 'Neg_w' makes",
+                    "Slice 'Slice_y' is not known to leave fewer elements than Neg 'Neg_w' makes",
                 ),
                 Refusal(
                     "g (float[N,8] x, float[N,8] z) => (float[N,2] y)"
                     " <int64[1] s = {0}, int64[1] e = {2}, int64[1] a = {1}> { w = Mul(x, z)  y = Slice(w, s, e, a) }",
-                    "not just one operand of Mul 'Mul_w' has the axes that Slice 'Slice_y' picks from",
+                    "not exactly one operand of Mul 'Mul_w' has the axes that Slice 'Slice_y' picks from",
                 ),
                 Refusal(
                     "g (float[1,8] x, float[4,1] z) => (float[4,2] y)"
@@ -175,12 +172,12 @@ class ShrinkFirst(Pass):
                 Refusal(
                     "g (float[4,8] x, int64[1] s) => (float[4,M] y)"
                     " <int64[1] e = {2}, int64[1] a = {1}> { w = Neg(x)  y = Slice(w, s, e, a) }",
-                    "Slice 'Slice_y' is not known to leave less than Neg 'Neg_w' makes",
+                    "Slice 'Slice_y' is not known to leave fewer elements than Neg 'Neg_w' makes",
                 ),
                 Refusal(
                     "g (float[4,8] x) => (float[4,2] y) <int64[1] s = {0}, int64[1] e = {2}, int64[1] a = {1}>"
                     " { y = Slice(x, s, e, a) }",
-                    "Slice 'Slice_y' does not follow an operator that works element by element",
+                    "Slice 'Slice_y' does not follow an elementwise operator",
                 ),
                 Refusal(
                     "g (int64[1] x) => (int64[0] y) <int64[1] e = {0}> { w = Neg(x)  y = Slice(w, w, e) }",
@@ -207,21 +204,21 @@ class ShrinkFirst(Pass):
                     x_picked = Gather<axis=1>(x, i)
                     y = Add(z, x_picked)
                 }""",
-                sentences=("Gather 'Gather_y' picks before Add 'Add_w', which works on 1 of 5 parts",),
+                sentences=("Gather 'Gather_y' picks before Add 'Add_w', which then computes 1 of 5 parts",),
             ),
             refusals=(
                 Refusal(
                     "g (float[5] x, int64[9] i) => (float[9] y) { w = Neg(x)  y = Gather(w, i) }",
-                    "Gather 'Gather_y' is not known to leave less than Neg 'Neg_w' makes",
+                    "Gather 'Gather_y' is not known to leave fewer elements than Neg 'Neg_w' makes",
                 ),
                 Refusal(
                     "g (float[5] x) => (float y) <int64 i = {2}> { w = Exp(x)  y = Gather(w, i) }",
-                    "the rounding of Exp 'Exp_w' may depend on how many elements it works on; another rule is for that",
+                    "the rounding of Exp 'Exp_w' may depend on the number of elements; another rule covers it",
                 ),
                 Refusal(
                     "g (float[N,5] x, float[N,1] z) => (float[N] y) <int64 i = {2}>"
                     " { w = Add(z, x)  y = Gather<axis=1>(w, i) }",
-                    "not just one operand of Add 'Add_w' has the axes that Gather 'Gather_y' picks from",
+                    "not exactly one operand of Add 'Add_w' has the axes that Gather 'Gather_y' picks from",
                 ),
             ),
             exactness=Exactness.BITS,
@@ -239,13 +236,13 @@ class ShrinkFirst(Pass):
                     x_picked = Slice(x, s, e, a)
                     y = Softplus(x_picked)
                 }""",
-                sentences=("Slice 'Slice_y' picks before Softplus 'Softplus_w', which works on 2 of 8 parts",),
+                sentences=("Slice 'Slice_y' picks before Softplus 'Softplus_w', which then computes 2 of 8 parts",),
             ),
             refusals=(
                 Refusal(
                     "g (float[4,8] x) => (float[4,8] y) <int64[1] s = {0}, int64[1] e = {9}, int64[1] a = {1}>"
                     " { w = Exp(x)  y = Slice(w, s, e, a) }",
-                    "Slice 'Slice_y' is not known to leave less than Exp 'Exp_w' makes",
+                    "Slice 'Slice_y' is not known to leave fewer elements than Exp 'Exp_w' makes",
                 ),
             ),
             exactness=Exactness.ROUNDING,
@@ -263,12 +260,12 @@ class ShrinkFirst(Pass):
                     x_picked = Gather<axis=1>(x, i)
                     y = Tanh(x_picked)
                 }""",
-                sentences=("Gather 'Gather_y' picks before Tanh 'Tanh_w', which works on 1 of 5 parts",),
+                sentences=("Gather 'Gather_y' picks before Tanh 'Tanh_w', which then computes 1 of 5 parts",),
             ),
             refusals=(
                 Refusal(
                     "g (float[5] x, int64[9] i) => (float[9] y) { w = Exp(x)  y = Gather(w, i) }",
-                    "Gather 'Gather_y' is not known to leave less than Exp 'Exp_w' makes",
+                    "Gather 'Gather_y' is not known to leave fewer elements than Exp 'Exp_w' makes",
                 ),
             ),
             exactness=Exactness.ROUNDING,

@@ -1,4 +1,4 @@
-"""A Softmax over flattened axes, of which only one has elements beside each other, needs no flattening."""
+"""Remove the flattening before a Softmax if only one of the flattened axes is longer than 1."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ def match_flattened(graph: Graph, node: Node, options: Pass) -> Rewrite:
     source = flat.inputs[0]
     shape = graph.shape(source)
     if shape is None or not is_same_shape(shape, graph.shape(node.outputs[0])):
-        raise NoMatch(f"{node} is not known to bring back the shape of '{source}'")
+        raise NoMatch(f"{node} is not known to restore the shape of '{source}'")
     first = flat.attr("axis", 1) % (len(shape) + 1)
     wide = [axis for axis in range(first, len(shape)) if shape[axis] != 1]
     if softmax.attr("axis", -1) not in (-1, 1) or len(wide) > 1:
         raise NoMatch(f"{softmax} is over more than one axis of '{source}'")
     axis = wide[0] if wide else len(shape) - 1
     direct = softmax.replace(inputs=(source,), outputs=node.outputs, attributes={"axis": axis})
-    sentence = f"{flat} makes one axis of {len(shape) - first}, of which only axis {axis} is wider than 1; not needed"
+    sentence = f"{flat} merges {len(shape) - first} axes, of which only axis {axis} is longer than 1; not needed"
     edit = Edit(remove=(softmax.name, node.name), insert=(direct,))
     return Rewrite(edit, sentence, (flat.name, softmax.name, node.name))
 
 
 @dataclass(frozen=True)
 class SoftmaxInPlace(Pass):
-    """One case: Flatten, Softmax or LogSoftmax, and a Reshape back to the first shape become the Softmax alone,
-    over the one flattened axis that is wider than 1. A Flatten that nothing else reads is then dead.
+    """One case: Flatten, Softmax or LogSoftmax, and a Reshape back to the original shape become the Softmax alone,
+    over the one flattened axis that is longer than 1. A Flatten that nothing else reads is then dead.
 
-    Must not act where two of the flattened axes are wider than 1, nor where a shape is not known.
+    Must not act if two of the flattened axes are longer than 1, nor if a shape is not known.
 
-    Source: ONNX's Softmax before opset 13 flattened by itself; its version converter writes these nodes.
+    Source: before opset 13, ONNX's Softmax flattened its operand itself; ONNX's version converter inserts these nodes.
     """
 
     title = "Softmax without flattening"
@@ -57,9 +57,7 @@ class SoftmaxInPlace(Pass):
                     r = Softmax<axis=1>(x)
                     y = Neg(r)
                 }""",
-                sentences=(
-                    "Flatten 'Flatten_f' makes one axis of 3, of which only axis 1 is wider than 1; not needed",
-                ),
+                sentences=("Flatten 'Flatten_f' merges 3 axes, of which only axis 1 is longer than 1; not needed",),
             ),
             refusals=(
                 Refusal(
@@ -77,7 +75,7 @@ class SoftmaxInPlace(Pass):
                         p = Softmax<axis=-1>(f)
                         y = Reshape(p, s)
                     }""",
-                    "Reshape 'Reshape_y' is not known to bring back the shape of 'x'",
+                    "Reshape 'Reshape_y' is not known to restore the shape of 'x'",
                 ),
                 Refusal(
                     "g (float[2,3] x) => (float[3,2] y) <int64[2] s = {3, 2}> { y = Reshape(x, s) }",

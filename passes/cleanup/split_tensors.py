@@ -1,4 +1,4 @@
-"""A sequence that is made by splitting a tensor, and only taken apart again, is a Split."""
+"""Replace a SplitToSequence whose parts are only read one by one by a Split."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ def _sizes(graph: Graph, node: Node) -> list[int]:
     if not isinstance(size, int):
         raise NoMatch(f"the size of the axis that {node} splits is not known")
     if len(node.inputs) < 2 or not node.inputs[1]:
-        raise NoMatch(f"{node} splits into parts of 1, which it gives without the axis or with it")
+        raise NoMatch(f"{node} splits into parts of size 1, from which it may remove the axis")
     split = require_constant(graph, node.inputs[1], node)
     if split.ndim:
         return [int(part) for part in split]
     part = int(split.item())
     if part < 1:
-        raise NoMatch(f"{node} splits into parts of {part}")
+        raise NoMatch(f"{node} splits into parts of size {part}")
     return [min(part, size - start) for start in range(0, size, part)]
 
 
 def _places(graph: Graph, node: Node, count: int) -> dict[str, int]:
-    """By reader which part it takes."""
+    """The index of the part that each reader takes, by the reader's name."""
     places = {}
     for reader in graph.users(node.outputs[0]):
         if reader.op != "SequenceAt":
-            raise NoMatch(f"{reader} reads the sequence that {node} makes as a whole")
+            raise NoMatch(f"{reader} reads the whole sequence that {node} makes")
         place = int(require_constant(graph, reader.inputs[1], reader).item())
         if not -count <= place < count:
-            raise NoMatch(f"{reader} asks for part {place} of {count}")
+            raise NoMatch(f"{reader} takes part {place} of {count}, counted from 0, which does not exist")
         places[reader.name] = place % count
     return places
 
@@ -48,7 +48,7 @@ def match_tensors_of_split(graph: Graph, node: Node, options: Pass) -> Rewrite:
         raise NoMatch(f"{node} makes an output of the graph")
     places = _places(graph, node, len(sizes))
     if not places:
-        raise NoMatch(f"nobody reads what {node} makes")
+        raise NoMatch(f"{node} is unused")
     source = graph.tensor_type(node.inputs[0])
     assert source is not None and source.shape is not None
     readers = [graph.node(name) for name in places]
@@ -81,13 +81,13 @@ def _part(source: TensorType, axis: int, size: int) -> TensorType:
 
 @dataclass(frozen=True)
 class SplitTensors(Pass):
-    """One case: SplitToSequence whose sequence is read by SequenceAt with constant places only becomes Split,
-    whose results are what each SequenceAt took.
+    """One case: a SplitToSequence whose sequence is only read by SequenceAt at constant positions becomes a Split,
+    whose results replace those of the SequenceAts.
 
-    Must not act where the sequence is used as a whole, where sizes or places are computed, nor on parts of 1
-    whose axis may be left out.
+    Must not act if the sequence is read as a whole, if sizes or positions are computed, nor on parts of size 1 from
+    which the axis may be removed.
 
-    Source: ONNX's definitions; torch's exporter writes torch.split in this way, and onnxscript rewrites it so.
+    Source: ONNX's definitions; torch's exporter writes torch.split in this way, and onnxscript rewrites it likewise.
     """
 
     title = "Split tensors instead of sequences"
@@ -120,24 +120,24 @@ class SplitTensors(Pass):
                 ),
                 Refusal(
                     "g (float[6] x) => (float[1] y) <int64 i = {0}> { s = SplitToSequence(x)  y = SequenceAt(s, i) }",
-                    "SplitToSequence 'SplitToSequence_s' splits into parts of 1, "
-                    "which it gives without the axis or with it",
+                    "SplitToSequence 'SplitToSequence_s' splits into parts of size 1, "
+                    "from which it may remove the axis",
                 ),
                 Refusal(
                     "g (float[6] x) => (float[1] y) <int64 size = {0}, int64 i = {0}>"
                     " { s = SplitToSequence(x, size)  y = SequenceAt(s, i) }",
-                    "SplitToSequence 'SplitToSequence_s' splits into parts of 0",
+                    "SplitToSequence 'SplitToSequence_s' splits into parts of size 0",
                 ),
                 Refusal(
                     "g (float[6] x) => (int64 y) <int64 size = {3}>"
                     " { s = SplitToSequence(x, size)  y = SequenceLength(s) }",
-                    "SequenceLength 'SequenceLength_y' reads the sequence that SplitToSequence 'SplitToSequence_s' "
-                    "makes as a whole",
+                    "SequenceLength 'SequenceLength_y' reads the whole sequence that "
+                    "SplitToSequence 'SplitToSequence_s' makes",
                 ),
                 Refusal(
                     "g (float[6] x) => (float[3] y) <int64 size = {3}, int64 i = {2}>"
                     " { s = SplitToSequence(x, size)  y = SequenceAt(s, i) }",
-                    "SequenceAt 'SequenceAt_y' asks for part 2 of 2",
+                    "SequenceAt 'SequenceAt_y' takes part 2 of 2, counted from 0, which does not exist",
                 ),
                 Refusal(
                     "g (float[6] x, int64 i) => (float[3] y) <int64 size = {3}>"
@@ -146,7 +146,7 @@ class SplitTensors(Pass):
                 ),
                 Refusal(
                     "g (float[6] x) => (float[6] y) <int64 size = {3}> { s = SplitToSequence(x, size)  y = Relu(x) }",
-                    "nobody reads what SplitToSequence 'SplitToSequence_s' makes",
+                    "SplitToSequence 'SplitToSequence_s' is unused",
                 ),
                 Refusal(
                     "g (float[6] x) => (seq(float[3]) s) <int64 size = {3}> { s = SplitToSequence(x, size) }",

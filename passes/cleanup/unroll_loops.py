@@ -1,4 +1,4 @@
-"""A Loop that always runs the same few times is its body, so many times over."""
+"""Replace a Loop with a small constant trip count by copies of its body."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OPERANDS_BEFORE = 2  # of a Loop, and inputs of its body: trip count and condit
 
 @dataclass
 class _Unrolled:
-    """What stands in the place of the Loop, as it grows."""
+    """The nodes and constants that replace the Loop, while they are collected."""
 
     nodes: list[Node] = field(default_factory=list)
     constants: dict[str, Constant | None] = field(default_factory=dict)
@@ -36,27 +36,27 @@ def _trips(graph: Graph, node: Node, options: UnrollLoops) -> int:
     count, going = node.inputs[0], node.inputs[1]
     trips = graph.constant(count) if count else None
     if trips is None:
-        raise NoMatch(f"how often {node} runs is not known")
+        raise NoMatch(f"the trip count of {node} is not known")
     condition = graph.constant(going) if going else None
     if going and (condition is None or not condition.numpy().all()):
-        raise NoMatch(f"{node} may stop before it begins")
+        raise NoMatch(f"{node} may run no iteration")
     body = node.bodies["body"]
     goes_on = body.outputs[0]
     kept = body.constant(goes_on)
     maker = body.producer(goes_on)
     passes_on = maker is not None and maker.op == "Identity" and maker.inputs[0] == body.inputs[1]
     if not (passes_on or goes_on == body.inputs[1] or (kept is not None and kept.numpy().all())):
-        raise NoMatch(f"{node} decides in each turn whether it goes on")
+        raise NoMatch(f"{node} computes in each iteration whether it continues")
     times = int(trips.numpy().reshape(-1)[0])
     if times < 1:
-        raise NoMatch(f"{node} runs {times} times, and what it would give then is another matter")
+        raise NoMatch(f"{node} runs {times} times, so that there is no iteration to copy")
     if times * len(body) > options.most_nodes:
         raise NoMatch(f"{times} times the {len(body)} nodes of {node} exceed the bound of {options.most_nodes:,}")
     return times
 
 
 def _turn(graph: Graph, body: Graph, number: int, carried: list[str], made: _Unrolled) -> list[str]:
-    """One more turn of the body; the values that it gives, without the condition."""
+    """Add one more iteration of the body. Returns its results, without the condition."""
     iteration, condition = (
         made.value(graph, f"{body.inputs[0]}_{number}"),
         made.value(graph, f"{body.inputs[1]}_{number}"),
@@ -91,12 +91,12 @@ def match_few_trips(graph: Graph, node: Node, options: UnrollLoops) -> Rewrite:
         replace={old: new for old, new in replace.items() if old},
         constants=made.constants,
     )
-    sentence = f"{node} always runs {times} times; its {len(body)} nodes stand there {times} times over"
+    sentence = f"{node} always runs {times} times; replaced by {times} copies of its {len(body)} nodes"
     return Rewrite(edit, sentence, (node.name,))
 
 
 def _stacked(graph: Graph, node: Node, values: list[str], made: _Unrolled) -> str:
-    """What a scan output is: the values of all turns along a new first axis."""
+    """A scan output: the values of all iterations along a new first axis."""
     axis = made.value(graph, f"{node.name}_axis")
     made.constants[axis] = constant(np.array([0], dtype=np.int64))
     parts = []
@@ -110,18 +110,18 @@ def _stacked(graph: Graph, node: Node, values: list[str], made: _Unrolled) -> st
 
 @dataclass(frozen=True)
 class UnrollLoops(Pass):
-    """One case: a Loop with a constant number of turns that never stops before becomes its nodes, turn by turn;
-    what it collects of each turn is stacked along a new first axis.
+    """One case: a Loop with a constant trip count that never stops early becomes the nodes of its iterations; scan
+    outputs are stacked along a new first axis.
 
-    Must not act where the turns are counted or ended while the model runs, where there is none, nor where the
-    nodes together exceed `most_nodes`.
+    Must not act if the trip count or the condition is computed at runtime, if there is no iteration, nor if the nodes
+    together exceed `most_nodes`.
 
     Source: ONNX's definition of Loop; loop unrolling.
     """
 
     title = "Unroll short loops"
 
-    most_nodes: int = option(64, "The most nodes that take the place of one Loop.", least=1)
+    most_nodes: int = option(64, "The most nodes that may replace one Loop.", least=1)
 
     rules = (
         Rule(
@@ -147,7 +147,7 @@ class UnrollLoops(Pass):
                     all = Concat<axis=0>(s_0_part, s_1_part)
                     d_1 = Identity(c_1)
                 }""",
-                sentences=("Loop 'Loop_y' always runs 2 times; its 3 nodes stand there 2 times over",),
+                sentences=("Loop 'Loop_y' always runs 2 times; replaced by 2 copies of its 3 nodes",),
             ),
             refusals=(
                 Refusal(
@@ -155,28 +155,28 @@ class UnrollLoops(Pass):
                         y = Loop(m, go, x) <body = b (int64 i, bool c, float[3] v) => (bool d, float[3] w)
                             { d = Identity(c)  w = Add(v, v) }>
                     }""",
-                    "how often Loop 'Loop_y' runs is not known",
+                    "the trip count of Loop 'Loop_y' is not known",
                 ),
                 Refusal(
                     """g (float[3] x, bool go) => (float[3] y) <int64 m = {2}> {
                         y = Loop(m, go, x) <body = b (int64 i, bool c, float[3] v) => (bool d, float[3] w)
                             { d = Identity(c)  w = Add(v, v) }>
                     }""",
-                    "Loop 'Loop_y' may stop before it begins",
+                    "Loop 'Loop_y' may run no iteration",
                 ),
                 Refusal(
                     """g (float[3] x) => (float[3] y) <int64 m = {2}, bool go = {1}> {
                         y = Loop(m, go, x) <body = b (int64 i, bool c, float[3] v) => (bool d, float[3] w)
                             { d = Not(c)  w = Add(v, v) }>
                     }""",
-                    "Loop 'Loop_y' decides in each turn whether it goes on",
+                    "Loop 'Loop_y' computes in each iteration whether it continues",
                 ),
                 Refusal(
                     """g (float[3] x) => (float[3] y) <int64 m = {0}, bool go = {1}> {
                         y = Loop(m, go, x) <body = b (int64 i, bool c, float[3] v) => (bool d, float[3] w)
                             { d = Identity(c)  w = Add(v, v) }>
                     }""",
-                    "Loop 'Loop_y' runs 0 times, and what it would give then is another matter",
+                    "Loop 'Loop_y' runs 0 times, so that there is no iteration to copy",
                 ),
                 Refusal(
                     """g (float[3] x) => (float[3] y) <int64 m = {9}, bool go = {1}> {

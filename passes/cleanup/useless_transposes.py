@@ -1,4 +1,4 @@
-"""Transposes that are not needed where they stand, or move less somewhere else."""
+"""Remove transposes that move no element, and move those before reductions to where they move less."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from workbench.rewrite.guards import (
 from workbench.rewrite.reductions import keeps_axes, reduced_axes
 from workbench.rewrite.reshapes import VIEWS, shape_operand
 
-# ---- beside a view -----------------------------------------------------------------------
+# ---- next to a view -----------------------------------------------------------------------
 
 
 def _demand_view(graph: Graph, node: Node) -> None:
-    """Raises NoMatch for a Transpose that is not known to leave all elements where they are."""
+    """Raises NoMatch for a Transpose that may move elements in memory."""
     if node.op != "Transpose":
         return
     shape = graph.shape(node.inputs[0])
     perm = permutation(graph, node)
     if shape is None or moves_data(perm, shape):
-        raise NoMatch(f"{node} exchanges axes that are not known to have size 1")
+        raise NoMatch(f"{node} permutes axes that are not known to have size 1")
 
 
 def match_view(graph: Graph, node: Node, options: Pass) -> Rewrite:
@@ -41,7 +41,7 @@ def match_view(graph: Graph, node: Node, options: Pass) -> Rewrite:
     source, result = first.inputs[0], node.outputs[0]
     told = shape_operand(graph.shape(source), graph.shape(result))
     if told is None:
-        raise NoMatch(f"the shape of '{result}' cannot be told to a Reshape in numbers")
+        raise NoMatch(f"the shape of '{result}' cannot be written as a constant operand of Reshape")
     name = graph.fresh(f"{result}_shape")
     reshape = node.replace(op_type="Reshape", inputs=(source, name), attributes={})
     edit = Edit(
@@ -49,7 +49,7 @@ def match_view(graph: Graph, node: Node, options: Pass) -> Rewrite:
         insert=(reshape,),
         constants={name: constant(np.array(told, np.int64), name)},
     )
-    sentence = f"{first} and {node} move no element and are one Reshape to {list(told)}; 1 node less"
+    sentence = f"{first} and {node} move no element and become one Reshape to {list(told)}; 1 node less"
     return Rewrite(edit, sentence, (first.name, node.name))
 
 
@@ -57,7 +57,7 @@ def match_view(graph: Graph, node: Node, options: Pass) -> Rewrite:
 
 
 def _order_left(perm: Permutation, axes: frozenset[int], keeps: bool) -> Permutation:
-    """The permutation that is left for what the reduction leaves of the axes in their first order."""
+    """The permutation that remains to be applied to the result of the reduction over the original order of axes."""
     if keeps:
         return perm
     left = [perm[axis] for axis in range(len(perm)) if axis not in axes]
@@ -70,7 +70,7 @@ def _reduced_first(graph: Graph, node: Node) -> Rewrite:
     perm, axes = permutation(graph, transpose), reduced_axes(graph, node)
     shape = graph.shape(transpose.outputs[0])
     if shape is None or all(shape[axis] == 1 for axis in axes):
-        raise NoMatch(f"{node} is not known to leave less to move")
+        raise NoMatch(f"{node} is not known to leave fewer elements to move")
     source, result = transpose.inputs[0], node.outputs[0]
     own_axes = sorted(perm[axis] for axis in axes)
     name = graph.fresh(f"{result}_axes")
@@ -84,7 +84,7 @@ def _reduced_first(graph: Graph, node: Node) -> Rewrite:
             constants=constants,
         )
         gain = no_longer_moved(graph, transpose)
-        return Rewrite(edit, f"{node} reduces axes {own_axes} of '{source}' as it is; {gain}", matched)
+        return Rewrite(edit, f"{node} reduces axes {own_axes} of '{source}' directly; {gain}", matched)
     value = graph.fresh(f"{result}_reduced", (name,))
     reduced = node.replace(inputs=(source, name), outputs=(value,))
     moved = transpose.replace(inputs=(value,), outputs=(result,), attributes={**transpose.attributes, "perm": left})
@@ -93,7 +93,7 @@ def _reduced_first(graph: Graph, node: Node) -> Rewrite:
     if known is not None:
         types[value] = known.with_shape(None if known.shape is None else permuted(known.shape, inverse(left)))
     edit = Edit(remove=matched, insert=(reduced, moved), constants=constants, types=types)
-    sentence = f"{transpose} moves what {node} leaves of axes {own_axes}, not what it reduces"
+    sentence = f"{transpose} moves the result of {node} over axes {own_axes}, not its operand"
     return Rewrite(edit, sentence, matched)
 
 
@@ -111,19 +111,19 @@ def match_reduction(graph: Graph, node: Node, options: Pass) -> Rewrite:
 class UselessTransposes(Pass):
     """Two cases:
 
-    - a Transpose that moves axes of size 1 only, right before or behind Reshape, Flatten, Squeeze or Unsqueeze, is
-      one Reshape with it, as where [N,C,1,1] is laid out anew to be flattened into an output;
-    - a Transpose before a reduction: the axes are reduced where they are, and the Transpose goes where the axes that
-      stay keep their order, and behind the reduction, where it moves less, where they do not.
+    - a Transpose that moves axes of size 1 only, directly before or after Reshape, Flatten, Squeeze or Unsqueeze,
+      becomes one Reshape with it, as when [N,C,1,1] is transposed and then flattened into an output;
+    - a Transpose before a reduction: the reduction reads the operand of the Transpose, which is removed if the
+      remaining axes keep their order, and otherwise follows the reduction, where it moves fewer elements.
 
-    Must not act where a symbolic axis would change its place, where anything else reads what is between, on the
-    largest and least of floating-point numbers, of which it may be the sign of a zero that differs, on sums of
-    integers, which in ONNX Runtime stop at the largest integer, nor where all axes that are reduced have size 1.
+    Must not act if a symbolic axis would change its place, if anything else reads the value between, on the maximum
+    and minimum of floating-point numbers, which may differ in the sign of a zero, on sums of integers, which
+    saturate in ONNX Runtime, nor if all reduced axes have size 1.
 
     Source: buddy plan, "useless place" (docs/references.md); a sum does not depend on the order of its summands.
     """
 
-    title = "Remove transposes that are not needed where they stand"
+    title = "Remove transposes next to views and before reductions"
 
     rules = (
         Rule(
@@ -137,14 +137,14 @@ class UselessTransposes(Pass):
                 }""",
                 after="g (float[N,1,1,8] x) => (float[N,8] y) <int64[2] y_shape = {-1, 8}> { y = Reshape(x, y_shape) }",
                 sentences=(
-                    "Transpose 'Transpose_t' and Flatten 'Flatten_y' move no element and are one Reshape to [-1, 8];"
+                    "Transpose 'Transpose_t' and Flatten 'Flatten_y' move no element and become one Reshape to [-1, 8];"
                     " 1 node less",
                 ),
             ),
             refusals=(
                 Refusal(
                     "g (float[N,2,1,8] x) => (float[N,16] y) { t = Transpose<perm=[0,3,1,2]>(x)  y = Flatten(t) }",
-                    "Transpose 'Transpose_t' exchanges axes that are not known to have size 1",
+                    "Transpose 'Transpose_t' permutes axes that are not known to have size 1",
                 ),
                 Refusal(
                     "g (float[N,1,8] x) => (float[1,N,8] y) { a = Relu(x)  y = Transpose<perm=[1,0,2]>(a) }",
@@ -155,7 +155,7 @@ class UselessTransposes(Pass):
                         t = Transpose<perm=[0,2,1]>(x)
                         y = Unsqueeze(t, i)
                     }""",
-                    "the shape of 'y' cannot be told to a Reshape in numbers",
+                    "the shape of 'y' cannot be written as a constant operand of Reshape",
                 ),
             ),
             exactness=Exactness.BITS,
@@ -174,8 +174,8 @@ class UselessTransposes(Pass):
                     y = Transpose<perm=[1,0]>(y_reduced)
                 }""",
                 sentences=(
-                    "Transpose 'Transpose_t' moves what ReduceMax 'ReduceMax_y' leaves of axes [1],"
-                    " not what it reduces",
+                    "Transpose 'Transpose_t' moves the result of ReduceMax 'ReduceMax_y' over axes [1],"
+                    " not its operand",
                 ),
             ),
             refusals=(
@@ -202,7 +202,7 @@ class UselessTransposes(Pass):
                     y = ReduceMean<keepdims=0>(x, y_axes)
                 }""",
                 sentences=(
-                    "ReduceMean 'ReduceMean_y' reduces axes [1, 2] of 'x' as it is; 256 elements no longer moved",
+                    "ReduceMean 'ReduceMean_y' reduces axes [1, 2] of 'x' directly; 256 elements no longer moved",
                 ),
             ),
             refusals=(
@@ -214,7 +214,7 @@ class UselessTransposes(Pass):
                 Refusal(
                     "g (float[1,3] x) => (float[3] y) <int64[1] i = {1}>"
                     " { t = Transpose(x)  y = ReduceSum<keepdims=0>(t, i) }",
-                    "ReduceSum 'ReduceSum_y' is not known to leave less to move",
+                    "ReduceSum 'ReduceSum_y' is not known to leave fewer elements to move",
                 ),
                 Refusal(
                     "g (float[2,3] x) => (float[3] y, float[3,2] t) <int64[1] i = {1}>"

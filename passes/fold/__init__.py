@@ -1,1 +1,1 @@
-"""What can be computed at compile time is folded into constants and weights."""
+"""Passes that fold what is known at compile time into constants and weights."""

@@ -1,4 +1,4 @@
-"""Batch normalization at inference is one multiplication and one addition a channel: the convolution can do both."""
+"""Fold batch normalization, in inference a factor and a summand per channel, into the convolution before it."""
 
 from __future__ import annotations
 
@@ -40,15 +40,14 @@ def match_after_convolution(graph: Graph, norm: Node, options: Pass) -> Rewrite:
 class FoldBatchNorm(Pass):
     """y = (conv(x) - mean) * scale / sqrt(variance + epsilon) + bias becomes one convolution, with
 
-        weight' = weight * scale / sqrt(variance + epsilon)        (an output channel at a time)
+        weight' = weight * scale / sqrt(variance + epsilon)        (for each output channel)
         bias'   = (bias - mean) * scale / sqrt(variance + epsilon) + shift
 
     Cases: Conv and ConvTranspose of one, two or three spatial axes, grouped or not, Gemm, and MatMul of
-    matrices; with or without a bias. Computed in double precision, stored in the weights' own.
+    matrices; with or without a bias. Computed in double precision, stored in the type of the weights.
 
-    Must not act in training mode, on weights or statistics that are computed while the model
-    runs, where anything else reads the convolution's result, where a variance is not positive, nor
-    where the element type does not hold a folded weight.
+    Must not act in training mode, on weights or statistics that are computed at runtime, if anything else reads the
+    convolution's result, if a variance is not positive, nor if a folded weight overflows its element type.
 
     Source: Jacob et al., "Quantization and Training of Neural Networks" (CVPR 2018), 3.2;
     buddy plan, "constant folding", third kind (docs/references.md).

@@ -1,4 +1,4 @@
-"""A scale or shift of each channel behind a batch normalization is one that the normalization can do itself."""
+"""Fold a scale or shift of each channel after a batch normalization into the normalization."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ def match_scale_of_norm(graph: Graph, node: Node, options: Pass) -> Rewrite:
 
 @dataclass(frozen=True)
 class FoldChannelScale(Pass):
-    """(norm(x) * scale + shift) * m + a is one batch normalization, with
+    """(norm(x) * scale + shift) * m + a becomes one batch normalization, with
 
         scale' = scale * m
         shift' = shift * m + a
 
-    for constants of one number a channel, or one for all, that Mul, Div, Add or Sub brings. Computed in double
-    precision, stored in the normalization's own. A convolution in front can then take the normalization whole.
+    for Mul, Div, Add and Sub with a constant of one number per channel, or of one for all. Computed in double
+    precision, stored in the type of the normalization. A convolution before it can then absorb the normalization.
 
-    Must not act in training mode, on numbers that are computed while the model runs, where anything
-    else reads the normalization's result, where its element type does not hold a folded number, where a
-    factor is zero or not finite, nor where a negative one turns the sign of a zero that a reader sees.
+    Must not act in training mode, on numbers that are computed at runtime, if anything else reads the normalization's
+    result, if a folded number overflows its element type, if a factor is zero or not finite, nor if a negative factor
+    changes the sign of a zero that a reader distinguishes.
 
     Source: exports of Caffe models, whose BatchNorm layer is followed by a Scale layer.
     """
@@ -103,28 +103,28 @@ class FoldChannelScale(Pass):
                         n = BatchNormalization(x, s, s, s, s)
                         y = Mul(n, s)
                     }""",
-                    "'s' of Mul 'Mul_y' is not one number a channel: its shape is [2]",
+                    "'s' of Mul 'Mul_y' is not one number per channel: its shape is [2]",
                 ),
                 Refusal(
                     """g (float[1,1,2,2] x) => (float[1,1,2,2] y) <float[1] s = {2}, float by = {-1}> {
                         n = BatchNormalization(x, s, s, s, s)
                         y = Mul(n, by)
                     }""",
-                    "Mul 'Mul_y' multiplies by negative numbers, which makes -0.0 of 0.0, and weights do not",
+                    "Mul 'Mul_y' multiplies by negative numbers, which turns 0.0 into -0.0, and weights do not",
                 ),
                 Refusal(
                     """g (float[1,1,2,2] x) => (float[1,1,2,2] y) <float[1] s = {2}, float by = {0}> {
                         n = BatchNormalization(x, s, s, s, s)
                         y = Mul(n, by)
                     }""",
-                    "'by' of Mul 'Mul_y' holds zero or what is not finite, which weights do not carry over",
+                    "'by' of Mul 'Mul_y' holds zero, infinity or NaN, which cannot be folded into weights",
                 ),
                 Refusal(
                     """g (float[1,1,2,2] x, float[1,1,1,1] by) => (float[1,1,2,2] y) <float[1] s = {2}> {
                         n = BatchNormalization(x, s, s, s, s)
                         y = Mul(n, by)
                     }""",
-                    "Mul 'Mul_y' has no constant beside a computed value",
+                    "Mul 'Mul_y' does not combine one constant and one computed value",
                 ),
                 Refusal(
                     """g (float[1,1,2,2] x, float[1] t) => (float[1,1,2,2] y) <float[1] s = {2}> {

@@ -1,4 +1,4 @@
-"""Compute once, here, what does not depend on the model's inputs."""
+"""Compute at compile time what does not depend on the model's inputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrit
 from ..cleanup.inline_if import InlineIf
 from .fold_shapes import FoldShapes
 
-TURNED_FROM = 2**12  # bytes; a smaller result is kept as it is
+TURNED_FROM = 2**12  # bytes; a smaller result is stored as computed
 
 
 def _folded(graph: Graph, node: Node, results: tuple[np.ndarray | None, ...]) -> Edit:
@@ -27,7 +27,7 @@ def _folded(graph: Graph, node: Node, results: tuple[np.ndarray | None, ...]) ->
 
 
 def _kept(graph: Graph, node: Node, result: np.ndarray, name: str) -> Constant:
-    """The result as a constant; a weight that is only turned costs no memory of its own."""
+    """The result as a constant; a transposed weight is a view, which takes no additional memory."""
     if node.op != "Transpose" or result.nbytes < TURNED_FROM:
         return constant(result, name)
     perm = node.attr("perm", tuple(reversed(range(result.ndim))))
@@ -35,7 +35,7 @@ def _kept(graph: Graph, node: Node, result: np.ndarray, name: str) -> Constant:
 
 
 def _size(graph: Graph, node: Node) -> int | None:
-    """Bytes of the results where they can be told beforehand: from the numbers that make them, or from their types."""
+    """Bytes of the results as known before they are computed, from the operands or from types; None if unknown."""
     if node.op not in ENLARGING:
         sizes = [None if (t := graph.tensor_type(v)) is None else t.bytes for v in node.outputs if v]
         return None if any(s is None for s in sizes) else sum(s for s in sizes if s is not None)
@@ -51,9 +51,9 @@ def match_constant(graph: Graph, node: Node, options: FoldConstants) -> Rewrite:
         missing = next(v for v in node.operands if v not in graph.constants)
         raise NoMatch(f"'{missing}', an operand of {node}, is not a constant")
     if node.op_type in RANDOM:
-        raise NoMatch(f"{node} gives other numbers each time")
+        raise NoMatch(f"{node} gives different numbers each time")
     if node.bodies or contract_of(node) is None:
-        raise NoMatch(f"{node} is not an operator that can be computed alone")
+        raise NoMatch(f"{node} has a body or is an unknown operator")
     if any(graph.is_output(v) for v in node.outputs):
         raise NoMatch(f"{node} makes an output of the graph")
     size = _size(graph, node)
@@ -81,9 +81,9 @@ def match_shape(graph: Graph, node: Node, options: FoldConstants) -> Rewrite:
     type_ = graph.tensor_type(node.inputs[0])
     shape = None if type_ is None else type_.static_shape
     if shape is None:
-        raise NoMatch(f"the shape of '{node.inputs[0]}', which {node} asks for, is not fixed")
+        raise NoMatch(f"the shape of '{node.inputs[0]}', which {node} reads, is not fixed")
     asked = np.array(math.prod(shape) if node.op == "Size" else shape[node.attr("start", 0) : node.attr("end")])
-    sentence = f"{node} asks for the shape of '{node.inputs[0]}', which is always {list(shape)}"
+    sentence = f"{node} reads the shape of '{node.inputs[0]}', which is always {list(shape)}"
     return Rewrite(_folded(graph, node, (asked.astype(np.int64),)), sentence, (node.name,))
 
 
@@ -101,16 +101,16 @@ def match_cast_like(graph: Graph, node: Node, options: Pass) -> Rewrite:
 class FoldConstants(Pass):
     """Five cases:
 
-    - a node whose operands are all constants is computed here, once;
-    - Shape and Size of a value whose shape is always the same become that shape, as outputs of the graph too;
-    - CastLike of a value whose type is known becomes Cast;
-    - what is computed from symbolic shapes is followed, by the rules of `fold_shapes`;
+    - a node whose operands are all constants is computed once, at compile time;
+    - Shape and Size of a value with a static shape become a constant, also as outputs of the graph;
+    - CastLike to the type of a value whose type is known becomes Cast;
+    - arithmetic on symbolic shapes is folded, by the rules of `fold_shapes`;
     - an If whose condition is known becomes its branch, by the rule of `inline_if`.
 
-    Each makes work for the others: behind an If that went, more shapes are known.
+    Each enables the others: after an If is replaced by its branch, more shapes are known.
 
-    Must not act on random operators, on what else makes an output of the graph, nor where the
-    result takes more than `max_bytes`: a small file that unfolds large weights stays small.
+    Must not act on random operators, on other nodes that make an output of the graph, nor if the result takes more
+    than `max_bytes`, so that a small file that generates large weights stays small.
 
     Source: buddy plan, "constant folding", first and second kind (docs/references.md).
     """
@@ -150,7 +150,7 @@ class FoldConstants(Pass):
                 ),
                 Refusal(
                     "g (float[2] x) => (float[2] y) { c = RandomNormal<shape=[2]>()  y = Add(x, c) }",
-                    "RandomNormal 'RandomNormal_c' gives other numbers each time",
+                    "RandomNormal 'RandomNormal_c' gives different numbers each time",
                 ),
                 Refusal(
                     "g (int32[1] x) => (int32[1] y)"
@@ -171,12 +171,12 @@ class FoldConstants(Pass):
             Example(
                 before="g (float[2,3] x) => (int64[2] y) { s = Shape(x)  y = Neg(s) }",
                 after="g (float[2,3] x) => (int64[2] y) <int64[2] s = {2, 3}> { y = Neg(s) }",
-                sentences=("Shape 'Shape_s' asks for the shape of 'x', which is always [2, 3]",),
+                sentences=("Shape 'Shape_s' reads the shape of 'x', which is always [2, 3]",),
             ),
             refusals=(
                 Refusal(
                     "g (float[N,3] x) => (int64[2] y) { s = Shape(x)  y = Neg(s) }",
-                    "the shape of 'x', which Shape 'Shape_s' asks for, is not fixed",
+                    "the shape of 'x', which Shape 'Shape_s' reads, is not fixed",
                 ),
             ),
             exactness=Exactness.BITS,
@@ -191,6 +191,12 @@ class FoldConstants(Pass):
                 sentences=(
                     "CastLike 'CastLike_c' casts to the type of 'x', which is float; written as Cast",
                     "Cast 'CastLike_c' depends on constants only; computed once, 4 bytes",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    "g (int64[1] a, float[N] x) => (float[N] y) { z = com.example.Own(x)  y = CastLike(a, z) }",
+                    "the type of 'z', to which CastLike 'CastLike_y' casts, is not known",
                 ),
             ),
             exactness=Exactness.BITS,

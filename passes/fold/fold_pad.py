@@ -1,4 +1,4 @@
-"""Zeros that a Pad puts round an image are zeros that a convolution can put there itself."""
+"""Fold a Pad into the padding of the convolution or pool after it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _AUTOMATIC = ("SAME_UPPER", "SAME_LOWER")
 
 
 def _pads(graph: Graph, pad: Node, rank: int) -> np.ndarray:
-    """[2, rank]: numbers of elements before and after each axis. Raises NoMatch unless they are zeros to be added."""
+    """[2, rank]: numbers of elements before and after each axis. Raises NoMatch unless it adds a constant number."""
     if pad.attr("mode", "constant") != "constant":
         raise NoMatch(f"{pad} repeats elements of the image ({pad.attr('mode')})")
     given = require_constant(graph, pad.inputs[1], pad)
@@ -26,7 +26,7 @@ def _pads(graph: Graph, pad: Node, rank: int) -> np.ndarray:
     axes = require_constant(graph, pad.inputs[3], pad) if len(pad.inputs) > 3 and pad.inputs[3] else np.arange(rank)
     full[:, axes % rank] = given.reshape(2, -1)
     if full.min(initial=0) < 0:
-        raise NoMatch(f"{pad} cuts elements off")
+        raise NoMatch(f"{pad} removes elements")
     return full
 
 
@@ -35,11 +35,11 @@ def _value(graph: Graph, pad: Node) -> float:
 
 
 def _padded(graph: Graph, node: Node, full: np.ndarray) -> tuple[int, ...]:
-    """The operator's own pads with those of the Pad."""
+    """The sum of the operator's own pads and those of the Pad."""
     if full[:, :2].any():
         raise NoMatch("batch or channels are padded too")
     if node.attr("auto_pad", "NOTSET") in _AUTOMATIC:
-        raise NoMatch(f"{node} finds its own padding from the size of the image")
+        raise NoMatch(f"{node} computes its padding from the size of the image")
     spatial = full.shape[1] - 2
     own = np.array(node.attr("pads", (0,) * 2 * spatial)).reshape(2, spatial)
     return tuple(int(n) for n in (own + full[:, 2:]).reshape(-1))
@@ -54,28 +54,28 @@ def match_direct(graph: Graph, node: Node, options: Pass) -> Rewrite:
     full = _pads(graph, pad, rank)
     value = _value(graph, pad)
     if value != 0:
-        raise NoMatch(f"{pad} adds {value:g}, and {node} would add 0")
+        raise NoMatch(f"{pad} pads with {value:g}, and {node} would pad with 0")
     if node.op == "AveragePool" and not node.attr("count_include_pad", 0):
         raise NoMatch(f"{node} does not count its own padding, and would count that of {pad}")
     if node.op != "Conv" and node.attr("ceil_mode", 0):
-        raise NoMatch(f"{node} rounds its size up, which padding changes")
+        raise NoMatch(f"{node} rounds its output size up, which padding may change")
     attributes = {key: value for key, value in node.attributes.items() if key != "auto_pad"}
     pads = _padded(graph, node, full)
     if node.op != "Conv" and any(p >= k for p, k in zip(pads, (*node.attr("kernel_shape"),) * 2, strict=True)):
         raise NoMatch(f"{node} would have padding as wide as its window")
     wider = node.replace(inputs=(pad.inputs[0], *node.inputs[1:]), attributes={**attributes, "pads": pads})
-    sentence = f"{pad} adds what {node} can add itself; pads are {list(pads)}"
+    sentence = f"{node} adds the padding of {pad} itself; pads are {list(pads)}"
     return Rewrite(Edit(remove=(pad.name, node.name), insert=(wider,)), sentence, (pad.name, node.name))
 
 
 def match_pad_before_max_pool(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    """Of NaN in a window ONNX Runtime makes what the order of the elements gives, in which a pad has no part."""
+    """For a window with NaN, ONNX Runtime's result depends on the order of its elements, which excludes its pads."""
     pad = require_producer(graph, node.inputs[0], ("Pad",), node)
     require_single_use(graph, node, pad)
     require_floating(graph, pad.inputs[0], node)
     source, value = graph.producer(pad.inputs[0]), _value(graph, pad)
     if value > _LOWEST and not (value <= 0 and source is not None and source.op in _NOT_NEGATIVE):
-        raise NoMatch(f"{pad} adds {value:g}, which may be the largest in a window")
+        raise NoMatch(f"{pad} pads with {value:g}, which may be the maximum of a window")
     rank = graph.rank_of(pad.inputs[0])
     if (
         rank is None
@@ -83,13 +83,13 @@ def match_pad_before_max_pool(graph: Graph, node: Node, options: Pass) -> Rewrit
         or node.attr("ceil_mode", 0)
         or any(d != 1 for d in node.attr("dilations", ()))
     ):
-        raise NoMatch(f"{node} says where its numbers stand, spreads its window or rounds its size up")
+        raise NoMatch(f"{node} returns indices, has dilations or rounds its output size up")
     pads = _padded(graph, node, _pads(graph, pad, rank))
     if any(p >= k for p, k in zip(pads, (*node.attr("kernel_shape"),) * 2, strict=True)):
         raise NoMatch(f"{node} would have padding as wide as its window")
     attributes = {key: value for key, value in node.attributes.items() if key != "auto_pad"}
     wider = node.replace(inputs=pad.inputs[:1], attributes={**attributes, "pads": pads})
-    sentence = f"{pad} adds what is the largest in no window of {node}, which pads itself; pads are {list(pads)}"
+    sentence = f"{node} adds the padding of {pad}, which is never the maximum, itself; pads are {list(pads)}"
     return Rewrite(Edit(remove=(pad.name, node.name), insert=(wider,)), sentence, (pad.name, node.name))
 
 
@@ -102,13 +102,13 @@ def match_behind_reshape(graph: Graph, node: Node, options: Pass) -> Rewrite:
     shape, target = (None if source is None else source.shape), graph.shape(reshape.outputs[0])
     padded = graph.shape(pad.outputs[0])
     if source is None or shape is None or padded is None or target is None:
-        raise NoMatch(f"a shape round {reshape} is not known")
+        raise NoMatch(f"a shape before or after {reshape} is not known")
     places = _places(padded, target)
     if places is None:
-        raise NoMatch(f"{reshape} does more than put in axes of size 1")
+        raise NoMatch(f"{reshape} does more than insert axes of size 1")
     full = _pads(graph, pad, len(shape))
     if _value(graph, pad) != 0 or full[:, :1].any():
-        raise NoMatch(f"{pad} adds something else than zeros round an image")
+        raise NoMatch(f"{pad} pads with other numbers than 0, or along the first axis")
     moved = np.zeros((2, len(target)), dtype=np.int64)
     moved[:, places] = full
     sizes = [1] * len(target)
@@ -123,7 +123,7 @@ def match_behind_reshape(graph: Graph, node: Node, options: Pass) -> Rewrite:
 def _swapped(
     graph: Graph, pad: Node, reshape: Node, sizes: list[int], moved: np.ndarray, source: TensorType, places: list[int]
 ) -> Rewrite:
-    """First the Reshape, then the Pad on the axes that it has made."""
+    """The rewrite to the Reshape first and then the Pad, on the new axes."""
     target: list[Dim] = [1] * len(sizes)
     for axis, place in enumerate(places):
         target[place] = (source.shape or ())[axis]
@@ -144,14 +144,14 @@ def _swapped(
         constants=constants,
         types={between: source.with_shape(tuple(target))},
     )
-    sentence = f"{reshape} only puts in axes of size 1; done before {pad}, which then stands at its convolution"
+    sentence = f"{reshape} only inserts axes of size 1; moved before {pad}, which is then next to its convolution"
     return Rewrite(edit, sentence, (pad.name, reshape.name))
 
 
 def _places(source: tuple[Dim, ...], target: tuple[Dim, ...]) -> list[int] | None:
-    """For each axis its place in the target, where that has the same axes and more of size 1; else None.
+    """The index of each axis in the target, if that has the same axes and others of size 1; else None.
 
-    An axis of unknown size is the same where it is the only one on both sides: the elements are as many.
+    Axes of unknown size are the same if they are the only ones on both sides: the numbers of elements are equal.
     """
     fixed = [[size for size in shape if isinstance(size, int)] for shape in (source, target)]
     alone = len(source) - len(fixed[0]) == len(target) - len(fixed[1]) == 1
@@ -171,15 +171,15 @@ def _places(source: tuple[Dim, ...], target: tuple[Dim, ...]) -> list[int] | Non
 class FoldPad(Pass):
     """Three cases:
 
-    - a Pad with the least number before a MaxPool, or with zeros behind Relu and the like, becomes padding of the pool:
-      in mode fast only, for of windows with NaN ONNX Runtime makes what the order of their elements gives;
-    - a Pad with zeros before a Conv, and before an AveragePool that counts its padding, becomes padding of these;
-    - a Pad whose result only gets axes of size 1 before a Conv is done behind the Reshape, so that the first
+    - a Pad with the lowest number before a MaxPool, or with zeros after Relu and the like, becomes padding of the pool:
+      in mode "fast" only, since ONNX Runtime's result for windows with NaN depends on the order of their elements;
+    - a Pad with zeros before a Conv, or before an AveragePool that counts its padding, becomes padding of these;
+    - a Pad before a Reshape that only inserts axes of size 1 for a Conv moves after the Reshape, so that the second
       case applies.
 
-    Must not act on a MaxPool of numbers that may be less than what is padded; on other
-    modes and values, on batch and channels, on padding that is as wide as a pooling window, where ceil_mode or
-    auto_pad find a size by themselves, nor where anything else reads the padded image.
+    Must not act on a MaxPool of numbers that may be less than the padded one, on other modes and values, on batch and
+    channels, on padding that is as wide as a pooling window, if ceil_mode or auto_pad determine a size, nor if
+    anything else reads the padded image.
 
     Source: ONNX's definitions; onnxsim and ONNX Runtime's PadFusion do the first.
     """
@@ -200,7 +200,7 @@ class FoldPad(Pass):
                 after="""g (float[N,1,2,2] x) => (float[N,1,3,4] y) <float[1,1,2,2] w = {1, 2, 3, 4}> {
                     y = Conv<pads=[1,1,1,2]>(x, w)
                 }""",
-                sentences=("Pad 'Pad_a' adds what Conv 'Conv_y' can add itself; pads are [1, 1, 1, 2]",),
+                sentences=("Conv 'Conv_y' adds the padding of Pad 'Pad_a' itself; pads are [1, 1, 1, 2]",),
             ),
             refusals=(
                 Refusal(
@@ -217,7 +217,7 @@ class FoldPad(Pass):
                         a = Pad(x, p)
                         y = Conv(a, w)
                     }""",
-                    "Pad 'Pad_a' cuts elements off",
+                    "Pad 'Pad_a' removes elements",
                 ),
                 Refusal(
                     """g (float[N,1,2,2] x) => (float[N,1,3,3] y)
@@ -225,7 +225,7 @@ class FoldPad(Pass):
                         a = Pad(x, p, v)
                         y = Conv(a, w)
                     }""",
-                    "Pad 'Pad_a' adds 2, and Conv 'Conv_y' would add 0",
+                    "Pad 'Pad_a' pads with 2, and Conv 'Conv_y' would pad with 0",
                 ),
                 Refusal(
                     """g (float[N,1,2,2] x) => (float[N,1,3,3] y) <int64[8] p = {0, 0, 1, 1, 0, 0, 1, 1}> {
@@ -246,7 +246,7 @@ class FoldPad(Pass):
                         a = Pad(x, p)
                         y = AveragePool<kernel_shape=[2,2], count_include_pad=1, ceil_mode=1>(a)
                     }""",
-                    "AveragePool 'AveragePool_y' rounds its size up, which padding changes",
+                    "AveragePool 'AveragePool_y' rounds its output size up, which padding may change",
                 ),
                 Refusal(
                     """g (float[N,1,2,2] x) => (float[N,1,2,2] y)
@@ -262,7 +262,7 @@ class FoldPad(Pass):
                         a = Pad(x, p)
                         y = Conv<auto_pad="SAME_UPPER">(a, w)
                     }""",
-                    "Conv 'Conv_y' finds its own padding from the size of the image",
+                    "Conv 'Conv_y' computes its padding from the size of the image",
                 ),
             ),
             exactness=Exactness.ROUNDING,
@@ -283,7 +283,7 @@ class FoldPad(Pass):
                     y = MaxPool<kernel_shape=[2,2], strides=[2,2], pads=[1,1,0,0]>(r)
                 }""",
                 sentences=(
-                    "Pad 'Pad_a' adds what is the largest in no window of MaxPool 'MaxPool_y', which pads itself;"
+                    "MaxPool 'MaxPool_y' adds the padding of Pad 'Pad_a', which is never the maximum, itself;"
                     " pads are [1, 1, 0, 0]",
                 ),
                 mode="fast",
@@ -292,7 +292,7 @@ class FoldPad(Pass):
                 Refusal(
                     """g (float[1,1,4,4] x) => (float[1,1,2,2] y) <int64[8] p = {0, 0, 1, 1, 0, 0, 0, 0}>
                         { a = Pad(x, p)  y = MaxPool<kernel_shape=[2,2], strides=[2,2]>(a) }""",
-                    "Pad 'Pad_a' adds 0, which may be the largest in a window",
+                    "Pad 'Pad_a' pads with 0, which may be the maximum of a window",
                 ),
                 Refusal(
                     """g (float[1,1,4,4] x) => (float[1,1,3,3] y) <int64[8] p = {0, 0, 2, 2, 0, 0, 0, 0}>
@@ -304,7 +304,7 @@ class FoldPad(Pass):
                         r = Relu(x)  a = Pad(r, p)
                         y = MaxPool<kernel_shape=[2,2], strides=[2,2], ceil_mode=1>(a)
                     }""",
-                    "MaxPool 'MaxPool_y' says where its numbers stand, spreads its window or rounds its size up",
+                    "MaxPool 'MaxPool_y' returns indices, has dilations or rounds its output size up",
                 ),
             ),
             exactness=Exactness.SIGNS,
@@ -312,7 +312,7 @@ class FoldPad(Pass):
                 {"x": [0, 0, np.nan]},
                 0,
                 float(np.finfo(np.float32).min),
-                "in a window with NaN ONNX Runtime takes the largest of what stands behind it",
+                "in a window with NaN ONNX Runtime takes the maximum of what follows it",
                 """g (float[1,1,1,3] x) => (float[1,1,1,2] y) <int64[8] p = {0, 0, 0, 0, 0, 0, 0, 1}> {
                     r = Relu(x)
                     a = Pad(r, p)
@@ -337,9 +337,9 @@ class FoldPad(Pass):
                     y = Conv<pads=[0,1,0,1]>(x_reshaped, w)
                 }""",
                 sentences=(
-                    "Reshape 'Reshape_r' only puts in axes of size 1; done before Pad 'Pad_a', "
-                    "which then stands at its convolution",
-                    "Pad 'Pad_a' adds what Conv 'Conv_y' can add itself; pads are [0, 1, 0, 1]",
+                    "Reshape 'Reshape_r' only inserts axes of size 1; moved before Pad 'Pad_a', "
+                    "which is then next to its convolution",
+                    "Conv 'Conv_y' adds the padding of Pad 'Pad_a' itself; pads are [0, 1, 0, 1]",
                 ),
             ),
             refusals=(
@@ -350,7 +350,7 @@ class FoldPad(Pass):
                         r = Reshape(a, s)
                         y = Conv(r, w)
                     }""",
-                    "Reshape 'Reshape_r' does more than put in axes of size 1",
+                    "Reshape 'Reshape_r' does more than insert axes of size 1",
                 ),
                 Refusal(
                     """g (float[N,1,4] x) => (float[N,1,1,5] y)
@@ -360,7 +360,7 @@ class FoldPad(Pass):
                         r = Reshape(a, s)
                         y = Conv(r, w)
                     }""",
-                    "Pad 'Pad_a' adds something else than zeros round an image",
+                    "Pad 'Pad_a' pads with other numbers than 0, or along the first axis",
                 ),
             ),
             exactness=Exactness.BITS,

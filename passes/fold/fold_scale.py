@@ -1,4 +1,4 @@
-"""A number a channel that is multiplied or added behind a convolution or a product: its weights and bias do both."""
+"""Fold a scale or shift of each channel after a convolution or matrix product into its weights and bias."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workbench.rewrite.linear import LINEAR, channel_axis, channels, scaled
 
 
 def _linear_before(graph: Graph, node: Node, value: str) -> tuple[Node, int]:
-    """The linear operator that makes `value`, perhaps through Transposes, and where its channels are now."""
+    """The linear operator that produces `value`, perhaps through Transposes, and the axis of its channels there."""
     perms = []
     reader, maker = node, graph.producer(value)
     while maker is not None and maker.op == "Transpose":
@@ -24,7 +24,7 @@ def _linear_before(graph: Graph, node: Node, value: str) -> tuple[Node, int]:
     require_single_use(graph, reader, maker)
     axis = channel_axis(graph, maker)
     if axis is None:
-        raise NoMatch(f"the rank of what {maker} makes is not known")
+        raise NoMatch(f"the rank of the result of {maker} is not known")
     for perm in reversed(perms):
         axis = perm.index(axis)
     return maker, axis
@@ -39,7 +39,7 @@ def match_turning(graph: Graph, node: Node, options: Pass) -> Rewrite:
 
 
 def _folded(graph: Graph, node: Node, signs: bool) -> Rewrite:
-    """`signs`: those of zeros must stay."""
+    """The rewrite of both rules. signs: whether the signs of zeros must stay."""
     value, number, first = constant_beside(graph, node)
     linear, axis = _linear_before(graph, node, value)
     numbers = by_channel(graph, node, value, number, axis, channels(graph, linear))
@@ -53,26 +53,25 @@ def _folded(graph: Graph, node: Node, signs: bool) -> Rewrite:
         replace={node.outputs[0]: value},
         constants=folded.constants,
     )
-    what = "weights and the bias" if node.op in ("Mul", "Div") else "bias"
-    sentence = f"{node} takes one constant a channel, {numbers.size:,} in all; folded into the {what} of {linear}"
+    verb, what = ("scales", "weights and the bias") if node.op in ("Mul", "Div") else ("shifts", "bias")
+    sentence = f"{node} {verb} {numbers.size:,} channels; folded into the {what} of {linear}"
     return Rewrite(edit, sentence, (linear.name, node.name))
 
 
 @dataclass(frozen=True)
 class FoldScale(Pass):
-    """linear(x) * m + a is one linear operator, with
+    """linear(x) * m + a becomes one linear operator, with
 
-        weight' = weight * m      (an output channel at a time)
+        weight' = weight * m      (for each output channel)
         bias'   = bias * m + a
 
-    for constants of one number a channel, or one for all. Cases: Mul, Div by a constant, Add and Sub
-    behind Conv, ConvTranspose, Gemm or MatMul; Transposes may stand between, since they move channels
-    and change none. A MatMul of matrices that gets a bias becomes Gemm. Computed in double precision,
-    stored in the weights' own type.
+    for constants of one number per channel, or of one for all. Cases: Mul, Div by a constant, Add and Sub after Conv,
+    ConvTranspose, Gemm or MatMul, also with Transposes between, which only move channels. A MatMul of matrices that
+    gets a bias becomes Gemm. Computed in double precision, stored in the type of the weights.
 
-    Must not act where anything else reads what is between, where a factor is zero or not finite, nor
-    where the element type does not hold a folded number; outside of mode fast not where a negative factor
-    turns the sign of a zero that a reader sees.
+    Must not act if anything else reads a value between, if a factor is zero or not finite, nor if a folded number
+    overflows its element type; except in mode "fast", not if a negative factor changes the sign of a zero that a
+    reader distinguishes.
 
     Source: Jacob et al., "Quantization and Training of Neural Networks" (CVPR 2018), 3.2, without the
     normalization; ONNX Runtime's ConvMulFusion and ConvAddFusion.
@@ -101,15 +100,14 @@ class FoldScale(Pass):
                     y = Transpose<perm=[0,3,1,2]>(t)
                 }""",
                 sentences=(
-                    "Mul 'Mul_s' takes one constant a channel, 2 in all; "
-                    "folded into the weights and the bias of Conv 'Conv_c'",
-                    "Sub 'Sub_u' takes one constant a channel, 2 in all; folded into the bias of Conv 'Conv_c'",
+                    "Mul 'Mul_s' scales 2 channels; folded into the weights and the bias of Conv 'Conv_c'",
+                    "Sub 'Sub_u' shifts 2 channels; folded into the bias of Conv 'Conv_c'",
                 ),
             ),
             refusals=(
                 Refusal(
                     "g (float[N,2] x, float[2] z) => (float[N,2] y) { y = Mul(x, z) }",
-                    "Mul 'Mul_y' has no constant beside a computed value",
+                    "Mul 'Mul_y' does not combine one constant and one computed value",
                 ),
                 Refusal(
                     "g (float[N,2] x) => (float[N,2] y) <float[2] m = {1, 2}> { a = Relu(x)  y = Mul(a, m) }",
@@ -127,7 +125,7 @@ class FoldScale(Pass):
                         c = MatMul(x, w)
                         y = Mul(c, m)
                     }""",
-                    "'m' of Mul 'Mul_y' is not one number a channel: its shape is [2, 1]",
+                    "'m' of Mul 'Mul_y' is not one number per channel: its shape is [2, 1]",
                 ),
                 Refusal(
                     """g (float[N,1] x) => (float[1,N,2] y) <float[1,2] w = {1, 2}, float[1,1,2] m = {1, 2}> {
@@ -141,21 +139,21 @@ class FoldScale(Pass):
                         c = MatMul(x, w)
                         y = Mul(c, m)
                     }""",
-                    "Mul 'Mul_y' multiplies by negative numbers, which makes -0.0 of 0.0, and weights do not",
+                    "Mul 'Mul_y' multiplies by negative numbers, which turns 0.0 into -0.0, and weights do not",
                 ),
                 Refusal(
                     """g (float[N,1] x) => (float[N,2] y) <float[1,2] w = {1, 2}, float[2] m = {1, 0}> {
                         c = MatMul(x, w)
                         y = Mul(c, m)
                     }""",
-                    "'m' of Mul 'Mul_y' holds zero or what is not finite, which weights do not carry over",
+                    "'m' of Mul 'Mul_y' holds zero, infinity or NaN, which cannot be folded into weights",
                 ),
                 Refusal(
                     """g (float[N,1] x) => (float[N,2] y) <float[1,2] w = {1, 2}, float[2] m = {1, 2}> {
                         c = MatMul(x, w)
                         y = Div(m, c)
                     }""",
-                    "Div 'Div_y' divides by what is computed",
+                    "Div 'Div_y' divides by a computed value",
                 ),
                 Refusal(
                     """g (float[N,1] x) => (float[N,2] y) <float[1,2] w = {1e30, 2}, float[2] m = {1e30, 2}> {
@@ -196,7 +194,7 @@ class FoldScale(Pass):
                         c = MatMul(x, w)
                         y = Mul(c, m)
                     }""",
-                    "the second operand of MatMul 'MatMul_c' is no matrix: its shape is [1, 1, 2]",
+                    "the second operand of MatMul 'MatMul_c' is not a matrix: its shape is [1, 1, 2]",
                 ),
             ),
             exactness=Exactness.ROUNDING,
@@ -210,10 +208,7 @@ class FoldScale(Pass):
                 before="g (float[N,1] x) => (float[N,2] y) <float[1,2] w = {1, 2}, float[2] m = {1, -2}>"
                 " { c = MatMul(x, w)  y = Mul(c, m) }",
                 after="g (float[N,1] x) => (float[N,2] y) <float[1,2] w_folded = {1, -4}> { y = MatMul(x, w_folded) }",
-                sentences=(
-                    "Mul 'Mul_y' takes one constant a channel, 2 in all; "
-                    "folded into the weights and the bias of MatMul 'MatMul_c'",
-                ),
+                sentences=("Mul 'Mul_y' scales 2 channels; folded into the weights and the bias of MatMul 'MatMul_c'",),
                 mode="fast",
             ),
             refusals=(
@@ -223,7 +218,7 @@ class FoldScale(Pass):
                 ),
             ),
             exactness=Exactness.SIGNS,
-            counterexample=Counterexample({"x": 0}, -0.0, 0, "a product with a matrix makes 0 of -0"),
+            counterexample=Counterexample({"x": 0}, -0.0, 0, "a matrix product turns -0 into 0"),
             law="(x * w + b) * m == x * (w * m) + b * m",
         ),
     )

@@ -1,7 +1,8 @@
-"""A number a channel that is multiplied or added before a convolution or a product: its weights and bias do both."""
+"""Fold a scale or shift of each channel before a convolution or matrix product into its weights and bias."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,20 +16,20 @@ SCALING = ("BatchNormalization", "Mul", "Div", "Add", "Sub")
 
 
 def _weight(graph: Graph, linear: Node) -> tuple[np.ndarray, int, int]:
-    """The weights, the axis of the input channels in the operand, and how many those are."""
+    """The weights, the axis of the input channels in the operand, and the number of input channels."""
     weight = require_constant(graph, linear.inputs[1], linear)
     if not np.issubdtype(weight.dtype, np.floating):
-        raise NoMatch(f"the weights of {linear} are {weight.dtype}, which rounds elsewhere")
+        raise NoMatch(f"the weights of {linear} are {weight.dtype}, not floating-point numbers")
     if linear.op == "Conv":
         return weight, 1, weight.shape[1] * linear.attr("group", 1)
     rank = graph.rank_of(linear.inputs[0])
     if weight.ndim != 2 or rank is None or linear.attr("transA", 0):
-        raise NoMatch(f"{linear} is no product of rows with a matrix")
+        raise NoMatch(f"{linear} is not a product of rows with a matrix")
     return weight, rank - 1, weight.shape[1] if linear.attr("transB", 0) else weight.shape[0]
 
 
 def _by_input(linear: Node, weight: np.ndarray, channel: np.ndarray) -> np.ndarray:
-    """One number for each input channel, in the shape in which it meets the weights."""
+    """One number for each input channel, in a shape that broadcasts to the weights."""
     if linear.op != "Conv":
         return channel if linear.attr("transB", 0) else channel.reshape(-1, 1)
     groups = linear.attr("group", 1)
@@ -59,10 +60,10 @@ def match_before(graph: Graph, linear: Node, options: Pass) -> Rewrite:
     weight, axis, count = _weight(graph, linear)
     value, factor, shift = _scaling(graph, node, axis, count)
     if not (np.isfinite(factor).all() and np.isfinite(shift).all() and factor.all()):
-        raise NoMatch(f"{node} multiplies by zero or by what is not finite, which weights do not carry over")
+        raise NoMatch(f"{node} multiplies by zero, infinity or NaN, which cannot be folded into weights")
     padded = any(linear.attr("pads", ())) or linear.attr("auto_pad", "NOTSET") not in ("NOTSET", "VALID")
     if linear.op == "Conv" and padded and shift.any():
-        raise NoMatch(f"{linear} pads with zeros, to which {node} adds nothing")
+        raise NoMatch(f"{linear} pads with zeros, which {node} does not shift")
     if linear.op == "MatMul" and shift.any() and graph.rank_of(value) != 2:
         raise NoMatch(f"{linear} has no bias, and Gemm, which has one, takes matrices only")
     scale = _by_input(linear, weight, factor)
@@ -74,7 +75,7 @@ def match_before(graph: Graph, linear: Node, options: Pass) -> Rewrite:
 
 
 def _scaling(graph: Graph, node: Node, axis: int, count: int) -> tuple[str, np.ndarray, np.ndarray]:
-    """The value that is scaled, and by how much a channel, in double precision."""
+    """The scaled value, and the factor and the shift of each channel in double precision."""
     if node.op == "BatchNormalization":
         factor, shift = normalization(graph, node)
         if axis != 1 or factor.size != count:
@@ -82,6 +83,9 @@ def _scaling(graph: Graph, node: Node, axis: int, count: int) -> tuple[str, np.n
         return node.inputs[0], factor, shift
     value, number, first = constant_beside(graph, node)
     channel = by_channel(graph, node, value, number, axis, count)
+    shape = graph.shape(value)
+    if math.prod(constant_shape(graph.constants[number])) > 1 and (shape is None or shape[axis] != count):
+        raise NoMatch(f"{node} may broadcast '{value}', which is not known to have {count} channels")
     return value, *factor_and_shift(node, channel, first)
 
 
@@ -110,18 +114,18 @@ def _folded(graph: Graph, node: Node, linear: Node, value: str, scale: np.ndarra
 
 @dataclass(frozen=True)
 class FoldScaleBefore(Pass):
-    """linear(x * m + a) is one linear operator, with
+    """linear(x * m + a) becomes one linear operator, with
 
-        weight' = weight * m                  (an input channel at a time)
+        weight' = weight * m                  (for each input channel)
         bias'   = bias + sum(weight * a)      (over the input channels and the window)
 
     Cases: BatchNormalization, Mul, Div by a constant, Add and Sub before Conv, grouped or not, Gemm, or
-    MatMul with a matrix. Computed in double precision, stored in the weights' own type.
+    MatMul with a matrix. Computed in double precision, stored in the type of the weights.
 
-    Must not act where a convolution with padding would get a shift (the padding is not shifted), where a
-    factor is zero or not finite, where anything else reads the scaled value, nor in training mode.
+    Must not act if a convolution with padding would get a shift (the padding is not shifted), if a factor is zero or
+    not finite, if anything else reads the scaled value, nor in training mode.
 
-    Source: Jacob et al., "Quantization and Training of Neural Networks" (CVPR 2018), 3.2, the other way round.
+    Source: Jacob et al., "Quantization and Training of Neural Networks" (CVPR 2018), 3.2, in the opposite order.
     """
 
     title = "Fold scale and shift before convolutions and products"
@@ -155,7 +159,15 @@ class FoldScaleBefore(Pass):
                         t = Add(x, a)
                         y = Conv<pads=[1,1,1,1]>(t, w)
                     }""",
-                    "Conv 'Conv_y' pads with zeros, to which Add 'Add_t' adds nothing",
+                    "Conv 'Conv_y' pads with zeros, which Add 'Add_t' does not shift",
+                ),
+                Refusal(
+                    """g (float[N,1,2,2] x) => (float[N,1,2,2] y)
+                        <float[1,2,1,1] w = {1, 2}, float[1,2,1,1] m = {4, -2}> {
+                        t = Mul(x, m)
+                        y = Conv(t, w)
+                    }""",
+                    "Mul 'Mul_t' may broadcast 'x', which is not known to have 2 channels",
                 ),
                 Refusal(
                     "g (float[N,3,2] x) => (float[N,3,1] y) <float[2,1] w = {1, 2}, float[2] a = {1, 2}>"
@@ -165,7 +177,7 @@ class FoldScaleBefore(Pass):
                 Refusal(
                     "g (float[N,2] x) => (float[N,1] y) <float[2,1] w = {1, 2}, float[2] a = {1, 0}>"
                     " { t = Mul(x, a)  y = MatMul(t, w) }",
-                    "Mul 'Mul_t' multiplies by zero or by what is not finite, which weights do not carry over",
+                    "Mul 'Mul_t' multiplies by zero, infinity or NaN, which cannot be folded into weights",
                 ),
                 Refusal(
                     "g (float[N,2] x) => (float[N,1] y) <float[2,1] w = {1e30, 2}, float[2] a = {1e30, 1}>"
@@ -175,7 +187,7 @@ class FoldScaleBefore(Pass):
                 Refusal(
                     "g (float[2,3] x) => (float[3,1] y) <float[2,1] w = {1, 2}, float a = {3}>"
                     " { t = Mul(x, a)  y = Gemm<transA=1>(t, w) }",
-                    "Gemm 'Gemm_y' is no product of rows with a matrix",
+                    "Gemm 'Gemm_y' is not a product of rows with a matrix",
                 ),
                 Refusal(
                     "g (float[2,2] x) => (float[2,1] y)"
@@ -186,7 +198,7 @@ class FoldScaleBefore(Pass):
                 Refusal(
                     "g (int32[2,2] x) => (int32[2,1] y) <int32[2,1] w = {1, 2}, int32 a = {3}>"
                     " { t = Mul(x, a)  y = MatMul(t, w) }",
-                    "the weights of MatMul 'MatMul_y' are int32, which rounds elsewhere",
+                    "the weights of MatMul 'MatMul_y' are int32, not floating-point numbers",
                 ),
                 Refusal(
                     """g (float[N,2,2] x) => (float[N,2,1] y) <float[2,1] w = {1, 2}, float[2] s = {1, 1}> {

@@ -1,4 +1,4 @@
-"""Write a sum of two as Add, so that rules need to know one form only."""
+"""Write Sum of two operands as Add, so that rules need to know only one form."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from workbench.rewrite.graph_rules import graph_rule
 class SumToAdd(Pass):
     """Sum of two operands becomes Add, which computes the same.
 
-    Must not act on three operands or more: two Adds would write what one Sum keeps to itself.
+    Must not act on three operands or more: two Adds would write an intermediate result that one Sum does not.
 
     Source: ONNX's definitions of Sum and Add.
     """
 
-    title = "Sum of two to Add"
+    title = "Write Sum of two operands as Add"
 
     rules = (
         graph_rule(

@@ -1,4 +1,4 @@
-"""A matrix product reads a transposed operand as it is, by a flag of Gemm."""
+"""Replace a Transpose before a matrix product by a flag of Gemm."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _transposed(graph: Graph, node: Node) -> dict[str, Node]:
         require_single_use(graph, node, transpose)
         found[flag] = transpose
     if not found:
-        raise NoMatch(f"no operand of {node} is made by a Transpose of two axes")
+        raise NoMatch(f"no operand of {node} is the result of a Transpose of two axes")
     return found
 
 
@@ -32,11 +32,11 @@ def _absorbed(graph: Graph, node: Node, found: dict[str, Node]) -> Rewrite:
     operands = (
         found[flag].inputs[0] if flag in found else value for flag, value in zip(_FLAGS, node.inputs, strict=False)
     )
-    flags = {flag: 1 - node.attr(flag, 0) for flag in found}
+    flags = {flag: int(not node.attr(flag, 0)) for flag in found}
     gemm = node.replace(op_type="Gemm", inputs=(*operands, *node.inputs[2:]), attributes={**node.attributes, **flags})
     edit = Edit(remove=(*(transpose.name for transpose in gone), node.name), insert=(gemm,))
     told = " and ".join(f"{flag}={value}" for flag, value in flags.items())
-    sentence = f"{node} reads its operand as it is by {told}; {no_longer_moved(graph, *gone)}"
+    sentence = f"{node} needs no Transpose with {told}; {no_longer_moved(graph, *gone)}"
     return Rewrite(edit, sentence, (*(transpose.name for transpose in gone), node.name))
 
 
@@ -57,18 +57,18 @@ def match_matmul(graph: Graph, node: Node, options: Pass) -> Rewrite:
 
 @dataclass(frozen=True)
 class TransposeIntoGemm(Pass):
-    """Two cases, where a Transpose of two axes makes an operand that nothing else reads:
+    """Two cases, for an operand that is the result of a Transpose of two axes and that nothing else reads:
 
-    - a Gemm reads what the Transpose reads, its flag transA or transB the other way round;
+    - a Gemm reads the operand of the Transpose, and its flag transA or transB is inverted;
     - a MatMul of two matrices becomes a Gemm with that flag.
 
-    Must not act on products of more than two axes, which Gemm has not, nor on a Transpose with other
+    Must not act on products of more than two axes, which Gemm does not support, nor on a Transpose with other
     readers, which would stay.
 
     Source: ONNX's definitions of Gemm and MatMul; (A^T)^T = A; ONNX Runtime's MatmulTransposeFusion.
     """
 
-    title = "Transposes into matrix products"
+    title = "Fold transposes into matrix products"
 
     rules = (
         Rule(
@@ -82,8 +82,7 @@ class TransposeIntoGemm(Pass):
                 }""",
                 after="g (float[N,3] x, float[N,2] w, float[2] c) => (float[3,2] y) { y = Gemm<transA=1>(x, w, c) }",
                 sentences=(
-                    "Gemm 'Gemm_y' reads its operand as it is by transA=1; "
-                    "an unknown number of elements no longer moved",
+                    "Gemm 'Gemm_y' needs no Transpose with transA=1; an unknown number of elements no longer moved",
                 ),
             ),
             refusals=(
@@ -94,7 +93,7 @@ class TransposeIntoGemm(Pass):
                 ),
                 Refusal(
                     "g (float[4,3] x, float[3,2] w) => (float[4,2] y) { y = Gemm(x, w) }",
-                    "no operand of Gemm 'Gemm_y' is made by a Transpose of two axes",
+                    "no operand of Gemm 'Gemm_y' is the result of a Transpose of two axes",
                 ),
             ),
             exactness=Exactness.ROUNDING,
@@ -110,7 +109,7 @@ class TransposeIntoGemm(Pass):
                     y = MatMul(x, t)
                 }""",
                 after="g (float[N,3] x, float[2,3] w) => (float[N,2] y) { y = Gemm<transB=1>(x, w) }",
-                sentences=("MatMul 'MatMul_y' reads its operand as it is by transB=1; 6 elements no longer moved",),
+                sentences=("MatMul 'MatMul_y' needs no Transpose with transB=1; 6 elements no longer moved",),
             ),
             refusals=(
                 Refusal(

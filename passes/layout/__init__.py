@@ -1,1 +1,1 @@
-"""Strategies that choose and change layouts."""
+"""Passes that choose and convert layouts."""

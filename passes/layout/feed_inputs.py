@@ -1,4 +1,4 @@
-"""The model's inputs are taken in the layout in which they are used: the transpose at the edge goes to the caller."""
+"""Declare the model's inputs in the layout in which they are used: the caller transposes them."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite
 
 @dataclass(frozen=True)
 class FeedInputs(Pass):
-    """An input that every reader transposes alike is declared in that order of axes, and the Transposes go.
+    """An input that every reader transposes in the same way is declared in that order, and the Transposes are removed.
 
     The model then takes other inputs than before: `x` of [N, 3, H, W] becomes `x` of [N, H, W, 3]. Names and
-    outputs stay. The note "workbench.fed.x" in the file's metadata tells the permutation; comparing and
-    measuring follow it. It is in no preset: who runs the model must feed it so.
+    outputs stay. The note "workbench.fed.x" in the file's metadata holds the permutation; comparing and
+    measuring apply it. The pass is in no preset, since whoever runs the model must permute its inputs.
 
-    Must not act where the graph gives the input back as an output, where a body reads it, nor where a dim has
-    neither number nor name.
+    Must not act if the graph returns the input as an output, if a body reads it, nor if a dim has neither number
+    nor name.
 
-    Source: what deployments do that store images channels-last already.
+    Source: deployments that store images channels last do the same.
     """
 
     title = "Feed inputs in the layout that is used"
@@ -64,6 +64,6 @@ class FeedInputs(Pass):
 
 
 def _common(graph: Graph, value: str, readers: tuple[Node, ...]) -> Permutation | None:
-    """The permutation by which every reader transposes the input; None where one does not."""
+    """The permutation by which every reader transposes the input; None if one does not."""
     perms = {perm_of(graph, node) if node.op == "Transpose" else None for node in readers}
     return perms.pop() if len(perms) == 1 else None

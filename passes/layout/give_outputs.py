@@ -1,4 +1,4 @@
-"""The model's outputs are given in the layout in which they are made: the transpose at the edge goes to the caller."""
+"""Declare the model's outputs in the layout in which they are computed: the caller transposes them."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite
 
 @dataclass(frozen=True)
 class GiveOutputs(Pass):
-    """An output that a Transpose makes is declared in the order of axes in front of it, and the Transpose goes.
+    """An output that is the result of a Transpose is declared in the order before it, and the Transpose is removed.
 
-    The model then gives other outputs than before: `y` of [N, 8, H, W] becomes `y` of [N, H, W, 8]. Names and
-    inputs stay. The note "workbench.given.y" in the file's metadata tells the permutation; comparing and
-    measuring follow it. It is in no preset: who runs the model must take it so.
+    The model then returns other outputs than before: `y` of [N, 8, H, W] becomes `y` of [N, H, W, 8]. Names and
+    inputs stay. The note "workbench.given.y" in the file's metadata holds the permutation; comparing and
+    measuring apply it. The pass is in no preset, since whoever runs the model must permute its outputs.
 
-    Must not act where something else reads the transposed value, where what is in front of it is an input or an
-    output of the graph, nor where a dim has neither number nor name.
+    Must not act if anything else reads the transposed value, if the operand of the Transpose is an input or an
+    output of the graph, nor if a dim has neither number nor name.
 
-    Source: the twin of `feed_inputs`.
+    Source: the counterpart of `feed_inputs`.
     """
 
-    title = "Give outputs in the layout in which they are made"
+    title = "Give outputs in the layout in which they are computed"
     exactness = Exactness.BITS
 
     own_examples = (
@@ -63,7 +63,7 @@ class GiveOutputs(Pass):
 
 
 def _may_go(graph: Graph, node: Node) -> bool:
-    """Is it a Transpose of what another node makes, read by nobody but the caller?"""
+    """Whether it is a Transpose of another node's result that only the caller reads."""
     if node.op != "Transpose" or graph.users(node.outputs[0]) or graph.outputs.count(node.outputs[0]) > 1:
         return False
     return graph.producer(node.inputs[0]) is not None and not graph.is_output(node.inputs[0])

@@ -1,4 +1,4 @@
-"""The least that can be moved where channels may stand in blocks: NCHW, NHWC or NCHW8c for every operator."""
+"""Minimum data movement with blocked channels: NCHW, NHWC or NCHW8c for each operator."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ _AUTO = "auto"
 
 @dataclass(frozen=True)
 class LayoutBlocked(Pass):
-    """Of NCHW, NHWC and blocked channels (NCHW8c: [N, C/8, H, W, 8]), each operator's best one.
+    """Chooses NCHW, NHWC or blocked channels (NCHW8c: [N, C/8, H, W, 8]) for each operator, at the least total cost.
 
-    - Convolutions, pools and BatchNormalization have a blocked form, functions of our own domain;
-      elementwise operators and Concat run on blocks as they are, constants lined up with them.
-    - A convolution of images whose channels are no multiple of the block reads them in NCHW and
-      gives blocks; any other operator on such an image has no blocked form.
-    - What the target demands has no choice; where it demands blocks that cannot be, NCHW is kept.
-    - A value is converted once for each layout in which it is read, however many read it so.
-    - A conversion is a Transpose, which is paid, and a Reshape, which is free; where the image is
-      of one element or of one block of channels, it may be a Reshape alone.
-    - Of what costs the same, the fewest operators change.
+    - Convolutions, pools and BatchNormalization have a blocked form, functions of the domain "workbench";
+      elementwise operators and Concat run on blocks unchanged, with constants reshaped to match.
+    - A convolution of images whose channels are not a multiple of the block reads them in NCHW and
+      returns blocks; any other operator on such an image has no blocked form.
+    - A layout that the target demands is fixed; if it demands blocks that are impossible, NCHW is kept.
+    - A value is converted once for each layout in which it is read, whatever the number of readers.
+    - A conversion is a Transpose, which has a cost, and a Reshape, which is free; if the image has
+      one element or one block of channels, it may be a Reshape alone.
+    - Of choices with the same cost, the one that changes the fewest operators is taken.
 
-    The bound that comes with the result is the solver's; the gap is what is left to prove, as a
-    part of the cost. Certified is a result without a gap that moves exactly the bound.
+    The bound of the result is the solver's; the gap is the part of the cost that is left to prove. A result is
+    certified if it has no gap and moves exactly the bound.
 
-    Source: oneDNN's nChw8c and nChw16c; ONNX Runtime's NchwcTransformer; the choice by search, Liu et al.,
+    Source: oneDNN's nChw8c and nChw16c; ONNX Runtime's NchwcTransformer; the search, Liu et al.,
     "Optimizing CNN Model Inference on CPUs" (NeoCPU), USENIX ATC 2019; HiGHS (Huangfu and Hall 2018).
     """
 
@@ -50,17 +50,15 @@ class LayoutBlocked(Pass):
 
     block: str = option(
         _AUTO,
-        "Channels of a block; auto: as the target demands, 8 where it does not.",
+        "Channels of a block; auto: as the target demands, else 8.",
         choices=(_AUTO, *map(str, BLOCKS)),
     )
-    weigh: str = option(
-        BYTES, "What is to be the least: bytes moved, or the count of transposes.", choices=(BYTES, COUNT)
-    )
-    seconds: int = option(60, "Time for the search, in seconds; then the best found, with its gap.", least=1)
+    weigh: str = option(BYTES, "What is minimized: bytes moved, or the number of transposes.", choices=(BYTES, COUNT))
+    seconds: int = option(60, "Time limit of the search, in seconds; then the best found, with its gap.", least=1)
 
     own_examples = (
         Example(
-            title="From the first convolution on in blocks; back once, where the smallest image is",
+            title="In blocks from the first convolution on; converted back once, at the smallest image",
             target="blocked",
             before="""g (float[1,3,4,4] x, float[8,3,3,3] w, float[16,8,1,1] v) => (float[1,24,2,2] y)
                 <float[8,1,1] c = {1, 2, 3, 4, 5, 6, 7, 8}> {
@@ -90,7 +88,7 @@ class LayoutBlocked(Pass):
             ),
         ),
         Example(
-            title="Four channels are no block: that convolution stays, and so does what reads it",
+            title="Four channels are not a block: that convolution and its reader stay",
             target="blocked",
             before="""g (float[1,8,2,2] x, float[8,8,1,1] w, float[4,8,1,1] v) => (float[1,4,2,2] y) {
                 a = Relu(x)
@@ -115,7 +113,7 @@ class LayoutBlocked(Pass):
             ),
         ),
         Example(
-            title="Sixteen channels last are one block of 16: both Transposes go",
+            title="Sixteen channels last are one block of 16: both Transposes are removed",
             target="blocked",
             options={"block": "16"},
             before="""g (float[1,4,4,16] x) => (float[1,2,2,16] y) {
@@ -162,7 +160,7 @@ class LayoutBlocked(Pass):
 def _converted(
     graph: Graph, node: Node, way: Way, layouts: dict[str, str], target: Profile, block: int, blocked: dict[str, str]
 ) -> Rewrite:
-    """The node in the layout that was chosen."""
+    """The conversion of the node to the chosen layout."""
     own = layout_of_images(node, layouts)
     assert own is not None and way is not None
     case, note = case_of(node, layouts), ""
@@ -178,7 +176,7 @@ def _converted(
 
 
 def _refused(graph: Graph, refused: dict[str, str], block: int, layouts: dict[str, str]) -> Iterator[Rewrite]:
-    """Operators that keep their layout although blocks are demanded; they keep the reason."""
+    """Note the reason at each operator that keeps its layout although blocks are demanded."""
     for name, reason in refused.items():
         node = graph.node(name)
         said = f"{node} is demanded in NCHW{block}c and is not in it"

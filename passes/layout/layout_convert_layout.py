@@ -1,4 +1,4 @@
-"""Convert by class of operator: the ones that are named get the layout, the others follow what arrives."""
+"""Convert by class of operator: those that are named get the layout, the others follow their operands."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ class LayoutConvertLayout(Pass):
 
     - a heavily layout-sensitive operator (a convolution) that is named gets the layout named for
       it, or the target's;
-    - a lightly sensitive one (its axes are in attributes: Concat, Pad, pools) and an agnostic
-      one (Relu, Add) take the layout in which an operand arrives, and bring the others to it;
-    - all others keep theirs: a Transpose in front of them restores it.
+    - a lightly sensitive one (whose attributes name axes: Concat, Pad, pools) and an agnostic
+      one (Relu, Add) take the layout in which an operand arrives; their other operands are transposed to it;
+    - all others keep their layout, which a Transpose before them restores.
 
-    Transposes that were there before carry the layout along; those not needed any more go.
+    Existing Transposes pass the layout on; those that are no longer needed are removed.
 
-    It looks at no cost: where branches meet, it may move more than there was.
+    It does not consider cost: where branches join, it may move more than before.
 
-    A convolution that is channels last in the file (`Conv_NHWC_HWIO`) comes back to channels first, its
-    weight with it.
+    A convolution that is channels last in the file (`Conv_NHWC_HWIO`) returns to channels first, and its weight
+    with it.
 
-    Source: TVM's ConvertLayout, its three classes and its map of desired layouts. There an
-    elementwise operator follows the operand of lower rank; here constants are lined up.
+    Source: TVM's ConvertLayout, its three classes and its map of desired layouts. There an elementwise operator
+    follows the operand of lower rank; here constants are reshaped to match.
     """
 
     title = "Layout: convert by class"
 
     operators: str = option(
         "",
-        "Operators that get a layout, separated by spaces, with one of their own as in Conv=NHWC MaxPool=NCHW, "
-        "or the target's; behind a comma the kernel's order, as in Conv=NHWC,HWIO or Conv=NCHW,default; "
-        "none: what the target demands.",
+        "Operators that get a layout, separated by spaces: each with its own, as in Conv=NHWC MaxPool=NCHW, "
+        "or else the target's; after a comma the kernel's order, as in Conv=NHWC,HWIO or Conv=NCHW,default; "
+        "empty: what the target demands.",
     )
     weights: str = option(
         FROM_TARGET,
@@ -75,12 +75,12 @@ class LayoutConvertLayout(Pass):
                 y = Transpose<perm=[0,2,3,1]>(f)
             }""",
             sentences=(
-                "layout-agnostic: Relu 'Relu_d' takes NCHW as it comes; nothing moved",
+                "layout-agnostic: Relu 'Relu_d' takes NCHW from its operands; nothing moved",
                 "perm [0, 2, 3, 1] then [0, 3, 1, 2] is the identity; 64 elements no longer moved",
             ),
         ),
         Example(
-            title="Weights in an order of their own",
+            title="Weights in another order than the target's",
             target="cuda",
             before="""g (float[1,2,4,4] x) => (float[1,2,4,4] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
                 a = Conv(x, w)
@@ -95,7 +95,7 @@ class LayoutConvertLayout(Pass):
             sentences=(
                 "heavily layout-sensitive: Conv 'Conv_a' gets NHWC; 'x' is transposed, 32 elements; "
                 "weight OIHW to OHWI once, here",
-                "layout-agnostic: Relu 'Relu_y' takes NHWC as it comes; nothing moved",
+                "layout-agnostic: Relu 'Relu_y' takes NHWC from its operands; nothing moved",
             ),
             options={"weights": "OHWI"},
         ),
@@ -110,7 +110,7 @@ class LayoutConvertLayout(Pass):
         yield from rewrite_each(tidy_transposes(graph), "tidied")
 
     def aim(self, target: Profile) -> Profile:
-        """The target with what the options change of it. Raises ProfileError for names that mean nothing."""
+        """The target as changed by the options. Raises ProfileError for unknown names."""
         weights = target.weights if self.weights == FROM_TARGET else self.weights
         words = [word.partition("=") for word in self.operators.split()]
         if not words:
@@ -124,7 +124,7 @@ class LayoutConvertLayout(Pass):
         demands = {operator: data for operator, (data, _) in pairs.items()}
         kernels = {operator: kernel for operator, (_, kernel) in pairs.items() if kernel is not None}
         only = set(demands.values())
-        layout = only.pop() if len(only) == 1 else target.layout  # what is not named follows what is
+        layout = only.pop() if len(only) == 1 else target.layout  # other operators follow the named ones
         aimed = replace(target, layout=layout, required_layouts=demands, weights=weights, kernels=kernels)
         check_profile(aimed, what)
         return aimed
@@ -143,5 +143,5 @@ def _visit(graph: Graph, node: Node, layouts: dict[str, str], profile: Profile) 
     except NotPermutable:
         return
     kind = class_of(node, profile)
-    verb = f"gets {layout}" if named else f"takes {layout} as it comes"
+    verb = f"gets {layout}" if named else f"takes {layout} from its operands"
     yield Rewrite(conversion.edit, f"{kind}: {node} {verb}; {conversion.said()}", (node.name,), kind)

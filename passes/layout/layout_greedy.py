@@ -1,4 +1,4 @@
-"""Greedy in order: ask for the hardware's layout only where an operator demands it, then let it travel."""
+"""Greedy in order: convert to the hardware's layout only at operators that demand it, then propagate it."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from workbench.rewrite import Example, Pass, PassContext, Rewrite, rewrite_each
 
 @dataclass(frozen=True)
 class LayoutGreedy(Pass):
-    """Walks the operators in topological order and looks only at each one's operands.
+    """Visits the operators in topological order and considers only the operands of each.
 
     - Case 1, CNN to CNN: an operator that demands the target's layout gets it, by a Transpose
-      where its operand does not have it yet. One without a demand takes its operand as it comes.
-    - Case 2, CNN to Tensor: the operator was written for one order of its axes; a Transpose in
-      front restores it, so that no Tensor ever changes.
+      if its operand does not have it yet. One without a demand takes the layout of its operand.
+    - Case 2, CNN to Tensor: the operator was written for one order of its axes; a Transpose
+      before it restores this order, so that no Tensor ever changes.
     - Case 3, Tensor to CNN, and case 4, Tensor to Tensor: nothing to do.
-    - Several inputs in different layouts are brought to one, whichever way moves fewer elements.
-      A constant operand is lined up here and costs nothing.
-    - A Transpose that was there before is taken as it is: where it makes, or undoes, a layout
-      that is at hand, that is used and the Transpose goes if nothing else reads it.
-    - Outputs of the graph keep the layout that they had.
+    - Several inputs in different layouts are brought to one, the one that moves fewer elements.
+      A constant operand is permuted at compile time and costs nothing.
+    - Existing Transposes are used: if one makes or undoes a layout in which the value exists
+      already, that value is read, and the Transpose is removed if nothing else reads it.
+    - Outputs of the graph keep their layout.
 
     Inserts nothing on a path without a demanding operator.
 
@@ -41,7 +41,7 @@ class LayoutGreedy(Pass):
 
     own_examples = (
         Example(
-            title="The figure of LayoutPresetToNPU: the reshape still sees NCHW",
+            title="The figure of LayoutPresetToNPU: the reshape still reads NCHW",
             target="npu",
             before="""g (float[1,2,4,4] input1, float[1,3,4,4] input3) => (float[48] output)
                 <float[3,2,1,1] w = {1, 2, 3, 4, 5, 6}, int64[1] s = {-1}> {
@@ -66,7 +66,7 @@ class LayoutGreedy(Pass):
             ),
         ),
         Example(
-            title="What is between two convolutions takes the layout as it comes",
+            title="Operators between two convolutions follow their layout",
             target="cuda",
             before="""g (float[1,2,4,4] x) => (float[1,2,4,4] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
                 a = Conv(x, w)
@@ -82,13 +82,13 @@ class LayoutGreedy(Pass):
             }""",
             sentences=(
                 "case 1, CNN to CNN: Conv 'Conv_a' demands NHWC, 'x' arrives as NCHW; transposed, 32 elements",
-                "case 1, CNN to CNN: Relu 'Relu_b' takes NHWC as it comes; nothing moved",
-                "case 1, CNN to CNN: Conv 'Conv_y' demands NHWC, 'b' is at hand as NHWC; nothing moved",
+                "case 1, CNN to CNN: Relu 'Relu_b' takes NHWC from its operands; nothing moved",
+                "case 1, CNN to CNN: Conv 'Conv_y' demands NHWC, in which 'b' exists already; nothing moved",
                 "output 'y' is NCHW by its declaration; transposed back, 32 elements",
             ),
         ),
         Example(
-            title="Several inputs are brought to one layout, a constant is lined up",
+            title="Several inputs are brought to one layout, a constant is permuted",
             target="cuda",
             before="""g (float[1,2,4,4] x, float[1,2,4,4] z) => (float[1,2,4,4] y)
                 <float[2,2,1,1] w = {1, 2, 3, 4}, float[2,1,1] scale = {2, 3}> {
@@ -107,14 +107,14 @@ class LayoutGreedy(Pass):
             }""",
             sentences=(
                 "case 1, CNN to CNN: Conv 'Conv_a' demands NHWC, 'x' arrives as NCHW; transposed, 32 elements",
-                "case 1, CNN to CNN: Mul 'Mul_b' takes NHWC as it comes; nothing moved",
+                "case 1, CNN to CNN: Mul 'Mul_b' takes NHWC from its operands; nothing moved",
                 "case 1, CNN to CNN: Add 'Add_y' has inputs in two layouts, brought to NHWC: "
                 "'z' arrives as NCHW; transposed, 32 elements",
                 "output 'y' is NCHW by its declaration; transposed back, 32 elements",
             ),
         ),
         Example(
-            title="Transposes that were there are taken as they are",
+            title="Existing Transposes are used",
             target="cuda",
             before="""g (float[1,4,4,2] x) => (float[1,4,4,2] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
                 t = Transpose<perm=[0,3,1,2]>(x)
@@ -125,8 +125,8 @@ class LayoutGreedy(Pass):
                 y = workbench.Conv_NHWC(x, w)
             }""",
             sentences=(
-                "case 1, CNN to CNN: Conv 'Conv_c' demands NHWC, 't' is at hand as NHWC; nothing moved",
-                "existing Transpose 'Transpose_y' gives NHWC, which is at hand; 32 elements no longer moved",
+                "case 1, CNN to CNN: Conv 'Conv_c' demands NHWC, in which 't' exists already; nothing moved",
+                "existing Transpose 'Transpose_y' makes NHWC, which exists already; 32 elements no longer moved",
             ),
         ),
     )
@@ -148,7 +148,7 @@ class LayoutGreedy(Pass):
 
 
 def _reached_by_demand(graph: Graph, layouts: dict[str, str], target: Profile) -> set[str]:
-    """Nodes tied by CNN values to one with a demand; nothing is done elsewhere."""
+    """The nodes that CNN values connect with one that has a demand; no others are visited."""
     waiting = [
         n for n in graph.nodes if plain_op(n) in target.required_layouts and wanted(n, layouts, target) is not None
     ]
@@ -184,12 +184,12 @@ def _visit(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) -
                 sentence = f"{case}: {said(node, conversion, layout, layouts, demanded)}"
                 yield Rewrite(conversion.edit, sentence, (node.name,), case)
                 return
-            why = f"{case}: {node} would have to bring {elements(known_sum(conversion.moved.values()))} to {layout}"
+            why = f"{case}: {node} would have to transpose {elements(known_sum(conversion.moved.values()))} to {layout}"
     yield from rewrite_each(restored_operands(graph, node, layouts, why), case)
 
 
 def _existing_transpose(graph: Graph, node: Node, layouts: dict[str, str]) -> Iterator[Rewrite]:
-    """Two in a row, the first restoring: one of them, or both, can go."""
+    """Removes one or both of two consecutive Transposes."""
     maker = graph.producer(node.inputs[0])
     own = perm_of(graph, node)
     before = perm_of(graph, maker) if maker is not None and maker.op == "Transpose" else None
@@ -201,19 +201,19 @@ def _existing_transpose(graph: Graph, node: Node, layouts: dict[str, str]) -> It
     if is_identity(both):
         layout = layouts.get(result, "its layout")
         layouts.setdefault(source, layout)
-        sentence = f"existing {node} gives {layout}, which is at hand; {no_longer_moved(graph, node)}"
+        sentence = f"existing {node} makes {layout}, which exists already; {no_longer_moved(graph, node)}"
         edit = Edit(remove=(node.name, *dead), replace={result: source})
         yield Rewrite(edit, sentence, (maker.name, node.name), "existing transpose")
     elif dead:
         merged = node.replace(inputs=(source,), attributes={**node.attributes, "perm": both})
-        sentence = f"existing {node} takes over from {maker}, perm {list(both)}; {no_longer_moved(graph, maker)}"
+        sentence = f"existing {node} is merged with {maker}, perm {list(both)}; {no_longer_moved(graph, maker)}"
         yield Rewrite(
             Edit(remove=(node.name, *dead), insert=(merged,)), sentence, (maker.name, node.name), "existing transpose"
         )
 
 
 def _arrived(graph: Graph, node: Node, perm: Permutation, target: Profile) -> bool:
-    """Has any operand come permuted: by one of our restoring transposes, or by one that was there and can go?"""
+    """Whether any operand exists permuted: before a restoring Transpose, or an existing one that can be removed."""
     for value in filter(None, node.inputs):
         maker = pending(graph, value, perm)
         if maker is not None and (RESTORES in maker.metadata or _can_go(graph, value, perm, target)):
@@ -222,7 +222,7 @@ def _arrived(graph: Graph, node: Node, perm: Permutation, target: Profile) -> bo
 
 
 def _can_go(graph: Graph, value: str, perm: Permutation, target: Profile) -> bool:
-    """Would all readers of an existing transpose's result take its operand instead?"""
+    """Whether all readers of an existing Transpose's result can read its operand instead."""
     readers = graph.users(value)
     if graph.is_output(value) or not (
         len(readers) == 1 or any(plain_op(r) in target.required_layouts for r in readers)
@@ -237,7 +237,7 @@ def _can_go(graph: Graph, value: str, perm: Permutation, target: Profile) -> boo
 
 
 def _dearer(graph: Graph, conversion: Conversion, perm: Permutation) -> bool:
-    """Would bringing the other operands here move more than restoring those that came?"""
+    """Whether transposing the other operands moves more than restoring the permuted ones."""
     coming = known_sum(conversion.moved.values())
     back = [moved_by(graph, value, perm) for value in conversion.at_hand]
     return coming is not None and None not in back and coming > sum(b for b in back if b is not None)

@@ -1,4 +1,4 @@
-"""Insert, then cancel: transposes round every convolution and pool and what follows them, then inverse pairs go."""
+"""Insert Transposes around convolutions, pools and the operators after them, then remove inverse pairs."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class LayoutInsertAndCancel(Pass):
     """Two walks:
 
     - every operator that has a data format (a convolution, a pool), or that the target demands, gets
-      the target's layout, between a Transpose in front of each CNN operand and one behind each result;
-      any other operator that can be carried gets it where such a Transpose stands in front of it;
-    - then pairs that undo each other go, those with several readers too; equal ones become one.
+      the target's layout, between a Transpose before each CNN operand and one after each result;
+      any other operator that can be converted gets it if such a Transpose is before it;
+    - then pairs that undo each other are removed, also those with several readers; equal ones become one.
 
-    Weights are transposed like the data, OIHW to OHWI, once, here; a target that names another
-    order gets that. What stays is between an operator that could be converted and one that could
-    not, whether a demand stands behind it or not: it may move more than there was.
+    Weights are transposed like the data, OIHW to OHWI, once, at compile time; a target that names another
+    order gets that. Transposes remain between operators that could be converted and those that could not,
+    whether a demand follows or not: it may move more than before.
 
     Source: OneFlow's AutoNhwc pass on MLIR, its greedily_transpose_flag.
     """
@@ -39,7 +39,7 @@ class LayoutInsertAndCancel(Pass):
 
     own_examples = (
         Example(
-            title="Two convolutions: six transposes come, four go",
+            title="Two convolutions: six transposes are inserted, four removed",
             target="cuda",
             before="""g (float[1,2,4,4] x) => (float[1,2,4,4] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
                 a = Conv(x, w)
@@ -54,17 +54,17 @@ class LayoutInsertAndCancel(Pass):
                 y = Transpose<perm=[0,3,1,2]>(y_nhwc)
             }""",
             sentences=(
-                "inserted: Conv 'Conv_a' in NHWC, 'x' transposed in front of it, 32 elements, and its result behind it"
+                "inserted: Conv 'Conv_a' in NHWC, 'x' transposed before it, 32 elements, and its result after it"
                 "; weight OIHW to OHWI once, here",
-                "inserted: Relu 'Relu_b' in NHWC, 'a' transposed in front of it, 32 elements, and its result behind it",
-                "inserted: Conv 'Conv_y' in NHWC, 'b' transposed in front of it, 32 elements, and its result behind it"
+                "inserted: Relu 'Relu_b' in NHWC, 'a' transposed before it, 32 elements, and its result after it",
+                "inserted: Conv 'Conv_y' in NHWC, 'b' transposed before it, 32 elements, and its result after it"
                 "; weight OIHW to OHWI once, shared",
                 "cancelled: perm [0, 3, 1, 2] then [0, 2, 3, 1] is the identity; 64 elements no longer moved",
                 "cancelled: perm [0, 3, 1, 2] then [0, 2, 3, 1] is the identity; 64 elements no longer moved",
             ),
         ),
         Example(
-            title="No Transpose stands in front of the first Relu, and none is put there: two, not three",
+            title="There is no Transpose before the first Relu, and none is inserted: two, not three",
             target="cuda",
             before="""g (float[1,2,4,4] x) => (float[1,2,4,4] y, float[32] z)
                 <float[2,2,1,1] w = {1, 2, 3, 4}, int64[1] s = {-1}> {
@@ -81,7 +81,7 @@ class LayoutInsertAndCancel(Pass):
                 z = Reshape(a, s)
             }""",
             sentences=(
-                "inserted: Conv 'Conv_y' in NHWC, 'a' transposed in front of it, 32 elements, and its result behind it"
+                "inserted: Conv 'Conv_y' in NHWC, 'a' transposed before it, 32 elements, and its result after it"
                 "; weight OIHW to OHWI once, here",
             ),
         ),
@@ -111,7 +111,7 @@ def _insert(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) 
     except NotPermutable:
         return
     moved = " and ".join(
-        f"'{value}' transposed in front of it, {elements(number)}" for value, number in conversion.moved.items()
+        f"'{value}' transposed before it, {elements(number)}" for value, number in conversion.moved.items()
     )
-    sentence = f"inserted: {node} in {layout}, {moved}, and its result behind it{conversion.others_said()}"
+    sentence = f"inserted: {node} in {layout}, {moved}, and its result after it{conversion.others_said()}"
     yield Rewrite(conversion.edit, sentence, (node.name,), "inserted")

@@ -1,4 +1,4 @@
-"""Convert an operator only where it pays: the time that it saves, measured, against the time of its transposes."""
+"""Convert an operator only if it saves more time than its Transposes take, as measured."""
 
 from __future__ import annotations
 
@@ -22,31 +22,30 @@ PAYS, FOLLOWS, STAYS = "it pays", "it follows", "it does not pay"
 
 @dataclass(frozen=True)
 class LayoutMeasured(Pass):
-    """Every operator that has a form for the target's layout is timed on the device in both, and every transpose.
+    """Every operator that has a form for the target's layout is timed on the device in both, and every Transpose.
 
     One walk from inputs to outputs:
 
-    - an operator is converted where it saves more than its transposes take: one in front of each
-      operand that is not at hand in the target's layout, one behind each result, less those that go;
-    - one whose operand is at hand and that loses nothing follows;
+    - an operator is converted if it saves more than its Transposes take: one before each operand that does not
+      exist in the target's layout and one after each result, minus those that are removed;
+    - one whose operand exists in the target's layout and that takes no longer there follows;
     - every other keeps its layout.
 
-    Times are remembered on disk by operator, types, device and versions. A difference that cannot
-    be told from noise counts for none.
+    Times are cached on disk by operator, types, device and versions. A difference within the noise counts as none.
 
-    It looks at one operator at a time: a chain that pays only together is not begun. The strategy
-    "optimal" finds it, where it weighs time.
+    It decides on one operator at a time: a chain that saves time only as a whole is not converted. The strategy
+    "optimal" finds it if it minimizes time.
 
     Source: buddy plan, "layout conversion" (docs/references.md).
     """
 
-    title = "Layout: where measured time pays"
+    title = "Layout: where measured time is saved"
 
-    device: str = option(AUTO, "Where operators are timed; auto: a CUDA device where there is one.", choices=DEVICES)
+    device: str = option(AUTO, "Where operators are timed; auto: a CUDA device if there is one.", choices=DEVICES)
 
     own_examples = (
         Example(
-            title="The first convolution saves more than its transposes take, what follows goes with it",
+            title="The first convolution saves more than its Transposes take, and what follows is converted with it",
             target="cuda",
             before="""g (float[1,2,4,4] x) => (float[1,2,4,4] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
                 a = Conv(x, w)
@@ -68,7 +67,7 @@ class LayoutMeasured(Pass):
             times_us={"Conv": 900, "workbench.Conv_NHWC": 500, "Relu": 50, "Transpose": 100},
         ),
         Example(
-            title="What the convolution saves, the transposes would take",
+            title="The Transposes would take more than the convolution saves",
             target="cuda",
             before="""g (float[1,2,4,4] x) => (float[1,2,4,4] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
                 y = Conv(x, w)
@@ -105,7 +104,7 @@ _Way = tuple[str, Permutation]
 
 
 def _ways(graph: Graph, layouts: Mapping[str, str], target: Profile) -> dict[str, _Way]:
-    """Layout and permutation of every node that might go to the target's layout."""
+    """Layout and permutation of every node that might be converted to the target's layout."""
     candidates = (node for node in graph.nodes if node.op != "Transpose" and not reshapes(node))
     found = ((node.name, wanted(node, layouts, target)) for node in candidates)
     return {name: way for name, way in found if way is not None}
@@ -113,7 +112,7 @@ def _ways(graph: Graph, layouts: Mapping[str, str], target: Profile) -> dict[str
 
 @dataclass(frozen=True)
 class _Ledger:
-    """What a Transpose of each value to the target's layout takes, and one back, in nanoseconds."""
+    """The time of a Transpose of each value to the target's layout, and of one back, in nanoseconds."""
 
     times: OperatorTimes
     there: dict[str, int | None] = field(default_factory=dict)
@@ -121,7 +120,7 @@ class _Ledger:
 
     @classmethod
     def filled(cls, ways: Mapping[str, _Way], times: OperatorTimes, device: str) -> _Ledger:
-        """Times all that the walk may ask for. Raises UserError where nothing can be timed."""
+        """Measures all times that the walk may need. Raises UserError if nothing can be timed."""
         graph, moves = times.graph, {}
         for name, (layout, perm) in ways.items():
             node = graph.node(name)
@@ -138,7 +137,7 @@ class _Ledger:
         return cls(times, there, back)
 
     def paid(self, graph: Graph, node: Node, conversion: Conversion) -> int | None:
-        """The transposes that come less those that go; None where one was not timed."""
+        """The time of inserted Transposes minus that of removed ones; None if one was not timed."""
         new = {value for transpose in conversion.edit.insert for value in transpose.outputs}
         costs = [self.there.get(value) for value in conversion.moved]
         costs += [self.back.get(value) for value in node.outputs if value in new]
@@ -174,7 +173,7 @@ def _converted(graph: Graph, node: Node, way: _Way | None, ledger: _Ledger, targ
 
 
 def _less(paid: int) -> str:
-    """The transposes that come less those that go: more may go than come."""
+    """The time of inserted Transposes minus that of removed ones, in words: it may be negative."""
     return _us(paid) if paid >= 0 else f"{_us(-paid)} less than before"
 
 

@@ -1,4 +1,4 @@
-"""The least that can be moved: every operator's layout from a minimum cut, with the proof."""
+"""Minimum data movement: the layout of each operator from a minimum cut, with the proof."""
 
 from __future__ import annotations
 
@@ -27,24 +27,22 @@ from workbench.rewrite import Example, Pass, PassContext, Rewrite, option, rewri
 
 @dataclass(frozen=True)
 class LayoutOptimal(Pass):
-    """Of all ways to run each operator channels first or channels last, the one that moves least.
+    """Chooses channels first or channels last for each operator so that the least is moved in total.
 
-    - An operator that the target demands has no choice; one that cannot be carried keeps its
-      layout; every other runs where it costs least.
+    - The layout of an operator that the target demands is fixed; one that cannot be converted keeps
+      its layout; every other runs where it costs least.
     - A value is transposed once, however many operators read it in the other layout.
-    - Transposes that were there before may stay or go like new ones.
+    - Existing Transposes may stay or be removed, as new ones.
     - A Transpose that moves only axes of size 1 is a Reshape and costs nothing.
-    - Of what costs the same, the fewest operators change.
-    - Where time is weighed, every operator and transpose is timed on the device in both layouts,
-      and the least sum of all times is chosen; what the target demands is only a wish then.
+    - A broadcast operand of lower rank is reshaped, which is free; one whose axes must be permuted
+      is transposed once for all its readers.
+    - Of choices with the same cost, the one that changes the fewest operators is taken.
+    - To minimize time, every operator and Transpose is timed on the device in both layouts, and the
+      least sum of all times is chosen; the target's demands are then not binding.
 
-    - A broadcast operand of lower rank is reshaped, which is free; one whose axes must change
-      places is transposed once for all who read it so.
-
-    The bound that comes with the result is the maximum flow: no choice of channels first or last
-    for the operators that run in both moves less. Where the result moves exactly that, it is
-    certified; not where the size of what is moved is not known. Transposes of Tensors, and to
-    other orders of axes, count but stay.
+    The bound of the result is the maximum flow: no choice of channels first or last for the operators
+    that run in both moves less. The result is certified if it moves exactly that, but not if the size
+    of a moved value is not known. Transposes of Tensors, and to other orders of axes, count but stay.
 
     Source: minimum s-t cut, Ford and Fulkerson 1956; shared values as hyperedges, Lawler 1973.
     """
@@ -53,14 +51,14 @@ class LayoutOptimal(Pass):
 
     weigh: str = option(
         BYTES,
-        "What is to be the least: bytes moved, the count of transposes, or the time measured.",
+        "What is minimized: bytes moved, the number of transposes, or the measured time.",
         choices=(BYTES, COUNT, TIME),
     )
-    device: str = option(AUTO, "Where operators are timed; auto: a CUDA device where there is one.", choices=DEVICES)
+    device: str = option(AUTO, "Where operators are timed; auto: a CUDA device if there is one.", choices=DEVICES)
 
     own_examples = (
         Example(
-            title="The pool between two convolutions goes with them; the end of size 1 is a Reshape",
+            title="The pool between two convolutions follows them; the last Transpose, of axes of size 1, is a Reshape",
             target="cuda",
             before="""g (float[1,2,4,4] x) => (float[1,2,1,1] y) <float[2,2,1,1] w = {1, 2, 3, 4}> {
                 a = Conv(x, w)
@@ -105,7 +103,7 @@ class LayoutOptimal(Pass):
             node = graph.node(name)
             case = case_of(node, layouts)
             own = layout_of_images(node, layouts)
-            assert own is not None  # or it were no choice
+            assert own is not None  # otherwise there is no choice
             layout, perm = way_between(own)
             conversion = convert(graph, node, perm, layout, target)
             why = _why(node, layout, target, times)
@@ -115,12 +113,12 @@ class LayoutOptimal(Pass):
         return replace(proved, device=times.device, times=times.rows(converted))
 
     def _proof(self, graph: Graph, problem: LayoutProblem, solution: CutSolution) -> LayoutFacts:
-        """The bound, and whether the graph as it is now reaches it."""
+        """The bound, and whether the converted graph reaches it."""
         after, cost = count(graph), solution.cost + problem.always
         promised = in_unit(cost) if self.weigh == BYTES else tie_break(cost)
         kept = after.transposes == in_unit(cost) if self.weigh == COUNT else after.bytes_moved == promised
         least = in_unit(solution.lower_bound + problem.always)
-        unknown = 0 if self.weigh == COUNT else after.unknown  # what they move counts as nothing
+        unknown = 0 if self.weigh == COUNT else after.unknown  # Transposes of unknown size count as 0
         exact = problem.exact and not unknown
         return LayoutFacts(
             weigh=self.weigh,

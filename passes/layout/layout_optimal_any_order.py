@@ -1,4 +1,4 @@
-"""The least that can be moved where axes may stand in any order: every operator's order from an integer program."""
+"""Minimum data movement with axes in any order: the order of each operator from an integer program."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ from workbench.rewrite import Example, Pass, PassContext, Rewrite, option, rewri
 
 @dataclass(frozen=True)
 class LayoutOptimalAnyOrder(Pass):
-    """Of all orders of axes that the graph's own Transposes and the target name, each operator's best one.
+    """Chooses for each operator one of the orders of axes that the graph's Transposes and the target name, at the least
+    total cost.
 
-    - Also Tensors: the Transposes that split and join attention heads are chosen like any other.
-    - An operator takes any order that reaches it through operators that carry it; one that the
-      target demands has no choice; one that cannot be carried keeps its order.
-    - A value is transposed once for each order in which it is read, however many read it so.
+    - Also for Tensors: the Transposes that split and join attention heads are chosen like any other.
+    - An operator may run in any order that reaches it through operators that propagate it; one that
+      the target demands is fixed; one that cannot be converted keeps its order.
+    - A value is transposed once for each order in which it is read, whatever the number of readers.
     - A Transpose that moves only axes of size 1 is a Reshape and costs nothing.
-    - Of what costs the same, the fewest operators change.
+    - Of choices with the same cost, the one that changes the fewest operators is taken.
 
-    The bound that comes with the result is the solver's; the gap is what is left to prove, as a
-    part of the cost. Certified is a result without a gap that moves exactly the bound. Where a value
-    would have more than six orders beside its own, the rest is left out, and there is no bound.
+    The bound of the result is the solver's; the gap is the part of the cost that is left to prove. A result is
+    certified if it has no gap and moves exactly the bound. If a value would have more than six orders besides its
+    own, the others are omitted, and there is no bound.
 
     Source: integer program of choices and shared values, multiway cut (Dahlhaus et al. 1994); HiGHS
     (Huangfu and Hall 2018).
@@ -40,14 +41,12 @@ class LayoutOptimalAnyOrder(Pass):
 
     title = "Layout: proven minimum, any order of axes"
 
-    weigh: str = option(
-        BYTES, "What is to be the least: bytes moved, or the count of transposes.", choices=(BYTES, COUNT)
-    )
-    seconds: int = option(60, "Time for the search, in seconds; then the best found, with its gap.", least=1)
+    weigh: str = option(BYTES, "What is minimized: bytes moved, or the number of transposes.", choices=(BYTES, COUNT))
+    seconds: int = option(60, "Time limit of the search, in seconds; then the best found, with its gap.", least=1)
 
     own_examples = (
         Example(
-            title="Of an attention's keys some are taken: one Transpose, not two, where there is less to move",
+            title="A Slice of an attention's keys: one Transpose, not two, after it, where there is less to move",
             target="cuda",
             before="""g (float[1,4,2,3] k, float[1,2,4,3] q) => (float[1,2,4,2] y)
                 <int64[1] start = {0}, int64[1] end = {2}, int64[1] axis = {2}> {
@@ -69,7 +68,7 @@ class LayoutOptimalAnyOrder(Pass):
             ),
         ),
         Example(
-            title="The same order by two ways: one way is enough",
+            title="The same order by two paths: one path is enough",
             target="cuda",
             before="""g (float[2,3,4] x) => (float[3,2,4] a, float[3,4,2] y) {
                 a = Transpose<perm=[1,0,2]>(x)
@@ -120,7 +119,7 @@ class LayoutOptimalAnyOrder(Pass):
 
 
 def _named(node: Node, perm: Permutation, layouts: dict[str, str]) -> str | None:
-    """The layout of the permuted operands, "NHWC"; None where they are Tensors."""
+    """The layout of the permuted operands, "NHWC"; None if they are Tensors."""
     own = (layouts.get(value, TENSOR) for value in (*node.inputs, *node.outputs))
     image = next((layout for layout in own if is_cnn(layout) and len(layout) == len(perm)), None)
     return None if image is None else "".join(permuted(image, perm))

@@ -1,4 +1,4 @@
-"""Record first, insert afterwards: everything of CNN type runs in the hardware's layout."""
+"""Record first, insert afterwards: all values of CNN type are converted to the hardware's layout."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from workbench.ops import NotPermutable
 from workbench.ops.channels_last import plain_op
 from workbench.rewrite import Example, Pass, PassContext, Rewrite, rewrite_each
 
-_THIRD_FAULT = "which LayoutPresetToNPU's first solution does not see to (its third fault)"
+_THIRD_FAULT = "which LayoutPresetToNPU's first solution does not restore (its third fault)"
 
 
 @dataclass(frozen=True)
 class LayoutRecordThenInsert(Pass):
-    """Two walks. The first records where a transpose must stand: at each input of CNN type, at
-    each result of a Tensor-to-CNN operator, behind each transpose that was there before. The
-    second inserts them all, and every CNN-to-CNN operator behind them works in the target's
-    layout, whether it demands it or not. The original layout comes back in front of each
-    CNN-to-Tensor operator, of each existing transpose, and at the outputs.
+    """Two walks. The first records where a Transpose is needed: after each input of CNN type, each
+    result of a Tensor-to-CNN operator, and each existing Transpose. The second inserts them all,
+    and every CNN-to-CNN operator after them runs in the target's layout, whether it demands it or
+    not. The original layout is restored before each CNN-to-Tensor operator, before each existing
+    Transpose, and at the outputs.
 
-    It inserts more than it needs: a path without a demanding operator is converted too, and an
-    existing transpose ends up between two new ones. `layout_greedy` is the remedy for both;
-    `cancel_transposes` afterwards takes the second away.
+    It inserts more than needed: a path without a demanding operator is converted too, and an
+    existing Transpose ends up between two new ones. `layout_greedy` avoids both;
+    `cancel_transposes` afterwards removes the latter.
 
-    Source: LayoutPresetToNPU (docs/references.md), first solution. Its third fault, the layout not restored at
-    CNN to Tensor, is mended here, since it changes what the model computes; the sentence of each such
-    place says so, and `layout_wrong_on_purpose` shows what becomes of it.
+    Source: LayoutPresetToNPU (docs/references.md), first solution. Its third fault, that the layout is not restored
+    at CNN to Tensor, is corrected here, since it changes what the model computes; the sentence of each such
+    place says so, and `layout_wrong_on_purpose` shows what the fault does.
     """
 
     title = "Layout: record, then insert"
@@ -61,13 +61,13 @@ class LayoutRecordThenInsert(Pass):
             }""",
             sentences=(
                 "recorded: input 'input' is NCHW; transposed to NHWC, 32 elements",
-                "case 1, CNN to CNN: MaxPool 'MaxPool_a' takes NHWC as it comes; nothing moved",
-                "case 1, CNN to CNN: Relu 'Relu_output' takes NHWC as it comes; nothing moved",
+                "case 1, CNN to CNN: MaxPool 'MaxPool_a' takes NHWC from its operands; nothing moved",
+                "case 1, CNN to CNN: Relu 'Relu_output' takes NHWC from its operands; nothing moved",
                 "output 'output' is NCHW by its declaration; transposed back, 32 elements",
             ),
         ),
         Example(
-            title="What a Reshape made for a convolution is an insertion point of its own",
+            title="The result of a Reshape, read by a convolution, is an insertion point too",
             target="npu",
             before="""g (float[32] x) => (float[32] y) <float[2,2,1,1] w = {1, 2, 3, 4},
                 int64[4] s = {1, 2, 4, 4}, int64[1] f = {-1}> {
@@ -86,10 +86,10 @@ class LayoutRecordThenInsert(Pass):
             sentences=(
                 "recorded: case 3, Tensor to CNN: Reshape 'Reshape_a' gives 'a' as NCHW; "
                 "transposed to NHWC, 32 elements",
-                "case 1, CNN to CNN: Conv 'Conv_c' demands NHWC, 'a_back' is at hand as NHWC; nothing moved; "
+                "case 1, CNN to CNN: Conv 'Conv_c' demands NHWC, in which 'a_back' exists already; nothing moved; "
                 "weight OIHW to HWOI once, here",
                 "case 2, CNN to Tensor: Reshape 'Reshape_y' was written for NCHW, which LayoutPresetToNPU's first "
-                "solution does not see to (its third fault); transposed back, 32 elements",
+                "solution does not restore (its third fault); transposed back, 32 elements",
             ),
         ),
     )
@@ -107,7 +107,7 @@ class LayoutRecordThenInsert(Pass):
 
 
 def _recorded(graph: Graph, layouts: dict[str, str], target: Profile) -> list[tuple[str, str]]:
-    """The first walk: values behind which a transpose is to stand, each with why."""
+    """The first walk: the values after which a Transpose is to be inserted, each with the reason."""
     points = [(value, f"input '{value}' is {layouts[value]}") for value in graph.inputs]
     for node in graph.nodes:
         case = case_of(node, layouts)
@@ -143,7 +143,7 @@ def _visit(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) -
     if case == CNN_TO_TENSOR:
         why += f", {_THIRD_FAULT}"
     if node.op == "Transpose":
-        why = f"existing {node} is taken as it is, and reads {{layout}}"
+        why = f"existing {node} is kept and reads {{layout}}"
     elif demanded or (
         case == CNN_TO_CNN
         and not reshapes(node)
@@ -160,6 +160,6 @@ def _visit(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) -
     yield from rewrite_each(restored_operands(graph, node, layouts, why), case)
     if node.op == "Transpose" or case != CNN_TO_CNN:
         return
-    for value in node.outputs:  # an operator that keeps its order: what it gives is recorded late
+    for value in node.outputs:  # an operator that keeps its order: its results are recorded now
         if way_to_target(layouts.get(value, ""), target) and graph.users(value):
             yield _inserted(graph, value, f"{node} gives '{value}' as {layouts[value]}", layouts, target)

@@ -1,4 +1,4 @@
-"""A demonstration: what goes wrong where nothing restores the layout in front of a Reshape."""
+"""A demonstration: what goes wrong if the layout is not restored before a Reshape."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from .layout_greedy import LayoutGreedy
 class LayoutWrongOnPurpose(Pass):
     """A demonstration: the result does NOT compute what the model computes.
 
-    It does all that `layout_greedy` does, but for case 2, CNN to Tensor: a Reshape or Flatten
-    reads what arrives, and no Transpose restores the order of axes that it was written for.
-    Shapes and types still fit, so that no checker complains: the numbers are right, and in
-    the wrong places. Where such a value meets one that was never moved, they no longer match.
+    It does all that `layout_greedy` does, except for case 2, CNN to Tensor: a Reshape or Flatten
+    reads its operand as it arrives, and no Transpose restores the order of axes for which it was
+    written. Shapes and types still fit, so that no checker complains: the numbers are right, but
+    in the wrong places. An operator that combines such a value with one that was never moved
+    combines elements that do not match.
 
-    What it teaches: a graph that is well formed need not be right. Comparing outputs finds
-    it, and the search through the rewrites names the one that broke it.
+    What it teaches: a well-formed graph need not be correct. Comparing outputs finds the fault,
+    and the search through the rewrites names the one that introduced it.
 
     Source: LayoutPresetToNPU (docs/references.md), the second figure, which shows the fault.
     """
@@ -36,7 +37,7 @@ class LayoutWrongOnPurpose(Pass):
 
     own_examples = (
         Example(
-            title="The second figure of LayoutPresetToNPU: the reshape sees NHWC, and the sum adds what does not match",
+            title="The second figure of LayoutPresetToNPU: the reshape reads NHWC, and the sum adds wrong pairs",
             target="npu",
             before="""g (float[1,2,4,4] input1, float[1,3,4,4] input3) => (float[48] output)
                 <float[3,2,1,1] w = {1, 2, 3, 4, 5, 6}, int64[1] s = {-1}> {
@@ -69,7 +70,7 @@ class LayoutWrongOnPurpose(Pass):
 
 
 def _not_restored(graph: Graph, found: Rewrite, layouts: dict[str, str]) -> Rewrite | None:
-    """In place of a Transpose that restores the order for a Reshape: the Reshape without it."""
+    """The Reshape without the Transpose that would restore the order for it; None if `found` restores none."""
     node = graph.node(found.nodes[0])
     if len(found.nodes) != 2 or not _any_order_fits(graph, node):
         return None
@@ -87,7 +88,7 @@ def _not_restored(graph: Graph, found: Rewrite, layouts: dict[str, str]) -> Rewr
 
 
 def _any_order_fits(graph: Graph, node: Node) -> bool:
-    """Does the operator give the same shape for any order of its operand's axes behind the first?"""
+    """Whether the operator returns the same shape for any order of its operand's axes after the first."""
     if node.op == "Flatten":
         return node.attr("axis", 1) in (0, 1)
     shape = graph.constant(node.inputs[1]) if node.op == "Reshape" else None

@@ -1,1 +1,1 @@
-"""Standard operators are found in the nodes that exporters wrote for them."""
+"""Passes that find standard operators in the nodes that exporters write for them."""

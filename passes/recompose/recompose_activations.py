@@ -1,4 +1,4 @@
-"""HardSigmoid, HardSwish and Swish from the clips, sums and products that exporters write for them."""
+"""Recompose HardSigmoid, HardSwish and Swish from the clips, sums and products that exporters write for them."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ def refuse_other_bounds(match: Match) -> None:
 
 
 def refuse_extremes(*names: str) -> Constraint:
-    """Numbers that are about what float32 cannot hold, or zero."""
+    """A condition that refuses zero, and numbers close to the limits of float32."""
 
     def refuse(match: Match) -> None:
         factor = match.data.get("factor", 1.0)
         for name in names:
             if not 1e-30 < abs(match.data[name] * factor) < 1e30:
-                raise NoMatch(f"{match.root} is of the number {match.data[name] * factor:g}, too large or too small")
+                raise NoMatch(f"the number {match.data[name] * factor:g} of {match.root} is too large or too small")
 
     return refuse
 
 
 @dataclass(frozen=True)
 class RecomposeActivations(Pass):
-    """Four cases, x of float32, operands of sums and products in any order:
+    """Four cases, for x of float32, with the operands of sums and products in any order:
 
-    - max(0, min(m, a * x + b)) / m is HardSigmoid with alpha a / m and beta b / m;
-    - x * max(0, min(6, x + 3)) / 6 is HardSwish, the sixth anywhere in the product;
-    - x * HardSigmoid(x) with alpha 1 / 6 and beta 1 / 2 is HardSwish;
-    - x * sigmoid(alpha * x) is Swish, which ONNX has since opset 24.
+    - max(0, min(m, a * x + b)) / m becomes HardSigmoid with alpha a / m and beta b / m;
+    - x * max(0, min(6, x + 3)) / 6 becomes HardSwish, with the factor 1 / 6 anywhere in the product;
+    - x * HardSigmoid(x) with alpha 1 / 6 and beta 1 / 2 becomes HardSwish;
+    - x * sigmoid(alpha * x) becomes Swish, which ONNX has since opset 24.
 
-    Must not act where anything else reads a value in between, where a bound or number is another, nor before the
-    operator's opset.
+    Must not act if anything else reads an intermediate value, if a bound or number differs, nor before the operator's
+    opset.
 
     Source: ONNX's definitions of HardSigmoid, HardSwish and Swish; Howard et al., "Searching for MobileNetV3".
     """

@@ -1,4 +1,4 @@
-"""Attention from the products and the Softmax that exporters write for it."""
+"""Recompose Attention from the products and the Softmax that exporters write for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workbench.rewrite.graph_rules import graph_rule
 from workbench.rewrite.matching import Match
 from workbench.rewrite.standard import is_float32, recomposed
 
-_HIDES = -1e30  # what a mask adds to hide a key; ONNX Runtime's Attention takes the lowest float32 for minus infinity
+_HIDES = -1e30  # what a mask adds to hide a key; ONNX Runtime's Attention treats the lowest float32 as minus infinity
 _PRODUCTS = """
     scores = scale * MatMul(scale_of_query * query, scale_of_key * turned)
     y = MatMul(Softmax(Add(scores, mask) | scores, axis=-1), value)
@@ -30,25 +30,25 @@ _SCALE = "scale * scale_of_query * scale_of_key"
 
 
 def refuse_other_sizes(match: Match) -> None:
-    """Batch and heads have to be the same, and a size behind the batch must not be 0."""
+    """Raises NoMatch unless batch and heads are the same, and the sizes after the batch are known and not 0."""
     shapes = [match.graph.shape(match[name]) or () for name in ("query", "turned", "value")]
     if not all(map(_is_known, shapes)):
         raise NoMatch(
-            f"the operands of {match.root} do not have four axes of known sizes, but for the batch;"
-            " ONNX Runtime's Attention takes none of size 0"
+            f"the operands of {match.root} do not have four axes of known sizes (except for the batch);"
+            " ONNX Runtime's Attention does not support axes of size 0"
         )
     if len({shape[:2] for shape in shapes}) > 1:
         raise NoMatch(f"the operands of {match.root} do not have the same batch and heads")
 
 
 def _is_known(shape: tuple[Dim, ...]) -> bool:
-    """Has it four axes of sizes above 0, the batch perhaps under a name?"""
+    """Whether it has four axes of sizes above 0; the batch may be symbolic."""
     sizes = shape[1:] if shape and isinstance(shape[0], str) else shape
     return len(shape) == 4 and all(isinstance(size, int) and size > 0 for size in sizes)
 
 
 def refuse_other_keys(match: Match) -> None:
-    """Where batch and heads are one axis meanwhile, the two Reshapes do nothing else."""
+    """Raises NoMatch if the two Reshapes do more than merge batch and heads and split them again."""
     if match.get("flat") is None:
         return
     shape, flat, result = (match.graph.shape(match[name]) or () for name in ("key", "flat", "turned"))
@@ -59,7 +59,7 @@ def refuse_other_keys(match: Match) -> None:
 def refuse_other_scales(match: Match) -> None:
     scale = match.data["scale"] * match.data["scale_of_query"] * match.data["scale_of_key"]
     if not 1e-30 < scale < 1e30:
-        raise NoMatch(f"'{match['scores']}' is scaled by {scale:g}, which Attention does not take")
+        raise NoMatch(f"'{match['scores']}' is scaled by {scale:g}, which Attention does not support")
 
 
 def refuse_other_masks(match: Match) -> None:
@@ -68,32 +68,33 @@ def refuse_other_masks(match: Match) -> None:
         return
     mask, shape = match.graph.constants[name].numpy(), match.graph.shape(match["scores"])
     if mask.ndim < 2 or not mask.size or shape is None or mask.shape[-2:] != shape[-2:]:
-        raise NoMatch(f"mask '{name}' does not say for every query and key what is added")
+        raise NoMatch(f"mask '{name}' does not hold a number for every query and key")
     if mask.ndim > len(shape) or any(m not in (1, n) for m, n in zip(mask.shape, shape[-mask.ndim :], strict=True)):
         raise NoMatch(f"mask '{name}' has more batches or heads than the scores to which it is added")
+    mask = mask.astype(np.float64)
     if np.isnan(mask).any() or mask.max() > -_HIDES:
-        raise NoMatch(f"mask '{name}' holds numbers beyond 1e30, or that are none")
+        raise NoMatch(f"mask '{name}' holds numbers above 1e30, or NaN")
     if not (mask.max(axis=-1) > _HIDES).all():
-        raise NoMatch(f"mask '{name}' hides all keys from a query; Attention then gives zeros, Softmax does not")
+        raise NoMatch(f"mask '{name}' hides all keys from a query; Attention then returns zeros, Softmax does not")
 
 
 def order(match: Match) -> tuple[int, ...]:
-    """The permutation that leaves the size of the keys last."""
+    """The permutation of the keys that keeps their size as the last axis."""
     batch, heads, size, length = match.data["perm"]
     return (batch, heads, length, size)
 
 
 @dataclass(frozen=True)
 class RecomposeAttention(Pass):
-    """softmax(scale * query @ transpose(key)) @ value, all of float32 with axes batch, heads, length and
-    size, is Attention. The scale may be anywhere in the product, the keys turned by a Transpose, or by one between
-    two Reshapes that take batch and heads as one axis. Where the Transpose does more, a Transpose stays. A constant
-    that is added to the scores, one number for every query and key at least, becomes the mask.
+    """softmax(scale * query @ transpose(key)) @ value, all of float32 with axes batch, heads, length and size, becomes
+    Attention. The scale may be anywhere in the product; the keys are transposed by a Transpose, or by one between two
+    Reshapes that merge batch and heads and split them again. If the Transpose permutes other axes too, a Transpose
+    stays. A constant that is added to the scores, with at least one number for every query and key, becomes the mask.
 
-    Must not act where a mask is computed, or hides all keys from a query: Attention then gives zeros, Softmax does
-    not. Nor where a size other than the batch is not known, for ONNX Runtime's Attention takes none of size 0 (an empty
-    batch neither, and a symbolic one is taken not to be empty); where batch or heads are broadcast; where anything else
-    reads a value in between; nor before opset 23.
+    Must not act if a mask is computed, or hides all keys from a query, since Attention then returns zeros and Softmax
+    does not; if a size other than the batch is not known, since ONNX Runtime's Attention does not support axes of size
+    0 (nor an empty batch; a symbolic one is assumed not to be empty); if batch or heads are broadcast; if anything else
+    reads an intermediate value; nor before opset 23.
 
     Source: ONNX's definition of Attention; Vaswani et al., "Attention Is All You Need".
     """
@@ -157,8 +158,8 @@ class RecomposeAttention(Pass):
                     """g (float[N,1,S,4] q, float[N,1,2,4] k, float[N,1,2,5] v) => (float[N,1,S,5] y) {
                         t = Transpose<perm=[0,1,3,2]>(k)  c = MatMul(q, t)  p = Softmax<axis=-1>(c)  y = MatMul(p, v)
                     }""",
-                    "the operands of MatMul 'MatMul_y' do not have four axes of known sizes, but for the batch;"
-                    " ONNX Runtime's Attention takes none of size 0",
+                    "the operands of MatMul 'MatMul_y' do not have four axes of known sizes (except for the batch);"
+                    " ONNX Runtime's Attention does not support axes of size 0",
                 ),
                 Refusal(
                     """g (float[N,1,3,4] q, float[M,1,2,4] k, float[N,1,2,5] v) => (float[N,1,3,5] y) {
@@ -178,7 +179,7 @@ class RecomposeAttention(Pass):
                         t = Transpose<perm=[0,1,3,2]>(k)  c = MatMul(q, t)  d = Mul(c, s)  p = Softmax<axis=-1>(d)
                         y = MatMul(p, v)
                     }""",
-                    "'d' is scaled by -1, which Attention does not take",
+                    "'d' is scaled by -1, which Attention does not support",
                 ),
                 Refusal(
                     """g (float[2,1,3,4] q, float[2,1,4,2] k, float[2,1,2,5] v) => (float[2,1,3,5] y) {
@@ -192,7 +193,7 @@ class RecomposeAttention(Pass):
                         t = Transpose<perm=[0,1,3,2]>(k)  c = MatMul(q, t)  d = Add(c, m)  p = Softmax<axis=-1>(d)
                         y = MatMul(p, v)
                     }""",
-                    "mask 'm' hides all keys from a query; Attention then gives zeros, Softmax does not",
+                    "mask 'm' hides all keys from a query; Attention then returns zeros, Softmax does not",
                 ),
                 Refusal(
                     """g (float[2,1,2,4] q, float[2,1,2,4] k, float[2,1,2,5] v, float[2,2] m) => (float[2,1,2,5] y) {
@@ -207,7 +208,7 @@ class RecomposeAttention(Pass):
                         t = Transpose<perm=[0,1,3,2]>(k)  c = MatMul(q, t)  d = Add(c, m)  p = Softmax<axis=-1>(d)
                         y = MatMul(p, v)
                     }""",
-                    "mask 'm' does not say for every query and key what is added",
+                    "mask 'm' does not hold a number for every query and key",
                 ),
                 Refusal(
                     """g (float[2,1,2,4] q, float[2,1,2,4] k, float[2,1,2,5] v) => (float[2,1,2,5] y)
@@ -215,7 +216,7 @@ class RecomposeAttention(Pass):
                         t = Transpose<perm=[0,1,3,2]>(k)  c = MatMul(q, t)  d = Add(c, m)  p = Softmax<axis=-1>(d)
                         y = MatMul(p, v)
                     }""",
-                    "mask 'm' holds numbers beyond 1e30, or that are none",
+                    "mask 'm' holds numbers above 1e30, or NaN",
                 ),
                 Refusal(
                     """g (float[2,1,2,4] q, float[2,1,0,4] k, float[2,1,0,5] v) => (float[2,1,2,5] y)
@@ -223,7 +224,7 @@ class RecomposeAttention(Pass):
                         t = Transpose<perm=[0,1,3,2]>(k)  c = MatMul(q, t)  d = Add(c, m)  p = Softmax<axis=-1>(d)
                         y = MatMul(p, v)
                     }""",
-                    "mask 'm' does not say for every query and key what is added",
+                    "mask 'm' does not hold a number for every query and key",
                 ),
                 Refusal(
                     """g (float[1,1,2,4] q, float[1,1,2,4] k, float[3,1,2,5] v) => (float[3,1,2,5] y)
@@ -259,6 +260,14 @@ class RecomposeAttention(Pass):
                     y = Attention<scale=0.5>(q, y_transpose, v)
                 }""",
                 sentences=("Transpose 'Transpose_t' to MatMul 'MatMul_y', 5 nodes, compute Attention of 'q'; 3 less",),
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[2,1,3,4] q, float[2,5,1,4] k, float[2,1,5,6] v) => (float[2,1,3,6] y) <float e = {2}>"
+                    " { t = Transpose<perm=[0,2,3,1]>(k)  c = MatMul(q, t)  d = Div(c, e)"
+                    "  p = Softmax<axis=-2>(d)  y = MatMul(p, v) }",
+                    "Softmax 'Softmax_p' has axis=2, not 3",
+                ),
             ),
             constants=("mask",),
             numbers=("scale", "scale_of_query", "scale_of_key"),

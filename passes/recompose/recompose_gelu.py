@@ -1,4 +1,4 @@
-"""Gelu from the products, the sum, and the Erf or Tanh that exporters write for it."""
+"""Recompose Gelu from the products, the sum, and the Erf or Tanh that exporters write for it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _TANH = """
 
 @dataclass(frozen=True)
 class RecomposeGelu(Pass):
-    """Two cases, x of float32, operands of sums and products in any order, the half anywhere in the product:
+    """Two cases, for x of float32, with the operands of sums and products in any order:
 
-    - x * (1 + erf(x / sqrt(2))) / 2 is Gelu;
-    - x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))) / 2 is Gelu of the tanh form, the cube as Pow or as
-      products, and x in front of the sum too.
+    - x * (1 + erf(x / sqrt(2))) / 2 becomes Gelu;
+    - x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))) / 2 becomes Gelu of the tanh form; the cube may be a Pow
+      or products, and x may be factored out of the sum.
 
-    Must not act where anything else reads a value in between, where a number is another, nor before opset 20.
-    Beyond 1.7e38 x * (1 + erf(x / sqrt(2))) overflows before it is halved, and gives infinity; Gelu gives x.
+    Must not act if anything else reads an intermediate value, if a number differs, nor before opset 20. Above 1.7e38,
+    x * (1 + erf(x / sqrt(2))) overflows before it is halved and gives infinity; Gelu gives x.
 
     Source: ONNX's definition of Gelu; Hendrycks and Gimpel, "Gaussian Error Linear Units".
     """

@@ -1,4 +1,4 @@
-"""LayerNormalization and RMSNormalization from the means, squares and roots that exporters write for them."""
+"""Recompose LayerNormalization and RMSNormalization from the means, squares and roots that exporters write for them."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ _RMS = f"""{UNCENTERED}
 
 
 def normalized(match: Match) -> Shape:
-    """The sizes of the axes over which it is normalized."""
+    """The sizes of the normalized axes."""
     return (match.graph.shape(match["x"]) or ())[-len(match.data["axes"]) :]
 
 
 def refuse_other_axes(match: Match) -> None:
     axes, rank = match.data["axes"], match.graph.rank_of(match["x"]) or 0
     if not axes or axes != tuple(range(rank - len(axes), rank)):
-        raise NoMatch(f"{match.node('n')} normalizes over the axes {list(axes)} of {rank}, which are not the last")
+        raise NoMatch(f"{match.node('n')} normalizes over axes {list(axes)} of rank {rank}, which are not the last")
 
 
 def refuse_other_shapes(match: Match) -> None:
     for value in filter(None, (match.get("scale"), match.get("bias"))):
         if not is_same_shape(match.graph.shape(value), normalized(match)):
-            raise NoMatch(f"'{value}' is not known to have one number for each that {match.node('n')} normalizes")
+            raise NoMatch(f"'{value}' is not known to have the shape of the axes that {match.node('n')} normalizes")
 
 
 def refuse_negative_zeros(match: Match) -> None:
@@ -64,7 +64,7 @@ def refuse_centered(match: Match) -> None:
         and mean.op == "ReduceMean"
         and mean.inputs[0] == difference.inputs[0]
     ):
-        raise NoMatch(f"{difference} takes the mean off, which is LayerNormalization")
+        raise NoMatch(f"{difference} subtracts the mean, which is LayerNormalization")
 
 
 def first_axis_of_last(match: Match) -> int:
@@ -72,26 +72,26 @@ def first_axis_of_last(match: Match) -> int:
 
 
 def scale_or_ones(match: Match) -> str | np.ndarray:
-    """The scale, which both operators ask for: where there is none, ones."""
+    """The scale, which both operators require; ones if there is none."""
     sizes = [size for size in normalized(match) or () if isinstance(size, int)]
     if match.get("scale") is None and len(sizes) != len(match.data["axes"]):
-        raise NoMatch(f"nothing scales what is normalized of '{match['x']}', and its size is not known")
+        raise NoMatch(f"'{match['x']}' is normalized without a scale, and the size of a scale of ones is not known")
     return match.get("scale") or np.ones(sizes, np.float32)
 
 
 @dataclass(frozen=True)
 class RecomposeLayerNorm(Pass):
-    """Three cases, over the last axes of an x of float32:
+    """Three cases, over the last axes of x of float32:
 
-    - (x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + epsilon) * scale + bias is LayerNormalization;
-    - the same without a bias, or with one that may hold -0.0, is it but for the sign of zeros;
-    - x / sqrt(mean(x ** 2) + epsilon) * scale is RMSNormalization.
+    - (x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + epsilon) * scale + bias becomes LayerNormalization;
+    - the same without a bias, or with one that may hold -0.0, becomes LayerNormalization except for the sign of zeros;
+    - x / sqrt(mean(x ** 2) + epsilon) * scale becomes RMSNormalization.
 
-    The square is Pow or Mul, the root divides or its reciprocal multiplies; without a scale of the shape of the last
-    axes the scale is ones, and what else multiplies stays.
+    The square may be Pow or Mul, the root a divisor or its reciprocal a factor. Without a scale of the shape of the
+    last axes, the scale is ones, and other factors stay.
 
-    Must not act over other axes than the last, where anything else reads a value in between, where the means drop
-    their axes, nor before the operator's opset.
+    Must not act over other axes than the last, if anything else reads an intermediate value, if the means drop their
+    axes, nor before the operator's opset.
 
     Source: ONNX's definitions of LayerNormalization and RMSNormalization; Zhang and Sennrich, "Root Mean Square
     Layer Normalization".
@@ -133,7 +133,7 @@ class RecomposeLayerNorm(Pass):
                         m = ReduceMean(x, axes)  d = Sub(x, m)  p = Mul(d, d)  v = ReduceMean(p, axes)  w = Add(v, e)
                         r = Sqrt(w)  n = Div(d, r)  t = Mul(n, s)  y = Add(t, b)
                     }""",
-                    "Div 'Div_n' normalizes over the axes [0] of 2, which are not the last",
+                    "Div 'Div_n' normalizes over axes [0] of rank 2, which are not the last",
                 ),
                 Refusal(
                     """g (float[2,3] x) => (float[2,3] y)
@@ -172,7 +172,7 @@ class RecomposeLayerNorm(Pass):
                         m = ReduceMean(x, axes)  d = Sub(x, m)  p = Mul(d, d)  v = ReduceMean(p, axes)  w = Add(v, e)
                         r = Sqrt(w)  n = Div(d, r)  y = Add(n, b)
                     }""",
-                    "'b' is not known to have one number for each that Div 'Div_n' normalizes",
+                    "'b' is not known to have the shape of the axes that Div 'Div_n' normalizes",
                 ),
             ),
             constants=("bias",),
@@ -213,14 +213,14 @@ class RecomposeLayerNorm(Pass):
                         m = ReduceMean(x, axes)  d = Sub(x, m)  p = Mul(d, d)  v = ReduceMean(p, axes)  w = Add(v, e)
                         r = Sqrt(w)  y = Div(d, r)
                     }""",
-                    "nothing scales what is normalized of 'x', and its size is not known",
+                    "'x' is normalized without a scale, and the size of a scale of ones is not known",
                 ),
             ),
             numbers=("epsilon",),
             where=(is_float32("x"), refuse_odd_epsilon, refuse_other_axes, refuse_other_shapes),
             computed={"axis": first_axis_of_last, "factors": scale_or_ones},
             exactness=Exactness.SIGNS,
-            counterexample=Counterexample({"x": -0.0}, 0, -0.0, "x less its mean is 0, not -0"),
+            counterexample=Counterexample({"x": -0.0}, 0, -0.0, "x minus its mean is 0, not -0"),
             law="layer_norm(x) == (x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + epsilon) * scale + bias",
         ),
         graph_rule(

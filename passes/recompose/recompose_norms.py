@@ -1,4 +1,4 @@
-"""InstanceNormalization and GroupNormalization from what exporters write for them."""
+"""Recompose InstanceNormalization and GroupNormalization from the nodes that exporters write for them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def refuse_axes_of_channels(match: Match) -> None:
     axes, rank = match.data["axes"], match.graph.rank_of(match["x"]) or 0
     if rank < 3 or axes != tuple(range(2, rank)):
         raise NoMatch(
-            f"{match.node('n')} normalizes over the axes {list(axes)} of {rank}, not over all behind channels"
+            f"{match.node('n')} normalizes over axes {list(axes)} of rank {rank}, not over all after the channels"
         )
 
 
@@ -43,21 +43,21 @@ def refuse_scaled_groups(match: Match) -> None:
 def refuse_other_shape(match: Match) -> None:
     shape, back = match.graph.shape(match["x"]), match["back"]
     if match.get("shape") is not None and not is_same_shape(shape, match.graph.shape(back)):
-        raise NoMatch(f"{match.node('back')} does not bring back the shape of '{match['x']}'")
+        raise NoMatch(f"{match.node('back')} does not restore the shape of '{match['x']}'")
 
 
 def count_of_groups(match: Match) -> int:
-    """How many groups the first Reshape makes of the channels."""
+    """The number of groups into which the first Reshape splits the channels."""
     wanted, shape = match.graph.constants[match["groups"]].numpy().tolist(), match.graph.shape(match["x"]) or ()
     channels = shape[1] if len(shape) > 2 else None
     keeps = len(wanted) == 3 and ((wanted[0] == 0 and not match.data["zeros"]) or wanted[0] == shape[0])
     if not keeps or not isinstance(channels, int) or wanted[1] <= 0 or channels % wanted[1]:
-        raise NoMatch(f"{match.node('split')} does not make groups of channels")
+        raise NoMatch(f"{match.node('split')} does not split the channels into groups")
     return int(wanted[1])
 
 
 def numbers_by_channel(name: str, without: float) -> Callable[[Match], np.ndarray]:
-    """A constant of one number a channel without its other axes; `without` for each where there is no such operand."""
+    """A constant of one number per channel without its other axes; `without` for each if there is no such operand."""
 
     def numbers(match: Match) -> np.ndarray:
         shape = match.graph.shape(match["x"]) or ()
@@ -68,6 +68,8 @@ def numbers_by_channel(name: str, without: float) -> Callable[[Match], np.ndarra
         full = (1,) * (len(shape) - array.ndim) + array.shape
         if value is None or full != (1, channels, *(1,) * (len(shape) - 2)):
             raise NoMatch(f"'{value or match['x']}' does not hold one number for each channel")
+        if not np.isfinite(array).all():
+            raise NoMatch(f"'{value}' is not finite, and kernels multiply it by the mean too, which makes NaN")
         if has_negative_zero(array) and name == "bias":
             raise NoMatch(f"'{value}' holds -0.0, which may change the sign of zeros")
         return array.reshape(-1)
@@ -80,18 +82,18 @@ _BY_CHANNEL = {"factors": numbers_by_channel("scale", 1), "shifts": numbers_by_c
 
 @dataclass(frozen=True)
 class RecomposeNorms(Pass):
-    """Two cases, x of float32 with channels in axis 1 and at least one axis behind:
+    """Two cases, for x of float32 with channels on axis 1 and at least one axis after it:
 
-    - (x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + epsilon) * scale + bias with means over all axes behind the
-      channels is InstanceNormalization;
-    - a Reshape to groups, an InstanceNormalization without scale and bias, and the Reshape back, with scale and bias
-      by channel behind, are GroupNormalization. ONNX defines it by mean(x ** 2) - mean(x) ** 2, so where a group's
-      mean is ten times its deviation or more, digits are lost that the three nodes keep: only in mode fast.
+    - (x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + epsilon) * scale + bias with means over all axes after the
+      channels becomes InstanceNormalization;
+    - a Reshape to groups, an InstanceNormalization without scale and bias, and the Reshape back, followed by a scale
+      and a bias per channel, become GroupNormalization. ONNX defines it by mean(x ** 2) - mean(x) ** 2, so that digits
+      are lost, which the three nodes keep, if a group's mean is ten times its deviation or more: in mode "fast" only.
 
-    Without a Mul by channel the scale is ones, and of groups without an Add the bias zeros.
+    Without a Mul by a scale per channel the scale is ones; for groups without an Add the bias is zeros.
 
-    Must not make an InstanceNormalization without a bias by channel, which is what makes zeros of one sign; nor act
-    where anything else reads a value in between, nor before opset 21 for groups.
+    Must not make an InstanceNormalization without a bias per channel, which fixes the sign of zeros; nor act if
+    anything else reads an intermediate value, nor before opset 21 for groups.
 
     Source: ONNX's definitions of InstanceNormalization and GroupNormalization; Wu and He, "Group Normalization".
     """
@@ -154,7 +156,7 @@ class RecomposeNorms(Pass):
                         m = ReduceMean(x, a)  d = Sub(x, m)  p = Mul(d, d)  v = ReduceMean(p, a)  w = Add(v, e)
                         r = Sqrt(w)  n = Div(d, r)  y = Add(n, b)
                     }""",
-                    "Div 'Div_n' normalizes over the axes [1] of 3, not over all behind channels",
+                    "Div 'Div_n' normalizes over axes [1] of rank 3, not over all after the channels",
                 ),
                 Refusal(
                     """g (float[1,2,3] x) => (float[1,2,3] y)
@@ -224,7 +226,7 @@ class RecomposeNorms(Pass):
                         g = Reshape(x, split)  n = InstanceNormalization(g, ones, zeros)  r = Reshape(n, back)
                         y = Add(r, b)
                     }""",
-                    "Reshape 'Reshape_g' does not make groups of channels",
+                    "Reshape 'Reshape_g' does not split the channels into groups",
                 ),
                 Refusal(
                     """g (float[1,4,3] x) => (float[1,4,3,1] y)
@@ -233,7 +235,7 @@ class RecomposeNorms(Pass):
                         g = Reshape(x, split)  n = InstanceNormalization(g, ones, zeros)  r = Reshape(n, back)
                         y = Add(r, b)
                     }""",
-                    "Reshape 'Reshape_r' does not bring back the shape of 'x'",
+                    "Reshape 'Reshape_r' does not restore the shape of 'x'",
                 ),
                 Refusal(
                     "g (float[2,3] x) => (float[6] y) <int64[1] s = {6}> { y = Reshape(x, s) }",

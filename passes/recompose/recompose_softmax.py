@@ -1,4 +1,4 @@
-"""Softmax from the exponentials and the sum that exporters write for it."""
+"""Recompose Softmax from the exponentials and the sum that exporters write for it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workbench.rewrite.graph_rules import graph_rule
 from workbench.rewrite.matching import Match
 from workbench.rewrite.standard import is_float32, recomposed
 
-_OPSET = 13  # before, Softmax took all axes from its own on as one
+_OPSET = 13  # before it, Softmax flattened all axes from its own on
 _SHIFTED = """
     e = Exp(Sub(x, ReduceMax(x, axes=axes)))
     y = Div(e, ReduceSum(e, axes=axes))
@@ -37,13 +37,13 @@ def since_13(match: Match) -> None:
 
 @dataclass(frozen=True)
 class RecomposeSoftmax(Pass):
-    """Two cases, along one axis of an x of float32:
+    """Two cases, along one axis of x of float32:
 
-    - exp(x - max(x)) / sum(exp(x - max(x))) is Softmax;
-    - exp(x) / sum(exp(x)) is it but where exponentials overflow: Softmax gives numbers there.
+    - exp(x - max(x)) / sum(exp(x - max(x))) becomes Softmax;
+    - exp(x) / sum(exp(x)) becomes Softmax, in mode "fast" only, since exp(x) may overflow, and Softmax does not.
 
-    Must not act where the maximum and the sum are along other axes, along more axes than one, where they drop their
-    axis, nor where anything else reads a value in between.
+    Must not act if the maximum and the sum are along different axes or along more than one, if they drop their axis,
+    nor if anything else reads an intermediate value.
 
     Source: ONNX's definition of Softmax.
     """
@@ -109,6 +109,18 @@ class RecomposeSoftmax(Pass):
                 after="g (float[N,3,2] x) => (float[N,3,2] y) { y = Softmax<axis=-2>(x) }",
                 sentences=("Exp 'Exp_e' to Div 'Div_y', 3 nodes, compute Softmax of 'x'; 2 less",),
                 mode="fast",
+            ),
+            refusals=(
+                Refusal(
+                    "g (float[N,3,2] x) => (float[N,3,2] y) <int64[2] axes = {1, 2}>"
+                    " { e = Exp(x)  s = ReduceSum(e, axes)  y = Div(e, s) }",
+                    "Div 'Div_y' divides by a sum over 2 axes, and Softmax has one",
+                ),
+                Refusal(
+                    "g (float[N,3,2] x, float[N,3,2] z) => (float[N,3,2] y) <int64[1] axes = {1}>"
+                    " { e = Exp(x)  s = ReduceSum(e, axes)  y = Div(z, s) }",
+                    "Div 'Div_y' does not follow an Exp",
+                ),
             ),
             where=(since_13, is_float32("x")),
             computed={"axis": axis_of_sum},

@@ -1,1 +1,1 @@
-"""Charts of what was measured, drawn by plotly."""
+"""Charts of measurements, drawn by plotly."""

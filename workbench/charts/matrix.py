@@ -1,4 +1,4 @@
-"""Charts of a matrix: every variant at its batches, with how far its median is known; latency and memory by batch."""
+"""Charts of a matrix: every variant at its batch sizes, with its median's interval; latency and memory by batch."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _Row = Mapping[str, Any]  # see `matrix.COLUMNS`
 
 
 def bars_chart(rows: Sequence[_Row]) -> go.Figure:
-    """A group a batch of a model, a bar a variant as high as its median, with the 95 % interval of that.
+    """One group per model and batch size, one bar per variant, as high as its median, with the 95 % interval.
 
-    The part of an interval below 0 is not drawn: no run takes less.
+    The part of an interval below 0 is not drawn.
     """
     figure = empty_figure("", "median latency of one run (ms)")
     groups = list(dict.fromkeys(_group(row) for row in rows))
@@ -41,7 +41,7 @@ def bars_chart(rows: Sequence[_Row]) -> go.Figure:
         )
     figure.update_layout(
         barmode="group",
-        bargap=max(0.2, 0.8 - 0.05 * len(groups) * len(figure.data)),  # two bars alone are no walls
+        bargap=max(0.2, 0.8 - 0.05 * len(groups) * len(figure.data)),  # so that a few bars are not too wide
         showlegend=True,
         legend={"orientation": "v", "yref": "paper", "y": 1, "x": 1.02},
         height=max(HEIGHT, _AROUND + _LEGEND_LINE * len(figure.data)),
@@ -50,9 +50,9 @@ def bars_chart(rows: Sequence[_Row]) -> go.Figure:
 
 
 def by_batch_chart(rows: Sequence[_Row], column: str, title: str, scale: float = 1.0) -> go.Figure:
-    """A line for each variant of each model over the batch. column: of the rows; scale: what it is divided by.
+    """A line for each variant of each model over the batch size. column: of the rows, divided by `scale`.
 
-    Batches mostly double, so their axis is logarithmic: it has a tick at each.
+    Batch sizes mostly double, so their axis is logarithmic, with a tick at each.
     """
     figure = empty_figure("batch", title)
     batches = sorted({row["batch"] for row in rows})

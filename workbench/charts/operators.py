@@ -1,4 +1,4 @@
-"""Charts of single operators: where each stands under the device's roofs, and when each ran."""
+"""Charts of single operators: a roofline, and when each ran."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workbench.run.measurement.profiled import OperatorRun
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-_MOST_TYPES = 6  # operator types with a colour of their own
+_MOST_TYPES = 6  # operator types with a separate colour
 _OTHERS = "other operators"
 _ROWS = 3  # scopes shown above the operators
 _ROW, _AROUND = 32, 160  # pixels: of a row of bars, of the axis and two lines of legend
@@ -23,15 +23,15 @@ _SMALLEST, _LARGEST = 6, 40  # pixels, of a mark
 
 
 def counted_operators(operators: Sequence[OperatorRun]) -> list[OperatorRun]:
-    """Those whose work is known, so that they have a place under the roofs."""
+    """The operators of known cost, which have a point in the roofline."""
     return [op for op in operators if op.flops and op.bytes and op.time_ms > 0]
 
 
 def roofline_chart(counted: Sequence[OperatorRun], roofs: Roofs) -> go.Figure:
-    """The roofline model (Williams, Waterman, Patterson 2009), measured roofs; counted: at least one operator.
+    """The roofline model (Williams, Waterman, Patterson 2009), with measured roofs; counted: at least one operator.
 
-    Each mark is an operator, its size the time that it takes: below the slanted roof it
-    waits for memory, below the level one for arithmetic, far below both for something else.
+    Each mark is an operator, its size its time: near the slanted roof it is bound by
+    memory, near the level one by arithmetic, far below both by something else.
     """
     figure = empty_figure("arithmetic intensity (FLOP/byte)", "speed (GFLOP/s)")
     figure.update_layout(legend={"orientation": "v", "y": 1, "x": 1.02, "yref": "paper"}, height=340)
@@ -68,7 +68,7 @@ def roofline_chart(counted: Sequence[OperatorRun], roofs: Roofs) -> go.Figure:
 
 
 def strip_chart(operators: Sequence[OperatorRun], scopes: Mapping[str, tuple[str, ...]]) -> go.Figure:
-    """When each operator ran, from left to right, under the scopes that it belongs to: as a flame graph, by time.
+    """When each operator ran, from left to right, under its scopes, like a flame graph ordered by time.
 
     operators: at least one. scopes: by operator name, the outermost first.
     """
@@ -89,7 +89,7 @@ def strip_chart(operators: Sequence[OperatorRun], scopes: Mapping[str, tuple[str
 
 @dataclass(frozen=True)
 class _Bar:
-    """From `start_ms` on, `length_ms` long; `words` are told where it is pointed at, `text` stands in it."""
+    """A bar from `start_ms`, `length_ms` long; `words` are its tooltip, `text` is written in it."""
 
     start_ms: float
     length_ms: float
@@ -123,7 +123,7 @@ def _add_bars(figure: go.Figure, bars: Sequence[_Bar], row: str, **how: Any) -> 
 def _runs_of(
     operators: Sequence[OperatorRun], scopes: Mapping[str, tuple[str, ...]], level: int
 ) -> Iterator[tuple[tuple[str, ...], list[OperatorRun]]]:
-    """Operators that follow one another in one scope of that depth."""
+    """Consecutive operators in the same scope of that depth."""
 
     def path(op: OperatorRun) -> tuple[str, ...]:
         return scopes.get(op.name, ())[:level]
@@ -138,7 +138,7 @@ def _shade(path: tuple[str, ...]) -> str:
 
 
 def _by_type(operators: Sequence[OperatorRun]) -> Iterator[tuple[str, str, list[OperatorRun]]]:
-    """(type, colour, operators of it): the types that take longest in all, then the others together."""
+    """(type, colour, operators of it): the types with the largest total time, then the others together."""
     total: defaultdict[str, float] = defaultdict(float)
     for op in operators:
         total[op.op] += op.time_ms

@@ -18,7 +18,7 @@ _SHORTEST = timedelta(minutes=1)  # that the axis of time shows
 
 @dataclass(frozen=True)
 class Bar:
-    """One run: its median and quartiles in milliseconds, what it is, in two lines, and which of the colours it has."""
+    """One run: its median and quartiles in milliseconds, its label in two lines, and the index of its colour."""
 
     name: str
     about: str
@@ -30,7 +30,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Trend:
-    """Runs of one kind: when each was, oldest first, and its median in milliseconds."""
+    """Runs of one kind: the time of each, oldest first, and its median in milliseconds."""
 
     name: str
     times: Sequence[datetime]
@@ -38,9 +38,9 @@ class Trend:
 
 
 def quartiles_chart(bars: Sequence[Bar]) -> go.Figure:
-    """A bar a run, as long as its median; the mark on it reaches from the lower to the upper quartile.
+    """One bar per run, as long as its median; the mark on it reaches from the lower to the upper quartile.
 
-    Every bar has its height, so that the figure grows with them and no name is left out.
+    Bars have a fixed height, so that the figure grows with their number and no name is omitted.
     """
     figure = empty_figure("median (ms)", "")
     places = list(range(len(bars)))
@@ -71,7 +71,7 @@ def quartiles_chart(bars: Sequence[Bar]) -> go.Figure:
 
 
 def change_chart(lines: Sequence[Trend]) -> go.Figure:
-    """Medians by the time of their runs, a line for each kind of run; there is one run at least."""
+    """Medians by the time of their runs, one line for each kind of run; at least one run."""
     figure = empty_figure("time (UTC)", "median (ms)")
     for index, line in enumerate(lines):
         colour = COLOURS[index % len(COLOURS)]

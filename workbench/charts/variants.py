@@ -1,4 +1,4 @@
-"""Charts of what was measured. plotly; units on every axis."""
+"""Charts of measured variants, with units on every axis."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FEW = 12  # operators, up to which each has a tick
 
 
 def empty_figure(x: str, y: str) -> go.Figure:
-    """A figure in the look of all charts, with the titles of its axes; a legend takes its room above the plot."""
+    """A figure in the common style, with the titles of its axes; a legend is placed above the plot."""
     figure = go.Figure()
     figure.update_layout(
         template="simple_white",
@@ -40,19 +40,19 @@ def empty_figure(x: str, y: str) -> go.Figure:
 
 
 def put_legend_below(figure: go.Figure, lines: int) -> None:
-    """The legend under the plot, a line a trace, for names that are long; the figure grows by it."""
+    """Put the legend below the plot, one line per trace, for long names; the figure grows accordingly."""
     legend = {"orientation": "v", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0}
     figure.update_layout(legend=legend, height=HEIGHT + lines * _LEGEND_LINE, showlegend=True)
 
 
 def lay_rows(figure: go.Figure, rows: int) -> None:
-    """Rows from above down, each with its height and its name, however many there are."""
+    """Lay out rows from the top, each with a fixed height and its name."""
     figure.update_yaxes(range=[rows - 0.5, -0.5], automargin=True, rangemode="normal")
     figure.update_layout(height=max(HEIGHT, _AROUND + _ROW * rows))
 
 
 def byte_unit(largest: float) -> tuple[float, str]:
-    """How many bytes the unit has in which so many are a plain number, and its name: kB below 1 MB."""
+    """The size in bytes and the name of the unit in which this number of bytes is readable: kB below 1 MB."""
     return (1e6, "MB") if largest >= 1e6 else (1e3, "kB")
 
 
@@ -67,18 +67,18 @@ def log_ticks(values: Iterable[float]) -> dict[str, Any]:
 
 
 def _plain_number(value: float) -> str:
-    """Without an exponent: 0.0001, 20,000."""
+    """The number without an exponent: 0.0001, 20,000."""
     digits = max(0, -math.floor(math.log10(value)))
     return f"{value:,.{digits}f}"
 
 
 def plain_label(text: str) -> str:
-    """plotly reads a few HTML tags in labels: names are text."""
+    """The name as a label: plotly interprets some HTML tags in labels, which are escaped."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def latency_chart(times_ms: Mapping[str, Sequence[float]]) -> go.Figure:
-    """Every repetition of each variant as a point on its box; the median is the line in the box."""
+    """All repetitions of each variant as points on its box; the median is the line in the box."""
     figure = empty_figure("latency of one run (ms)", "")
     for index, (label, times) in enumerate(times_ms.items()):
         figure.add_trace(
@@ -99,7 +99,7 @@ def latency_chart(times_ms: Mapping[str, Sequence[float]]) -> go.Figure:
 
 
 def memory_chart(timelines: Mapping[str, Sequence[LiveMemory]]) -> go.Figure:
-    """What lives while each operator runs, in order; the legend names the peak, a mark shows where it is.
+    """Live memory while each operator runs, in order; the legend gives the peak, and a mark shows its position.
 
     timelines: by variant; at least one is not empty.
     """

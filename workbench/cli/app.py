@@ -16,12 +16,12 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--port", type=int, default=8501, metavar="N", help="where it listens (default: 8501)")
+    command.add_argument("--port", type=int, default=8501, metavar="N", help="the port to listen on (default: 8501)")
     command.add_argument("--headless", action="store_true", help="do not open a browser")
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Serve until it is stopped. Raises UserError where Streamlit is not installed."""
+    """Serve until stopped. Raises UserError if Streamlit is not installed."""
     if importlib.util.find_spec("streamlit") is None:
         raise UserError("the app needs Streamlit; install it with `pip install 'graph-workbench[app]'`")
     installed = _PACKAGE / "app.py"

@@ -1,4 +1,4 @@
-"""Arguments that several commands share, and what is made of them."""
+"""Arguments shared by several commands, and the objects that they describe."""
 
 from __future__ import annotations
 
@@ -30,13 +30,11 @@ def measure_arguments(command: argparse.ArgumentParser) -> None:
         metavar="N",
         help="repetitions of each (default: until each median is known to 1 %%)",
     )
-    command.add_argument("--cold", action="store_true", help="time runs on an emptied cache too")
+    command.add_argument("--cold", action="store_true", help="also time runs on an emptied cache")
     command.add_argument(
         "--time-limit", type=positive, default=600.0, metavar="S", help="seconds that a job may take (default: 600)"
     )
-    command.add_argument(
-        "--memory-limit", type=positive, metavar="GB", help="that a job may take (default: what there is)"
-    )
+    command.add_argument("--memory-limit", type=positive, metavar="GB", help="memory that a job may use (default: all)")
 
 
 def model_arguments(command: argparse.ArgumentParser) -> None:
@@ -44,7 +42,7 @@ def model_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("model", nargs="?", metavar="MODEL", help=".onnx, .pt2 or ONNX text")
     command.add_argument("--torch", metavar="package.module:factory", help="a torch program instead of a file")
     dims_argument(command)
-    words = "the layout of an input where the file does not tell it: NCHW, NHWC, HWOI, ...; once for each input"
+    words = "the layout of an input, if it does not follow from the file: NCHW, NHWC, HWOI, ...; once per input"
     command.add_argument("--input-layout", action="append", default=[], metavar="x=NHWC", help=words)
 
 
@@ -55,12 +53,12 @@ def dims_argument(command: argparse.ArgumentParser) -> None:
 
 def input_arguments(command: argparse.ArgumentParser) -> None:
     """The inputs to run on."""
-    command.add_argument("--inputs", metavar="I.npz", help="inputs of your own (default: seeded)")
+    command.add_argument("--inputs", metavar="I.npz", help="your inputs (default: random ones)")
     command.add_argument("--seed", type=seed, default=0, help="seed of the inputs (default: 0)")
 
 
 def names_of(text: str) -> tuple[str, ...]:
-    """A list with commas."""
+    """The items of a comma-separated list."""
     names = tuple(part.strip() for part in text.split(",") if part.strip())
     if not names:
         raise argparse.ArgumentTypeError("the list is empty; name at least one")
@@ -79,24 +77,24 @@ def positive(text: str) -> float:
 
 
 def at_least_one(text: str) -> int:
-    """A whole number from 1 up."""
+    """An integer of at least 1."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number, at least 1, not {text}")
     return int(text)
 
 
 def seed(text: str) -> int:
-    """A whole number from 0 up."""
+    """An integer of at least 0."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"must be a whole number from 0 up, not '{text}'")
     return int(text)
 
 
-# ---- what is made of them ------------------------------------------------------------------
+# ---- from arguments to objects ------------------------------------------------------------------
 
 
 def load_chosen(chosen: argparse.Namespace) -> Graph:
-    """The model that the arguments of `model_arguments` name."""
+    """Load the model given by the arguments of `model_arguments`."""
     from workbench.io import load_model, load_torch
 
     if (chosen.model is None) == (chosen.torch is None):
@@ -109,7 +107,7 @@ def load_chosen(chosen: argparse.Namespace) -> Graph:
 
 
 def verifier_of(graph: Graph, inputs: str | None, seed: int, given: Collection[str]) -> Any:
-    """Compares with the graph on the inputs that the arguments of `input_arguments` name."""
+    """The verifier that compares with the graph on the inputs given by the arguments of `input_arguments`."""
     from workbench.run.inputs import read_inputs
     from workbench.verification import Verifier
 

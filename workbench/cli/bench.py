@@ -1,4 +1,4 @@
-"""The command `bench`: latency and memory of models, by turns, on backends and in element types of one's choice."""
+"""The command `bench`: latency and memory of models, by turns, on the chosen backends and element types."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class BenchRequest:
-    """The words of `bench`; `given`: dims that the user bound; limits in seconds and gigabytes."""
+    """The arguments of `bench`; `given`: dims that the user bound; limits in seconds and gigabytes."""
 
     device: str
     backends: Sequence[str]
@@ -74,7 +74,7 @@ class BenchRequest:
 
 
 def numbered(paths: Sequence[str]) -> list[str]:
-    """The paths as labels; one that was there before gets a number, so that a model is measured against itself."""
+    """The paths as labels; a repeated one gets a number, so that a model can be measured against itself."""
     labels, times = [], Counter[str]()
     for path in paths:
         times[path] += 1
@@ -83,7 +83,7 @@ def numbered(paths: Sequence[str]) -> list[str]:
 
 
 def bench_command(models: Mapping[str, Graph], request: BenchRequest) -> int:
-    """Measure, print, keep; FAILED where a variant could not run, DONE where all did that can be asked for."""
+    """Measure, print and keep; FAILED if a variant that the backend supports could not run, else DONE."""
     from workbench.run.measurement.measure import combined, measure_models, refused_sizes, validate_request
 
     validate_request(request.backends, request.dtypes, request.repeat)
@@ -112,7 +112,7 @@ def bench_command(models: Mapping[str, Graph], request: BenchRequest) -> int:
 
 
 def _say_waiting() -> Callable[[Mapping[str, Any]], None]:
-    """Says on stderr that others are before, each number of them once."""
+    """Print on stderr how many jobs are ahead, each number once."""
     said: set[str] = set()
 
     def heard(event: Mapping[str, Any]) -> None:
@@ -160,7 +160,7 @@ def _print_bench(found: Measurement) -> None:
 
 
 def _shared_lines(variants: Mapping[str, MeasuredVariant]) -> dict[str, list[str]]:
-    """What is said once for all variants of which it is true: what their peak is of, what fell back."""
+    """Lines printed once for all variants to which they apply: what the peak measures, what fell back."""
     found: dict[str, list[str]] = {}
     for label, variant in variants.items():
         lines = [f"peak of {variant.memory.counted}: {variant.memory.kind}"]

@@ -1,4 +1,4 @@
-"""Commands as text: what was done in the app or by another command, to be done again on the command line."""
+"""Commands as text, to repeat on the command line what was done in the app or by another command."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def optimize_text(
     passes: Sequence[str] | None = None,
     layout: str | None = None,
 ) -> str:
-    """The command that makes `optimized.onnx` of a model; what is None stays at its default."""
+    """The command that makes `optimized.onnx` of a model; arguments that are None keep their defaults."""
     words = ["python", "-m", "workbench", "optimize", path, "-o", "optimized.onnx"]
     if passes is not None:
         words += ["--passes", ",".join(passes)]

@@ -1,4 +1,4 @@
-"""The command `inspect`: what a model is."""
+"""The command `inspect`: a summary of a model."""
 
 from __future__ import annotations
 

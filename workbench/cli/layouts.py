@@ -24,7 +24,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--target", default="cuda", metavar="NAME", help="target profile (default: cuda)")
     input_arguments(command)
     command.add_argument("--no-verify", action="store_true", help="do not compare with the original")
-    command.add_argument("--measure", action="store_true", help="measure the latency of each result too")
+    command.add_argument("--measure", action="store_true", help="also measure the latency of each result")
     command.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where to measure (default: cpu)")
     command.add_argument("--json", action="store_true", help="print JSON")
 
@@ -48,7 +48,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class LayoutsRequest:
-    """The words of `layouts`; `given`: dims that the user bound."""
+    """The arguments of `layouts`; `given`: dims that the user bound."""
 
     target: str
     inputs: str | None

@@ -1,4 +1,4 @@
-"""The command line: `python -m workbench COMMAND`. The same engine and the same words as the app.
+"""The command line: `python -m workbench COMMAND`. The same engine and the same terms as in the app.
 
 A command is a module of this folder with `HELP`, `add_arguments` and `run`, which returns an exit code
 (`exit_codes.py`).
@@ -26,15 +26,15 @@ COMMANDS = ("passes", "explain", "inspect", "optimize", "report", "layouts", "ve
 
 
 def program() -> NoReturn:
-    """What the command `graph-workbench` runs."""
-    gc.set_threshold(1_000_000)  # what a command makes lives to its end: looking for cycles in it only takes time
+    """The entry point of the command `graph-workbench`."""
+    gc.set_threshold(1_000_000)  # objects live until the command ends, so collecting garbage only takes time
     sys.exit(main())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; what it prints goes to stdout, an error as one sentence to stderr."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal that has no such letter shows its number
+        if isinstance(stream, io.TextIOWrapper):  # a character that the terminal cannot show is written as its code
             stream.reconfigure(errors="backslashreplace")
     try:
         words = sys.argv[1:] if arguments is None else arguments
@@ -62,14 +62,14 @@ def _one_line(error: Exception) -> str:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A wrong word is told like all other bad input: in one sentence."""
+    """Reports a wrong argument like other bad input, in one sentence."""
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message}; `{self.prog} --help` tells more")
 
 
 def _parser(asked: Sequence[str]) -> argparse.ArgumentParser:
-    """The parser of every command; of one that is asked for alone, since others import what it does not need."""
+    """The parser with all commands, or with the requested one only, which avoids the imports of the others."""
     words = "See, check and measure every rewrite of a neural-network graph."
     parser = _Parser(prog="python -m workbench", description=words)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

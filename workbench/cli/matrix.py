@@ -33,13 +33,13 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--target", default="cuda", metavar="NAME", help="target profile (default: cuda)")
     which = command.add_mutually_exclusive_group()
-    which.add_argument("--layouts", type=names_of, metavar="a,b", help="the passes with each of these strategies too")
+    which.add_argument("--layouts", type=names_of, metavar="a,b", help="also the passes with each of these strategies")
     which.add_argument(
         "--steps", action="store_true", help="the graph after each step that changes it, beside the model as loaded"
     )
     measure_arguments(command)
     command.add_argument("--seed", type=seed, default=0, help="seed of the inputs (default: 0)")
-    command.add_argument("--record", metavar="R.jsonl", help="write each block when it is done, and skip those in it")
+    command.add_argument("--record", metavar="R.jsonl", help="write finished blocks, and skip those in it")
     command.add_argument("--csv", metavar="R.csv", help="write the table")
     command.add_argument("--json", metavar="R.json", help="write every number")
 
@@ -53,7 +53,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class MatrixRequest:
-    """The words of `matrix`, as they were written."""
+    """The arguments of `matrix`, as written."""
 
     models: Sequence[str]
     plan: str | None
@@ -78,9 +78,9 @@ class MatrixRequest:
 
 
 def matrix_command(request: MatrixRequest) -> int:
-    """Measure, print the table, write the files; FAILED where a block or a variant could not run, else DONE.
+    """Measure, print the table, write the files; FAILED if a block or a variant could not run, else DONE.
 
-    What cannot be asked for of a backend is left out with a note, and is no failure.
+    What a backend does not support is omitted with a note, and is no failure.
     """
     from workbench.matrix import as_csv, matrix_notes, rows_of, run_matrix
     from workbench.run.worker.client import Worker
@@ -137,7 +137,7 @@ def _matrix(request: MatrixRequest) -> Any:
 
 
 def _variants(path: str, request: MatrixRequest) -> dict[str, tuple[Graph, str]]:
-    """By step or strategy, the graph and the command that makes it, none for the model as loaded."""
+    """By step or strategy, the graph and the command that produces it, None for the model as loaded."""
     from workbench.api import optimize
     from workbench.io import load_model
 
@@ -159,7 +159,7 @@ def _variants(path: str, request: MatrixRequest) -> dict[str, tuple[Graph, str]]
 
 
 def _progress() -> Any:
-    """A line on a terminal; nothing where stderr is a file."""
+    """A progress line on a terminal; nothing if stderr is a file."""
     if not sys.stderr.isatty():
         return None
     return lambda words, share: print(f"\r\033[K{share:4.0%} {words}", end="", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""The command `optimize`: passes over a model, and the result as a file."""
+"""The command `optimize`: run passes on a model and write the result."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class OptimizeRequest(PipelineRequest):
-    """The words of `optimize`."""
+    """The arguments of `optimize`."""
 
     output: str
     fix_dims: bool
@@ -57,7 +57,7 @@ def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
         say(f"wrote {request.output}, {megabytes(written.bytes)}, {opset}; checked: {', '.join(written.checks)}")
     else:
         why = "it would not compute what the model computes; leave the failing pass out, or add --on-failure skip"
-        say(f"'{request.output}' was not written, for {why}", sys.stderr)
+        say(f"'{request.output}' was not written, since {why}", sys.stderr)
     if request.report:
         write_json(request.report, {"model": graph.name, "output": request.output, **history_report(history)})
     return exit_code(history)

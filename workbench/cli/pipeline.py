@@ -1,4 +1,4 @@
-"""Running passes, which `optimize` and `report` share: the arguments, the run, the printed steps."""
+"""Running passes, shared by `optimize` and `report`: arguments, the run, and the printed steps."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from workbench.layout.facts import OperatorTime
 from workbench.reporting import layout_facts
 from workbench.rewrite import History, Step
 
-MOST_TIMES = 20  # rows of operators' times that are printed
+MOST_TIMES = 20  # printed rows of operators' times
 
 _CHOICES = ("passes", "preset", "layout", "feed_inputs", "give_outputs", "options")
 
 
 @dataclass(frozen=True)
 class PipelineRequest:
-    """What is to be done to a model, as the command line says it; `given`: dims that the user bound."""
+    """What to do with a model, from the command line; `given`: dims that the user bound."""
 
     passes: list[str] | None
     preset: str
@@ -44,22 +44,22 @@ class PipelineRequest:
 
     @property
     def chosen(self) -> dict[str, Any]:
-        """The words of `api.choose`."""
+        """The arguments of `api.choose`."""
         return {name: getattr(self, name) for name in _CHOICES}
 
 
 def pipeline_arguments(command: argparse.ArgumentParser) -> None:
-    """Which passes run, how exact they are, and how they are verified."""
+    """Add the arguments for passes, exactness and verification."""
     which = command.add_mutually_exclusive_group()
     which.add_argument("--passes", metavar="a,b,c", help="passes in order")
     which.add_argument("--preset", metavar="NAME", help="a list of passes by name (default: default)")
     command.add_argument("--target", default="cuda", metavar="NAME", help="target profile (default: cuda)")
     command.add_argument("--layout", metavar="STRATEGY", help="layout strategy, such as greedy or record-then-insert")
     command.add_argument("--feed-inputs", action="store_true", help="take inputs in the layout that is used")
-    command.add_argument("--give-outputs", action="store_true", help="give outputs in the layout that they are made in")
+    command.add_argument("--give-outputs", action="store_true", help="return outputs in the layout that is used")
     words = (
-        "how exact rewrites are: exact (to the last bit), ieee (up to rounding, and what overflows on the way; "
-        "default), fast (not for NaN and -0.0)"
+        "how exact rewrites are: exact (to the last bit), ieee (up to rounding, unless an intermediate result "
+        "overflows; default), fast (not for NaN and -0.0)"
     )
     command.add_argument("--mode", choices=("exact", "ieee", "fast"), default="ieee", help=words)
     command.add_argument("--option", action="append", default=[], metavar="pass.field=value", help="a pass's option")
@@ -69,19 +69,19 @@ def pipeline_arguments(command: argparse.ArgumentParser) -> None:
         "--verify",
         choices=("end", "each", "off"),
         default="end",
-        help="compare with the original: the end, and only a failure further (default), each step, or not at all",
+        help="compare with the original: the end, tracing a failure back (default), each step, or not at all",
     )
     how.add_argument("--no-verify", action="store_const", const="off", dest="verify", help="the same as --verify off")
     command.add_argument(
         "--on-failure",
         choices=("stop", "skip"),
         default="stop",
-        help="a rewrite that changes results: write no model (default), or leave it out and go on",
+        help="a rewrite that changes results: write no model (default), or leave it out and continue",
     )
 
 
 def pipeline_words(chosen: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of `pipeline_arguments` as a `PipelineRequest` takes them."""
+    """The arguments of `pipeline_arguments` as those of `PipelineRequest`."""
     return {
         "passes": None if chosen.passes is None else [p.strip() for p in chosen.passes.split(",") if p.strip()],
         "preset": chosen.preset or "default",
@@ -110,7 +110,7 @@ def _options(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def run_and_print(graph: Graph, request: PipelineRequest) -> History:
-    """The history of the pipeline, its steps printed."""
+    """Run the pipeline and print its steps."""
     from workbench.api import optimize
 
     settled = ""
@@ -153,7 +153,7 @@ def _print_steps(history: History) -> None:
         if step.conclusion:
             say(f"{step.pass_name}: {step.conclusion}")
         if step.verdict is not None and step.verdict.ok is not True and step.verdict.sentence != told:
-            told = step.verdict.sentence  # the same reason is told once, at the first step that has it
+            told = step.verdict.sentence  # the same reason is printed once, at the first step that has it
             say(f"{step.pass_name}: {verdict_word(step.verdict.ok)}: {step.verdict.sentence}")
         if step.broken_by is not None:
             which = f"rewrite {step.broken_by + 1} of {len(step.rewrites)}"
@@ -167,7 +167,7 @@ def _print_steps(history: History) -> None:
 
 
 def _print_times(step: Step) -> None:
-    """What operators took, where a layout strategy had them timed: those that take longest in all."""
+    """Print the operators' times if a layout strategy measured them: those with the largest total."""
     facts = layout_facts(step)
     times = facts.times
     if not times:

@@ -1,4 +1,4 @@
-"""What commands share in printing: lines, tables, cells, JSON in files."""
+"""Printing shared by commands: lines, tables, cells, JSON files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.run.measurement.formatting import error_words
 
 
 def say(text: str, file: TextIO | None = None) -> None:
-    """Print; names come from files, so nothing in them may steer the terminal."""
+    """Print without control characters, since names come from files and must not control the terminal."""
     print(printable(text), file=file)
 
 
@@ -66,6 +66,6 @@ def error_text(verdict: Any) -> str:
 
 
 def warn(warnings: Sequence[str]) -> None:
-    """Notes on stderr, a line each."""
+    """Print notes on stderr, one per line."""
     for warning in warnings:
         say(f"note: {' '.join(warning.split())}", sys.stderr)

@@ -1,4 +1,4 @@
-"""One line on a terminal that says how far long work is; nothing where the output is no terminal."""
+"""A progress line on a terminal; nothing if the output is no terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHOW_EVERY_S = 0.1
 
 
 class ProgressLine:
-    """The last line of standard error, written over and over, and taken away in the end."""
+    """The last line of standard error, rewritten with each progress and removed at the end."""
 
     def __init__(self) -> None:
         self._is_shown = sys.stderr.isatty()
@@ -28,7 +28,7 @@ class ProgressLine:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
     def passing(self, progress: Progress) -> None:
-        """Which pass of how many runs, what it does, and how much of it is done."""
+        """The number of the running pass, what it does, and how much is done."""
         done = f", {progress.rewrites:,} rewrites" if progress.rewrites else ""
         self._show(f"pass {progress.index + 1} of {progress.count}: {progress.title}{done}", not progress.rewrites)
 
@@ -40,6 +40,6 @@ class ProgressLine:
         if not self._is_shown or not (at_once or now - self._written >= SHOW_EVERY_S):
             return
         self._written = now
-        columns = shutil.get_terminal_size().columns  # a longer line could not be written over
+        columns = shutil.get_terminal_size().columns  # a longer line could not be overwritten
         line = printable(f"{words} ({now - self._started:,.0f} s)")
         print(f"\r\033[K{line[: columns - 1]}", end="", file=sys.stderr, flush=True)

@@ -19,9 +19,9 @@ HELP = "write the graph before and after every rewrite as one HTML file"
 def add_arguments(command: argparse.ArgumentParser) -> None:
     model_arguments(command)
     command.add_argument("-o", "--output", required=True, metavar="R.html", help="the file to write")
-    command.add_argument("--dot", metavar="G.dot", help="write the graph at the end for Graphviz too")
+    command.add_argument("--dot", metavar="G.dot", help="also write the resulting graph for Graphviz")
     pipeline_arguments(command)
-    command.add_argument("--against", metavar="OTHER.onnx", help="show what differs in another file; runs no pass")
+    command.add_argument("--against", metavar="OTHER.onnx", help="show the differences to another file; runs no pass")
 
 
 def run(chosen: argparse.Namespace) -> int:
@@ -42,7 +42,7 @@ _OF_PASSES = ("passes", "preset", "layout", "feed_inputs", "give_outputs", "opti
 
 
 def _check_no_pass(chosen: argparse.Namespace) -> None:
-    """Words about passes mean nothing where another file is shown beside the model."""
+    """Raise UserError for arguments about passes if another file is compared."""
     if chosen.against is None:
         return
     if chosen.dot:
@@ -56,7 +56,7 @@ def _check_no_pass(chosen: argparse.Namespace) -> None:
 
 
 def report_command(graph: Graph, request: PipelineRequest, output: str, dot_file: str | None) -> int:
-    """A pipeline that fails is reported too: its history is what one wants to see."""
+    """Write the report, also of a failing pipeline, since its history shows the failure."""
     from workbench.api import choose, dot, report
 
     history = run_and_print(graph, request)

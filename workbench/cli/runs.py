@@ -1,4 +1,4 @@
-"""The history of runs on the command line: what `bench` and `matrix` measure is kept, `runs` prints it."""
+"""The command `runs`: prints the kept measurements of `bench` and `matrix`, which also use this module to keep them."""
 
 from __future__ import annotations
 
@@ -37,11 +37,15 @@ HELP = "print the measurements that were kept"
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--model", metavar="MODEL", help="only those of this file, or of the SHA-256 that begins so")
+    command.add_argument(
+        "--model", metavar="MODEL", help="only runs of this file, or of the SHA-256 with these first digits"
+    )
     form = command.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON, with the whole records")
     form.add_argument("--csv", action="store_true", help="print CSV")
-    command.add_argument("--url", metavar="URL", help="the database (default: WORKBENCH_RUNS_URL, or a file of yours)")
+    command.add_argument(
+        "--url", metavar="URL", help="the database (default: WORKBENCH_RUNS_URL, or a file in your cache folder)"
+    )
 
 
 def run(chosen: argparse.Namespace) -> int:
@@ -50,7 +54,7 @@ def run(chosen: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class RunsRequest:
-    """The words of `runs`; `model` is a file or the first digits of its SHA-256, `url` the database's."""
+    """The arguments of `runs`; `model` is a file or the first digits of its SHA-256, `url` the database's."""
 
     model: str | None
     as_json: bool
@@ -59,9 +63,9 @@ class RunsRequest:
 
 
 def runs_command(request: RunsRequest) -> int:
-    """Print the kept runs, the newest first. Raises RecordsError, or UserError for what is neither file nor hash."""
+    """Print the kept runs, the newest first. Raises RecordsError, or UserError if `model` is no file and no hash."""
     if request.url is not None and not is_there(request.url):
-        raise UserError(f"there is no file '{shown_place(request.url)}' of kept runs; name one that is there")
+        raise UserError(f"there is no file '{shown_place(request.url)}' of kept runs; name an existing one")
     runs = find_runs(model_hash=_hash(request.model), url=request.url)
     if request.as_json:
         print(json_of(runs, request.url))
@@ -83,9 +87,9 @@ def runs_command(request: RunsRequest) -> int:
 
 
 def keep_bench(found: Measurement, variants: Mapping[str, Variant], models: Mapping[str, Graph]) -> None:
-    """Keep what was measured of models, by path; where that fails, a note says why, and the command goes on."""
+    """Keep the measurements of models, by path; if that fails, a note says why and the command continues."""
     names: dict[int, str] = {}
-    for path, graph in models.items():  # a model measured against itself is there twice
+    for path, graph in models.items():  # a model measured against itself occurs twice
         names.setdefault(id(graph), Path(path).name)
     try:
         keep(found, {label: RunOrigin(model_hash(v.graph), names[id(v.graph)]) for label, v in variants.items()})

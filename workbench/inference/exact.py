@@ -20,7 +20,7 @@ import numpy as np
 import onnx_ir
 
 _Attributes = Mapping[str, Any]  # of the node, plain; a tensor as an array
-_Rule = Callable[..., np.ndarray]  # of the attributes and the operands; raises ValueError where it does not apply
+_Rule = Callable[..., np.ndarray]  # of attributes and operands; raises ValueError if it does not apply
 
 _FLOATS = frozenset(np.dtype(name) for name in ("float16", "float32", "float64"))
 _INTEGERS = frozenset(np.dtype(name) for name in ("int32", "int64"))
@@ -33,12 +33,12 @@ ENLARGING = (
     "Expand",
     "Tile",
 )  # operators with results much larger than operands
-_WHOLE = 2**53  # beyond it ONNX Runtime 1.31 loses digits where it computes in double: Mod with fmod, reductions
+_WHOLE = 2**53  # beyond it ONNX Runtime 1.31 loses digits in what it computes in double: Mod with fmod, reductions
 _WHOLE_FLOATS = 2**11  # float16 represents every integer up to here
 
 
 def exact(operator: str, operands: Sequence[np.ndarray | None], attributes: _Attributes) -> np.ndarray | None:
-    """The exact result of an operator of ONNX's domain; None where this module does not apply.
+    """The exact result of an operator of ONNX's domain; None if this module does not apply.
 
     attributes: the node's, tensors as arrays. The size of the result is not limited; see `enlarged`.
     """
@@ -92,7 +92,7 @@ def _alike(function: Callable[..., np.ndarray]) -> _Rule:
 
 def _need(holds: object) -> None:
     if not holds:
-        raise ValueError("these rules have no say")
+        raise ValueError("no rule applies")
 
 
 def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -160,7 +160,7 @@ def _reduce(ufunc: np.ufunc) -> _Rule:
             _need(ufunc in (np.add, np.multiply) and x.ndim == 1 and over in (None, (0,)) and not noop)
         bound = min(_WHOLE, np.iinfo(x.dtype).max)
         _need((ufunc.reduce(np.abs(x.astype(np.float64)), axis=over) <= bound).all())
-        keepdims = bool(attributes.get("keepdims", 1))
+        keepdims = attributes.get("keepdims", 1) == 1
         return np.asarray(ufunc.reduce(x, axis=over, dtype=x.dtype, keepdims=keepdims))
 
     return rule

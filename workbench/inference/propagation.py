@@ -72,7 +72,7 @@ def _held(owner: GraphProto | FunctionProto, counts: dict[str, int], functions: 
 
 
 def _count(node: NodeProto, operands: list[int]) -> int:
-    """An upper bound on the elements of the result. operands: of each operand, 0 where none are held."""
+    """An upper bound on the elements of the result. operands: those of each operand, 0 if none are held."""
     op_type = node.op_type
     if op_type in ("Shape", "Size"):
         return _RANK

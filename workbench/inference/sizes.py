@@ -282,7 +282,7 @@ def _product(query: _Query, node: Node) -> Contents | None:
     if data is None or data.is_scalar or node.attr("noop_with_empty_axes", 0):
         return None
     product = _multiplied(data.sizes)
-    return None if product is None else Contents((product,), is_scalar=not node.attr("keepdims", 1))
+    return None if product is None else Contents((product,), is_scalar=node.attr("keepdims", 1) != 1)
 
 
 def _where(query: _Query, node: Node) -> Contents | None:

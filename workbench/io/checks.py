@@ -30,7 +30,7 @@ def check_model(model: ModelProto) -> None:
     Nodes that are out of order, without a cycle, are sorted topologically.
     """
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
-        raise LoadError("the file holds no graph; is it an ONNX model")
+        raise LoadError("the file holds no graph; check that it is an ONNX model")
     broken = _broken_text(model)
     if broken is not None:
         raise LoadError(f"the file is damaged: the text {broken[:80]!r} in it is not UTF-8; export or copy it again")
@@ -43,7 +43,7 @@ def check_model(model: ModelProto) -> None:
     for function in model.functions:
         _check_graph(function, function.name, list(function.input), set())
         if _unfolded(function, table, (), sizes) > MOST_NODES:
-            raise LoadError(f"function '{function.name}' unfolds into more than {MOST_NODES:,} nodes")
+            raise LoadError(f"function '{function.name}' expands to more than {MOST_NODES:,} nodes")
 
 
 def _broken_text(message: Message) -> bytes | None:
@@ -71,11 +71,11 @@ def _check_opset(model: ModelProto) -> None:
     if version == 0 and not any(node.domain in ("", "ai.onnx") for node in model.graph.node):
         return
     if version == 0:
-        raise LoadError("the model does not say of which opset it is; export it again with an opset import")
+        raise LoadError("the model does not import an opset; export it again with an opset import")
     if version < OLDEST_OPSET:
         raise LoadError(f"the model is of opset {version}; opset {OLDEST_OPSET} to {newest} can be opened")
     if version > newest:
-        raise LoadError(f"the model is of opset {version}, newer than {newest}, the newest that is known here")
+        raise LoadError(f"the model is of opset {version}, newer than {newest}, the newest that can be opened")
 
 
 def _check_graph(graph: GraphProto | onnx.FunctionProto, name: str, inputs: list[str], outside: set[str]) -> None:
@@ -83,25 +83,25 @@ def _check_graph(graph: GraphProto | onnx.FunctionProto, name: str, inputs: list
     outputs = [o if isinstance(o, str) else o.name for o in graph.output]
     twice = next((v for i, v in enumerate(inputs) if v in inputs[:i]), None)
     if twice is not None:
-        raise LoadError(f"graph '{name}' has two inputs of the name '{twice}'")
+        raise LoadError(f"graph '{name}' has two inputs named '{twice}'")
     makers: dict[str, NodeProto] = {}
     for node in graph.node:
         for value in filter(None, node.output):
             if value in makers or value in inputs or value in constants:
-                raise LoadError(f"value '{value}' is made twice, the second time by {_called(node)}")
+                raise LoadError(f"value '{value}' is defined twice, the second time by {called(node)}")
             makers[value] = node
     known = outside | constants | set(inputs)
     _put_in_order(graph, name, known, makers)
     for node in graph.node:
         for attribute in node.attribute:
             if attribute.type == AttributeProto.UNDEFINED:
-                raise LoadError(f"attribute '{attribute.name}' of {_called(node)} has no known type")
+                raise LoadError(f"attribute '{attribute.name}' of {called(node)} has no known type")
             for body in bodies(attribute):
                 _check_graph(body, body.name, [i.name for i in body.input], set(known))
         known.update(node.output)
     for value in outputs:
         if value not in known:
-            raise LoadError(f"output '{value}' of graph '{name}' is made by no node")
+            raise LoadError(f"output '{value}' of graph '{name}' is not defined")
 
 
 def _put_in_order(
@@ -113,7 +113,7 @@ def _put_in_order(
     for node in graph.node:
         for value in reads(node):
             if value not in seen and value not in makers:
-                raise LoadError(f"{_called(node)} reads '{value}', which nothing makes")
+                raise LoadError(f"{called(node)} reads '{value}', which is not defined")
             in_order = in_order and value in seen
         seen.update(node.output)
     if in_order:
@@ -122,7 +122,7 @@ def _put_in_order(
     while waiting:
         ready = [node for node in waiting if all(v in done for v in reads(node))]
         if not ready:
-            raise LoadError(f"graph '{name}' has a cycle through {_called(waiting[0])}, so no node of it can be first")
+            raise LoadError(f"graph '{name}' has a cycle through {called(waiting[0])}, so its nodes cannot be ordered")
         for node in ready:
             done.update(node.output)
         taken = {id(node) for node in ready}
@@ -156,7 +156,7 @@ def _unfolded(
     """The number of nodes of a call with all inner calls inlined. sizes: a cache by function."""
     key = (function.domain, function.name)
     if key in above:
-        raise LoadError(f"function '{function.name}' calls itself, so it has no end")
+        raise LoadError(f"function '{function.name}' calls itself, which ONNX does not allow")
     if key not in sizes:
         called = [table.get((node.domain, node.op_type)) for node in _nodes(function)]
         sizes[key] = sum(1 if f is None else _unfolded(f, table, (*above, key), sizes) for f in called)
@@ -182,11 +182,11 @@ def unknown_operators(model: ModelProto) -> list[str]:
             continue
         op = f"{domain}.{node.op_type}" if domain else node.op_type
         if domain == ONLY_ONNXRUNTIME:
-            found.setdefault(op, f"operator '{op}' of {_called(node)} is ONNX Runtime's own; it is left as it is")
+            found.setdefault(op, f"operator '{op}' of {called(node)} is ONNX Runtime's own; it is left as it is")
             continue
         found.setdefault(
             op,
-            f"the model can be shown, not run: operator '{op}' of {_called(node)} is unknown"
+            f"the model can be shown, not run: operator '{op}' of {called(node)} is unknown"
             + (f" in opset {versions.get(domain)}" if known_domain else f", and no function defines domain '{domain}'"),
         )
     return list(found.values())
@@ -278,5 +278,5 @@ def _reason(error: Exception) -> str:
     return re.sub(r"\[(Shape|Type)InferenceError\] |Inference error\(s\): ", "", told).rstrip(".")
 
 
-def _called(node: NodeProto) -> str:
+def called(node: NodeProto) -> str:
     return f"node '{node.name}' ({node.op_type})" if node.name else f"a {node.op_type} that makes {list(node.output)}"

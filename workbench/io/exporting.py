@@ -83,7 +83,7 @@ def check_replaceable(path: str | Path) -> None:
     if os.path.isdir(path):
         raise ExportError(f"'{path}' is a folder; name a file in it, such as '{Path(path) / 'model.onnx'}'")
     if is_special(path):
-        raise ExportError(f"a model cannot be written to '{path}', for {SPECIAL}; name a file")
+        raise ExportError(f"a model cannot be written to '{path}', since {SPECIAL}; name a file")
 
 
 def to_bytes(graph: Graph) -> bytes:

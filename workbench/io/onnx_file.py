@@ -12,6 +12,7 @@ from onnx import ModelProto, TensorProto, helper, parser
 
 from workbench.inference.shapes import TypesOfFile, infer_model, infer_types
 from workbench.io.broadcasts import spell_out_broadcasts
+from workbench.io.calls import check_calls
 from workbench.io.checks import (
     check_model,
     check_types,
@@ -51,7 +52,7 @@ def load_text(text: str, dims: Mapping[str, int] | None = None) -> tuple[Graph, 
     try:
         model = parser.parse_model(text)
     except parser.ParseError as error:
-        raise LoadError(f"the text is not ONNX's textual syntax: {parse_words(error)}; mend it there") from None
+        raise LoadError(f"the text is not ONNX's textual syntax: {parse_words(error)}; correct it there") from None
     return load_proto(model, dims), model
 
 
@@ -64,7 +65,7 @@ def _load(data: memoryview, folder: Path | None, dims: Mapping[str, int] | None)
     try:
         model, metadata = read_model(data)
     except TooDeepError:
-        raise LoadError("its bodies are nested deeper than ONNX's own readers go, so nothing could run it") from None
+        raise LoadError("its bodies are nested deeper than ONNX's parsers allow, so no runtime could run it") from None
     except MalformedProtoError:
         raise LoadError("the file is not ONNX, or it was cut off; export or copy it again") from None
     note_read(data)
@@ -78,6 +79,7 @@ def _load(data: memoryview, folder: Path | None, dims: Mapping[str, int] | None)
     _read_small(model, files)
     name_unknown_dims(model)
     unknown = unknown_operators(model)
+    check_calls(model)
     types = check_types(model)
     if unknown:
         converted, more = model, unknown
@@ -180,7 +182,7 @@ def _read_small(model: ModelProto, files: Files) -> None:
 
 
 def with_types(model: ModelProto, types: TypesOfFile) -> ModelProto:
-    """The model with the types of all values inferred; declared types are used where inference gives none.
+    """The model with the types of all values inferred; declared types are used if inference gives none.
 
     Declared outputs of bodies are ignored. types: of the model before opset conversion.
     """
@@ -208,7 +210,7 @@ def _has_shape(info: onnx.ValueInfoProto) -> bool:
 
 
 def _fill_in(declared: onnx.ValueInfoProto, inferred: onnx.ValueInfoProto) -> None:
-    """An output keeps its declared type, except where inference contradicts or completes it."""
+    """An output keeps its declared type, unless inference contradicts or completes it."""
     tensor = declared.type.HasField("tensor_type")
     if not inferred.type.HasField("tensor_type") or not _has_shape(inferred):
         return

@@ -1,4 +1,5 @@
-"""Operands that must be lists or scalars: rules and runtimes rely on it, and shape inference does not check it."""
+"""Operands that must be lists or scalars, and permutations that must be ones: rules and runtimes rely on it, and
+shape inference does not check it."""
 
 from __future__ import annotations
 
@@ -21,11 +22,11 @@ _LISTS = {
     **{f"Reduce{kind}": (1,) for kind in _REDUCTIONS},
 }
 _NUMBERS = {"Clip": (1, 2), "Range": (0, 1, 2)}  # of one element
-_ONE_NUMBER_TOO = ("Unsqueeze",)  # where a scalar is accepted as a list of one
+_ONE_NUMBER_TOO = ("Unsqueeze",)  # these accept a scalar as a list of one
 
 
 def check_operands(graph: Graph) -> None:
-    """Raise LoadError for a constant operand of a rank that its operator does not accept."""
+    """Raise LoadError for a constant operand of a rank that its operator does not accept, or a perm that is none."""
     for scope in (graph, *(function.graph for function in graph.functions.values())):
         _check(scope, ())
 
@@ -42,8 +43,20 @@ def _check(graph: Graph, outside: Sequence[Graph]) -> None:
             shape = _constant_shape(scopes, node, place)
             if shape is not None and (math.prod(shape) != 1 or len(shape) > 1):
                 raise LoadError(f"{_told(node, place, shape)}, and should be one number")
+        if node.op == "Transpose":
+            _check_perm(graph, node)
         for body in node.bodies.values():
             _check(body, scopes)
+
+
+def _check_perm(graph: Graph, node: Node) -> None:
+    perm = node.attr("perm")
+    if perm is None:
+        return
+    rank = graph.rank_of(node.inputs[0])
+    if sorted(perm) != list(range(len(perm) if rank is None else rank)):
+        axes = "" if rank is None else f" of the {rank} of '{node.inputs[0]}'"
+        raise LoadError(f"the graph is ill-typed: perm={list(perm)} of {node} does not name each axis{axes} once")
 
 
 def _constant_shape(scopes: Sequence[Graph], node: Node, place: int) -> tuple[int, ...] | None:

@@ -16,7 +16,7 @@ FOLDER = _INSTALLED if _INSTALLED.is_dir() else _PACKAGE.parent / "sample_models
 
 @dataclass(frozen=True)
 class Shows:
-    """The rewrite at which a sample opens: after these passes in this mode, so many rewrites of the step are done."""
+    """The rewrite at which a sample opens: number `rewrite` of step `step` with these passes in this mode."""
 
     passes: Sequence[str]
     step: int
@@ -29,8 +29,8 @@ class Sample:
     """One model to try.
 
     dims:  numbers for symbolic dims.
-    group: the samples that it stands with, "" for none.
-    shows: the rewrite at which it opens, None where it opens as it is.
+    group: the group in which it is listed; "" if none.
+    shows: the rewrite at which it opens; None if it opens without passes.
     """
 
     title: str

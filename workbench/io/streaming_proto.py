@@ -107,7 +107,7 @@ def _keep_metadata(node: bytearray, entries: list[bytes], metadata: NodeMetadata
 
 
 def _tensor(data: memoryview, start: int, end: int) -> bytes:
-    """The tensor message, its data replaced by a place in this file where that is possible."""
+    """The tensor message, its data replaced by a place in this file if possible."""
     large = []
     rest = bytearray()
     for field, wire_type, at, value, after in _fields(data, start, end):

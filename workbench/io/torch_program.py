@@ -35,7 +35,7 @@ _PLAIN = re.compile(r"(archive_format|archive_version|byteorder|\.data/.*|\.form
 _PROGRAM = re.compile(r"models/\w+\.json")
 _DATA = re.compile(r"data/(weights|constants)/((weight|tensor)_\d+|\w+_config\.json)")
 _LEFT_OUT = re.compile(r"(data/sample_inputs|extra)/.*")  # the first is a pickle, the second is not needed
-_NAME = re.compile(r"[\w.,:/<>+*#\[\] -]*")  # what stands in the source that torch builds: no call, no new line
+_NAME = re.compile(r"[\w.,:/<>+*#\[\] -]*")  # texts that occur in the source that torch builds: no call, no new line
 _CONTAINERS = (None, "builtins.tuple", "builtins.list", "builtins.dict", "collections.OrderedDict")
 _SIZE_FUNCTIONS = frozenset(
     # sympy's, and those of torch.utils._sympy.functions
@@ -145,7 +145,7 @@ def _quiet() -> Iterator[None]:
                 logger.setLevel(level)
 
 
-# ---- what of a .pt2 is plain data -------------------------------------------------------
+# ---- the plain data of a .pt2 -----------------------------------------------------------
 
 
 def _copy_plain_data(archive: zipfile.ZipFile, target: Path) -> None:
@@ -156,7 +156,7 @@ def _copy_plain_data(archive: zipfile.ZipFile, target: Path) -> None:
     names = archive.namelist()
     root = names[0].split("/", 1)[0] if names else ""
     if f"{root}/archive_format" not in names:
-        raise LoadError(f"this is no program of torch.export, or one of an old form that holds pickles; {_SAVE_AGAIN}")
+        raise LoadError(f"this is not a program of torch.export, or one in an old format with pickles; {_SAVE_AGAIN}")
     inner = {name.removeprefix(f"{root}/"): name for name in dict.fromkeys(names)}
     _refuse_large(archive)
     texts = {place: _plain(place, archive.read(inner[place])) for place in inner if _is_read_whole(place)}
@@ -180,8 +180,8 @@ def _refuse_large(archive: zipfile.ZipFile) -> None:
         packed, unfolded = packed + entry.compress_size, unfolded + entry.file_size
         if _unfolds(entry.file_size, entry.compress_size) or _unfolds(unfolded, packed):
             raise LoadError(
-                f"'{entry.filename}' in the archive unfolds from {entry.compress_size / 1e6:,.1f} to "
-                f"{entry.file_size / 1e6:,.0f} MB, as no weights do; {_SAVE_AGAIN}"
+                f"'{entry.filename}' in the archive expands from {entry.compress_size / 1e6:,.1f} to "
+                f"{entry.file_size / 1e6:,.0f} MB, which weights do not; {_SAVE_AGAIN}"
             )
 
 
@@ -266,7 +266,7 @@ def _check_size(expression: str) -> None:
     except (SyntaxError, ValueError, RecursionError):
         fine = False
     if not fine:
-        raise LoadError(f"the program has the size {expression[:80]!r}, which is no expression of sizes")
+        raise LoadError(f"the program has the size {expression[:80]!r}, which is not an expression of sizes")
 
 
 def _is_of_sizes(node: ast.AST) -> bool:
@@ -285,5 +285,5 @@ def _check_spec(spec: str) -> None:
     while waiting:
         found = waiting.pop()
         if found["type"] not in _CONTAINERS or "__enum__" in str(found["context"]):
-            raise LoadError(f"the program takes or gives a {found['type']}; use tuples, lists and dicts of tensors")
+            raise LoadError(f"the program takes or returns a {found['type']}; use tuples, lists and dicts of tensors")
         waiting += found["children_spec"]

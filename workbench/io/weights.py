@@ -87,14 +87,14 @@ class Files:
         self._maps: dict[str, memoryview] = {} if own is None else {THIS_FILE: own}
 
     def read(self, tensor: onnx.TensorProto) -> Constant:
-        """The tensor of a message, mapped where it is external. Raises LoadError for an invalid location or length."""
+        """The tensor of a message, mapped if it is external. Raises LoadError for an invalid location or length."""
         if tensor.data_location != onnx.TensorProto.EXTERNAL:
             return read_alone(tensor)
         try:
             external = onnx_ir.serde.deserialize_tensor(tensor)
         except (ValueError, TypeError):
             raise LoadError(
-                f"the external data of weight '{tensor.name}' has no readable place; write it again"
+                f"the external data of weight '{tensor.name}' has no readable location; write it again"
             ) from None
         assert isinstance(external, onnx_ir.ExternalTensor)
         return self._mapped(external)
@@ -120,7 +120,9 @@ class Files:
         if self._folder is None:
             raise LoadError(f"the numbers of '{weight}' are not in this text; open the .onnx file instead")
         if "\0" in location:
-            raise LoadError(f"the external data of weight '{weight}' is at {location!r}, which is no name of a file")
+            raise LoadError(
+                f"the external data of weight '{weight}' is at {location!r}, which is not the name of a file"
+            )
         folder = self._folder.resolve()
         path = folder / location
         inside = location and not Path(location).is_absolute() and ".." not in Path(location.replace("\\", "/")).parts
@@ -149,7 +151,7 @@ class _MappedFile(mmap.mmap):
 def mapped(path: Path) -> memoryview:
     """The file's bytes, mapped and read-only. An empty file is an empty view."""
     if is_special(path):
-        raise LoadError(f"the weights in '{path.name}' cannot be read, for {SPECIAL}; copy them into a file")
+        raise LoadError(f"the weights in '{path.name}' cannot be read, since {SPECIAL}; copy them into a file")
     with open(path, "rb") as file:
         if os.fstat(file.fileno()).st_size == 0:
             return memoryview(b"")

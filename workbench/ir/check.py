@@ -1,4 +1,4 @@
-"""Is a graph well formed? Each violation is reported as one sentence."""
+"""Checks that a graph is well formed; each violation is reported as one sentence."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ def violations(graph: Graph, outside: frozenset[str] = frozenset()) -> Iterator[
     given = {*graph.inputs, *graph.constants}
     made = given | outside
     if len(set(graph.inputs)) != len(graph.inputs):
-        yield f"graph '{graph.name}' has two inputs of one name"
+        yield f"graph '{graph.name}' has two inputs with the same name"
     produced: set[str] = set()
     for node in graph.nodes:
         for value in node.inputs:
             if value and value not in made:
-                yield f"{node} reads '{value}', which nothing before it makes"
+                yield f"{node} reads '{value}', which is not defined before it"
         for value in filter(None, node.outputs):
             if value in produced or value in given:
-                yield f"value '{value}' is made twice, the second time by {node}"
+                yield f"value '{value}' is defined twice, the second time by {node}"
             produced.add(value)
         for body in node.bodies.values():
             yield from violations(body, frozenset(made))
         made.update(filter(None, node.outputs))
     for value in graph.outputs:
         if value not in made:
-            yield f"output '{value}' of graph '{graph.name}' is made by nothing"
+            yield f"output '{value}' of graph '{graph.name}' is not defined"
     for function in graph.functions.values():
         yield from violations(function.graph)

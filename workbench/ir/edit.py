@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.ir.node import Node
+from workbench.ir.node import Function, Node
 from workbench.ir.types import Constant, ValueType
 
 
@@ -26,13 +26,14 @@ class Edit:
                counts as changed, not as removed and added.
     insert:    nodes to insert, each placed after the producers of its operands.
     replace:   value -> value: every use of the first, graph outputs included,
-               becomes a use of the second. Public names are kept: where the
+               becomes a use of the second. Public names are kept: if the
                first is a graph output, the second's producer takes its name.
     constants: constants to add (None: to remove). An unused constant is
                removed automatically.
     types:     types of new values (None: removed). The type of a removed
                value is removed automatically.
     metadata:  key-value pairs of the graph (None: removed).
+    functions: model-local functions by key (None: removed).
     """
 
     remove: tuple[str, ...] = ()
@@ -41,12 +42,14 @@ class Edit:
     constants: Mapping[str, Constant | None] = field(default_factory=dict)
     types: Mapping[str, ValueType | None] = field(default_factory=dict)
     metadata: Mapping[str, str | None] = field(default_factory=dict)
+    functions: Mapping[tuple[str, str, str], Function | None] = field(default_factory=dict)
     # Set by `apply`, for inverses only: the positions of restored nodes.
     ranks: Mapping[str, float] = field(default_factory=dict, repr=False)
 
     @property
     def is_empty(self) -> bool:
-        return not (self.remove or self.insert or self.replace or self.constants or self.types or self.metadata)
+        tables = (self.replace, self.constants, self.types, self.metadata, self.functions)
+        return not (self.remove or self.insert or any(tables))
 
     @property
     def followed(self) -> dict[str, str]:
@@ -56,20 +59,22 @@ class Edit:
             new, seen = self.replace[old], {old}
             while new in self.replace:
                 if new in seen:
-                    raise EditError(f"value '{old}' is replaced in a circle")
+                    raise EditError(f"value '{old}' is replaced in a cycle")
                 seen.add(new)
                 new = self.replace[new]
             resolved[old] = new
         return resolved
 
 
-def update(table: dict[str, Any], changes: Mapping[str, Any]) -> None:
-    """Apply changes to a table; None removes an entry."""
+def update(table: dict[Any, Any], changes: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Apply changes to a table, where None removes an entry; returns the changes that undo them."""
+    before = {key: table.get(key) for key in changes}
     table.update(changes)
     for key in [key for key, value in changes.items() if value is None]:
         del table[key]
+    return restoring(before, table)
 
 
-def restoring(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+def restoring(before: Mapping[Any, Any], after: Mapping[Any, Any]) -> dict[Any, Any]:
     """The changes that restore the former entries."""
     return {key: value for key, value in before.items() if after.get(key) is not value}

@@ -43,7 +43,7 @@ def read_alone(tensor: TensorProto) -> Constant:
 def from_proto(model: ModelProto, read: Read = read_alone, metadata: NodeMetadata | None = None) -> Graph:
     """The model's main graph with its functions. Constant nodes become constants.
 
-    metadata: of nodes, where it was read separately from the model; a node's own entries take precedence.
+    metadata: of nodes, if it was read separately from the model; a node's own entries take precedence.
     """
     graph = _graph(model.graph, read, metadata or {})
     graph.opset_imports = _opsets(model)
@@ -231,7 +231,7 @@ def attribute_value(attribute: AttributeProto, read: Read, metadata: NodeMetadat
     if kind == AttributeProto.GRAPHS:
         return tuple(_graph(g, read, metadata or {}) for g in attribute.graphs)
     if kind in (AttributeProto.SPARSE_TENSOR, AttributeProto.SPARSE_TENSORS):
-        raise ValueError(f"attribute '{attribute.name}' holds sparse tensors, where only dense ones are read")
+        raise ValueError(f"attribute '{attribute.name}' holds sparse tensors; only dense ones can be read")
     return onnx_ir.serde.deserialize_attribute(attribute)  # type protos: kept unchanged
 
 

@@ -220,7 +220,6 @@ class Graph(Body):
         touched |= {*edit.constants, *edit.types}
         constants_before = {v: self._constants.get(v) for v in touched}
         types_before = {v: self._types.get(v) for v in touched}
-        metadata_before = {key: self.metadata.get(key) for key in edit.metadata}
         ranks_before = {name: self._rank[name] for name in gone}
 
         for node in gone.values():
@@ -234,14 +233,15 @@ class Graph(Body):
             raise EditError(f"the edit would make a cycle through {next(iter(come.values()))}")
         update(self._constants, edit.constants)
         update(self._types, edit.types)
-        update(self.metadata, edit.metadata)
+        metadata, functions = update(self.metadata, edit.metadata), update(self.functions, edit.functions)
         self._drop_unused(touched)
         return Edit(
             remove=tuple(come),
             insert=tuple(gone.values()),
             constants=restoring(constants_before, self._constants),
             types=restoring(types_before, self._types),
-            metadata=restoring(metadata_before, self.metadata),
+            metadata=metadata,
+            functions=functions,
             ranks={**moved, **ranks_before},
         )
 
@@ -297,23 +297,23 @@ class Graph(Body):
         for node in come.values():
             for value in filter(None, node.outputs):
                 if value in appeared or (self.has_value(value) and value not in vanished):
-                    raise EditError(f"value '{value}' would be made twice, the second time by {node}")
+                    raise EditError(f"value '{value}' would be defined twice, the second time by {node}")
                 appeared.add(value)
         new_constants = {v for v, tensor in edit.constants.items() if tensor is not None}
         for value in new_constants:
             if value in appeared or value in self.inputs or (value in self._producer and value not in vanished):
-                raise EditError(f"value '{value}' would be made twice, the second time as a constant")
+                raise EditError(f"value '{value}' would be defined twice, the second time as a constant")
         for node in come.values():
             for value in node.operands:
                 if value in appeared or value in new_constants:
                     continue
                 if value in vanished or not self.has_value(value):
-                    raise EditError(f"{node} would read '{value}', which nothing makes")
+                    raise EditError(f"{node} would read '{value}', which is not defined")
         for value in vanished - appeared - new_constants:
             readers = [n for n in self._users.get(value, ()) if n not in gone]
             if readers or value in self.outputs:
                 reader = f"node '{readers[0]}'" if readers else "the graph's outputs"
-                raise EditError(f"value '{value}' would vanish while {reader} still need it")
+                raise EditError(f"value '{value}' would be removed, and is still used by {reader}")
 
     def _link(self, node: Node, rank: float) -> None:
         self._nodes[node.name] = node

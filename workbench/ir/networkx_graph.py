@@ -20,9 +20,9 @@ def networkx_graph(graph: Body) -> MultiDiGraph:
             If, Loop, Scan: graphs like this one). Inputs and outputs are "in:x" and "out:y"; in a body, captured
             values are "in:v" too. `kind` is "operator", "input", "output" or "captured".
     Edges:  a value from its producer to one reader, with `value` (its name), `dtype` ("FLOAT", ...) and `shape`, None
-            where unknown; the key is the place among the reader's operands. What bodies capture follows the inputs.
+            if unknown; the key is the position among the reader's operands. What bodies capture follows the inputs.
 
-    Raises ValueError where a node is called as an input or output is here.
+    Raises ValueError if a node has the name that an input or output has here.
     """
     import networkx  # imported late: it is rarely needed and slows every start
 
@@ -30,7 +30,7 @@ def networkx_graph(graph: Body) -> MultiDiGraph:
     public = {*(_INPUT + value for value in read), *(_OUTPUT + value for value in graph.outputs)}
     clash = next((node.name for node in graph.nodes if node.name in public), None)
     if clash is not None:
-        raise ValueError(f"node '{clash}' is called as an input or output is called here; give it another name")
+        raise ValueError(f"node '{clash}' has the name that an input or output has here; give it another name")
     found = networkx.MultiDiGraph(name=graph.name, opset_imports=dict(graph.opset_imports))
     for value in read:
         found.add_node(_INPUT + value, kind="input" if value in graph.inputs else "captured", value=value)

@@ -16,9 +16,9 @@ ONNX_DOMAINS = ("", "ai.onnx")
 
 
 class Body(ABC):
-    """What a node, and what shows one, reads of a graph in an attribute. `Graph` alone implements it.
+    """The interface of a graph in an attribute of a node, which only `Graph` implements.
 
-    A graph holds nodes and a node may hold graphs: this is where the circle of their modules is open.
+    Graphs hold nodes and nodes may hold graphs; the protocol breaks the import cycle between their modules.
     """
 
     name: str
@@ -146,7 +146,7 @@ def _rename_in_body(value: Any, names: Mapping[str, str]) -> Any:
 class Function:
     """A model-local function: a named graph with attribute parameters.
 
-    `graph` is a `Graph`; `attributes` maps a parameter to its default, or to None where it has none.
+    `graph` is a `Graph`; `attributes` maps a parameter to its default, or to None if it has none.
     """
 
     name: str

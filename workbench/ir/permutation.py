@@ -40,7 +40,7 @@ def permuted(items: Sequence[_T], perm: Sequence[int]) -> tuple[_T, ...]:
 
 
 def moves_data(perm: Sequence[int], shape: Sequence[object]) -> bool:
-    """Does a Transpose of `shape` change the order in memory? Not if only axes of size 1 move."""
+    """Whether a Transpose of `shape` changes the order in memory; not if only axes of size 1 move."""
     kept = [axis for axis in perm if shape[axis] != 1]
     return kept != sorted(kept)
 

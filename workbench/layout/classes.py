@@ -1,4 +1,4 @@
-"""TVM's three classes of operators: how much the layout of its operands means to one."""
+"""TVM's three classes of operators, by how much they depend on the layout of their operands."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ LAYOUT_AGNOSTIC, LIGHTLY, HEAVILY = "layout-agnostic", "lightly layout-sensitive
 
 
 def class_of(node: Node, target: Profile) -> str:
-    """The class of the node's operator; "" for one that can never change its layout, and so is in none.
+    """The class of the node's operator; "" if it cannot run in another layout, and has none.
 
-    Heavily: a convolution, or what the target demands a layout of; lightly: one whose axes stand in its
-    attributes (Concat, Pad, pools); agnostic: any order of the axes serves (Relu, Add).
+    Heavily layout-sensitive: convolutions, and operators of which the target demands a layout. Lightly: operators
+    whose attributes name axes (Concat, Pad, pools). Layout-agnostic: operators that accept any order (Relu, Add).
     """
     blocked = parse_blocked(node.domain, node.op_type)
     op = plain_op(node) if blocked is None else blocked.op_type

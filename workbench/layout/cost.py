@@ -1,19 +1,20 @@
-"""What transposes cost: elements that change their place in memory."""
+"""The cost of transposes: elements whose position in memory changes."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from workbench.ir import DataType, Graph, Node, TensorType
 from workbench.ir.permutation import Permutation, inverse, moves_data, permuted
+from workbench.layout.calls import called_function
 
 
 @dataclass(frozen=True)
 class Counts:
-    """transposes: those of computed values, in bodies too; elements_moved, bytes_moved: what they move;
-    unknown: transposes whose shape is not known."""
+    """transposes: those of computed values, also in bodies and functions. elements_moved, bytes_moved: what they move.
+    unknown: transposes of unknown shape."""
 
     transposes: int
     elements_moved: int
@@ -22,9 +23,9 @@ class Counts:
 
 
 def bound_shape(graph: Graph, value: str) -> tuple[int, ...] | None:
-    """The value's shape with the symbolic dims bound; for costs only, a rule never relies on it.
+    """The value's shape with the symbolic dims bound; for costs only, since rules must hold for all sizes.
 
-    Its rank is always `graph.rank_of(value)`. None where that, or a size, is not known.
+    Its rank is `graph.rank_of(value)`. None if that or a size is unknown.
     """
     rank = graph.rank_of(value)
     return None if rank is None else _shape_of_rank(graph, value, rank)
@@ -36,13 +37,13 @@ def _shape_of_rank(graph: Graph, value: str, rank: int) -> tuple[int, ...] | Non
 
 
 def _known_shape(graph: Graph, value: str, rank: int) -> tuple[int, ...] | None:
-    """With the sizes bound a value may have another rank: a Squeeze without axes then drops a batch of 1 too."""
+    """Bound sizes can change the rank: a Squeeze without axes then removes a batch of 1 too."""
     own, with_sizes = (_bound(type_, graph) for type_ in (graph.tensor_type(value), graph.bound_types.get(value)))
     return next((shape for shape in (own, with_sizes) if shape is not None and len(shape) == rank), None)
 
 
 def _shape_by_reshape(graph: Graph, value: str) -> tuple[int, ...] | None:
-    """Of a value that a Reshape makes or reads: the symbols that it shares with the other side, which is known."""
+    """For a result or operand of a Reshape: its symbolic dims, as far as the known other side has them too."""
     maker = graph.producer(value)
     beside = [maker.inputs[0]] if maker is not None and maker.op == "Reshape" else []
     beside += [user.outputs[0] for user in graph.users(value) if user.op == "Reshape"]
@@ -66,7 +67,7 @@ def _bound(type_: TensorType | None, graph: Graph) -> tuple[int, ...] | None:
 
 
 def moved_by(graph: Graph, value: str, perm: Permutation) -> int | None:
-    """Elements that a Transpose of `value` by `perm` moves: none where only axes of size 1 change place."""
+    """Elements that a Transpose of `value` by `perm` moves; 0 if only axes of size 1 move, None if unknown."""
     shape = _shape_of_rank(graph, value, len(perm))
     if shape is None or len(shape) != len(perm):
         return None
@@ -83,7 +84,7 @@ def perm_of(graph: Graph, node: Node) -> Permutation | None:
 
 
 def moved_by_node(graph: Graph, node: Node) -> int | None:
-    """Elements that the Transpose `node` moves, None where no shape is known."""
+    """Elements that the Transpose `node` moves; None if no shape is known."""
     perm = perm_of(graph, node)
     if perm is None:
         return None
@@ -97,7 +98,7 @@ def moved_by_node(graph: Graph, node: Node) -> int | None:
 
 
 def element_bytes(graph: Graph, value: str) -> int:
-    """Bytes of one element; 4 where the element type is not known or, as a string's, not fixed."""
+    """Bytes of one element; 4 if the element type is unknown or of no fixed size, as strings are."""
     type_ = graph.tensor_type(value)
     if type_ is None or type_.dtype in (DataType.UNDEFINED, DataType.STRING):
         return 4
@@ -105,9 +106,9 @@ def element_bytes(graph: Graph, value: str) -> int:
 
 
 def count(graph: Graph) -> Counts:
-    """Transposes and what they move. Transposes of constants do not count."""
+    """The transposes and what they move, without those of constants, but with those of bodies and functions."""
     transposes = moved = size = unknown = 0
-    for body in (body for node in graph.with_bodies for body in node.bodies.values()):
+    for body in (*(body for node in graph.with_bodies for body in node.bodies.values()), *_called(graph)):
         inner = count(body)
         transposes, unknown = transposes + inner.transposes, unknown + inner.unknown
         moved, size = moved + inner.elements_moved, size + inner.bytes_moved
@@ -122,8 +123,16 @@ def count(graph: Graph) -> Counts:
     return Counts(transposes, moved, size, unknown)
 
 
+def _called(graph: Graph) -> Iterator[Graph]:
+    """The body of each call of a model-local function, functions with a contract apart."""
+    for node in graph.nodes if graph.functions else ():
+        function = called_function(graph, node)
+        if function is not None:
+            yield function.graph
+
+
 def _constant_values(graph: Graph) -> set[str]:
-    """The constants, and what is computed from them alone."""
+    """The constants, and values computed from constants only."""
     fixed = set(graph.constants)
     for node in graph.nodes:
         if node.operands and fixed.issuperset(node.operands):
@@ -132,7 +141,7 @@ def _constant_values(graph: Graph) -> set[str]:
 
 
 def known_sum(numbers: Iterable[int | None]) -> int | None:
-    """The sum, None where one of the numbers is not known."""
+    """The sum; None if one of the numbers is unknown."""
     total = 0
     for number in numbers:
         if number is None:
@@ -142,10 +151,10 @@ def known_sum(numbers: Iterable[int | None]) -> int | None:
 
 
 def no_longer_moved(graph: Graph, *transposes: Node) -> str:
-    """What it saves that these go, as the sentences say it."""
+    """What removing these Transposes saves, in words."""
     return f"{elements(known_sum(moved_by_node(graph, node) for node in transposes))} no longer moved"
 
 
 def elements(number: int | None) -> str:
-    """The number as the sentences say it."""
+    """The number of elements in words."""
     return "an unknown number of elements" if number is None else f"{number:,} element{'' if number == 1 else 's'}"

@@ -1,7 +1,7 @@
-"""Layouts that the file does not tell and the user declares: written beside the graph, by input.
+"""Layouts of inputs that the user declares, since the graph does not determine them; kept as metadata of the graph.
 
-An input that only a Reshape reads may be an image or not; a weight that comes from outside may be
-stored in any order. The note goes into the exported file's metadata.
+An input that only a Reshape uses may be an image or not; a weight that is an input may be stored in any order.
+The metadata is exported with the model.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from workbench.errors import UserError
 from workbench.ir import Graph
 from workbench.ops.channels_last import LAYOUT_NAMES
 
-DECLARED = "workbench.layout."  # key of the note, before the input's name; the value: "NHWC"
+DECLARED = "workbench.layout."  # prefix of the metadata key, before the input's name; the value: "NHWC"
 OF_WEIGHTS = ("OIHW", "OHWI", "HWIO", "HWOI")
 
 
@@ -22,13 +22,13 @@ def layouts_of_rank(rank: int | None) -> tuple[str, ...]:
 
 
 def declared_layouts(graph: Graph) -> dict[str, str]:
-    """By input; a note that does not fit its input was written by somebody else, and says nothing."""
+    """The declared layouts by input; entries that do not fit their input are ignored."""
     found = ((value, graph.metadata.get(DECLARED + value, "")) for value in graph.inputs)
     return {value: layout for value, layout in found if layout in layouts_of_rank(graph.rank_of(value))}
 
 
 def parse_layouts(words: Iterable[str]) -> dict[str, str]:
-    """Layouts as the command line writes them, "x=NHWC". Raises UserError with the word that is none."""
+    """Parse layouts as on the command line, "x=NHWC". Raises UserError with the first word that is not valid."""
     found = {}
     for word in words:
         value, equals, layout = word.rpartition("=")

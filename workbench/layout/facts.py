@@ -1,4 +1,4 @@
-"""What a layout strategy found out beside its rewrites: what it proved of its result, and what operators took."""
+"""What a layout strategy finds besides its rewrites: what it proves about its result, and operators' times."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class OperatorTime:
-    """An operator of one shape, or a Transpose that was weighed, timed alone.
+    """The time of an operator on operands of one shape, or of a Transpose, timed alone.
 
-    nodes:     how many have that shape.
-    us:        as it is written; spread_us: from the quickest run to the lower quartile.
-    other_us:  in the other layout; None of a Transpose.
-    converted: how many of the nodes run in the other layout; None of a Transpose.
+    nodes:     the number of such nodes.
+    us:        the time as written, in microseconds; spread_us: from the fastest run to the lower quartile.
+    other_us:  the time in the other layout; None for a Transpose.
+    converted: how many of the nodes run in the other layout; None for a Transpose.
     """
 
     operator: str
@@ -26,13 +26,13 @@ class OperatorTime:
 
 @dataclass(frozen=True)
 class LayoutFacts:
-    """weigh:       what was weighed: "bytes", "count" (of transposes) or "time"; None where nothing was proved.
-    over:        the class of choices that were searched, as a sentence says it.
-    unknown:     transposes of which it is not known what they move; then nothing is proved.
-    lower_bound: what no choice falls below: bytes, transposes or nanoseconds; None where it is not known.
-    certified:   does the result reach it?
-    gap:         the part of the cost that is not proved to be needed, where the search says it.
-    device:      where operators were timed, "" where none was; times: what they took.
+    """weigh:       the unit of cost: "bytes", "count" (of transposes) or "time"; None if nothing was proved.
+    over:        the class of choices that were searched, in words.
+    unknown:     the number of transposes of unknown size; if there are any, nothing is proved.
+    lower_bound: a lower bound over those choices, in bytes, transposes or nanoseconds; None if unknown.
+    certified:   whether the result reaches the lower bound.
+    gap:         the relative gap between cost and lower bound, if the search reports it.
+    device:      where operators were timed; "" if none was. times: the results.
     """
 
     weigh: str | None = None
@@ -46,13 +46,13 @@ class LayoutFacts:
 
     @property
     def sentence(self) -> str:
-        """What was proved of the result, and over which choices; "" where nothing was.
+        """What was proved about the result, and over which choices; "" if nothing.
 
-        Where sizes are not known it says so: then nothing is proved.
+        If sizes are unknown, it says so.
         """
         if self.lower_bound is None and self.unknown:
             what = "1 transpose moves" if self.unknown == 1 else f"{self.unknown:,} transposes move"
-            return f"not proven to be the least: what {what} is not known, for sizes do not follow from the inputs"
+            return f"not proven minimal: what {what} is unknown, since sizes do not follow from the inputs"
         if self.lower_bound is None:
             return ""
         reached = "exactly that" if self.certified else "more"

@@ -1,8 +1,8 @@
 """The layout of every value: CNN, with the order of its axes, or Tensor.
 
-Convolutions, pools and their like say what their operands are; operators that
-keep the axes pass it on, forward and backward; a Transpose reorders it.
-Everything else is Tensor: its axes mean whatever the model means by them.
+Layout-sensitive operators such as convolutions and pools determine the layout of
+their operands; operators that keep the axes propagate it forward and backward; a
+Transpose reorders it. All other values are Tensors, whose axes have no known meaning.
 Source: the CNN and Tensor types of LayoutPresetToNPU; InferCorrectLayout of TVM's ConvertLayout (docs/references.md).
 """
 
@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from workbench.errors import UserError
 from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation, inverse, permuted
+from workbench.layout.calls import called_function, with_bodies_of_calls
 from workbench.layout.cost import perm_of
 from workbench.layout.declared import DECLARED, declared_layouts, layouts_of_rank
 from workbench.ops import layout_of
@@ -26,9 +27,9 @@ CNN_TO_CNN = "case 1, CNN to CNN"
 CNN_TO_TENSOR = "case 2, CNN to Tensor"
 TENSOR_TO_CNN = "case 3, Tensor to CNN"
 TENSOR_TO_TENSOR = "case 4, Tensor to Tensor"
-# Channels first and last, of images and of images whose channels are split into groups.
+# Channels first and last; also of images whose channels are split into groups.
 PAIRS = (*LAYOUT_NAMES.values(), ("NGCHW", "NHWGC"), ("NCGHW", "NHWCG"))
-_AFTER_RESHAPE = {  # axes of one group, and how many it becomes -> their names
+_AFTER_RESHAPE = {  # axes of a group, number of axes it becomes -> names of the new axes
     **{(letter, 1): letter for letter in "NCHWD"},
     ("C", 2): "GC",
     ("GC", 1): "C",
@@ -36,15 +37,18 @@ _AFTER_RESHAPE = {  # axes of one group, and how many it becomes -> their names
     ("HW", 1): "W",
 }
 _WEIGHTED = {"Conv": "OI", "ConvTranspose": "IO", "BPA": "OI"}
-_BLOCKED = "NCHWc"  # a letter an axis; outside it is named with the length of the last, "NCHW8c"
+_BLOCKED = "NCHWc"  # internally one letter per axis; in public names the length of c is included, "NCHW8c"
 
 
 def infer_layouts(graph: Graph, *, through_reshapes: bool = False) -> dict[str, str]:
     """Layout by value: "NCHW", "NHWC", "NCHW8c", "OIHW", ... or "Tensor".
 
-    through_reshapes: where a Reshape splits the channels into groups or merges the spatial axes,
-    the result is a CNN value still: "NGCHW", "NCW". (In LayoutPresetToNPU it is a Tensor.)
+    through_reshapes: propagate through a Reshape that splits the channels into groups or merges the spatial axes;
+    its result is then "NGCHW" or "NCW". (In LayoutPresetToNPU it is a Tensor.)
     """
+    if any(called_function(graph, node) for node in graph.nodes if graph.functions):
+        found = infer_layouts(with_bodies_of_calls(graph, graph.nodes), through_reshapes=through_reshapes)
+        return {value: found.get(value, TENSOR) for value in graph.values()}
     layouts = declared_layouts(graph)
     waiting = [*layouts, *(name for node in graph.nodes for name in _seed(graph, node, layouts))]
     while waiting:
@@ -60,9 +64,9 @@ def infer_layouts(graph: Graph, *, through_reshapes: bool = False) -> dict[str, 
 
 
 def declare(graph: Graph, layouts: Mapping[str, str]) -> None:
-    """Note the layouts of inputs on the graph; Tensor: none any more.
+    """Declare the layouts of inputs in the graph's metadata; Tensor removes a declaration.
 
-    Raises UserError for one that does not fit, and notes nothing then.
+    Raises UserError for a layout that does not fit, and then changes nothing.
     """
     if not layouts:
         return
@@ -84,18 +88,23 @@ def declare(graph: Graph, layouts: Mapping[str, str]) -> None:
 
 
 def infer_near(graph: Graph, nodes: Iterable[Node], known: Mapping[str, str]) -> dict[str, str]:
-    """Layouts of what a few nodes read and make, from the layouts known of other values; it looks no further.
+    """Layouts of the operands and results of a few nodes, from the known layouts of other values.
 
-    For the moments within a step, where a look at the whole graph for each rewrite would cost too much.
+    For the moments within a step: inferring the layouts of the whole graph after each rewrite would be too slow.
     """
-    nodes = list(nodes)
+    outside = nodes = list(nodes)
+    if any(called_function(graph, node) for node in nodes):
+        graph = with_bodies_of_calls(graph, nodes)
+        nodes = list(graph.nodes)
     seen = {value: known[value] for node in nodes for value in node.operands if is_cnn(known.get(value, TENSOR))}
     layouts = {value: _without_block(layout) for value, layout in seen.items()}
-    for node in (*nodes, *nodes):  # twice, for one may stand before what it reads
+    for node in (*nodes, *nodes):  # twice, since a node may come before the producer of its operand
         for spread in (_seed, _pass_on):
             for _ in spread(graph, node, layouts):
                 pass
-    return {v: _with_block(graph, v, layouts.get(v, TENSOR)) for node in nodes for v in (*node.operands, *node.outputs)}
+    return {
+        v: _with_block(graph, v, layouts.get(v, TENSOR)) for node in outside for v in (*node.operands, *node.outputs)
+    }
 
 
 def _with_block(graph: Graph, value: str, layout: str) -> str:
@@ -111,7 +120,7 @@ def _without_block(layout: str) -> str:
 
 
 def _seed(graph: Graph, node: Node, layouts: dict[str, str]) -> Iterator[str]:
-    """What a layout-sensitive operator says of its own operands and results."""
+    """Enter the layouts that a layout-sensitive operator gives its operands and results; yields those values."""
     blocked = parse_blocked(node.domain, node.op_type)
     if blocked is not None:
         yield from _seed_blocked(graph, node, blocked, layouts)
@@ -172,7 +181,7 @@ def _pass_on(graph: Graph, node: Node, layouts: dict[str, str]) -> Iterator[str]
 
 
 def _through_reshape(graph: Graph, node: Node, layouts: dict[str, str]) -> Iterator[str]:
-    """Channels split into groups and joined again, spatial axes merged; forward only."""
+    """Propagate forward where channels are split into groups or joined, or spatial axes merged."""
     known, result = layouts.get(node.inputs[0]), node.outputs[0]
     groups = None if known is None or result in layouts else groups_of(graph, node)
     if known is None or groups is None or len(known) != sum(len(group.operand) for group in groups):
@@ -188,7 +197,7 @@ def _through_reshape(graph: Graph, node: Node, layouts: dict[str, str]) -> Itera
 
 
 def _through_blocking(graph: Graph, node: Node, layouts: dict[str, str]) -> Iterator[str]:
-    """Between an image of five axes and one of four: the layout of whole channels that has the same order in memory."""
+    """From a blocked image to one of four axes, or back: the layout with the same order in memory."""
     for known, other in ((node.inputs[0], node.outputs[0]), (node.outputs[0], node.inputs[0])):
         shape, cut = graph.shape(known), layouts.get(known, "")
         if "c" not in cut or other in layouts or graph.rank_of(other) != 4 or shape is None:
@@ -203,8 +212,8 @@ def _through_blocking(graph: Graph, node: Node, layouts: dict[str, str]) -> Iter
 
 
 def _through_dropped_axes(graph: Graph, node: Node, layouts: dict[str, str]) -> Iterator[str]:
-    """Squeeze, or Reduce without keepdims: the other axes keep their names."""
-    drops = node.op == "Squeeze" or (node.op_type.startswith("Reduce") and not node.attr("keepdims", 1))
+    """Propagate through Squeeze and Reduce without keepdims: the remaining axes keep their names."""
+    drops = node.op == "Squeeze" or (node.op_type.startswith("Reduce") and node.attr("keepdims", 1) != 1)
     known = layouts.get(node.inputs[0]) if drops else None
     axes = graph.constant(node.inputs[1]) if len(node.inputs) > 1 else None
     result = node.outputs[0]
@@ -218,7 +227,7 @@ def _through_dropped_axes(graph: Graph, node: Node, layouts: dict[str, str]) -> 
 
 
 def _same_axes(graph: Graph, node: Node) -> tuple[str, ...]:
-    """Computed operands and results whose axes are the same ones: those of the result's rank."""
+    """Computed operands and results with the same axes: those of the result's rank."""
     rank = graph.rank_of(node.outputs[0])
     if rank is None or rank != max((graph.rank_of(v) or 0 for v in node.inputs if v), default=0):
         return ()
@@ -243,12 +252,12 @@ def _through_transpose(graph: Graph, node: Node, layouts: dict[str, str]) -> Ite
 
 
 def perm_between(source: str, wanted: str) -> Permutation:
-    """The permutation of a Transpose from one order of axes to another of the same axes."""
+    """The permutation of a Transpose from one layout to another of the same axes."""
     return tuple(source.index(axis) for axis in wanted)
 
 
 def case_of(node: Node, layouts: Mapping[str, str]) -> str:
-    """Which of LayoutPresetToNPU's four cases the node is, by its operands' and results' types."""
+    """Which of LayoutPresetToNPU's four cases applies to the node."""
     reads_cnn = any(is_cnn(layouts.get(v, TENSOR)) for v in node.inputs if v)
     gives_cnn = any(is_cnn(layouts.get(v, TENSOR)) for v in node.outputs if v)
     if reads_cnn:
@@ -257,5 +266,5 @@ def case_of(node: Node, layouts: Mapping[str, str]) -> str:
 
 
 def is_cnn(layout: str) -> bool:
-    """Is it a CNN value's layout (not a weight's, not Tensor)?"""
+    """Whether it is the layout of a CNN value, not of a weight or Tensor."""
     return "N" in layout

@@ -1,7 +1,7 @@
-"""Inputs and outputs in another order of axes than the model was loaded with: written beside the graph, by name.
+"""Inputs and outputs whose axes are permuted with respect to the loaded model, kept as metadata of the graph.
 
-The note goes into the exported file's metadata, so that whoever runs it can
-read how its inputs are to be fed, and how it gives its outputs.
+The metadata is exported with the model, so that a caller knows how to permute
+what it feeds, and how results are permuted.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from __future__ import annotations
 from workbench.ir import Graph
 from workbench.ir.permutation import Permutation, inverse, is_identity, then
 
-FED = "workbench.fed."  # key of the note, before the input's name; the value: "0,2,3,1"
-GIVEN = "workbench.given."  # the same of an output
+FED = "workbench.fed."  # prefix of the metadata key, before the input's name; the value: "0,2,3,1"
+GIVEN = "workbench.given."  # the same for an output
 
 
 def fed_order(graph: Graph, value: str) -> Permutation | None:
-    """The permutation from the input as the model had it first to what it takes now; None where it is the same.
+    """The permutation from the input of the loaded model to that of this graph; None if it is the same.
 
-    A note that is no permutation of the input's axes was written by somebody else, and says nothing.
+    Metadata that is not a permutation of the input's axes is ignored.
     """
     return _noted(graph, FED, value)
 
 
 def given_order(graph: Graph, value: str) -> Permutation | None:
-    """The same of an output, to what the model gives now."""
+    """The same for an output."""
     return _noted(graph, GIVEN, value)
 
 
@@ -37,7 +37,7 @@ def note_of(perm: Permutation) -> str:
 
 
 def order_between(first: Graph, second: Graph, value: str, note: str = FED) -> Permutation | None:
-    """The permutation of what `first` takes for its input `value` to what `second` takes; None where it is the same.
+    """The permutation from the input `value` of `first` to that of `second`; None if it is the same.
 
     note: GIVEN for an output.
     """
@@ -47,6 +47,6 @@ def order_between(first: Graph, second: Graph, value: str, note: str = FED) -> P
     identity = tuple(range(rank))
     own, other = _noted(first, note, value) or identity, _noted(second, note, value) or identity
     if len(own) != len(other):
-        return None  # the two take values of other ranks
+        return None  # the ranks differ
     way = then(inverse(own), other)
     return None if is_identity(way) else way

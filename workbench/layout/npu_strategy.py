@@ -1,4 +1,4 @@
-"""What LayoutPresetToNPU's two strategies share: which layout a node is to have, and what is said of it."""
+"""What LayoutPresetToNPU's two strategies share: the layout that a node should have, and the sentences."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from workbench.ops.channels_last import plain_op
 
 
 def way_to_target(own: str, target: Profile, op: str | None = None) -> tuple[str, Permutation] | None:
-    """The order of axes that the target wants of a CNN value, or `op` of its operand, and the permutation there.
+    """The layout that the target wants for a CNN value, or for an operand of `op`, and the permutation to it.
 
-    None where it has it, or is Tensor.
+    None if the value has that layout already, or is a Tensor.
     """
     if not is_cnn(own):
         return None
@@ -28,20 +28,20 @@ def way_to_target(own: str, target: Profile, op: str | None = None) -> tuple[str
 
 
 def wanted(node: Node, layouts: Mapping[str, str], target: Profile) -> tuple[str, Permutation] | None:
-    """The way to the layout wanted of the node's CNN operands; None where they have it already."""
+    """The layout wanted for the node's CNN operands, and the permutation to it; None if they have it already."""
     ways = (way_to_target(layouts.get(value, ""), target, plain_op(node)) for value in node.inputs if value)
     return next((way for way in ways if way is not None), None)
 
 
 def reshapes(node: Node) -> bool:
-    """Is it one that LayoutPresetToNPU takes for CNN to Tensor, whatever its shapes?"""
+    """Whether LayoutPresetToNPU treats the node as CNN to Tensor, whatever its shapes."""
     return layout_of(node).kind == "reshape-like"
 
 
 def restored_operands(
     graph: Graph, node: Node, layouts: Mapping[str, str], why: str
 ) -> Iterator[tuple[Edit, str, tuple[str, ...]]]:
-    """The restoring transposes that this node needs, each marked once with the reason: (edit, sentence, nodes)."""
+    """Mark the restoring Transposes that this node needs with the reason, each once: (edit, sentence, nodes)."""
     for value in node.operands:
         maker = _restoring(graph, value)
         if maker is None:
@@ -52,7 +52,7 @@ def restored_operands(
 
 
 def restored_outputs(graph: Graph, layouts: Mapping[str, str]) -> Iterator[tuple[Edit, str, tuple[str, ...]]]:
-    """The restoring transposes in front of the graph's outputs, which keep their layout."""
+    """The same for the restoring Transposes before the graph's outputs, which keep their layout."""
     for value in graph.outputs:
         maker = _restoring(graph, value)
         if maker is None:
@@ -63,7 +63,7 @@ def restored_outputs(graph: Graph, layouts: Mapping[str, str]) -> Iterator[tuple
 
 
 def why_kept(node: Node, case: str, target: Profile) -> str:
-    """Why a node that could go with its operands keeps the layout that they had: the target says so."""
+    """Why a node keeps the layout that its operands had, although it could follow them: the target wants it."""
     return f"{case}: {node} {'demands' if plain_op(node) in target.required_layouts else 'is wanted in'} {{layout}}"
 
 
@@ -73,7 +73,7 @@ def _restoring(graph: Graph, value: str) -> Node | None:
 
 
 def said(node: Node, conversion: Conversion, layout: str, layouts: Mapping[str, str], demanded: bool) -> str:
-    """The sentence of a conversion, without its case."""
+    """The sentence of a conversion, without the case."""
     moved = ", ".join(
         f"'{value}' arrives as {layouts.get(value, 'Tensor')}; transposed, {elements(number)}"
         for value, number in conversion.moved.items()
@@ -81,9 +81,9 @@ def said(node: Node, conversion: Conversion, layout: str, layouts: Mapping[str, 
     here = " and ".join(f"'{value}'" for value in conversion.at_hand)
     others = conversion.others_said()
     if not moved and demanded:
-        return f"{node} demands {layout}, {here} is at hand as {layout}; nothing moved{others}"
+        return f"{node} demands {layout}, in which {here} exists already; nothing moved{others}"
     if not moved:
-        return f"{node} takes {layout} as it comes; nothing moved{others}"
+        return f"{node} takes {layout} from its operands; nothing moved{others}"
     if demanded:
         return f"{node} demands {layout}, {moved}{others}"
     return f"{node} has inputs in two layouts, brought to {layout}: {moved}{others}"

@@ -1,7 +1,7 @@
-"""Target profiles: what the hardware wants of layouts. One TOML file each.
+"""Target profiles: which layouts a kind of hardware wants. Each is a TOML file.
 
-Those in `profiles/` come with the program; the user's own lie in a folder of
-the user (`own_folder`), and have other names.
+Built-in profiles are in `profiles/`; the user's own are in the folder
+`own_folder()`, under other names.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BUILT_IN_FOLDER = Path(__file__).parent / "profiles"
 FOLDER_VARIABLE = "WORKBENCH_PROFILES"
 LAYOUTS = ("NCHW", "NHWC", *BLOCKED_LAYOUTS)
 WEIGHTS = OF_WEIGHTS
-DEFAULT = "default"  # of a pair [data, kernel]: the kernel as the data's layout has it, OIHW or HWIO
+DEFAULT = "default"  # in a pair [data, kernel]: the usual kernel for the data's layout, OIHW or HWIO
 SUFFIX = ".toml"
 _KEYS = ("title", "layout", "weights", "demands")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
@@ -37,20 +37,20 @@ _SHOWN = 60  # characters of a faulty word
 
 
 class ProfileError(UserError):
-    """There is no such profile, its file does not say what it must, or it cannot be written."""
+    """A profile does not exist, its file is not valid, or it cannot be written."""
 
 
 @dataclass(frozen=True)
 class Profile:
-    """What one kind of hardware wants.
+    """The layouts that one kind of hardware wants.
 
-    name:    what `load_profile` takes: "npu", or the path of a file.
-    layout:  order of the axes ("NHWC") that a CNN value takes where an operator brings it and nothing is against it.
-    weights: order of a convolution's weight ("HWOI").
-    demands: operators whose CNN operands must be in one layout, each with that layout.
-    kernels: operators whose demand is a pair [data, kernel], each with the order of its weight.
+    name:             as `load_profile` takes it: "npu", or the path of a file.
+    layout:           the preferred layout of CNN values ("NHWC").
+    weights:          the order of a convolution's weight ("HWOI").
+    required_layouts: operators whose CNN operands must be in one layout, each with that layout (`demands` in the file).
+    kernels:          operators whose demand is a pair [data, kernel], each with the order of its weight.
 
-    A blocked layout ("NCHW8c") is one of the strategy `blocked`; all others take it for NCHW.
+    Only the strategy `blocked` uses a blocked layout ("NCHW8c"); all others take it for NCHW.
     """
 
     name: str
@@ -61,11 +61,11 @@ class Profile:
     kernels: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def weights_for(self, op: str) -> str:
-        """The order wanted of the operator's weight."""
+        """The order wanted for the operator's weight."""
         return self.kernels.get(op, self.weights)
 
     def layout_for(self, rank: int, op: str | None = None) -> str | None:
-        """The layout wanted of a CNN value of that rank, of `op` the one that it demands: NWC, NHWC, NCDHW, ..."""
+        """The layout wanted for CNN values of that rank, or for operands of `op`: NWC, NHWC, NCDHW, ..."""
         spatial = {3: "W", 4: "HW", 5: "DHW"}.get(rank)
         if spatial is None:
             return None
@@ -74,13 +74,13 @@ class Profile:
 
     @property
     def block(self) -> int | None:
-        """The channels of a block, where a blocked layout is wanted or demanded."""
+        """The number of channels in a block, if a blocked layout is wanted or demanded."""
         return next(
             (size for size in map(block_of, (self.layout, *self.required_layouts.values())) if size is not None), None
         )
 
     def toml(self) -> str:
-        """The profile as its file says it."""
+        """The profile in TOML."""
         lines = [f"{key} = {_quoted(getattr(self, key))}" for key in ("title", "layout", "weights")]
         if set(self.required_layouts.values()) <= {self.layout} and not self.kernels:
             lines += ["demands = [", *(f"    {_quoted(op)}," for op in self.required_layouts), "]"]
@@ -94,7 +94,7 @@ class Profile:
 
 
 def desired(op: str, wanted: object, what: str) -> tuple[str, str | None]:
-    """The data's layout and the kernel's order of a demand: "NHWC", or as TVM writes it [data, kernel].
+    """Parse a demand, "NHWC" or, as in TVM, [data, kernel]: the data's layout and the kernel's order, if given.
 
     Raises ProfileError, whose sentence begins with `what`.
     """
@@ -111,14 +111,14 @@ def desired(op: str, wanted: object, what: str) -> tuple[str, str | None]:
     kernel = ("HWIO" if last else "OIHW") if words[1] == DEFAULT else words[1]
     _check_one_of(what, f"the kernel of {op}", kernel, (*WEIGHTS, DEFAULT))
     if words[1] != DEFAULT and op != "Conv":
-        raise ProfileError(f"{what}: only Conv has kernels in another order, not {op}; say default of it")
+        raise ProfileError(f"{what}: only Conv has kernels in another order, not {op}; write default for it")
     if not last and kernel != "OIHW":
-        raise ProfileError(f"{what}: a kernel beside {data} is OIHW, as ONNX has it, not {kernel}; say default")
+        raise ProfileError(f"{what}: a kernel for {data} is OIHW, as in ONNX, not {kernel}; write default")
     return data, kernel if op == "Conv" else None
 
 
 def own_folder() -> Path:
-    """Where the user's own profiles lie: $WORKBENCH_PROFILES, or graph-workbench/profiles of the user's settings."""
+    """The folder of the user's own profiles: $WORKBENCH_PROFILES, or graph-workbench/profiles in their settings."""
     chosen = os.environ.get(FOLDER_VARIABLE)
     if chosen:
         return Path(chosen).expanduser()
@@ -128,7 +128,7 @@ def own_folder() -> Path:
 
 @cache
 def demandable_operators() -> tuple[str, ...]:
-    """Operators of which a profile may demand a layout, those first that have a layout of their own."""
+    """Operators of which a profile may demand a layout, layout-sensitive ones first."""
     kinds = ("sensitive", "remapped", "agnostic")
     found = [(kinds.index(c.layout.kind), op) for op, c in contracts().items() if c.layout.kind in kinds]
     own_forms = {op for _, op in found if parse_channels_last(*op.rpartition(".")[::2]) is not None}
@@ -146,7 +146,7 @@ def profile_names() -> tuple[str, ...]:
 
 
 def profiles() -> tuple[dict[str, Profile], dict[str, str]]:
-    """Every profile that can be used by name, and for every file that cannot the sentence that says why."""
+    """The profiles by name, and for each file that cannot be used a sentence that says why."""
     found, faults = {}, {}
     for name in profile_names():
         try:
@@ -155,12 +155,12 @@ def profiles() -> tuple[dict[str, Profile], dict[str, str]]:
             faults[name] = str(error)
     for name in set(_names_in(own_folder())) & set(built_in_names()):
         place = own_folder() / f"{name}{SUFFIX}"
-        faults[name] = f"'{place}' is not used, for '{name}' is a built-in profile; give the file another name"
+        faults[name] = f"'{place}' is not used, since '{name}' is a built-in profile; give the file another name"
     return found, faults
 
 
 def load_profile(name: str) -> Profile:
-    """The profile of that name, built-in or the user's own, or of the file whose path ends in ".toml".
+    """The profile of that name, built-in or the user's own, or that in the file, if the name ends in ".toml".
 
     Raises ProfileError with one sentence.
     """
@@ -173,9 +173,9 @@ def load_profile(name: str) -> Profile:
 
 
 def save_profile(profile: Profile) -> Path:
-    """Write one of the user's own, replacing what it was; where it lies.
+    """Write one of the user's own profiles, replacing an older one; returns its path.
 
-    Raises ProfileError, and writes nothing, for a name or a value that does not fit.
+    Raises ProfileError, and writes nothing, for an invalid name or value.
     """
     place = _own_place(profile.name)
     check_profile(profile, f"profile '{profile.name}'")
@@ -189,7 +189,7 @@ def save_profile(profile: Profile) -> Path:
 
 
 def delete_profile(name: str) -> None:
-    """Remove one of the user's own. Raises ProfileError with one sentence."""
+    """Delete one of the user's own profiles. Raises ProfileError with one sentence."""
     place = _own_place(name)
     try:
         place.unlink()
@@ -215,20 +215,22 @@ def _names_in(folder: Path) -> tuple[str, ...]:
 
 def _read(name: str, place: Path) -> Profile:
     try:
-        if place.exists() and not (place.is_file() and place.stat().st_size <= _LARGEST):  # a pipe would never end
-            raise ProfileError(f"profile '{place}' is no file of at most {_LARGEST:,} bytes; name another")
+        if place.exists() and not (
+            place.is_file() and place.stat().st_size <= _LARGEST
+        ):  # reading a pipe would never end
+            raise ProfileError(f"profile '{place}' is not a file of at most {_LARGEST:,} bytes; choose another")
         table = tomllib.loads(place.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ProfileError(f"profile '{place}' cannot be read: {error.strerror or error}; name another") from None
-    except (ValueError, RecursionError) as error:  # not TOML, or not UTF-8, or without end
-        raise ProfileError(f"profile '{place}' is not TOML: {error}; mend the file or delete it") from None
+        raise ProfileError(f"profile '{place}' cannot be read: {error.strerror or error}; choose another") from None
+    except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, or nested too deeply
+        raise ProfileError(f"profile '{place}' is not TOML: {error}; correct the file or delete it") from None
     missing = [key for key in _KEYS if key not in table]
     if missing:
-        raise ProfileError(f"profile '{place}' does not say: {', '.join(missing)}; add it to the file")
+        raise ProfileError(f"profile '{place}' lacks {', '.join(missing)}; add what is missing to the file")
     unknown = [key for key in table if key not in _KEYS]
     if unknown:
         said = unknown[0] if len(unknown[0]) <= _SHOWN else f"{unknown[0][:_SHOWN]}..."
-        raise ProfileError(f"profile '{place}' says '{said}', which means nothing; it says {', '.join(_KEYS)}")
+        raise ProfileError(f"profile '{place}' has the unknown key '{said}'; its keys are {', '.join(_KEYS)}")
     demands = table["demands"]
     if isinstance(demands, list):
         if not all(isinstance(op, str) for op in demands):
@@ -245,7 +247,7 @@ def _read(name: str, place: Path) -> Profile:
 
 
 def check_profile(profile: Profile, what: str) -> None:
-    """Raises ProfileError for the first value that does not fit; `what` begins the sentence."""
+    """Raises ProfileError for the first invalid value; the sentence begins with `what`."""
     title = profile.title
     if not isinstance(title, str) or not title.isprintable() or not 0 < len(title) <= _LONGEST_TITLE:
         raise ProfileError(f"{what} needs a title: one line of at most {_LONGEST_TITLE} characters")
@@ -259,10 +261,10 @@ def check_profile(profile: Profile, what: str) -> None:
         if op not in demandable_operators():
             near = difflib.get_close_matches(op, demandable_operators(), 1)
             advice = f"did you mean '{near[0]}'?" if near else "name operators such as Conv, Concat, workbench.BPA"
-            raise ProfileError(f"{what} demands a layout of '{op}', which is no operator that has one; {advice}")
+            raise ProfileError(f"{what} demands a layout of '{op}', which is not an operator with one; {advice}")
         _check_one_of(what, f"the layout of {op}", layout, LAYOUTS)
         if block_of(layout) is not None and not may_be_blocked(op):
-            raise ProfileError(f"{what} demands {layout} of '{op}', which has no such form; demand NCHW or NHWC of it")
+            raise ProfileError(f"{what} demands {layout} of '{op}', which has no blocked form; demand NCHW or NHWC")
     blocked = sorted(
         {name for name in (profile.layout, *profile.required_layouts.values()) if block_of(name) is not None}
     )

@@ -1,4 +1,4 @@
-"""The sizes of values with the dims bound, found anew where passes have made values that loading did not see."""
+"""Infers the sizes of values with the symbolic dims bound, for values that passes have created."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from workbench.layout.cost import bound_shape
 
 
 def infer_sizes(graph: Graph) -> bool:
-    """Note on the graph, for costs only, sizes that follow from its inputs and were open; was any found?"""
+    """Infer unknown sizes from the inputs and store them on the graph, for costs only; whether any was found."""
     open_ = [v for v in graph.values() if isinstance(graph.types.get(v), TensorType) and bound_shape(graph, v) is None]
     if not open_:
         return False

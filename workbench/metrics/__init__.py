@@ -1,6 +1,6 @@
-"""What a graph is measured by: one metric a file, discovered as passes are.
+"""Metrics of graphs: one per file, discovered as passes are.
 
-A file of this folder holds one `Metric`, METRIC, which has the file's name. Nothing is registered by hand.
+Each file of this folder defines `METRIC`, a `Metric` with the name of the file. There is no list to edit.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ __all__ = ["Measurements", "Metric", "measurements_of", "metrics"]
 
 @cache
 def metrics() -> Mapping[str, Metric]:
-    """Every metric by name, in the order of the names. Raises TypeError for a file without one."""
+    """All metrics by name, in alphabetical order. Raises TypeError for a file without one."""
     found = {}
     for module in pkgutil.iter_modules(__path__):
         if module.name == "metric":
             continue
         metric = getattr(importlib.import_module(f"{__name__}.{module.name}"), "METRIC", None)
         if not isinstance(metric, Metric) or metric.name != module.name:
-            raise TypeError(f"workbench/metrics/{module.name}.py must hold METRIC, a Metric with the file's name")
+            raise TypeError(f"workbench/metrics/{module.name}.py must define METRIC, a Metric with the file's name")
         found[module.name] = metric
     return found
 
 
 def measurements_of(graph: Graph) -> Measurements:
-    """The graph by every metric that steps are measured by; what several of them look at is looked at once."""
+    """The values of all metrics with `of_steps`; what several of them share is computed once."""
     seen: dict[Callable[[Graph], Any], Any] = {}
     values = {}
     for metric in metrics().values():

@@ -1,4 +1,4 @@
-"""How many elements the transposes of a graph move."""
+"""The number of elements that the transposes of a graph move."""
 
 from workbench.layout.cost import count
 from workbench.metrics.metric import Metric

@@ -1,4 +1,4 @@
-"""How many floating-point operations one run of a graph is."""
+"""The number of floating-point operations in one run of a graph."""
 
 from __future__ import annotations
 
@@ -12,18 +12,23 @@ from workbench.ops import contract_of
 
 @dataclass(frozen=True)
 class Flops:
-    """known: FLOPs of the operators whose count is known; unknown: how many operators' are not."""
+    """known: FLOPs of the operators whose count is known. unknown: the number of other operators."""
 
     known: int
     unknown: int
 
 
 def count_flops(graph: Graph) -> Flops:
-    """The FLOPs with the graph's dims bound, bodies not counted in."""
-    bound = infer_types(graph, graph.dims) if graph.dims else {}  # without symbols the graph's own types say all
+    """The FLOPs with the graph's dims bound, without those of bodies."""
+    bound = infer_types(graph, graph.dims) if graph.dims else {}  # without symbols the graph's types are enough
     total = unknown = 0
     for node in graph.nodes:
         contract = contract_of(node)
+        function = graph.functions.get((node.domain, node.op_type, node.overload))
+        if contract is None and function is not None:
+            inner = count_flops(function.graph)
+            total, unknown = total + inner.known, unknown + inner.unknown
+            continue
         if contract is None:
             unknown += 1
             continue
@@ -37,8 +42,8 @@ def count_flops(graph: Graph) -> Flops:
 METRIC = Metric(
     name="flops",
     unit="FLOPs",
-    help="Floating-point operations of one run; not known where an operator's count is not.",
+    help="Floating-point operations of one run; unknown if an operator's count is.",
     look=count_flops,
     value=lambda flops: None if flops.unknown else flops.known,
-    of_steps=False,  # it infers types anew where dims are bound, and asks every operator's contract
+    of_steps=False,  # slow: it infers types if dims are bound, and asks every operator's contract
 )

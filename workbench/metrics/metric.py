@@ -1,4 +1,4 @@
-"""A metric, and what a graph measures by all of them."""
+"""A metric, and the measurements of a graph by all of them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from workbench.ir import Graph
 class Metric:
     """A number of a graph.
 
-    name:     that of its file.
+    name:     the name of its file.
     unit:     what is counted: "nodes", "elements".
     help:     one sentence, for headings and documents.
-    look:     what is found out about the graph; metrics that share the function share the work.
-    value:    the number in what `look` found, None where it is not known.
-    of_steps: is every step of a pipeline measured by it? Only where that costs next to nothing on a large graph.
+    look:     analyses the graph; metrics with the same function share its result.
+    value:    the number from the result of `look`; None if unknown.
+    of_steps: whether every step of a pipeline is measured; only if that is cheap on large graphs.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class Measurements(Mapping[str, int | None]):
-    """The numbers of one graph by the names of metrics; None where one is not known."""
+    """The numbers of one graph by name of the metric; None if unknown."""
 
     values_by_name: Mapping[str, int | None]
 
@@ -48,6 +48,6 @@ class Measurements(Mapping[str, int | None]):
         return len(self.values_by_name)
 
     def text(self, name: str) -> str:
-        """The number as tables show it, "1,234"; "-" where it is not known."""
+        """The number for a table, "1,234"; "-" if unknown."""
         number = self.values_by_name[name]
         return "-" if number is None else f"{number:,}"

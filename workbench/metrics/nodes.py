@@ -1,11 +1,11 @@
-"""How many operators a graph has."""
+"""The number of nodes of a graph."""
 
 from workbench.ir import Graph
 from workbench.metrics.metric import Metric
 
 
 def count_nodes(graph: Graph) -> int:
-    """The operators, those of bodies too; constants are none."""
+    """The number of nodes, including those of bodies; constants do not count."""
     return len(graph) + sum(count_nodes(body) for node in graph.with_bodies for body in node.bodies.values())
 
 

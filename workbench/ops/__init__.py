@@ -1,10 +1,10 @@
-"""The operator contracts: a file a family, one record an operator.
+"""The operator contracts: a record for each operator, a file for each family.
 
-Families are the files that enter operators with `@operator`; `layouts.py` and
-`channels_last.py` hold what their layout parts share.
+Families are the files that register operators with `@operator`; `permutation/` and
+`channels_last.py` hold what the layout parts of their contracts share.
 """
 
-from workbench.ops.contract import Call, Contract, contract_of, contracts, layout_of, operator
+from workbench.ops.contract import Call, Contract, contract_of, contracts, fusion_kind_of, layout_of, operator
 from workbench.ops.permutation.kinds import Layout, NotPermutable, PermutedCall
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "PermutedCall",
     "contract_of",
     "contracts",
+    "fusion_kind_of",
     "layout_of",
     "operator",
 ]

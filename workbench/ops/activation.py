@@ -1,15 +1,16 @@
-"""Activations: element by element, and those along an axis (Softmax and its kin)."""
+"""Activations: elementwise ones, and those along an axis, such as Softmax."""
 
 from __future__ import annotations
 
 from workbench.ops.contract import operator, per_output
+from workbench.ops.fusion_kinds import BROADCAST, ELEMENTWISE, FUSABLE
 from workbench.ops.lazy import F, torch
 from workbench.ops.permutation.kinds import AGNOSTIC
 from workbench.ops.permutation.remapped import SOFTMAX
 
 
-def _activation(op: str, flops: int, layout=AGNOSTIC):
-    return operator(op, category="activation", layout=layout, flops=per_output(flops))
+def _activation(op: str, flops: int, layout=AGNOSTIC, fusion=ELEMENTWISE):
+    return operator(op, category="activation", layout=layout, fusion=fusion, flops=per_output(flops))
 
 
 @_activation("Relu", 1)
@@ -22,7 +23,7 @@ def leaky_relu(call, x):
     return F.leaky_relu(x, call.attr("alpha", 0.01))
 
 
-@_activation("PRelu", 2)
+@_activation("PRelu", 2, fusion=BROADCAST)
 def prelu(call, x, slope):
     return torch.where(x < 0, x * slope, x) if x.dtype.is_signed else x
 
@@ -70,7 +71,7 @@ def selu(call, x):
 
 @_activation("Gelu", 8)
 def gelu(call, x):
-    return torch.where(x > 10, x, F.gelu(x, approximate=call.attr("approximate", "none")))  # torch overflows on the way
+    return torch.where(x > 10, x, F.gelu(x, approximate=call.attr("approximate", "none")))  # torch overflows in between
 
 
 @_activation("Mish", 6)
@@ -83,14 +84,14 @@ def swish(call, x):
     return x * torch.sigmoid(x * call.attr("alpha", 1.0))
 
 
-@_activation("SwiGLU", 6)
+@_activation("SwiGLU", 6, fusion=BROADCAST)
 def swiglu(call, gate, x):
     return swish(call, gate) * x
 
 
 @_activation("Softplus", 3)
 def softplus(call, x):
-    return F.softplus(x, threshold=40.0)  # above 40 the difference is far under one rounding
+    return F.softplus(x, threshold=40.0)  # above 40 the difference is lost in rounding
 
 
 @_activation("Softsign", 3)
@@ -104,17 +105,17 @@ def shrink(call, x):
     return torch.where(x < -edge, x + bias, torch.where(x > edge, x - bias, torch.zeros_like(x)))
 
 
-@_activation("Softmax", 5, SOFTMAX)
+@_activation("Softmax", 5, SOFTMAX, FUSABLE)
 def softmax(call, x):
     return torch.softmax(x, call.attr("axis", -1))
 
 
-@_activation("LogSoftmax", 6, SOFTMAX)
+@_activation("LogSoftmax", 6, SOFTMAX, FUSABLE)
 def log_softmax(call, x):
     return torch.log_softmax(x, call.attr("axis", -1))
 
 
-@_activation("Hardmax", 1, SOFTMAX)
+@_activation("Hardmax", 1, SOFTMAX, FUSABLE)
 def hardmax(call, x):
     axis = call.attr("axis", -1)
     if not x.numel():

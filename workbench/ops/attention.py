@@ -8,12 +8,13 @@ from typing import Any
 
 from workbench.ops.contract import Call, operator, per_output
 from workbench.ops.dtypes import torch_dtype
+from workbench.ops.fusion_kinds import FUSABLE, OPAQUE
 from workbench.ops.lazy import F, torch
 from workbench.ops.permutation.kinds import BARRIER
 
 
 def _attention_flops(node, inputs, outputs):
-    """Both products of each query head: queries with keys, weights with values."""
+    """The two products of each query head: queries by keys, weights by values."""
     if any(t is None or t.static_shape is None for t in inputs[:3]):
         return None
     query, key, value = (t.static_shape for t in inputs[:3])
@@ -26,9 +27,9 @@ def _attention_flops(node, inputs, outputs):
     return 2 * math.prod(query) * length + 2 * math.prod(query[:-1]) * heads * length * value_size
 
 
-@operator("Attention", category="matmul", layout=BARRIER, flops=_attention_flops)
+@operator("Attention", category="matmul", layout=BARRIER, fusion=OPAQUE, flops=_attention_flops)
 def attention(call, query, key, value, mask=None, past_key=None, past_value=None, filled=None):
-    """Of [batch, heads, length, size] or [batch, length, heads * size] operands; `filled`: keys in use, by batch."""
+    """Attention on [batch, heads, length, size] or [batch, length, heads * size]; `filled`: keys in use, by batch."""
     packed = query.dim() == 3
     query = _by_head(query, call.attr("q_num_heads"))
     key, value = (_by_head(x, call.attr("kv_num_heads")) for x in (key, value))
@@ -38,7 +39,7 @@ def attention(call, query, key, value, mask=None, past_key=None, past_value=None
     present = key, value
     dtype = query.dtype
     if dtype.itemsize < 4 and query.device.type == "cpu":
-        # torch's kernel of the CPU rounds in between; those of a GPU add up in float32 too
+        # torch's CPU kernel rounds in between; its GPU kernels accumulate in float32 too
         query, key, value = query.float(), key.float(), value.float()
     key, value = (_for_query_heads(x, query) for x in (key, value))
     bias = _bias(call, query, key, mask, past, filled)
@@ -72,7 +73,7 @@ def _bias(
     past: int,
     filled: torch.Tensor | None,
 ) -> torch.Tensor | None:
-    """What is added to the scores, -inf where a key is out of reach; None for nothing."""
+    """The tensor to add to the scores, -inf for masked keys; None if there is none."""
     keys = key.shape[2]
     if mask is not None and mask.shape[-1] < keys:
         mask = F.pad(mask, [0, keys - mask.shape[-1]], value=False if mask.dtype == torch.bool else -math.inf)
@@ -91,7 +92,7 @@ def _excluding(reach: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
 def _reach(
     call: Call, query: torch.Tensor, key: torch.Tensor, past: int, filled: torch.Tensor | None
 ) -> torch.Tensor | None:
-    """Which key each query sees by its place, and of a cache that is filled in part; None: all."""
+    """Which keys each query may attend to by position and by the filled part of a cache; None: all."""
     left, right = call.attr("left_window_size", -1), call.attr("right_window_size", -1)
     if call.attr("is_causal", 0):
         right = 0
@@ -112,7 +113,7 @@ def _reach(
 def _attend(
     call: Call, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The result, and the scores as they stand after the step that `qk_matmul_output_mode` names."""
+    """The result, and the scores after the step that `qk_matmul_output_mode` selects."""
     root = math.sqrt(_scale(call, query))
     steps = [(query * root) @ (key * root).transpose(-1, -2)]
     cap = call.attr("softcap", 0.0)
@@ -120,7 +121,7 @@ def _attend(
     steps.append(steps[1] if bias is None else steps[1] + bias)
     precision = call.attr("softmax_precision")
     weights = torch.softmax(steps[2], -1, dtype=torch_dtype(precision) if precision else None).to(query.dtype)
-    if bias is not None:  # a query that reaches no key gives zeros
+    if bias is not None:  # a query with all keys masked gives zeros
         weights = weights.masked_fill(bias.amax(-1, keepdim=True) == -math.inf, 0.0)
     steps.append(weights)
     return weights @ value, steps[call.attr("qk_matmul_output_mode", 0)]
@@ -130,9 +131,9 @@ def _scale(call: Call, query: torch.Tensor) -> float:
     return call.attr("scale", 1.0 / math.sqrt(query.shape[-1]))
 
 
-@operator("ai.onnx.preview.FlexAttention", category="matmul", layout=BARRIER, flops=_attention_flops)
+@operator("ai.onnx.preview.FlexAttention", category="matmul", layout=BARRIER, fusion=OPAQUE, flops=_attention_flops)
 def flex_attention(call, query, key, value):
-    """Attention whose scores and weights go through the node's own bodies, in the precision of the softmax."""
+    """Attention whose scores and weights are modified by the node's bodies, in the precision of the softmax."""
     precision, dtype = call.attr("softmax_precision"), value.dtype
     precise = torch_dtype(precision) if precision else torch.promote_types(query.dtype, torch.float32)
     key, value = (_for_query_heads(x, query) for x in (key, value))
@@ -146,9 +147,9 @@ def flex_attention(call, query, key, value):
     return (weights @ value.to(precise)).to(dtype)
 
 
-@operator("RotaryEmbedding", category="elementwise", layout=BARRIER, flops=per_output(3))
+@operator("RotaryEmbedding", category="elementwise", layout=BARRIER, fusion=FUSABLE, flops=per_output(3))
 def rotary_embedding(call, x, cos, sin, positions=None):
-    """Pairs of elements of each head turned by the angles of their position."""
+    """Rotate pairs of elements of each head by the angles of their position."""
     packed = x.dim() == 3
     heads = x.unflatten(2, (call.attr("num_heads"), -1)) if packed else x.transpose(1, 2)
     if positions is not None:

@@ -1,10 +1,10 @@
-"""Channels-blocked forms of the operators on images, as ONNX functions of our own domain.
+"""Forms of image operators for blocked channels, as ONNX functions in the domain "workbench".
 
-A blocked image is [N, C / c, H, W, c]: c channels (8 or 16, the numbers of a vector
-register) stand next to each other. `workbench.Conv_NCHW8c(x, w, b)` reads and gives such
-images; its body unblocks by Transpose and Reshape, runs the operator and blocks again, so any
-runtime can run it. `Conv_NCHW_NCHW8c` reads NCHW, for images whose channels are no multiple
-of c: a network's first convolution. Weights stay in ONNX's order.
+A blocked image is [N, C / c, H, W, c]: c channels (8 or 16, the width of a vector register)
+are adjacent in memory. `workbench.Conv_NCHW8c(x, w, b)` reads and returns such images; its
+body unblocks by Transpose and Reshape, runs the operator and blocks again, so any runtime can
+run it. `Conv_NCHW_NCHW8c` reads NCHW, for images whose channels are not a multiple of c, as
+in a network's first convolution. Weights stay in ONNX's order.
 
 Source: oneDNN's nChw8c and nChw16c; ONNX Runtime's NchwcTransformer; Liu et al., "Optimizing
 CNN Model Inference on CPUs" (NeoCPU), USENIX ATC 2019.
@@ -25,6 +25,7 @@ from workbench.ir.from_proto import from_proto
 from workbench.ops.channels_last import DOMAIN, form_of
 from workbench.ops.contract import Call, Figure, operator, per_input, per_output
 from workbench.ops.convolution import conv, conv_flops
+from workbench.ops.fusion_kinds import FUSABLE, FusionKind, KindOfNode, if_inference
 from workbench.ops.normalization import batch_normalization
 from workbench.ops.permutation.kinds import BARRIER
 from workbench.ops.pooling import average_pool, global_average_pool, global_max_pool, max_pool, pool_flops
@@ -33,13 +34,13 @@ BLOCKS = (8, 16)
 BLOCKED_LAYOUTS = tuple(f"NCHW{block}c" for block in BLOCKS)
 POOLS = ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool")
 OPERATORS = ("Conv", *POOLS, "BatchNormalization")
-OLDEST_BLOCKED_OPSET = 15  # whose Shape gives a part of the dims
+OLDEST_BLOCKED_OPSET = 15  # the first whose Shape can return a part of the dims
 _NAME = re.compile(rf"({'|'.join(OPERATORS)})(_NCHW)?_NCHW({'|'.join(map(str, BLOCKS))})c")
 
 
 @dataclass(frozen=True)
 class Blocked:
-    """The parts of a blocked operator's name; `from_plain`: it reads NCHW."""
+    """The parts of a blocked operator's name. from_plain: whether it reads NCHW."""
 
     op_type: str
     block: int
@@ -47,7 +48,7 @@ class Blocked:
 
 
 def block_of(layout: str) -> int | None:
-    """The channels of a block of the layout, None for one that is not blocked."""
+    """The number of channels in a block of the layout; None if it is not blocked."""
     return dict(zip(BLOCKED_LAYOUTS, BLOCKS, strict=True)).get(layout)
 
 
@@ -58,7 +59,7 @@ def blocked_op(op_type: str, block: int, from_plain: bool = False) -> tuple[str,
 
 @cache
 def parse_blocked(domain: str, op_type: str) -> Blocked | None:
-    """The parts of a blocked operator, None for any other."""
+    """The parts of a blocked operator's name; None for any other operator."""
     found = _NAME.fullmatch(op_type) if domain == DOMAIN else None
     if found is None or (found[2] and found[1] != "Conv"):
         return None
@@ -93,7 +94,7 @@ _KINDS = {1: "float", 2: "int", 3: "string", 6: "floats", 7: "ints"}  # of ONNX'
 
 
 def blocked_function(op_type: str, opset: int) -> Function:
-    """The function whose body says what `workbench.<op_type>` computes, valid at `opset` (15 or later).
+    """The function that defines `workbench.<op_type>`, valid at `opset` (15 or later).
 
     Raises ValueError for a name that is not a blocked operator's.
     """
@@ -114,7 +115,7 @@ def blocked_function(op_type: str, opset: int) -> Function:
         references=", ".join(f"{name}: {_KINDS[kind]} = @{name}" for name, kind in plain.attributes.items()),
         operands=", ".join(inputs if parts.from_plain else ("image", *inputs[1:])),
     )
-    text = text.replace("<>", "")  # where there are no attributes
+    text = text.replace("<>", "")  # if there are no attributes
     model = parser.parse_model(f'<ir_version: 10, opset_import: ["": {opset}]> none () => () {{}}')
     model.functions.append(parser.parse_function(text))
     return next(iter(from_proto(model).functions.values()))
@@ -126,13 +127,13 @@ _Run = Callable[..., Any]
 
 
 def unblocked(x: Any) -> Any:
-    """[N, C / c, H, W, c] to [N, C, H, W], of torch or NumPy."""
+    """[N, C / c, H, W, c] as [N, C, H, W], for torch or NumPy."""
     n, blocks, height, width, block = x.shape
     return _transposed(x, (0, 1, 4, 2, 3)).reshape(n, blocks * block, height, width)
 
 
 def blocked(x: Any, block: int) -> Any:
-    """[N, C, H, W] to a view [N, C / c, H, W, c], of torch or NumPy."""
+    """[N, C, H, W] as a view [N, C / c, H, W, c], for torch or NumPy."""
     n, channels, height, width = x.shape
     return _transposed(x.reshape(n, channels // block, block, height, width), (0, 1, 3, 4, 2))
 
@@ -152,7 +153,7 @@ def _on_whole_images(run: _Run, parts: Blocked) -> _Run:
 
 
 def _on_blocks(run: _Run) -> _Run:
-    """What keeps channels apart: every block is an image of c channels, channels last, without a copy."""
+    """For operators that keep channels apart: each block as an image of c channels, channels last, without a copy."""
 
     def native(call: Call, x: Any) -> Any:
         result = run(call, x.flatten(0, 1).permute(0, 3, 1, 2))
@@ -161,13 +162,13 @@ def _on_blocks(run: _Run) -> _Run:
     return native
 
 
-def _enter(op_type: str, category: str, run: _Run, flops: Figure) -> None:
+def _enter(op_type: str, category: str, run: _Run, flops: Figure, fusion: FusionKind | KindOfNode = FUSABLE) -> None:
     for block in BLOCKS:
         for from_plain in (False, True) if op_type == "Conv" else (False,):
             parts = Blocked(op_type, block, from_plain)
             native = _on_blocks(run) if op_type in POOLS else _on_whole_images(run, parts)
             name = ".".join(blocked_op(op_type, block, from_plain))
-            operator(name, category=category, layout=BARRIER, flops=flops)(native)
+            operator(name, category=category, layout=BARRIER, fusion=fusion, flops=flops)(native)
 
 
 _enter("Conv", "convolution", conv, conv_flops)
@@ -175,4 +176,4 @@ _enter("MaxPool", "pooling", max_pool, pool_flops)
 _enter("AveragePool", "pooling", average_pool, pool_flops)
 _enter("GlobalAveragePool", "pooling", global_average_pool, per_input(1))
 _enter("GlobalMaxPool", "pooling", global_max_pool, per_input(1))
-_enter("BatchNormalization", "normalization", batch_normalization, per_output(2))
+_enter("BatchNormalization", "normalization", batch_normalization, per_output(2), if_inference)

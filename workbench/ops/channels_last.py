@@ -1,9 +1,9 @@
-"""Channels-last forms of the layout-sensitive operators, as ONNX functions of our own domain.
+"""Channels-last forms of the layout-sensitive operators, as ONNX functions in the domain "workbench".
 
-`workbench.Conv_NHWC(x, w, b)` means Transpose, Conv, Transpose; that is its
-body in an exported file, so any runtime can run it. Ours runs it natively, in
-torch's channels-last memory format, where the transposes are views. A second
-suffix names the order of the weights where it is not ONNX's own:
+The body of `workbench.Conv_NHWC(x, w, b)` is Transpose, Conv, Transpose, and
+is exported with the model, so any runtime can run it. The workbench's executor
+uses torch's channels-last memory format, in which the transposes are views. A
+second suffix gives the order of the weights if it is not ONNX's:
 `Conv_NHWC_HWOI`.
 """
 
@@ -21,10 +21,10 @@ from workbench.ir.permutation import Permutation, channels_first, channels_last,
 DOMAIN = "workbench"
 LAYOUT_NAMES = {3: ("NCW", "NWC"), 4: ("NCHW", "NHWC"), 5: ("NCDHW", "NDHWC")}
 _RANKS = {last: rank for rank, (_, last) in LAYOUT_NAMES.items()}
-WEIGHT_AXES = "OIHW"  # ONNX's own order; 3 and 5 dims have OIW and OIDHW
-# Operators whose images are not the first operand alone: MaxUnpool's indices count as ONNX counts, but stand last.
+WEIGHT_AXES = "OIHW"  # ONNX's order; OIW and OIDHW for 3 and 5 dims
+# Operators with more images than the first operand; MaxUnpool's indices keep ONNX's numbering, but are channels last.
 IMAGES = {"MaxUnpool": (0, 1)}
-# With a second image as a result the form has a name of its own, since a function has a fixed number of results.
+# The form with a second image as a result has another name, since a function has a fixed number of results.
 WITH_SECOND = {"MaxPool": "MaxPoolWithIndices"}
 PLAIN_FORM = {form: plain for plain, form in WITH_SECOND.items()}
 
@@ -33,7 +33,7 @@ PLAIN_FORM = {form: plain for plain, form in WITH_SECOND.items()}
 class ChannelsLast:
     """The parts of a channels-last operator's name.
 
-    weight_perm takes the operator's stored weight back to ONNX's order.
+    weight_perm: from the stored order of the weight to ONNX's.
     """
 
     op_type: str
@@ -48,26 +48,26 @@ class ChannelsLast:
 
 
 def weight_permutation(weights: str, rank: int) -> Permutation:
-    """From ONNX's order of a convolution's weight to `weights` ("OHWI", "HWIO", "HWOI")."""
+    """The permutation from ONNX's order of a convolution's weight to `weights` ("OHWI", "HWIO", "HWOI")."""
     spatial = {3: "W", 4: "HW", 5: "DHW"}[rank]
     own = "OI" + spatial
     return tuple(own.index(axis) for axis in weights.replace("HW", spatial))
 
 
 def weight_way(stored: str, wanted: str, rank: int) -> Permutation:
-    """From one order of a convolution's weight to another."""
+    """The permutation from one order of a convolution's weight to another."""
     return then(inverse(weight_permutation(stored, rank)), weight_permutation(wanted, rank))
 
 
 def channels_last_op(op_type: str, rank: int, weights: str | None = None) -> tuple[str, str]:
-    """(domain, operator) of the channels-last form; `weights` only where they are not in ONNX's order."""
+    """(domain, operator) of the channels-last form; `weights` is given if it is not ONNX's order."""
     suffix = f"_{weights}" if weights and weights != WEIGHT_AXES else ""
     return DOMAIN, f"{op_type}_{LAYOUT_NAMES[rank][1]}{suffix}"
 
 
 @cache
 def parse_channels_last(domain: str, op_type: str) -> ChannelsLast | None:
-    """The parts of a channels-last operator, None for any other."""
+    """The parts of a channels-last operator's name; None for any other operator."""
     if domain != DOMAIN:
         return None
     parts = op_type.split("_")
@@ -78,12 +78,12 @@ def parse_channels_last(domain: str, op_type: str) -> ChannelsLast | None:
 
 @dataclass(frozen=True)
 class OwnBody:
-    """The form of an operator of our own that has a channels-last form.
+    """The signature of an operator of the domain "workbench" that has a channels-last form.
 
     attributes:  name -> ONNX's AttributeType.
-    images:      the inputs that are CNN values; a channels-last form has them last.
-    gives_image: is its result a CNN value?
-    results:     how many results it has, all of the same axes.
+    images:      the inputs that are CNN values, which the channels-last form reads channels last.
+    gives_image: whether its results are CNN values.
+    results:     the number of results, all with the same axes.
     """
 
     inputs: tuple[str, ...]
@@ -93,7 +93,7 @@ class OwnBody:
     results: int = 1
 
 
-# Operators whose channels-last forms name the order of a weight: the second operand, or (BPW) the result.
+# Operators whose channels-last forms name the order of a weight: the second operand, or for BPW the result.
 KERNELS = ("Conv", f"{DOMAIN}.BPA")
 GIVES_KERNEL = f"{DOMAIN}.BPW"
 
@@ -121,7 +121,7 @@ OWN_BODIES: Mapping[str, OwnBody] = {
 
 
 def plain_op(node: Node) -> str:
-    """The operator of which the node's is the channels-last form, or the node's own: "Conv" for Conv_NHWC_HWIO."""
+    """The node's operator, for a channels-last form the plain one: "Conv" for Conv_NHWC_HWIO."""
     parts = parse_channels_last(node.domain, node.op_type)
     if parts is None:
         return node.op
@@ -130,13 +130,13 @@ def plain_op(node: Node) -> str:
 
 
 def stored_weights(node: Node) -> str:
-    """The order in which a convolution's weight is stored; ONNX's own but for a channels-last form that names one."""
+    """The order of a convolution's weight: that of the channels-last form's name, else ONNX's."""
     parts = parse_channels_last(node.domain, node.op_type)
     return WEIGHT_AXES if parts is None or parts.weights is None else parts.weights
 
 
 def channels_last_function(op_type: str, opset: int) -> Function:
-    """The function whose body says what `workbench.<op_type>` computes, valid at `opset`.
+    """The function that defines `workbench.<op_type>`, valid at `opset`.
 
     Raises ValueError for a name that is not a channels-last operator's.
     """
@@ -172,7 +172,7 @@ def channels_last_function(op_type: str, opset: int) -> Function:
 
 
 def form_of(op_type: str, opset: int) -> OwnBody:
-    """Inputs and attributes of the channels-first operator, ONNX's or ours."""
+    """Inputs and attributes of the channels-first operator, in ONNX or in the domain "workbench"."""
     if op_type in OWN_BODIES:
         return OWN_BODIES[op_type]
     schema = onnx.defs.get_schema(PLAIN_FORM.get(op_type, op_type), opset, "")

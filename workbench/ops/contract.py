@@ -1,12 +1,12 @@
-"""The operator contract: one record an operator, used by the layout engine, the executor and the figures.
+"""The operator contract: what the layout engine, the executor and the metrics know about an operator.
 
-A family file holds its operators' records next to their torch functions:
+A family file registers its operators' contracts with their torch functions:
 
-    @operator("Relu", category="activation", layout=AGNOSTIC, flops=per_output(1))
+    @operator("Relu", category="activation", layout=AGNOSTIC, fusion=ELEMENTWISE, flops=per_output(1))
     def relu(call, x):
         return torch.relu(x)
 
-Every family file in this folder is found by itself; nothing is listed by hand.
+Every family file in this folder is discovered; there is no list to edit.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from workbench.ir import Graph, Node, TensorType
+from workbench.ops.fusion_kinds import OPAQUE, FusionKind, KindOfNode
 from workbench.ops.permutation.kinds import BARRIER, Layout
 
 if TYPE_CHECKING:
@@ -29,30 +30,32 @@ Figure = Callable[[Node, Types, Types], int | None]
 
 
 class Call(Protocol):
-    """What a torch function may ask about the call that it serves."""
+    """What a torch function can learn about the call that it computes."""
 
     node: Node
     device: torch.device
-    opset: int  # of the operator's domain
+    opset: int  # version of the operator's domain
 
     def attr(self, name: str, default: Any = None) -> Any:
-        """The node's attribute, references to a function's attributes resolved."""
+        """The node's attribute, with references to a function's attributes resolved."""
 
     def run_body(self, body: Graph, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        """Run a body (of If, Loop, Scan) with the captured values in reach."""
+        """Run a body (of If, Loop, Scan) with its captured values."""
 
 
 @dataclass(frozen=True)
 class Contract:
-    """What is known of one operator.
+    """The contract of one operator.
 
     op:       "Conv", or "domain.Name".
     category: for colours and tables ("convolution", "normalization", ...).
     run:      torch function (call, *inputs) -> tensor or tuple of tensors;
-              an optional input left out arrives as None.
-    layout:   what a permuted input does to it.
+              an omitted optional input is None.
+    layout:   how it behaves on permuted operands.
+    fusion:   on which elements of its operands an element of its result depends; a function if that depends on the
+              node's attributes.
     flops:    floating-point operations of one call (a multiply-add counts 2).
-    host_inputs: operands read as numbers by the function (shapes, axes,
+    host_inputs: operands whose numbers the function reads (shapes, axes,
               pads): they stay in the CPU's memory.
     """
 
@@ -60,12 +63,16 @@ class Contract:
     category: str
     run: Callable[..., Any]
     layout: Layout
+    fusion: FusionKind | KindOfNode
     flops: Figure | None = None
     host_inputs: tuple[int, ...] = ()
 
     def count_flops(self, node: Node, inputs: Types, outputs: Types) -> int | None:
-        """FLOPs of the call, None where a shape is not known."""
+        """FLOPs of the call; None if a shape is unknown."""
         return 0 if self.flops is None else self.flops(node, inputs, outputs)
+
+    def fusion_kind(self, node: Node) -> FusionKind:
+        return self.fusion if isinstance(self.fusion, FusionKind) else self.fusion(node)
 
 
 _TABLE: dict[str, Contract] = {}
@@ -76,15 +83,16 @@ def operator(
     *,
     category: str,
     layout: Layout,
+    fusion: FusionKind | KindOfNode,
     flops: Figure | None = None,
     host_inputs: tuple[int, ...] = (),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter the decorated torch function into the table as operator `op`."""
+    """Register the decorated torch function as operator `op`."""
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         if op in _TABLE:
             raise ValueError(f"operator {op} has two contracts")
-        _TABLE[op] = Contract(op, category, function, layout, flops, host_inputs)
+        _TABLE[op] = Contract(op, category, function, layout, fusion, flops, host_inputs)
         return function
 
     return enter
@@ -92,7 +100,7 @@ def operator(
 
 @cache
 def contracts() -> Mapping[str, Contract]:
-    """Every contract by operator, from all family files of this folder."""
+    """All contracts by operator, from the family files of this folder."""
     package = importlib.import_module("workbench.ops")
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"workbench.ops.{module.name}")
@@ -100,17 +108,23 @@ def contracts() -> Mapping[str, Contract]:
 
 
 def contract_of(node: Node) -> Contract | None:
-    """The node's contract, None for an operator that the table does not know."""
+    """The contract of the node's operator; None if there is none."""
     return contracts().get(node.op)
 
 
 def layout_of(node: Node) -> Layout:
-    """How the node's operator takes a permuted input; an unknown operator is a barrier."""
+    """The layout part of the node's contract; an unknown operator is a barrier."""
     contract = contract_of(node)
     return BARRIER if contract is None else contract.layout
 
 
-# ---- figures that many operators share ----------------------------------------
+def fusion_kind_of(node: Node) -> FusionKind:
+    """The fusion kind of the node; an unknown operator is opaque."""
+    contract = contract_of(node)
+    return OPAQUE if contract is None else contract.fusion_kind(node)
+
+
+# ---- FLOPs that many operators share ------------------------------------------
 
 
 def per_output(count: int) -> Figure:

@@ -1,4 +1,4 @@
-"""Control flow: the bodies run through `call.run_body`."""
+"""Control flow, whose bodies are run by `call.run_body`."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ import itertools
 
 from workbench.ops.contract import operator
 from workbench.ops.dtypes import CannotRun
+from workbench.ops.fusion_kinds import OPAQUE
 from workbench.ops.lazy import torch
 from workbench.ops.permutation.kinds import BARRIER
 
 
-@operator("If", category="control", layout=BARRIER, host_inputs=(0,))
+@operator("If", category="control", layout=BARRIER, fusion=OPAQUE, host_inputs=(0,))
 def if_(call, condition):
     return tuple(call.run_body(call.attr("then_branch" if bool(condition) else "else_branch"), ()))
 
 
-@operator("Loop", category="control", layout=BARRIER, host_inputs=(0, 1))
+@operator("Loop", category="control", layout=BARRIER, fusion=OPAQUE, host_inputs=(0, 1))
 def loop(call, trips, condition=None, *carried):
-    """The carried values at the end, then each iteration's other results stacked."""
+    """The final carried values, then the stacked other results of all iterations."""
     body = call.attr("body")
     count = None if trips is None else int(trips)
     goes_on = True if condition is None else bool(condition)
@@ -35,9 +36,9 @@ def loop(call, trips, condition=None, *carried):
     return *carried, *stacked
 
 
-@operator("Scan", category="control", layout=BARRIER)
+@operator("Scan", category="control", layout=BARRIER, fusion=OPAQUE)
 def scan(call, *operands):
-    """The states at the end, then each step's other results stacked along their axes."""
+    """The final states, then the other results of all steps, stacked along their axes."""
     if call.opset < 9 or operands[0] is None:
         raise CannotRun("before opset 9 Scan has a batch axis")
     body, scanned = call.attr("body"), call.attr("num_scan_inputs")
@@ -65,9 +66,9 @@ def scan(call, *operands):
     return *states, *stacked
 
 
-@operator("SequenceMap", category="control", layout=BARRIER)
+@operator("SequenceMap", category="control", layout=BARRIER, fusion=OPAQUE)
 def sequence_map(call, first, *others):
-    """The body's results for each element of the first sequence; what is no sequence goes to every call."""
+    """The body's results for each element of the first sequence; operands that are tensors are passed to every call."""
     body = call.attr("body")
     results: tuple[list[torch.Tensor], ...] = tuple([] for _ in body.outputs)
     for i, element in enumerate(first):

@@ -1,4 +1,4 @@
-"""Convolutions, also transposed and on integers."""
+"""Convolutions, also transposed ones and those on integers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from workbench.ops.contract import Call, operator
 from workbench.ops.dtypes import CannotRun
+from workbench.ops.fusion_kinds import FUSABLE
 from workbench.ops.lazy import F, torch
 from workbench.ops.permutation.kinds import BARRIER
 from workbench.ops.sensitive import CONV_WEIGHTS, sensitive
@@ -14,7 +15,7 @@ from workbench.ops.windows import Window, torch_pads
 
 
 def conv_flops(node, inputs, outputs):
-    """Every output element is a sum over its kernel window and input channels, and the bias."""
+    """Each output element sums over its kernel window and input channels, and adds the bias."""
     weight = inputs[1].static_shape if inputs[1] is not None else None
     elements = outputs[0].elements if outputs[0] is not None else None
     if weight is None or elements is None:
@@ -24,7 +25,7 @@ def conv_flops(node, inputs, outputs):
 
 
 def _conv_transpose_flops(node, inputs, outputs):
-    """Every input element goes, weighted, to its kernel window in every output channel."""
+    """Each input element is added, weighted, to its kernel window in every output channel."""
     weight = inputs[1].static_shape if inputs[1] is not None else None
     elements = inputs[0].elements if inputs[0] is not None else None
     if weight is None or elements is None:
@@ -43,16 +44,16 @@ def convolved(call: Call, x: torch.Tensor, weight: torch.Tensor, bias: torch.Ten
     if window.begins != window.ends:
         x = F.pad(x, torch_pads(window.begins, window.ends))
         padding = (0,) * len(spatial)
-    convolve = (F.conv1d, F.conv2d, F.conv3d)[len(spatial) - 1]  # torch.convolution is not known to autocast
+    convolve = (F.conv1d, F.conv2d, F.conv3d)[len(spatial) - 1]  # autocast does not know torch.convolution
     return convolve(x, weight, bias, window.strides, padding, window.dilations, call.attr("group", 1))
 
 
-@sensitive("Conv", category="convolution", flops=conv_flops, weights=CONV_WEIGHTS)
+@sensitive("Conv", category="convolution", fusion=FUSABLE, flops=conv_flops, weights=CONV_WEIGHTS)
 def conv(call, x, weight, bias=None):
     return convolved(call, x, weight, bias)
 
 
-@sensitive("ConvTranspose", category="convolution", flops=_conv_transpose_flops)
+@sensitive("ConvTranspose", category="convolution", fusion=FUSABLE, flops=_conv_transpose_flops)
 def conv_transpose(call, x, weight, bias=None):
     spatial = x.shape[2:]
     rank = len(spatial)
@@ -75,7 +76,7 @@ def conv_transpose(call, x, weight, bias=None):
 def _transposed_pads(
     call: Call, window: Window, spatial: Sequence[int], extra: Sequence[int]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """What is cut from the full result; `output_shape` and `auto_pad` say how large the rest is."""
+    """How much is cut from the full result, so that it has the size that `output_shape` or `auto_pad` asks for."""
     auto, wanted = call.attr("auto_pad", "NOTSET"), call.attr("output_shape")
     if wanted is None and not auto.startswith("SAME"):
         return window.begins, window.ends
@@ -85,13 +86,13 @@ def _transposed_pads(
         out = length * stride if wanted is None else wanted[-len(spatial) :][axis]
         total = stride * (length - 1) + extra[axis] + window.extents[axis] - out
         small, large = (total // 2, total - total // 2) if total > 0 else (0, total)
-        small_first = auto == "SAME_UPPER" or total < 0  # a result larger than the full one grows at its end
+        small_first = auto == "SAME_UPPER" or total < 0  # a result larger than the full one is padded at its end
         begins.append(small if small_first else large)
         ends.append(large if small_first else small)
     return tuple(begins), tuple(ends)
 
 
-@sensitive("ConvInteger", category="convolution", flops=conv_flops)
+@sensitive("ConvInteger", category="convolution", fusion=FUSABLE, flops=conv_flops)
 def conv_integer(call, x, weight, x_zero=None, weight_zero=None):
     return integer_convolution(call, x, weight, x_zero, weight_zero)
 
@@ -111,14 +112,14 @@ def integer_convolution(
         x = x - x_zero.to(exact)
     if weight_zero is not None:
         weight = weight - weight_zero.to(exact).reshape(-1, *(1,) * (weight.dim() - 1))
-    return convolved(call, x, weight, None).to(torch.int64).to(torch.int32)  # what overflows wraps around
+    return convolved(call, x, weight, None).to(torch.int64).to(torch.int32)  # overflow wraps around
 
 
 def _col2im_flops(node, inputs, outputs):
     return None if inputs[0] is None else inputs[0].elements
 
 
-@operator("Col2Im", category="movement", layout=BARRIER, flops=_col2im_flops, host_inputs=(1, 2))
+@operator("Col2Im", category="movement", layout=BARRIER, fusion=FUSABLE, flops=_col2im_flops, host_inputs=(1, 2))
 def col2im(call, x, image, block):
     window = Window.of(call, block.tolist(), image.tolist())
     size = image.tolist()
@@ -131,7 +132,7 @@ def col2im(call, x, image, block):
 
 
 def _fold(x: torch.Tensor, padded: Sequence[int], window: Window) -> torch.Tensor:
-    """Each window's elements, [N, C * kernel, windows], added up where the window lies in [N, C, padded...]."""
+    """The elements of all windows, [N, C * kernel, windows], summed at their positions in [N, C, padded...]."""
     places = torch.arange(math.prod(padded), device=x.device).reshape(1, 1, *padded)
     counts = window.counts([n - b - e for n, b, e in zip(padded, window.begins, window.ends, strict=True)], False)
     slid = window.slide(places, counts).flatten(2 + len(padded)).reshape(-1, math.prod(window.kernel)).t()

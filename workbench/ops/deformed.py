@@ -1,4 +1,4 @@
-"""The deformable convolution: its taps lie where the operands say, between the elements of the image."""
+"""The deformable convolution, whose taps are moved by operands to places between the elements of the image."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 from workbench.ops.contract import operator
 from workbench.ops.convolution import conv_flops
 from workbench.ops.dtypes import CannotRun
+from workbench.ops.fusion_kinds import FUSABLE
 from workbench.ops.lazy import torch
 from workbench.ops.permutation.kinds import BARRIER
 from workbench.ops.windows import Window
@@ -16,9 +17,9 @@ def _deform_conv_flops(node, inputs, outputs):
     return conv_flops(node, [*inputs[:2], inputs[3] if len(inputs) > 3 else None], outputs)
 
 
-@operator("DeformConv", category="convolution", layout=BARRIER, flops=_deform_conv_flops)
+@operator("DeformConv", category="convolution", layout=BARRIER, fusion=FUSABLE, flops=_deform_conv_flops)
 def deform_conv(call, x, weight, offset, bias=None, mask=None):
-    """A convolution whose taps are moved by offsets (Dai et al. 2017) and weighed by a mask (Zhu et al. 2018)."""
+    """A convolution whose taps are moved by offsets (Dai et al. 2017) and weighted by a mask (Zhu et al. 2018)."""
     if x.dim() != 4:
         raise CannotRun("torch samples images of two axes")
     window = Window.of(call, weight.shape[2:], x.shape[2:])
@@ -51,9 +52,9 @@ def _moved_taps(window: Window, offset: torch.Tensor) -> list[torch.Tensor]:
 
 
 def _sampled(x: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
-    """[N, C, places] of [N, C, H, W], linearly between elements, 0 outside.
+    """Sample [N, C, H, W] to [N, C, places] by linear interpolation, 0 outside.
 
-    F.grid_sample takes places from -1 to 1, and so misses whole numbers by a rounding.
+    F.grid_sample normalizes places to -1 to 1, and so misses integers by a rounding error.
     """
     flat, width = x.flatten(2), x.shape[3]
     total = torch.zeros(*flat.shape[:2], rows.shape[1], dtype=rows.dtype, device=x.device)
@@ -65,7 +66,7 @@ def _sampled(x: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor) -> torc
 
 
 def _sides(places: torch.Tensor, length: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """The elements before and behind each place, with their weights."""
+    """The elements before and after each place, with their weights."""
     low = places.floor()
     sides = ((low, 1 - (places - low)), (low + 1, places - low))
     return [(i.clamp(0, length - 1).long(), weight * ((i >= 0) & (i < length))) for i, weight in sides]

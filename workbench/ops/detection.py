@@ -1,17 +1,18 @@
-"""Operators of object detection: boxes that remain, and images cut out along boxes."""
+"""Operators of object detection: suppression of overlapping boxes, and crops of images."""
 
 from __future__ import annotations
 
 import math
 
 from workbench.ops.contract import operator, per_output
+from workbench.ops.fusion_kinds import FUSABLE, OPAQUE
 from workbench.ops.lazy import torch
 from workbench.ops.permutation.kinds import BARRIER
 
 
-@operator("NonMaxSuppression", category="other", layout=BARRIER, host_inputs=(0, 1, 2, 3, 4))
+@operator("NonMaxSuppression", category="other", layout=BARRIER, fusion=OPAQUE, host_inputs=(0, 1, 2, 3, 4))
 def non_max_suppression(call, boxes, scores, limit=None, overlap=None, least=None):
-    """[batch, class, box] of each box that remains, the best first; on the CPU, one box after the other."""
+    """[batch, class, box] of each box that is kept, the best first; computed on the CPU, box by box."""
     corners = _corners(boxes, bool(call.attr("center_point_box", 0)))
     most = 0 if limit is None else int(limit)
     share = 0.0 if overlap is None else float(overlap)
@@ -26,7 +27,7 @@ def non_max_suppression(call, boxes, scores, limit=None, overlap=None, least=Non
 
 
 def _corners(boxes: torch.Tensor, centred: bool) -> torch.Tensor:
-    """The lower and the upper corner of each box, [..., 2, 2], from two opposite ones or from centre and size."""
+    """The lower and the upper corner of each box, [..., 2, 2], from two opposite corners or from centre and size."""
     first, second = boxes.unflatten(-1, (2, 2)).unbind(-2)
     if centred:
         first, second = first - second / 2, first + second / 2
@@ -34,7 +35,7 @@ def _corners(boxes: torch.Tensor, centred: bool) -> torch.Tensor:
 
 
 def _remaining(corners: torch.Tensor, scores: torch.Tensor, most: int, share: float, least: float) -> list[int]:
-    """Boxes by falling score, without those that one before covers by more than `share` of both together."""
+    """Boxes by descending score, without those whose intersection over union with an earlier one exceeds `share`."""
     areas = (corners[:, 1] - corners[:, 0]).prod(-1)
     gone = scores <= least
     kept: list[int] = []
@@ -51,9 +52,9 @@ def _remaining(corners: torch.Tensor, scores: torch.Tensor, most: int, share: fl
     return kept
 
 
-@operator("RoiAlign", category="pooling", layout=BARRIER, flops=per_output(8), host_inputs=(1, 2))
+@operator("RoiAlign", category="pooling", layout=BARRIER, fusion=FUSABLE, flops=per_output(8), host_inputs=(1, 2))
 def roi_align(call, x, boxes, images):
-    """Of each box [x, y, x, y] a grid of cells, sampled between the elements of its image."""
+    """A grid of cells for each box [x, y, x, y], sampled from its image by linear interpolation."""
     scale, ratio = call.attr("spatial_scale", 1.0), call.attr("sampling_ratio", 0)
     centred = call.attr("coordinate_transformation_mode", "half_pixel" if call.opset >= 16 else "") == "half_pixel"
     cells = call.attr("output_height", 1), call.attr("output_width", 1)
@@ -80,12 +81,12 @@ def roi_align(call, x, boxes, images):
 
 
 def _places(start: float, cell: float, cells: int, samples: int) -> torch.Tensor:
-    """Where the samples of one axis lie, in the middles of equal parts of each cell."""
+    """The sample places on one axis: the middles of equal parts of each cell."""
     return start + (torch.arange(cells * samples) + 0.5) * (cell / samples)
 
 
 def _neighbours(x: torch.Tensor, axis: int, places: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The elements before and behind each place, by the weights of their nearness; nothing beyond one outside."""
+    """The elements before and after each place with their weights; places more than 1 outside have none."""
     length = x.shape[axis]
     inside = (places >= -1) & (places <= length)
     place = places.clamp(0, length - 1)

@@ -1,7 +1,7 @@
-"""Between ONNX's element types, numpy arrays and torch tensors.
+"""Conversion between ONNX's element types, numpy arrays and torch tensors.
 
-Torch has no 2- and 4-bit integers: they are held in int8 and uint8, 4-bit floats in float32. A string
-tensor is held as a numpy array of objects, which only the fallback reads.
+Torch has no 2- and 4-bit integers: they are stored as int8 and uint8, 4-bit floats as float32. A string
+tensor is a numpy array of objects, which only the fallback reads.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ _PLAIN = {
 
 
 class CannotRun(ValueError):
-    """Torch does not compute this form of the operator; the message says which. The executor falls back."""
+    """Torch cannot compute this form of the operator; the message says why. The executor falls back."""
 
 
 @cache
 def torch_dtype(element_type: int) -> torch.dtype:
-    """The torch dtype that holds ONNX's `element_type`; raises CannotRun where none does."""
+    """The torch dtype that holds ONNX's `element_type`; raises CannotRun if there is none."""
     name = _PLAIN.get(DataType(element_type))
     if name is None:
         raise CannotRun(f"torch has no element type {DataType(element_type).name}")
@@ -61,11 +61,11 @@ def torch_dtype(element_type: int) -> torch.dtype:
 
 
 def to_tensor(array: np.ndarray) -> torch.Tensor | np.ndarray:
-    """`array` as a CPU tensor that shares its memory where it can; arrays of strings stay as they are."""
+    """`array` as a CPU tensor that shares its memory if possible; arrays of strings are returned unchanged."""
     if array.dtype.kind in "OSU":
         return array
     if array.dtype.kind in "iu":
-        array = array.view(array.dtype.str)  # C's long long is a type of its own
+        array = array.view(array.dtype.str)  # C's long long is a distinct type in NumPy
     if not array.flags.c_contiguous or not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="), order="C")
     element_type = DataType.from_numpy(array.dtype)
@@ -92,7 +92,7 @@ def _shared(array: np.ndarray) -> torch.Tensor:
 
 
 def to_numpy(value: torch.Tensor | np.ndarray) -> np.ndarray:
-    """A tensor as a numpy array; bfloat16, float16 and float8 come as float32."""
+    """A tensor as a numpy array; bfloat16, float16 and float8 are converted to float32."""
     if isinstance(value, np.ndarray):
         return value
     if value.is_floating_point() and value.dtype not in (torch.float32, torch.float64):

@@ -1,4 +1,4 @@
-"""Operators that work element by element, with broadcasting: arithmetic, comparisons, logic, casts."""
+"""Elementwise operators with broadcasting: arithmetic, comparisons, logic, casts."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from workbench.ir.types import DataType
 from workbench.ops.contract import Call, operator, per_output
 from workbench.ops.dtypes import CannotRun, torch_dtype
+from workbench.ops.fusion_kinds import BROADCAST, ELEMENTWISE, if_not_training
 from workbench.ops.lazy import torch
 from workbench.ops.narrow_floats import to_float4, to_float8
 from workbench.ops.permutation.kinds import AGNOSTIC, AGNOSTIC_FIRST, DROPOUT
@@ -25,20 +26,22 @@ def _unsigned() -> frozenset[torch.dtype]:
 
 
 def _low_bits(x: torch.Tensor) -> torch.Tensor:
-    """In int64: sums, products and bitwise results have the right low bits."""
+    """Convert to int64, in which sums, products and bitwise results have the right low bits."""
     return x.to(torch.int64)
 
 
 def _numbers(x: torch.Tensor) -> torch.Tensor:
-    """In int64, for results that depend on the whole number."""
+    """Convert to int64, for results that depend on the whole number."""
     wide = x.to(torch.int64)
     if x.dtype == torch.uint64 and bool((wide < 0).any()):
-        raise CannotRun("torch does not compute with numbers of uint64 from 2^63 on")
+        raise CannotRun("torch cannot compute with uint64 numbers from 2^63 on")
     return wide
 
 
-def _elementwise(op: str, layout=AGNOSTIC, flops=1, compares=False, widen=_numbers) -> Callable[[_Run], _Run]:
-    """Enter a function into the table; wide unsigned integers are computed in int64, by way of `widen`."""
+def _elementwise(
+    op: str, layout=AGNOSTIC, fusion=BROADCAST, flops=1, compares=False, widen=_numbers
+) -> Callable[[_Run], _Run]:
+    """Register a function; wide unsigned integers are converted to int64 by `widen`."""
 
     def enter(run: _Run) -> _Run:
         @wraps(run)
@@ -49,7 +52,7 @@ def _elementwise(op: str, layout=AGNOSTIC, flops=1, compares=False, widen=_numbe
             result = run(call, *(x if x is None else widen(x) for x in operands))
             return result if compares else result.to(dtype)
 
-        return operator(op, category="elementwise", layout=layout, flops=per_output(flops))(safe)
+        return operator(op, category="elementwise", layout=layout, fusion=fusion, flops=per_output(flops))(safe)
 
     return enter
 
@@ -75,7 +78,7 @@ _UNARY = {
     "Neg": "neg",
     "Not": "logical_not",
     "Reciprocal": "reciprocal",
-    "Round": "round",  # halves to even, as ONNX says
+    "Round": "round",  # halves to even, as in ONNX
     "Sin": "sin",
     "Sinh": "sinh",
     "Sqrt": "sqrt",
@@ -88,26 +91,26 @@ def _torch_unary(name: str) -> _Run:
 
 
 for _op, _name in _UNARY.items():
-    _elementwise(_op)(_torch_unary(_name))
+    _elementwise(_op, fusion=ELEMENTWISE)(_torch_unary(_name))
 
 
-@_elementwise("Sign")
+@_elementwise("Sign", fusion=ELEMENTWISE)
 def sign(call, x):
-    """Of NaN it is NaN, where torch says 0."""
+    """The sign of NaN is NaN; in torch it is 0."""
     return torch.where(x.isnan(), x, x.sign())
 
 
-@_elementwise("BitwiseNot", widen=_low_bits)
+@_elementwise("BitwiseNot", fusion=ELEMENTWISE, widen=_low_bits)
 def bitwise_not(call, x):
     return torch.bitwise_not(x)
 
 
-@operator("Identity", category="elementwise", layout=AGNOSTIC)
+@operator("Identity", category="elementwise", layout=AGNOSTIC, fusion=ELEMENTWISE)
 def identity(call, x):
     return x
 
 
-@_elementwise("IsInf")
+@_elementwise("IsInf", fusion=ELEMENTWISE)
 def is_inf(call, x):
     negative, positive = call.attr("detect_negative", 1), call.attr("detect_positive", 1)
     if negative and positive:
@@ -145,7 +148,7 @@ for _op, _name in _COMPARISONS.items():
 
 @_elementwise("Div")
 def div(call, a, b):
-    """Integers are cut towards zero, as in C."""
+    """Quotients of integers are truncated towards zero, as in C."""
     if a.dtype.is_floating_point:
         return torch.div(a, b)
     return torch.div(a, b, rounding_mode="trunc")
@@ -153,7 +156,7 @@ def div(call, a, b):
 
 @_elementwise("Mod")
 def mod(call, a, b):
-    """Of floats in float64, where the quotient, which torch computes on the way, does not overflow."""
+    """Floats are computed in float64, in which torch's intermediate quotient does not overflow."""
     if not call.attr("fmod", 0):
         return torch.remainder(a, b)
     if not a.dtype.is_floating_point:
@@ -163,7 +166,7 @@ def mod(call, a, b):
 
 @_elementwise("Pow")
 def power(call, base, exponent):
-    """The result has the base's type, whatever the exponent's."""
+    """The result has the type of the base."""
     if base.dtype == exponent.dtype:
         return torch.pow(base, exponent)
     if base.dtype.is_floating_point:
@@ -201,7 +204,7 @@ def mean(call, *operands):
     return reduce(torch.add, operands) / len(operands)
 
 
-@operator("Where", category="elementwise", layout=AGNOSTIC, flops=per_output(1))
+@operator("Where", category="elementwise", layout=AGNOSTIC, fusion=BROADCAST, flops=per_output(1))
 def where(call, condition, a, b):
     return torch.where(condition, a, b)
 
@@ -216,25 +219,25 @@ def clip(call, x, low=None, high=None):
 # ---- types -------------------------------------------------------------------------------
 
 
-@operator("Cast", category="elementwise", layout=AGNOSTIC)
+@operator("Cast", category="elementwise", layout=AGNOSTIC, fusion=ELEMENTWISE)
 def cast(call, x):
     return _converted(x, call.attr("to"), call.attr("saturate", 1), call.attr("round_mode", "up"))
 
 
-@operator("BitCast", category="elementwise", layout=AGNOSTIC)
+@operator("BitCast", category="elementwise", layout=AGNOSTIC, fusion=ELEMENTWISE)
 def bit_cast(call, x):
-    """In a run in narrower floats the bits are those of the operand brought back to float32."""
+    """In a run with narrower floats the operand is first converted back to float32."""
     dtype, bits = torch_dtype(call.attr("to")), DataType(call.attr("to")).bitwidth
     if bits == 32 and x.dtype in (torch.float16, torch.bfloat16):  # a BitCast keeps the width: it was float32
         x = x.float()
     if bits < 8:
-        raise CannotRun("torch holds elements of 2 and 4 bits in wider ones")
+        raise CannotRun("torch stores elements of 2 and 4 bits in wider ones")
     if bits != 8 * x.dtype.itemsize:
-        raise CannotRun(f"a BitCast keeps the width, and {8 * x.dtype.itemsize} bits are not {bits}")
+        raise CannotRun(f"BitCast needs elements of equal width, not of {8 * x.dtype.itemsize} and {bits} bits")
     return x.view(dtype)
 
 
-@operator("CastLike", category="elementwise", layout=AGNOSTIC_FIRST)
+@operator("CastLike", category="elementwise", layout=AGNOSTIC_FIRST, fusion=ELEMENTWISE)
 def cast_like(call, x, like):
     if isinstance(x, np.ndarray) or isinstance(like, np.ndarray):
         raise CannotRun("torch has no strings")
@@ -246,7 +249,7 @@ def cast_like(call, x, like):
 
 
 def _converted(x: torch.Tensor, element_type: int, saturate: int, round_mode: str) -> torch.Tensor:
-    """Floats to integers are cut towards zero; anything but zero is true."""
+    """Floats are truncated towards zero to integers; nonzero numbers are true."""
     if isinstance(x, np.ndarray):
         raise CannotRun("torch has no strings")
     if element_type == DataType.FLOAT4E2M1:
@@ -260,7 +263,7 @@ def _converted(x: torch.Tensor, element_type: int, saturate: int, round_mode: st
 
 
 def _wrapped(x: torch.Tensor, element_type: DataType) -> torch.Tensor:
-    """The low bits of `x`, as a 2- or 4-bit integer keeps them."""
+    """The low bits of `x`, as stored by a 2- or 4-bit integer."""
     bits = element_type.bitwidth
     low = x & ((1 << bits) - 1)
     if element_type in (DataType.UINT4, DataType.UINT2):
@@ -269,7 +272,7 @@ def _wrapped(x: torch.Tensor, element_type: DataType) -> torch.Tensor:
     return (low ^ half) - half
 
 
-@operator("Dropout", category="elementwise", layout=DROPOUT, host_inputs=(1, 2))
+@operator("Dropout", category="elementwise", layout=DROPOUT, fusion=if_not_training, host_inputs=(1, 2))
 def dropout(call, x, ratio=None, training=None):
     """The identity, except in training."""
     share = 0.5 if ratio is None else float(ratio)

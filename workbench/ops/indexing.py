@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from workbench.ops.contract import operator
+from workbench.ops.fusion_kinds import INJECTIVE, OPAQUE
 from workbench.ops.lazy import torch
 from workbench.ops.permutation.indexed import GATHER, GATHER_ND
 from workbench.ops.permutation.kinds import BARRIER
@@ -14,33 +15,33 @@ _REDUCE = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
 
 
 def _from_front(indices: torch.Tensor, length: int) -> torch.Tensor:
-    """Negative indices count from the end."""
+    """Nonnegative indices; negative ones count from the end."""
     indices = indices.to(torch.int64)
     return torch.where(indices < 0, indices + length, indices)
 
 
-@operator("Gather", category="movement", layout=GATHER)
+@operator("Gather", category="movement", layout=GATHER, fusion=INJECTIVE)
 def gather(call, x, indices):
     axis = call.attr("axis", 0) % x.dim()
     picked = x.index_select(axis, _from_front(indices, x.shape[axis]).reshape(-1))
     return picked.reshape([*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]])
 
 
-@operator("GatherElements", category="movement", layout=ALONG_ELEMENTS)
+@operator("GatherElements", category="movement", layout=ALONG_ELEMENTS, fusion=INJECTIVE)
 def gather_elements(call, x, indices):
     axis = call.attr("axis", 0)
     return x.gather(axis, _from_front(indices, x.shape[axis]))
 
 
 def _flat_places(indices: torch.Tensor, shape: torch.Size) -> torch.Tensor:
-    """Coordinates in the last axis as places in a flattened array of `shape`."""
+    """Coordinates on the last axis as indices into a flattened array of `shape`."""
     place = torch.zeros(indices.shape[:-1], dtype=torch.int64, device=indices.device)
     for axis, length in enumerate(shape):
         place = place * length + _from_front(indices[..., axis], length)
     return place
 
 
-@operator("GatherND", category="movement", layout=GATHER_ND)
+@operator("GatherND", category="movement", layout=GATHER_ND, fusion=INJECTIVE)
 def gather_nd(call, x, indices):
     batch, depth = call.attr("batch_dims", 0), indices.shape[-1]
     indexed, rest = x.shape[batch : batch + depth], x.shape[batch + depth :]
@@ -51,7 +52,7 @@ def gather_nd(call, x, indices):
     return picked.reshape([*indices.shape[:-1], *rest])
 
 
-@operator("ScatterElements", category="movement", layout=ALONG_ELEMENTS)
+@operator("ScatterElements", category="movement", layout=ALONG_ELEMENTS, fusion=OPAQUE)
 def scatter_elements(call, x, indices, updates):
     axis, reduction = call.attr("axis", 0), call.attr("reduction", "none")
     places = _from_front(indices, x.shape[axis])
@@ -60,7 +61,7 @@ def scatter_elements(call, x, indices, updates):
     return x.scatter_reduce(axis, places, updates, _REDUCE[reduction], include_self=True)
 
 
-@operator("ScatterND", category="movement", layout=BARRIER)
+@operator("ScatterND", category="movement", layout=BARRIER, fusion=OPAQUE)
 def scatter_nd(call, x, indices, updates):
     depth, reduction = indices.shape[-1], call.attr("reduction", "none")
     rows = _flat_places(indices, x.shape[:depth]).reshape(-1)
@@ -72,9 +73,9 @@ def scatter_nd(call, x, indices, updates):
     return flat.scatter_reduce(0, places, new, _REDUCE[reduction], include_self=True).reshape(x.shape)
 
 
-@operator("TensorScatter", category="movement", layout=BARRIER)
+@operator("TensorScatter", category="movement", layout=BARRIER, fusion=OPAQUE)
 def tensor_scatter(call, past, update, starts=None):
-    """A cache whose entries from `starts` on, along the axis, are the update's."""
+    """A copy of the cache with the update written from `starts` on along the axis."""
     axis, length = call.attr("axis", -2) % past.dim(), update.shape[call.attr("axis", -2)]
     steps = torch.arange(length, device=past.device)
     first = torch.zeros(past.shape[0], dtype=torch.int64, device=past.device) if starts is None else starts
@@ -86,7 +87,7 @@ def tensor_scatter(call, past, update, starts=None):
     return past.scatter(axis, places.reshape(view).expand(update.shape), update)
 
 
-@operator("OneHot", category="movement", layout=ONE_HOT, host_inputs=(1,))
+@operator("OneHot", category="movement", layout=ONE_HOT, fusion=INJECTIVE, host_inputs=(1,))
 def one_hot(call, indices, depth, values):
     count = int(depth.reshape(()))
     axis = call.attr("axis", -1) % (indices.dim() + 1)
@@ -97,12 +98,12 @@ def one_hot(call, indices, depth, values):
     return torch.where(hot, values[1], values[0])
 
 
-@operator("NonZero", category="movement", layout=BARRIER)
+@operator("NonZero", category="movement", layout=BARRIER, fusion=OPAQUE)
 def non_zero(call, x):
     return torch.nonzero(x).t().contiguous() if x.dim() else torch.nonzero(x.reshape(1)).t()[:0]
 
 
-@operator("Compress", category="movement", layout=COMPRESS)
+@operator("Compress", category="movement", layout=COMPRESS, fusion=OPAQUE)
 def compress(call, x, condition):
     axis = call.attr("axis")
     if axis is None:
@@ -110,9 +111,9 @@ def compress(call, x, condition):
     return x.index_select(axis, torch.nonzero(condition).reshape(-1))
 
 
-@operator("Unique", category="movement", layout=BARRIER)
+@operator("Unique", category="movement", layout=BARRIER, fusion=OPAQUE)
 def unique(call, x):
-    """Each different element, or slice along the axis; where it comes first, which each one is, how often it comes."""
+    """The distinct elements, or slices along the axis; the index of the first of each, the inverse, and the counts."""
     axis = call.attr("axis")
     if axis is None:
         x, axis = x.reshape(-1), 0

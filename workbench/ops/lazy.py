@@ -1,4 +1,4 @@
-"""torch, imported when it is first used: reading the operator table must not cost its import."""
+"""torch, imported on first use, so that reading the contracts does not import it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators with a state that is carried from token to token: linear attention, causal convolution."""
+"""Operators with a state carried from token to token: linear attention and causal convolution."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import math
 from workbench.ops.contract import operator
 from workbench.ops.convolution import conv_flops
 from workbench.ops.dtypes import CannotRun
+from workbench.ops.fusion_kinds import OPAQUE
 from workbench.ops.lazy import F, torch
 from workbench.ops.permutation.kinds import BARRIER
 
 
 def _linear_attention_flops(node, inputs, outputs):
-    """Each token writes its outer product into the state of every head, and reads the state once a query head."""
+    """Each token adds an outer product to the state of every head, and reads the state once per query head."""
     query, _, value = (None if t is None else t.static_shape for t in inputs[:3])
     heads, states = node.attr("q_num_heads"), node.attr("kv_num_heads")
     if query is None or value is None or not heads or not states:
@@ -21,9 +22,9 @@ def _linear_attention_flops(node, inputs, outputs):
     return 2 * batch * length * (width // heads) * (value[2] // states) * (heads + states)
 
 
-@operator("LinearAttention", category="matmul", layout=BARRIER, flops=_linear_attention_flops)
+@operator("LinearAttention", category="matmul", layout=BARRIER, fusion=OPAQUE, flops=_linear_attention_flops)
 def linear_attention(call, query, key, value, past=None, decay=None, beta=None):
-    """Of [batch, length, heads * size] operands, token by token, in float32; the result and the last state."""
+    """Attention on [batch, length, heads * size], token by token, in float32; returns the result and the last state."""
     heads, states = call.attr("q_num_heads"), call.attr("kv_num_heads")
     rule = call.attr("update_rule", "gated_delta")
     if rule not in ("linear", "gated", "delta", "gated_delta"):
@@ -55,9 +56,9 @@ def _by_head(x: torch.Tensor, heads: int) -> torch.Tensor:
     return x.float().unflatten(2, (heads, -1)).transpose(1, 2)
 
 
-@operator("CausalConvWithState", category="convolution", layout=BARRIER, flops=conv_flops)
+@operator("CausalConvWithState", category="convolution", layout=BARRIER, fusion=OPAQUE, flops=conv_flops)
 def causal_convolution(call, x, weight, bias=None, past=None):
-    """Each channel by its own kernel over what came before; the result, and what the next call needs."""
+    """Convolve each channel with its kernel over preceding tokens; returns the result and the state after it."""
     before = weight.shape[2] - 1
     whole = F.pad(x, [before, 0]) if past is None else torch.cat([past, x], 2)
     y = F.conv1d(whole, weight, bias, groups=x.shape[1]) if x.shape[2] else x  # torch refuses an empty result

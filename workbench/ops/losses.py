@@ -1,25 +1,26 @@
-"""Losses: the negative log likelihood of classes, with or without the softmax in front."""
+"""Losses: the negative log likelihood of classes, with or without a softmax before it."""
 
 from __future__ import annotations
 
 from workbench.ops.contract import Call, operator, per_input
+from workbench.ops.fusion_kinds import OPAQUE
 from workbench.ops.lazy import F, torch
 from workbench.ops.permutation.kinds import BARRIER
 
 
-@operator("NegativeLogLikelihoodLoss", category="reduction", layout=BARRIER, flops=per_input(1))
+@operator("NegativeLogLikelihoodLoss", category="reduction", layout=BARRIER, fusion=OPAQUE, flops=per_input(1))
 def nll_loss(call, x, target, weight=None):
     return _loss(call, x, target, weight)
 
 
-@operator("SoftmaxCrossEntropyLoss", category="reduction", layout=BARRIER, flops=per_input(6))
+@operator("SoftmaxCrossEntropyLoss", category="reduction", layout=BARRIER, fusion=OPAQUE, flops=per_input(6))
 def softmax_cross_entropy_loss(call, scores, labels, weights=None):
     log_likelihood = torch.log_softmax(scores, 1)
     return _loss(call, log_likelihood, labels, weights), log_likelihood
 
 
 def _loss(call: Call, x: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
-    """Of [batch, classes, places...] and [batch, places...]; torch has one axis of places, or none."""
+    """The loss of [batch, classes, places...] and [batch, places...]; torch has one axis of places, or none."""
     ignored = call.attr("ignore_index")
     reduction = call.attr("reduction", "mean")
     target = target.to(torch.int64)

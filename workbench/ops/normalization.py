@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from workbench.ops.contract import operator, per_output
 from workbench.ops.dtypes import torch_dtype
+from workbench.ops.fusion_kinds import FUSABLE, if_inference
 from workbench.ops.lazy import F, torch
 from workbench.ops.permutation.remapped import LP_NORM, MEAN_VARIANCE, TRAILING_NORM
 from workbench.ops.sensitive import sensitive
 
 
-@sensitive("BatchNormalization", category="normalization", flops=per_output(2))
+@sensitive("BatchNormalization", category="normalization", fusion=if_inference, flops=per_output(2))
 def batch_normalization(call, x, scale, bias, mean, variance):
     eps = call.attr("epsilon", 1e-5)
     parameters = (mean, variance, scale, bias)
     wide = torch.promote_types(x.dtype, torch.float32)
-    if any(p.dtype != x.dtype for p in parameters):  # torch takes narrow operands with wide parameters
+    if any(p.dtype != x.dtype for p in parameters):  # torch accepts narrow operands with wide parameters
         mean, variance, scale, bias = (p.to(wide) for p in parameters)
     if not call.attr("training_mode", 0):
-        if not x.numel():  # torch wants a channel
+        if not x.numel():  # torch requires a channel axis
             return x
         return F.batch_norm(x, mean, variance, scale, bias, eps=eps)
     axes = [0, *range(2, x.dim())]
@@ -28,21 +29,21 @@ def batch_normalization(call, x, scale, bias, mean, variance):
     return y, mean.to(parameters[0].dtype), variance.to(parameters[1].dtype)
 
 
-@sensitive("InstanceNormalization", category="normalization", flops=per_output(7))
+@sensitive("InstanceNormalization", category="normalization", fusion=FUSABLE, flops=per_output(7))
 def instance_normalization(call, x, scale, bias):
     return torch.group_norm(x, max(x.shape[1], 1), scale, bias, call.attr("epsilon", 1e-5))
 
 
-@sensitive("GroupNormalization", category="normalization", flops=per_output(7))
+@sensitive("GroupNormalization", category="normalization", fusion=FUSABLE, flops=per_output(7))
 def group_normalization(call, x, scale, bias):
     wide = torch.float64 if _stash(call, x) == torch.float64 else x.dtype  # torch sums narrow floats in float32
     scale, bias = scale.to(wide), bias.to(wide)
     return torch.group_norm(x.to(wide), call.attr("num_groups"), scale, bias, call.attr("epsilon", 1e-5)).to(x.dtype)
 
 
-@sensitive("LRN", category="normalization", flops=per_output(6), ranks=(4,))
+@sensitive("LRN", category="normalization", fusion=FUSABLE, flops=per_output(6), ranks=(4,))
 def lrn(call, x):
-    """Each element over a power of the sum of squares of `size` neighbouring channels."""
+    """Each element divided by a power of the sum of squares of `size` neighbouring channels."""
     size = call.attr("size")
     before, channels = (size - 1) // 2, x.shape[1]
     squares = F.pad(x * x, [0, 0] * (x.dim() - 2) + [before, size - 1 - before])
@@ -50,7 +51,7 @@ def lrn(call, x):
     return x / (call.attr("bias", 1.0) + call.attr("alpha", 1e-4) / size * total) ** call.attr("beta", 0.75)
 
 
-@operator("LayerNormalization", category="normalization", layout=TRAILING_NORM, flops=per_output(7))
+@operator("LayerNormalization", category="normalization", layout=TRAILING_NORM, fusion=FUSABLE, flops=per_output(7))
 def layer_normalization(call, x, scale, bias=None):
     axis, eps = call.attr("axis", -1) % x.dim(), call.attr("epsilon", 1e-5)
     shape = x.shape[axis:]
@@ -67,7 +68,7 @@ def layer_normalization(call, x, scale, bias=None):
     return y if bias is None else y + bias, mean.to(stashed), inverse.to(stashed)
 
 
-@operator("RMSNormalization", category="normalization", layout=TRAILING_NORM, flops=per_output(4))
+@operator("RMSNormalization", category="normalization", layout=TRAILING_NORM, fusion=FUSABLE, flops=per_output(4))
 def rms_normalization(call, x, scale):
     axes = list(range(call.attr("axis", -1) % x.dim(), x.dim()))
     wide = x.to(_stash(call, x))
@@ -76,18 +77,20 @@ def rms_normalization(call, x, scale):
 
 
 def _stash(call, x: torch.Tensor) -> torch.dtype:
-    """Narrow floats are normalized in the type that `stash_type` names."""
+    """The operand in the type that `stash_type` names, if it is a narrow float."""
     return torch.promote_types(x.dtype, torch_dtype(call.attr("stash_type", 1)))
 
 
-@operator("LpNormalization", category="normalization", layout=LP_NORM, flops=per_output(3))
+@operator("LpNormalization", category="normalization", layout=LP_NORM, fusion=FUSABLE, flops=per_output(3))
 def lp_normalization(call, x):
     p = call.attr("p", 2)
     length = torch.linalg.vector_norm(x, p, call.attr("axis", -1), keepdim=True)
     return torch.where(length == 0, torch.zeros_like(x), x / length)
 
 
-@operator("MeanVarianceNormalization", category="normalization", layout=MEAN_VARIANCE, flops=per_output(6))
+@operator(
+    "MeanVarianceNormalization", category="normalization", layout=MEAN_VARIANCE, fusion=FUSABLE, flops=per_output(6)
+)
 def mean_variance_normalization(call, x):
     axes = list(call.attr("axes", (0, 2, 3)))
     mean = x.mean(axes, keepdim=True)

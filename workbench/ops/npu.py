@@ -1,10 +1,9 @@
-"""Operators that the NPU has and ONNX lacks, as functions of our own domain.
+"""Operators that the NPU has and ONNX lacks, as functions in the domain "workbench".
 
-Each has a body in ONNX's textual syntax, which is its meaning, in NCHW terms
-and for four dims; a torch function, its fast form; and a channels-last form
-`<name>_NHWC`, whose body is Transposes round it. `nchw2nhwc` and `nhwc2nchw`
-become ONNX's Transpose when a file is opened; `concat` and `pad` are its Concat
-and Pad.
+Each is defined by a body in ONNX's textual syntax, for NCHW and four dims; it
+has an equivalent torch function, and a channels-last form `<name>_NHWC`, whose
+body surrounds it with Transposes. `nchw2nhwc` and `nhwc2nchw` become ONNX's
+Transpose when a file is opened; `concat` and `pad` are ONNX's Concat and Pad.
 """
 
 from __future__ import annotations
@@ -31,6 +30,7 @@ from workbench.ops.channels_last import (
 )
 from workbench.ops.contract import operator, per_output
 from workbench.ops.convolution import conv_transpose
+from workbench.ops.fusion_kinds import FUSABLE, INJECTIVE, FusionKind
 from workbench.ops.lazy import F, torch
 from workbench.ops.permutation.images import OWN_SENSITIVE, channels_last_layout
 from workbench.ops.sensitive import CONV_WEIGHTS, sensitive
@@ -124,14 +124,14 @@ bilinear <size> (x) => (y) {
 }
 """
 CONVERSIONS = {"nchw2nhwc": channels_last(4), "nhwc2nchw": channels_first(4)}
-_IMAGE = (4,)  # the operators are of images: N, C, H, W
+_IMAGE = (4,)  # images: N, C, H, W
 
 
 # ---- bodies ---------------------------------------------------------------------------
 
 
 def is_own(op_type: str) -> bool:
-    """Is `workbench.<op_type>` an operator of ours?"""
+    """Whether `workbench.<op_type>` is an operator defined here."""
     if parse_blocked(DOMAIN, op_type) is not None:
         return True
     parts = parse_channels_last(DOMAIN, op_type)
@@ -142,9 +142,9 @@ def is_own(op_type: str) -> bool:
 
 
 def own_function(op_type: str, opset: int = OPSET) -> Function:
-    """The function that says what `workbench.<op_type>` computes, valid at `opset`.
+    """The function that defines `workbench.<op_type>`, valid at `opset`.
 
-    Raises KeyError for a name that is none of ours.
+    Raises KeyError if there is none.
     """
     if not is_own(op_type):
         raise KeyError(op_type)
@@ -165,10 +165,10 @@ def _channels_first_functions(opset: int) -> Mapping[str, Function]:
 
 
 def with_own_functions(graph: Graph) -> Graph:
-    """The graph with the functions that it calls, bodies of our operators among them, and the imports that it needs.
+    """The graph with the functions that it calls, including those of the domain "workbench", and their imports.
 
-    The graph itself where it has no functions and needs nothing. Functions that nothing calls are left out, as TVM's
-    RemoveUnusedFunctions does.
+    The graph itself if it has no functions and needs none. Functions that are not called are removed, as by TVM's
+    RemoveUnusedFunctions.
     """
     opset = graph.opset_imports.get("") or OPSET
     functions: dict[tuple[str, str, str], Function] = {}
@@ -204,8 +204,8 @@ def _every_node(graph: Graph, functions: Mapping[tuple[str, str, str], Function]
 # ---- contracts --------------------------------------------------------------------------
 
 
-def _images(name: str, category: str, flops=None):
-    """Enter the function as `workbench.<name>` and as its channels-last form, by what its OwnBody says."""
+def _images(name: str, category: str, fusion: FusionKind, flops=None):
+    """Register the function as `workbench.<name>` and as its channels-last form, as its OwnBody specifies."""
 
     def enter(run):
         own = OWN_BODIES[name]
@@ -215,26 +215,28 @@ def _images(name: str, category: str, flops=None):
             result = run(call, *first)
             return result.permute(channels_last(4)).contiguous() if own.gives_image else result
 
-        operator(f"{DOMAIN}.{name}", category=category, layout=OWN_SENSITIVE, flops=flops)(run)
+        operator(f"{DOMAIN}.{name}", category=category, layout=OWN_SENSITIVE, fusion=fusion, flops=flops)(run)
         back = channels_last_layout(f"{DOMAIN}.{name}", 4, own.images, own.gives_image)
-        operator(f"{DOMAIN}.{name}_NHWC", category=category, layout=back, flops=flops)(native)
+        operator(f"{DOMAIN}.{name}_NHWC", category=category, layout=back, fusion=fusion, flops=flops)(native)
         for order in CONV_WEIGHTS[1:] if f"{DOMAIN}.{name}" == GIVES_KERNEL else ():
             perm = weight_permutation(order, 4)
             kernel = channels_last_layout(f"{DOMAIN}.{name}", 4, own.images, False, result=inverse(perm))
             stored = partial(_stored, native, perm)
-            operator(f"{DOMAIN}.{name}_NHWC_{order}", category=category, layout=kernel, flops=flops)(stored)
+            operator(f"{DOMAIN}.{name}_NHWC_{order}", category=category, layout=kernel, fusion=fusion, flops=flops)(
+                stored
+            )
         return run
 
     return enter
 
 
 def _stored(run, perm, call, *inputs):
-    """The kernel that `run` gives, stored in another order."""
+    """A function like `run`, whose resulting kernel is stored in another order."""
     return run(call, *inputs).permute(perm).contiguous()
 
 
 def _weight_gradient_flops(node, inputs, outputs):
-    """Every element of the gradient sums over the batch and every place of the kernel."""
+    """Each element of the gradient sums over the batch and all positions of the kernel."""
     dy, elements = inputs[1], None if outputs[0] is None else outputs[0].elements
     if dy is None or dy.static_shape is None or elements is None:
         return None
@@ -248,13 +250,20 @@ def _input_gradient_flops(node, inputs, outputs):
     return None if weight is None or elements is None else 2 * elements * weight[1] * weight[2] * weight[3]
 
 
-@sensitive("workbench.BPA", category="convolution", flops=_input_gradient_flops, ranks=_IMAGE, weights=CONV_WEIGHTS)
+@sensitive(
+    "workbench.BPA",
+    category="convolution",
+    fusion=FUSABLE,
+    flops=_input_gradient_flops,
+    ranks=_IMAGE,
+    weights=CONV_WEIGHTS,
+)
 def bpa(call, dy, weight):
     """The gradient of a convolution with respect to its input."""
     return conv_transpose(call, dy, weight)
 
 
-@_images("BPW", "convolution", _weight_gradient_flops)
+@_images("BPW", "convolution", FUSABLE, _weight_gradient_flops)
 def bpw(call, x, dy):
     """The gradient of an ungrouped convolution with respect to its weight: x convolved with dy."""
     window = Window.of(call, call.attr("kernel_shape"), x.shape[2:])
@@ -264,7 +273,7 @@ def bpw(call, x, dy):
     return whole.transpose(0, 1)[:, :, :height, :width].contiguous()
 
 
-@_images("img2col", "movement")
+@_images("img2col", "movement", INJECTIVE)
 def img2col(call, x):
     """The windows of a convolution as columns: [N, C * kH * kW, windows]."""
     window = Window.of(call, call.attr("kernel_shape"), x.shape[2:])
@@ -272,37 +281,37 @@ def img2col(call, x):
     return F.unfold(x, window.kernel, dilation=window.dilations, stride=window.strides)
 
 
-@sensitive("workbench.unpool", category="pooling", ranks=_IMAGE)
+@sensitive("workbench.unpool", category="pooling", fusion=INJECTIVE, ranks=_IMAGE)
 def unpool(call, x):
     """Each element repeated `factor` times along H and W."""
     return F.interpolate(x, scale_factor=float(call.attr("factor")), mode="nearest")
 
 
-@_images("maskunpool", "pooling")
+@_images("maskunpool", "pooling", INJECTIVE)
 def maskunpool(call, x, mask):
-    """`unpool`, zero where the mask (bool, of the result's shape) is false."""
+    """`unpool`, then zero where the mask (bool, of the result's shape) is false."""
     return torch.where(mask, unpool(call, x), torch.zeros((), dtype=x.dtype, device=x.device))
 
 
-@sensitive("workbench.mirror", category="movement", ranks=_IMAGE)
+@sensitive("workbench.mirror", category="movement", fusion=INJECTIVE, ranks=_IMAGE)
 def mirror(call, x):
-    """Flipped along W."""
+    """Flip along W."""
     return torch.flip(x, (3,))
 
 
-@sensitive("workbench.rotate", category="movement", ranks=_IMAGE)
+@sensitive("workbench.rotate", category="movement", fusion=INJECTIVE, ranks=_IMAGE)
 def rotate(call, x):
-    """A quarter turn counter-clockwise."""
+    """Rotate by 90 degrees counter-clockwise."""
     return torch.rot90(x, 1, (2, 3)).contiguous()
 
 
-@sensitive("workbench.tensornorm", category="normalization", flops=per_output(6), ranks=_IMAGE)
+@sensitive("workbench.tensornorm", category="normalization", fusion=FUSABLE, flops=per_output(6), ranks=_IMAGE)
 def tensornorm(call, x):
-    """Each sample to mean 0 and variance 1 over C, H and W."""
+    """Normalize each sample to mean 0 and variance 1 over C, H and W."""
     return F.layer_norm(x.contiguous(), x.shape[1:], eps=call.attr("epsilon", 1e-5))
 
 
-@sensitive("workbench.bilinear", category="movement", flops=per_output(8), ranks=_IMAGE)
+@sensitive("workbench.bilinear", category="movement", fusion=FUSABLE, flops=per_output(8), ranks=_IMAGE)
 def bilinear(call, x):
-    """Resized to `size` (H, W) by linear interpolation between pixel centres."""
+    """Resize to `size` (H, W) by linear interpolation between pixel centres."""
     return F.interpolate(x, size=tuple(call.attr("size")), mode="bilinear", align_corners=False)

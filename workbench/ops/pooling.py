@@ -1,10 +1,11 @@
-"""Pools: largest, average and p-norm of windows, of whole images, and the way back."""
+"""Pools: maximum, average and p-norm of windows or whole images, and unpooling."""
 
 from __future__ import annotations
 
 import math
 
 from workbench.ops.contract import Call, per_input
+from workbench.ops.fusion_kinds import FUSABLE, OPAQUE
 from workbench.ops.lazy import F, torch
 from workbench.ops.sensitive import sensitive
 from workbench.ops.windows import Window, torch_pads
@@ -19,7 +20,7 @@ def _lowest(dtype: torch.dtype) -> float:
     return -math.inf if dtype.is_floating_point else torch.iinfo(dtype).min
 
 
-@sensitive("MaxPool", category="pooling", flops=pool_flops)
+@sensitive("MaxPool", category="pooling", fusion=FUSABLE, flops=pool_flops)
 def max_pool(call, x):
     spatial = x.shape[2:]
     window = Window.of(call, call.attr("kernel_shape"), spatial)
@@ -48,7 +49,7 @@ def max_pool_floats(window: Window, counts: tuple[int, ...], x: torch.Tensor, dt
 def _max_pool_indices(
     call: Call, window: Window, counts: tuple[int, ...], x: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The largest elements and their places in the flattened input; the first one where several are equal."""
+    """The largest elements and their indices in the flattened input; the first of equal elements."""
     spatial, rank = x.shape[2:], x.dim() - 2
     ends = [e + o for e, o in zip(window.ends, window.overhang(spatial, counts), strict=True)]
     pads = torch_pads(window.begins, ends)
@@ -59,13 +60,13 @@ def _max_pool_indices(
         places = places.reshape(tuple(reversed(spatial))).permute(*reversed(range(rank)))
     slid = window.slide(F.pad(places.reshape(1, 1, *spatial), pads, value=-1), counts).flatten(2 + rank)
     largest = values.amax(-1, keepdim=True)
-    found = ((values == largest) | values.isnan()) & (slid >= 0)  # -inf is found in the image, not beside it
+    found = ((values == largest) | values.isnan()) & (slid >= 0)  # -inf is found in the image, not in the padding
     index = slid.expand(values.shape).gather(-1, found.byte().argmax(-1, keepdim=True)).squeeze(-1)
     planes = torch.arange(x.shape[0] * x.shape[1], device=x.device).reshape(*x.shape[:2], *(1,) * rank)
     return largest.squeeze(-1).to(x.dtype), index + planes * math.prod(spatial)
 
 
-@sensitive("AveragePool", category="pooling", flops=pool_flops)
+@sensitive("AveragePool", category="pooling", fusion=FUSABLE, flops=pool_flops)
 def average_pool(call, x):
     spatial = x.shape[2:]
     window = Window.of(call, call.attr("kernel_shape"), spatial)
@@ -85,7 +86,7 @@ def average_pool(call, x):
     return window.slide(F.pad(F.pad(x, pads), beyond), counts).sum(kernel_axes) / share
 
 
-@sensitive("LpPool", category="pooling", flops=pool_flops)
+@sensitive("LpPool", category="pooling", fusion=FUSABLE, flops=pool_flops)
 def lp_pool(call, x):
     spatial, p = x.shape[2:], call.attr("p", 2)
     window = Window.of(call, call.attr("kernel_shape"), spatial)
@@ -99,24 +100,24 @@ def _spatial_axes(x: torch.Tensor) -> tuple[int, ...]:
     return tuple(range(2, x.dim()))
 
 
-@sensitive("GlobalAveragePool", category="pooling", flops=per_input(1))
+@sensitive("GlobalAveragePool", category="pooling", fusion=FUSABLE, flops=per_input(1))
 def global_average_pool(call, x):
     return x.mean(_spatial_axes(x), keepdim=True)
 
 
-@sensitive("GlobalMaxPool", category="pooling", flops=per_input(1))
+@sensitive("GlobalMaxPool", category="pooling", fusion=FUSABLE, flops=per_input(1))
 def global_max_pool(call, x):
     return x.amax(_spatial_axes(x), keepdim=True)
 
 
-@sensitive("GlobalLpPool", category="pooling", flops=per_input(2))
+@sensitive("GlobalLpPool", category="pooling", fusion=FUSABLE, flops=per_input(2))
 def global_lp_pool(call, x):
     return torch.linalg.vector_norm(x, call.attr("p", 2), _spatial_axes(x), keepdim=True)
 
 
-@sensitive("MaxUnpool", category="pooling", host_inputs=(2,))
+@sensitive("MaxUnpool", category="pooling", fusion=OPAQUE, host_inputs=(2,))
 def max_unpool(call, x, indices, output_shape=None):
-    """Indices count in the flattened result of the shape that the attributes imply, then moved into `output_shape`."""
+    """Indices refer to the flattened result of the shape that the attributes imply, then put into `output_shape`."""
     rank = x.dim() - 2
     kernel = call.attr("kernel_shape")
     strides = call.attr("strides", (1,) * rank)

@@ -6,6 +6,7 @@ from workbench.ir.types import DataType
 from workbench.ops.contract import Call, operator, per_output
 from workbench.ops.convolution import conv_flops, integer_convolution
 from workbench.ops.dtypes import torch_dtype
+from workbench.ops.fusion_kinds import BROADCAST, FUSABLE, OPAQUE
 from workbench.ops.lazy import torch
 from workbench.ops.matmul import less_zero_points, matmul_flops
 from workbench.ops.narrow_floats import to_float4, to_float8
@@ -16,7 +17,7 @@ from workbench.ops.sensitive import sensitive
 
 
 def _spread(call: Call, parameter: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """A scale or zero point lined up with `x`: one for all, one an entry of the axis, or one a block."""
+    """A scale or zero point broadcast to `x`: one for the tensor, one per entry of the axis, or one per block."""
     if parameter.dim() == 0 or (parameter.numel() == 1 and x.dim() != parameter.dim()):
         return parameter.reshape(())
     axis = call.attr("axis", 1) % x.dim()
@@ -39,13 +40,13 @@ def _bounds(element_type: DataType | None, dtype: torch.dtype) -> tuple[int, int
 
 
 def saturated(x: torch.Tensor, dtype: torch.dtype, element_type: DataType | None = None) -> torch.Tensor:
-    """Rounded, halves to even, and held inside the type's range."""
+    """Round, halves to even, and saturate to the range of the type."""
     low, high = _bounds(element_type, dtype)
     rounded = x.round().clamp(low, high)
     return rounded.to(torch.int32).to(dtype)
 
 
-@operator("QuantizeLinear", category="quantization", layout=QUANTIZE, flops=per_output(2))
+@operator("QuantizeLinear", category="quantization", layout=QUANTIZE, fusion=BROADCAST, flops=per_output(2))
 def quantize_linear(call, x, scale, zero=None):
     element_type = DataType(call.attr("output_dtype", 0)) if call.attr("output_dtype", 0) else None
     if element_type is None and zero is None:
@@ -59,11 +60,11 @@ def quantize_linear(call, x, scale, zero=None):
         return to_float8(scaled, dtype, call.attr("saturate", 1))
     if zero is None:
         return saturated(scaled, dtype, element_type)
-    whole = scaled.round().to(torch.promote_types(precision, torch.float32))  # float16 has not every zero point
+    whole = scaled.round().to(torch.promote_types(precision, torch.float32))  # float16 cannot hold every zero point
     return saturated(whole + _spread(call, zero, x).to(whole.dtype), dtype, element_type)
 
 
-@operator("DequantizeLinear", category="quantization", layout=QUANTIZE, flops=per_output(2))
+@operator("DequantizeLinear", category="quantization", layout=QUANTIZE, fusion=BROADCAST, flops=per_output(2))
 def dequantize_linear(call, x, scale, zero=None):
     """Exact differences: integers are subtracted before they become floats."""
     if zero is not None and not x.dtype.is_floating_point:
@@ -72,7 +73,9 @@ def dequantize_linear(call, x, scale, zero=None):
     return (x.to(scale.dtype) * _spread(call, scale, x)).to(torch_dtype(wanted) if wanted else scale.dtype)
 
 
-@operator("DynamicQuantizeLinear", category="quantization", layout=AGNOSTIC_WITH_SCALARS, flops=per_output(4))
+@operator(
+    "DynamicQuantizeLinear", category="quantization", layout=AGNOSTIC_WITH_SCALARS, fusion=OPAQUE, flops=per_output(4)
+)
 def dynamic_quantize_linear(call, x):
     low, high = x.amin().clamp(max=0), x.amax().clamp(min=0)
     scale = (high - low) / 255
@@ -81,7 +84,7 @@ def dynamic_quantize_linear(call, x):
     return saturated((x / scale).round() + zero, torch.uint8), scale, zero.to(torch.uint8)
 
 
-@operator("QLinearMatMul", category="quantization", layout=QLINEAR_MATMUL, flops=matmul_flops)
+@operator("QLinearMatMul", category="quantization", layout=QLINEAR_MATMUL, fusion=FUSABLE, flops=matmul_flops)
 def qlinear_matmul(call, a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero):
     product = less_zero_points(a, b, a_zero, b_zero).to(torch.float32)
     row_scale = a_scale.unsqueeze(-1) if a_scale.dim() == 1 and a.dim() > 1 else a_scale
@@ -92,7 +95,7 @@ def _qlinear_conv_flops(node, inputs, outputs):
     return conv_flops(node, [inputs[0], inputs[3], inputs[8] if len(inputs) > 8 else None], outputs)
 
 
-@sensitive("QLinearConv", category="quantization", flops=_qlinear_conv_flops)
+@sensitive("QLinearConv", category="quantization", fusion=FUSABLE, flops=_qlinear_conv_flops)
 def qlinear_conv(call, x, x_scale, x_zero, weight, weight_scale, weight_zero, y_scale, y_zero, bias=None):
     total = integer_convolution(call, x, weight, x_zero, weight_zero)
     view = (-1, *(1,) * (x.dim() - 2))

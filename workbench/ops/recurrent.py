@@ -7,6 +7,7 @@ from typing import Any
 
 from workbench.ops.contract import Call, Figure, operator
 from workbench.ops.dtypes import CannotRun
+from workbench.ops.fusion_kinds import OPAQUE
 from workbench.ops.lazy import F, torch
 from workbench.ops.permutation.kinds import BARRIER
 
@@ -14,7 +15,7 @@ Cell = Callable[..., Any]  # (input of one time, states) -> the next states, the
 
 
 def _recurrent_flops(gates: int) -> Figure:
-    """The products of all gates with input and state, and about ten operations a state element."""
+    """The products of all gates with input and state, and about ten operations per state element."""
 
     def flops(node, inputs, outputs):
         x, weight = (None if t is None else t.static_shape for t in inputs[:2])
@@ -50,7 +51,7 @@ def _activation(name: str, alpha: float | None, beta: float | None) -> Callable[
 
 
 def _activations(call: Call, defaults: Sequence[str], directions: int) -> list[list[Callable]]:
-    """The functions of each direction; alphas and betas go to those that take one, in order."""
+    """The activation functions of each direction; alphas and betas are given in order to those that have one."""
     names = call.attr("activations") or tuple(defaults) * directions
     alphas, betas = list(call.attr("activation_alpha") or ()), list(call.attr("activation_beta") or ())
     takes_alpha = {"affine", "leakyrelu", "thresholdedrelu", "scaledtanh", "hardsigmoid", "elu"}
@@ -65,7 +66,7 @@ def _activations(call: Call, defaults: Sequence[str], directions: int) -> list[l
 
 
 def _directions(call: Call) -> list[bool]:
-    """For each direction: does it go backwards?"""
+    """For each direction, whether it is backward."""
     return {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[call.attr("direction", "forward")]
 
 
@@ -79,18 +80,18 @@ def _batch_first(call: Call) -> bool:
 
 
 def _plain(call: Call, lengths: torch.Tensor | None) -> bool:
-    """Is it the form that torch's kernels compute?"""
+    """Whether torch's kernels compute this form."""
     return not (call.attr("activations") or call.attr("clip") or lengths is not None or _directions(call) == [True])
 
 
 def _gates(weight: torch.Tensor, order: Sequence[int]) -> torch.Tensor:
-    """The rows of each gate in the order that torch wants."""
+    """The rows of each gate in torch's order."""
     parts = weight.chunk(len(order), 0)
     return torch.cat([parts[i] for i in order], 0)
 
 
 def _torch_parameters(w, r, b, order: Sequence[int]) -> list[torch.Tensor]:
-    """Input weights, state weights and both biases of each direction, as torch's kernels take them."""
+    """Input weights, state weights and both biases of each direction, in the form of torch's kernels."""
     parameters = []
     for d in range(w.shape[0]):
         parameters += [_gates(w[d], order), _gates(r[d], order)]
@@ -102,7 +103,7 @@ def _torch_parameters(w, r, b, order: Sequence[int]) -> list[torch.Tensor]:
 def _run(
     call: Call, x: torch.Tensor, lengths: torch.Tensor | None, states: Sequence[torch.Tensor], cells: Sequence[Cell]
 ) -> tuple[torch.Tensor, list[torch.Tensor]]:
-    """Step every direction's cell over time. After a sequence's end its state stays and its output is 0.
+    """Run the cell of each direction over time. After the end of a sequence the state stays and the output is 0.
 
     x is [time, batch, size], each state [directions, batch, hidden]; the result is
     [time, directions, batch, hidden] and the last states.
@@ -141,7 +142,7 @@ def _from_torch(y: torch.Tensor, directions: int) -> torch.Tensor:
     return y.unflatten(2, (directions, -1)).transpose(1, 2)
 
 
-@operator("LSTM", category="recurrent", layout=BARRIER, flops=_recurrent_flops(4))
+@operator("LSTM", category="recurrent", layout=BARRIER, fusion=OPAQUE, flops=_recurrent_flops(4))
 def lstm(call, x, w, r, b=None, lengths=None, h=None, c=None, peepholes=None):
     x = x.transpose(0, 1) if _batch_first(call) else x
     directions, hidden = r.shape[0], r.shape[2]
@@ -170,7 +171,7 @@ def lstm(call, x, w, r, b=None, lengths=None, h=None, c=None, peepholes=None):
     return _finish(call, y, states)
 
 
-@operator("GRU", category="recurrent", layout=BARRIER, flops=_recurrent_flops(3))
+@operator("GRU", category="recurrent", layout=BARRIER, fusion=OPAQUE, flops=_recurrent_flops(3))
 def gru(call, x, w, r, b=None, lengths=None, h=None):
     x = x.transpose(0, 1) if _batch_first(call) else x
     directions, hidden = r.shape[0], r.shape[2]
@@ -203,7 +204,7 @@ def gru(call, x, w, r, b=None, lengths=None, h=None):
     return _finish(call, y, states)
 
 
-@operator("RNN", category="recurrent", layout=BARRIER, flops=_recurrent_flops(1))
+@operator("RNN", category="recurrent", layout=BARRIER, fusion=OPAQUE, flops=_recurrent_flops(1))
 def rnn(call, x, w, r, b=None, lengths=None, h=None):
     x = x.transpose(0, 1) if _batch_first(call) else x
     directions, hidden = r.shape[0], r.shape[2]

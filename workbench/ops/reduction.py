@@ -6,23 +6,26 @@ import math
 from collections.abc import Callable
 
 from workbench.ops.contract import Call, operator, per_input
+from workbench.ops.fusion_kinds import OPAQUE, REDUCTION
 from workbench.ops.lazy import torch
 from workbench.ops.permutation.remapped import ARG, REDUCE, RUNNING, TOP_K
 
 
 def _reduction(op: str, flops: int = 1):
-    """Enter `reduce(x, axes, keep)`; what the axes are and whether they stay is decided here."""
+    """Register `reduce(x, axes, keep)`, which is called with the node's axes and whether they are kept."""
 
     def enter(reduce: Callable[..., torch.Tensor]):
         def run(call: Call, x: torch.Tensor, axes: torch.Tensor | None = None) -> torch.Tensor:
             chosen = () if axes is None else tuple(axes.reshape(-1).tolist())
             if not chosen and not call.attr("noop_with_empty_axes", 0):
                 chosen = tuple(range(x.dim()))
-            if not chosen:  # each element on its own
+            if not chosen:  # each element separately
                 return reduce(x.unsqueeze(0), (0,), False).to(x.dtype)
-            return reduce(x, chosen, bool(call.attr("keepdims", 1))).to(x.dtype)
+            return reduce(x, chosen, call.attr("keepdims", 1) == 1).to(x.dtype)
 
-        operator(op, category="reduction", layout=REDUCE, flops=per_input(flops), host_inputs=(1,))(run)
+        operator(op, category="reduction", layout=REDUCE, fusion=REDUCTION, flops=per_input(flops), host_inputs=(1,))(
+            run
+        )
         return reduce
 
     return enter
@@ -35,7 +38,7 @@ def reduce_sum(x, axes, keep):
 
 @_reduction("ReduceMean")
 def reduce_mean(x, axes, keep):
-    """Of nothing, where ONNX leaves it open, it is 0 as in ONNX Runtime."""
+    """The mean of no elements, which ONNX leaves undefined, is 0 as in ONNX Runtime."""
     if not x.numel():
         return x.sum(axes, keepdim=keep)
     if x.dtype.is_floating_point:
@@ -55,7 +58,7 @@ def reduce_min(x, axes, keep):
 
 
 def _extreme(x: torch.Tensor, axes: tuple[int, ...], keep: bool, reduce: Callable, largest: bool) -> torch.Tensor:
-    """Of nothing: the neutral element of the comparison."""
+    """The extreme of no elements is the neutral element of the comparison."""
     if x.numel():
         return reduce(x, axes, keepdim=keep)
     shape = x.sum(axes, keepdim=keep).shape
@@ -104,12 +107,12 @@ def reduce_log_sum_exp(x, axes, keep):
 
 def _arg(op: str, find: Callable[..., torch.Tensor]):
     def run(call: Call, x: torch.Tensor) -> torch.Tensor:
-        axis, keep = call.attr("axis", 0), bool(call.attr("keepdims", 1))
+        axis, keep = call.attr("axis", 0), call.attr("keepdims", 1) == 1
         if not call.attr("select_last_index", 0):
             return find(x, axis, keep)
         return x.shape[axis] - 1 - find(x.flip(axis), axis, keep)
 
-    operator(op, category="reduction", layout=ARG, flops=per_input(1))(run)
+    operator(op, category="reduction", layout=ARG, fusion=REDUCTION, flops=per_input(1))(run)
 
 
 _arg("ArgMax", lambda x, axis, keep: x.argmax(axis, keepdim=keep))
@@ -126,16 +129,16 @@ def _running(op: str, accumulate: Callable[..., torch.Tensor], neutral: int):
             total = torch.cat([first, total.narrow(axis, 0, total.shape[axis] - 1)], axis)
         return total.flip(axis) if backwards else total
 
-    operator(op, category="reduction", layout=RUNNING, flops=per_input(1), host_inputs=(1,))(run)
+    operator(op, category="reduction", layout=RUNNING, fusion=OPAQUE, flops=per_input(1), host_inputs=(1,))(run)
 
 
 _running("CumSum", lambda x, axis: x.cumsum(axis, dtype=x.dtype), 0)
 _running("CumProd", lambda x, axis: x.cumprod(axis, dtype=x.dtype), 1)
 
 
-@operator("TopK", category="reduction", layout=TOP_K, flops=per_input(1), host_inputs=(1,))
+@operator("TopK", category="reduction", layout=TOP_K, fusion=OPAQUE, flops=per_input(1), host_inputs=(1,))
 def top_k(call, x, count):
-    """Sorted; of equal elements the one of the lower index first, which torch.topk does not promise."""
+    """Sorted; equal elements by index, which torch.topk does not guarantee."""
     axis = call.attr("axis", -1)
     values, indices = torch.sort(x, dim=axis, descending=bool(call.attr("largest", 1)), stable=True)
     return values.narrow(axis, 0, int(count)), indices.narrow(axis, 0, int(count))

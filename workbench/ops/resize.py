@@ -1,4 +1,4 @@
-"""Resize and sampling at given places."""
+"""Resize, and sampling at given places."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from workbench.ops.contract import Call, operator, per_output
+from workbench.ops.fusion_kinds import FUSABLE, if_nearest
 from workbench.ops.lazy import F, torch
 from workbench.ops.permutation.images import RESIZE
 from workbench.ops.permutation.kinds import BARRIER
@@ -14,7 +15,7 @@ from workbench.ops.sensitive import sensitive
 
 @dataclass(frozen=True)
 class _Axis:
-    """How one axis is resized; `start` and `end` bound the part that is shown, 0 to 1 for all of it."""
+    """How one axis is resized; `start` and `end` bound the part that is resized, 0 to 1 for the whole axis."""
 
     axis: int
     length: int
@@ -24,9 +25,9 @@ class _Axis:
     end: float = 1.0
 
 
-@operator("Resize", category="movement", layout=RESIZE, flops=per_output(1), host_inputs=(1, 2, 3))
+@operator("Resize", category="movement", layout=RESIZE, fusion=if_nearest, flops=per_output(1), host_inputs=(1, 2, 3))
 def resize(call, x, roi=None, scales=None, sizes=None):
-    """One axis after the other: interpolation is separable."""
+    """Resize axis by axis, since interpolation is separable."""
     axes = [a for a in _axes(call, x, roi, scales, sizes) if not _unchanged(call, a)]
     if not axes:
         return x
@@ -82,7 +83,7 @@ def _unchanged(call: Call, axis: _Axis) -> bool:
 
 
 def _interpolated(call: Call, x: torch.Tensor, axes: list[_Axis]) -> torch.Tensor | None:
-    """By torch's own function where it computes the same; None elsewhere."""
+    """The result of torch's function if it computes the same; else None."""
     spatial = x.dim() - 2
     if spatial not in (1, 2, 3) or not x.dtype.is_floating_point or any(a.axis < 2 for a in axes):
         return None
@@ -102,9 +103,9 @@ def _interpolated(call: Call, x: torch.Tensor, axes: list[_Axis]) -> torch.Tenso
 
 
 def _coordinates(call: Call, axis: _Axis) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Where in the operand each result element lies; and which lie outside, where that matters.
+    """The operand's coordinate of each result element; and which are outside, if that matters.
 
-    In float32, as ONNX Runtime computes them: with "nearest" a rounding decides.
+    In float32, as ONNX Runtime computes them, since rounding matters for "nearest".
     """
     mode = call.attr("coordinate_transformation_mode", "half_pixel")
     i = torch.arange(axis.result, dtype=torch.float32)
@@ -128,7 +129,7 @@ def _coordinates(call: Call, axis: _Axis) -> tuple[torch.Tensor, torch.Tensor | 
 
 
 def _resampled(call: Call, x: torch.Tensor, axis: _Axis, places: torch.Tensor) -> torch.Tensor:
-    """A weighted sum over the taps around each place."""
+    """The weighted sum over the taps around each place."""
     mode = call.attr("mode", "nearest")
     if mode == "nearest":
         index = _ROUND[call.attr("nearest_mode", "round_prefer_floor")](places)
@@ -150,8 +151,8 @@ def _resampled(call: Call, x: torch.Tensor, axis: _Axis, places: torch.Tensor) -
     return sum(x.index_select(axis.axis, i) * w.reshape(view) for i, w in zip(index, weights, strict=True))
 
 
-_HALF_WAY = 1e-5  # what ONNX Runtime still takes for half way, where the scale itself was rounded
-_ROUND = {  # places below 0 are moved to 0 whatever they are rounded to; x + 0.5 would itself be rounded
+_HALF_WAY = 1e-5  # ONNX Runtime's tolerance for halves, since scales are rounded
+_ROUND = {  # places below 0 are clamped to 0 anyway; x + 0.5 would itself be rounded
     "round_prefer_floor": lambda x: x.floor() + (x - x.floor() > 0.5),
     "round_prefer_ceil": lambda x: x.floor() + (x - x.floor() >= 0.5 - _HALF_WAY),
     "floor": lambda x: x.floor(),
@@ -167,7 +168,7 @@ def _cubic(distance: torch.Tensor, a: float) -> torch.Tensor:
     return torch.where(d <= 1, near, torch.where(d < 2, far, torch.zeros(())))
 
 
-@sensitive("GridSample", category="movement", flops=per_output(8), ranks=(4, 5))
+@sensitive("GridSample", category="movement", fusion=FUSABLE, flops=per_output(8), ranks=(4, 5))
 def grid_sample(call, x, grid):
     mode = {"linear": "bilinear", "cubic": "bicubic"}.get(call.attr("mode", "linear"), "nearest")
     padding = call.attr("padding_mode", "zeros")
@@ -175,6 +176,6 @@ def grid_sample(call, x, grid):
     return F.grid_sample(x.to(wide), grid.to(wide), mode, padding, bool(call.attr("align_corners", 0))).to(x.dtype)
 
 
-@operator("AffineGrid", category="movement", layout=BARRIER, flops=per_output(4), host_inputs=(1,))
+@operator("AffineGrid", category="movement", layout=BARRIER, fusion=FUSABLE, flops=per_output(4), host_inputs=(1,))
 def affine_grid(call, theta, size):
     return F.affine_grid(theta, size.tolist(), bool(call.attr("align_corners", 0)))

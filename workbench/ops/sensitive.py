@@ -1,8 +1,8 @@
-"""Layout-sensitive operators enter the table with their channels-last forms.
+"""Registers layout-sensitive operators with their channels-last forms.
 
-The form's torch function is the operator's own: a contiguous [N,H,W,C] tensor
-permuted to [N,C,H,W] is a free view in torch's channels-last memory format, in
-which torch computes and gives its result; permuted back it is contiguous again.
+Both use the same torch function: a contiguous [N,H,W,C] tensor permuted to
+[N,C,H,W] is a view in torch's channels-last memory format, in which torch
+computes and returns its result; permuted back, that is contiguous again.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from workbench.ir import Node, TensorType
 from workbench.ir.permutation import Permutation, channels_first, channels_last, inverse
 from workbench.ops.channels_last import IMAGES, LAYOUT_NAMES, WITH_SECOND, channels_last_op, weight_permutation
 from workbench.ops.contract import Call, Figure, Types, operator
+from workbench.ops.fusion_kinds import FusionKind, KindOfNode
 from workbench.ops.permutation.images import channels_last_layout, sensitive_layout
 
 CONV_WEIGHTS = (None, "OHWI", "HWIO", "HWOI")
@@ -24,17 +25,23 @@ def sensitive(
     op: str,
     *,
     category: str,
+    fusion: FusionKind | KindOfNode,
     flops: Figure | None = None,
     host_inputs: tuple[int, ...] = (),
     ranks: Sequence[int] = tuple(LAYOUT_NAMES),
     weights: Sequence[str | None] = (None,),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter the decorated channels-first function as `op` and as `workbench.<op>_NHWC`, one form a rank."""
+    """Register the decorated channels-first function as `op` and as `workbench.<op>_NHWC`, one form for each rank."""
 
     def enter(run: Callable[..., Any]) -> Callable[..., Any]:
-        operator(op, category=category, layout=sensitive_layout(tuple(ranks)), flops=flops, host_inputs=host_inputs)(
-            run
-        )
+        operator(
+            op,
+            category=category,
+            layout=sensitive_layout(tuple(ranks)),
+            fusion=fusion,
+            flops=flops,
+            host_inputs=host_inputs,
+        )(run)
         name = op.removeprefix("workbench.")
         forms = (name, WITH_SECOND[name]) if name in WITH_SECOND else (name,)
         for form, rank, order in itertools.product(forms, ranks, weights):
@@ -44,6 +51,7 @@ def sensitive(
                 f"{domain}.{op_type}",
                 category=category,
                 layout=channels_last_layout(op, rank, IMAGES.get(name, (0,)), True),
+                fusion=fusion,
                 flops=None if flops is None else _channels_last_figure(flops, rank, weight_perm),
                 host_inputs=host_inputs,
             )(_channels_last_run(run, rank, weight_perm, IMAGES.get(name, (0,))))

@@ -1,4 +1,4 @@
-"""Operators about shapes, and tensors made from them: constants, ranges, random numbers."""
+"""Operators on shapes, and operators that create tensors: constants, ranges, random numbers."""
 
 from __future__ import annotations
 
@@ -8,25 +8,26 @@ from typing import Any
 from workbench.ir.types import DataType
 from workbench.ops.contract import Call, operator, per_output
 from workbench.ops.dtypes import constant_tensor, torch_dtype
+from workbench.ops.fusion_kinds import OPAQUE
 from workbench.ops.lazy import torch
 from workbench.ops.permutation.kinds import BARRIER, SIZE
 from workbench.ops.permutation.remapped import EYE, SHAPE
 
 
-@operator("Shape", category="shape", layout=SHAPE)
+@operator("Shape", category="shape", layout=SHAPE, fusion=OPAQUE)
 def shape(call, x):
     dims = slice(call.attr("start", 0), call.attr("end"))
     return torch.tensor(x.shape[dims], dtype=torch.int64, device=call.device)
 
 
-@operator("Size", category="shape", layout=SIZE)
+@operator("Size", category="shape", layout=SIZE, fusion=OPAQUE)
 def size(call, x):
     return torch.tensor(x.numel(), dtype=torch.int64, device=call.device)
 
 
-@operator("Constant", category="shape", layout=BARRIER)
+@operator("Constant", category="shape", layout=BARRIER, fusion=OPAQUE)
 def constant(call):
-    """Only where the value refers to a function's attribute: loading makes constants of all others."""
+    """A Constant whose value refers to a function's attribute; loading turns all others into constants of the graph."""
     kinds: dict[str, Any] = {
         "value_int": torch.int64,
         "value_ints": torch.int64,
@@ -40,7 +41,7 @@ def constant(call):
     return value.to(call.device)
 
 
-@operator("ConstantOfShape", category="shape", layout=BARRIER, host_inputs=(0,))
+@operator("ConstantOfShape", category="shape", layout=BARRIER, fusion=OPAQUE, host_inputs=(0,))
 def constant_of_shape(call, dims):
     value = call.attr("value")
     if value is None:
@@ -49,7 +50,7 @@ def constant_of_shape(call, dims):
     return torch.full(dims.tolist(), filling.item(), dtype=filling.dtype, device=call.device)
 
 
-@operator("Range", category="shape", layout=BARRIER, host_inputs=(0, 1, 2))
+@operator("Range", category="shape", layout=BARRIER, fusion=OPAQUE, host_inputs=(0, 1, 2))
 def range_(call, start, limit, delta):
     first, step = start.item(), delta.item()
     count = max(math.ceil((limit.item() - first) / step), 0)
@@ -58,14 +59,14 @@ def range_(call, start, limit, delta):
     return (steps * step + first).to(start.dtype)
 
 
-@operator("EyeLike", category="shape", layout=EYE)
+@operator("EyeLike", category="shape", layout=EYE, fusion=OPAQUE)
 def eye_like(call, x):
     dtype = x.dtype if call.attr("dtype") is None else torch_dtype(call.attr("dtype"))
     rows, columns = (torch.arange(n, device=x.device) for n in x.shape)
     return (columns.unsqueeze(0) - rows.unsqueeze(1) == call.attr("k", 0)).to(dtype)
 
 
-# ---- random numbers: the same for the same seed on one device, not those of another runtime ----
+# ---- random numbers: determined by the seed on one device, different from those of other runtimes ----
 
 
 def _generator(call: Call) -> torch.Generator | None:
@@ -89,27 +90,27 @@ def _dtype_like(call: Call, x: torch.Tensor) -> torch.dtype:
     return x.dtype if call.attr("dtype") is None else torch_dtype(call.attr("dtype"))
 
 
-@operator("RandomNormal", category="other", layout=BARRIER, flops=per_output(1))
+@operator("RandomNormal", category="other", layout=BARRIER, fusion=OPAQUE, flops=per_output(1))
 def random_normal(call):
     return _normal(call, call.attr("shape"), torch_dtype(call.attr("dtype", DataType.FLOAT)))
 
 
-@operator("RandomNormalLike", category="other", layout=BARRIER, flops=per_output(1))
+@operator("RandomNormalLike", category="other", layout=BARRIER, fusion=OPAQUE, flops=per_output(1))
 def random_normal_like(call, x):
     return _normal(call, x.shape, _dtype_like(call, x))
 
 
-@operator("RandomUniform", category="other", layout=BARRIER, flops=per_output(1))
+@operator("RandomUniform", category="other", layout=BARRIER, fusion=OPAQUE, flops=per_output(1))
 def random_uniform(call):
     return _uniform(call, call.attr("shape"), torch_dtype(call.attr("dtype", DataType.FLOAT)))
 
 
-@operator("RandomUniformLike", category="other", layout=BARRIER, flops=per_output(1))
+@operator("RandomUniformLike", category="other", layout=BARRIER, fusion=OPAQUE, flops=per_output(1))
 def random_uniform_like(call, x):
     return _uniform(call, x.shape, _dtype_like(call, x))
 
 
-@operator("Bernoulli", category="other", layout=BARRIER, flops=per_output(1))
+@operator("Bernoulli", category="other", layout=BARRIER, fusion=OPAQUE, flops=per_output(1))
 def bernoulli(call, x):
     drawn = torch.rand(x.shape, generator=_generator(call), device=x.device) < x
     return drawn.to(_dtype_like(call, x))

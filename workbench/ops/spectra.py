@@ -1,4 +1,4 @@
-"""Signals: Fourier transforms, windows, and the weights of the mel scale."""
+"""Signal processing: Fourier transforms, windows, and mel filter banks."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from typing import Any
 from workbench.ir.types import DataType
 from workbench.ops.contract import Call, operator, per_output
 from workbench.ops.dtypes import torch_dtype
+from workbench.ops.fusion_kinds import OPAQUE
 from workbench.ops.lazy import torch
 from workbench.ops.permutation.kinds import BARRIER
 
 
 def _complex(x: torch.Tensor) -> torch.Tensor:
-    """The numbers whose parts the last axis holds; torch transforms no narrow floats."""
+    """Complex numbers from their parts on the last axis; torch does not transform narrow floats."""
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
     return wide.squeeze(-1) if x.shape[-1] == 1 else torch.view_as_complex(wide.contiguous())
 
 
-@operator("DFT", category="other", layout=BARRIER, host_inputs=(1, 2))
+@operator("DFT", category="other", layout=BARRIER, fusion=OPAQUE, host_inputs=(1, 2))
 def dft(call, x, length=None, axis_input=None):
-    """Of [..., 1] or [..., 2] (real, imaginary). Before opset 20 the axis is an attribute."""
+    """The transform of [..., 1] or [..., 2] (real, imaginary). Before opset 20 the axis is an attribute."""
     axis = call.attr("axis", 1 if call.opset < 20 else -2) if axis_input is None else int(axis_input)
     axis %= x.dim()
     signal = _complex(x)
@@ -35,9 +36,9 @@ def dft(call, x, length=None, axis_input=None):
     return torch.view_as_real(result).to(x.dtype)
 
 
-@operator("STFT", category="other", layout=BARRIER, host_inputs=(1, 3))
+@operator("STFT", category="other", layout=BARRIER, fusion=OPAQUE, host_inputs=(1, 3))
 def stft(call, signal, step, window=None, length=None):
-    """Of [batch, length, 1] or [batch, length, 2]: the transform of each frame, [batch, frames, bins, 2]."""
+    """The transform of each frame of [batch, length, 1] or [batch, length, 2], [batch, frames, bins, 2]."""
     values = _complex(signal)
     whole = values.shape[1] if window is None else window.shape[0]
     size = whole if length is None else int(length)
@@ -59,7 +60,7 @@ def _window(op: str, name: str, **weights: float) -> None:
         window = getattr(torch, name)(int(size), periodic, dtype=torch.float64, device=call.device, **weights)
         return window.to(torch_dtype(call.attr("output_datatype", DataType.FLOAT)))
 
-    operator(op, category="shape", layout=BARRIER, flops=per_output(4), host_inputs=(0,))(run)
+    operator(op, category="shape", layout=BARRIER, fusion=OPAQUE, flops=per_output(4), host_inputs=(0,))(run)
 
 
 _window("HannWindow", "hann_window")
@@ -67,9 +68,9 @@ _window("HammingWindow", "hamming_window", alpha=25 / 46, beta=21 / 46)
 _window("BlackmanWindow", "blackman_window")
 
 
-@operator("MelWeightMatrix", category="shape", layout=BARRIER, host_inputs=(0, 1, 2, 3, 4))
+@operator("MelWeightMatrix", category="shape", layout=BARRIER, fusion=OPAQUE, host_inputs=(0, 1, 2, 3, 4))
 def mel_weight_matrix(call, bands, length, rate, low, high):
-    """Triangles over the bins of a spectrum, [length / 2 + 1, bands]; each peaks at 1 where the next begins."""
+    """Triangles over the bins of a spectrum, [length / 2 + 1, bands]; each peaks at 1 where the next starts."""
     count, size = int(bands), int(length)
     edges = [2595 * math.log10(1 + float(edge) / 700) for edge in (low, high)]
     places = torch.arange(count + 2, dtype=torch.float64) * ((edges[1] - edges[0]) / (count + 2)) + edges[0]

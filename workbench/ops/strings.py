@@ -1,4 +1,4 @@
-"""Strings: arrays of the CPU, which torch has not."""
+"""Strings, as numpy arrays on the CPU, since torch has none."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from collections.abc import Callable
 import numpy as np
 
 from workbench.ops.contract import operator
+from workbench.ops.fusion_kinds import OPAQUE
 from workbench.ops.permutation.kinds import BARRIER
 
 _CASES: dict[str, Callable[[str], str]] = {"LOWER": str.lower, "UPPER": str.upper, "NONE": str}
 
 
-@operator("StringNormalizer", category="other", layout=BARRIER)
+@operator("StringNormalizer", category="other", layout=BARRIER, fusion=OPAQUE)
 def string_normalizer(call, x):
-    """Words without the stop words, in one case; ONNX Runtime has it only where the locale is installed."""
+    """Words without the stop words, in one case; in ONNX Runtime it requires that the locale is installed."""
     change = _CASES[call.attr("case_change_action", "NONE")]
     compared = _CASES["NONE" if call.attr("is_case_sensitive", 0) else "LOWER"]
     stops = {compared(word) for word in call.attr("stopwords") or ()}

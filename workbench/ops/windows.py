@@ -1,4 +1,4 @@
-"""Where a kernel's windows lie: strides, dilations and pads, shared by convolutions and pools."""
+"""The windows of a kernel: strides, dilations and pads, shared by convolutions and pools."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workbench.ops.lazy import torch
 
 @dataclass(frozen=True)
 class Window:
-    """One entry a spatial axis, in elements."""
+    """Sizes in elements, one entry per spatial axis."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
@@ -45,11 +45,11 @@ class Window:
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """How many elements a window spans, its holes included."""
+        """The number of elements that a window spans, including dilation."""
         return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
 
     def counts(self, spatial: Sequence[int], ceil: bool) -> tuple[int, ...]:
-        """How many windows fit; with `ceil` a last one may hang over the end, if it starts inside."""
+        """The number of windows that fit; with `ceil` the last may extend beyond the end, if it starts inside."""
         result = []
         for n, extent, stride, begin, end in zip(
             spatial, self.extents, self.strides, self.begins, self.ends, strict=True
@@ -62,7 +62,7 @@ class Window:
         return tuple(result)
 
     def overhang(self, spatial: Sequence[int], counts: Sequence[int]) -> tuple[int, ...]:
-        """Elements that the last windows need behind the padded input."""
+        """The number of elements that the last windows need beyond the padded input."""
         return tuple(
             max((c - 1) * s + extent - (n + b + e), 0)
             for c, s, extent, n, b, e in zip(
@@ -79,5 +79,5 @@ class Window:
 
 
 def torch_pads(begins: Sequence[int], ends: Sequence[int]) -> list[int]:
-    """Pads in torch's order: the last axis first, begin and end side by side."""
+    """Pads in torch's order: the last axis first, each as begin and end."""
     return [p for b, e in zip(reversed(begins), reversed(ends), strict=True) for p in (b, e)]

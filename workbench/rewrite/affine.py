@@ -42,13 +42,13 @@ def constant_beside(graph: Graph, node: Node) -> tuple[str, str, bool]:
             return first, second, False
         if graph.constant(first) is not None and graph.constant(second) is None:
             return second, first, True
-    raise NoMatch(f"{node} has no constant beside a computed value")
+    raise NoMatch(f"{node} does not combine one constant and one computed value")
 
 
 def refuse_zeros(node: Node, number: str, channel: np.ndarray) -> None:
     """Raises NoMatch if a factor is zero, which turns negative numbers into -0.0, or is not finite."""
     if node.op in ("Mul", "Div") and not (np.isfinite(channel).all() and channel.all()):
-        raise NoMatch(f"'{number}' of {node} holds zero or what is not finite, which weights do not carry over")
+        raise NoMatch(f"'{number}' of {node} holds zero, infinity or NaN, which cannot be folded into weights")
 
 
 def keep_signs_of_zero(graph: Graph, node: Node, channel: np.ndarray) -> None:
@@ -60,7 +60,7 @@ def keep_signs_of_zero(graph: Graph, node: Node, channel: np.ndarray) -> None:
         return
     result = node.outputs[0]
     if graph.is_output(result) or not all(_adds_no_zero(graph, user, result) for user in graph.users(result)):
-        raise NoMatch(f"{node} multiplies by negative numbers, which makes -0.0 of 0.0, and weights do not")
+        raise NoMatch(f"{node} multiplies by negative numbers, which turns 0.0 into -0.0, and weights do not")
 
 
 def _adds_no_zero(graph: Graph, node: Node, value: str) -> bool:
@@ -78,7 +78,7 @@ def by_channel(graph: Graph, node: Node, value: str, number: str, axis: int, cou
         raise NoMatch(f"'{number}' of {node} has more axes than the channels it would be folded into")
     full = (*(1,) * (rank - len(shape)), *shape)
     if any(size != 1 for place, size in enumerate(full) if place != axis) or full[axis] not in (1, count):
-        raise NoMatch(f"'{number}' of {node} is not one number a channel: its shape is {list(shape)}")
+        raise NoMatch(f"'{number}' of {node} is not one number per channel: its shape is {list(shape)}")
     return np.broadcast_to(graph.constants[number].numpy().astype(np.float64).reshape(-1), (count,))
 
 
@@ -94,6 +94,6 @@ def factor_and_shift(node: Node, channel: np.ndarray, first: bool) -> tuple[np.n
     if node.op == "Mul":
         return channel, zero
     if first:
-        raise NoMatch(f"{node} divides by what is computed")
+        raise NoMatch(f"{node} divides by a computed value")
     with np.errstate(divide="ignore"):  # the caller refuses what is not finite
         return one / channel, zero

@@ -42,7 +42,7 @@ def algebraic_rule(
     shared:    matched nodes may have other users, for which they stay.
     counterexample, wrong_laws: see `Rule`.
 
-    Raises ValueError for a law that is no equation of ONNX operators.
+    Raises ValueError if the law is not an equation of ONNX operators.
     """
     laws = read_laws(law)
     patterns = [_pattern(part, frozenset(constants), shared) for part in laws]
@@ -67,7 +67,7 @@ def _pattern(law: Law, constants: frozenset[str], shared: bool) -> Pattern:
         left = Operation(left.operator, tuple(map(_squares_in_both_forms, left.operands)))
     known = {term for term in terms_of(left) if not isinstance(term, Number)}
     if not isinstance(left, Operation) or not (isinstance(right, Operation) or right in known):
-        raise ValueError(f"'{' == '.join(law.sides)}' is no rewrite of operators")
+        raise ValueError(f"'{' == '.join(law.sides)}' does not rewrite one operator expression into another")
     condition = read_term(law.condition) if law.condition else None
     asked = {term.name for term in terms_of(condition) if isinstance(term, Variable)} if condition else set()
     return Pattern(((left, right),), condition if asked <= constants else None, constants, shared, law.sides[0])

@@ -1,4 +1,4 @@
-"""Builds the right side of a pattern where its left side was matched."""
+"""Builds the right side of a pattern from a match of its left side."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def first_rewrite(
 ) -> Callable[[Graph, Node, Any], Rewrite]:
     """A rule's match function: the rewrite of the first pattern that matches at a node and meets the constraints.
 
-    If none does, its NoMatch gives the reason of the pattern that came farthest.
+    If none does, its NoMatch gives the reason of the attempt that matched most.
     """
 
     operators = dict.fromkeys(operator for pattern in patterns for operator in pattern.operators)
@@ -56,7 +56,9 @@ def _rewritten(match: Match, constraints: Sequence[Constraint], sentence: str) -
     if pattern.condition is not None:
         holds = match.array(pattern.condition)
         if holds is None or not np.all(holds):
-            raise NoMatch(f"a constant of {match.root} is not as {pattern.text} asks: {pattern.condition}")
+            raise NoMatch(
+                f"a constant of {match.root} does not meet the condition of {pattern.text}: {pattern.condition}"
+            )
     if not isinstance(pattern.right, Operation | Result) or pattern.right in match.values:
         said = sentence.format(**_words(match, 1))
         return forward_operand(match.graph, match.root, match.values[pattern.right], said, match.nodes[:-1])

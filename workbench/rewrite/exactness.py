@@ -14,7 +14,7 @@ class Exactness(Enum):
     """
 
     BITS = "equal to the last bit"
-    ROUNDING = "equal up to rounding; NaN, infinities and -0.0 stay what they are, but for what overflows on the way"
+    ROUNDING = "equal up to rounding; NaN, infinities and -0.0 are kept, except where an intermediate result overflows"
     SIGNS = "equal for ordinary numbers; signed zeros, infinities, NaN or lost digits may differ"
 
     def runs_in(self, mode: str) -> bool:

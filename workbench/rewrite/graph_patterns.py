@@ -82,7 +82,7 @@ class _Reader:
         try:
             lines = ast.parse(source).body
         except SyntaxError as error:
-            raise ValueError(f"line {error.lineno} of the graph '{source}' is no assignment: {error.msg}") from None
+            raise ValueError(f"line {error.lineno} of the graph '{source}' is not an assignment: {error.msg}") from None
         if not lines:
             raise ValueError("a pattern has at least one line such as 'y = Add(x, z)'")
         names: dict[str, Term] = {}
@@ -97,11 +97,11 @@ class _Reader:
         words = ", ".join(ast.unparse(one) for one in targets)
         for index, one in enumerate(targets):
             if not isinstance(one, ast.Name):
-                raise ValueError(f"'{words}' is no name of a result")
+                raise ValueError(f"'{words}' is not the name of a result")
             if one.id in names or one.id in self.data:
                 raise ValueError(f"'{one.id}' is named twice")
             if index and not isinstance(term, Operation):
-                raise ValueError(f"'{words}' are several results, and {term} is no operator")
+                raise ValueError(f"'{words}' are several results, and {term} is not an operator")
             names[one.id] = Result(term, index) if index and isinstance(term, Operation) else term
 
     def _term(self, tree: ast.expr, names: Mapping[str, Term]) -> Term:
@@ -125,13 +125,13 @@ class _Reader:
                 return Operation(_ARITHMETIC[type(operator)], (self._term(left, names), self._term(right, names)))
             case ast.Call(ast.Name() | ast.Attribute() as operator, operands, keywords):
                 return self._call(ast.unparse(operator), operands, keywords, names)
-        raise ValueError(f"'{ast.unparse(tree)}' is no part of a graph")
+        raise ValueError(f"'{ast.unparse(tree)}' is not an expression of a graph")
 
     def _call(
         self, operator: str, operands: list[ast.expr], keywords: list[ast.keyword], names: Mapping[str, Term]
     ) -> Operation:
         if not operator.rpartition(".")[2][0].isupper():
-            raise ValueError(f"'{operator}' is no operator; operators are written as in ONNX, such as ReduceMean")
+            raise ValueError(f"'{operator}' is not an operator; operators are written as in ONNX, such as ReduceMean")
         rest = [word.value.id for word in keywords if word.arg is None and isinstance(word.value, ast.Name)]
         attributes = tuple((word.arg, self._attribute(word.value)) for word in keywords if word.arg)
         return Operation(
@@ -154,7 +154,7 @@ class _Reader:
                 terms = (side if isinstance(side, Datum | Operation) else Number(side) for side in sides)
                 return Operation(_ARITHMETIC[type(operator)], tuple(terms))
         if number is None:
-            raise ValueError(f"'{ast.unparse(tree)}' is no attribute: a number, text, list, or a name is")
+            raise ValueError(f"'{ast.unparse(tree)}' is not an attribute, which is a number, a text, a list or a name")
         return number
 
     def _product(self, tree: ast.expr, names: Mapping[str, Term]) -> Product:
@@ -187,7 +187,7 @@ def _multiplied(first: Product, second: Product, tree: ast.expr) -> Product:
         return Product(Number(first.number.value * second.number.value), factors)
     named = [number for number in (first.number, second.number) if isinstance(number, Datum)]
     if len(named) == 2 or Number(1) not in (first.number, second.number):
-        raise ValueError(f"'{ast.unparse(tree)}' multiplies a number that has a name by another")
+        raise ValueError(f"'{ast.unparse(tree)}' multiplies a named number by another number")
     return Product(named[0], factors)
 
 

@@ -83,10 +83,10 @@ def _pattern(
         raise ValueError(f"'{min(both)}' of '{left.text}' stands for a value and for an attribute")
     missing = (constants - left.variables) | (numbers - left.data)
     if missing:
-        raise ValueError(f"'{min(missing)}' does not stand in '{left.text}'")
+        raise ValueError(f"'{min(missing)}' does not occur in '{left.text}'")
     unknown = (right.variables - left.variables) | (right.data - known)
     if unknown:
-        raise ValueError(f"'{min(unknown)}' of '{right.text}' does not stand in '{left.text}'")
+        raise ValueError(f"'{min(unknown)}' of '{right.text}' does not occur in '{left.text}'")
     results = _results(left, right)
     return Pattern(results, None, constants, shared, "the pattern", left.names, computed)
 
@@ -100,14 +100,14 @@ def _results(left: GraphText, right: GraphText) -> tuple[tuple[Term, Term], ...]
     reached = {part for term in replaced for part in terms_of(term)}
     lost = next((name for name, term in left.names.items() if term not in reached), None)
     if lost is not None:
-        raise ValueError(f"nothing reads '{lost}' of '{left.text}', and '{right.text}' does not make it")
+        raise ValueError(f"'{lost}' of '{left.text}' is unused, and '{right.text}' does not replace it")
     for name, term in left.names.items():
         if term in replaced and not operators_of(term):
-            raise ValueError(f"'{name}' of '{left.text}' is no operator's result")
+            raise ValueError(f"'{name}' of '{left.text}' is not the result of an operator")
         if term in replaced and any(term in terms_of(made) for _, made in results):
             raise ValueError(f"'{right.text}' reads '{name}', which it replaces")
     if len(results) > 1 and not all(isinstance(made, Operation | Result) for _, made in results):
-        raise ValueError(f"'{right.text}' passes a value on beside other results")
+        raise ValueError(f"'{right.text}' replaces one of several results by a value that is not new")
     return tuple(reversed(results))
 
 
@@ -125,7 +125,7 @@ def _longest(match: FindRewrite, operators: frozenset[str]) -> Callable[[Graph, 
         found = match(graph, node, options)
         readers = graph.users(node.outputs[0])
         if len(readers) == 1 and readers[0].op in operators and _includes(match, graph, readers[0], node, options):
-            raise NoMatch(f"{readers[0]} behind {node} goes with it")
+            raise NoMatch(f"{readers[0]} after {node} matches with it")
         return found
 
     return longest

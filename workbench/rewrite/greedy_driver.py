@@ -20,7 +20,7 @@ _MOST_READERS = 64  # of a value, revisited when it changes; with more, n users 
 
 
 class Options(Protocol):
-    """What rules are given beside the graph: a pass, whose options they read, and whose name an error says."""
+    """What rules are given besides the graph: a pass, whose options they read and whose name errors give."""
 
     @property
     def name(self) -> str: ...

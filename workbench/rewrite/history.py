@@ -136,7 +136,7 @@ class History:
 
     @property
     def culprit(self) -> LeftOut | None:
-        """What the next run has to leave out: the rewrite that broke the first failing step.
+        """What the next run must leave out: the rewrite that broke the first failing step.
 
         The whole pass, if MOST_LEFT_OUT of its rewrites were left out already; None if no rewrite is to blame.
         """

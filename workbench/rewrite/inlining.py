@@ -1,4 +1,4 @@
-"""A body put in the place of the node that holds it."""
+"""Inlines a body in place of the node that holds it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from workbench.ir import Edit, Graph, Node, TensorType
 
 
 def inlined(graph: Graph, node: Node, body: Graph, given: dict[str, str]) -> Edit:
-    """The edit that puts the body's nodes where `node` stands, and finds the types of all that follows anew.
+    """The edit that replaces `node` by the nodes of its body and infers the types of the graph again.
 
-    given: for each input of the body the value that it gets. Names that are
-    taken outside are changed; the results of the node are those of the body.
+    given: the value for each input of the body. Names that the graph has already are changed; the results of
+    the body replace those of the node.
     """
     edit = in_place(graph, node, body, given)
     after = graph.copy()
@@ -21,7 +21,7 @@ def inlined(graph: Graph, node: Node, body: Graph, given: dict[str, str]) -> Edi
 
 
 def inlined_call(graph: Graph, node: Node, body: Graph, given: dict[str, str]) -> Edit:
-    """The same for a function's body: its own types alone are found, for inference knows the results of a call."""
+    """The same for a function's body; only its own types are inferred, since those of the call's results are known."""
     edit = in_place(graph, node, body, given)
     read = [value for inner in edit.insert for value in inner.operands]
     constants = {value: graph.constants[value] for value in read if value in graph.constants}
@@ -41,7 +41,7 @@ def inlined_call(graph: Graph, node: Node, body: Graph, given: dict[str, str]) -
 
 
 def in_place(graph: Graph, node: Node, body: Graph, given: dict[str, str]) -> Edit:
-    """The edit that puts the body's nodes where `node` stands, with the types that the body says."""
+    """The edit that replaces `node` by the nodes of its body, with the types that the body declares."""
     names = dict(given)
     taken = {v for other in graph.nodes if other.bodies and other.name != node.name for v in other.inner_values}
     for value in body.values():
@@ -65,9 +65,9 @@ def in_place(graph: Graph, node: Node, body: Graph, given: dict[str, str]) -> Ed
 
 
 def _better_types(graph: Graph) -> dict[str, TensorType]:
-    """Types that are found now and say more than those that the graph has.
+    """Inferred types that are more precise than those of the graph.
 
-    Public values keep theirs, but for an output whose declared shape the one branch that runs contradicts.
+    Inputs and outputs keep theirs, except for an output whose declared shape the inlined branch contradicts.
     """
     found = infer_types(graph, {}, again=True)
     fixed = {*graph.inputs, *graph.constants}

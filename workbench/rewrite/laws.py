@@ -1,7 +1,7 @@
 """Laws of rules: equations in Python's syntax, read as data.
 
-A law is an equation, or several with a semicolon between them, perhaps for some kinds of numbers,
-perhaps under a condition:
+A law is one equation, or several separated by semicolons; it may be restricted to kinds of numbers, and an
+equation may have a condition:
 
     -(-x) == x
     for integers: (x * a) * b == x * (a * b)
@@ -64,7 +64,12 @@ _FUNCTIONS = {
 
 @dataclass(frozen=True)
 class Law:
-    """One equation. kinds: of numbers, empty where it names none. sides: what is equal. condition: "" for none."""
+    """One equation.
+
+    kinds:     the kinds of numbers for which it holds; empty if it names none.
+    sides:     the equal expressions.
+    condition: "" if there is none.
+    """
 
     kinds: tuple[str, ...]
     sides: tuple[str, ...]
@@ -72,12 +77,12 @@ class Law:
 
 
 def read_laws(text: str) -> tuple[Law, ...]:
-    """The equations of a law. Raises ValueError for what is no law."""
+    """Parse the equations of a law. Raises ValueError if it is not valid."""
     prefix = _PREFIX.fullmatch(text)
     kinds = tuple(re.split(r", | and ", prefix[1])) if prefix else ()
     unknown = [kind for kind in kinds if kind not in KINDS]
     if unknown:
-        raise ValueError(f"'{unknown[0]}' is no kind of numbers, in the law '{text}'")
+        raise ValueError(f"'{unknown[0]}' in the law '{text}' is not a kind of numbers: {', '.join(KINDS)}")
     return tuple(_equation(kinds, part) for part in (prefix[2] if prefix else text).split("; "))
 
 
@@ -85,12 +90,12 @@ def _equation(kinds: tuple[str, ...], text: str) -> Law:
     equation, _, condition = text.partition(" if ")
     sides = tuple(_split_outside_parentheses(equation))
     if len(sides) < 2:
-        raise ValueError(f"a law is an equation with '==', and '{text}' is none")
+        raise ValueError(f"a law is an equation with '==', which '{text}' is not")
     return Law(kinds, sides, condition)
 
 
 def _split_outside_parentheses(equation: str) -> list[str]:
-    """Split at each "==" that is in no parentheses: `not` binds less than `==` in Python, and would take it along."""
+    """Split at each "==" outside parentheses; Python would parse `not a == b` as the negation of an equation."""
     sides, depth = [""], 0
     for part in re.split(r"(==|[()])", equation):
         depth += (part == "(") - (part == ")")
@@ -102,7 +107,7 @@ def _split_outside_parentheses(equation: str) -> list[str]:
 
 
 def read_term(text: str) -> Term:
-    """One side of a law, or its condition, as an expression of ONNX operators. Raises ValueError for anything else."""
+    """Parse one side of a law, or its condition, as an expression of ONNX operators; else raise ValueError."""
     return _term(ast.parse(text, mode="eval").body)
 
 
@@ -127,8 +132,8 @@ def _term(tree: ast.AST) -> Term:
         case ast.Call(ast.Name(name), operands) if name in _FUNCTIONS:
             return Operation(_FUNCTIONS[name], tuple(map(_term, operands)))
         case ast.Call(ast.Name(name)):
-            raise ValueError(f"'{name}' is no function of an equation; there are {', '.join(_FUNCTIONS)}")
-    raise ValueError(f"'{ast.unparse(tree)}' is no expression of ONNX operators")
+            raise ValueError(f"'{name}' is not a function of equations; there are {', '.join(_FUNCTIONS)}")
+    raise ValueError(f"'{ast.unparse(tree)}' is not an expression of ONNX operators")
 
 
 def _call(operator: ast.AST, *operands: ast.AST) -> Operation:

@@ -1,4 +1,4 @@
-"""Linear operators with constant weights, and the same scaled and shifted a channel at a time."""
+"""Folds a scale and a shift per channel into a linear operator with constant weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LINEAR = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 @dataclass(frozen=True)
 class Scaled:
-    """A linear operator that scales and shifts its results itself; `numbers`: of its weights."""
+    """A linear operator with scale and shift folded in. numbers: how many its weights have."""
 
     node: Node
     constants: dict[str, Constant]
@@ -22,7 +22,7 @@ class Scaled:
 
 
 def channel_axis(graph: Graph, node: Node) -> int | None:
-    """The axis of the result that has the channels; None where the rank is not known."""
+    """The channel axis of the result; None if its rank is unknown."""
     if node.op in ("Conv", "ConvTranspose", "Gemm"):
         return 1
     rank = graph.rank_of(node.outputs[0])
@@ -30,7 +30,7 @@ def channel_axis(graph: Graph, node: Node) -> int | None:
 
 
 def channels(graph: Graph, node: Node) -> int:
-    """How many channels the result has. Raises NoMatch for weights that are computed or no plain matrix."""
+    """The number of channels of the result. Raises NoMatch if the weights are computed, or not a matrix."""
     weight = _weight(graph, node)
     shape = constant_shape(weight)
     if node.op == "Conv":
@@ -38,14 +38,14 @@ def channels(graph: Graph, node: Node) -> int:
     if node.op == "ConvTranspose":
         return shape[1] * int(node.attr("group", 1))
     if len(shape) != 2:
-        raise NoMatch(f"the second operand of {node} is no matrix: its shape is {list(shape)}")
+        raise NoMatch(f"the second operand of {node} is not a matrix: its shape is {list(shape)}")
     return shape[0] if node.op == "Gemm" and node.attr("transB", 0) else shape[1]
 
 
 def scaled(graph: Graph, node: Node, factor: np.ndarray, shift: np.ndarray) -> Scaled:
-    """The operator, its result times `factor` plus `shift`, both [channels] and in double precision.
+    """The operator with its result multiplied by `factor`, then shifted by `shift`, both [channels] and float64.
 
-    Raises NoMatch where weights or bias are computed, or where their element type does not hold the product.
+    Raises NoMatch if weights or bias are computed, or if the products exceed their element type.
     """
     weight = _weight(graph, node)
     if node.op == "MatMul" and shift.any() and graph.rank_of(node.inputs[0]) != 2:
@@ -80,12 +80,12 @@ def _weight(graph: Graph, node: Node) -> Constant:
     if weight is None:
         raise NoMatch(f"'{node.inputs[1]}' is not a constant")
     if not weight.dtype.is_floating_point():
-        raise NoMatch(f"the weights of {node} are {weight.dtype.name.lower()}, which rounds elsewhere")
+        raise NoMatch(f"the weights of {node} are {weight.dtype.name.lower()}, not floating-point numbers")
     return weight
 
 
 def _bias(graph: Graph, node: Node) -> np.ndarray:
-    """What is added, [channels] or a scalar, in double precision."""
+    """The bias, [channels] or a scalar, float64; zero if there is none."""
     value = node.inputs[2] if len(node.inputs) > 2 else ""
     if not value:
         return np.zeros(())
@@ -99,11 +99,11 @@ def _bias(graph: Graph, node: Node) -> np.ndarray:
 
 
 def _scaled_weight(weight: Constant, factor: np.ndarray, node: Node) -> Constant:
-    """Each output channel's weights times its factor; computed when read, so it takes no memory until then."""
+    """The weights of each output channel times its factor; computed when read, to take no memory until then."""
     shape = constant_shape(weight)
     if node.op == "Conv":
         channel = factor.reshape(-1, *(1,) * (len(shape) - 1))
-    elif node.op == "ConvTranspose":  # [C, M/group, ...], the channels of a group lie together on the first axis
+    elif node.op == "ConvTranspose":  # [C, M/group, ...]; channels of a group are adjacent on the first axis
         groups = node.attr("group", 1)
         by_group = np.repeat(factor.reshape(groups, -1), shape[0] // groups, axis=0)
         channel = by_group.reshape(*shape[:2], *(1,) * (len(shape) - 2))

@@ -1,8 +1,8 @@
-"""Finds the left side of an equation, or the first of two graphs, in a graph.
+"""Matches the left side of an equation, or the first of two graphs, in a graph.
 
 Variables stand for values, numbers for constants that hold them, operators
 for nodes; operands of commutative operators match in both orders, and two
-operators of a pattern never stand for one node.
+operators of a pattern never match the same node.
 
 The search is depth-first with backtracking over the orders of operands and over alternatives, as in
 e-matching (de Moura, Bjorner, "Efficient E-Matching for SMT Solvers", CADE
@@ -53,16 +53,15 @@ _OF_FLOATS = ("Div", "Reciprocal")  # on integers they round
 
 @dataclass(frozen=True)
 class Pattern:
-    """A rewrite as it is matched and built.
+    """A rewrite as data: the terms to match, and those that replace them.
 
-    results:   what is replaced and by what, each a pair of terms; the first is looked for at a node, from which the
-               others are found.
-    condition: on constants alone; None for none.
+    results:   pairs of a replaced and a replacing term; the first is matched at a node, the others from there.
+    condition: on constants only; None if there is none.
     constants: variables that must be constants.
-    shared:    may matched nodes be read elsewhere? They then stay.
-    text:      the left side as it is written.
-    names:     terms of the left side that have a name.
-    computed:  what the right side takes from functions of the match, by name.
+    shared:    whether matched nodes may have other users, for which they stay.
+    text:      the left side as written.
+    names:     the named terms of the left side.
+    computed:  functions of the match whose results the right side uses, by name.
     """
 
     results: tuple[tuple[Term, Term], ...]
@@ -83,12 +82,12 @@ class Pattern:
 
     @cached_property
     def operators(self) -> tuple[str, ...]:
-        """Those of the nodes at which it may be found."""
+        """The operators of the nodes at which it may match."""
         return operators_of(self.left)
 
     @cached_property
     def needs(self) -> Mapping[str, list[list[tuple[str, ...]]]]:
-        """By the operator of a node: for each form, of which operators the node has to read each a result."""
+        """By operator of the node, for each form: the required producers of operands, each a tuple of alternatives."""
         needs: dict[str, list[list[tuple[str, ...]]]] = {operator: [] for operator in self.operators}
         forms = [self.left]
         while forms:
@@ -102,7 +101,7 @@ class Pattern:
         return needs
 
     def missing(self, node: Node, makers: Collection[str]) -> list[str]:
-        """Operators that the node would have to follow, none of which is among `makers`; empty where it may match."""
+        """Required producers that are not among `makers`, the operators before the node; empty if it may match."""
         missing: list[str] = []
         for form in self.needs[node.op]:
             needed = next((one for one in form if not any(operator in makers for operator in one)), None)
@@ -113,7 +112,7 @@ class Pattern:
 
     @cached_property
     def kept(self) -> frozenset[Term]:
-        """Terms of the left side that stand on the right side too: their nodes stay, whoever else reads them."""
+        """Terms of the left side that the right side uses: their nodes stay, whatever their other users."""
         replaced = {left for left, _ in self.results}
         known = {term for left in replaced for term in terms_of(left) if operators_of(term)}
         return frozenset(known - replaced) & {term for _, right in self.results for term in terms_of(right)}
@@ -121,11 +120,11 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Match:
-    """Where a pattern was found.
+    """A match of a pattern at the node `root`.
 
-    values: the value that each term of the left side stands for.
-    data:   numbers, attributes and what was computed, by name.
-    found:  the nodes that were matched, by name.
+    values: the value bound to each term of the left side.
+    data:   numbers, attributes and computed data, by name.
+    found:  the matched nodes, by name.
     """
 
     graph: Graph
@@ -137,7 +136,7 @@ class Match:
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
-        """Those matched, operands first, `root` last."""
+        """The matched nodes, operands first, `root` last."""
         ordered: dict[str, Node] = {}
 
         def visit(node: Node) -> None:
@@ -155,7 +154,7 @@ class Match:
 
     @cached_property
     def gone(self) -> tuple[Node, ...]:
-        """Those of them that nothing needs behind the rewrite. Raises NoMatch where one would stay, and may not."""
+        """The matched nodes that the rewrite removes. Raises NoMatch if one is needed elsewhere and must not stay."""
         stay = self._staying()
         made = {self.values[left] for left, _ in self.pattern.results}
         gone = tuple(node for node in self.nodes if made.intersection(node.outputs) or self._goes(node, stay))
@@ -169,7 +168,7 @@ class Match:
 
     def _goes(self, node: Node, stay: frozenset[str]) -> bool:
         if node.name in stay or not any(operators_of(right) for _, right in self.pattern.results):
-            return False  # where nothing new comes, what the last node read is not asked for its readers
+            return False  # if no node is created, only the last one is removed
         try:
             refuse_other_readers(self.graph, node, self.nodes)
         except NoMatch:
@@ -179,7 +178,7 @@ class Match:
         return True
 
     def _staying(self) -> frozenset[str]:
-        """The names of matched nodes that make what the right side reads."""
+        """Names of the matched nodes from which the kept terms are computed."""
         values = [self.values[term] for term in self.pattern.kept if term in self.values]
         stay: set[str] = set()
         while values:
@@ -190,9 +189,9 @@ class Match:
         return frozenset(stay)
 
     def _refuse_cycle(self) -> None:
-        """Raises NoMatch where an operand is computed, outside of the pattern, from what is matched.
+        """Raises NoMatch if nodes outside the match compute an operand from a matched value.
 
-        New nodes for several results would then be needed before they are there.
+        New nodes for several results could then form a cycle.
         """
         first = min(self.graph.position(name) for name in self.found)
         operands = [value for term, value in self.values.items() if isinstance(term, Variable) and value]
@@ -208,24 +207,24 @@ class Match:
             seen.update(maker.operands)
 
     def __getitem__(self, name: str) -> str:
-        """The value that a name of the pattern stands for."""
+        """The value bound to a name of the pattern."""
         return self.values[self._term(name)]
 
     def get(self, name: str) -> str | None:
-        """The same; None for an optional one that is not there."""
+        """The same; None for an omitted optional term."""
         return self.values.get(self._term(name))
 
     def node(self, name: str) -> Node:
-        """The node that makes it."""
+        """The node that produces it."""
         found = self.graph.producer(self[name])
-        assert found is not None, f"'{name}' of {self.pattern.text} stands for no node"
+        assert found is not None, f"'{name}' of {self.pattern.text} is not the result of a node"
         return found
 
     def _term(self, name: str) -> Term:
         return self.pattern.names.get(name, Variable(name))
 
     def array(self, term: Term) -> np.ndarray | float | None:
-        """What the term is where it hangs on constants alone, floats in double precision; None else."""
+        """The value of a term that depends on constants only, floats as float64; None otherwise."""
         if isinstance(term, Number):
             return term.value
         if isinstance(term, Datum):
@@ -248,7 +247,7 @@ class Match:
 
     @cached_property
     def combined(self) -> np.ndarray | None:
-        """What the right side computes of constants, as `array` does; None where it computes nothing of them."""
+        """The constant that the right side computes, as `array` returns it; None if it computes none."""
         return self._combined(self.pattern.right)
 
     def _combined(self, term: Term) -> np.ndarray | None:
@@ -262,7 +261,7 @@ class Match:
 
 
 def matches(pattern: Pattern, graph: Graph, root: Node, misses: Misses) -> Iterator[Match]:
-    """Each way in which the left side stands for the node; `misses` hears where it does not."""
+    """Each match of the pattern at `root`; failed attempts are noted in `misses`."""
     search = Search(graph, pattern.constants, pattern.text, misses)
     for state in search.all_of([left for left, _ in pattern.results], root):
         yield Match(graph, root, pattern, state.values, state.data, state.nodes)

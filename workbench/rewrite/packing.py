@@ -1,16 +1,16 @@
-"""Which rewrites are equal in numbers, and still change the kernel by which ONNX Runtime computes them."""
+"""Rewrites that are exact, and still change the kernel with which ONNX Runtime computes a node."""
 
 from __future__ import annotations
 
 from workbench.ir import Edit, Graph, Node
 
-# Operands that ONNX Runtime packs beforehand where they are constants; products of packed matrices are summed in
-# another order (1.31: 91 of 210 shapes of MatMul, 92 of Gemm, 25 of 54 of LSTM, 14 of GRU differ by a last place).
+# Operands that ONNX Runtime prepacks if they are constants; products of packed matrices are summed in another
+# order (1.31: for 91 of 210 shapes of MatMul, 92 of Gemm, 25 of 54 of LSTM, 14 of GRU the last bit differs).
 PACKED = {"MatMul": (1,), "Gemm": (1,), "LSTM": (1, 2), "GRU": (1, 2)}
 
 
 def packed_anew(graph: Graph, edit: Edit) -> Node | None:
-    """A node that reads a constant in place of a computed value after the edit, and packs it; None where none does."""
+    """A node with a packed operand that is computed before the edit and constant after it; None if there is none."""
     made = {value for value, tensor in edit.constants.items() if tensor is not None}
     computed = {value for value in made if graph.producer(value) is not None}
     computed |= {old for old, new in edit.followed.items() if new in made or new in graph.constants}

@@ -31,7 +31,10 @@ class OptionError(UserError):
 
 
 def option(default: Any, help: str, **metadata: Any) -> Any:
-    """A field of a pass that is an option; `help` is one sentence for form, command line and documents."""
+    """A field of a pass that is an option; `help` is one sentence for form, command line and documents.
+
+    called: the option's name, if the field has another one.
+    """
     return dataclasses.field(default=default, metadata={"help": help, **metadata})
 
 
@@ -70,10 +73,11 @@ class Pass:
 
     @classmethod
     def option_fields(cls) -> dict[str, dataclasses.Field[Any]]:
-        return {f.name: f for f in dataclasses.fields(cls) if "help" in f.metadata}
+        """The fields that are options, by the name of the option."""
+        return {f.metadata.get("called", f.name): f for f in dataclasses.fields(cls) if "help" in f.metadata}
 
     def options(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.option_fields()}
+        return {name: getattr(self, field.name) for name, field in self.option_fields().items()}
 
     def behind(self, earlier: Sequence[Pass]) -> Pass:
         """The pass as it runs after these; most passes return themselves."""
@@ -113,7 +117,7 @@ class Pass:
 
         The generator may return facts about the whole run (`PassFacts`), which the step keeps.
         """
-        raise NotImplementedError(f"pass {self.name} has neither rules nor rewrites of its own")
+        raise NotImplementedError(f"pass {self.name} defines neither rules nor `rewrites`")
 
 
 def with_options(cls: type[Pass], values: Mapping[str, Any]) -> Pass:
@@ -129,12 +133,12 @@ def with_options(cls: type[Pass], values: Mapping[str, Any]) -> Pass:
         if key not in fields:
             known = ", ".join(fields) or "none"
             raise OptionError(f"pass {name} has no option '{key}'; its options are: {known}")
-        chosen[key] = _read(value, hints[key], f"option {name}.{key}")
+        read = chosen[fields[key].name] = _read(value, hints[fields[key].name], f"option {name}.{key}")
         choices = fields[key].metadata.get("choices")
-        if choices and chosen[key] not in choices:
+        if choices and read not in choices:
             raise OptionError(f"option {name}.{key} must be one of {', '.join(map(str, choices))}, not '{value}'")
         least = fields[key].metadata.get("least")
-        if least is not None and chosen[key] < least:
+        if least is not None and read < least:
             raise OptionError(f"option {name}.{key} must be at least {least:,}, not {value}")
     return cls(**chosen)
 

@@ -10,10 +10,10 @@ from workbench.rewrite.rule import NoMatch
 def reduced_axes(graph: Graph, node: Node) -> frozenset[int]:
     """The reduced axes, nonnegative. Raises NoMatch if they are unknown."""
     if "axes" in node.attributes:
-        raise NoMatch(f"{node} is of an opset in which its axes are no operand")
+        raise NoMatch(f"{node} is of an opset in which axes are not an operand")
     rank = graph.rank_of(node.inputs[0])
     if not rank:
-        raise NoMatch(f"how many axes '{node.inputs[0]}' has, which {node} reduces, is not known")
+        raise NoMatch(f"the rank of '{node.inputs[0]}', which {node} reduces, is not known")
     if len(node.inputs) < 2 or not node.inputs[1]:
         if node.attr("noop_with_empty_axes", 0):
             raise NoMatch(f"{node} reduces no axis")
@@ -26,4 +26,4 @@ def reduced_axes(graph: Graph, node: Node) -> frozenset[int]:
 
 def keeps_axes(node: Node) -> bool:
     """Whether reduced axes are kept with size 1."""
-    return bool(node.attr("keepdims", 1))
+    return bool(node.attr("keepdims", 1) == 1)

@@ -15,7 +15,7 @@ VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 def axes_of(graph: Graph, node: Node) -> tuple[int, ...]:
     """The axes of a Squeeze or Unsqueeze, sorted and nonnegative. Raises NoMatch if unknown."""
     if len(node.inputs) < 2 or not node.inputs[1]:
-        raise NoMatch(f"{node} is told no axes")
+        raise NoMatch(f"{node} has no axes operand")
     axes = [int(n) for n in require_constant(graph, node.inputs[1], node).reshape(-1)]
     if min(axes, default=0) >= 0:
         return tuple(sorted(axes))

@@ -39,7 +39,7 @@ class State(NamedTuple):
 
     @property
     def depth(self) -> int:
-        """How much is matched."""
+        """How many terms and nodes are matched."""
         return len(self.values) + len(self.nodes)
 
     def bound(self, term: Term, value: str) -> State:
@@ -54,7 +54,7 @@ class State(NamedTuple):
 
 @dataclass
 class Misses:
-    """Why a pattern does not match: the reason of the attempt that came farthest."""
+    """Why a pattern does not match: the reason of the attempt that matched most."""
 
     reason: str = ""
     depth: float = -1
@@ -130,7 +130,7 @@ class Search:
     def _call(self, call: Operation, node: Node, state: State) -> Iterator[State]:
         """Each way to match the call's operands with the node's."""
         if node.name in state.nodes:
-            self.misses.note(state.depth, f"{node} stands twice in {self.text}")
+            self.misses.note(state.depth, f"{node} would match twice in {self.text}")
             return
         known = self._attributes(call, node, state.through(node))
         if known is None:
@@ -180,7 +180,7 @@ class Search:
         if made is None or made.op != call.operator:
             self.misses.note_operators(state.depth, reader, (call.operator,))
         elif index >= len(made.outputs) or made.outputs[index] != value:
-            self.misses.note(state.depth, f"'{value}' is another result of {made}, as {self.text} has it")
+            self.misses.note(state.depth, f"'{value}' is another result of {made} than in {self.text}")
         elif value in state.values.values():
             self.misses.note(state.depth, f"{reader} reads '{value}' twice")
         elif call in state.values:  # another result of it is matched

@@ -37,10 +37,10 @@ def cuts_of(graph: Graph, node: Node) -> tuple[Cut, ...]:
         for value in (*node.inputs[1:], "", "")[:4]
     )
     if starts is None or ends is None:
-        raise NoMatch(f"{node} lacks an operand")
+        raise NoMatch(f"{node} has no starts or no ends")
     cuts = tuple(map(Cut, axes or range(len(starts)), starts, ends, steps or [1] * len(starts)))
     if any(cut.step < 0 and cut.end >= _BEYOND_ALL for cut in cuts):
-        raise NoMatch(f"{node} goes backward to INT_MAX, by which runtimes do not mean the same")
+        raise NoMatch(f"{node} goes backward to INT_MAX, which runtimes interpret differently")
     return cuts
 
 

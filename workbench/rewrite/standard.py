@@ -44,7 +44,7 @@ def is_float32(source: str) -> Constraint:
 def refuse_odd_epsilon(match: Match) -> None:
     epsilon = match.data["epsilon"]
     if not 0 < epsilon < 1e30:
-        raise NoMatch(f"{match.node('root')} is of a mean plus {epsilon:g}, which is no epsilon")
+        raise NoMatch(f"{match.node('root')} is of a mean plus {epsilon:g}, which is not a plausible epsilon")
 
 
 def has_negative_zero(array: np.ndarray) -> bool:

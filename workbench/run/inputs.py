@@ -77,7 +77,7 @@ def input_shape(graph: Graph, value: str, bound: Mapping[str, int]) -> tuple[int
     found = graph.type(value)
     if not isinstance(found, TensorType):
         raise InputError(
-            f"Input '{value}' is of type {found}, not a tensor; models with such inputs can not be run here."
+            f"Input '{value}' is of type {found}, not a tensor; models with such inputs cannot be run here."
         )
     if found.shape is None:
         raise InputError(f"Input '{value}' has no known rank; give its values as an .npz file.")
@@ -256,9 +256,7 @@ def _read_npz(path: Path) -> Tensors:
 def _fitted(graph: Graph, value: str, array: np.ndarray) -> np.ndarray:
     type_ = graph.tensor_type(value)
     if type_ is None:
-        raise InputError(
-            f"Input '{value}' is of type {graph.type(value)}, not a tensor, and can not come from an .npz."
-        )
+        raise InputError(f"Input '{value}' is of type {graph.type(value)}, not a tensor, and cannot come from an .npz.")
     if not shape_fits(type_.shape, array.shape):
         raise InputError(f"Input '{value}' has shape {list(array.shape)}; the model wants {type_}.")
     return _cast(value, type_.dtype, array)

@@ -1,1 +1,1 @@
-"""The app: one page a stage, in the order of the data."""
+"""The app: one page per stage of the work, in its order."""

@@ -1,4 +1,4 @@
-"""The script that each session of the app runs: its pages in the order of the data. `app.py` serves it."""
+"""The script that each session of the app runs: the navigation between its pages. `app.py` serves it."""
 
 from pathlib import Path
 

@@ -1,9 +1,9 @@
-"""Who may ask the server: a browser that shows this app under a name of its own, and no page of another site.
+"""Access control: the server answers only requests from the app's own page, not from pages of other sites.
 
-The app opens files of its machine and takes orders through a WebSocket, which
-a browser lets any page open. A page elsewhere is told by its Origin. One whose
-name was turned to this machine after it was loaded (DNS rebinding: for the
-browser it is then the same site) is told by its Host.
+The app opens files of its machine and receives commands through a WebSocket,
+which browsers let any page open. A page of another site is recognized by its
+Origin; one whose name was resolved to this machine after it was loaded (DNS
+rebinding, which makes it the same site for the browser) by its Host.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from streamlit import config
 from streamlit.web.server.server_util import allowlisted_origins
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
-_EVERYWHERE = ("0.0.0.0", "::")  # addresses to listen at, which are nobody's name
-_PORTS = {"http": 80, "https": 443}  # where a browser leaves the port out
+_EVERYWHERE = ("0.0.0.0", "::")  # wildcard addresses to listen at, not names of a machine
+_PORTS = {"http": 80, "https": 443}  # default ports, which browsers omit
 _log = logging.getLogger(__name__)
 
 
@@ -31,15 +31,15 @@ class OwnSite:
     Host:   a name for this machine (LOCAL), the address that the request came
             to, or what the user set: `server.allowedHosts`, `server.address`,
             `browser.serverAddress`.
-    Origin: where there is one, such a name with the port of this app or
-            `browser.serverPort`; or one of `server.corsAllowedOrigins`. What is
-            no browser sends none.
+    Origin: if present, such a name with the port of this app or
+            `browser.serverPort`; or one of `server.corsAllowedOrigins`. Clients
+            other than browsers send none.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self._named = tuple(config.get_option("server.allowedHosts"))
-        config.set_option("server.allowedHosts", [])  # Streamlit's own check knows these names alone
+        config.set_option("server.allowedHosts", [])  # Streamlit's own check would allow only these names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         fault = _fault(scope, self._named) if scope["type"] in ("http", "websocket") else ""
@@ -51,7 +51,7 @@ class OwnSite:
 
 
 def _fault(scope: Scope, named: Sequence[str]) -> str:
-    """Why the request is refused, "" if it is not. named: patterns of names that the user gave."""
+    """Why the request is refused, "" if it is not. named: patterns of `server.allowedHosts`."""
     headers = Headers(scope=scope)
     hosts, origins = headers.getlist("host"), headers.getlist("origin")
     address, port = scope["server"]
@@ -60,21 +60,21 @@ def _fault(scope: Scope, named: Sequence[str]) -> str:
         told = ", ".join(hosts) or "none"
         return (
             f"This app does not answer to the name {told!a}; open it as localhost, "
-            "or start it with --server.allowedHosts and the name that it has."
+            "or start it with --server.allowedHosts and that name."
         )
     ports = (port, config.get_option("browser.serverPort"))
     for origin in set(origins) - allowlisted_origins():
         scheme, name, given = _site(origin) or ("", "", None)
         if scheme not in _PORTS or not _is_own(name, address, named) or (given or _PORTS[scheme]) not in ports:
             return (
-                f"This app takes no orders from a page of {origin!a}; use its own page, "
+                f"This app refuses requests from pages of {origin!a}; use its own page, "
                 "or start it with --server.corsAllowedOrigins and that site."
             )
     return ""
 
 
 def _site(url: str) -> tuple[str, str, int | None] | None:
-    """Scheme, name and port ("https://box:8501", "//box"), None if anything else stands there."""
+    """Scheme, name and port of "https://box:8501" or "//box"; None for any other form."""
     try:
         parts = urlsplit(url)
         name, port = parts.hostname, parts.port
@@ -85,7 +85,7 @@ def _site(url: str) -> tuple[str, str, int | None] | None:
 
 
 def _normal(name: str) -> str:
-    """One spelling of a name or an address: "LOCALHOST." is "localhost", "0:0::1" is "::1"."""
+    """Normalize a name or an address: "LOCALHOST." is "localhost", "0:0::1" is "::1"."""
     name = name.lower().removesuffix(".")
     try:
         address = ipaddress.ip_address(name)
@@ -95,21 +95,21 @@ def _normal(name: str) -> str:
 
 
 def _is_own(name: str, address: str, named: Sequence[str]) -> bool:
-    """address: where the request arrived; no name service can turn that elsewhere."""
+    """Whether `name` is this app's. address: at which the request arrived, which DNS rebinding cannot forge."""
     given = (config.get_option("server.address"), config.get_option("browser.serverAddress"))
     own = {_normal(known) for known in (*LOCAL, address, *given) if known and known not in _EVERYWHERE}
     return name in own or any(_fits(name, pattern.strip()) for pattern in named)
 
 
 def _fits(name: str, pattern: str) -> bool:
-    """As Streamlit reads `server.allowedHosts`: a name, "*.box.lan" for every name that ends so, or "*"."""
+    """Match a pattern of `server.allowedHosts` as Streamlit does: a name, "*.box.lan" for all subdomains, or "*"."""
     if pattern.startswith("*."):
         return name.endswith(_normal(pattern[1:]))
     return pattern == "*" or name == _normal(pattern)
 
 
 def listens_beyond_this_machine() -> bool:
-    """Can another machine reach the app?"""
+    """Whether other machines can reach the app."""
     address = config.get_option("server.address")
     if not address:
         return True

@@ -1,4 +1,4 @@
-"""The server's beginning and end, where Streamlit leaves them to the app that it serves."""
+"""Startup and shutdown of the server, which Streamlit leaves to an ASGI app."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from streamlit.web.server.server_util import get_display_address, get_url
 
 @asynccontextmanager
 async def serving(_: Any) -> AsyncIterator[None]:
-    """Opens the page in a browser, where there is a screen; stopped by SIGTERM, ends as after Ctrl-C.
+    """Open the page in a browser unless the server is headless; make SIGTERM end the app as Ctrl-C does.
 
-    uvicorn, when it has stopped, raises the signal that stopped it once more:
-    SIGTERM would end Python before it removes the folders it has made.
+    uvicorn, once stopped, raises the signal that stopped it again: SIGTERM
+    would end Python before its temporary folders are removed.
     """
     stop = signal.getsignal(signal.SIGTERM)
     if callable(stop):
@@ -26,5 +26,5 @@ async def serving(_: Any) -> AsyncIterator[None]:
     if not config.get_option("server.headless"):
         named = config.get_option("browser.serverAddress") if config.is_manually_set("browser.serverAddress") else None
         address = named or get_display_address(config.get_option("server.address") or "localhost")
-        threading.Thread(target=webbrowser.open, args=(get_url(address),), daemon=True).start()  # some wait for it
+        threading.Thread(target=webbrowser.open, args=(get_url(address),), daemon=True).start()  # some browsers block
     yield

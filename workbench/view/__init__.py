@@ -1,1 +1,1 @@
-"""Graph and history to the picture: what changed, which colour, which boxes, charts."""
+"""From a graph and its history to the picture: what changed, colours, boxes, placement."""

@@ -1,7 +1,7 @@
-"""A place for every box of a picture: what has a place of its own, what stands on a line, what stands beside.
+"""Positions of all boxes of a picture: those that are placed, those on a line, and columns of constants beside others.
 
-Short-lived nodes stand on the line that they cut, so that nothing makes room for
-them; constants stand in a column left of the first node that reads them.
+A node that exists only within a step lies on the line that it interrupts, so that no room is kept for
+it; constants are in a column to the left of the first node that reads them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BESIDE, _ROW = 12, 4  # pixels between a node and its column of constants, and 
 
 @dataclass(frozen=True)
 class Arrangement:
-    """A place for every box by its number, and for pairs of boxes the corners of the line between them."""
+    """The position of each box by its number, and for pairs of boxes the corners of the line between them."""
 
     places: tuple[Place, ...]
     lines: Mapping[tuple[int, int], Route]
@@ -51,7 +51,7 @@ def arrange(boxes: Boxes, links: Links) -> Arrangement:
 
 
 def _to_boxes(route: Route, a: Place, b: Place) -> Route:
-    """The route from the lower border of one box to the upper border of the other, though their rooms are larger."""
+    """The route from the lower border of one box to the upper border of the other; the placed areas are larger."""
     if len(route) < 2:
         return route
     start, end = _within(a, route[0][0]), _within(b, route[-1][0])
@@ -60,13 +60,13 @@ def _to_boxes(route: Route, a: Place, b: Place) -> Route:
 
 
 def _within(place: Place, x: int) -> int:
-    """The nearest place to `x` on a box's upper or lower border."""
+    """The point nearest to `x` on a box's upper or lower border."""
     half = max(place.width // 2 - _ROW, 0)
     return min(max(x, place.x - half), place.x + half)
 
 
 def _columns(boxes: Boxes, links: Links) -> dict[int, list[int]]:
-    """Constants' boxes by the box of the first node that reads them."""
+    """The boxes of constants by the box of the first node that reads them."""
     columns: dict[int, list[int]] = {}
     done: set[int] = set()
     for link in links.links:
@@ -77,7 +77,7 @@ def _columns(boxes: Boxes, links: Links) -> dict[int, list[int]]:
 
 
 def _item(boxes: Boxes, i: int, column: Sequence[int], number: Mapping[int, int]) -> Item:
-    """The room that a box takes, with its column of constants at the left and as much at the right."""
+    """The area of a box with its column of constants at the left, and as much at the right."""
     own = boxes.boxes[i].item
     sizes = [boxes.boxes[c].item for c in column]
     width = own.width + 2 * (max(size.width for size in sizes) + _BESIDE) if sizes else own.width
@@ -87,7 +87,7 @@ def _item(boxes: Boxes, i: int, column: Sequence[int], number: Mapping[int, int]
 
 
 def _beside(boxes: Boxes, room: Place, i: int, column: Sequence[int]) -> dict[int, Place]:
-    """The box in the middle of its room, its constants in a column at the left."""
+    """The box in the middle of its area, its constants in a column at the left."""
     own = boxes.boxes[i].item
     sizes = [boxes.boxes[c].item for c in column]
     found = {i: Place(room.x, room.y, own.width, own.height)}
@@ -101,7 +101,7 @@ def _beside(boxes: Boxes, room: Place, i: int, column: Sequence[int]) -> dict[in
 
 @dataclass(frozen=True)
 class _Stand:
-    """Where a node on an edge stands: at `share` of the line from box `start` to box `end`."""
+    """The position of a node on an edge: at `share` of the line from box `start` to box `end`."""
 
     place: Place
     start: int | None
@@ -113,7 +113,7 @@ class _Stand:
 def _on_edges(
     boxes: Boxes, links: Links, places: Mapping[int, Place], routes: Mapping[tuple[int, int], Route]
 ) -> dict[int, _Stand]:
-    """A place for every node on an edge, by number of its box; several one behind the other share the line."""
+    """The position of each node on an edge, by number of its box; several in a row share the line."""
     before: dict[int, int] = {}
     behind: dict[int, int] = {}
     for link in links.links:
@@ -137,8 +137,8 @@ def _on_edges(
 def _past(
     links: Links, stands: Mapping[int, _Stand], routes: Mapping[tuple[int, int], Route]
 ) -> dict[tuple[int, int], Route]:
-    """The lines to and from nodes on edges: parts of the line that they stand on; to further readers, the whole of
-    the line from where theirs begins, which passes behind them."""
+    """The lines to and from nodes on edges: parts of the line on which they lie; to further users, the whole line
+    from its beginning, which passes behind them."""
     found: dict[tuple[int, int], Route] = {}
     for link in links.links:
         a, b = stands.get(link.source), stands.get(link.target)
@@ -154,7 +154,7 @@ def _past(
 
 
 def _follow(chip: int, step: Mapping[int, int], places: Mapping[int, Place]) -> tuple[int | None, int]:
-    """The box with a place of its own that is met first, and how many others lie between."""
+    """The first placed box on the way, and the number of others in between."""
     number, between, seen = step.get(chip), 0, {chip}
     while number is not None and number not in places and number not in seen:
         seen.add(number)
@@ -163,7 +163,7 @@ def _follow(chip: int, step: Mapping[int, int], places: Mapping[int, Place]) -> 
 
 
 def _straight(gaps: Gaps, start: int | None, end: int | None, chip: Box, places: Mapping[int, Place]) -> Route:
-    """The line straight down that is free while the node is there."""
+    """A vertical line that is free while the node exists."""
     if start is None or end is None:
         return ()
     x = gaps.straight(start, end, chip.alive[0][0], chip.alive[-1][1])
@@ -176,7 +176,7 @@ def _line(
 ) -> Route:
     if start is None and end is None:
         return ()
-    if start is None or end is None:  # nothing reads it, or it reads nothing that is shown: it hangs on the one box
+    if start is None or end is None:  # it has no users, or no shown operands: it is attached to the one box
         only, side = (places[start], 1) if start is not None else (places[end or 0], -1)
         edge = only.y + side * only.height // 2
         return (only.x, edge), (only.x, edge + side * 40)

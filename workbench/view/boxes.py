@@ -1,4 +1,4 @@
-"""Which boxes a picture has: nodes, closed groups, frames of open ones, inputs and outputs, constants on request."""
+"""The boxes of a picture: nodes, closed groups, frames of open groups, inputs and outputs, constants on request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NODE, GROUP, INPUT, OUTPUT, CONSTANT = "node", "group", "input", "output", "cons
 _LETTER, _SIDES = 6.5, 22  # pixels of a letter, and of a box beside its letters
 _NARROWEST, _WIDEST = 84, 236
 _HEIGHT, _LOW, _CHIP = 38, 24, 16  # of a box, of one of a single line, of a node on an edge
-_MANY = 6  # inputs of one beginning, as a language model's past_key_values.*, become one box
+_MANY = 6  # so many inputs with a common prefix, such as a language model's past_key_values.*, become one box
 _DIGITS = re.compile(r"\d")
 
 Alive = tuple[int, int, Look]
@@ -25,11 +25,11 @@ Alive = tuple[int, int, Look]
 
 @dataclass
 class Box:
-    """A box of the picture, and when it is there.
+    """A box of the picture, and when it exists.
 
-    frame:   number of the open group's box round it, or -1.
-    group:   of a group, which; members: of a closed one, the nodes in it.
-    is_chip: a short-lived node, which stands on an edge and has no place of its own.
+    frame:   number of the box of the open group around it, or -1.
+    group:   the group that it stands for, if any; members: the nodes in a closed group.
+    is_chip: whether it is a node that exists only within a step, and lies on an edge without being placed.
     """
 
     id: str
@@ -43,7 +43,7 @@ class Box:
 
     @property
     def item(self) -> Item:
-        """Its size, for placing it."""
+        """Its size, for placement."""
         if self.is_open:
             return Item(0, 0, self.frame, is_frame=True)
         width = max([self._letters(look) for *_, look in self.alive], default=0) * _LETTER + _SIDES
@@ -69,7 +69,7 @@ class Box:
 
 @dataclass
 class Boxes:
-    """The boxes of a picture; `number` tells in which one a node, or an end of an edge, is to be seen."""
+    """The boxes of a picture; `number` is the box in which a node, or an end of an edge, is shown."""
 
     boxes: list[Box] = field(default_factory=list)
     number: dict[str, int] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class Boxes:
 
 
 def boxes_of(timeline: Timeline, root: Group, opened: set[str], constants: bool = False) -> Boxes:
-    """The boxes that are to be seen where the groups with ids in `opened` are open."""
+    """The boxes that are shown if the groups with ids in `opened` are open."""
     found = Boxes()
     _public(found, timeline, ids.INPUT_ID, INPUT, timeline.inputs)
     _inside(found, timeline, root, opened, -1)
@@ -119,7 +119,7 @@ def _alive(versions: list[Version]) -> list[Alive]:
 
 
 def _public(found: Boxes, timeline: Timeline, prefix: str, kind: str, values: Iterable[str]) -> None:
-    """Boxes of inputs or outputs; many of one beginning have one box."""
+    """Boxes of inputs or outputs; many with a common prefix share one box."""
     beginnings: dict[str, list[str]] = {}
     for value in values:
         beginnings.setdefault(_DIGITS.split(value, maxsplit=1)[0], []).append(value)
@@ -135,7 +135,7 @@ def _public(found: Boxes, timeline: Timeline, prefix: str, kind: str, values: It
 
 
 def _short_lived(found: Boxes, timeline: Timeline) -> None:
-    """Nodes that no end of a step has: in a closed group where all their neighbours are in it, else on an edge."""
+    """Nodes that exist only within a step: in a closed group if all their neighbours are in it, else on an edge."""
     names = [name for name in timeline.versions if name in timeline.short_lived]
     waiting = set(names)
     beside: dict[str, list[str]] = {name: [] for name in names}
@@ -155,7 +155,7 @@ def _short_lived(found: Boxes, timeline: Timeline) -> None:
 
 
 def _constants(found: Boxes, timeline: Timeline) -> None:
-    """A box for every constant that a node to be seen reads."""
+    """A box for each constant that a shown node reads."""
     for value, users in _readers_of_constants(timeline, found).items():
         look = timeline.constant_looks[value]
         spans = [(v.born, v.dies, look) for name in users for v in timeline.versions[name] if value in v.node.operands]
@@ -164,7 +164,7 @@ def _constants(found: Boxes, timeline: Timeline) -> None:
 
 
 def _readers_of_constants(timeline: Timeline, found: Boxes) -> dict[str, list[str]]:
-    """By constant the nodes to be seen that ever read it."""
+    """For each constant, the shown nodes that read it at any moment."""
     users: dict[str, list[str]] = {}
     for name, versions in timeline.versions.items():
         box = found.boxes[found.number[name]]
@@ -177,7 +177,7 @@ def _readers_of_constants(timeline: Timeline, found: Boxes) -> dict[str, list[st
 
 
 def _joined(spans: list[Alive]) -> list[Alive]:
-    """Spans of one look that touch or overlap are one."""
+    """Merge spans of the same look that touch or overlap."""
     joined: list[Alive] = []
     for born, dies, look in sorted(spans, key=lambda span: span[0]):
         if joined and born <= joined[-1][1]:

@@ -1,4 +1,4 @@
-"""A constant in numbers: what its values are like, and a small histogram."""
+"""Statistics of a constant's elements, with a small histogram."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _LONGEST_TEXT = 60  # characters of a string that are shown
 
 @dataclass(frozen=True)
 class Statistics:
-    """Of a constant's elements; of a complex constant's magnitudes.
+    """Statistics of a constant's elements, or of the magnitudes of a complex constant's.
 
-    low, high, mean, deviation: of the finite elements, None where there are none; `deviation` is that
-    of the whole population. zeros, nans, infinite: how many of the `read` elements. counts: of the
-    histogram's equal bins from low to high, empty where low, high are not finite numbers apart.
+    low, high, mean, deviation: of the finite elements, None if there are none; `deviation` is the
+    population's. zeros, nans, infinite: the number of such elements among those `read`. counts: of the
+    histogram's equal bins from low to high, empty if low and high are equal or not finite.
     """
 
     elements: int
@@ -39,7 +39,7 @@ class Statistics:
 
 
 def statistics_of(array: np.ndarray) -> Statistics:
-    """Of numbers of any element type of ONNX, not of strings."""
+    """Statistics of any of ONNX's element types but strings."""
     array = array.reshape(-1)
     elements = array.size
     if elements > MOST_READ:
@@ -77,7 +77,7 @@ def constant_section(value: str, tensor: Constant, layout: str) -> dict[str, Any
             return section
         found = statistics_of(array)
         rows += _rows(found, array)
-    except Exception as error:  # a weights file that is gone, a computed constant that fails: told, not raised
+    except Exception as error:  # the weights file is missing, or a computed constant failed: shown, not raised
         section["text"] = f"It cannot be read: {type(error).__name__}: {error}"
         return section
     if found.counts:
@@ -89,7 +89,7 @@ def constant_section(value: str, tensor: Constant, layout: str) -> dict[str, Any
 
 
 def first_values(tensor: Constant) -> str:
-    """The first elements as text; a sentence where they cannot be read."""
+    """The first elements as text; a sentence if they cannot be read."""
     try:
         array = np.asarray(tensor.numpy()).reshape(-1)
     except Exception as error:  # as above
@@ -98,21 +98,21 @@ def first_values(tensor: Constant) -> str:
 
 
 def _number(value: float | int | None) -> str:
-    """A number as the inspector writes it, "-" for none."""
+    """A number as the inspector writes it, "-" for None."""
     if value is None:
         return "-"
     return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
 
 
 def _as_numbers(array: np.ndarray) -> np.ndarray:
-    """Numbers that NumPy can compute with: the small types of ONNX widened, magnitudes of complex ones."""
+    """Numbers with which NumPy computes: ONNX's narrow types widened, complex numbers as magnitudes."""
     if array.dtype.kind == "c":
         return np.asarray(np.abs(array))
     if array.dtype.kind == "b":
         return array.view(np.uint8)
     if array.dtype in (np.float32, np.float64) or (array.dtype.kind in "iu" and array.dtype.isbuiltin == 1):
         return array
-    return array.astype(np.float32)  # float16, bfloat16, float8, int4 and their like: every value fits
+    return array.astype(np.float32)  # float16, bfloat16, float8, int4 and similar: every value fits
 
 
 def _moments(finite: np.ndarray) -> tuple[float | None, float | None]:

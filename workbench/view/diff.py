@@ -1,4 +1,4 @@
-"""What a step did to each node. Nodes correspond by name; no graph matching is needed inside our own history."""
+"""What a step did to each node. Nodes correspond by name, which is enough within one history."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Diff:
 
 
 def diff(before: Graph, after: Graph) -> Diff:
-    """What the way from one graph to the other did."""
+    """The difference between two graphs of one history."""
     first = {node.name: node for node in before.nodes}
     second = {node.name: node for node in after.nodes}
     changed = {name for name in first.keys() & second.keys() if not _alike(first[name], second[name])}
@@ -41,6 +41,6 @@ def _alike(a: Node, b: Node) -> bool:
 
 
 def _same(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
-    """Equal attributes; a tensor or a body is itself or another."""
+    """Whether attributes are equal; tensors and bodies are compared by identity."""
     plain = (int, float, str, tuple)
     return a.keys() == b.keys() and all(a[k] is b[k] or (isinstance(a[k], plain) and a[k] == b[k]) for k in a)

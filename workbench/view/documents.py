@@ -1,4 +1,4 @@
-"""What ONNX's own documents say of an operator, offline, as plain text."""
+"""ONNX's documentation of an operator, offline, as plain text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def document_section(graph: Graph, node: Node) -> dict[str, Any]:
 
 
 def document(graph: Graph, node: Node) -> str:
-    """Text, inputs, outputs and attributes at the model's opset; one sentence where nothing is documented."""
+    """Text, inputs, outputs and attributes at the model's opset; one sentence if nothing is documented."""
     function = graph.functions.get((node.domain, node.op_type, node.overload))
     if function is not None:
         return f"A function of the model. It is: {_operators(function.graph)}."
@@ -46,7 +46,7 @@ def document(graph: Graph, node: Node) -> str:
 
 
 def plain_text(text: str) -> str:
-    """Markdown and HTML taken off lightly: tags, links, emphasis; line breaks stay."""
+    """The text without tags, links and emphasis of Markdown and HTML; line breaks are kept."""
     text = re.sub(r"<br\s*/?>", "\n", text)
     text = _MARKS.sub("", _LINKS.sub(r"\1", _TAGS.sub("", text)))
     lines = [line.rstrip() for line in html.unescape(text).strip().splitlines()]

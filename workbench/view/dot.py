@@ -23,9 +23,9 @@ _DotEdge = tuple[str, str, str]  # from, to, words
 def dot_of(graph: Graph, target: Profile) -> Digraph:
     """The graph with its inputs and outputs; constants are not drawn, as in the view.
 
-    Nodes are called n0, n1, ..., for DOT reads names with colons as ports; the tooltip has the name as it is,
-    of an input or output "in:x", "out:y".
-    A body of If, Loop or Scan is a cluster beside its node; what it captures comes into it from outside.
+    Nodes are called n0, n1, ..., since DOT reads names with colons as ports; the tooltip has the node's name, or
+    "in:x", "out:y" for an input or output.
+    A body of If, Loop or Scan is a cluster beside its node, with edges from the values that it captures.
     """
     dot = Digraph(
         escape(graph.name), node_attr={"shape": "box", "fontname": "Helvetica"}, edge_attr={"fontname": "Helvetica"}
@@ -39,9 +39,9 @@ def dot_of(graph: Graph, target: Profile) -> Digraph:
 def _draw(
     dot: Digraph, graph: Graph, target: Profile, outside: Mapping[str, str], numbers: Iterator[str]
 ) -> list[_DotEdge]:
-    """Draw the boxes; the edges are returned, for one that stood in a cluster would take both its ends into it.
+    """Draw the boxes and return the edges, since an edge within a cluster would pull both its ends into it.
 
-    outside: by value the box that makes it.
+    outside: for each value, the box that produces it.
     """
     layouts = infer_layouts(graph)
     makers = dict(outside)
@@ -78,11 +78,11 @@ def _box(dot: Digraph, number: str, node: Node, look: Look) -> None:
 
 
 def _public(dot: Digraph, number: str, graph: Graph, value: str, prefix: str) -> None:
-    """A box of an input or output."""
+    """The box of an input or output."""
     label = _lines(value, shape_words(graph, value))
     dot.node(number, label, tooltip=escape(prefix + value), style="rounded")
 
 
 def _lines(*lines: str) -> str:
-    """A label of these lines, with nothing in them read as an escape or as markup."""
+    """A label of these lines, in which nothing is read as an escape or as markup."""
     return str(nohtml(r"\n".join(escape(line) for line in lines if line)))

@@ -1,7 +1,7 @@
-"""Short cuts: where what an edge was routed round is not there, it runs straight down through the gap.
+"""Shortcuts of edges: while the boxes around which an edge is routed are absent, it runs straight down.
 
-All that a history ever has is placed at once, so an edge that exists only after
-a BatchNormalization was folded is routed round the place where that stood.
+All nodes of a history are placed at once, so an edge that exists only after a
+BatchNormalization was folded is routed around the position of that node.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _CLEAR = 6  # pixels that a line keeps from a box
 
 
 class Gaps:
-    """Tells whether a line straight down meets a box while it is there."""
+    """Finds whether a vertical line meets a box that exists at the same time."""
 
     def __init__(self, boxes: Sequence[Box], places: Sequence[Place]) -> None:
         standing = [i for i, box in enumerate(boxes) if not (box.is_open or box.is_chip)]
@@ -26,7 +26,7 @@ class Gaps:
         self._boxes, self._places = boxes, places
 
     def straight(self, source: int, target: int, born: int, dies: int) -> int | None:
-        """The x of a free vertical line from box to box for moments `born` to `dies`; None where there is none."""
+        """The x of a free vertical line between two boxes for the moments `born` to `dies`; None if there is none."""
         a, b = self._places[source], self._places[target]
         left = max(a.x - a.width // 2, b.x - b.width // 2) + _CLEAR
         right = min(a.x + a.width // 2, b.x + b.width // 2) - _CLEAR

@@ -1,4 +1,4 @@
-"""What is known of one operator call: its contract, its cost, and why rules leave it alone."""
+"""What is known of one operator call: its contract, its cost, and why rules do not match it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from workbench.ops import contract_of
 from workbench.rewrite import NoMatch, Pass, Rule
 
 _KINDS = {
-    "agnostic": "agnostic: any order of axes serves",
+    "agnostic": "agnostic: it runs in any order of axes",
     "remapped": "remapped: attributes and small operands follow the order of axes",
     "sensitive": "sensitive: it is written for one order of axes, and may have a channels-last form",
-    "reshape-like": "reshape-like: an order of axes passes where the dims factor",
-    "barrier": "barrier: no other order of axes passes",
+    "reshape-like": "reshape-like: a permutation passes if the dims factor",
+    "barrier": "barrier: no permutation passes",
 }
 NOT_KNOWN = "not known"
 
 
 def contract_rows(graph: Graph, node: Node, target: Profile | None) -> list[list[str]]:
-    """Category, what layout means to it, its class for the target, and what runs it."""
+    """Category, layout behaviour, its class for the target, and what runs it."""
     contract = contract_of(node)
     if contract is not None:
         rows = [["category", contract.category], ["layout", _KINDS[contract.layout.kind]]]
@@ -32,15 +32,15 @@ def contract_rows(graph: Graph, node: Node, target: Profile | None) -> list[list
         rows = [["layout", "barrier: a function of the model keeps its order of axes"]]
         runs = "the torch executor, by the function's body"
     else:
-        rows = [["layout", "barrier: the operator table does not know it"]]
-        runs = "ONNX Runtime, for the torch executor does not know it"
+        rows = [["layout", "barrier: the operator has no contract"]]
+        runs = "ONNX Runtime, since the torch executor lacks the operator"
     if target is not None:
         rows.append([f"class for {target.name}", class_of(node, target) or "keeps its order of axes"])
     return [*rows, ["run by", runs]]
 
 
 def cost_rows(graph: Graph, node: Node) -> list[list[str]]:
-    """FLOPs, bytes read and written, FLOP per byte; of a Transpose what it moves. Symbolic dims are bound."""
+    """FLOPs, bytes read and written, FLOPs per byte; for a Transpose, what it moves. Symbolic dims are bound."""
     flops = flops_of(graph, node)
     read = known_sum(bytes_of(graph, value) for value in node.operands)
     written = known_sum(bytes_of(graph, value) for value in node.outputs if value)
@@ -62,7 +62,7 @@ def cost_rows(graph: Graph, node: Node) -> list[list[str]]:
 
 
 def refusal_rows(graph: Graph, node: Node, passes: Sequence[Pass], mode: str) -> list[list[str]]:
-    """Pass, rule, and why the rule does not act on the node, for each rule that looks at its operator."""
+    """Pass, rule, and why the rule does not match the node, for each rule of its operator."""
     return [
         [pass_.title, rule.name, _refusal(graph, node, pass_, rule, mode)]
         for pass_ in passes
@@ -76,7 +76,7 @@ def _refusal(graph: Graph, node: Node, pass_: Pass, rule: Rule, mode: str) -> st
         found = rule.match(graph, node, pass_)
     except NoMatch as no:
         return str(no)
-    except Exception as error:  # a fault of the rule: told beside the others, which still say theirs
+    except Exception as error:  # a fault of the rule: shown beside the refusals of the others
         return f"the rule failed with {type(error).__name__}: {error}"
     if not rule.exactness.runs_in(mode):
         return f"would act here, but not in mode {mode}, since its results are {rule.results}"
@@ -84,7 +84,7 @@ def _refusal(graph: Graph, node: Node, pass_: Pass, rule: Rule, mode: str) -> st
 
 
 def flops_of(graph: Graph, node: Node) -> int | None:
-    """FLOPs of the call with symbolic dims bound; None where a shape or the operator is not known."""
+    """FLOPs of the call with symbolic dims bound; None if a shape or the operator is unknown."""
     contract = contract_of(node)
     if contract is None:
         return None
@@ -92,13 +92,13 @@ def flops_of(graph: Graph, node: Node) -> int | None:
 
 
 def bytes_of(graph: Graph, value: str) -> int | None:
-    """The value's size with symbolic dims bound, None where it is not known."""
+    """The value's size in bytes with symbolic dims bound; None if unknown."""
     type_ = bound_type(graph, value)
     return None if type_ is None else type_.bytes
 
 
 def bound_type(graph: Graph, value: str) -> TensorType | None:
-    """The value's type with symbolic dims bound as far as they are known."""
+    """The value's type with symbolic dims bound, as far as they are known."""
     type_ = graph.tensor_type(value)
     shape = bound_shape(graph, value)
     return type_ if type_ is None or shape is None else type_.with_shape(shape)

@@ -1,4 +1,4 @@
-"""Search over the whole model: name, operator, shape, layout; in closed groups and in bodies too."""
+"""Search in the whole model, closed groups and bodies included: by name, operator, shape, layout."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ MOST_HITS = 500
 
 
 def find(timeline: Timeline, query: str, limit: int = MOST_HITS) -> tuple[list[tuple[str, str]], int]:
-    """Nodes in whose words every word of `query` stands, in the graph's order, each with what was found in it.
+    """Nodes whose words contain every word of `query`, in the graph's order, each with what was found in it.
 
-    A node of a body is told under the name of the If, Loop or Scan that holds it. Returns at most `limit` of them,
-    and how many there are. Upper and lower case are one.
+    A node of a body is listed under the name of the If, Loop or Scan that holds it. Returns at most `limit` nodes,
+    and their total number. Case is ignored.
     """
     wanted = query.casefold().split()
     hits: list[tuple[str, str]] = []
@@ -29,7 +29,7 @@ def find(timeline: Timeline, query: str, limit: int = MOST_HITS) -> tuple[list[t
 
 
 def _all_words(timeline: Timeline) -> Iterator[tuple[str, str]]:
-    """Every node with its words; of one that changes, all that it ever is."""
+    """Every node with its words; for one that changes, those of all its versions."""
     for name, versions in timeline.versions.items():
         looks = dict.fromkeys(f"{version.look.op} {version.look.detail}" for version in versions)
         yield name, f"{name} {timeline.shapes[name]} {', then '.join(looks)}"

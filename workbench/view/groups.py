@@ -1,7 +1,7 @@
-"""Nodes in groups: by the scopes that exporters write, by repeated blocks, else by runs of consecutive nodes.
+"""Nodes in groups: by the scopes that exporters write, by repeated blocks, or by runs of consecutive nodes.
 
-A stretch of nodes in topological order is convex (no path leaves it and comes
-back), so a graph of closed stretches has no cycle. Merging chains alone would
+A run of nodes in topological order is convex (no path leaves it and comes
+back), so a graph of closed runs has no cycle. Merging chains alone would
 only halve a graph.
 """
 
@@ -19,20 +19,20 @@ from workbench.ir import Node
 from workbench.view import ids
 from workbench.view.timeline import Timeline
 
-BUDGET = 200  # boxes of a picture that is opened by itself
+BUDGET = 200  # boxes of a picture as it is first shown
 _FEWEST_NODES = 3  # of a group
 _MOST_CHILDREN = 40  # entries of a group; longer lists are split
-_LONGEST_PERIOD = 400  # nodes of a block whose repetition is looked for
+_LONGEST_PERIOD = 400  # nodes of a block whose repetition is searched
 _FEWEST_REPEATS = 3
-_SMALLEST_BLOCK = 4  # nodes of a block that repeats: two in a row, as Conv and Relu, are no structure
+_SMALLEST_BLOCK = 4  # nodes of a block that repeats: two in a row, such as Conv and Relu, are no structure
 _SCOPES = "pkg.torch.onnx.name_scopes"  # written by torch's dynamo exporter, a list as Python prints it
 
 
 @dataclass
 class Group:
-    """A group of the tree: `children` are groups and names of nodes, in the order of the graph.
+    """A group of the tree: `children` are groups and names of nodes, in the graph's order.
 
-    path: titles from the root on; same: "x12 identical", "1 of 12 identical" or "".
+    path: titles from the root; same: "x12 identical", "1 of 12 identical" or "".
     """
 
     path: tuple[str, ...]
@@ -45,13 +45,13 @@ class Group:
 
     @property
     def title(self) -> str:
-        """The last part of its path, without what the scope above says already: "layer1.0" in "layer1" is "0"."""
+        """The last part of its path, without what the enclosing scope says: "layer1.0" in "layer1" is "0"."""
         *above, last = self.path or ("",)
         return last.removeprefix(f"{above[-1]}.") if above else last
 
     @property
     def is_folded(self) -> bool:
-        """Does it hold identical blocks in a row?"""
+        """Whether it holds identical blocks in a row."""
         return self.same.startswith("x")
 
     def groups(self) -> Iterator[Group]:
@@ -74,7 +74,7 @@ class Group:
 
 
 def group_nodes(timeline: Timeline) -> Group:
-    """The tree of all nodes that the timeline ever had, short-lived ones apart; its root is the model."""
+    """The tree of all nodes of the timeline, without those that exist only within a step; its root is the model."""
     order = _order(timeline)
     names = [name for name in sorted(order, key=order.__getitem__) if name not in timeline.short_lived]
     scopes = _all_scopes(timeline, names)
@@ -90,7 +90,7 @@ def group_nodes(timeline: Timeline) -> Group:
 
 
 def opened_at_first(root: Group, timeline: Timeline, budget: int = BUDGET) -> set[str]:
-    """Ids of the groups that are open: those in which most changes first, then the large ones, within the budget."""
+    """Ids of the groups that are open: those with most changes first, then the largest, within the budget."""
     changing = {group.id: sum(map(timeline.changes, group.members())) for group in root.below()}
     size = {group.id: sum(1 for _ in group.members()) for group in root.below()}
     waiting = [(-changing[g.id], -size[g.id], i, g) for i, g in enumerate(root.groups())]
@@ -99,7 +99,7 @@ def opened_at_first(root: Group, timeline: Timeline, budget: int = BUDGET) -> se
     number = len(waiting)
     while waiting:
         *_, group = heapq.heappop(waiting)
-        folded = group.is_folded and not changing[group.id]  # says more closed: "x12 identical"
+        folded = group.is_folded and not changing[group.id]  # more informative if closed: "x12 identical"
         if folded or shown + len(group.children) > budget:
             continue
         shown += len(group.children)
@@ -111,12 +111,12 @@ def opened_at_first(root: Group, timeline: Timeline, budget: int = BUDGET) -> se
 
 
 def flat(root: Group) -> Group:
-    """The same nodes in no group at all."""
+    """The same nodes without groups."""
     return Group((), list(root.members()))
 
 
 def way_to(root: Group, name: str) -> list[Group]:
-    """The groups round the node, the outermost first; empty where it stands in none."""
+    """The groups around the node, the outermost first; empty if it is in none."""
     for group in root.groups():
         if any(member == name for member in group.members()):
             return [group, *way_to(group, name)]
@@ -127,7 +127,7 @@ def way_to(root: Group, name: str) -> list[Group]:
 
 
 def scope_of(node: Node) -> tuple[str, ...]:
-    """The scopes that the exporter wrote: into metadata, or into the name, "/layer1/conv1/Conv"."""
+    """The scopes that the exporter wrote, in metadata or in the name: "/layer1/conv1/Conv"."""
     written = node.metadata.get(_SCOPES)
     if written:
         return _from_metadata(written)
@@ -146,7 +146,7 @@ def _from_metadata(written: str) -> tuple[str, ...]:
 
 
 def _all_scopes(timeline: Timeline, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Scopes by node; a node that a pass put in stands in the scope that its neighbours share."""
+    """Scopes by node; a node that a pass inserted is in the scope that its neighbours share."""
     beside: dict[str, set[str]] = {}
     for edge in timeline.edges:
         beside.setdefault(edge.source, set()).add(edge.target)
@@ -161,7 +161,7 @@ def _all_scopes(timeline: Timeline, names: Sequence[str]) -> dict[str, tuple[str
 
 
 def _shared(scopes: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """The longest beginning that all have."""
+    """The longest common prefix."""
     shared = []
     for parts in zip(*scopes, strict=False):
         if len(set(parts)) > 1:
@@ -171,7 +171,7 @@ def _shared(scopes: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def _order(timeline: Timeline) -> dict[str, float]:
-    """A place in the order for every node: the first graph's, what came later just behind what it reads."""
+    """An order of all nodes: that of the first graph, with later nodes just after their operands."""
     order: dict[str, float] = {}
     sources: dict[str, list[str]] = {}
     for edge in timeline.edges:
@@ -202,7 +202,7 @@ def _tree(names: Sequence[str], scopes: Mapping[str, tuple[str, ...]]) -> Group:
 
 
 def _simplify(group: Group) -> None:
-    """One group alone in another takes its place, and two nodes are no group: closed they would hide more than help."""
+    """Replace a group that holds a single group by that one, and dissolve groups of two nodes, which only hide them."""
     for inner in group.groups():
         _simplify(inner)
     group.children = [kept for child in group.children for kept in _kept(child)]
@@ -216,7 +216,7 @@ def _kept(child: Group | str) -> list[Group | str]:
 
 
 def _numbered(group: Group, numbers: dict[str, int]) -> int:
-    """Give every group inside a number that identical ones share: same operators, attributes, shapes, order."""
+    """Give each group inside a number that identical groups share: same operators, attributes, shapes, order."""
     for inner in group.groups():
         numbers[inner.id] = _numbered(inner, numbers)
     return hash(tuple(numbers[_key(child)] for child in group.children))
@@ -227,13 +227,13 @@ def _key(child: Group | str) -> str:
 
 
 def _signature(node: Node, shape: str) -> int:
-    """A number that nodes of the same operator, attributes and result share."""
+    """A number shared by nodes of the same operator, attributes and type of result."""
     plain = tuple((k, v) for k, v in sorted(node.attributes.items()) if isinstance(v, int | float | str | tuple))
     return hash((node.op, shape, repr(plain), len(node.inputs)))
 
 
 def _fold_repeats(group: Group, numbers: dict[str, int]) -> None:
-    """Blocks that follow each other and are identical become a group of groups, "x12 identical"."""
+    """Consecutive identical blocks become a group of groups, "x12 identical"."""
     row = np.array([numbers[_key(child)] for child in group.children])
     children: list[Group | str] = []
     done = 0
@@ -259,7 +259,7 @@ def _folded(group: Group, blocks: list[list[Group | str]], place: int) -> Group:
 
 
 def _repeats(row: np.ndarray) -> list[tuple[int, int, int]]:
-    """Stretches of the row that repeat, in order: (start, period, times); the longest are chosen first."""
+    """Runs of the row that repeat, in order: (start, period, times); the longest are chosen first."""
     found = []
     for period in range(1, min(_LONGEST_PERIOD, len(row) // _FEWEST_REPEATS) + 1):
         same = np.concatenate(([False], row[:-period] == row[period:], [False]))
@@ -279,7 +279,7 @@ def _repeats(row: np.ndarray) -> list[tuple[int, int, int]]:
 
 
 def _split_long(group: Group, edges: Sequence[tuple[str, str]]) -> None:
-    """A long list of children becomes stretches, cut where the fewest values cross."""
+    """Split a long list of children into runs, cut where the fewest values cross."""
     for inner in group.groups():
         _split_long(inner, edges)
     count = len(group.children)
@@ -297,7 +297,7 @@ def _split_long(group: Group, edges: Sequence[tuple[str, str]]) -> None:
 
 
 def _cuts(group: Group, edges: Sequence[tuple[str, str]], parts: int) -> list[int]:
-    """Where to cut the list of children: near even places, where the fewest values cross."""
+    """Where to cut the list of children: near even distances, where the fewest values cross."""
     place = {name: i for i, child in enumerate(group.children) for name in _names(child)}
     steps = np.zeros(len(group.children) + 1, dtype=int)
     for source, target in edges:

@@ -1,6 +1,6 @@
-"""What the inspector shows of one thing: a node, a value, a group, at a moment of the history.
+"""The inspector's content for a node, a value or a group at a moment of the history.
 
-The result is the JSON that the browser component reads: a title, a line, and sections of rows, text,
+The result is JSON for the browser component: a title, a line, and sections of rows, text,
 moments and histograms. Every string is text, never markup.
 """
 
@@ -25,7 +25,7 @@ from workbench.view.lineage import ancestry, constant_events, lives, node_events
 
 _WORDS = {INPUT_ID: "Input", OUTPUT_ID: "Output", CONSTANT_ID: "Constant"}
 _LONGEST = 160  # characters of a name or an attribute that are shown
-_MOST_CONSTANTS = 8  # constants of one node that are read; the others stand among its inputs
+_MOST_CONSTANTS = 8  # constants of one node that are read; the others are listed among its inputs
 _MOST_READERS = 20
 _STACK = "stack_trace"
 
@@ -44,13 +44,13 @@ def inspect_element(
     target: Profile | None = None,
     members: Iterable[str] = (),
 ) -> dict[str, Any]:
-    """What the inspector shows of `id` after `rewrites` rewrites of `step` (None: after all).
+    """The content for `id` after `rewrites` rewrites of `step` (None: after all).
 
     id:      a node's name, or "in:<value>", "out:<value>", "const:<value>", "group:<path>".
-    passes:  those whose rules are asked why they do not act on the node.
-    graph, layouts: of that moment, where the caller has them; else they are found, which takes long on a large model.
-    target:  whose class the operator is told; members: the nodes of the group.
-    What does not exist at that moment is told with when it does.
+    passes:  whose rules say why they do not match the node.
+    graph, layouts: of that moment, if the caller has them; else they are computed, slowly for a large model.
+    target:  for the operator's class; members: the nodes of the group.
+    If the element does not exist at that moment, the content says when it does.
     """
     graph = graph if graph is not None else history.at(step, rewrites)
     layouts = layouts if layouts is not None else infer_layouts(graph)
@@ -70,11 +70,11 @@ def inspect_node(
     passes: Sequence[Pass],
     target: Profile | None,
 ) -> dict[str, Any]:
-    """The node of that name; of one that is not in the graph, when it is."""
+    """The node of that name; if it is not in the graph, when it is."""
     node = graph.find(name)
     if node is None:
         events = node_events(history, name)
-        about = f"It is not in the graph here; it {lives(name in history.initial, events)}."
+        about = f"It is not in the graph at this moment; it {lives(name in history.initial, events)}."
         moments = [moment.said(what) for moment, what in events]
         return _shown(name, _short(name), about, [_moments("Where it was", moments)])
     captured = [value for value in node.operands if value not in node.inputs]
@@ -108,7 +108,7 @@ def inspect_value(
     ]
     if not there:
         life = lives(prefix == CONSTANT_ID and value in history.initial.constants, events)
-        about = f"There is no {what.lower()} of that name in the graph here; it {life}."
+        about = f"There is no {what.lower()} of that name in the graph at this moment; it {life}."
         return _shown(id_, title, about, [moments])
     producer, readers = graph.producer(value), graph.users(value)
     ends = [["made by", f"{producer.op} {_short(producer.name)}"]] if producer is not None else []
@@ -122,11 +122,11 @@ def inspect_value(
 
 
 def inspect_group(graph: Graph, path: str, members: Iterable[str]) -> dict[str, Any]:
-    """The nodes of a group: how many of which operator, what they compute and hold."""
+    """The nodes of a group: the number of each operator, their cost and constants."""
     nodes = [node for name in members if (node := graph.find(name)) is not None]
     id_, title = GROUP_ID + path, _short(path.rpartition("/")[2] or path)
     if not nodes:
-        return _shown(id_, title, "None of its nodes is in the graph here.", [])
+        return _shown(id_, title, "None of its nodes is in the graph at this moment.", [])
     flops = [flops_of(graph, node) for node in nodes]
     written = [bytes_of(graph, value) for node in nodes for value in node.outputs if value]
     read = dict.fromkeys(value for node in nodes for value in node.operands)
@@ -144,7 +144,7 @@ def inspect_group(graph: Graph, path: str, members: Iterable[str]) -> dict[str, 
     return _shown(id_, title, about, [_rows("Inside", inside), _rows("Operators", operators)])
 
 
-# ---- sections; an empty one is left out ------------------------------------------------
+# ---- sections; empty ones are omitted ------------------------------------------------
 
 
 def _shown(id_: str, title: str, about: str, sections: Sequence[Section]) -> dict[str, Any]:
@@ -162,7 +162,7 @@ def _moments(title: str, moments: list[dict[str, Any]]) -> Section:
 
 
 def _values(title: str, graph: Graph, layouts: Mapping[str, str], values: Sequence[str]) -> Section:
-    """Name, type, layout of each; where symbolic dims are bound, the bound type behind the declared one."""
+    """Name, type and layout of each; if symbolic dims are bound, the bound type after the declared one."""
     rows = []
     for value in values:
         if not value:
@@ -180,14 +180,14 @@ def _constant(graph: Graph, layouts: Mapping[str, str], value: str) -> Section:
 
 def _origin(history: History, name: str) -> Section:
     made_of = sources(history, name)
-    first = "It was in the model as loaded." if name in history.initial else "A rewrite made it."
-    text = f"{first} Into it went {', '.join(made_of)}." if made_of else first
+    first = "It was in the model as loaded." if name in history.initial else "A rewrite created it."
+    text = f"{first} It replaces {', '.join(made_of)}." if made_of else first
     moments = ancestry(history, name)
     return {"title": "Where it came from", "open": True, "text": text, **({"moments": moments} if moments else {})}
 
 
 def _exporter(node: Node) -> list[Section]:
-    """What the exporter wrote beside the node; the stack trace as text, folded."""
+    """The node's metadata from the exporter; the stack trace as text, folded."""
     traces = [key for key in node.metadata if key.endswith(_STACK)]
     rows = [[key, _short(value, 1000)] for key, value in node.metadata.items() if key not in traces]
     folded = [{"title": "Stack trace", "open": False, "text": node.metadata[key]} for key in traces]
@@ -203,7 +203,7 @@ def _domain(graph: Graph, node: Node) -> str:
 
 
 def _attribute(value: Any) -> str:
-    """The value in a line: a tensor by its type and first elements, a body by its size."""
+    """The attribute's value in a line: a tensor by its type and first elements, a body by its size."""
     if isinstance(value, Graph):
         return f"a body of {len(value):,} node{'' if len(value) == 1 else 's'}"
     if isinstance(value, AttrRef):
@@ -218,10 +218,11 @@ def _attribute(value: Any) -> str:
 def _sum(numbers: list[int | None], what: str) -> str:
     missing = numbers.count(None)
     total = f"{sum(filter(None, numbers)):,}"
-    return f"{total}, and those of {missing:,} {what} that are not known" if missing else total
+    several = what if missing > 1 else what.removesuffix("s")
+    return f"{total}, without {missing:,} {several} for which it is unknown" if missing else total
 
 
 def _short(text: str, most: int = _LONGEST) -> str:
-    """The text in one line without control characters, its middle left out where it is long."""
+    """The text in one line without control characters; the middle of a long one is omitted."""
     line = printable(text if len(text) <= 10 * most else text[: 5 * most] + text[-5 * most :])
     return line if len(line) <= most else f"{line[: most // 2 - 2]}...{line[-(most // 2 - 1) :]}"

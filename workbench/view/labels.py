@@ -1,4 +1,4 @@
-"""What is said of a node without its name: the labels by which nodes of two graphs are compared."""
+"""Labels of nodes that do not depend on names, by which nodes of two graphs are compared."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from workbench.ops.channels_last import PLAIN_FORM, parse_channels_last
 
 COMPLETE = "exact"  # operator, attributes, contents of constant operands
 SHAPES = "shapes"  # operator, attributes, types of constant operands
-BARE = "bare"  # operator; a channels-last or blocked form counts as what it is a form of
-COLOUR = "colour"  # EXACT, and that of the neighbours three edges round
+BARE = "bare"  # operator; a channels-last or blocked form counts as its plain operator
+COLOUR = "colour"  # EXACT, and that of the neighbours up to three edges away
 _ROUNDS = 3
-_WEIGHTS = 16  # elements; a constant of more tells its node from others
+_WEIGHTS = 16  # elements; a larger constant distinguishes its node from others
 
 
 class Labels:
-    """The labels of a graph's nodes; those of two graphs are equal where they say the same."""
+    """The labels of a graph's nodes, comparable between two graphs."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -31,7 +31,7 @@ class Labels:
         self._colours: dict[str, int] | None = None
 
     def label(self, node: Node, kind: str) -> int:
-        """The label of that kind, hashed to a number."""
+        """The node's label of that kind, hashed to a number."""
         if kind == COLOUR:
             return self._coloured()[node.name]
         key = (node.name, kind)
@@ -40,7 +40,7 @@ class Labels:
         return self._labels[key]
 
     def content(self, value: str) -> Hashable:
-        """Of a constant: equal where type and bytes are."""
+        """A key of a constant: equal if type and bytes are."""
         if value not in self._contents:
             self._contents[value] = content_key(self.graph.constants[value])
         return self._contents[value]
@@ -75,7 +75,7 @@ class Labels:
 
 
 def has_weights(graph: Graph, node: Node) -> bool:
-    """Does it read a constant of more than 16 elements?"""
+    """Whether it reads a constant of more than 16 elements."""
     constants = (graph.constant(value) for value in node.inputs)
     return any(t is not None and math.prod(constant_shape(t)) > _WEIGHTS for t in constants)
 
@@ -86,12 +86,12 @@ def _family(node: Node) -> str:
 
 
 def attributes_key(node: Node) -> Hashable:
-    """Equal where the attributes are; of bodies their operators count, in order, and no names."""
+    """A key: equal if the attributes are; of bodies, the operators in order count, not names."""
     return tuple(sorted((name, _plain(value)) for name, value in node.attributes.items()))
 
 
 def content_key(tensor: Constant) -> Hashable:
-    """Equal where element type, shape and bytes of two tensors are."""
+    """A key: equal if element type, shape and bytes of two tensors are."""
     is_text = tensor.dtype == DataType.STRING
     content = repr(tensor.numpy().tolist()).encode() if is_text else tensor.tobytes()
     return (*_type_key(tensor), hashlib.blake2b(content, digest_size=16).hexdigest())
@@ -102,7 +102,7 @@ def _type_key(tensor: Constant) -> tuple[str, tuple[int, ...]]:
 
 
 def _plain(value: Any) -> str:
-    """An attribute's value as text that says all of it."""
+    """An attribute's whole value as text."""
     if isinstance(value, int | float | str):
         return repr(value)
     if isinstance(value, Graph):

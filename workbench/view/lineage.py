@@ -1,4 +1,4 @@
-"""Where a node or constant came from: the rewrites that made, changed or removed it, in order.
+"""The origin of a node or constant: the rewrites that created, changed or removed it, in order.
 
 Moments count over the whole history: moment t is the graph after t rewrites.
 """
@@ -16,7 +16,7 @@ APPEARS, CHANGES, DISAPPEARS = "appears", "changes", "disappears"
 
 @dataclass(frozen=True)
 class HistoryMoment:
-    """Rewrite `rewrite` (from 1) of step `step`, `count` in all; `t` is the moment after it."""
+    """Rewrite `rewrite` (from 1) of the `count` rewrites of step `step`; `t` is the moment after it."""
 
     t: int
     step: int
@@ -42,7 +42,7 @@ def history_moments(history: History) -> Iterator[HistoryMoment]:
 
 
 def node_events(history: History, name: str) -> list[tuple[HistoryMoment, str]]:
-    """What each rewrite did to the node of that name. The inverse edits tell: they name readers that changed too."""
+    """What each rewrite did to the node of that name, from the inverse edits, which name changed users too."""
     return [(moment, what) for moment in history_moments(history) if (what := _to_node(moment.done, name))]
 
 
@@ -52,7 +52,7 @@ def constant_events(history: History, value: str) -> list[tuple[HistoryMoment, s
 
 
 def ancestry(history: History, name: str) -> list[dict[str, Any]]:
-    """The moments of the node, and of the nodes that went into it until then, in order."""
+    """The moments of the node, and of the nodes that were merged into it until then, in order."""
     every = list(history_moments(history))
     found: dict[int, dict[str, Any]] = {}
     reached: dict[str, int] = {}
@@ -73,7 +73,7 @@ def ancestry(history: History, name: str) -> list[dict[str, Any]]:
 
 
 def sources(history: History, name: str) -> list[str]:
-    """The nodes that rewrites made it of, as "Conv 'conv1'", those nearest first."""
+    """The nodes from which rewrites made it, as "Conv 'conv1'", the nearest first."""
     said: dict[str, None] = {}
     for moment in history_moments(history):
         if name not in {node.name for node in moment.done.edit.insert}:
@@ -83,7 +83,7 @@ def sources(history: History, name: str) -> list[str]:
 
 
 def lives(there_at_first: bool, events: list[tuple[HistoryMoment, str]]) -> str:
-    """When it exists, as a sentence without its subject."""
+    """When it exists, as a sentence without a subject."""
     spans = ["from the beginning"] if there_at_first else []
     for moment, what in events:
         where = f"step {moment.step}, rewrite {moment.rewrite}"
@@ -111,6 +111,6 @@ def _to_constant(rewrite: AppliedRewrite, value: str) -> str:
 
 
 def _gone(rewrite: AppliedRewrite) -> list[str]:
-    """Nodes that the rewrite took away for good."""
+    """Nodes that the rewrite removed and did not insert again."""
     came = set(rewrite.inverse.remove)
     return [node.name for node in rewrite.inverse.insert if node.name not in came]

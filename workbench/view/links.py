@@ -1,4 +1,4 @@
-"""The lines of a picture: between boxes, for each pair one, and what it says from when to when."""
+"""The lines of a picture, one for each pair of boxes, and their labels over time."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from workbench.view.boxes import CONSTANT, Boxes
 from workbench.view.node_style import PLAIN
 from workbench.view.timeline import Edge, EdgeInterval, Timeline
 
-HIGH_FAN_OUT = 8  # boxes that read a value, from which on it is a tick at each of them and no line
+HIGH_FAN_OUT = 8  # users of a value from which on it is drawn as a tick at each of them, without lines
 
 Said = tuple[int, int, str, int]  # from when, to when, words, kind of layout
 
 
 @dataclass
 class Link:
-    """A line from box to box, by number. `values`: for how many it stands at most. A tick is a stub at the target."""
+    """A line between boxes, by number. `values`: the most values that it represents. A tick is a stub at the target."""
 
     source: int
     target: int
@@ -29,14 +29,14 @@ class Link:
 
 @dataclass
 class Links:
-    """links: what is drawn; routed: what is to be placed, the lines under nodes on edges among them."""
+    """links: the lines that are drawn; routed: those that are placed, with the lines under nodes on edges."""
 
     links: list[Link] = field(default_factory=list)
     routed: list[tuple[int, int]] = field(default_factory=list)
 
 
 def links_of(timeline: Timeline, boxes: Boxes) -> Links:
-    """The lines between the boxes, constants' among them where they have boxes."""
+    """The lines between the boxes, with those of constants that have boxes."""
     pairs: dict[tuple[int, int], list[tuple[Edge, EdgeInterval]]] = {}
     readers: dict[str, set[int]] = {}
     for edge, stretches in timeline.edges.items():
@@ -59,7 +59,7 @@ def links_of(timeline: Timeline, boxes: Boxes) -> Links:
 
 
 def _only_sources(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
-    """How many boxes lead to each: the last line to a box is never cut to a tick."""
+    """The number of boxes that lead to each: the last line to a box is never reduced to a tick."""
     count: dict[int, int] = {}
     for _, target in pairs:
         count[target] = count.get(target, 0) + 1
@@ -67,7 +67,7 @@ def _only_sources(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
 
 
 def _said(stretches: list[EdgeInterval]) -> list[Said]:
-    """What the line says, from when to when: the words of the one value on it, or how many there are."""
+    """The labels of the line over time: the words of its one value, or the number of values."""
     if len(stretches) == 1:
         only = stretches[0]
         return [(only.born, only.dies, only.words, only.kind)]
@@ -87,7 +87,7 @@ def _said(stretches: list[EdgeInterval]) -> list[Said]:
 
 
 def _constant_links(timeline: Timeline, boxes: Boxes) -> list[Link]:
-    """From a constant's box to each node that reads it, while it does."""
+    """Lines from a constant's box to each node that reads it, while it does."""
     found = []
     for name, versions in timeline.versions.items():
         target = boxes.number[name]
@@ -102,7 +102,7 @@ def _constant_links(timeline: Timeline, boxes: Boxes) -> list[Link]:
 
 
 def _routed(boxes: Boxes, links: list[Link]) -> list[tuple[int, int]]:
-    """Pairs of boxes with places of their own; a node on an edge is followed through to the next that has one."""
+    """Pairs of placed boxes; a node on an edge is followed to the next placed one."""
     out: dict[int, list[int]] = {}
     for link in links:
         if not link.is_tick:

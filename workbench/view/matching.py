@@ -1,12 +1,12 @@
-"""Which node of one graph is which of another: two files, whose names need not agree.
+"""The correspondence of nodes between two graphs, such as two files whose names differ.
 
-What is surely the same comes first: same name and operator, same name of the result, same operator
+Certain pairs come first: same name and operator, same name of the result, same operator
 on the same weights. From there the correspondence spreads along the edges, the strictest label
-first, in time that grows with the edges.
+first, in time linear in the edges.
 
 Sources: Falleri et al., "Fine-grained and Accurate Source Code Differencing" (GumTree), ASE 2014:
-identical and unique parts first, then what hangs together with them; Shervashidze et al.,
-"Weisfeiler-Lehman Graph Kernels", JMLR 12, 2011: a node is told by its label and its neighbours'.
+identical and unique parts first, then what is connected with them; Shervashidze et al.,
+"Weisfeiler-Lehman Graph Kernels", JMLR 12, 2011: a node is identified by its label and its neighbours'.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from workbench.view.labels import BARE, COLOUR, COMPLETE, SHAPES, Labels, attrib
 
 _NAME, _OUTPUT, _STRUCTURE = "name", "output", "structure"
 _WORDS = {_NAME: "by name", _OUTPUT: "by the name of the result", _STRUCTURE: "by structure"}
-_BELIEF = 0.9  # names are believed while what they say agrees with the edges nearly as well as structure alone does
+_BELIEF = 0.9  # names are used as long as they agree with the edges nearly as well as structure alone does
 _HOPS = (2, 4, 8)  # edges from a pair to the next one, where nodes between them have no counterpart
 _MOST_BETWEEN = 100  # nodes looked at on that way
-_WIDE = 50  # readers of a value, operands of a node; where there are more, a pair found beside it tells little
+_WIDE = 50  # users of a value, operands of a node; with more of them, a neighbouring pair is weak evidence
 
 
 @dataclass(frozen=True)
 class Correspondence:
-    """The nodes of two graphs a and b that are the same.
+    """The nodes of two graphs a and b that correspond.
 
-    pairs:  name in b -> name in a; nothing twice.
+    pairs:  name in b -> name in a, one to one.
     how:    name in b -> "name", "output" (same name of a result) or "structure".
     only_a, only_b: names without a counterpart, in topological order.
     """
@@ -59,11 +59,11 @@ class Correspondence:
 
 
 def match_graphs(a: Graph, b: Graph) -> Correspondence:
-    """The nodes of `b` that are nodes of `a`.
+    """Find the nodes of `b` that correspond to nodes of `a`.
 
-    A name counts where the operator is the same too, unless structure alone explains the edges and
-    weights clearly better: such names lie. A name with another operator counts only where nothing
-    better is found. Constants are read and hashed.
+    A common name counts if the operator is the same too, unless structure alone explains edges and
+    weights clearly better, since such names are misleading. A common name with another operator counts only if
+    nothing better is found. Constants are read and hashed.
     """
     sides = Labels(a), Labels(b)
     believing, doubting = _Matcher(*sides), _Matcher(*sides)
@@ -86,11 +86,11 @@ def _how(x: Node, y: Node) -> str:
 
 
 def renamed(b: Graph, pairs: Mapping[str, str], a: Graph) -> Graph:
-    """`b` with the names of `a` where they correspond, to be looked at beside it.
+    """`b` with the names of `a` for corresponding nodes and values, to be shown beside it.
 
     Nodes of `pairs`, their results, the graph's inputs, and constants of equal contents take the
-    name that they have in `a`, and attributes that say the same become the same; every other name
-    that `a` has as well becomes a fresh one.
+    name that they have in `a`, and equivalent attributes become equal; any other name that `a` has too becomes
+    a fresh one.
     """
     nodes = _names(b, {node.name for node in b.nodes}, pairs, {node.name for node in a.nodes})
     inner = {value for node in b.nodes for value in node.inner_values}
@@ -126,7 +126,7 @@ def renamed(b: Graph, pairs: Mapping[str, str], a: Graph) -> Graph:
 
 
 def _names(b: Graph, own: set[str], wanted: Mapping[str, str], of_a: set[str]) -> dict[str, str]:
-    """Old name -> new: those wanted, and for every other that `a` has too a fresh one."""
+    """Old name -> new: the wanted ones, and a fresh one for any other that `a` has too."""
     names = dict(wanted)
     taken = of_a | set(names.values())
     for name in own - names.keys():
@@ -137,7 +137,7 @@ def _names(b: Graph, own: set[str], wanted: Mapping[str, str], of_a: set[str]) -
 
 
 def _values_by_pairs(a: Graph, b: Graph, pairs: Mapping[str, str]) -> dict[str, str]:
-    """Value of b -> value of a, one to one: inputs, results of pairs, constants of equal contents beside them."""
+    """Value of b -> value of a, one to one: inputs, results of pairs, and their constants of equal contents."""
     found = {v: u for u, v in ends(a.inputs, b.inputs)}
     of_a, of_b = Labels(a), Labels(b)
     for y, x in pairs.items():
@@ -155,7 +155,7 @@ def _values_by_pairs(a: Graph, b: Graph, pairs: Mapping[str, str]) -> dict[str, 
 
 
 def ends(a: tuple[str, ...], b: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Inputs (or outputs) of two graphs that correspond: by name, the others by place where as many are left."""
+    """Corresponding inputs (or outputs) of two graphs: by name, the others by position if as many are left in both."""
     left_a, left_b = [v for v in a if v not in b], [v for v in b if v not in a]
     yield from ((v, v) for v in a if v in b)
     if len(left_a) == len(left_b):
@@ -164,11 +164,11 @@ def ends(a: tuple[str, ...], b: tuple[str, ...]) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class _Level:
-    """How sure a step along an edge must be.
+    """How certain a step along an edge must be.
 
-    label:    what must be equal of two nodes, and theirs alone on that edge.
-    hops:     how many edges away they may be, nodes without a counterpart between.
-    in_order: where several are alike, the first goes with the first.
+    label:    what must be equal for two nodes, and unique on that edge.
+    hops:     how many edges away they may be, with nodes without a counterpart between.
+    in_order: if several are alike, they are paired in order.
     """
 
     label: str
@@ -178,7 +178,7 @@ class _Level:
 
 _LEVELS = (
     _Level(COMPLETE),
-    _Level(COMPLETE),  # again, for edges beside which something was paired since
+    _Level(COMPLETE),  # again, for edges near which something was paired since
     _Level(COLOUR),
     _Level(SHAPES),
     _Level(BARE),
@@ -191,7 +191,7 @@ _AGAIN = 1  # the level to which an edge returns
 
 @dataclass(frozen=True)
 class _Edge:
-    """Values of a and of b that correspond: their readers may (`down`), or their producers."""
+    """Corresponding values of a and b, whose users (`down`) or producers may correspond."""
 
     of_a: tuple[str, ...]
     of_b: tuple[str, ...]
@@ -212,8 +212,8 @@ class _Matcher:
         self._value_in_a: dict[str, str] = {}
         self._waiting: tuple[deque[_Edge], ...] = tuple(deque() for _ in _LEVELS)
         self._level_of: dict[_Edge, int] = {}
-        self._upward: dict[str, list[_Edge]] = {}  # by value of b: edges at which its producer may be found
-        self._downward: dict[str, list[_Edge]] = {}  # and those at which its readers may be
+        self._upward: dict[str, list[_Edge]] = {}  # by value of b: edges at which its producer may be paired
+        self._downward: dict[str, list[_Edge]] = {}  # and those at which its users may be
         for u, v in ends(self.a.graph.inputs, self.b.graph.inputs):
             self._values_agree(u, v)
         for u, v in ends(self.a.graph.outputs, self.b.graph.outputs):
@@ -226,7 +226,7 @@ class _Matcher:
         self._pair_by_names(lambda x, y: self.a.label(x, BARE) == self.b.label(y, BARE))
 
     def by_what_is_left(self) -> None:
-        """Names that agree, whatever the operator: nothing better was found."""
+        """Pair by name, whatever the operator, if nothing better was found."""
         self._pair_by_names(lambda x, y: True)
 
     def _pair_by_names(self, agree: Callable[[Node, Node], bool]) -> None:
@@ -238,12 +238,12 @@ class _Matcher:
                     self._pair(x, y)
 
     def _result_of_a(self, name: str) -> Node | None:
-        """What gives in a the value that the node of b gives."""
+        """The node of a whose result has the name of a result of the node of b."""
         producers = map(self.a.graph.producer, filter(None, self.b.graph.node(name).outputs))
         return next(filter(None, producers), None)
 
     def agreement(self) -> int:
-        """How well the pairs hang together: operands of b that correspond, or are equal constants, in a."""
+        """How consistent the pairs are: the number of operands of b that correspond, or are equal constants, in a."""
         pairs = ((self.a.graph.node(x), self.b.graph.node(y)) for y, x in self.pairs.items())
         return sum(self._agree(u, v) for x, y in pairs for u, v in zip(x.inputs, y.inputs, strict=False))
 
@@ -253,14 +253,14 @@ class _Matcher:
         return bool(v) and self._value_in_a.get(v) == u
 
     def _alone_alike(self, label: str, weights_only: bool = False) -> Iterator[tuple[str, str]]:
-        """(name in b, name in a) of the nodes whose label no other node of their graph has."""
+        """(name in b, name in a) of the nodes whose label is unique in both graphs."""
         of_a, of_b = (_unique(side, label, weights_only) for side in (self.a, self.b))
         yield from ((name, of_a[key]) for key, name in of_b.items() if key in of_a)
 
     # ---- along the edges ---------------------------------------------------------------
 
     def by_structure(self) -> None:
-        """Pair what is alike and alone, then what hangs together with pairs, the surest first."""
+        """Pair nodes that are alike and unique, then those connected with pairs, the most certain first."""
         for seed, weights_only in ((COLOUR, False), (COMPLETE, True)):
             for y, x in self._alone_alike(seed, weights_only):
                 if x in self.free_a and y in self.free_b:
@@ -274,7 +274,7 @@ class _Matcher:
                 self._wait(edge, level + 1)
 
     def _along(self, edge: _Edge, level: _Level) -> bool:
-        """Pair nodes at the two ends; is anything left at both?"""
+        """Pair nodes at the two ends; returns whether nodes are left at both."""
         of_b = self._near(self.b, self.free_b, edge.of_b, edge.down, level)
         of_a = self._near(self.a, self.free_a, edge.of_a, edge.down, level) if of_b else {}
         for key, ys in of_b.items():
@@ -291,7 +291,7 @@ class _Matcher:
     def _near(
         self, side: Labels, free: Mapping[str, None], values: tuple[str, ...], down: bool, level: _Level
     ) -> dict[Hashable, list[Node]]:
-        """Nodes without counterpart at the edge, by label (and place, next to it); the nearest of each label."""
+        """Nodes without a counterpart at the edge, by label (and position, next to it); the nearest of each label."""
         found: dict[Hashable, list[Node]] = {}
         seen: set[str] = set()
         for _ in range(level.hops):
@@ -339,14 +339,14 @@ class _Matcher:
 
 
 def _unique(side: Labels, label: str, weights_only: bool) -> dict[int, str]:
-    """Name by label, of the labels that one node has."""
+    """Name by label, for labels that only one node has."""
     nodes = [node for node in side.graph.nodes if not weights_only or has_weights(side.graph, node)]
     counts = Counter(side.label(node, label) for node in nodes)
     return {key: node.name for node in nodes if counts[key := side.label(node, label)] == 1}
 
 
 def _beside(graph: Graph, values: Iterable[str], down: bool) -> Iterator[tuple[tuple[int, ...], Node]]:
-    """The readers of the values, or their producers, each with its places of operand and result there."""
+    """The users of the values, or their producers, each with its positions of operand and result."""
     for place, value in enumerate(values):
         if down:
             for reader in graph.users(value):

@@ -1,4 +1,4 @@
-"""What a box says of a node: its label, its colours in every colouring, and what an edge says of a value."""
+"""The look of a node's box: its label and its colours in every colouring; and the label of an edge."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OWN, TARGET, PLAIN = 0, 1, 2  # kinds of layout: the model's own, the target's, 
 NO_KIND = -1
 CLASSES = (LAYOUT_AGNOSTIC, LIGHTLY, HEAVILY)
 _OTHER = "other"  # the category of an operator without a contract
-_NAME = 34  # characters of a name that are sent; the inspector has the whole of it
+_NAME = 34  # characters of a name that are sent; the inspector has the whole name
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Look:
 
     op, name, detail: the lines of its box.
     layout:   kind of layout of its first result; weights: that of its weights, NO_KIND without.
-    category, klass: of its operator, in words, "" where there is none.
-    step:     the step that made it as it is; fused: what it was made of, "" where it is one node's successor.
+    category, klass: of its operator, in words, "" if there is none.
+    step:     the step that produced this version; fused: from which nodes, "" if it replaces a single one.
     """
 
     op: str
@@ -43,7 +43,7 @@ class Look:
     fused: str = ""
 
     def report(self, categories: list[str]) -> dict[str, Any]:
-        """The look as the browser gets it; `categories` is added to."""
+        """The look as sent to the browser; its category is added to `categories`."""
         if self.category not in categories:
             categories.append(self.category)
         return {
@@ -62,7 +62,7 @@ class Look:
 def look_of(
     graph: Graph, node: Node, layouts: Mapping[str, str], target: Profile, step: int = 0, fused: str = ""
 ) -> Look:
-    """The look of `node` as it stands in `graph`; `layouts` by value."""
+    """The look of `node` in `graph`; `layouts` by value."""
     layout = layouts.get(node.outputs[0], TENSOR) if node.outputs else TENSOR
     weights = _weights(graph, node, layouts)
     contract = contract_of(node)
@@ -88,7 +88,7 @@ def constant_look(graph: Graph, value: str, layouts: Mapping[str, str], target: 
 
 
 def box_kind_of(layout: str, target: Profile) -> int:
-    """Which of the three colours a value of this layout has."""
+    """The kind of layout, which determines the colour."""
     if is_of_weights(layout):
         return TARGET if layout == target.weights_for("Conv") != "OIHW" else OWN
     if not is_cnn(layout):
@@ -98,19 +98,19 @@ def box_kind_of(layout: str, target: Profile) -> int:
 
 
 def is_of_weights(layout: str) -> bool:
-    """ "OIHW", "HWOI" and the like; those of activations begin with N, or with C."""
+    """Whether it is a layout of weights, such as "OIHW"; those of activations begin with N or C."""
     return layout.startswith(("O", "I", "H"))
 
 
 def value_words(graph: Graph, value: str, layouts: Mapping[str, str]) -> str:
-    """What an edge says: "1x3x224x224 NCHW", symbolic dims bound; "?" is what is not known."""
+    """The label of an edge: "1x3x224x224 NCHW", with symbolic dims bound; "?" is unknown."""
     layout = layouts.get(value, TENSOR)
     shape = shape_words(graph, value)
     return f"{shape} {layout}".strip() if is_cnn(layout) or is_of_weights(layout) else shape
 
 
 def shape_words(graph: Graph, value: str) -> str:
-    """The value's shape, "1x3x224x224", symbolic dims bound; "" where not even the rank is known, or there is none."""
+    """The value's shape, "1x3x224x224", with symbolic dims bound; "" if it is no tensor of known rank."""
     type_ = graph.tensor_type(value)
     shape = bound_shape(graph, value) or (None if type_ is None else type_.shape)
     if not shape:
@@ -119,28 +119,28 @@ def shape_words(graph: Graph, value: str) -> str:
 
 
 def shown_op(node: Node) -> str:
-    """The operator as a box says it: those of our own domain without it."""
+    """The operator as written in a box; the domain "workbench" is omitted."""
     return shortened_name(node.op.removeprefix("workbench."))
 
 
 def _without_scopes(name: str) -> str:
-    """The last part of "/layer1/conv1/Conv": the frame round the box says the rest."""
+    """The last part of "/layer1/conv1/Conv"; the frame around the box says the rest."""
     last = name.rpartition("/")[2]
     return last if name.startswith("/") and last.strip() else name
 
 
 def shortened_name(name: str) -> str:
-    """The name, its middle left out where it is long."""
+    """The name; the middle of a long one is omitted."""
     return name if len(name) <= _NAME else f"{name[: _NAME // 2 - 1]}...{name[-(_NAME // 2 - 2) :]}"
 
 
 def _size_words(size: float) -> str:
-    """Bytes as a box says them."""
+    """Bytes as written in a box."""
     return f"{size / 1e6:,.2f} MB" if size >= 1e4 else f"{size:,.0f} B"
 
 
 def _weights(graph: Graph, node: Node, layouts: Mapping[str, str]) -> str:
-    """The layout of the node's weights, "" for a node without."""
+    """The layout of the node's weights, "" if it has none."""
     named = (layouts.get(value, "") for value in node.inputs[1:2])
     return next((layout for layout in named if is_of_weights(layout)), "")
 
@@ -154,7 +154,7 @@ def _detail(graph: Graph, node: Node, layout: str, weights: str, layouts: Mappin
 
 
 def _transpose(graph: Graph, node: Node, layout: str, layouts: Mapping[str, str]) -> str:
-    """ "NCHW to NHWC [0,2,3,1] 3.21 MB": what it does to the axes, and the bytes that it moves."""
+    """ "NCHW to NHWC [0,2,3,1] 3.21 MB": the axes, the permutation and the bytes that it moves."""
     perm = ",".join(map(str, perm_of(graph, node) or ()))
     source = layouts.get(node.inputs[0], TENSOR)
     moved = moved_by_node(graph, node)

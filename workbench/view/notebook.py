@@ -8,11 +8,11 @@ import html
 
 HEIGHT_PX = 560
 
-# The frame is a document of its own, so that neither page's styles, names nor keys reach the other.
+# A frame is a separate document, so that neither page's styles, names nor keys affect the other.
 _FRAME = """<iframe srcdoc="{page}" title="Graph Workbench" sandbox="allow-scripts allow-downloads" \
 allow="fullscreen" style="width: 100%; height: {height}px; border: 0"></iframe>"""
 
-# Notebooks keep their outputs: the page is packed, which makes a quarter to a half of it.
+# Notebooks keep their outputs, so the page is compressed to between a quarter and a half.
 _UNPACK = """<script type="module">
 const bytes = Uint8Array.from(atob("{packed}"), (character) => character.charCodeAt(0));
 const page = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));

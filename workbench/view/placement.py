@@ -1,8 +1,8 @@
-"""Where boxes stand and how edges run. Everything that is placed goes through `place`.
+"""Positions of boxes and routes of edges. Everything that is placed goes through `place`.
 
 graphlay (layered, orthogonal routes, groups as frames) for pictures that are
 read; fast-sugiyama for large flat ones, whose edges are drawn straight; each
-where the other fails.
+if the other fails.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-MOST_ROUTED = 900  # boxes; more are placed by the quicker engine, without routes
+MOST_ROUTED = 900  # boxes; more are placed by the faster engine, without routes
 _NODE_GAP, _LAYER_GAP, _PADDING, _HEADER = 24, 40, 10, 22  # pixels
 
 Route = tuple[tuple[int, int], ...]
@@ -19,12 +19,12 @@ Pairs = Sequence[tuple[int, int]]
 
 
 class PlacementError(RuntimeError):
-    """An engine did not place the graph."""
+    """An engine could not place the graph."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """What is to be placed: its size in pixels (of a frame none), and the number of the frame that it is in, or -1."""
+    """An item to place: its size in pixels (none for a frame), and the number of the frame that holds it, or -1."""
 
     width: int
     height: int
@@ -47,7 +47,7 @@ _Arranged = tuple[list[Place], list[Route]]
 
 @dataclass(frozen=True)
 class Placement:
-    """A place for each item, and for each edge the corners of its line (none: it is straight). From 0 on."""
+    """The position of each item, and the corners of each edge's line (none if straight). Coordinates begin at 0."""
 
     places: tuple[Place, ...]
     routes: tuple[Route, ...]
@@ -116,7 +116,7 @@ def _graphlay(items: Sequence[Item], edges: Pairs) -> _Arranged:
 
 
 def _sugiyama(items: Sequence[Item], edges: Pairs) -> _Arranged:
-    """Layers of one width: every item as wide as the widest; frames are drawn round what they hold."""
+    """Layers of one width: every item as wide as the widest; frames are drawn around their items."""
     import fast_sugiyama
 
     leaves = [i for i, item in enumerate(items) if not item.is_frame]
@@ -128,12 +128,12 @@ def _sugiyama(items: Sequence[Item], edges: Pairs) -> _Arranged:
     found = fast_sugiyama.from_edges(pairs, vertex_spacing=1, dummy_vertices=True, dummy_size=0.2, check_layout=False)
     centres: dict[int, tuple[int, int]] = {}
     left = 0.0
-    for positions, *_ in found:  # one for each connected part: side by side, from the same height
+    for positions, *_ in found:  # one for each connected part: side by side, aligned at the top
         low, high = min(x for _, (x, _) in positions), max(y for _, (_, y) in positions)
         real = [(int(i), x, y) for i, (x, y) in positions if isinstance(i, str)]  # numbers are the bends of edges
         centres |= {i: (round((left + x - low) * across), round((high - y) * down)) for i, x, y in real}
         left += max(x for _, x, _ in real) - low + 1
-    beside = iter(range(len(leaves)))  # what has no edge stands in a row above
+    beside = iter(range(len(leaves)))  # items without edges are in a row above
     top = min(y for _, y in centres.values()) - down
     for i in leaves:
         if i not in centres:
@@ -143,9 +143,9 @@ def _sugiyama(items: Sequence[Item], edges: Pairs) -> _Arranged:
 
 
 def _framed(items: Sequence[Item], places: Mapping[int, Place]) -> list[Place]:
-    """All places, frames drawn round what they hold; an empty frame is a point at the origin."""
+    """All positions, with frames drawn around their items; an empty frame is a point at the origin."""
     boxes = dict(places)
-    for i in reversed(range(len(items))):  # a frame stands before what it holds
+    for i in reversed(range(len(items))):  # a frame comes before its items
         if not items[i].is_frame:
             continue
         inside = [boxes[j] for j, item in enumerate(items) if item.frame == i and j in boxes]

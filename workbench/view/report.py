@@ -16,7 +16,7 @@ from workbench.view.inspection import inspect_element
 from workbench.view.scene import View, packed
 
 COMPONENT = Path(__file__).parent / "component"
-MOST_OPEN = 2_500  # nodes up to which the report has every box open too
+MOST_OPEN = 2_500  # nodes up to which the report also has a scene with all boxes open
 MOST_INSPECTED = 2_500  # nodes up to which it has the inspector's text of each
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w]+\.js)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?:default )?(?=function|async|const|class)", re.MULTILINE)
@@ -43,7 +43,7 @@ style-src 'unsafe-inline'; img-src data: blob:">
 
 
 def report_html(view: View, texts: Mapping[str, Any]) -> str:
-    """The file's text. `texts`: what the inspector says, by id."""
+    """The file's text. `texts`: the inspector's content by id."""
     timeline = view.timeline
     scenes = {"collapsed": _scene(view)}
     if len(timeline.versions) <= MOST_OPEN:
@@ -58,9 +58,9 @@ def report_html(view: View, texts: Mapping[str, Any]) -> str:
 
 
 def inspected(history: History, view: View, target: Profile, passes: Sequence[Pass] = ()) -> dict[str, Any]:
-    """The inspector's text of every node that the end of a step has, as it is at the last such end.
+    """The inspector's content for every node that exists after some step, at the last such moment.
 
-    Nothing where the model is too large for it; short-lived nodes have none.
+    Empty if the model is too large; nodes that exist only within a step have none.
     """
     texts: dict[str, Any] = {}
     if len(view.timeline.versions) > MOST_INSPECTED:
@@ -79,7 +79,7 @@ def inspected(history: History, view: View, target: Profile, passes: Sequence[Pa
 
 
 def _scene(view: View, **seen: bool) -> dict[str, str]:
-    """One more scene of the view; the view itself stays as it is."""
+    """One more scene of the view, which is not changed."""
     before = {key: getattr(view, key) for key in seen}
     for key, value in seen.items():
         setattr(view, key, value)
@@ -94,8 +94,8 @@ def _scene(view: View, **seen: bool) -> dict[str, str]:
 def bundle(entry: str) -> str:
     """The component's modules as one script, each before those that import it.
 
-    They are written for it: imports and exports on one line each, every top-level name once. Comments on lines of
-    their own, a fifth of it, types for the checker among them, stay behind.
+    They are written for this: imports and exports on one line each, every top-level name once. Whole-line comments,
+    a fifth of the text, including types for the checker, are removed.
     """
     plain = (_COMMENT.sub("", _IMPORT.sub("", _source(name))) for name in _in_order(entry, set()))
     return "\n".join(_EXPORT.sub("", module) for module in plain)

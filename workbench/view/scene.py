@@ -1,6 +1,6 @@
-"""The scene: everything that the browser needs to draw a history at any moment, as JSON.
+"""The scene: all that the browser needs to draw a history at any moment, as JSON.
 
-The format is told in docs/view.md. Boxes are placed here, once for all moments;
+docs/view.md describes the format. Boxes are placed here, once for all moments;
 the browser places nothing.
 """
 
@@ -24,13 +24,13 @@ from workbench.view.node_style import CLASSES, Look
 from workbench.view.placement import Place
 from workbench.view.timeline import Event, Timeline
 
-_MOST_TEXTS = 1500  # rewrites whose texts are sent along; of more, only the sentences
+_MOST_TEXTS = 1500  # rewrites up to which their texts are sent; of more, only the sentences
 _LONGEST_LINE = 400  # characters of a node's text
 
 
 @dataclass(frozen=True)
 class Costs:
-    """What was measured of a node: microseconds of one run, and megabytes that its results take."""
+    """Measurements of a node: microseconds of one run, and megabytes of its results."""
 
     us: float | None = None
     mb: float | None = None
@@ -38,15 +38,15 @@ class Costs:
 
 @dataclass
 class View:
-    """What a person made of the picture: which groups are open, and what else is to be seen.
+    """The user's choices for the picture: which groups are open, and what else is shown.
 
-    costs: by name of node, of the graph at the first and at the last moment.
+    costs: by name of node, for the graphs at the first and last moment.
     """
 
     timeline: Timeline
     title: str
     target: str
-    chosen: dict[str, bool] = field(default_factory=dict)  # groups that were opened (True) or closed by hand
+    chosen: dict[str, bool] = field(default_factory=dict)  # groups that the user opened (True) or closed
     constants: bool = False
     is_flat: bool = False
     costs: tuple[Mapping[str, Costs], Mapping[str, Costs]] = field(default_factory=lambda: ({}, {}))
@@ -59,7 +59,7 @@ class View:
         self._choose(self.chosen)
 
     def toggle(self, id_: str, deep: bool) -> None:
-        """Open a closed group or close an open one, with `deep` all below it too; an unknown id changes nothing."""
+        """Open a closed group or close an open one, with `deep` all groups in it too; an unknown id changes nothing."""
         group = self._group(id_)
         if group is None:
             return
@@ -67,7 +67,7 @@ class View:
         self._choose(dict.fromkeys(ids, id_ not in self.opened))
 
     def reveal(self, name: str) -> None:
-        """Open whatever hides the node."""
+        """Open the groups that hide the node."""
         self._choose({group.id: True for group in way_to(self.root, name)})
 
     def _choose(self, chosen: Mapping[str, bool]) -> None:
@@ -75,7 +75,7 @@ class View:
         self.opened = self.opened - {i for i, on in chosen.items() if not on} | {i for i, on in chosen.items() if on}
 
     def members(self, id_: str) -> tuple[str, ...]:
-        """The nodes in the group of that id, at any depth; none where it is no group's."""
+        """The nodes in the group of that id, at any depth; empty if there is no such group."""
         group = self._group(id_)
         return () if group is None else tuple(group.members())
 
@@ -83,23 +83,23 @@ class View:
         return next((group for group in self.root.below() if group.id == id_), None)
 
     def boxes(self) -> Boxes:
-        """The boxes to be seen now."""
+        """The boxes that are shown now."""
         return boxes_of(self.timeline, flat(self.root) if self.is_flat else self.root, self.opened, self.constants)
 
     def scene(self) -> dict[str, Any]:
-        """The scene as it is to be seen now."""
+        """The scene as shown now."""
         boxes = self.boxes()
         return _Writer(self, boxes, links_of(self.timeline, boxes)).write()
 
 
 def packed(told: Mapping[str, Any]) -> tuple[str, str]:
-    """A scene, or a table of texts, as base64 of gzip of JSON, and an id that says whether it is another one."""
+    """A scene, or a table of texts, as base64 of gzip of JSON, with an id that changes with the content."""
     raw = json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()
     return base64.b64encode(gzip.compress(raw, 6, mtime=0)).decode(), hashlib.sha256(raw).hexdigest()[:16]
 
 
 def steps_of(timeline: Timeline) -> list[dict[str, Any]]:
-    """What a scene tells of each step."""
+    """What a scene says of each step."""
     return [
         {
             "title": chapter.title,
@@ -115,7 +115,7 @@ def steps_of(timeline: Timeline) -> list[dict[str, Any]]:
 
 
 class _Writer:
-    """Writes a scene; looks, words and categories are sent once each, and told by number."""
+    """Writes a scene; looks, words and categories are sent once each, and referred to by number."""
 
     def __init__(self, view: View, boxes: Boxes, links: Links) -> None:
         self.view, self.boxes, self.links = view, boxes, links

@@ -8,7 +8,7 @@ MAIN = "main graph"
 
 
 def inner_graphs(graph: Graph) -> dict[str, Graph]:
-    """Every graph of the model by a name that says where it is, the main one first."""
+    """All graphs of the model by a name that says where they are, the main graph first."""
     found = {MAIN: graph}
     _bodies(graph, "", found)
     for function in graph.functions.values():

@@ -12,14 +12,14 @@ MARKS: Mapping[str, tuple[str, str]] = {  # colour and word of each
     "+": ("#2E7D32", "added"),
     "~": ("#B26A00", "changed"),
 }
-_CONTEXT = 3  # equal lines shown round a change
+_CONTEXT = 3  # equal lines shown around a change
 _NODE = re.compile(r"\s*\[([^\]]+)\]")
 _NEXT_CONSTANT = re.compile(r"(?<=[\]}]), (?=[a-z0-9]+(?:\[| ))")
 
 
 @dataclass(frozen=True)
 class TextRow:
-    """One row: `mark` is "-", "+", "~", "" for an equal line, or "..." for `hidden` equal lines left out."""
+    """One row: `mark` is "-", "+", "~", "" for an equal line, or "..." for `hidden` omitted equal lines."""
 
     mark: str
     before: str = ""
@@ -28,15 +28,15 @@ class TextRow:
 
 
 def a_line_each(text: str) -> str:
-    """The text with each constant of its head on a line of its own; the printer writes them all on one."""
+    """The text with each constant of its head on a separate line; the printer writes all on one."""
     head, brace, body = text.partition("\n{")
     return _NEXT_CONSTANT.sub(",\n    ", head) + brace + body if brace else text
 
 
 def side_by_side(before: str, after: str) -> list[TextRow]:
-    """The rows of both texts, long equal stretches left out.
+    """The rows of both texts, without long runs of equal lines.
 
-    Lines of the same node are one changed line; difflib finds the equal ones.
+    Lines of the same node form one changed line; difflib finds equal lines.
     """
     a, b = before.splitlines(), after.splitlines()
     found: list[TextRow] = []
@@ -61,7 +61,7 @@ def _equal(lines: list[str], first: bool, last: bool) -> Iterator[TextRow]:
 
 
 def _paired(removed: list[str], added: list[str]) -> Iterator[TextRow]:
-    """Lines of one changed stretch, in the order of both; those of the same node meet."""
+    """The lines of one changed run, in the order of both; those of the same node are paired."""
     places = {_defined(line): index for index, line in enumerate(added)}
     done = 0
     for line in removed:
@@ -76,6 +76,6 @@ def _paired(removed: list[str], added: list[str]) -> Iterator[TextRow]:
 
 
 def _defined(line: str) -> str:
-    """The node's name in brackets, or what stands left of the equals sign: the constant's name and type."""
+    """The node's name in brackets, or what is left of the equals sign: the constant's name and type."""
     named = _NODE.match(line)
     return named[1] if named else line.partition("=")[0].strip()

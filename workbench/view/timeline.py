@@ -1,9 +1,9 @@
-"""Every node and edge that a history ever had, and from when to when: the union that the picture places once.
+"""All nodes and edges of a history with their lifetimes: the union that the picture places once.
 
-One clock runs through the whole history: moment t is the graph after t rewrites,
-those of all steps counted on. A node is known by its name; each form that it
-takes is a version. Since all that ever exists has one place, nothing that stays
-moves, whatever moment is shown.
+Time counts over the whole history: moment t is the graph after t rewrites of all
+steps. A node is identified by its name; each of its forms is a version. Since
+everything that ever exists has one position, nothing that stays moves, whatever
+moment is shown.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from workbench.view.node_style import (
     value_words,
 )
 
-FOREVER = 1_000_000_000  # a moment that never comes: what dies then is there at the end
+FOREVER = 1_000_000_000  # a moment that never comes: a version that dies then exists at the end
 
 
 @dataclass(frozen=True)
 class Version:
-    """A node as it was from moment `born` on, until moment `dies`."""
+    """A node as it was from moment `born` until moment `dies`."""
 
     born: int
     dies: int
@@ -49,7 +49,7 @@ class Version:
 
 @dataclass(frozen=True)
 class EdgeInterval:
-    """The time for which a value went along an edge, what the edge says meanwhile, and its kind of layout."""
+    """The time for which a value flows along an edge, the edge's label meanwhile, and its kind of layout."""
 
     born: int
     dies: int
@@ -59,7 +59,7 @@ class EdgeInterval:
 
 @dataclass(frozen=True)
 class Edge:
-    """From a box to a box. Both are names of nodes, or "in:" and "out:" with the name of a public value."""
+    """An edge between boxes, given by names of nodes, or "in:" and "out:" with the name of a graph input or output."""
 
     source: str
     target: str
@@ -68,7 +68,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class StepSpan:
-    """A step on the clock: `first` is the moment before it, and it takes `rewrites` moments."""
+    """The time of a step: `first` is the moment before it, and it lasts `rewrites` moments."""
 
     title: str
     pass_name: str
@@ -81,7 +81,7 @@ class StepSpan:
 
 @dataclass(frozen=True)
 class Event:
-    """A rewrite, or what leads from one graph to another: its words, the nodes it is about, what went and came."""
+    """A rewrite, or the difference of two graphs: its sentence, its nodes, and the nodes removed and inserted."""
 
     sentence: str
     case: str
@@ -92,8 +92,8 @@ class Event:
 
 @dataclass
 class Timeline:
-    """The union of a history. Nodes stand in an order that is topological at the first moment; new ones follow
-    what they were put behind."""
+    """The union of a history. The order of nodes is topological at the first moment; new ones follow the nodes
+    after which they were inserted."""
 
     versions: dict[str, list[Version]] = field(default_factory=dict)
     edges: dict[Edge, list[EdgeInterval]] = field(default_factory=dict)
@@ -104,7 +104,7 @@ class Timeline:
     looks_of_values: dict[str, Look] = field(default_factory=dict)  # by "in:..." and "out:..."
     shapes: dict[str, str] = field(default_factory=dict)  # of the first result, by node
     constant_looks: dict[str, Look] = field(default_factory=dict)  # of constants that a node reads, by value
-    is_pair: bool = False  # two graphs and what differs, not a history
+    is_pair: bool = False  # two graphs and their difference, not a history
 
     @property
     def last(self) -> int:
@@ -113,7 +113,7 @@ class Timeline:
 
     @cached_property
     def short_lived(self) -> frozenset[str]:
-        """Nodes that are there at no end of any step. They need no place of their own."""
+        """Nodes that exist only within a step, which are not placed."""
         ends = [0, *(chapter.first + chapter.rewrites for chapter in self.chapters)]
         return frozenset(
             name
@@ -122,7 +122,7 @@ class Timeline:
         )
 
     def changes(self, name: str) -> bool:
-        """Does it ever come, go, or change?"""
+        """Whether it ever appears, disappears or changes."""
         versions = self.versions[name]
         return len(versions) > 1 or versions[0].born > 0 or versions[0].dies < FOREVER
 
@@ -156,7 +156,7 @@ def _verdict(step: Step) -> tuple[str, bool | None]:
 
 
 def take_verdicts(timeline: Timeline, history: History) -> bool:
-    """Note the verdicts that the steps have by now; are there new ones?"""
+    """Take over the verdicts that the steps have by now; returns whether any is new."""
     before = list(timeline.chapters)
     for index, step in enumerate(history.steps):
         words, ok = _verdict(step)
@@ -194,7 +194,7 @@ def _apply(record: _Record, graph: Graph, rewrite: AppliedRewrite, step: int) ->
 
 @dataclass
 class _Open:
-    """A version that has not ended yet; its look may wait for the end of the step."""
+    """A version that has not ended; its look may be set at the end of the step."""
 
     born: int
     node: Node
@@ -204,7 +204,7 @@ class _Open:
 
 
 class _Record:
-    """Takes note of what comes and goes, in the order of the clock."""
+    """Records what appears and disappears, in order of time."""
 
     def __init__(self, graph: Graph, target: Profile, layouts: Mapping[str, str]) -> None:
         self.now = 0
@@ -219,7 +219,7 @@ class _Record:
         self._events: list[Event] = []
         self._shapes: dict[str, str] = {}
         self._constants: dict[str, Look] = {}
-        self._fresh: set[str] = set()  # nodes whose look waits for the end of the step
+        self._fresh: set[str] = set()  # nodes whose look is set at the end of the step
         for node in graph.nodes:
             self._begin(graph, node, 0, "")
         self._connect(graph, [node.name for node in graph.nodes])
@@ -239,7 +239,7 @@ class _Record:
         layouts: Mapping[str, str] | None,
         step: int,
     ) -> None:
-        """From now on `graph` is so: these nodes went, these came, and edges to the `touched` ones are other ones."""
+        """Record a change of `graph`: removed nodes, inserted nodes, and changed edges to the `touched` nodes."""
         gone, come = tuple(gone), tuple(come)
         for node in gone:
             self._end(node.name)
@@ -251,7 +251,7 @@ class _Record:
         self._connect_outputs(graph)
 
     def settle(self, graph: Graph, layouts: Mapping[str, str]) -> None:
-        """The step is at its end: what it made and what is still there looks as the layouts say now."""
+        """Record the end of a step: what it produced and still exists gets its look from the layouts."""
         self._layouts = dict(layouts)
         for name in self._fresh & self._open.keys():
             opened = self._open[name]
@@ -259,7 +259,7 @@ class _Record:
         self._fresh.clear()
 
     def timeline(self, graph: Graph) -> Timeline:
-        ends = (graph, self._first)  # two files may have others at each end
+        ends = (graph, self._first)  # two files may have different ones
         inputs = tuple(dict.fromkeys((*self._first.inputs, *graph.inputs)))
         outputs = tuple(dict.fromkeys((*self._first.outputs, *graph.outputs)))
         values = {f"{INPUT_ID}{v}": self._look_of_value(g, v, "input") for g in ends for v in g.inputs}
@@ -283,7 +283,7 @@ class _Record:
     def _look_of_value(self, graph: Graph, value: str, what: str) -> Look:
         words, kind = self._words(graph, value)
         if what == "input" and is_of_weights(self._layouts.get(value, TENSOR)):
-            kind = OWN  # it comes so, whatever the hardware wants
+            kind = OWN  # the input arrives so, whatever the hardware's layout
         return Look(what, value, words, kind, NO_KIND, what, "")
 
     def _begin(self, graph: Graph, node: Node, step: int, fused: str) -> None:
@@ -306,7 +306,7 @@ class _Record:
         self._versions[name].append(Version(opened.born, dies, opened.node, opened.look))
 
     def _connect(self, graph: Graph, targets: Iterable[str]) -> None:
-        """Edges into `targets` as they are in `graph` now."""
+        """Record the edges into `targets` as they are in `graph` now."""
         for name in targets:
             node = graph.find(name)
             reads = () if node is None else node.operands
@@ -335,7 +335,7 @@ class _Record:
 
 
 def _edges(graph: Graph, value: str, target: str) -> Iterable[Edge]:
-    """The edge on which `value` comes to `target`; none where it is a constant."""
+    """The edge on which `value` flows to `target`; none for a constant."""
     maker = graph.producer(value)
     if maker is not None:
         return (Edge(maker.name, target, value),)
@@ -343,7 +343,7 @@ def _edges(graph: Graph, value: str, target: str) -> Iterable[Edge]:
 
 
 def _made_of(gone: tuple[Node, ...], come: tuple[Node, ...]) -> str:
-    """ "made of Conv and BatchNormalization", where several nodes became fewer."""
+    """ "made of Conv and BatchNormalization", if several nodes became fewer."""
     if len(gone) < 2 or not come or len(come) >= len(gone):
         return ""
     ops = [node.op.removeprefix("workbench.") for node in gone]

@@ -1,1 +1,1 @@
-"""A choice of layouts becomes edits of the graph."""
+"""Turns a choice of layouts into edits of the graph."""

@@ -1,9 +1,9 @@
-"""One node brought to blocked channels, as an edit that leaves the graph computing the same; and what is left after.
+"""Converts one node to blocked channels, as an edit that preserves what the graph computes; and cleans up afterwards.
 
-A blocked node reads blocked images and gives blocked results; a Transpose and a Reshape behind
-each result restore it for whoever still reads it. The next node that is blocked takes the blocked
-result, and a restoring pair without a reader goes in the same edit. When all is chosen, each value
-is converted from what its operator gives, once for each layout in which it is read.
+A blocked node reads blocked images and returns blocked results; a Transpose and a Reshape after each result
+restore it for its remaining users. The next node converted reads the blocked result, and a restoring pair that
+becomes unused is removed in the same edit. At the end each value is converted from the layout that its operator
+returns, once for each layout in which it is read.
 """
 
 from __future__ import annotations
@@ -36,16 +36,17 @@ from workbench.layout.problem.tiled_axes import (
 )
 from workbench.ops.permutation.blocking import blocked_form
 
-_SHAPE = "workbench.shape"  # metadata of the nodes that compute the shape of a conversion's Reshape: its result
+_SHAPE = "workbench.shape"  # metadata of nodes that compute the shape operand of a conversion's Reshape: the result
 
 
 def convert_to_blocks(
     graph: Graph, node: Node, own: str, block: int, blocked: dict[str, str]
 ) -> tuple[Conversion, str]:
-    """The node on blocked images, which are `own` as written; and what is not blocked of it, for the sentence.
+    """The conversion of the node to blocked images; and what remains unblocked, for the sentence.
 
-    blocked: by value its blocked form, where there is one; what this edit makes is entered.
-    Raises NotPermutable with a sentence where the operator has no blocked form.
+    own:     the layout of its images in the graph.
+    blocked: the blocked counterparts of values, by value; those that this edit creates are added.
+    Raises NotPermutable with a sentence if the operator has no blocked form.
     """
     form = blocked_form(graph, node, own, block)
     work = _Work(graph, block)
@@ -73,7 +74,7 @@ def convert_to_blocks(
             outputs.append(value)
             continue
         type_ = graph.tensor_type(value)
-        assert type_ is not None and type_.shape is not None  # or there were no blocked form
+        assert type_ is not None and type_.shape is not None  # otherwise there is no blocked form
         dims = axis_lengths_of(type_.shape, joined(own), block)
         blocked[value] = work.name(f"{value}_nchw{block}c")
         in_blocks = type_.with_shape(shape_of(BLOCKED, dims))
@@ -104,7 +105,7 @@ def _number_of(graph: Graph, value: str) -> int | None:
 
 
 def _behind(graph: Graph, node: Node, value: str, source: str) -> list[str]:
-    """The nodes that make `value` from `source`, where only this node reads it."""
+    """The nodes that compute `value` from `source`; none if `value` has users other than this node."""
     gone: list[str] = []
     maker = graph.producer(value) if is_only_reader(graph, node, value) else None
     while maker is not None and maker.op in ("Transpose", "Reshape") and value != source:
@@ -115,7 +116,7 @@ def _behind(graph: Graph, node: Node, value: str, source: str) -> list[str]:
 
 
 def _shape_nodes(graph: Graph, node: Node) -> Iterator[str]:
-    """The nodes that compute the shape of this conversion's Reshape."""
+    """The nodes that compute the shape operand of a conversion's Reshape."""
     waiting = list(node.inputs[1:])
     while waiting:
         maker = graph.producer(waiting.pop())
@@ -125,7 +126,7 @@ def _shape_nodes(graph: Graph, node: Node) -> Iterator[str]:
 
 
 class _Work:
-    """Collects the nodes of conversions; names stay unique among themselves."""
+    """Collects the nodes of conversions, with unique names."""
 
     def __init__(self, graph: Graph, block: int) -> None:
         self.graph = graph
@@ -141,18 +142,18 @@ class _Work:
         return fresh
 
     def lined_up(self, value: str, op: str, numbers: tuple[int, ...], shape: tuple[Dim, ...]) -> str:
-        """A broadcast operand with a block's axis, which moves nothing."""
+        """Reshape a broadcast operand so that it has an axis for the block; no element moves."""
         result = self.name(f"{value}_nchw{self.block}c")
         type_ = self.graph.tensor_type(value)
-        assert type_ is not None  # or it had no shape
+        assert type_ is not None  # it has a shape
         operand = self.name(f"{result}_{'axes' if op == 'Unsqueeze' else 'shape'}")
         self.constants[operand] = constant(np.array(numbers, np.int64))
         self._node(op, (value, operand), result, type_.with_shape(shape))
         return result
 
     def convert(self, source: str, type_: TensorType | None, given: Axes, wanted: Axes, result: str) -> bool:
-        """Nodes that make `result` of `source`, an image of that type; do they move any element?"""
-        assert type_ is not None and type_.shape is not None  # as of every image
+        """Add the nodes that convert `source`, an image of that type, to `result`; returns whether elements move."""
+        assert type_ is not None and type_.shape is not None  # every image has both
         dims = axis_lengths_of(type_.shape, given, self.block)
         shape = shape_of(wanted, dims)
         target = reshape_to(shape) if letters_in_memory(given, dims) == letters_in_memory(wanted, dims) else None
@@ -177,11 +178,11 @@ class _Work:
     def _reshaped(
         self, source: str, given: Axes, wanted: Axes, dims: Mapping[str, Dim], type_: TensorType, result: str
     ) -> str:
-        """Channels cut into blocks, or joined; the dims behind them are read from the value where they are open."""
+        """Split the channels into blocks, or join them; dims after them that are unknown are read at runtime."""
         place = given.index("Cc" if "Cc" in given else "C")
         behind = place + (1 if "Cc" in given else 2)
         shape = shape_of(wanted, dims)
-        numbers = [dim if isinstance(dim, int) else 0 for dim in shape]  # 0 copies a dim that keeps its place
+        numbers = [dim if isinstance(dim, int) else 0 for dim in shape]  # 0 copies the dim on the same axis
         if all(isinstance(dim, int) for dim in shape_of(given, dims)[behind:]):
             operand = self._constant(result, np.array(numbers, np.int64))
         else:
@@ -207,11 +208,11 @@ class _Work:
             self.types[result] = type_
 
 
-# ---- when all is chosen ---------------------------------------------------------------------
+# ---- cleanup --------------------------------------------------------------------------------
 
 
 def one_conversion_a_layout(graph: Graph, layouts: Mapping[str, str], block: int, weigh: str) -> Iterator[Tidied]:
-    """Where a value is converted to blocks, or from them, more often than it is read in another layout."""
+    """Keeps one conversion of a value for each other layout in which it is read, if the value has more."""
     known = tiled_axes(graph, layouts, block)
     for root, nodes in list(conversions_of(graph, known)):
         if all(node.op == "Transpose" for node in nodes):
@@ -248,7 +249,7 @@ def _once_each(
     gone: list[str],
     block: int,
 ) -> Edit:
-    """The first in each layout is converted from the root, the others in that layout from the first."""
+    """Convert the first value of each layout from the root, the others of that layout from the first."""
     work = _Work(graph, block)
     first, replaced = {memory[root]: root}, {}
     for value in sorted(read, key=lambda value: not graph.is_output(value)):  # an output keeps its name

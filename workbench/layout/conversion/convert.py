@@ -1,10 +1,10 @@
-"""One node brought to another layout, as an edit that leaves the graph computing the same.
+"""Converts one node to another layout, as an edit that preserves what the graph computes.
 
-A converted node reads permuted operands and gives permuted results; a
-Transpose behind each result restores the old order for whoever still reads
-it. The next node converted takes the permuted result itself, and a restoring
-Transpose that nobody reads any more goes in the same edit. So the transposes
-travel down the graph one rewrite at a time, and every moment of it is right.
+A converted node reads permuted operands and returns permuted results; a
+Transpose after each result restores the old order for its remaining users.
+The next node converted reads the permuted result, and a restoring Transpose
+that becomes unused is removed in the same edit. So transposes move down the
+graph one rewrite at a time, and the graph is correct after each.
 """
 
 from __future__ import annotations
@@ -33,15 +33,18 @@ from workbench.ops.channels_last import (
 )
 from workbench.ops.permutation.kinds import lines_up
 
-RESTORES = "workbench.restores"  # metadata of a Transpose that a strategy put behind a converted node: the value
-REASON = "workbench.reason"  # metadata of one that stays: the sentence that says why
+RESTORES = "workbench.restores"  # metadata of a Transpose that a strategy inserted after a converted node: the value
+REASON = "workbench.reason"  # metadata of such a Transpose that stays: the sentence that says why
 
 
 @dataclass
 class Conversion:
-    """The edit, and for the sentence: operands that a new Transpose moves, those at hand, what became of others.
+    """The edit, and for the sentence what it does with the operands.
 
-    lined_up: operands of lower rank that are reshaped, with the words for their new axes.
+    moved:    operands that a new Transpose permutes, with the number of elements; None if unknown.
+    at_hand:  operands of which the permuted value exists already.
+    weight:   what is done with the weight; "" if nothing.
+    lined_up: operands of lower rank that are reshaped, with their new shape in words.
     """
 
     edit: Edit
@@ -51,28 +54,28 @@ class Conversion:
     lined_up: dict[str, str] = field(default_factory=dict)
 
     def said(self) -> str:
-        """What moves, and what became of other operands."""
+        """What moves, and what is done with other operands."""
         moved = ", ".join(f"'{value}' is transposed, {elements(number)}" for value, number in self.moved.items())
         return f"{moved or 'nothing moved'}{self.others_said()}"
 
     def others_said(self) -> str:
-        """What became of operands of lower rank, and of the weight."""
+        """What is done with operands of lower rank, and with the weight."""
         reshaped = "".join(f"; '{value}' is reshaped to {shape}" for value, shape in self.lined_up.items())
         return f"{reshaped}; {self.weight}" if self.weight else reshaped
 
 
 def why_there(node: Node, where: str, target: Profile) -> str:
-    """Why a strategy that weighs everything runs the node `where`: "in NHWC"."""
+    """Why a strategy with a cost model runs the node `where`: "in NHWC"."""
     return f"is demanded {where}" if plain_op(node) in target.required_layouts else f"runs {where}, which costs least"
 
 
 def is_only_reader(graph: Graph, node: Node, value: str) -> bool:
-    """Is the node the only reader of `value`, which is no output either?"""
+    """Whether the node is the only user of `value`, which is not an output of the graph."""
     return graph.users(value) == (node,) and not graph.is_output(value)
 
 
 def at_hand(graph: Graph, value: str, perm: Permutation, reader: Node | None) -> str | None:
-    """A value that already is `value` transposed by `perm`, if there is one that `reader` does not make."""
+    """An existing value that equals `value` transposed by `perm` and is not a result of `reader`, if there is one."""
     maker = graph.producer(value)
     if maker is not None and maker.op == "Transpose" and perm_of(graph, maker) == inverse(perm):
         return maker.inputs[0]
@@ -83,7 +86,7 @@ def at_hand(graph: Graph, value: str, perm: Permutation, reader: Node | None) ->
 
 
 def pending(graph: Graph, value: str, perm: Permutation) -> Node | None:
-    """The Transpose that restores `value` from its permuted form, if that is how it is made."""
+    """The Transpose that restores `value` from its permuted form, if that is its producer."""
     maker = graph.producer(value)
     if maker is None or maker.op != "Transpose" or perm_of(graph, maker) != inverse(perm):
         return None
@@ -93,10 +96,10 @@ def pending(graph: Graph, value: str, perm: Permutation) -> Node | None:
 def convert(
     graph: Graph, node: Node, perm: Permutation, layout: str, target: Profile, *, reuse: bool = True
 ) -> Conversion:
-    """The node on operands permuted by `perm` (which is to `layout`).
+    """The conversion of the node to operands permuted by `perm`, which gives `layout`.
 
-    reuse: take an operand that is at hand in that layout; else every operand gets a Transpose of its own.
-    Raises NotPermutable with a sentence where the operator keeps its own order.
+    reuse: use existing permuted values; if false, each operand gets a new Transpose.
+    Raises NotPermutable with a sentence if the operator cannot run on permuted operands.
     """
     carried = permuted_call(graph, node, perm, target)
     other = next((node.inputs[i] for i in carried.inputs if graph.rank_of(node.inputs[i]) != len(perm)), None)
@@ -150,9 +153,9 @@ def convert(
 
 
 def permuted_call(graph: Graph, node: Node, perm: Permutation, target: Profile) -> PermutedCall:
-    """As the contract carries the node; one that gives a weight (BPW) stores it as the target wants.
+    """The call on permuted operands, by the operator's contract; a resulting weight (BPW) has the target's order.
 
-    Raises NotPermutable with a sentence where the operator keeps its own order.
+    Raises NotPermutable with a sentence if the operator cannot run on permuted operands.
     """
     carried = layout_of(node).propagate_permutation(graph, node, perm)
     order = target.weights_for("Conv")
@@ -163,7 +166,7 @@ def permuted_call(graph: Graph, node: Node, perm: Permutation, target: Profile) 
 
 
 def order_of_weight(node: Node, carried: PermutedCall, target: Profile) -> str:
-    """The order of the weight that the carried node reads: the target's in a convolution's channels-last form, else
+    """The order of the weight that the converted node reads: the target's for a channels-last convolution, else
     ONNX's.
     """
     if plain_op(node) not in KERNELS:
@@ -174,9 +177,9 @@ def order_of_weight(node: Node, carried: PermutedCall, target: Profile) -> str:
 
 
 def store_weights(graph: Graph, target: Profile) -> Iterator[tuple[Edit, str, tuple[str, ...]]]:
-    """Channels-last convolutions whose weight the target wants stored otherwise: (edit, sentence, nodes).
+    """Convert the weights of channels-last convolutions to the target's order: (edit, sentence, nodes).
 
-    A target that wants ONNX's own order takes any; ONNX Runtime's bodies do.
+    A target that wants ONNX's order accepts any, as the function bodies for ONNX Runtime do.
     """
     for node in [n for n in graph.nodes if plain_op(n) in KERNELS and n.op not in KERNELS]:
         rank = graph.rank_of(node.inputs[1])
@@ -193,7 +196,7 @@ def store_weights(graph: Graph, target: Profile) -> Iterator[tuple[Edit, str, tu
 
 
 def _orphaned(graph: Graph, node: Node, arrive: Mapping[str, Permutation]) -> tuple[str, ...]:
-    """Restoring transposes that only this node read, of operands that arrive so permuted."""
+    """Restoring Transposes that only this node used, before operands that it now reads permuted."""
     dead: dict[str, None] = {}
     for value, perm in arrive.items():
         maker = pending(graph, value, perm)
@@ -203,17 +206,17 @@ def _orphaned(graph: Graph, node: Node, arrive: Mapping[str, Permutation]) -> tu
 
 
 def is_ours(maker: Node) -> bool:
-    """Did a strategy put this restoring Transpose here, and is there no reason yet for it to stay?"""
+    """Whether a strategy inserted this restoring Transpose, and has not marked it to stay."""
     return RESTORES in maker.metadata and REASON not in maker.metadata
 
 
 def mark_restored(graph: Graph, maker: Node, sentence: str) -> Edit:
-    """The restoring Transpose stays; it keeps the reason."""
+    """Mark the restoring Transpose to stay, with the reason."""
     return Edit(remove=(maker.name,), insert=(maker.replace(metadata={**maker.metadata, REASON: sentence}),))
 
 
 def insert_pair(graph: Graph, value: str, perm: Permutation, layout: str) -> Edit:
-    """`value` to `layout` and back again; every reader now reads what came back."""
+    """Transpose `value` to `layout` and back; its users then read the result of the second Transpose."""
     work = _Work(graph, layout)
     there = work.name(f"{value}_{layout.lower()}")
     back = work.name(f"{value}_back")
@@ -230,7 +233,7 @@ def insert_pair(graph: Graph, value: str, perm: Permutation, layout: str) -> Edi
 
 
 class _Work:
-    """Collects what a conversion adds; names stay unique among themselves."""
+    """Collects what a conversion adds, with unique names."""
 
     def __init__(self, graph: Graph, layout: str, node: Node | None = None, reuse: bool = True) -> None:
         self.graph = graph
@@ -243,7 +246,7 @@ class _Work:
         self.moved: dict[str, int | None] = {}
         self.found: dict[str, None] = {}
         self.lined_up: dict[str, str] = {}
-        self.arrive: dict[str, Permutation] = {}  # operands that are no constants, and how they are permuted
+        self.arrive: dict[str, Permutation] = {}  # computed operands, and how they are permuted
         self._taken: set[str] = set()
         self._made: dict[str, str] = {}
 
@@ -280,11 +283,11 @@ class _Work:
         return found
 
     def lined_up_operand(self, value: str, perm: Permutation) -> str:
-        """An operand of lower rank with all axes: reshaped where that moves nothing, else transposed first."""
+        """Give an operand of lower rank all axes: by a Reshape if no element moves, else after a Transpose."""
         if value in self.lined_up:
             return self._made[value]
         type_ = self.graph.tensor_type(value)
-        assert type_ is not None and type_.shape is not None  # or it were not carried
+        assert type_ is not None and type_.shape is not None  # otherwise it is not among `lined_up`
         own, new = lines_up(perm, len(type_.shape))
         dims = iter(permuted(type_.shape, own))
         shape = tuple(1 if place in new else next(dims) for place in range(len(perm)))
@@ -306,27 +309,27 @@ class _Work:
         return name
 
     def weight(self, value: str, stored: str, layout: str, turned: Constant | None) -> tuple[str, str]:
-        """The weight, `stored` in one order, in the one wanted: a constant is rewritten here, a computed one by a
-        Transpose.
+        """The weight converted from the order `stored` to `layout`, with words for the sentence.
 
-        turned: the constant with its spatial axes in another order, where they change places.
+        A constant is permuted now, a computed weight by a Transpose.
+        turned: the constant with its spatial axes permuted, if they are.
         """
         perm = weight_way(stored, layout, self.graph.rank_of(value) or 4)
         tensor = self.graph.constant(value) if turned is None else turned
         found = at_hand(self.graph, value, perm, self.node) if tensor is None else None
         if found is not None:
             self.arrive[value] = perm
-            return found, f"weight at hand as {layout}"
+            return found, f"weight reused as {layout}"
         if tensor is None:
             result = self.name(f"{value}_{layout.lower()}")
             self.before.append(self.transpose(value, result, perm, f"to_{layout.lower()}_{value}"))
             type_ = self.graph.tensor_type(value)
             if type_ is not None:
                 self.types[result] = type_.permuted(perm)
-            return result, f"weight {stored} to {layout} while the model runs"
+            return result, f"weight {stored} to {layout} at runtime"
         rewritten = permuted_constant(tensor, perm)
         existing = f"{value}_{layout.lower()}"
-        if _same_numbers(self.graph.constant(existing), rewritten):  # a model may have another of that name
+        if _same_numbers(self.graph.constant(existing), rewritten):  # a model may have another value of that name
             return existing, f"weight {stored} to {layout} once, shared"
         name = self.name(existing)
         self.constants[name] = rewritten

@@ -1,4 +1,4 @@
-"""The shape operand of a Reshape that takes a Transpose's place."""
+"""The shape operand of a Reshape that replaces a Transpose."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from workbench.ir.types import Dim
 
 
 def reshape_to(shape: tuple[Dim, ...]) -> np.ndarray | None:
-    """The shape for a Reshape to that shape, None where there is none: at most one dim may be left to it.
+    """The constant operand of a Reshape to that shape; None if more than one dim is symbolic or unknown.
 
-    Nor is there one with a dim of 0, which a Reshape takes for "as it was".
+    None also for a dim of 0, which to Reshape means "copy the dim".
     """
     free = [axis for axis, dim in enumerate(shape) if not isinstance(dim, int)]
     if len(free) > 1 or 0 in shape:

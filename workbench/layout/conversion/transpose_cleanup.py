@@ -1,6 +1,6 @@
-"""What is left to do behind a layout strategy: transposes that are not needed go, and one that moves nothing reshapes.
+"""Cleanup after a layout strategy: unneeded Transposes are removed, those that move no element become Reshapes.
 
-Each is (edit, sentence, names of the nodes); the edit is applied before the next is asked for.
+Each item is (edit, sentence, names of the nodes); the edit is applied before the next item is requested.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Tidied = tuple[Edit, str, tuple[str, ...]]
 
 
 def tidy_transposes(graph: Graph, *, reshape: bool = True) -> Iterator[Tidied]:
-    """Until nothing is left to do: unread, undone, repeated and merged transposes; then those that move nothing."""
+    """Remove or merge Transposes until nothing changes: unused, inverse, repeated; then reshape where none moves."""
     waiting = [node.name for node in graph.nodes if node.op == "Transpose"]
     while waiting:
         name = waiting.pop()
@@ -38,7 +38,7 @@ def tidy_transposes(graph: Graph, *, reshape: bool = True) -> Iterator[Tidied]:
 
 
 def _around(graph: Graph, node: Node) -> list[str]:
-    """The Transposes whose neighbours change when this one does, and itself."""
+    """The Transposes affected when this one changes, including itself."""
     maker = graph.producer(node.inputs[0])
     beside = graph.users(maker.inputs[0]) if maker is not None and maker.op == "Transpose" else ()
     near = (node, *graph.users(node.outputs[0]), *graph.users(node.inputs[0]), *beside, *([maker] if maker else []))
@@ -49,11 +49,11 @@ def _unread(graph: Graph, node: Node) -> Tidied | None:
     value = node.outputs[0]
     if graph.users(value) or graph.is_output(value):
         return None
-    return Edit(remove=(node.name,)), f"nothing reads {node} any more; {no_longer_moved(graph, node)}", (node.name,)
+    return Edit(remove=(node.name,)), f"{node} is unused; {no_longer_moved(graph, node)}", (node.name,)
 
 
 def _undone(graph: Graph, node: Node) -> Tidied | None:
-    """The Transpose before it: both cancel, or become one where nothing else reads what is between."""
+    """A Transpose of a Transpose: both cancel, or are merged if the value between has no other user."""
     maker = graph.producer(node.inputs[0])
     own = perm_of(graph, node)
     before = perm_of(graph, maker) if maker is not None and maker.op == "Transpose" else None
@@ -74,7 +74,7 @@ def _undone(graph: Graph, node: Node) -> Tidied | None:
 
 
 def _repeated(graph: Graph, node: Node) -> Tidied | None:
-    """Another Transpose gives the same: one is enough."""
+    """Two equal Transposes of one value: one is enough."""
     own = perm_of(graph, node)
     same = [n for n in graph.users(node.inputs[0]) if n.op == "Transpose" and perm_of(graph, n) == own]
     kept = next((n for n in same if graph.is_output(n.outputs[0])), same[0])
@@ -82,11 +82,11 @@ def _repeated(graph: Graph, node: Node) -> Tidied | None:
     if gone is None:
         return None
     edit = Edit(remove=(gone.name,), replace={gone.outputs[0]: kept.outputs[0]})
-    return edit, f"{gone} gives what {kept} gives; {no_longer_moved(graph, gone)}", (gone.name, kept.name)
+    return edit, f"{gone} computes the same as {kept}; {no_longer_moved(graph, gone)}", (gone.name, kept.name)
 
 
 def _as_reshape(graph: Graph, node: Node) -> Tidied | None:
-    """Only axes of size 1 change their place: a Reshape, for every value of a symbolic dim."""
+    """A Transpose that moves only axes of size 1 becomes a Reshape, if that is so for all sizes of symbolic dims."""
     perm, type_ = perm_of(graph, node), graph.tensor_type(node.inputs[0])
     if perm is None or type_ is None or type_.shape is None or moves_data(perm, type_.shape):
         return None

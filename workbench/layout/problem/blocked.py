@@ -1,10 +1,10 @@
-"""A graph as a problem of choosing NCHW, NHWC or blocked channels for every operator: what `ilp.solve` takes.
+"""The choice of NCHW, NHWC or blocked channels for every operator, as an integer program.
 
-A conversion between any two of the three is one Transpose, with Reshapes that cost nothing; a
-value pays one for each layout in which it is read and not given. What is converted already counts
-as the same value. Inputs and outputs of the graph, values that bodies read, and operators that
-have no other form keep what they have; what the target demands has no choice; constants, and what
-follows from them alone, cost nothing.
+A conversion between any two of the three is one Transpose, with Reshapes that cost nothing; a value
+costs one for each layout in which it is read and not given. Values that differ by existing conversions
+are one value. Inputs and outputs of the graph, values that bodies read, operators without another form,
+and operators of which the target demands a layout are fixed. Constants, and values computed from
+constants only, cost nothing.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from workbench.ops.permutation.blocking import blocked_form
 from workbench.ops.permutation.kinds import lines_up
 
 BLOCK: Literal["blocked"] = "blocked"
-Way = Permutation | Literal["blocked"] | None  # how the operands are permuted; None: as the graph is written
-_Placed = tuple[str, Axes]  # a root, and the axes in which it is given or needed
+Way = Permutation | Literal["blocked"] | None  # how the operands are permuted; None: not at all
+_Placed = tuple[str, Axes]  # a root, and the axes with which it is given or needed
 
 
 @dataclass(frozen=True)
 class BlockProblem:
-    """problem: what `ilp.solve` takes.
+    """problem: for `solve_integer_program`.
 
-    nodes:   the operator of each choice, None for inputs and outputs.
-    ways:    of each choice's forms, how the operator then runs.
-    always:  cost of transposes that no choice touches.
-    refused: operators that the target demands blocked and that have no blocked form, each with the sentence why.
+    nodes:   the operator of each choice; None for inputs and outputs.
+    ways:    for each form of each choice, how the operator runs.
+    always:  the cost of transposes that no choice affects.
+    refused: operators without the blocked form that the target demands, each with a sentence that says why.
     """
 
     problem: IntegerProgram
@@ -63,7 +63,7 @@ def block_problem(graph: Graph, layouts: dict[str, str], target: Profile, block:
 
 
 def _different(forms: dict[Way, Form]) -> dict[Way, Form]:
-    """The first of those that need and give the same."""
+    """The forms without duplicates, which need and give the same; the first of each stays."""
     ways: dict[tuple[Any, ...], Way] = {}
     for way, form in forms.items():
         ways.setdefault((form.gives, form.needs), way)
@@ -71,7 +71,7 @@ def _different(forms: dict[Way, Form]) -> dict[Way, Form]:
 
 
 class _Builder:
-    """Collects the forms of every operator; values become indices."""
+    """Collects the forms of every operator, and maps values to indices."""
 
     def __init__(self, graph: Graph, layouts: dict[str, str], target: Profile, block: int, weigh: str) -> None:
         self.graph = graph
@@ -106,7 +106,7 @@ class _Builder:
         )
 
     def _forms(self, node: Node) -> dict[Way, Form]:
-        """Those that the operator may choose from: the one demanded, or all."""
+        """The forms from which the operator may choose: the one that the target demands, or all."""
         own = layout_of_images(node, self.layouts)
         written: dict[Way, Form] = {None: self._written(node)}
         if own is None:
@@ -127,17 +127,17 @@ class _Builder:
         return Form(FREE, self._used(gives), self._used(self._as_written(node.operands)))
 
     def _turned(self, node: Node, own: str) -> dict[Way, Form]:
-        """The form in the other order of channels, if there is one."""
+        """The form with channels last instead of first, or first instead of last, if there is one."""
         _, perm = way_between(own)
         try:
             carried = permuted_call(self.graph, node, perm, self.target)
         except NotPermutable:
             return {}
         if any(self.graph.rank_of(node.inputs[index]) != len(perm) for index in carried.inputs):
-            return {}  # its CNN operand only gives a type or a bound, as CastLike's second does
+            return {}  # its CNN operand supplies only a type or a bound, like the second of CastLike
         orders = list(zip(node.outputs, carried.outputs, strict=False))
         if any(value and order is not None and self.graph.rank_of(value) != len(order) for value, order in orders):
-            return {}  # of a result whose rank is not known nothing can be turned
+            return {}  # a result of unknown rank cannot be permuted
         inputs: dict[int, Permutation] = dict.fromkeys(carried.inputs, perm)
         inputs |= {i: lines_up(perm, self.graph.rank_of(node.inputs[i]) or 0)[0] for i in carried.lined_up}
         if plain_op(node) in KERNELS:
@@ -168,7 +168,7 @@ class _Builder:
         return {BLOCK: self._changed(node, blocked, [BLOCKED if v in results else self._axes(v) for v in node.outputs])}
 
     def _changed(self, node: Node, turned: dict[int, Axes], results: list[Axes]) -> Form:
-        """The operator on operands of other axes, giving such results."""
+        """The operator on operands with other axes, with these results."""
         needs = [
             (self.places[value].root, turned.get(index, self._axes(value)))
             for index, value in enumerate(node.inputs)
@@ -181,7 +181,7 @@ class _Builder:
     # ---- values ------------------------------------------------------------------------
 
     def _axes(self, value: str) -> Axes:
-        """Those of a value, or of a constant, which never counts."""
+        """The axes of a value; those of a constant do not matter."""
         place = self.places.get(value)
         return tuple(map(str, identity(self.graph.rank_of(value) or 0))) if place is None else place.axes
 
@@ -189,6 +189,6 @@ class _Builder:
         return [(self.places[value].root, self.places[value].axes) for value in values if value in self.places]
 
     def _used(self, uses: list[_Placed]) -> tuple[OrderedValue, ...]:
-        """As the integer program names them, without what costs nothing."""
+        """The values as indices, without those that cost nothing."""
         counted = [(root, axes) for root, axes in uses if root in self.index]
         return tuple((self.index[root], letters_in_memory(axes, self.lengths[root])) for root, axes in counted)

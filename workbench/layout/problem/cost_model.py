@@ -1,7 +1,7 @@
-"""What a choice of layouts costs, in the unit that is weighed: bytes moved, transposes, or measured time.
+"""The cost of a choice of layouts, in bytes moved, transposes, or measured time.
 
-A cost is one number: what decides above what breaks ties above the count of
-operators changed, each in bits of its own.
+A cost is one integer with three fields, from the highest bits down: the main
+cost, a tie-breaker, and the number of operators changed.
 """
 
 from __future__ import annotations
@@ -14,23 +14,24 @@ from workbench.layout.cost import bound_shape, count, element_bytes, moved_by_no
 from workbench.layout.problem.times import OperatorTimes
 
 BYTES, COUNT, TIME = "bytes", "count", "time"
-_DECIDES, _BREAKS_TIES = 2**96, 2**32  # more than any sum of what stands below
+_DECIDES, _BREAKS_TIES = 2**96, 2**32  # larger than any sum of the lower fields
 
 
 def in_unit(cost: int) -> int:
-    """Of a cost, the part that decides: bytes, transposes or nanoseconds."""
+    """The main part of a cost: bytes, transposes or nanoseconds."""
     return cost // _DECIDES
 
 
 def tie_break(cost: int) -> int:
-    """Of a cost, the part that breaks ties: transposes where bytes are weighed, else bytes."""
+    """The tie-breaking part of a cost: transposes if the main part is bytes, else bytes."""
     return cost % _DECIDES // _BREAKS_TIES
 
 
 class Prices:
-    """Costs of the transposes and operators of one graph. times: what they took, where time is weighed.
+    """Costs of the transposes and operators of one graph.
 
-    With `noting`, nothing is priced: what will be asked for is noted in `times`.
+    times:  the measured times, if the cost is time.
+    noting: only request from `times` what will be needed; all costs are then 0.
     """
 
     def __init__(self, graph: Graph, weigh: str, times: OperatorTimes | None = None, noting: bool = False) -> None:
@@ -38,10 +39,10 @@ class Prices:
         self.weigh = weigh
         self.times = times
         self.noting = noting
-        self.complete = True  # was everything that was asked for timed?
+        self.complete = True  # whether everything that was needed was timed
 
     def transpose(self, value: str, perm: Permutation, way: Permutation | None = None) -> int:
-        """A Transpose by `perm` of `value`, which was transposed by `way` before; one that moves nothing is free."""
+        """A Transpose by `perm` of `value`, which was transposed by `way` before; free if no element moves."""
         shape = bound_shape(self.graph, value)
         if shape is None or len(shape) != len(perm):
             return self._cost(value, perm, way, None)
@@ -49,12 +50,12 @@ class Prices:
         return self._cost(value, perm, way, math.prod(shape) if moves_data(perm, placed) else 0)
 
     def as_written(self, node: Node) -> int:
-        """The Transpose `node` as it stands."""
+        """The Transpose `node` as written."""
         perm = perm_of(self.graph, node)
         return 0 if perm is None else self._cost(node.inputs[0], perm, None, moved_by_node(self.graph, node))
 
     def in_bodies(self, node: Node) -> int:
-        """The transposes of the node's bodies, which stay; where time is weighed, only as far as they break ties."""
+        """The transposes in the node's bodies, which stay; if the cost is time, only to break ties."""
         counts = [count(body) for body in node.bodies.values()]
         size, transposes = sum(c.bytes_moved for c in counts), sum(c.transposes for c in counts)
         if self.weigh == TIME:
@@ -63,7 +64,7 @@ class Prices:
         return decides * _DECIDES + breaks_ties * _BREAKS_TIES
 
     def operator(self, node: Node, perm: Permutation, layout: str) -> tuple[int, int]:
-        """The node as it is written and on operands transposed by `perm`; nothing where time is not weighed."""
+        """The node as written and on operands transposed by `perm`; 0 unless the cost is time."""
         if self.times is None:
             return 0, 0
         if self.noting:

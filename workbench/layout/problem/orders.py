@@ -1,11 +1,10 @@
-"""A graph as a problem of choosing the order of axes of every operator: any order that the graph or the target names.
+"""The choice of an order of axes for every operator as an integer program, with any number of orders.
 
-Values that differ only by Transposes are one value in several orders; a Transpose is no
-operator here. An operator may run on any order of its operands that some Transpose, or the
-target's layout, brings to it through operators that carry it. Orders that differ only in
-axes of size 1 are one order in memory. Inputs and outputs of the graph, values that bodies
-read, and operators that carry nothing keep what they have; what the target demands has no
-choice; constants, and what follows from them alone, cost nothing.
+Values that differ only by Transposes are one value in several orders; Transposes are not operators here. The
+orders of an operator's operands are those of the graph's Transposes and of the target's layouts, propagated
+through the operators between. Orders that differ only in axes of size 1 are the same in memory. Inputs and
+outputs of the graph, values that bodies read, operators that cannot run on permuted operands, and operators of
+which the target demands a layout are fixed. Constants, and values computed from constants only, cost nothing.
 """
 
 from __future__ import annotations
@@ -31,15 +30,15 @@ from workbench.ops.channels_last import KERNELS, plain_op, stored_weights, weigh
 from workbench.ops.permutation.kinds import PermutedCall, lines_up
 from workbench.ops.permutation.reshaping import AxisGroup, groups_of
 
-MOST_ORDERS = 6  # of one value, beside those in which the graph already has it
-FREE: Cost = (0, 0, 0)  # bytes and transposes, in the order in which they decide; operators changed
+MOST_ORDERS = 6  # new ones of one value, besides those that it has in the graph
+FREE: Cost = (0, 0, 0)  # bytes and transposes, the one to minimize first; then operators changed
 CHANGED: Cost = (0, 0, 1)
 _Ordered = tuple[str, Permutation]  # a root, and an order of its axes
 
 
 @dataclass(frozen=True)
 class _Uses:
-    """What an operator gives and what it needs, but for what costs nothing."""
+    """The values that an operator gives and needs, without those that cost nothing."""
 
     gives: list[_Ordered]
     needs: list[_Ordered]
@@ -47,12 +46,12 @@ class _Uses:
 
 @dataclass(frozen=True)
 class OrderProblem:
-    """problem: what `ilp.solve` takes.
+    """problem: for `solve_integer_program`.
 
-    nodes:    the operator of each choice, None for inputs and outputs.
-    perms:    of each choice's forms, how the operands are permuted; None: as the graph is written.
-    always:   cost of transposes that no choice touches.
-    complete: is every order of every value in it? Else there were more than MOST_ORDERS somewhere.
+    nodes:    the operator of each choice; None for inputs and outputs.
+    perms:    for each form of each choice, how the operands are permuted; None: not at all.
+    always:   the cost of transposes that no choice affects.
+    complete: whether it has every order of every value; false if a value has more than MOST_ORDERS.
     """
 
     problem: IntegerProgram
@@ -63,17 +62,17 @@ class OrderProblem:
 
 
 def order_problem(graph: Graph, layouts: dict[str, str], target: Profile, weigh: str = BYTES) -> OrderProblem:
-    """The choices of `graph`; `weigh` is what is to be the least: bytes moved or the count of transposes."""
+    """The choices of `graph`; `weigh` is what to minimize: bytes moved or the count of transposes."""
     found = _Orders(graph, layouts, target, weigh)
     found.spread()
     return _problem(graph, found, weigh)
 
 
 class _Orders:
-    """The orders of every value and the forms of every operator on them, found by spreading from those that are there.
+    """The orders of every value and the forms of every operator, found by propagating the orders of the graph.
 
     orders: by root and order in memory, one order of the root's axes.
-    forms:  by operator and permutation of its operands (None: as written), what it gives and what it needs.
+    forms:  by operator and permutation of its operands (None: as written), the values it gives and needs.
     """
 
     def __init__(self, graph: Graph, layouts: dict[str, str], target: Profile, weigh: str) -> None:
@@ -96,7 +95,7 @@ class _Orders:
     # ---- spreading -------------------------------------------------------------------
 
     def spread(self) -> None:
-        """Operators carry the orders on, the nearest first, until nothing is new or a value has too many."""
+        """Propagate orders through operators, breadth first, until nothing is new or values have too many."""
         for origin in self.origins.values():
             self._add(origin.root, origin.order)
         self.most = {root: len(found) + MOST_ORDERS for root, found in self.orders.items()}
@@ -110,7 +109,7 @@ class _Orders:
                     self._enter(node, perm)
 
     def _start(self, node: Node) -> None:
-        """The form that the target demands, alone; else the one that is written, and channels last if it has that."""
+        """Enter only the form that the target demands; if none, that as written and, if there is one, channels last."""
         demanded = self._required(node)
         if demanded is not None and self._enter(node, demanded):
             self.decided.add(node.name)
@@ -136,7 +135,7 @@ class _Orders:
             yield from (user for user in self.graph.users(value) if not is_relation(self.graph, user))
 
     def _reaching(self, node: Node, root: str, order: Permutation) -> Iterator[Permutation]:
-        """Permutations of the operands with which the node may take or give that order."""
+        """Permutations of the operands with which the node reads or gives that order."""
         for value in node.inputs:
             own = self.members[root].get(value)
             if own is not None:
@@ -145,7 +144,7 @@ class _Orders:
             yield from filter(None, [_before(self.graph, node, root, order)])
 
     def _enter(self, node: Node, perm: Permutation) -> bool:
-        """Enter the form on operands so permuted, if there is one and its orders find room."""
+        """Enter the form on operands so permuted, if there is one and no value gets too many orders."""
         forms = self.forms.setdefault(node.name, {})
         if node.name in self.decided or perm in forms or is_identity(perm):
             return False
@@ -154,7 +153,7 @@ class _Orders:
         except NotPermutable:
             return False
         if any(self.graph.rank_of(node.inputs[index]) != len(perm) for index in carried.inputs):
-            return False  # its CNN operand only gives a type or a bound, as CastLike's second does
+            return False  # its CNN operand supplies only a type or a bound, like the second of CastLike
         uses = self._uses(node, perm, carried)
         named = [*uses.gives, *uses.needs]
         if not all(self._has_room(root, order) for root, order in named):
@@ -166,7 +165,7 @@ class _Orders:
         return True
 
     def _has_room(self, root: str, order: Permutation) -> bool:
-        if len(self.origins[root].order) != len(order):  # its rank is not known
+        if len(self.origins[root].order) != len(order):  # its rank is unknown
             return False
         known = self.orders[root]
         return in_memory(order, self.shapes[root]) in known or len(known) < self.most[root]
@@ -174,7 +173,7 @@ class _Orders:
     # ---- forms -----------------------------------------------------------------------
 
     def _uses(self, node: Node, perm: Permutation | None = None, carried: PermutedCall | None = None) -> _Uses:
-        """What the operator gives and needs on operands permuted by `perm`, or as it is written."""
+        """The values that the operator gives and needs on operands permuted by `perm`, or as written."""
         turned, results = ((), ()) if carried is None else (carried.inputs, carried.outputs)
         out_perms = dict(zip(node.outputs, results, strict=False))
         gives = [(value, out_perms.get(value) or self.origins[value].order) for value in node.outputs if value]
@@ -191,14 +190,14 @@ class _Orders:
         return _Uses([use for use in gives if use[0] not in self.fixed], [use for use in needs if use is not None])
 
     def _needed(self, value: str, perm: Permutation | None = None) -> _Ordered | None:
-        """The value permuted, as an order of its root; None where that costs nothing."""
+        """The permuted value as an order of its root; None if it costs nothing."""
         origin = self.origins.get(value)
         if origin is None or origin.root in self.fixed:
             return None
         return origin.root, origin.order if perm is None else then(origin.order, perm)
 
     def _required(self, node: Node) -> Permutation | None:
-        """The permutation to the layout that the target demands of an operator on images; None where there is none."""
+        """The permutation to the layout that the target demands of an operator on images; None if it demands none."""
         demanded, own = required_side(self.target, plain_op(node)), layout_of_images(node, self.layouts)
         if demanded is None or own is None:
             return None
@@ -206,7 +205,7 @@ class _Orders:
 
 
 def follow_from_constants(graph: Graph) -> set[str]:
-    """Values that follow from constants alone: their transposes do not count."""
+    """Values computed from constants only, whose transposes do not count."""
     fixed = set(graph.constants)
     for node in graph.nodes:
         if node.operands and fixed.issuperset(node.operands):
@@ -215,7 +214,7 @@ def follow_from_constants(graph: Graph) -> set[str]:
 
 
 def _before(graph: Graph, node: Node, result: str, order: Permutation) -> Permutation | None:
-    """How the operands may have to be permuted so that the result is; where axes go, that is not known."""
+    """A permutation of the operands that may give the result in this order; None if axes are removed."""
     if node.op not in ("Squeeze", "Unsqueeze") and layout_of(node).kind != "reshape-like":
         return order if any(graph.rank_of(value) == len(order) for value in node.inputs) else None
     groups, shape = groups_of(graph, node), graph.shape(result)
@@ -257,15 +256,15 @@ def _problem(graph: Graph, found: _Orders, weigh: str) -> OrderProblem:
 
 
 def weight_of(graph: Graph, root: str, members: Iterable[str], weigh: str) -> Cost:
-    """What a Transpose of a value costs; `members`: the values that differ from it by Transposes alone."""
-    bound = (bound_shape(graph, value) for value in (root, *members))  # each has as many elements
+    """The cost of a Transpose of a value; `members`: the values that differ from it only by Transposes."""
+    bound = (bound_shape(graph, value) for value in (root, *members))  # all have the same number of elements
     shape = next((found for found in bound if found is not None), None)
     size = 0 if shape is None else prod(shape) * element_bytes(graph, root)
     return (size, 1, 0) if weigh == BYTES else (1, size, 0)
 
 
 def always_paid(graph: Graph, fixed: set[str], weigh: str) -> int:
-    """What the transposes cost that stay as they are: those of bodies, and of values of unknown rank."""
+    """The cost of transposes that always stay: those in bodies, and of values of unknown rank."""
     total = 0
     for node in graph.nodes:
         inner = [count(body) for body in node.bodies.values()]
@@ -279,13 +278,12 @@ def always_paid(graph: Graph, fixed: set[str], weigh: str) -> int:
 def proof(
     after: Counts, weigh: str, solution: IntegerSolution, always: int, *, over: str, complete: bool
 ) -> LayoutFacts:
-    """The facts of a search: the bound, whether the graph as it is now reaches it, and the gap.
+    """The facts of a search: the bound, whether the resulting graph reaches it, and the gap.
 
-    over:     the class of choices that were searched, as a sentence says it.
-    complete: does the problem hold all that may be chosen? Else there is no bound.
+    over:     the class of choices that were searched, in words.
+    complete: whether the problem has all choices of that class; if not, there is no bound.
 
-    A transpose of unknown size counts as nothing, so that the bound holds; where none is left, what
-    reaches it is the least.
+    Transposes of unknown size count as 0 in the search. If the resulting graph has one, there is no bound.
     """
     least = solution.lower_bound + always
     reached = after.bytes_moved if weigh == BYTES else after.transposes

@@ -1,8 +1,8 @@
-"""What is timed: one operator alone, as it is written and in the other layout.
+"""Probes: single operators, as written and in another layout, whose times a strategy needs.
 
-The strategies that weigh time ask for probes; who holds a device answers with
-times (`workbench/run/measurement/operator_timer.py`). Neither knows the other: what
-passes are told (`PassContext`) names the timer.
+Strategies request probes; an operator timer measures them on a device
+(`workbench/run/measurement/operator_timer.py`). The two are decoupled: a pass gets
+the timer from its `PassContext`.
 """
 
 from __future__ import annotations
@@ -20,19 +20,21 @@ from workbench.layout.cost import bound_shape
 from workbench.layout.profile import Profile
 from workbench.ops import NotPermutable
 
-MOST_NUMBERS = 64  # a constant of so many whole numbers says what an operator does (pads, axes); others only weigh
+MOST_NUMBERS = (
+    64  # an integer constant of up to so many elements may be a parameter (pads, axes), and is part of the signature
+)
 
 
 class OperatorTimerError(UserError):
-    """Nothing can be timed here."""
+    """Operators cannot be timed."""
 
 
 @dataclass(frozen=True)
 class Probe:
-    """One operator on operands of known shapes; equal where operator and signature are.
+    """One operator on operands of known shapes; compared by operator and signature.
 
     signature: operands' types, attributes, and the numbers of small constants.
-    graph:     the operator alone, its computed operands as inputs.
+    graph:     the operator alone, with computed operands as inputs.
     """
 
     operator: str
@@ -42,9 +44,9 @@ class Probe:
 
 @dataclass(frozen=True)
 class Time:
-    """The quickest of many runs, and how far the lower quartile lies above it, in nanoseconds.
+    """The fastest of many runs, and the distance from it to the lower quartile, in nanoseconds.
 
-    On a machine that does other things too, the quickest run says most of the operator (Python's timeit says so).
+    On a busy machine the fastest run says most about the operator, as the documentation of Python's timeit explains.
     """
 
     best: int
@@ -53,7 +55,7 @@ class Time:
 
 @dataclass(frozen=True)
 class Times:
-    """What the probes took, and where: the device's name."""
+    """The times of probes, and the name of the device."""
 
     device: str
     by_probe: Mapping[Probe, Time]
@@ -63,12 +65,12 @@ class OperatorTimer(Protocol):
     """Times operators on a device."""
 
     def times(self, probes: Sequence[Probe], device: str) -> Times:
-        """The times of all probes on `device` ("cpu", "cuda", "auto": CUDA where there is one)."""
+        """The times of all probes on `device` ("cpu", "cuda", or "auto": CUDA if available)."""
 
 
 @dataclass(frozen=True)
 class GivenTimes:
-    """Tells what it was given, by operator, in microseconds: for examples, whose sentences must not change."""
+    """A timer that returns given times, by operator, in microseconds: for examples, whose sentences must not vary."""
 
     times_us: Mapping[str, float]
 
@@ -78,7 +80,7 @@ class GivenTimes:
 
 
 def require_operator_timer(timer: OperatorTimer | None, target: Profile) -> OperatorTimer:
-    """The timer. Raises OperatorTimerError where there is none."""
+    """The timer. Raises OperatorTimerError if there is none."""
     if timer is None:
         raise OperatorTimerError(
             f"target '{target.name}' has no device to time operators on; run through workbench.optimize, the command "
@@ -88,14 +90,14 @@ def require_operator_timer(timer: OperatorTimer | None, target: Profile) -> Oper
 
 
 def distinguishable(own: Time, other: Time) -> tuple[int, int]:
-    """Both times; where they differ by less than either spreads, the smaller for both: noise decides nothing."""
+    """Both times; if they differ by no more than the larger spread, which is noise, the smaller one for both."""
     if abs(own.best - other.best) <= max(own.spread, other.spread):
         return (min(own.best, other.best),) * 2
     return own.best, other.best
 
 
 def probe_of(graph: Graph, node: Node) -> Probe | None:
-    """The node alone; None where it has bodies, is a model's own function, or a shape is not known."""
+    """The node alone; None if it has bodies, calls a function of the model, or has operands of unknown shape."""
     if node.bodies or (node.domain, node.op_type, node.overload) in graph.functions or not node.operands:
         return None
     names = {value: f"x{index}" for index, value in enumerate(node.operands)}
@@ -118,7 +120,7 @@ def probe_of(graph: Graph, node: Node) -> Probe | None:
 
 
 def _bound(graph: Graph, value: str) -> TensorType | None:
-    """The type with its dims as numbers; None where they are not known."""
+    """The type with its dims as numbers; None if they are unknown."""
     type_, shape = graph.tensor_type(value), bound_shape(graph, value)
     return None if type_ is None or shape is None else type_.with_shape(shape)
 
@@ -133,7 +135,7 @@ def transpose_probe(graph: Graph, type_: TensorType, perm: Permutation) -> Probe
 
 
 def converted_probe(probe: Probe, perm: Permutation, layout: str, target: Profile) -> Probe | None:
-    """The probe's operator as `convert` makes it, alone again; None where it cannot be carried there."""
+    """The probe of its operator after `convert`; None if it cannot run on permuted operands."""
     graph = probe.graph.copy()
     try:
         conversion = convert(graph, graph.node("op"), perm, layout, target)

@@ -1,8 +1,8 @@
-"""Images in NCHW, NHWC and with blocked channels as one value each: which values differ by conversions alone.
+"""Which values are the same image in NCHW, NHWC or blocked channels, differing only by conversions.
 
-The axes of an image are words of letters, a letter for each part of an axis: NCHW is "N Cc H W",
-c being the channels of a block, NHWC "N H W Cc", NCHW8c "N C H W c". So every conversion is a
-change of the order of letters, by a Transpose, and of where words end, by a Reshape, which is free.
+An axis is a word with a letter for each of its parts: NCHW is "N Cc H W", where c are the channels
+of a block, NHWC is "N H W Cc", NCHW8c is "N C H W c". A conversion changes the order of letters, by
+a Transpose, and the grouping of letters into axes, by a Reshape, which is free.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OF_RANK: Mapping[int, tuple[Axes, ...]] = {
 
 @dataclass(frozen=True)
 class TiledAxes:
-    """The value `root`, its axes in this order; of a value that is no image the letters are numbers."""
+    """The value `root` with its axes in this order; for a value that is not an image the letters are numbers."""
 
     root: str
     axes: Axes
@@ -37,7 +37,7 @@ class TiledAxes:
 
 
 def tiled_axes(graph: Graph, layouts: Mapping[str, str], block: int) -> dict[str, TiledAxes]:
-    """The place of every value that is no constant."""
+    """The root and axes of every value that is not a constant."""
     found = {value: _own(graph, value, layouts, block) for value in graph.inputs}
     for node in graph.nodes:
         found.update({value: _own(graph, value, layouts, block) for value in node.outputs if value})
@@ -49,7 +49,7 @@ def tiled_axes(graph: Graph, layouts: Mapping[str, str], block: int) -> dict[str
 
 
 def is_conversion(node: Node, known: Mapping[str, TiledAxes]) -> bool:
-    """Does the node give its operand, only in another layout?"""
+    """Whether the node's result is its operand in another layout."""
     return node.op in ("Transpose", "Reshape") and known[node.outputs[0]].root != node.outputs[0]
 
 
@@ -65,12 +65,12 @@ def _own(graph: Graph, value: str, layouts: Mapping[str, str], block: int) -> Ti
 
 
 def joined(layout: str) -> Axes:
-    """The axes of an image of four dims: of "NCHW" N, Cc, H and W."""
+    """The axes of an image of four dims: N, Cc, H and W for "NCHW"."""
     return tuple("Cc" if letter == "C" else letter for letter in layout)
 
 
 def _converted(graph: Graph, node: Node, source: TiledAxes, block: int) -> Axes | None:
-    """The axes behind a Transpose or Reshape that only converts; None behind any other node."""
+    """The axes after a Transpose or Reshape that is a conversion; None for any other node."""
     if is_relation(graph, node):
         perm = perm_of(graph, node)
         return None if perm is None else permuted(source.axes, perm)
@@ -100,7 +100,7 @@ def axis_lengths_of(shape: tuple[Dim, ...], axes: Axes, block: int) -> dict[str,
 
 
 def shape_of(axes: Axes, dims: Mapping[str, Dim]) -> tuple[Dim, ...]:
-    """The shape of an image with these axes, which has the lengths of `dims`."""
+    """The shape of an image with these axes and lengths."""
     return tuple(_product(dims["C"], dims["c"]) if axis == "Cc" else dims[axis] for axis in axes)
 
 
@@ -110,17 +110,17 @@ def _product(blocks: Dim, block: Dim) -> int:
 
 
 def letters_in_memory(axes: Axes, dims: Mapping[str, Dim] | None) -> tuple[str, ...]:
-    """The letters without those of length 1: axes that are alike in it are one Reshape apart."""
+    """The letters without those of length 1; axes for which it is equal differ only by a Reshape."""
     return tuple(letter for letter in letters_of(axes) if dims is None or dims[letter] != 1)
 
 
 def letters_of(axes: Axes) -> tuple[str, ...]:
-    """The letters in their order: "N", "C", "c", "H" and "W" of NCHW."""
+    """The letters in order: "N", "C", "c", "H" and "W" for NCHW."""
     return tuple(letter for axis in axes for letter in (("C", "c") if axis == "Cc" else (axis,)))
 
 
 def lengths(graph: Graph, root: str, members: Mapping[str, Axes], block: int, weigh: str) -> dict[str, Dim] | None:
-    """Of each letter of `root` the length by which those of 1 are known; None where that is not known."""
+    """The length of each letter of `root`, as far as it tells those of 1; None if unknown."""
     own = members[root]
     turned = {} if "c" in letters_of(own) else {value: tuple(map(int, axes)) for value, axes in members.items()}
     shape = shape_that_counts(graph, root, turned, weigh)
@@ -136,7 +136,7 @@ def members_of(known: Mapping[str, TiledAxes]) -> dict[str, dict[str, Axes]]:
 
 
 def conversions_of(graph: Graph, known: Mapping[str, TiledAxes]) -> Iterator[tuple[str, list[Node]]]:
-    """Each root that is converted, and the nodes that do it."""
+    """Each root that is converted, with its conversions."""
     found: dict[str, list[Node]] = {}
     for node in graph.nodes:
         if node.outputs and is_conversion(node, known):

@@ -1,4 +1,4 @@
-"""What operators and transposes of one graph take, by an operator timer: asked for first, then timed all together.
+"""The times of operators and transposes of one graph: requested first, then measured together.
 
 Source: buddy plan, "layout conversion" (docs/references.md): an operator is timed with and without the conversion.
 """
@@ -28,7 +28,7 @@ AUTO, DEVICES = "auto", ("auto", "cpu", "cuda")
 
 
 class OperatorTimes:
-    """`ask_*` notes what is wanted, `take` has it timed, `transpose` and `operator` tell, in nanoseconds."""
+    """`ask_*` requests times, `take` measures them, `transpose` and `operator` return them, in nanoseconds."""
 
     def __init__(self, graph: Graph, target: Profile, timer: OperatorTimer | None) -> None:
         self.graph = graph
@@ -40,40 +40,40 @@ class OperatorTimes:
         self._times: Mapping[Probe, Time] = {}
 
     def ask_transpose(self, value: str, perm: Permutation, way: Permutation | None = None) -> None:
-        """A Transpose by `perm` of `value`, which was transposed by `way` before."""
+        """Request a Transpose by `perm` of `value`, which was transposed by `way` before."""
         probe = self._move(value, perm, way)
         if probe is not None:
             self._moves[probe] = self._moves.get(probe, 0) + 1
 
     def ask_operator(self, node: Node, perm: Permutation, layout: str) -> None:
-        """The node as it is written, and on operands transposed by `perm` (which is to `layout`)."""
+        """Request the node as written, and on operands transposed by `perm`, which gives `layout`."""
         own = probe_of(self.graph, node)
         other = None if own is None else converted_probe(own, perm, layout, self.target)
         if own is not None and other is not None:
             self._pairs[node.name] = (own, other)
 
     def take(self, device: str) -> None:
-        """Time all that was asked for. Raises UserError where there is no timer, or its device cannot be used."""
+        """Measure what was requested. Raises UserError if there is no timer, or its device cannot be used."""
         probes = (*(probe for pair in self._pairs.values() for probe in pair), *self._moves)
         found = require_operator_timer(self.timer, self.target).times(probes, device)
         self.device, self._times = found.device, found.by_probe
 
     def transpose(self, value: str, perm: Permutation, way: Permutation | None = None) -> int | None:
-        """0 where it moves nothing, None where it could not be timed."""
+        """The time of a Transpose; 0 if it moves nothing, None if it could not be timed."""
         probe = self._move(value, perm, way)
         if probe is None:
             return None if bound_shape(self.graph, value) is None else 0
         return self._times[probe].best if probe in self._times else None
 
     def operator(self, name: str) -> tuple[int, int] | None:
-        """As written and in the other layout; equal where the difference is noise; None where it was not timed."""
+        """The times as written and in the other layout, equal if the difference is noise; None if not timed."""
         pair = self._pairs.get(name)
         if pair is None or any(probe not in self._times for probe in pair):
             return None
         return distinguishable(self._times[pair[0]], self._times[pair[1]])
 
     def rows(self, converted: Collection[str]) -> tuple[OperatorTime, ...]:
-        """An operator and shape each, then each Transpose that was weighed, first what takes longest in all.
+        """A row for each operator and shape, then for each Transpose, those with the longest total time first.
 
         converted: names of the nodes that run in the other layout.
         """

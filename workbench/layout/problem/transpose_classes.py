@@ -1,4 +1,4 @@
-"""Where the Transposes of a value start: values that differ only by Transposes are one value in several orders."""
+"""Classes of values that differ only by Transposes: one value in several orders."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from workbench.layout.problem.cost_model import BYTES
 
 @dataclass(frozen=True)
 class TransposeClass:
-    """The value `root` transposed by `order`; of a value of unknown rank the order is ()."""
+    """The value `root` transposed by `order`, which is () for a value of unknown rank."""
 
     root: str
     order: Permutation
 
 
 def is_relation(graph: Graph, node: Node) -> bool:
-    """A Transpose of a computed value, of known permutation: it says that two values are one in two orders."""
+    """Whether the node is a Transpose of a computed value with a known permutation, and so relates two values."""
     if node.op != "Transpose" or node.inputs[0] in graph.constants:
         return False
     perm = perm_of(graph, node)
@@ -30,7 +30,7 @@ def is_relation(graph: Graph, node: Node) -> bool:
 
 
 def transpose_classes(graph: Graph) -> dict[str, TransposeClass]:
-    """The origin of every value that is no constant."""
+    """The class of every value that is not a constant."""
     found = {value: _own(graph, value) for value in graph.inputs}
     for node in graph.nodes:
         if is_relation(graph, node):
@@ -47,7 +47,7 @@ def _own(graph: Graph, value: str) -> TransposeClass:
 
 
 def shape_of_root(graph: Graph, root: str, members: Mapping[str, Permutation]) -> tuple[int, ...] | None:
-    """Its shape with the dims bound, from one of the values in other orders where it is not known itself."""
+    """The shape of `root` with the dims bound, inferred from another member of its class if needed."""
     shape = bound_shape(graph, root)
     for value, order in members.items():
         other = bound_shape(graph, value) if shape is None else None
@@ -58,9 +58,9 @@ def shape_of_root(graph: Graph, root: str, members: Mapping[str, Permutation]) -
 def shape_that_counts(
     graph: Graph, root: str, members: Mapping[str, Permutation], weigh: str
 ) -> tuple[int, ...] | None:
-    """The shape by which axes of size 1 are known, None where none is; a symbolic dim may be 0 in it.
+    """A shape that tells which axes have size 1, with 0 for symbolic dims; None if no axis is free to move.
 
-    Bytes are moved with the dims as bound; a transpose goes from the count where a Reshape can take its place.
+    Bytes are counted with the dims bound. In the count of transposes one is free only if a Reshape can replace it.
     """
     if weigh == BYTES:
         return shape_of_root(graph, root, members)
@@ -71,12 +71,12 @@ def shape_that_counts(
 
 
 def in_memory(order: Permutation, shape: tuple[int, ...] | None) -> Permutation:
-    """The order without axes of size 1: two orders that are alike in it are one Reshape apart."""
+    """The order without axes of size 1; orders for which it is equal differ only by a Reshape."""
     return order if shape is None else tuple(axis for axis in order if shape[axis] != 1)
 
 
 def one_transpose_an_order(graph: Graph, weigh: str) -> Iterator[Tidied]:
-    """Where the Transposes of one value are more than the orders in which it is read: one for each order."""
+    """Keeps one Transpose for each order in which a value is read, if the value has more."""
     known = transpose_classes(graph)
     transposes: dict[str, list[Node]] = {}
     for node in graph.nodes:
@@ -112,7 +112,7 @@ def _one_each(
     known: Mapping[str, TransposeClass],
     shape: tuple[int, ...] | None,
 ) -> Edit:
-    """The first in each order reads the root, the others in that order read the first."""
+    """Compute the first value of each order from the root, the others of that order from the first."""
     root = known[nodes[0].outputs[0]].root
     first = {in_memory(known[root].order, shape): root}
     made, replaced = [], {}

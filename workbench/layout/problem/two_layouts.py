@@ -1,12 +1,11 @@
-"""A graph as a problem of choosing between two layouts: which operators may choose, what transposes cost.
+"""The choice between two layouts as a minimum cut: which operators have a choice, and what transposes cost.
 
 Values that differ by Transposes from channels first to channels last, or back,
-are one value: the strategy may keep any of those transposes or none. A broadcast
-operand of lower rank is reshaped, or transposed once for all who read it so. Operators
-that the contract cannot carry to the other layout, inputs, outputs and Tensor
-operands keep what they have; an operator that the target demands has no choice
-either. Every other operator may run in either layout. Where measured time is
-weighed, what the target demands is only a wish: the times decide.
+are one value: any of those Transposes may be kept or removed. A broadcast operand
+of lower rank is reshaped, or transposed once for all its readers. Inputs, outputs,
+Tensor operands, and operators whose contract has no form in the other layout are
+fixed, and so are operators of which the target demands a layout. All others may
+run in either. If the cost is measured time, the target's demands are ignored.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ from workbench.ops.permutation.kinds import PermutedCall, lines_up
 
 @dataclass(frozen=True)
 class LayoutProblem:
-    """problem: what `cut.solve` takes.
+    """problem: for `solve_cut`.
 
-    nodes:  the operator of each choice, None for what is not converted: inputs, outputs, fixed readers.
-    own:    the side that each choice has as the graph is written.
-    always: cost of transposes that no choice touches.
-    exact:  does the cost of every choice say what is moved? Else the minimum is one of the model, not of the graph.
+    nodes:  the operator of each choice; None for inputs, outputs and fixed readers, which are not converted.
+    own:    the side of each choice in the graph as written.
+    always: the cost of transposes that no choice affects.
+    exact:  whether the costs are those of the graph; otherwise the minimum holds for the model only.
     """
 
     problem: CutProblem
@@ -46,7 +45,7 @@ class LayoutProblem:
 
 
 def side_of(layout: str | None) -> int | None:
-    """FIRST or LAST for channels first or last, None for any other layout."""
+    """FIRST_SIDE or LAST_SIDE for channels first or last; None for any other layout."""
     for first, last in PAIRS:
         if layout in (first, last):
             return FIRST_SIDE if layout == first else LAST_SIDE
@@ -54,26 +53,26 @@ def side_of(layout: str | None) -> int | None:
 
 
 def way_between(layout: str) -> tuple[str, Permutation]:
-    """The other layout of a value that is channels first or last, and the permutation there."""
+    """The other layout of a value that is channels first or last, and the permutation to it."""
     first, last = next(pair for pair in PAIRS if layout in pair)
     other = last if layout == first else first
     return other, perm_between(layout, other)
 
 
 def layout_of_images(node: Node, layouts: Mapping[str, str]) -> str | None:
-    """The layout of the first operand or result that is channels first or last; None where there is none."""
+    """The layout of the first operand or result that is channels first or last; None if there is none."""
     own = (layouts.get(value, "") for value in (*node.inputs, *node.outputs))
     return next((layout for layout in own if side_of(layout) is not None), None)
 
 
 def required_side(target: Profile, op: str) -> int | None:
-    """The side that the target demands of an operator, None where it demands none; blocks are channels first."""
+    """The side that the target demands of an operator, if any; blocked channels count as channels first."""
     layout = target.required_layouts.get(op)
     return None if layout is None else LAST_SIDE if layout.endswith("C") else FIRST_SIDE
 
 
 def is_between(graph: Graph, node: Node, layouts: dict[str, str]) -> bool:
-    """Is the node a Transpose from channels first to channels last, or back?"""
+    """Whether the node is a Transpose from channels first to channels last, or back."""
     if node.op != "Transpose" or node.inputs[0] in graph.constants:
         return False
     sides = side_of(layouts.get(node.inputs[0])), side_of(layouts.get(node.outputs[0]))
@@ -81,16 +80,16 @@ def is_between(graph: Graph, node: Node, layouts: dict[str, str]) -> bool:
 
 
 def layout_problem(graph: Graph, layouts: dict[str, str], target: Profile, weigh: str = BYTES) -> LayoutProblem:
-    """The choices of `graph`; `weigh` is what is to be the least: BYTES moved or the COUNT of transposes."""
+    """The choices of `graph`; `weigh` is what to minimize: BYTES moved or the COUNT of transposes."""
     return _Builder(graph, layouts, target, Prices(graph, weigh)).build()
 
 
 def timed_problem(
     graph: Graph, layouts: dict[str, str], target: Profile, times: OperatorTimes, device: str
 ) -> LayoutProblem:
-    """The choices of `graph`, weighed by what operators and transposes take on `device`; `times` is filled.
+    """The choices of `graph`, with the times of operators and transposes on `device` as costs; `times` is filled.
 
-    Raises UserError where nothing can be timed there.
+    Raises UserError if nothing can be timed there.
     """
     _Builder(graph, layouts, target, Prices(graph, TIME, times, noting=True)).build()
     times.take(device)
@@ -98,7 +97,7 @@ def timed_problem(
 
 
 class _Builder:
-    """Collects choices and values; names of nodes and values become indices."""
+    """Collects choices and values, and maps names of nodes and values to indices."""
 
     def __init__(self, graph: Graph, layouts: dict[str, str], target: Profile, prices: Prices) -> None:
         self.graph = graph
@@ -111,7 +110,7 @@ class _Builder:
         self.as_written = tuple(self._enter(None, side, _only(side, 0)) for side in (FIRST_SIDE, LAST_SIDE))
         self.choice_of: dict[tuple[str, str], int] = {}  # by node and value: the operator runs in the value's layout
         self.also_as_written: set[tuple[str, str]] = set()  # by node and value: an operand that keeps its axes
-        self.lined_up: dict[tuple[str, Permutation, int], list[int]] = {}  # who may read the value so permuted
+        self.lined_up: dict[tuple[str, Permutation, int], list[int]] = {}  # possible readers of the value so permuted
         self.exact = True
 
     def build(self) -> LayoutProblem:
@@ -170,15 +169,15 @@ class _Builder:
         return True
 
     def _follows(self, result: str, perm: Permutation | None) -> bool:
-        """Does the result change from one of the two layouts to the other?"""
+        """Whether `perm` changes the result from one of the two layouts to the other."""
         return self._side(result) is not None and perm == way_between(self.layouts[result])[1]
 
     def _choice(self, node: Node, own: int, image: str, perm: Permutation, carried: PermutedCall) -> Choice:
         moves = node.op == "Transpose"
         here, there = (0, 0) if moves else self.prices.operator(node, perm, way_between(self.layouts[image])[0])
-        there += 1  # of what costs the same, the fewest operators change
+        there += 1  # among equal costs, change the fewest operators
         for result, out in zip(node.outputs, carried.outputs, strict=False):
-            if result and out is not None and not self._follows(result, out):  # an axis less: must be restored
+            if result and out is not None and not self._follows(result, out):  # it has fewer axes, and must be restored
                 there += self.prices.transpose(result, inverse(out), out)
                 self.exact &= not any(user.op == "Transpose" for user in self.graph.users(result))  # they would merge
         if moves:
@@ -190,7 +189,7 @@ class _Builder:
         return _only(demanded, here if demanded == own else there)
 
     def _choose_result(self, node: Node, chooses: bool) -> int:
-        """A Transpose to some other order may as well give the other layout. Its cost, where no choice has it."""
+        """Let a Transpose give the result in either layout. Returns its cost if that is not part of a choice."""
         value, result = node.inputs[0], node.outputs[0]
         own, perm = self._side(result), perm_of(self.graph, node)
         written = self.prices.as_written(node)
@@ -206,7 +205,7 @@ class _Builder:
         from_other = {self.prices.transpose(value, then(inverse(back), p), back) for p in (perm, then(perm, way))}
         if len({written, other, *from_other}) == 1:
             self.choice_of[node.name, result] = self._enter(None, own, Choice())
-        else:  # four costs that differ are not always those of a cut
+        else:  # four different costs may not be representable as a cut
             self.exact = False
         return 0
 
@@ -215,7 +214,7 @@ class _Builder:
         return None if self.prices.weigh == TIME else required_side(self.target, plain_op(node))
 
     def _root(self, value: str) -> str:
-        """The value from which the Transposes between the two layouts start."""
+        """The value at which a chain of Transposes between the two layouts starts."""
         maker = self.graph.producer(value)
         while maker is not None and is_between(self.graph, maker, self.layouts):
             value = maker.inputs[0]
@@ -245,9 +244,9 @@ class _Builder:
         return SharedValue(self.as_written[side] if producer is None else producer, readers, *weights)
 
     def _lined_up(self, value: str, order: Permutation, own: int, readers: tuple[int, ...]) -> SharedValue:
-        """A broadcast operand of lower rank, for readers that are not in the layout `own`."""
+        """A broadcast operand of lower rank, as used by readers that are not in the layout `own`."""
         weight = self.prices.transpose(value, order)
-        if weight and self._side(value) is not None:  # a choice may bring it to that order too
+        if weight and self._side(value) is not None:  # a choice may also permute it so
             self.exact = False
         return SharedValue(self.as_written[own], readers, weight)
 

@@ -2,12 +2,12 @@
 
 One side of the cut runs in the first layout, the other in the second. A value
 that several operators read in the other layout is transposed once, so its cost
-is an edge of a hypergraph; one auxiliary vertex for each direction makes it an
-ordinary cut. Maximum flow equals minimum cut, so the flow proves the minimum.
+is that of a hyperedge; one auxiliary vertex for each direction reduces it to
+ordinary edges. The maximum flow equals the minimum cut and proves it minimal.
 
 Source: Ford and Fulkerson 1956; the auxiliary vertices: Lawler, "Cutsets and
 partitions of hypergraphs", 1973; Goldberg and Tarjan 1988 for the flow
-(of networkx's algorithms the quickest on residual chains and random graphs).
+(the fastest of networkx's algorithms on residual chains and random graphs).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _SOURCE, _SINK = "first", "last"
 
 @dataclass(frozen=True)
 class Choice:
-    """What an operator costs in the first and in the second layout; None where it cannot run in it."""
+    """The costs of an operator in the first and in the second layout; None if it cannot run in it."""
 
     costs: tuple[int | None, int | None] = (0, 0)
 
     @property
     def fixed(self) -> int | None:
-        """The layout where there is only one."""
+        """The layout, if there is only one."""
         first, last = self.costs
         return LAST_SIDE if first is None else FIRST_SIDE if last is None else None
 
@@ -38,7 +38,7 @@ class SharedValue:
     """A value: `weight` is paid once if any reader has another layout than the producer.
 
     producer, readers: indices of choices.
-    back: what is paid where the producer has the second layout; None: as much.
+    back:              the weight if the producer has the second layout; None if it is the same.
     """
 
     producer: int
@@ -47,7 +47,7 @@ class SharedValue:
     back: int | None = None
 
     def paid(self, side: int) -> int:
-        """The weight where the producer has the layout `side`."""
+        """The weight if the producer has the layout `side`."""
         return self.weight if side == FIRST_SIDE or self.back is None else self.back
 
 
@@ -57,7 +57,7 @@ class CutProblem:
     values: tuple[SharedValue, ...]
 
     def cost(self, sides: tuple[int, ...]) -> int | None:
-        """What an assignment costs; None where an operator cannot run so."""
+        """The cost of an assignment; None if an operator cannot run in its layout."""
         own = [choice.costs[side] for choice, side in zip(self.choices, sides, strict=True)]
         known = [cost for cost in own if cost is not None]
         if len(known) < len(own):
@@ -76,11 +76,11 @@ class CutSolution:
 
 
 def solve_cut(problem: CutProblem) -> CutSolution:
-    """The minimum, in time that is nearly linear on graphs of networks.
+    """The minimum, in nearly linear time on the graphs of neural networks.
 
-    Raises ValueError where a choice has no layout at all.
+    Raises ValueError if a choice has no layout.
     """
-    import networkx  # late: its import would be paid by every listing of the passes
+    import networkx  # imported late: the import is slow, and listing the passes does not need it
     from networkx.algorithms.flow import preflow_push
 
     if any(choice.costs == (None, None) for choice in problem.choices):
@@ -105,7 +105,7 @@ def solve_cut(problem: CutProblem) -> CutSolution:
 
 
 def _edges(problem: CutProblem) -> dict[tuple[Hashable, Hashable], int | None]:
-    """Capacities by (tail, head), None for infinite ones. An edge is paid where its tail is first, its head last."""
+    """Capacities by (tail, head), None if infinite. An edge is cut if its tail is on the first side, its head not."""
     edges: dict[tuple[Hashable, Hashable], int | None] = defaultdict(int)
     vertices = [_vertex(index, choice) for index, choice in enumerate(problem.choices)]
     for vertex, choice in zip(vertices, problem.choices, strict=True):
@@ -120,7 +120,7 @@ def _edges(problem: CutProblem) -> dict[tuple[Hashable, Hashable], int | None]:
 
 
 def _vertex(index: int, choice: Choice) -> Hashable:
-    """A choice that is fixed is the terminal itself."""
+    """The vertex of a choice; for a fixed choice, the terminal."""
     return index if choice.fixed is None else (_SOURCE, _SINK)[choice.fixed]
 
 

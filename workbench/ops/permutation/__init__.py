@@ -1,1 +1,1 @@
-"""What becomes of an operator when its operands come permuted: the layout part of every contract."""
+"""The layout part of every contract: what an operator computes on permuted operands."""

@@ -1,8 +1,8 @@
-"""What becomes of an operator when its images come with blocked channels, [N, C / c, H, W, c].
+"""Operators on images with blocked channels, [N, C / c, H, W, c].
 
-`blocked_form` answers as the contract's `propagate_permutation` does for permutations: which node computes the
-same. Operators with a blocked form of their own take that; elementwise ones run as they are, with
-constants lined up; Concat joins along the axis that its own has become.
+`blocked_form` is for blocked channels what a contract's `propagate_permutation` is for permutations: it returns the
+equivalent node. Some operators have a blocked form; elementwise ones stay, with constants aligned to blocks; Concat
+stays, with its axis adapted.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from workbench.ops.contract import contracts, layout_of
 from workbench.ops.permutation.kinds import NotPermutable, with_attributes
 
 _IMAGE = "NCHW"
-_AXIS = {"N": 0, "C": 1, "H": 2, "W": 3}  # of a blocked image
+_AXIS = {"N": 0, "C": 1, "H": 2, "W": 3}  # axes of a blocked image
 
 
 @dataclass(frozen=True)
 class BlockedForm:
-    """The node that works on blocked images.
+    """The equivalent node on blocked images.
 
-    inputs:    operands that must arrive blocked.
-    outputs:   is each result blocked?
-    constants: operands to be replaced by these.
-    lined_up:  operands broadcast over blocks, each with the operator (Reshape or Unsqueeze) that gives it a block's
-               axis, its numbers and the shape then; no element moves.
+    inputs:    operands that must be blocked.
+    outputs:   whether each result is blocked.
+    constants: constants that replace operands.
+    lined_up:  operands broadcast over blocks, each with the operator (Reshape or Unsqueeze) that adds the axis of a
+               block, its constant operand, and the resulting shape; no element moves.
     note:      for the sentence: what is not blocked, and why.
     """
 
@@ -49,19 +49,19 @@ LinedUp = tuple[str, tuple[int, ...], tuple[int | str | None, ...]]
 
 
 def may_be_blocked(op: str) -> bool:
-    """Has the operator a blocked form, or runs it on blocked images as it is?"""
+    """Whether the operator has a blocked form, or runs on blocked images unchanged."""
     contract = contracts().get(op)
     return op in (*OPERATORS, "Concat") or (contract is not None and contract.layout.kind == "agnostic")
 
 
 def blocked_form(graph: Graph, node: Node, own: str, block: int) -> BlockedForm:
-    """The node on images of which `block` channels stand together; they are `own` (NCHW or NHWC) as written.
+    """The equivalent node on images with blocks of `block` channels; `own` is their layout in the graph, NCHW or NHWC.
 
-    Raises NotPermutable with a sentence where it has no such form.
+    Raises NotPermutable with a sentence if there is none.
     """
     if (graph.opset_imports.get("") or OLDEST_BLOCKED_OPSET) < OLDEST_BLOCKED_OPSET:
         raise NotPermutable(
-            f"{node} is of an opset before {OLDEST_BLOCKED_OPSET}, which cannot reshape to blocks of any image"
+            f"{node} is of an opset before {OLDEST_BLOCKED_OPSET}, whose Shape cannot return a part of the dims"
         )
     if not may_be_blocked(node.op) or sorted(own) != sorted(_IMAGE):
         raise NotPermutable(f"{node} has no form in NCHW{block}c")
@@ -79,16 +79,16 @@ def blocked_form(graph: Graph, node: Node, own: str, block: int) -> BlockedForm:
 
 
 def channels_of(graph: Graph, value: str, own: str) -> int:
-    """Raises NotPermutable where they are not a number, or the image is empty."""
+    """The number of channels. Raises NotPermutable if it is symbolic or unknown, or the image is empty."""
     shape = graph.shape(value) or ()
     channels = shape[own.index("C")] if len(shape) == len(own) else None
     if not isinstance(channels, int) or 0 in shape:
-        raise NotPermutable(f"how many channels '{value}' has is not known")
+        raise NotPermutable(f"the number of channels of '{value}' is not known")
     return channels
 
 
 def check_channels(graph: Graph, value: str, own: str, block: int) -> None:
-    """Raises NotPermutable where the value cannot be cut into blocks."""
+    """Raises NotPermutable if the channels cannot be split into blocks."""
     channels = channels_of(graph, value, own)
     if channels % block:
         raise NotPermutable(_indivisible(value, channels, block))
@@ -102,7 +102,7 @@ def _form_of_its_own(graph: Graph, node: Node, own: str, block: int) -> BlockedF
     if own != _IMAGE:
         raise NotPermutable(f"{node} reads {_IMAGE}, not {own}")
     if len([value for value in node.outputs if value]) > 1:
-        raise NotPermutable(f"{node} has a blocked form of one result, not of {len(node.outputs)}")
+        raise NotPermutable(f"the blocked form of {node} has one result, not {len(node.outputs)}")
     if node.op == "Conv":
         return _convolution(graph, node, block)
     domain, op_type = blocked_op(node.op_type, block)
@@ -110,13 +110,13 @@ def _form_of_its_own(graph: Graph, node: Node, own: str, block: int) -> BlockedF
 
 
 def _convolution(graph: Graph, node: Node, block: int) -> BlockedForm:
-    """Every group is of whole blocks, or of one channel; a first convolution reads what cannot be blocked."""
+    """Groups must consist of whole blocks, or of one channel; the operand of a first convolution is not blocked."""
     source = node.inputs[0]
     given, made = (channels_of(graph, value, _IMAGE) for value in (source, node.outputs[0]))
     group = node.attr("group", 1)
     by_channel = group == given == made
     if group > 1 and not by_channel and (given % (group * block) or made % (group * block)):
-        raise NotPermutable(f"{node} has groups that are not of whole blocks of {block} channels")
+        raise NotPermutable(f"{node} has groups that do not consist of whole blocks of {block} channels")
     from_plain = group == 1 and given % block != 0
     domain, op_type = blocked_op("Conv", block, from_plain)
     note = f"{_indivisible(source, given, block)}, and is read in {_IMAGE}" if from_plain else ""
@@ -132,7 +132,7 @@ def _concat(graph: Graph, node: Node, own: str, block: int) -> BlockedForm:
 
 
 def _elementwise(graph: Graph, node: Node, own: str, block: int) -> BlockedForm:
-    """What may arrive in another order of all its axes may arrive blocked."""
+    """An operator that allows its operands in another order of all axes allows them blocked."""
     turned = channels_last(4) if own == _IMAGE else channels_first(4)
     carried = layout_of(node).propagate_permutation(graph, node, turned)
     constants = {}
@@ -148,15 +148,15 @@ def _elementwise(graph: Graph, node: Node, own: str, block: int) -> BlockedForm:
 
 
 def _is_plane(graph: Graph, value: str, own: str) -> bool:
-    """Has it all axes, and one channel?"""
+    """Whether it has all axes, and one channel."""
     shape = graph.shape(value) or ()
     return len(shape) == len(own) and shape[own.index("C")] == 1
 
 
 def _lined_up(graph: Graph, value: str, own: str, block: int) -> LinedUp:
-    """One number for all channels is so in every block; a number a channel is cut into blocks.
+    """How to align a broadcast operand with blocks: one number for all channels is kept, one per channel is split.
 
-    Raises NotPermutable for an operand of more, whose elements would have to move.
+    Raises NotPermutable for an operand with other axes, whose elements would have to move.
     """
     shape = graph.shape(value) or ()
     letters = own[len(own) - len(shape) :]
@@ -169,7 +169,7 @@ def _lined_up(graph: Graph, value: str, own: str, block: int) -> LinedUp:
         return "Unsqueeze", tuple(place for place in range(5) if place not in kept), blocked
     if set(dims.values()) != {1} or not isinstance(channels, int):
         raise NotPermutable(
-            f"operand '{value}' of rank {len(shape)} is broadcast, and would have to be cut into blocks"
+            f"operand '{value}' of rank {len(shape)} is broadcast, and would have to be split into blocks"
         )
     if channels % block:
         raise NotPermutable(_indivisible(value, channels, block))
@@ -178,7 +178,7 @@ def _lined_up(graph: Graph, value: str, own: str, block: int) -> LinedUp:
 
 
 def _blocked_constant(value: str, tensor: Constant, own: str, block: int) -> Constant:
-    """Lined up with blocked images; one number for all channels is so in every block."""
+    """The constant aligned with blocked images; one number for all channels is kept."""
     shape = constant_shape(tensor)
     full = (1,) * (len(own) - len(shape)) + shape
     perm = tuple(own.index(axis) for axis in _IMAGE)

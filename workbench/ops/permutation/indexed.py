@@ -1,4 +1,4 @@
-"""Operators that pick elements by index, on permuted operands."""
+"""Operators that select elements by index, on permuted operands."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from workbench.ops.permutation.kinds import (
 
 
 def _propagate_gather(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
-    """Either operand may come permuted: the data, or the indices into a constant (an embedding)."""
+    """Either operand may be permuted: the data, or the indices into a constant (an embedding)."""
     data, indices = (graph.rank_of(value) for value in node.inputs)
     if data is None or indices is None:
         raise NotPermutable(f"the rank of an operand of {node} is not known")
@@ -36,19 +36,19 @@ def _propagate_gather(graph: Graph, node: Node, perm: Permutation) -> PermutedCa
 
 
 def _in_place_of(axis: int, perm: Permutation, rank: int) -> Permutation | None:
-    """The result's axes: those of `rank` in order, with the permuted indices' own in place of `axis`."""
+    """The result's axes: those of the data in order, with the permuted axes of the indices in place of `axis`."""
     behind = range(axis + len(perm), rank - 1 + len(perm))
     return or_none((*range(axis), *(axis + own for own in perm), *behind))
 
 
 def _propagate_gather_nd(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
-    """The leading axes are looked up, and stay; those that are copied whole may change places."""
+    """The leading axes are indexed, and must stay; those that are copied whole may be permuted."""
     indices = graph.shape(node.inputs[1])
     if not indices or not isinstance(indices[-1], int):
-        raise NotPermutable(f"how many axes {node} looks up is not known")
+        raise NotPermutable(f"the number of axes that {node} indexes is not known")
     looked_up = node.attr("batch_dims", 0) + indices[-1]
     if perm[:looked_up] != tuple(range(looked_up)):
-        raise NotPermutable(f"{node} looks up the first {looked_up} axes by position")
+        raise NotPermutable(f"{node} indexes the first {looked_up} axes")
     ahead = len(indices) - 1
     out = (*range(ahead), *(own - looked_up + ahead for own in perm[looked_up:]))
     return PermutedCall((0,), (or_none(out),))

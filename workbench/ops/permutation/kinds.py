@@ -1,13 +1,13 @@
-"""The layout part of a contract: what becomes of an operator when its input arrives permuted.
+"""The layout part of a contract: what an operator computes on permuted operands.
 
-`propagate_permutation` answers: if the operands in `inputs` come permuted by `perm`, which
-node computes the same, and how are its results permuted? This is the four
-methods of OneFlow's NCHWCompatible interface, and the three classes of TVM's
-ConvertLayout, in one function.
+`propagate_permutation` returns the node that computes the same on operands
+permuted by `perm`, and how its results are permuted. It combines the four
+methods of OneFlow's NCHWCompatible interface with the three classes of TVM's
+ConvertLayout.
 
-Here are the types, barriers and agnostic operators. remapped.py has those
-whose attributes follow, indexed.py those that pick by index, products.py
-matrix products, images.py the layout-sensitive ones, reshaping.py Reshape.
+This file has the types, barriers and agnostic operators; remapped.py has
+operators whose attributes are permuted, indexed.py those that select by index,
+products.py matrix products, images.py layout-sensitive ones, reshaping.py Reshape.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ ALL, FIRST, NONE = "all", "first", "none"
 
 
 class NotPermutable(ValueError):
-    """The operator keeps its layout here; the message says why."""
+    """The operator cannot run on permuted operands; the message says why."""
 
 
 @dataclass(frozen=True)
 class PermutedCall:
-    """The node that works on permuted operands.
+    """The equivalent node on permuted operands.
 
-    inputs:     operands that must arrive permuted by the permutation asked for.
-    lined_up:   operands of lower rank, broadcast by position: they must arrive with all axes, permuted (`lines_up`).
-    outputs:    permutation of each result (None: as it was).
-    constants:  operands to be replaced by these constants, or added where the node leaves them out.
+    inputs:     operands that must be permuted by the given permutation.
+    lined_up:   broadcast operands of lower rank, which must be given all axes, permuted (`lines_up`).
+    outputs:    the permutation of each result; None if it is unchanged.
+    constants:  constants that replace operands, or are added for omitted ones.
     """
 
     inputs: tuple[int, ...]
@@ -52,11 +52,11 @@ Propagate = Callable[[Graph, Node, Permutation], PermutedCall]
 
 @dataclass(frozen=True)
 class Layout:
-    """How an operator takes permuted operands.
+    """How an operator behaves on permuted operands.
 
     kind:   agnostic, remapped, sensitive, reshape-like or barrier (see docs/architecture.md).
-    shares: the operands whose axes are the result's own, of those of its rank: ALL, the FIRST or NONE;
-            so far a value's layout is passed on.
+    shares: which operands of the result's rank have the result's axes: ALL, the FIRST or NONE;
+            layouts are propagated between these.
     """
 
     kind: str
@@ -65,7 +65,7 @@ class Layout:
 
 
 def remapped(propagate_permutation: Propagate, shares: str = FIRST) -> Layout:
-    """One whose attributes and small operands follow the axes of its first operand."""
+    """The layout of an operator whose attributes and small operands are permuted with its first operand."""
 
     def propagate_that_rank(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
         check_rank(graph, node, perm)
@@ -74,7 +74,7 @@ def remapped(propagate_permutation: Propagate, shares: str = FIRST) -> Layout:
     return Layout("remapped", propagate_that_rank, shares)
 
 
-# ---- what the carrying functions share ----------------------------------------------
+# ---- helpers of propagate_permutation -----------------------------------------------
 
 
 def check_rank(graph: Graph, node: Node, perm: Permutation) -> None:
@@ -92,17 +92,17 @@ def has_operand(node: Node, index: int) -> bool:
 
 
 def constant_operand(graph: Graph, node: Node, index: int) -> np.ndarray | None:
-    """A small operand as an array; None where it is left out."""
+    """A small constant operand as an array; None if it is omitted."""
     if not has_operand(node, index):
         return None
     tensor = graph.constant(node.inputs[index])
     if tensor is None:
-        raise NotPermutable(f"operand '{node.inputs[index]}' of {node} is computed while the model runs")
+        raise NotPermutable(f"operand '{node.inputs[index]}' of {node} is computed at runtime")
     return np.asarray(tensor.numpy())
 
 
 def constant_numbers(graph: Graph, node: Node, index: int) -> list[int] | None:
-    """A small integer operand as numbers; None where it is left out."""
+    """A small constant operand as integers; None if it is omitted."""
     array = constant_operand(graph, node, index)
     return None if array is None else [int(v) for v in array.reshape(-1)]
 
@@ -112,19 +112,19 @@ def int64(values: Sequence[int]) -> Constant:
 
 
 def without_axes(perm: Permutation, gone: set[int]) -> Permutation | None:
-    """What remains of `perm` when the original axes `gone` disappear; None where nothing is permuted."""
+    """`perm` without the original axes `gone`; None if the rest is not permuted."""
     kept = [axis for axis in perm if axis not in gone]
     order = sorted(kept)
     return or_none(tuple(order.index(axis) for axis in kept))
 
 
 def or_none(perm: Permutation) -> Permutation | None:
-    """As `outputs` says it: None for a result that is as it was."""
+    """The permutation, or None for the identity, as in `outputs`."""
     return None if is_identity(perm) else perm
 
 
 def aligned(tensor: Constant, perm: Permutation) -> Constant | None:
-    """A broadcast constant for permuted neighbours; None where it serves as it is."""
+    """A broadcast constant, permuted with all axes; None if it can stay as it is."""
     shape = constant_shape(tensor)
     if len(shape) > len(perm):
         raise NotPermutable(f"a constant of rank {len(shape)} raises the rank of the result")
@@ -137,9 +137,9 @@ def aligned(tensor: Constant, perm: Permutation) -> Constant | None:
 
 
 def lines_up(perm: Permutation, rank: int) -> tuple[Permutation, tuple[int, ...]]:
-    """How a broadcast operand of `rank` axes joins neighbours permuted by `perm`, which has more.
+    """How to align a broadcast operand of `rank` axes with operands permuted by `perm`, which has more.
 
-    The permutation of its own axes, and the places of the axes of size 1 that an Unsqueeze puts in behind it.
+    The permutation of its own axes, and where an Unsqueeze then inserts axes of size 1.
     """
     ahead = len(perm) - rank
     own = tuple(axis - ahead for axis in perm if axis >= ahead)
@@ -150,7 +150,7 @@ def lines_up(perm: Permutation, rank: int) -> tuple[Permutation, tuple[int, ...]
 
 
 def _refuse(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
-    raise NotPermutable(f"{node} was written for one order of its axes")
+    raise NotPermutable(f"{node} depends on the order of its axes")
 
 
 BARRIER = Layout("barrier", _refuse, NONE)
@@ -160,7 +160,7 @@ BARRIER = Layout("barrier", _refuse, NONE)
 
 
 def _propagate_elementwise(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
-    """Any permutation passes; operands of lower rank are lined up, constants here."""
+    """Any permutation is possible; operands of lower rank are aligned by the caller, constants here."""
     rank = len(perm)
     inputs, lined_up, constants = [], [], {}
     for index, value in enumerate(node.inputs):
@@ -187,27 +187,27 @@ def _propagate_elementwise(graph: Graph, node: Node, perm: Permutation) -> Permu
 
 
 def _stays(graph: Graph, value: str, perm: Permutation) -> bool:
-    """Do the axes that an operand of lower rank lines up with keep their places? Where it has size 1 they need not."""
+    """Whether an operand of lower rank can stay: its axes, except those of size 1, keep their places."""
     shape = graph.shape(value) or ()
     ahead = len(perm) - len(shape)
     return all(dim == 1 or perm[ahead + axis] == ahead + axis for axis, dim in enumerate(shape))
 
 
 def _propagate_first(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
-    """Only the first operand has axes; the others are scalars (Clip's bounds, CastLike's type)."""
+    """Only the first operand is permuted; the others are scalars (Clip's bounds) or give a type (CastLike)."""
     check_rank(graph, node, perm)
     return PermutedCall((0,), (perm,) * len(node.outputs))
 
 
 def _propagate_dropout(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
-    """In training, each place has its own random number."""
+    """In training, random numbers depend on the position."""
     if has_operand(node, 2) and constant_operand(graph, node, 2) != np.array(False):
-        raise NotPermutable(f"{node} drops at random, by the place of an element")
+        raise NotPermutable(f"{node} drops elements at random by position")
     return _propagate_first(graph, node, perm)
 
 
 def _propagate_with_scalars(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
-    """The results behind the first say something of all elements."""
+    """The results after the first are computed from all elements together."""
     check_rank(graph, node, perm)
     return PermutedCall((0,), (perm, *(None for _ in node.outputs[1:])))
 

@@ -1,9 +1,9 @@
 """Matrix products on permuted operands.
 
-A product sums over the last axis of its first operand and the one before the
-last of its second. Batch axes may change places if both operands agree; for a
-second operand of two axes, which serves every batch, so may the rows. A
-transposed matrix is Gemm's business.
+A product contracts the last axis of its first operand with the second to last
+of its second. Batch axes may be permuted if both operands agree; if the second
+operand has two axes, and so no batches, the rows may be too. A transposed
+matrix is an operand of Gemm.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _GEMM_TYPES = (DataType.FLOAT, DataType.DOUBLE, DataType.FLOAT16, DataType.BFLOA
 
 
 def _propagate_product(second: int, by_row: tuple[int, ...]) -> Propagate:
-    """second: index of the second operand; by_row: scales and zero points, which may have one number a row."""
+    """second: index of the second operand. by_row: scales and zero points, which may have one number per row."""
 
     def propagate_permutation(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
         ranks = graph.rank_of(node.inputs[0]), graph.rank_of(node.inputs[second])
@@ -33,7 +33,7 @@ def _propagate_product(second: int, by_row: tuple[int, ...]) -> Propagate:
         others = (v for i, v in enumerate(node.inputs) if v and i not in (0, second))
         batched = next((v for v in others if (graph.rank_of(v) or 0) > 1), None)
         if batched is not None:
-            raise NotPermutable(f"operand '{batched}' of {node} has a number for each batch")
+            raise NotPermutable(f"operand '{batched}' of {node} has one number per batch")
         if rank == 2 and ranks == (2, 2) and perm == (1, 0) and node.op == "MatMul":
             return _as_gemm(graph, node)
         if ranks == (rank, 2) and rank > 2:
@@ -46,7 +46,7 @@ def _propagate_product(second: int, by_row: tuple[int, ...]) -> Propagate:
 def _as_gemm(graph: Graph, node: Node) -> PermutedCall:
     type_ = graph.tensor_type(node.inputs[0])
     if type_ is None or type_.dtype not in _GEMM_TYPES:
-        raise NotPermutable(f"{node} is not one of floats, of which alone Gemm takes a transposed operand")
+        raise NotPermutable(f"{node} does not multiply floats, for which alone Gemm takes a transposed operand")
     moved = _computed(graph, node)
     attributes = {name: 1 for index, name in enumerate(("transA", "transB")) if index in moved}
     return PermutedCall(moved, (None,), attributes, op_type="Gemm")
@@ -57,13 +57,13 @@ def _computed(graph: Graph, node: Node) -> tuple[int, ...]:
 
 
 def _propagate_rows(graph: Graph, node: Node, perm: Permutation, by_row: tuple[int, ...]) -> PermutedCall:
-    """One matrix for every row: all axes but the last are alike."""
+    """One matrix for all rows: any axes but the last may be permuted."""
     rank = len(perm)
     if perm[-1] != rank - 1:
         raise NotPermutable(f"{node} sums over the last axis, which would not be the last")
     each = next((node.inputs[i] for i in by_row if has_operand(node, i) and not _is_one(graph, node.inputs[i])), None)
     if each is not None and perm[-2] != rank - 2:
-        raise NotPermutable(f"operand '{each}' of {node} has a number for each row")
+        raise NotPermutable(f"operand '{each}' of {node} has one number per row")
     return PermutedCall((0,), (perm,))
 
 
@@ -75,7 +75,7 @@ def _is_one(graph: Graph, value: str) -> bool:
 def _propagate_batches(
     graph: Graph, node: Node, perm: Permutation, ranks: tuple[int | None, int | None], second: int
 ) -> PermutedCall:
-    """Both operands' batch axes change places alike; an operand of fewer axes is lined up."""
+    """The batch axes of both operands are permuted alike; an operand with fewer axes is aligned."""
     rank = len(perm)
     if rank < 3 or perm[-2:] != (rank - 2, rank - 1):
         raise NotPermutable(f"{node} multiplies matrices of the last two axes, which would not be the last")
@@ -90,7 +90,7 @@ def _propagate_batches(
         elif own == 2:
             continue
         elif own is None or not 2 < own < rank:
-            raise NotPermutable(f"operand '{value}' of {node} has rank {own}, and its batches go by position")
+            raise NotPermutable(f"operand '{value}' of {node} has rank {own}, and its batch axes cannot be aligned")
         elif tensor is None:
             lined_up.append(index)
         elif (moved := aligned(tensor, perm)) is not None:
@@ -101,21 +101,21 @@ def _propagate_batches(
 
 
 def _propagate_gemm(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
-    """A transposed operand is read transposed; the result is as it was."""
+    """Permuted operands are read transposed; the result is unchanged."""
     if len(perm) != 2:
-        raise NotPermutable(f"{node} has operands of two axes")
+        raise NotPermutable(f"{node} reads matrices, not operands of {len(perm)} axes")
     moved = _computed(graph, node)
     if perm == (0, 1) or not moved:
         return PermutedCall(moved, (None,))
-    turned = {name: 1 - node.attr(name, 0) for index, name in enumerate(("transA", "transB")) if index in moved}
+    turned = {name: int(not node.attr(name, 0)) for index, name in enumerate(("transA", "transB")) if index in moved}
     return PermutedCall(moved, (None,), with_attributes(node, **turned))
 
 
 def _propagate_einsum(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
-    """The letters of an operand follow its axes; the result is as it was."""
+    """The letters of an operand are permuted with its axes; the result is unchanged."""
     terms, arrow, result = node.attr("equation").replace(" ", "").partition("->")
     if not arrow or "." in terms:
-        raise NotPermutable(f"{node} leaves axes of its equation unsaid")
+        raise NotPermutable(f"{node} has an equation with implicit axes")
     letters = terms.split(",")
     moved = tuple(i for i, v in enumerate(node.inputs) if v not in graph.constants and len(letters[i]) == len(perm))
     if not moved:

@@ -1,4 +1,4 @@
-"""Operators that pass a permutation on once their attributes and small operands follow their axes."""
+"""Operators that allow permuted operands if their attributes and small operands are permuted likewise."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from workbench.ops.permutation.kinds import (
 
 
 def _propagate_axis(default: int) -> Propagate:
-    """The attribute `axis` follows its axis (Softmax, Split, TopK, ...)."""
+    """The attribute `axis` is mapped to its new place (Softmax, Split, TopK, ...)."""
 
     def propagate_permutation(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
         axis = node.attr("axis", default) % len(perm)
@@ -34,14 +34,14 @@ def _propagate_axis(default: int) -> Propagate:
 
 
 def _propagate_axis_of_all(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
-    """The attribute `axis`, of operands that all have the same axes (Concat, GatherElements, ...)."""
+    """The same for an operator whose operands all have the same axes (Concat, GatherElements, ...)."""
     axis = node.attr("axis", 0) % len(perm)
     inputs = tuple(index for index, value in enumerate(node.inputs) if value)
     return PermutedCall(inputs, (perm,), with_attributes(node, axis=inverse(perm)[axis]))
 
 
 def _propagate_axes(default: Permutation | None) -> Propagate:
-    """The attribute `axes` follows its axes; None: without it they are all of them."""
+    """The attribute `axes` is mapped to new places. default: the axes if it is omitted; None: all."""
 
     def propagate_permutation(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
         own = node.attr("axes") or default or identity(len(perm))
@@ -69,7 +69,7 @@ def _propagate_quantize(graph: Graph, node: Node, perm: Permutation) -> Permuted
     attributes = with_attributes(node, axis=inverse(perm)[node.attr("axis", 1) % len(perm)])
     if not node.attr("block_size", 0):
         return PermutedCall((0,), (perm,), attributes)
-    return PermutedCall(tuple(i for i, v in enumerate(node.inputs) if v), (perm,), attributes)  # a scale for each block
+    return PermutedCall(tuple(i for i, v in enumerate(node.inputs) if v), (perm,), attributes)  # one scale per block
 
 
 def _propagate_reduce(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
@@ -79,7 +79,7 @@ def _propagate_reduce(graph: Graph, node: Node, perm: Permutation) -> PermutedCa
         return PermutedCall((0,), (perm,))
     reduced = {a % rank for a in axes} if axes else set(range(rank))
     constants = {1: int64(sorted(place[a] for a in reduced))} if axes else {}
-    if node.attr("keepdims", 1):
+    if node.attr("keepdims", 1) == 1:
         return PermutedCall((0,), (perm,), constants=constants)
     return PermutedCall((0,), (without_axes(perm, reduced),), constants=constants)
 
@@ -111,9 +111,9 @@ def _propagate_unsqueeze(graph: Graph, node: Node, perm: Permutation) -> Permute
 
 
 def _with_new_axes(perm: Permutation, new: set[int]) -> Permutation:
-    """The order of a result's axes, of which `new` are not the operand's, whose others follow `perm`.
+    """The permutation of a result that has the axes `new` besides the operand's, which are permuted by `perm`.
 
-    A new axis may stand anywhere: so that channels stay last, or first, if they can; else it keeps its place.
+    A new axis is placed so that the result is channels last, or first, if possible; else it keeps its place.
     """
     rank = len(perm) + len(new)
     for order in (channels_last(rank), channels_first(rank)):
@@ -137,7 +137,7 @@ def _propagate_one_hot(graph: Graph, node: Node, perm: Permutation) -> PermutedC
 
 def _propagate_arg(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
     axis = node.attr("axis", 0) % len(perm)
-    out = perm if node.attr("keepdims", 1) else without_axes(perm, {axis})
+    out = perm if node.attr("keepdims", 1) == 1 else without_axes(perm, {axis})
     return PermutedCall((0,), (out,), with_attributes(node, axis=inverse(perm)[axis]))
 
 
@@ -161,19 +161,19 @@ def _propagate_slice(graph: Graph, node: Node, perm: Permutation) -> PermutedCal
             raise NotPermutable(f"{node} names no axes, and the number of its starts is not known")
         axes = np.arange(starts.static_shape[0], dtype=starts.dtype.numpy())
     place = inverse(perm)
-    moved = np.array([place[int(a) % len(perm)] for a in axes], axes.dtype)  # of the type of starts and ends
+    moved = np.array([place[int(a) % len(perm)] for a in axes], axes.dtype)  # with the type of starts and ends
     return PermutedCall((0,), (perm,), constants={3: constant(moved)})
 
 
 def _propagate_transpose(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
-    """An existing transpose is taken as it is: it reads the permuted axes and gives what it gave."""
+    """An existing Transpose is combined with the permutation; its result is unchanged."""
     own = node.attr("perm", tuple(reversed(range(len(perm)))))
     place = inverse(perm)
     return PermutedCall((0,), (None,), with_attributes(node, perm=tuple(place[axis] for axis in own)))
 
 
 def _propagate_expand(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
-    """Axes that the shape adds stand in front, and stay there."""
+    """Axes that the shape adds come first, and stay there."""
     shape = constant_numbers(graph, node, 1)
     if shape is None:
         raise NotPermutable(f"{node} has no shape")
@@ -191,7 +191,7 @@ def _propagate_tile(graph: Graph, node: Node, perm: Permutation) -> PermutedCall
 
 
 def _propagate_trailing_norm(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
-    """The last axes are normalized together: they stay the last, with a scale and a bias of their shape."""
+    """The last axes are normalized together: they must stay last; scale and bias, which have their shape, follow."""
     first = node.attr("axis", -1) % len(perm)
     if min(perm[first:]) < first:
         raise NotPermutable(f"{node} normalizes the axes from {first} on, which would not be the last")
@@ -206,7 +206,7 @@ def _propagate_trailing_norm(graph: Graph, node: Node, perm: Permutation) -> Per
 
 
 def _parameter(graph: Graph, node: Node, index: int, order: Permutation) -> Constant | None:
-    """The scale or the bias with its axes in `order`; None where it stays as it is."""
+    """The scale or the bias with its axes in `order`; None if it can stay as it is."""
     value = node.inputs[index]
     rank = graph.rank_of(value)
     if rank is None or rank > len(order):
@@ -215,22 +215,22 @@ def _parameter(graph: Graph, node: Node, index: int, order: Permutation) -> Cons
         return None
     tensor = graph.constant(value)
     if tensor is None:
-        raise NotPermutable(f"operand '{value}' of {node} is computed while the model runs")
+        raise NotPermutable(f"operand '{value}' of {node} is computed at runtime")
     return aligned(tensor, order)
 
 
 def _propagate_shape(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
-    """The numbers of neighbouring axes that are neighbours still; others would need a Gather behind."""
+    """Possible if the axes are still adjacent and in order; others would need a Gather after it."""
     axes = range(len(perm))[slice(node.attr("start", 0), node.attr("end"))]
     places = [inverse(perm)[axis] for axis in axes]
     first = places[0] if places else 0
     if places != list(range(first, first + len(places))):
-        raise NotPermutable(f"{node} lists axes that come in another order then")
+        raise NotPermutable(f"{node} returns sizes of axes that would no longer be adjacent and in order")
     return PermutedCall((0,), (None,), with_attributes(node, start=first, end=first + len(places)))
 
 
 def _propagate_triangle(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
-    """Trilu keeps a triangle of the last two axes; where they change places, the other triangle."""
+    """Trilu keeps a triangle of the last two axes; if they are swapped, the other triangle."""
     rank = len(perm)
     if rank >= 2 and perm[-2:] == (rank - 2, rank - 1):
         return PermutedCall((0,), (perm,))
@@ -242,7 +242,7 @@ def _propagate_triangle(graph: Graph, node: Node, perm: Permutation) -> Permuted
 
 
 def _propagate_eye(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
-    """Ones on a diagonal of a matrix: the transposed matrix has them on its mirror image."""
+    """Ones on a diagonal of a matrix; the transposed matrix has them on the mirrored diagonal."""
     diagonal = node.attr("k", 0)
     return PermutedCall((0,), (perm,), with_attributes(node, k=diagonal if perm == (0, 1) else -diagonal))
 
@@ -250,7 +250,7 @@ def _propagate_eye(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
 def _propagate_compress(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
     axis = node.attr("axis")
     if axis is None:
-        raise NotPermutable(f"{node} picks from the elements in their order in memory")
+        raise NotPermutable(f"{node} selects elements by their order in memory")
     return PermutedCall((0,), (perm,), with_attributes(node, axis=inverse(perm)[axis % len(perm)]))
 
 

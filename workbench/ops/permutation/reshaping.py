@@ -1,10 +1,10 @@
-"""Reshape and Flatten on permuted operands: they pass where the dims factor.
+"""Reshape and Flatten on permuted operands, which are possible if the dims factor.
 
-The axes of operand and result fall into groups of equal product: an axis kept,
-one split into several, several merged into one. A permutation that keeps each
-group together, in its order, passes through; the groups of the result follow.
-So a channel shuffle (C split into groups) and a tokens view (H and W merged)
-stay channels-last. Axes of size 1 belong anywhere.
+The axes of operand and result form groups of equal product: an axis is kept,
+split into several, or several are merged. A permutation that keeps the axes of
+each group adjacent and in order permutes the groups of the result likewise. So a
+channel shuffle (C split into groups) and a tokens view (H and W merged) stay
+channels-last. Axes of size 1 may be in any group.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class AxisGroup:
 
 
 def axis_groups(operand: Dims, result: Dims) -> list[AxisGroup] | None:
-    """The smallest groups, in order; None where the shapes do not say."""
+    """The smallest groups, in order; None if the shapes do not determine them."""
     groups: list[AxisGroup] = []
     i = k = 0
     while i < len(operand) and k < len(result):
@@ -73,7 +73,7 @@ class _Product:
         return _Product(*self.dims, dim)
 
     def lacks(self, other: _Product) -> bool:
-        """Must it take another dim to become the other?"""
+        """Whether it needs another dim to become equal to the other."""
         return self.number < other.number or len(self.symbols) < len(other.symbols)
 
 
@@ -83,12 +83,12 @@ def _propagate_reshape(graph: Graph, node: Node, perm: Permutation) -> PermutedC
     result = _known(graph, node, node.outputs[0], operand)
     groups = axis_groups(operand, result)
     if groups is None or 0 in (*operand, *result):
-        raise NotPermutable(f"{node} was written for one order of its axes")
+        raise NotPermutable(f"{node} depends on the order of its axes")
     place = {axis: index for index, axis in enumerate(axis for axis in perm if operand[axis] != 1)}
     for group in groups:
         places = [place[axis] for axis in group.operand if axis in place]
         if places and places != list(range(places[0], places[0] + len(places))):
-            raise NotPermutable(f"{node} joins axes that are apart in the other order")
+            raise NotPermutable(f"{node} joins axes that are not adjacent in the other order")
     order = sorted(groups, key=lambda group: _first_place(group, place, perm))
     out = tuple(axis for group in order for axis in group.result)
     shape = _shape(node, permuted(operand, perm), permuted(result, out))
@@ -97,14 +97,14 @@ def _propagate_reshape(graph: Graph, node: Node, perm: Permutation) -> PermutedC
 
 
 def _first_place(group: AxisGroup, place: dict[int, int], perm: Permutation) -> tuple[int, int]:
-    """Where the group stands in the other order; one of size 1 wherever its axis does."""
+    """The position of the group in the other order; for a group of size 1, that of its axis."""
     places = [place[axis] for axis in group.operand if axis in place]
     before = [axis for axis in perm[: perm.index(group.operand[0])] if axis in place]
     return places[0] if places else len(before), group.result[0]
 
 
 def groups_of(graph: Graph, node: Node) -> list[AxisGroup] | None:
-    """The groups of a Reshape; None where its shapes do not say."""
+    """The groups of a Reshape; None if its shapes do not determine them."""
     try:
         operand = _known(graph, node, node.inputs[0])
         return axis_groups(operand, _known(graph, node, node.outputs[0], operand))
@@ -113,7 +113,7 @@ def groups_of(graph: Graph, node: Node) -> list[AxisGroup] | None:
 
 
 def _known(graph: Graph, node: Node, value: str, operand: Dims = ()) -> tuple[int | str, ...]:
-    """The dims of `value`; of a result's, one that inference left open is the operand's symbol where numbers agree."""
+    """The dims of `value`; a single unknown dim of a result is the operand's symbol if the other dims agree."""
     type_ = graph.tensor_type(value)
     dims = () if type_ is None or type_.shape is None else type_.shape
     symbols = [dim for dim in operand if isinstance(dim, str)]
@@ -130,7 +130,7 @@ def _numbers(dims: Sequence[int | str | None]) -> int:
 
 
 def _shape(node: Node, operand: Dims, result: Dims) -> Constant:
-    """The shape operand: a symbolic dim is copied where it keeps its place, one more is left to Reshape."""
+    """The shape operand: a symbolic dim that keeps its place is copied with 0, one other may be -1."""
     numbers = []
     for index, dim in enumerate(result):
         if isinstance(dim, int):
@@ -143,7 +143,7 @@ def _shape(node: Node, operand: Dims, result: Dims) -> Constant:
 
 
 def _propagate_flatten(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
-    """It stays where it flattens the same axes in the same order; else it is the Reshape that it stands for."""
+    """It stays if it flattens the same axes in the same order; otherwise it becomes a Reshape."""
     check_rank(graph, node, perm)
     shape = graph.shape(node.inputs[0]) or ()
     axis = node.attr("axis", 1)

@@ -1,1 +1,1 @@
-"""Latency, memory, roofline: measured by turns in the worker, told with their spread."""
+"""Latency, memory and roofline, measured by turns in the worker, with their spread."""

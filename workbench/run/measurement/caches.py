@@ -1,4 +1,4 @@
-"""Emptying a device's cache before a run, so that weights and inputs come from its memory again.
+"""Emptying a device's cache before a run, so that weights and inputs are read from memory.
 
 As triton.testing.do_bench does: a buffer larger than the last cache is written.
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 _CPU_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
-_UNKNOWN = 64 * 2**20  # bytes, where the system does not tell
+_UNKNOWN = 64 * 2**20  # bytes, if the system does not report it
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
 
 
@@ -21,7 +21,7 @@ def last_cache_bytes(device: str) -> int:
         return torch.cuda.get_device_properties(device).L2_cache_size or _UNKNOWN
     try:
         sizes = [_size(path.read_text().strip()) for path in _CPU_CACHES.glob("index*/size")]
-    except (OSError, ValueError):  # a system that writes it in another way
+    except (OSError, ValueError):  # a system that writes it in another form
         return _UNKNOWN
     return max(sizes, default=_UNKNOWN)
 
@@ -31,7 +31,7 @@ def _size(text: str) -> int:
 
 
 def flusher(device: str) -> Callable[[], None]:
-    """A function that pushes everything else out of the device's cache."""
+    """A function that evicts everything from the device's cache."""
     import torch
 
     buffer = torch.empty(2 * last_cache_bytes(device), dtype=torch.uint8, device=device)

@@ -1,4 +1,4 @@
-"""What a device can do at most, measured: the roofs of the roofline model (Williams, Waterman, Patterson 2009)."""
+"""The measured peak rates of a device: the roofs of the roofline model (Williams, Waterman, Patterson 2009)."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ from typing import Any
 
 from workbench.run.measurement.caches import last_cache_bytes
 
-_REPEATS, _AGAIN = 7, 2  # runs when a rate is first measured, and whenever it is measured again
+_REPEATS, _AGAIN = 7, 2  # runs of the first measurement of a rate, and of later ones
 _MOST_S = 0.5  # of these runs, where more than two take longer: a large cache is copied beyond in a tenth of a second
-_STAYS_S = 60.0  # before it is measured again, for short jobs would take longer over it than over their models
+_STAYS_S = 60.0  # before it is measured again, since it would take longer than short jobs
 _LONG_ENOUGH_MS = 20.0
 _SMALLEST, _LARGEST = 256, 16384  # sides of the matrices
-_best: dict[tuple[str, str], float] = {}  # the highest rates of the worker's life, for a moment may have been busy
-_when: dict[tuple[str, str], float] = {}  # they were measured last, by the monotonic clock
+_best: dict[
+    tuple[str, str], float
+] = {}  # the highest rates since the worker started, since a moment may have been busy
+_when: dict[tuple[str, str], float] = {}  # when they were measured last, by the monotonic clock
 _sides: dict[tuple[str, str], int] = {}  # of matrices whose product takes long enough
 
 
 @dataclass(frozen=True)
 class Roofs:
-    """What a device does at most: operations of a large matrix product; bytes read and written by a copy beyond
+    """Peak rates: operations of a large matrix product; bytes read and written by a copy larger than the
     caches."""
 
     flops_per_s: float
@@ -31,9 +33,9 @@ class Roofs:
 def ceilings(device: str, dtypes: Sequence[str]) -> dict[str, Roofs | None]:
     """The roofs by dtype.
 
-    dtypes: "float32", "float16", "bfloat16" or another type of torch's; "mixed" is the one that torch.autocast takes
-    on the device. Both are measured at a call a minute after the last, and the best of all so far is given; None
-    where there is no memory left even for that, or no product in that type.
+    dtypes: "float32", "float16", "bfloat16" or another type of torch's; "mixed" is the type that torch.autocast uses
+    on the device. Both rates are measured again after a minute, and the best so far are returned;
+    None if there is no memory for that, or no product in that type.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""What was measured, in words and in flat rows: what the command line and the app both show."""
+"""Measurements in words and in flat rows, for the command line and the app."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FIGURES = (*_OF_VARIANT, "runs", "peak_counted", *_OF_MEMORY, "max_rel_error", "
 def figures(variant: MeasuredVariant | FailedVariant) -> dict[str, Any]:
     """A variant as one row with the keys of FIGURES, None if there is no number.
 
-    `peak_counted` is what the peak is of, its memory's `counted`; `peak_bytes` includes the weights.
+    `peak_counted` says what the peak counts (`Memory.counted`); `peak_bytes` includes the weights.
     """
     row, found = dict.fromkeys(FIGURES), variant.to_json()
     if isinstance(variant, FailedVariant):
@@ -39,7 +39,7 @@ def figures(variant: MeasuredVariant | FailedVariant) -> dict[str, Any]:
 
 
 def csv_text(columns: Iterable[str], rows: Iterable[Mapping[str, Any]]) -> str:
-    """The rows as a table that any program reads, empty where a row has no such column."""
+    """The rows as CSV, empty if a row lacks a column."""
     out = io.StringIO()
     table = csv.DictWriter(out, list(columns), lineterminator="\n")
     table.writeheader()
@@ -61,7 +61,7 @@ def machine_words(machine: Machine) -> str:
 
 
 def speed_words(found: Ratio) -> str:
-    """ "1.19x faster (95 % between 1.15x and 1.22x) than"; no factor where the machine was busy."""
+    """ "1.19x faster (95 % between 1.15x and 1.22x) than"; no factor if the machine was busy."""
     middle, low, high = found.ratio, found.ratio_low, found.ratio_high
     if found.ratio_busy:
         return "not comparable (the machine was busy; measure again) with"
@@ -76,16 +76,16 @@ Speedup = tuple[str, str, str]  # a label, `speed_words`, the label that it is c
 
 
 def compared_alike(variants: Mapping[str, MeasuredVariant]) -> list[Speedup]:
-    """Each variant against the first of its own backend and precision: what was done to the model, and nothing else.
+    """Each variant against the first of its own backend and precision, so that only the model differs.
 
-    variants: by label. What a busy machine ran is not compared; a note says so.
+    variants: by label. Variants that ran on a busy machine are not compared; a note says so.
     """
     others = [(label, v) for label, v in variants.items() if v.ratio_to != label and not v.ratio.ratio_busy]
     return [(label, speed_words(v.ratio), v.ratio_to) for label, v in others]
 
 
 def compared_backends(variants: Mapping[str, MeasuredVariant]) -> list[Speedup]:
-    """Backends and precisions among each other, on the first model: each against the first. variants: as above."""
+    """Backends and precisions on the first model: each against the first. variants: as above."""
     (first, start), *others = variants.items()
     alike = [(label, ratio(v.times_ms, start.times_ms)) for label, v in others if v.step == start.step]
     return [(label, speed_words(found), first) for label, found in alike if not found.ratio_busy]

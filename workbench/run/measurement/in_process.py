@@ -21,7 +21,7 @@ _LOOK_S, _ASLEEP_S, _LONGEST_S = 0.002, 0.0003, 0.5
 
 
 class OpenedModel(Protocol):
-    """One opened model with its inputs where it runs."""
+    """An opened model with its inputs on its device."""
 
     @property
     def fallbacks(self) -> Mapping[str, str]: ...
@@ -34,11 +34,11 @@ class OpenedModel(Protocol):
     def memory(self) -> Memory: ...
 
     def operators(self) -> list[OperatorRun]:
-        """The operators, in order, of profiled runs, which are not the timed ones."""
+        """The operators, in order, of profiled runs, which are separate from the timed ones."""
 
 
 class Here:
-    """The variants that this process has opened, by label. What fails raises TaskError or a UserError.
+    """The variants that this process has opened, by label. Failures raise TaskError or a UserError.
 
     reference: the file of the outputs to compare with. memory_limit: bytes of a CUDA device, None for all.
     """
@@ -62,14 +62,14 @@ class Here:
         return {"first_result_s": seconds, "error": self._error(model, variant)}
 
     def has(self, label: str) -> bool:
-        """Was it opened here?"""
+        """Whether it was opened here."""
         return label in self._opened
 
     def time_ms(self, label: str, cold: bool) -> float:
-        """The second of two runs, as if it ran alone: the first wakes threads and fills caches that others used.
+        """The time of the second of two runs, as if alone: the first wakes threads and fills caches that others used.
 
-        cold: one run, after the device's cache was emptied. Returns when the threads of the run sleep again: a
-        library's may spin for a while, and whoever is next, here or in another process, would share the cores.
+        cold: one run, after the device's cache was emptied. Returns when the threads of the run sleep again, since a
+        library's may spin for a while and would share the cores with the next run, here or in another process.
         """
         run = self._opened[label].time_ms
         if cold:
@@ -95,7 +95,7 @@ class Here:
         return flusher(self._device)
 
     def _maker(self, variant: Mapping[str, Any]) -> Callable[[], OpenedModel]:
-        """What opens the model. Its library is loaded here, or the first variant would seem slow to open."""
+        """The function that opens the model. Loads its library, which then does not count for the first variant."""
         inputs = self._inputs[variant["inputs"]]
         if variant["backend"] == "onnxruntime":
             from workbench.run.onnxruntime.opened import SessionRun, load_kernels
@@ -109,7 +109,7 @@ class Here:
         return lambda: TorchRun(variant["model"], inputs, self._device, variant["backend"], variant["dtype"])
 
     def _error(self, model: OpenedModel, variant: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Against the reference; `orders` of the variant say how outputs are to be permuted to stand as there."""
+        """The error against the reference; `orders` of the variant permute its outputs to the reference's."""
         if self._reference is None:
             return None
         outputs = turned(ran(model.outputs), variant["orders"])
@@ -118,7 +118,7 @@ class Here:
 
 
 def ran(what: Callable[[], Any]) -> Any:
-    """What it returns. Raises TaskError of stage "run" for whatever it raises, but one of its own goes through."""
+    """The function's result. Raises TaskError of stage "run" for any error but a TaskError, which passes."""
     try:
         return what()
     except TaskError:
@@ -128,7 +128,7 @@ def ran(what: Callable[[], Any]) -> Any:
 
 
 def _wait_for_sleep() -> None:
-    """Until this process takes no CPU time, half a second at most."""
+    """Wait until this process uses no CPU time, for half a second at most."""
     ends = time.monotonic() + _LONGEST_S
     while time.monotonic() < ends:
         taken = time.process_time()

@@ -1,4 +1,4 @@
-"""Several variants run by turns, so that a busy moment meets them all, until their medians are known."""
+"""Runs several variants by turns, so that a busy moment affects them all, until their medians are known."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from workbench.run.measurement.statistics import is_stable
 _LEAST, _MOST = 10, 200
 _BUDGET_S = 20.0
 COLD_RUNS = 9
-_CHECKED_EVERY = 5  # turns; the statistics cost time too
+_CHECKED_EVERY = 5  # turns, since the statistics take time too
 
 
 @dataclass(frozen=True)
 class Repetitions:
-    """How often each variant runs.
+    """The number of runs of each variant.
 
     warmup: runs before the first that counts. least, most: runs that count;
-    between them the medians decide, and `budget_s`, seconds of runs that count.
+    in between, the medians and `budget_s`, the seconds of runs that count, decide.
     """
 
     warmup: int
@@ -29,7 +29,7 @@ class Repetitions:
 
 
 def repetitions(repeat: int | None, warmup: int) -> Repetitions:
-    """Exactly `repeat` runs, or as many as it takes."""
+    """Exactly `repeat` runs, or as many as needed."""
     return Repetitions(warmup) if repeat is None else Repetitions(warmup, repeat, repeat)
 
 
@@ -39,9 +39,9 @@ def by_turns(
     step: Callable[[str], None] = lambda stage: None,
     clock: Callable[[], float] = time.monotonic,
 ) -> dict[str, list[float]]:
-    """The times of each run, in milliseconds, taken in turns: every list has the same length.
+    """The times of all runs in milliseconds, taken by turns; all lists have the same length.
 
-    runs: label -> a function that runs once and says how many milliseconds it took.
+    runs: label -> a function that runs once and returns the milliseconds.
     """
     for _ in range(count.warmup):
         for run in runs.values():

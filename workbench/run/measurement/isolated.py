@@ -1,9 +1,9 @@
-"""Models opened in a process of their own to be measured: no other library's threads and memory are there.
+"""Models opened in a separate process for measurement, without the threads and memory of other libraries.
 
 One process for each backend, started by the worker when several are measured
-together. It is the worker's child: it ends with it, and its memory counts there.
-It stays for the next measurement, since its library takes seconds to load; not
-where memory is limited.
+together. It is the worker's child: it ends with the worker, and its memory counts there.
+It is reused for the next measurement, since its library takes seconds to load, unless
+memory is limited.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ENDED = "The run's process was ended between two runs; see what ends processes 
 
 
 class Apart:
-    """As `Here`, in a process of its own. Raises RunError for what fails there, and where it dies."""
+    """As `Here`, in a separate process. Raises RunError for what fails there, and if the process dies."""
 
     def __init__(self, process: WorkerProcess, device: str, memory_limit: int | None, reference: str | None) -> None:
         self._process = process
@@ -38,7 +38,7 @@ class Apart:
         return self._ask("profile", label=label)
 
     def close(self) -> None:
-        """Let go of the models."""
+        """Release the models."""
         if self._died is None:
             self._ask("end")
 
@@ -46,7 +46,7 @@ class Apart:
         if self._died is not None:  # a new process would not have the models
             raise self._died
         message = {"kind": "apart", "act": act, **self._where, **fields}
-        try:  # time, memory and cancel are looked after by the client of the worker, which ends both
+        try:  # time, memory and cancelling are handled by the worker's client, which ends both
             answer = self._process.ask(message, limits=Limits(math.inf), heed_cancel=lambda: None)
         except RunError as error:
             self._died = error
@@ -63,13 +63,13 @@ _kept: dict[str, WorkerProcess] = {}  # by backend
 def opened_places(
     backends: Sequence[str], device: str, memory_limit: int | None, reference: str | None
 ) -> Iterator[Mapping[str, Here | Apart]]:
-    """Where the variants of each backend are measured: apart, or here where there is only one."""
+    """Where the variants of each backend are measured: in separate processes, or here if there is only one backend."""
     if memory_limit is not None:
         _end_kept()
     if len(backends) == 1:
         yield {backends[0]: Here(device, memory_limit, reference)}
         return
-    for backend in backends:  # their logs lie in the worker's folder, which its client removes
+    for backend in backends:  # their logs are in the worker's folder, which its client removes
         _kept.setdefault(backend, WorkerProcess(Path(f"{backend}.log").absolute()))
     found = {backend: Apart(_kept[backend], device, memory_limit, reference) for backend in backends}
     try:
@@ -88,7 +88,7 @@ def _end_kept() -> None:
 
 
 def answering() -> Callable[[Mapping[str, Any], Any], dict[str, Any]]:
-    """The task that an `Apart` asks for; between two requests it keeps what it has opened."""
+    """The task that an `Apart` requests; what it has opened is kept between requests."""
     places: list[Here] = []
 
     def answer(request: Mapping[str, Any], report: Any) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def answering() -> Callable[[Mapping[str, Any], Any], dict[str, Any]]:
             if not places:
                 places.append(Here(request["device"], request["memory_limit_bytes"], request["reference"]))
             return places[0].open(request["variant"])
-        if not places or not places[0].has(request["label"]):  # it stands for one that died while nobody asked it
+        if not places or not places[0].has(request["label"]):  # it replaces one that died between requests
             raise RunError(_ENDED, "process")
         if act == "time":
             return {"time_ms": places[0].time_ms(request["label"], request["cold"])}

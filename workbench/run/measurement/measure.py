@@ -1,7 +1,7 @@
-"""Measuring models, as the application sees it: the numbers that a person compares.
+"""Measuring models, as front ends call it.
 
 Warm-up, then turns until the medians are known; variants interleaved; compiling
-apart; the device and every version in the record (`run/measurement/statistics.py`, `run/measurement/interleave.py`).
+reported separately; the device and all versions in the record (`statistics.py`, `interleave.py`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from workbench.run.worker.memory import estimate_bytes, refuse_unless_fits
 from workbench.run.worker.process import ProgressSink, RunError
 from workbench.run.worker.tensors import save_tensors
 
-_MOST_NAMED = 6  # variants in a note; the rest is counted
+_MOST_NAMED = 6  # variants named in a note; the rest is counted
 _WARMUP = 3  # runs before the first that counts
 BACKENDS = {
     "torch": "our executor, operator by operator",
@@ -43,12 +43,12 @@ BACKENDS = {
     "onnxruntime": "ONNX Runtime on the exported file, with all its optimizations",
 }
 DTYPES = {"float32": FLOAT32, "mixed": BFLOAT16, "float16": FLOAT16, "bfloat16": BFLOAT16}  # with their tolerance
-_RUN_FAILED = "The run failed: "  # as sentence_of begins where it knows no other reason
+_RUN_FAILED = "The run failed: "  # the beginning of sentence_of's result if it knows no other reason
 _OWN_TYPES = "ONNX Runtime is measured with the model's own types"
 
 
 class MeasureError(UserError):
-    """What was asked for can not be measured."""
+    """The request cannot be measured."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,11 @@ class Variant:
     graph: Graph
     backend: str = "torch"
     dtype: str = "float32"
-    step: str = ""  # what the graph is called apart from how it is run
+    step: str = ""  # the name of the graph, whatever way it is run
 
 
 def combined(graphs: Mapping[str, Graph], backends: Sequence[str], dtypes: Sequence[str]) -> dict[str, Variant]:
-    """Each graph by each backend in each element type; a label names what there is more than one of."""
+    """Each graph by each backend in each element type; labels name what there is more than one of."""
     variants = {}
     for label, graph in graphs.items():
         for backend in backends:
@@ -93,19 +93,19 @@ def measure_models(
     timeout_s: float = RUN_LIMIT_S,
     memory_limit_bytes: int | None = None,
 ) -> Measurement:
-    """Latency and memory of each variant on the same inputs, by turns, each backend in a process of its own.
+    """Latency and memory of each variant on the same inputs, by turns, each backend in a separate process.
 
-    variants: graphs, which run as `backend` and `dtype` say, or `Variant`s that say it themselves.
+    variants: graphs, which run with `backend` and `dtype`, or `Variant`s with their own.
     repeat: runs that count; None: 10 to 200, until every median is known to one percent or 20 s have passed.
-    cold: time runs after the device's cache was emptied too.
+    cold: whether to time runs after emptying the device's cache too.
     reference: outputs to compare with (ONNX Runtime's, see `Verifier.reference`),
                within `tolerance`, by default that of the element type or of the first graph,
                whichever is looser.
-    on_progress: gets {"done", "total", "stage"} after every run.
-    timeout_s, memory_limit_bytes: what the whole job may take, see `Worker.request`; of a CUDA device,
-               each backend's process may take as much.
-    What a backend cannot be asked for, ONNX Runtime in another type than the model's own, is left
-    out, and a note says so.
+    on_progress: is called with {"done", "total", "stage"} after every run.
+    timeout_s, memory_limit_bytes: limits of the whole job, see `Worker.request`; of a CUDA device,
+               each backend's process may use as much.
+    What a backend does not support, such as ONNX Runtime in another type than the model's own, is
+    omitted, and a note says so.
     Raises MeasureError, DoesNotFitError, or RunError for a run that broke off.
     """
     asked = {
@@ -174,7 +174,7 @@ def _tolerance(dtype: str, first: Graph) -> Tolerance:
 
 
 def validate_request(backends: Sequence[str], dtypes: Sequence[str], repeat: int | None, warmup: int = _WARMUP) -> None:
-    """Raise MeasureError for what can not be measured, before anything is run."""
+    """Raise MeasureError, before anything is run, if the request cannot be measured."""
     if not (backends and dtypes):
         raise MeasureError("There is no model to measure; name at least one.")
     for backend in backends:
@@ -186,12 +186,12 @@ def validate_request(backends: Sequence[str], dtypes: Sequence[str], repeat: int
     if not any(_can_be_asked(backend, dtype) for backend in backends for dtype in dtypes):
         raise MeasureError(f"{_OWN_TYPES}; use float32, or a torch backend for {', '.join(dict.fromkeys(dtypes))}.")
     if (repeat is not None and repeat < 1) or warmup < 0:
-        raise MeasureError(f"{repeat} runs after {warmup} to warm up can not be measured; ask for at least one run.")
+        raise MeasureError(f"{repeat} runs after {warmup} to warm up cannot be measured; ask for at least one run.")
 
 
 @contextmanager
 def refused_sizes(model: str, sizes: Mapping[str, int]) -> Iterator[None]:
-    """Where a reference that runs inside does not take sizes that were asked for, MeasureError says so."""
+    """Raise MeasureError within the context if a reference does not run at the requested sizes."""
     try:
         yield
     except RunError as error:
@@ -205,12 +205,12 @@ def refused_sizes(model: str, sizes: Mapping[str, int]) -> Iterator[None]:
 
 
 def _can_be_asked(backend: str, dtype: str) -> bool:
-    """Does the backend run models in that type? For ONNX Runtime "float32" means the types that the model has."""
+    """Whether the backend runs models in that type. For ONNX Runtime "float32" means the model's own types."""
     return backend != "onnxruntime" or dtype == "float32"
 
 
 def _given_inputs(wanted: Mapping[str, Variant], inputs: Mapping[str, np.ndarray]) -> dict[int, Tensors]:
-    """By graph, the inputs, which are the first one's, as it takes them. Raises MeasureError where it takes others."""
+    """By graph, the first one's inputs in the form that the graph takes. Raises MeasureError if it takes others."""
     (name, variant), *_ = wanted.items()
     first = variant.graph
     found: dict[int, Tensors] = {}
@@ -220,7 +220,7 @@ def _given_inputs(wanted: Mapping[str, Variant], inputs: Mapping[str, np.ndarray
         if set(graph.inputs) != set(first.inputs):
             raise MeasureError(
                 f"'{name}' and '{label}' have different inputs ({', '.join(first.inputs)} and "
-                f"{', '.join(graph.inputs)}), so they can not be measured on the same ones."
+                f"{', '.join(graph.inputs)}), so they cannot be measured on the same ones."
             )
         found[id(graph)] = permute_inputs(inputs, first, graph)
         for value, tensor in found[id(graph)].items():
@@ -246,7 +246,7 @@ def _exported(graph: Graph, folder: Path) -> Path:
 def _saved_inputs(
     graphs: Mapping[int, Graph], first: Graph, given: Mapping[int, Tensors], folder: Path
 ) -> dict[int, str]:
-    """By graph, the file of its inputs; one for all graphs that take them alike."""
+    """By graph, the file of its inputs; shared by graphs that take them in the same form."""
     files: dict[str, str] = {}
     found = {}
     for key, graph in graphs.items():
@@ -271,7 +271,7 @@ def summarize_variants(
     types: Mapping[int, Mapping[str, TensorType]],
     roofs: Mapping[str, Roofs | None],
 ) -> dict[str, MeasuredVariant | FailedVariant]:
-    """The worker's answers with what follows from them.
+    """The worker's answers with derived numbers.
 
     raw: by label, `failed` or what `measure_variants` found. types: of each graph's values, by the graph's id.
     """
@@ -312,7 +312,7 @@ def summarize_variants(
 
 
 def _difference(total: float, median: float, backend: str, fallbacks: Mapping[str, str], busy: bool) -> str:
-    """Why the operators' times, `total` ms, do not add up to the run's `median`."""
+    """The reason why the operators' times, `total` ms, do not add up to the run's `median`."""
     both = f"The operators take {total:,.3f} ms one by one, the whole run {median:,.3f} ms"
     if backend in ("torch-compile", "cuda-graphs") and backend not in fallbacks:
         how = "fused by the compiler" if backend == "torch-compile" else "launched together"
@@ -330,7 +330,7 @@ def _difference(total: float, median: float, backend: str, fallbacks: Mapping[st
 
 
 def notes_of(variants: Mapping[str, MeasuredVariant], device: str) -> list[str]:
-    """What is to be known of measured variants, each thing once with the labels that it concerns."""
+    """Notes on measured variants, each once with the labels that it concerns."""
     notes = []
     busy = [label for label, found in variants.items() if found.busy]
     unsure = [label for label, found in variants.items() if not found.stable and not found.busy]
@@ -364,7 +364,7 @@ def _nothing_converted(wanted: Mapping[str, Variant], types: Mapping[int, Mappin
 
 
 def _has_float32(graph: Graph, types: Mapping[str, Any]) -> bool:
-    """Also where a type is not known, or a body or a function may hold one."""
+    """Whether a value may be float32; also True if a type is unknown, or a body or function may hold one."""
     if graph.functions or any(node.bodies for node in graph.nodes):
         return True
     found = (types.get(value) for value in graph.values())

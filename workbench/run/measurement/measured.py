@@ -1,4 +1,4 @@
-"""What a measurement returns, and its JSON, in which it is written to files and kept in the database of runs."""
+"""The result of a measurement, and its JSON, as written to files and kept in the database of runs."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from workbench.run.worker.machine import Machine
 class MeasuredVariant:
     """A variant that ran.
 
-    latency, busy, stable: what `times_ms` say, see `workbench.run.measurement.statistics`.
+    latency, busy, stable: derived from `times_ms`, see `workbench.run.measurement.statistics`.
     ratio: to `ratio_to`, the first variant of the same backend and element type that ran.
     first_result_s: opening, compiling and one run.
     cold_times_ms: of runs after the device's cache was emptied; None if not asked for.
-    sum_ms: of the operators' times; `difference` is a sentence about how it compares with the run's.
-    fallbacks: what ran otherwise than asked, with the reason.
+    sum_ms: of the operators' times; `difference` is a sentence that compares it with the run's time.
+    fallbacks: what ran in another way than requested, with the reason.
     error: against the reference, without the single outputs; None without a reference.
     """
 
@@ -53,7 +53,7 @@ class MeasuredVariant:
 
 @dataclass(frozen=True)
 class FailedVariant:
-    """A variant that could not be opened or run; `failed` is the sentence why."""
+    """A variant that could not be opened or run; `failed` is a sentence that says why."""
 
     step: str
     backend: str
@@ -103,7 +103,7 @@ class Measurement:
 
 
 def measurement_from_json(found: Mapping[str, Any]) -> Measurement:
-    """The inverse of `to_json`. Raises KeyError or TypeError for what is not of that form."""
+    """The inverse of `to_json`. Raises KeyError or TypeError for another form."""
     return Measurement(
         variants={label: _variant_from_json(variant) for label, variant in found["variants"].items()},
         machine=Machine(**found["machine"]),
@@ -131,7 +131,7 @@ def _variant_from_json(found: Mapping[str, Any]) -> MeasuredVariant | FailedVari
 
 
 def error_from_json(found: Mapping[str, Any] | None) -> Comparison | None:
-    """The comparison, without the single outputs, of which the JSON tells nothing."""
+    """The comparison, without the single outputs, which are not in the JSON."""
     return None if found is None else Comparison(outputs=(), **found)
 
 

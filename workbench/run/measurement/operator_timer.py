@@ -1,7 +1,7 @@
-"""The timer of operators that passes are given.
+"""The timer of operators in a pass's context.
 
-Every pipeline has one, and few ask it: what takes and remembers times
-(`timing_cache.py`), and the worker in which they are taken, load with the first request.
+Every pipeline has one, and few use it: `timing_cache.py`, and the worker in which times are
+measured, are loaded at the first request.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class DeviceOperatorTimer:
-    """Times operators in a worker, `worker` or one of its own that ends with the request.
+    """Times operators in `worker`, or in a new worker that ends with the request.
 
-    on_share: hears in words what goes on and how much is done, from 0 to 1; may raise to stop.
+    on_share: is called with the progress, in words and from 0 to 1; may raise to stop.
     """
 
     def __init__(self, worker: Worker | None = None, on_share: OnShare | None = None) -> None:
@@ -27,7 +27,7 @@ class DeviceOperatorTimer:
         self._on_share = on_share or _unheard
 
     def times(self, probes: Sequence[Probe], device: str) -> Times:
-        """The times of all probes. Raises RunError where the device, CacheError where the file of times fails."""
+        """The times of all probes. Raises RunError if the device fails, CacheError if the file of times fails."""
         from workbench.run.measurement.timing_cache import times_of
         from workbench.run.worker.client import Worker
 
@@ -39,4 +39,4 @@ class DeviceOperatorTimer:
 
 
 def _unheard(words: str, share: float) -> None:
-    """Nobody is told how far it is."""
+    """Ignore the progress."""

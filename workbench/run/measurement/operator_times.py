@@ -1,4 +1,4 @@
-"""Timing operators one by one, inside the worker: several in turns, each waited for."""
+"""Timing operators one by one, inside the worker: several by turns, each until it has finished."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from workbench.run.worker.runners import check_device, open_executor
 
 _WARMUP = 2
 LEAST_ROUNDS, MOST_ROUNDS = 9, 25
-_BUDGET_S = 4.0  # for the rounds of one request, once there are enough of them
+_BUDGET_S = 4.0  # seconds for the rounds of one request, after the fewest
 
 
 def operator_times(request: Mapping[str, Any], report: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
     """Nanoseconds of every node of `model`, which are run by turns on seeded inputs.
 
-    Returns `times`: node -> [the quickest, how far the lower quartile lies above it].
+    Returns `times`: node -> [the fastest, the distance of the lower quartile from it].
     Progress: {"done", "total"} after every round.
     """
     check_device(request["device"])

@@ -1,4 +1,4 @@
-"""One run of our executor, watched operator by operator: time, bytes that live, and what lives at the peak."""
+"""A profiled run of the torch executor, operator by operator: time, live bytes, and the live values at the peak."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workbench.run.measurement.profiled import LiveMemory, LiveValue, OperatorRu
 from workbench.run.measurement.roofline import moved_bytes
 
 PROFILED = 5  # runs, of which each operator's median is taken
-MOST_AT_PEAK = 50  # values named; the rest is counted
+MOST_AT_PEAK = 50  # named values; the rest is counted
 
 
 @dataclass(frozen=True)
@@ -32,22 +32,22 @@ class RunProfile:
 
 @dataclass
 class Ledger:
-    """Bytes of the storages that living tensors hold; views of one storage count once.
+    """Bytes of the storages of live tensors; views of one storage count once.
 
-    free: storages that do not count, those of the weights.
+    free: storages that are not counted, those of the weights.
     """
 
     free: frozenset[int]
     live_bytes: int = 0
-    _holders: dict[int, int] = field(default_factory=dict)  # storage -> tensors that live on it
+    _holders: dict[int, int] = field(default_factory=dict)  # storage -> live tensors on it
     _values: dict[int, tuple[tuple[str, ...], int]] = field(default_factory=dict)  # storage -> values on it, its bytes
     _seen: set[int] = field(default_factory=set)  # ids of those tensors
     _left: dict[int, tuple[str, ...]] = field(default_factory=dict)  # storage without a tensor -> values it had
 
     def enter(self, value: Any, name: str, operands: Collection[str] = ()) -> int:
-        """Take note of a result (a tensor, a list of them, or nothing); the bytes that it added.
+        """Record a result (a tensor, a list of tensors, or None); returns the bytes that it added.
 
-        operands: the values that it was made of; it may be a view of one whose own tensor is gone.
+        operands: the values from which it was computed; it may be a view of one whose own tensor is gone.
         """
         if isinstance(value, list):
             return sum(self.enter(item, name, operands) for item in value)
@@ -69,9 +69,9 @@ class Ledger:
         return 0 if is_held or viewed else size
 
     def living(self) -> dict[int, tuple[tuple[str, ...], int]]:
-        """Of each storage that lives: the values on it, the first is the one that made it, and its bytes.
+        """For each live storage: the values on it, beginning with the one that allocated it, and its bytes.
 
-        To be asked once after each operator: what lost its last tensor since may live on in a view entered before.
+        Call it once after each operator: a storage that lost its last tensor may live on in a view entered before.
         """
         self._left.clear()
         return dict(self._values)
@@ -86,7 +86,7 @@ class Ledger:
 
 
 def profile(executor: Any, tensors: Mapping[str, Any], gpu: str | None = None) -> RunProfile:
-    """Run a `TorchExecutor` once on uploaded inputs and watch it. On a GPU, times are between CUDA events."""
+    """Profile one run of a `TorchExecutor` on uploaded inputs. On a GPU, times are between CUDA events."""
     ledger = Ledger(frozenset(weight.untyped_storage().data_ptr() for weight in executor.weights))
     for name, value in tensors.items():
         ledger.enter(value, name)
@@ -107,7 +107,7 @@ def profile(executor: Any, tensors: Mapping[str, Any], gpu: str | None = None) -
             ledger.enter(value, name, node.operands) for value, name in zip(results, node.outputs, strict=False)
         )
         after = ledger.living()
-        # What the node freed is gone already; while it ran, it was there beside the results.
+        # What the node freed is gone already, but was live beside the results while it ran.
         during = before + added
         if during > peak_bytes:
             peak_bytes, at_peak, at_peak_node = during, {**living, **after}, len(nodes)
@@ -149,7 +149,7 @@ def _read_bytes(value: Any) -> int | None:
 
 
 def _float_type(results: Sequence[Any]) -> str | None:
-    """The type of the first result of floats."""
+    """The type of the first floating-point result."""
     dtypes = (value.dtype for value in results if hasattr(value, "untyped_storage"))
     return next((str(dtype).removeprefix("torch.") for dtype in dtypes if dtype.is_floating_point), None)
 
@@ -165,7 +165,7 @@ def median_operators(profiles: Sequence[RunProfile]) -> list[OperatorRun]:
 
 
 def _marks(gpu: str | None) -> tuple[Callable[[], Any], Callable[[Any, Any], float]]:
-    """(a moment now, the milliseconds between two moments)."""
+    """(a function that marks a moment, a function that returns the milliseconds between two marks)."""
     if gpu is None:
         return time.perf_counter, lambda start, end: (end - start) * 1e3
     import torch
@@ -180,7 +180,7 @@ def _marks(gpu: str | None) -> tuple[Callable[[], Any], Callable[[Any, Any], flo
 
 
 def _at_peak(graph: Graph, nodes: Sequence[Node], index: int, living: Any) -> Peak:
-    """What is live at the peak, the largest first. index: of the operator that runs then; living: see `Ledger`."""
+    """The live values at the peak, the largest first. index: of the operator that runs then; living: see `Ledger`."""
     made_by = {value: node.name for node in nodes for value in node.outputs}
     read_last_by = {value: node.name for node in nodes for value in node.operands}
     order = {node.name: number for number, node in enumerate(nodes)}

@@ -1,4 +1,4 @@
-"""What the profiled runs of a model tell: each operator's time and work, and the memory that lives meanwhile."""
+"""The results of profiling a model: each operator's time and work, and the live memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class OperatorRun:
 
 @dataclass(frozen=True)
 class LiveMemory:
-    """Bytes of inputs and computed values at one operator: live after it, and the most while it ran."""
+    """Bytes of inputs and computed values at one operator: live after it, and the peak while it ran."""
 
     name: str
     op: str
@@ -43,7 +43,7 @@ class LiveMemory:
 class LiveValue:
     """A value that is live at the peak.
 
-    made_by, read_last_by: operator names; "" for an input of the model, and for what the caller holds to the end.
+    made_by, read_last_by: operator names; "" for an input of the model, and for values that the caller holds.
     """
 
     value: str
@@ -66,9 +66,9 @@ class Peak:
 class Memory:
     """The memory of one variant.
 
-    kind:    what `peak_bytes` is of, in words; weights are included.
-    counted: the same in short: "values" by our own account, "process" for its growth, "CUDA allocator".
-    timeline, at_peak: without weights; empty and None if the backend does not tell.
+    kind:    what `peak_bytes` counts, in words; weights are included.
+    counted: the same in short: "values" of the torch executor, "process" for its growth, "CUDA allocator".
+    timeline, at_peak: without weights; empty and None if the backend does not report them.
     reserved_bytes: by torch's allocator, on CUDA. process_bytes: the growth of the process, on the CPU.
     """
 

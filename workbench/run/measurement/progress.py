@@ -1,5 +1,5 @@
-"""Who hears how far a measurement is."""
+"""The type of progress callbacks of measurements."""
 
 from collections.abc import Callable
 
-OnShare = Callable[[str, float], None]  # what goes on, in words, and how much is done, from 0 to 1; may raise to stop
+OnShare = Callable[[str, float], None]  # called with the progress, in words and from 0 to 1; may raise to stop

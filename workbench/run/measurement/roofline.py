@@ -1,4 +1,4 @@
-"""What operators have to do: floating-point operations, and bytes that they must read and write.
+"""The work of operators: floating-point operations, and bytes that they must read and write.
 
 The rule for bytes: every operand is read once and every result written once, as
 they lie in memory. An operand along which the same elements repeat (stride 0, as
@@ -26,7 +26,7 @@ _FLOATS = {DataType.FLOAT: "float32", DataType.DOUBLE: "float64"} | {
 
 
 def moved_bytes(node: Node, sizes: Mapping[str, int | None]) -> int | None:
-    """Bytes that one call reads and writes, None where they are not known. sizes: bytes of each value."""
+    """Bytes that one call reads and writes, None if unknown. sizes: bytes of each value."""
     if node.bodies:
         return None
     written = [sizes.get(value) for value in node.outputs if value]
@@ -66,7 +66,7 @@ def with_work(operators: Sequence[OperatorRun], graph: Graph, types: Mapping[str
 
 
 def share_of_roof(operator: OperatorRun, ceilings: Mapping[str, Roofs | None]) -> float | None:
-    """How near an operator comes to the nearer of its roofs: 1 is the roof; None where nothing is known.
+    """The share of the lower of its roofs that an operator reaches, 1 at the roof; None if unknown.
 
     The roof of memory is the device's, that of arithmetic the one of the operator's own float type.
     operator: as `with_work` gives it. ceilings: by dtype, see `workbench.run.measurement.ceilings`.

@@ -1,6 +1,6 @@
-"""What a list of times says: middle, spread, how sure the middle is, and the ratio of two.
+"""Statistics of a list of times: median, spread, the median's interval, and the ratio of two medians.
 
-Habits of the field: the median rather than the mean, for noise only ever adds;
+Common practice: the median rather than the mean, since noise only adds time;
 p90, p99 and the interquartile range beside it; the ratio of two medians with a
 bootstrap interval (Efron 1979).
 """
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-BUSY = 0.15  # interquartile range over median, above which something else was running
-STABLE = 0.01  # half the interval of the median over the median, below which more runs tell nothing new
+BUSY = 0.15  # interquartile range over median, above which the machine was busy
+STABLE = 0.01  # half the median's interval over the median, below which further runs are not needed
 RESAMPLES = 2000
 CONFIDENCE = 95  # percent
 FEWEST = 6  # turns; of fewer, even the whole range holds the median with less than 95 %
@@ -22,7 +22,7 @@ _NOTCH = 1.57  # McGill, Tukey, Larsen 1978: the median's 95 % interval is about
 
 @dataclass(frozen=True)
 class Spread:
-    """What a list of times says, all in milliseconds; the median is known to +- `median_error_ms` (95 %)."""
+    """Statistics in milliseconds; the median is known to +- `median_error_ms` (95 %)."""
 
     min_ms: float
     median_ms: float
@@ -34,10 +34,10 @@ class Spread:
 
 @dataclass(frozen=True)
 class Ratio:
-    """One median over another, below 1 where faster, without unit.
+    """One median over another, below 1 if faster, without unit.
 
     ratio_low, ratio_high: its 95 % bootstrap interval.
-    ratio_busy: the machine did something else while either was measured.
+    ratio_busy: whether the machine was busy while either was measured.
     """
 
     ratio: float
@@ -60,22 +60,22 @@ def spread(times_ms: Sequence[float]) -> Spread:
 
 
 def is_stable(times_ms: Sequence[float]) -> bool:
-    """Is the median known to one percent?"""
+    """Whether the median is known to one percent."""
     numbers = spread(times_ms)
     return numbers.median_error_ms <= STABLE * numbers.median_ms
 
 
 def is_busy(times_ms: Sequence[float]) -> bool:
-    """Do the times spread so far that the machine did something else meanwhile?"""
+    """Whether the times spread so far that the machine must have been busy."""
     numbers = spread(times_ms)
     return numbers.iqr_ms > BUSY * numbers.median_ms
 
 
 def ratio(times_ms: Sequence[float], first_ms: Sequence[float]) -> Ratio:
-    """The median over the first variant's, below 1 where faster, with its 95 % bootstrap interval.
+    """The median over the first variant's, below 1 if faster, with its 95 % bootstrap interval.
 
-    Turns are drawn again together, as the runs of one turn met the same moment. Fewer
-    than FEWEST carry no such interval: then it is the whole range of the turns.
+    Turns are resampled together, since the runs of one turn share a moment. For fewer than
+    FEWEST turns the interval is their whole range.
     """
     ours, theirs = np.asarray(times_ms), np.asarray(first_ms)
     middle = float(np.median(ours) / np.median(theirs))
@@ -90,6 +90,6 @@ def ratio(times_ms: Sequence[float], first_ms: Sequence[float]) -> Ratio:
 
 
 def interval(drawn: np.ndarray) -> tuple[float, float]:
-    """What holds CONFIDENCE percent of the numbers that were drawn, as many below it as above."""
+    """The central interval that holds CONFIDENCE percent of the resampled numbers."""
     low, high = np.percentile(drawn, [(100 - CONFIDENCE) / 2, (100 + CONFIDENCE) / 2])
     return float(low), float(high)

@@ -1,4 +1,4 @@
-"""Measuring, inside the worker: several variants of a model, run by turns, each backend in a process of its own."""
+"""Measuring, inside the worker: several variants of a model, run by turns, each backend in a separate process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Places = Mapping[str, Here | Apart]  # where each variant is measured
 
 
 def measure_variants(request: Mapping[str, Any], report: _Report) -> dict[str, Any]:
-    """Times, memory, errors of every variant in `variants` (label, model, inputs, backend, dtype), which take turns.
+    """Times, memory, errors of every variant in `variants` (label, model, inputs, backend, dtype), by turns.
 
     A variant that cannot be opened or run is `failed` with its sentence; the others are measured.
     Progress: {"done", "total", "stage"} after every run.
@@ -30,7 +30,7 @@ def measure_variants(request: Mapping[str, Any], report: _Report) -> dict[str, A
     variants, count = request["variants"], Repetitions(**request["repetitions"])
     cold_runs = COLD_RUNS if request["cold"] else 0
     progress = _Progress(report, len(variants) * (count.warmup + count.most + cold_runs + 2))
-    before = machine(request["device"])  # imports the libraries too, or the first variant would seem slow to open
+    before = machine(request["device"])  # imports the libraries too, so that they do not count for the first variant
     results, after = _results(request, count, cold_runs, progress)
     dtypes = {variant["dtype"] for variant in variants if "failed" not in results[variant["label"]]}
     if not dtypes:
@@ -50,7 +50,7 @@ def measure_variants(request: Mapping[str, Any], report: _Report) -> dict[str, A
 def _results(
     request: Mapping[str, Any], count: Repetitions, cold_runs: int, progress: _Progress
 ) -> tuple[dict[str, dict[str, Any]], Machine]:
-    """What was measured of each variant, and the machine as it was then. The models are gone when this returns."""
+    """The measurements of each variant, and the state of the machine. The models are released on return."""
     results: dict[str, dict[str, Any]] = {}
     backends = list(dict.fromkeys(variant["backend"] for variant in request["variants"]))
     with opened_places(backends, request["device"], request["memory_limit_bytes"], request["reference"]) as of_backend:
@@ -83,7 +83,7 @@ class _RunFailed(TaskError):
 
 @contextmanager
 def _failing_alone(label: str, request: Mapping[str, Any], results: dict[str, dict[str, Any]]) -> Iterator[None]:
-    """What fails inside costs this variant, and no other."""
+    """A context in which a failure affects only this variant."""
     try:
         yield
     except (TaskError, UserError) as error:
@@ -106,7 +106,7 @@ def _time(
     count: Repetitions,
     progress: _Progress,
 ) -> None:
-    """The times of all that run, by turns; without one that fails the others begin again."""
+    """The times of all variants, by turns; if one fails, the others begin again without it."""
     cold = name == "cold_times_ms"
     while runs := {label: _timed(label, place, cold) for label, place in _good(opened, results).items()}:
         try:
@@ -128,7 +128,7 @@ def _timed(label: str, place: Here | Apart, cold: bool) -> Callable[[], float]:
 
 
 class _Progress:
-    """Counts what is done towards what is expected."""
+    """Counts finished runs of the expected ones."""
 
     def __init__(self, report: _Report, total: int) -> None:
         self._report, self._total, self._done = report, total, 0

@@ -1,7 +1,7 @@
-"""How long operators take on a device, each timed once and remembered on disk.
+"""The times of operators on a device, each measured once and cached on disk.
 
-A time is that of an operator, its operands' types, the device and every
-version that has a say; another driver or another torch is timed anew.
+The key of a time is the operator, its operands' types, the device and all
+relevant versions; with another driver or torch it is measured again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from workbench.run.measurement.progress import OnShare
 from workbench.run.worker.client import Worker
 from workbench.run.worker.process import RunError
 
-BATCH_BYTES = 256 * 2**20  # operands of the operators that take turns
+BATCH_BYTES = 256 * 2**20  # bytes of the operands of the operators that are timed by turns
 BATCH_PROBES = 200
 _AUTO = "auto"
 _TABLE = """CREATE TABLE IF NOT EXISTS operator_times (
@@ -33,11 +33,11 @@ _TABLE = """CREATE TABLE IF NOT EXISTS operator_times (
 
 
 class CacheError(UserError):
-    """The times cannot be remembered."""
+    """The times cannot be cached."""
 
 
 def cache_file() -> Path:
-    """Where times are remembered: a file of the user's, in the folder WORKBENCH_CACHE where that is set."""
+    """The file of cached times: in the user's cache folder, or in WORKBENCH_CACHE if that is set."""
     own = os.environ.get("WORKBENCH_CACHE")
     if own:
         return Path(own) / "operator_times.sqlite"
@@ -46,10 +46,10 @@ def cache_file() -> Path:
 
 
 def times_of(worker: Worker, probes: Sequence[Probe], device: str, on_share: OnShare) -> Times:
-    """The times of the probes, each once; those not remembered are taken now, in `worker`.
+    """The times of the probes; those that are not cached are measured now, in `worker`.
 
-    on_share: hears in words what goes on and how much is done, from 0 to 1; may raise to stop.
-    Raises RunError where the device cannot be used, CacheError where the file of times cannot be.
+    on_share: is called with the progress, in words and from 0 to 1; may raise to stop.
+    Raises RunError if the device cannot be used, CacheError if the file of times cannot be.
     """
     place, name, versions = _place(worker, device)
     with _cache(cache_file()) as cache:
@@ -71,17 +71,17 @@ def _place(worker: Worker, device: str) -> tuple[str, str, str]:
     place = (gpu or "cpu") if device == _AUTO or (device == "cuda" and gpu is not None) else device
     if place not in known:
         have = f"this machine has {', '.join(known)}; choose one of them, or auto."
-        raise RunError(f"Operators can not be timed on '{device}': {have}", "load")
+        raise RunError(f"Operators cannot be timed on '{device}': {have}", "load")
     entry = known[place]
     threads = f", {entry['threads']} threads" if "threads" in entry else ""
     return place, f"{entry['name']}{threads}", json.dumps(found["versions"], sort_keys=True)
 
 
-# ---- taking times ------------------------------------------------------------------------
+# ---- measuring ------------------------------------------------------------------------
 
 
 def _batches(probes: Sequence[Probe]) -> Iterator[tuple[list[Probe], int]]:
-    """Probes that fit into memory together, each batch with how many came before it."""
+    """Batches of probes that fit into memory together, each with the number of probes before it."""
     batch: list[Probe] = []
     size = done = 0
     for probe in probes:
@@ -101,7 +101,7 @@ def _operand_bytes(probe: Probe) -> int:
 
 
 def _taken(worker: Worker, probes: Sequence[Probe], device: str) -> dict[Probe, Time]:
-    """The times of a batch. A probe that does not run alone has none; the others have theirs."""
+    """The times of a batch, without those of probes that do not run."""
     try:
         found = _run(worker, probes, device)
     except RunError as error:
@@ -124,7 +124,7 @@ def _run(worker: Worker, probes: Sequence[Probe], device: str) -> Mapping[str, l
 
 
 def _side_by_side(probes: Sequence[Probe]) -> Graph:
-    """One graph of all operators, none connected with another; node `p3` is the fourth."""
+    """A graph of all operators, unconnected; node `p3` is the fourth."""
     inputs, outputs, nodes, constants, types = [], [], [], {}, {}
     for index, probe in enumerate(probes):
         own = probe.graph
@@ -143,12 +143,12 @@ def _side_by_side(probes: Sequence[Probe]) -> Graph:
     )  # fmt: skip
 
 
-# ---- remembering -------------------------------------------------------------------------
+# ---- the cache -------------------------------------------------------------------------
 
 
 @contextmanager
 def _cache(path: Path) -> Iterator[sqlite3.Connection]:
-    """The file of times, opened. Raises CacheError for whatever goes wrong with it while it is used."""
+    """A context with the file of times. Raises CacheError for any failure of it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -182,7 +182,7 @@ def _remembered(
 
 
 def _is_time(number: object) -> bool:
-    """Whatever else stands in the file was not written here, and is timed anew."""
+    """Whether an entry has the form of a time; others are measured again."""
     return isinstance(number, int) and number >= 0
 
 

@@ -1,1 +1,1 @@
-"""What is particular to ONNX Runtime as a backend."""
+"""The backend ONNX Runtime."""

@@ -1,4 +1,4 @@
-"""A model opened by ONNX Runtime with all its optimizations, to be measured; used inside the worker only."""
+"""A model opened by ONNX Runtime with all its optimizations, for measurement; used inside the worker only."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _SMALLEST = "g (float[1] x) => (float[1] y) { y = Relu(x) }"
 
 
 class SessionRun:
-    """ONNX Runtime, as its users run it: on CUDA, inputs and outputs are copied in every run.
+    """A session of ONNX Runtime, used as usual: on CUDA, inputs and outputs are copied in every run.
 
     memory_limit: bytes of a CUDA device, None for all.
-    fallbacks: operators that its CPU provider runs although the GPU was asked for.
+    fallbacks: operators that its CPU provider runs although the GPU was requested.
     """
 
     def __init__(self, model: str, inputs: Mapping[str, np.ndarray], device: str, memory_limit: int | None) -> None:
@@ -60,13 +60,13 @@ class SessionRun:
         return Memory(kind, "process", self._weights, peak, process_bytes=self._grown)
 
     def operators(self) -> list[OperatorRun]:
-        """From ONNX Runtime's own profile, medians of some runs; the operators are those after its optimizations."""
+        """Medians of some runs from ONNX Runtime's profile; the operators are those after its optimizations."""
         with tempfile.TemporaryDirectory() as folder:
             prefix = str(Path(folder) / "profile")
             session = open_session(
                 self._model, "all", device=self._device, memory_limit=self._limit, profile_prefix=prefix
             )
-            for _ in range(1 + PROFILED):  # in the first one, kernels are chosen
+            for _ in range(1 + PROFILED):  # kernels are chosen in the first one
                 run_session(session, self._inputs)
             events = json.loads(Path(session.end_profiling()).read_text())
         ran = [e for e in events if e.get("cat") == "Node" and e["name"].endswith("_kernel_time")]
@@ -86,6 +86,6 @@ class SessionRun:
 
 @cache
 def load_kernels(device: str) -> None:
-    """The first session of a process pays for the library's tables; that memory is not the model's."""
+    """Open a first session, which allocates the library's tables; that memory is not the model's."""
     session = open_session(to_bytes(from_text(_SMALLEST)), "all", device=device)
     run_session(session, {"x": np.ones(1, np.float32)})

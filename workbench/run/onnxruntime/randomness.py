@@ -1,7 +1,7 @@
-"""The same random numbers for two models that are compared.
+"""Equal random numbers for two models that are compared.
 
-An operator without a seed gives other numbers in each session, in ONNX Runtime by its place in the graph
-too. For a comparison all such operators get one seed, in both files.
+An operator without a seed returns different numbers in each session, in ONNX Runtime also depending on its
+position in the graph. For a comparison all such operators get one seed, in both files.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MOST_INSIDE = 2**31 - 2**24  # bytes of a file with its weights inside
 
 
 def is_random(graph: Graph) -> bool:
-    """Has the graph, or a body or function of it, an operator that draws numbers and has no seed?"""
+    """Whether the graph, or a body or function of it, has a random operator without a seed."""
     if any(_draws(node.op, node.inputs) and "seed" not in node.attributes for node in graph.nodes):
         return True
     inner = [body for node in graph.nodes for body in node.bodies.values()]
@@ -31,7 +31,7 @@ def is_random(graph: Graph) -> bool:
 
 
 def with_seeds(file: Path, folder: Path) -> Path:
-    """A copy of the model in `folder`, in which every operator that draws numbers has a seed."""
+    """A copy of the model in `folder`, in which every random operator has a seed."""
     model = onnx.load(file)
     for node in every_node(model):
         op = node.op_type if node.domain in ("", "ai.onnx") else ""
@@ -44,5 +44,5 @@ def with_seeds(file: Path, folder: Path) -> Path:
 
 
 def _draws(op: str, inputs: Sequence[str]) -> bool:
-    """Does the operator draw numbers? A Dropout only where it may be told to train, as it can since opset 12."""
+    """Whether the operator is random. A Dropout is only if it may be in training mode, which exists since opset 12."""
     return op in RANDOM and (op != "Dropout" or (len(inputs) > 2 and bool(inputs[2])))

@@ -1,1 +1,1 @@
-"""Measurements that are kept in a database, and what differs between them."""
+"""Measurements kept in a database, and the differences between them."""

@@ -1,4 +1,4 @@
-"""What is different between two kept runs: their settings in words, their times as a ratio."""
+"""The differences of two kept runs: their settings in words, their times as a ratio."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SETTINGS = {"device_name": "device", "threads": "threads", "backend": "backend"
 
 
 def differences(first: Run, other: Run) -> tuple[str, ...]:
-    """What was set otherwise for `other` than for `first`, a few words each; the time and the label do not count."""
+    """The settings that differ between `first` and `other`, in a few words each; time and label are ignored."""
     return tuple(_differences(first, other))
 
 
@@ -40,7 +40,7 @@ def _by_key(first: Mapping[str, object], other: Mapping[str, object]) -> Iterato
 
 
 def _pipeline_words(first: str, other: str) -> str:
-    """Which words of the command are new and which are gone; passes stand in it with commas between."""
+    """The arguments of the command that were added and removed; passes are compared one by one."""
     if not first:
         return "an optimized model instead of as it is"
     if not other:
@@ -52,9 +52,9 @@ def _pipeline_words(first: str, other: str) -> str:
 
 
 def ratio_of(first: Run, other: Run, times_ms: Mapping[int, Sequence[float]]) -> Ratio:
-    """The ratio of `other` to `first`, below 1 where `other` is faster.
+    """The ratio of `other` to `first`, below 1 if `other` is faster.
 
-    times_ms: by the runs' ids. Runs measured together are drawn again turn by turn, others each for itself.
+    times_ms: by the runs' ids. Runs measured together are resampled turn by turn, others independently.
     """
     ours, theirs = times_ms[other.id], times_ms[first.id]
     if first.measurement == other.measurement:
@@ -65,13 +65,13 @@ def ratio_of(first: Run, other: Run, times_ms: Mapping[int, Sequence[float]]) ->
 
 
 def _medians(times_ms: Sequence[float], seed: int) -> Any:
-    """Medians of times drawn again, [RESAMPLES]."""
+    """Medians of resampled times, [RESAMPLES]."""
     drawn = np.random.default_rng(seed).choice(np.asarray(times_ms), (RESAMPLES, len(times_ms)))
     return np.median(drawn, axis=1)
 
 
 def meaning(first: Run, other: Run) -> str:
-    """How far the ratio of two runs can be trusted, a sentence."""
+    """A sentence on how far the ratio of two runs can be trusted."""
     if first.model_hash != other.model_hash:
         return "They are of different model files, so the ratio is of both what was done and what was computed."
     if first.dims != other.dims:

@@ -12,7 +12,7 @@ from workbench.run.records.store import Run, records_of
 
 
 def csv_of(runs: Sequence[Run]) -> str:
-    """A line a run under a line of the columns' names; dims and versions as "name=value", separated by commas."""
+    """One line per run after a line with the columns' names; dims and versions as "name=value", separated by commas."""
     rows = ({**_row(run), "dims": pairs(run.dims), "versions": pairs(run.versions)} for run in runs)
     return csv_text((field.name for field in fields(Run)), rows)
 

@@ -1,7 +1,7 @@
-"""The history of runs: every measured variant is kept in a database, an SQLite file or another by its URL.
+"""The kept runs: every measured variant is written to a database, an SQLite file or another by its URL.
 
-One table, a row a variant: what one looks for in columns of its own, the whole
-record as JSON. The version of the columns stands in the table's name.
+There is one table with a row per variant: columns for searching, and the whole record as
+JSON. The version of the columns is in the table's name.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine, Table
 
 URL_VARIABLE = "WORKBENCH_RUNS_URL"
-MOST = 500  # runs that `find_runs` gives
+MOST = 500  # runs that `find_runs` returns
 _TABLES = "workbench_runs_v"
 _TABLE = f"{_TABLES}1"
 _WAITS = {"pysqlite": {"timeout": 30}, "psycopg": {"connect_timeout": 10}}  # seconds, by driver: for a lock, an answer
@@ -37,15 +37,15 @@ _EXAMPLES = "sqlite:///runs.sqlite or postgresql://user:password@host/name"
 
 
 class RecordsError(UserError):
-    """Runs can not be kept or read."""
+    """Runs cannot be kept or read."""
 
 
 @dataclass(frozen=True)
 class RunOrigin:
-    """Where a measured variant comes from.
+    """The origin of a measured variant.
 
     model_hash: see `model_hash`. model_name: what the user calls the model.
-    pipeline: the command that makes the variant of the model, "" for the model as it is.
+    pipeline: the command that produces the variant from the model, "" for the model itself.
     """
 
     model_hash: str
@@ -57,7 +57,7 @@ class RunOrigin:
 class Run:
     """One measured variant, without its whole record.
 
-    measurement: the same for all variants that were measured together, by turns.
+    measurement: an id shared by all variants that were measured together, by turns.
     time: when it was kept, UTC. dims: by symbol; versions: by library, and the device's driver.
     """
 
@@ -80,15 +80,15 @@ class Run:
 
 
 def model_hash(graph: Graph) -> str:
-    """SHA-256 of the file that the graph was read from, or of its own bytes where there is none.
+    """SHA-256 of the file from which the graph was read, or of its export if there is none.
 
-    Weights in files beside the model's are not in it. Raises RecordsError where the file can not be read.
+    Weights in separate files are not included. Raises RecordsError if the file cannot be read.
     """
     return hashlib.sha256(to_bytes(graph)).hexdigest() if graph.source is None else file_hash(graph.source)
 
 
 def file_hash(path: str) -> str:
-    """SHA-256 of a file, computed once as long as the file stays as it is. Raises RecordsError."""
+    """SHA-256 of a file, cached until the file changes. Raises RecordsError."""
     try:
         found = os.stat(path)
         return _digest(path, found.st_mtime_ns, found.st_size)
@@ -121,10 +121,10 @@ def keep(found: Measurement, origins: Mapping[str, RunOrigin], url: str | None =
 def find_runs(
     *, model_hash: str = "", device: str = "", backend: str = "", limit: int = MOST, url: str | None = None
 ) -> tuple[Run, ...]:
-    """At most `limit` kept runs, the newest measurement first: of one model, device, backend where they are named.
+    """At most `limit` kept runs, the newest measurement first: of one model, device or backend if they are given.
 
     model_hash: all of it, or its first digits. device: its name, such as "NVIDIA H200". Raises RecordsError.
-    A file that is not there holds no run, and is not made.
+    A missing file has no runs, and is not created.
     """
     with _database(url, reads=True) as database:
         columns = _table().c
@@ -149,13 +149,13 @@ def records_of(runs: Sequence[Run], url: str | None = None) -> dict[int, dict[st
 
 
 def forget(ids: Sequence[int], url: str | None = None) -> None:
-    """Take the runs with these ids out of the database. Raises RecordsError."""
+    """Delete the runs with these ids from the database. Raises RecordsError."""
     with _database(url) as database:
         database.execute(_table().delete().where(_table().c.id.in_(ids)))
 
 
 def _row(found: Measurement, label: str, origin: RunOrigin) -> dict[str, Any]:
-    """The columns of one variant. A database takes no text that is not printable: such letters become their numbers."""
+    """The columns of one variant. Unprintable characters, which databases refuse, become their codes."""
     machine, variant = found.machine, found.ran[label]
     return {
         "model_hash": origin.model_hash,
@@ -176,7 +176,7 @@ def _row(found: Measurement, label: str, origin: RunOrigin) -> dict[str, Any]:
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no infinity, and PostgreSQL refuses it: such a number becomes its name."""
+    """JSON has no infinity, and PostgreSQL refuses it, so such a number is written as its name."""
     if isinstance(value, Mapping):
         return {key: _finite(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -188,15 +188,15 @@ def _finite(value: Any) -> Any:
 
 
 def shown_place(url: str | None = None) -> str:
-    """Where runs are kept, without a password: at `url`, else at WORKBENCH_RUNS_URL, else in a file of the user's.
+    """Where runs are kept, without a password: at `url`, else at WORKBENCH_RUNS_URL, else in the user's cache folder.
 
-    Raises RecordsError for what is no URL.
+    Raises RecordsError for an invalid URL.
     """
     return _shown(_place(url))
 
 
 def _place(url: str | None) -> URL:
-    """The database's URL. What can not be read as one is not repeated, for a password may stand in it."""
+    """The database's URL. An invalid one is not repeated in the error, since it may contain a password."""
     try:
         from sqlalchemy import URL, make_url
         from sqlalchemy.exc import ArgumentError
@@ -217,14 +217,14 @@ def _place(url: str | None) -> URL:
 
 
 def is_there(url: str | None = None) -> bool:
-    """Is there a file, where runs are kept in one? Raises RecordsError for what is no URL."""
+    """Whether the database's file exists, if it is a file. Raises RecordsError for an invalid URL."""
     place = _place(url)
     file = place.database or ""
     return place.get_backend_name() != "sqlite" or file.startswith("file:") or os.path.exists(file)
 
 
 def _to_read(place: URL, url: str | None) -> URL:
-    """An empty database in memory where a file could be made, so that reading makes none."""
+    """An empty database in memory in place of a missing file, so that reading does not create it."""
     folder = Path(place.database or "").parent
     can_be_made = folder.is_dir() or place.database == str(_own_file())
     return place.set(database=":memory:") if can_be_made and not is_there(url) else place
@@ -235,7 +235,7 @@ def _own_file() -> Path:
 
 
 def _shown(place: URL) -> str:
-    """Options go too: a password can be one."""
+    """The URL without options, since one may be a password."""
     if place.get_backend_name() == "sqlite":
         return str(place.database)
     return place.set(query={}).render_as_string(hide_password=True)
@@ -243,7 +243,7 @@ def _shown(place: URL) -> str:
 
 @contextmanager
 def _database(url: str | None, reads: bool = False) -> Iterator[Connection]:
-    """A transaction in the database of runs. Raises RecordsError for whatever goes wrong with it while it is used."""
+    """A transaction in the database of runs. Raises RecordsError for any failure of the database."""
     place = _place(url)
     from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
@@ -283,7 +283,7 @@ def _engine(place: URL) -> Engine:
 
 
 def _prepare(engine: Engine) -> None:
-    """Make the table, and the folder of the user's own file, where they are not there."""
+    """Create the table, and the folder of the user's file, if they are missing."""
     from sqlalchemy import inspect
     from sqlalchemy.exc import DBAPIError
 
@@ -301,7 +301,7 @@ def _prepare(engine: Engine) -> None:
     try:
         _table().metadata.create_all(engine)
     except DBAPIError:
-        if not inspect(engine).has_table(_TABLE):  # else another process made it at this moment
+        if not inspect(engine).has_table(_TABLE):  # otherwise another process created it at this moment
             raise
 
 

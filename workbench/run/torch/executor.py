@@ -25,16 +25,16 @@ Observer = Callable[[Node, "tuple[torch.Tensor, ...]"], None]
 
 
 class TorchExecutor:
-    """Prepares a graph once and runs it as often as asked.
+    """Prepares a graph once and runs it any number of times.
 
     device: "cpu", "cuda" or "cuda:N"; weights are put there once.
     dtype:  "float16" or "bfloat16" computes what the graph computes in
-            float32 in that type; "mixed" as torch.autocast decides operator by
+            float32 in that type; "mixed" uses torch.autocast, operator by
             operator (convolutions and products in float16, on a CPU bfloat16);
-            None and "float32" leave it as it is.
-    fallbacks: operator -> why torch does not run it. ONNX Runtime does, on the
-            CPU; known at once for unknown operators, for others from the first run.
-    Raises UserError for what cannot be prepared.
+            None and "float32" change nothing.
+    fallbacks: operator -> why torch does not run it. ONNX Runtime runs it on the
+            CPU; known at once for unknown operators, for others after the first run.
+    Raises UserError if the graph cannot be prepared.
     """
 
     def __init__(self, graph: Graph, device: str = "cpu", dtype: str | None = None) -> None:
@@ -53,12 +53,12 @@ class TorchExecutor:
         """Outputs by name, as `outputs_to_numpy` gives them.
 
         observe: called after each node of the main graph with its results.
-        Raises OperatorError where an operator fails.
+        Raises OperatorError if an operator fails.
         """
         return outputs_to_numpy(self.run_tensors(self.upload(inputs), observe))
 
     def run_tensors(self, inputs: Mapping[str, torch.Tensor], observe: Observer | None = None) -> dict[str, Any]:
-        """Outputs by name, left on the device: what is timed."""
+        """Outputs by name, left on the device; this is what is timed."""
         missing = [name for name in self.graph.inputs if name not in inputs]
         if missing:
             raise UserError(f"Input '{missing[0]}' of graph '{self.graph.name}' is missing; give a tensor for it.")
@@ -67,12 +67,12 @@ class TorchExecutor:
         return dict(zip(self.graph.outputs, results, strict=True))
 
     def upload(self, inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
-        """The inputs on the device, floats in the type of the run; those read only as numbers stay on the CPU."""
+        """The inputs on the device, floats in the type of the run; those read only by the host stay on the CPU."""
         return {name: self._uploaded(name, value) for name, value in inputs.items()}
 
     @property
     def weights(self) -> list[torch.Tensor]:
-        """The constants of the main graph and of bodies as they were loaded: what lives from run to run."""
+        """The constants of the main graph and of bodies as loaded, which live across runs."""
         return [value for value in _resident(self._program) if isinstance(value, late_torch.Tensor)]
 
     @property
@@ -87,7 +87,7 @@ class TorchExecutor:
         return late_torch.autocast(self.device.type, narrow)
 
     def _uploaded(self, name: str, value: Any) -> Any:
-        if value is None:  # an optional that holds nothing
+        if value is None:  # an empty optional
             return None
         if isinstance(value, list):
             return [self._uploaded(name, item) for item in value]

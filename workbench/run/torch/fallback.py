@@ -1,4 +1,4 @@
-"""An operator that torch does not run, run by ONNX Runtime on the CPU as a model of one node."""
+"""Runs an operator that torch does not run, by ONNX Runtime on the CPU as a model of one node."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from workbench.ops.lazy import torch
 
 
 class OneNodeModel:
-    """Runs one node by ONNX Runtime; a session is made for each combination of operand types.
+    """Runs one node by ONNX Runtime, with a session for each combination of operand types.
 
-    reduced: the float type of the run where it is not float32; such operands
-    are computed in float32.
+    reduced: the floating-point type of the run if it is not float32; such operands
+    are converted to float32.
     """
 
     def __init__(self, node: Node, attributes: dict[str, Any], opsets: dict[str, int], reduced: Any = None) -> None:
@@ -35,7 +35,7 @@ class OneNodeModel:
         self._session = cache(self._new_session)
 
     def __call__(self, operands: Sequence[Any], captured: Sequence[Any], device: Any) -> tuple[Any, ...]:
-        """The results, on `device`. `captured`: what the node's bodies read from outside, after its inputs."""
+        """The results, on `device`. `captured`: the values that the node's bodies capture, after its inputs."""
         outside = self._node.operands[len({v for v in self._node.inputs if v}) :]
         values = dict(zip((*self._node.inputs, *outside), (*operands, *captured), strict=False))
         feeds = {name: self._plain(value) for name, value in values.items() if name and value is not None}
@@ -98,7 +98,7 @@ class OneNodeModel:
 
 
 def _formal(parameters: Sequence[Any], index: int) -> Any:
-    """The operand or result of a schema; the last one may stand for many."""
+    """The formal operand or result in a schema; the last one may be variadic."""
     return parameters[min(index, len(parameters) - 1)]
 
 
@@ -110,7 +110,7 @@ def _oldest_of_the_same_form(node: Node, opset: int) -> int:
 
 
 def _type_key(value: Any) -> Any:
-    """The element type; for a sequence a tuple of its elements' one."""
+    """The element type; for a sequence, a tuple of its elements' types."""
     if isinstance(value, list):
         return (_type_key(value[0]) if value else onnx_ir.DataType.FLOAT,)
     if value.dtype.kind in "OSU":

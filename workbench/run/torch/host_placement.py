@@ -1,8 +1,8 @@
-"""Which values stay in the CPU's memory while the rest of the graph runs on a device.
+"""Chooses the values that stay in the CPU's memory while the rest of the graph runs on a device.
 
-Shapes, axes and pads are read as numbers. Where they were computed on a GPU
-each such reading would wait for it; so the arithmetic that leads to them, as
-far as it starts from constants and from shapes, runs on the CPU.
+Shapes, axes and pads are read by the host. If they were computed on a GPU, each
+reading would wait for it; so the arithmetic that computes them, as far as it
+starts from constants and shapes, runs on the CPU.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from collections.abc import Iterable
 from workbench.ir import Graph, Node
 from workbench.ops.contract import contract_of
 
-SHAPE_ONLY = frozenset({"Shape", "Size"})  # they read where the operand's dims stand, not its elements
-_SMALL = 64  # elements; an input of no more may be a shape
+SHAPE_ONLY = frozenset({"Shape", "Size"})  # they read the operand's dims, not its elements
+_SMALL = 64  # elements; a larger input is no shape
 _LIGHT = frozenset({"elementwise", "activation", "movement", "reduction", "shape", "sequence"})
 
 
 def host_values(graph: Graph, outside: Iterable[str] = ()) -> frozenset[str]:
-    """Values to keep on the CPU: read as numbers, and computed from nothing but shapes, constants and small inputs.
+    """Values to keep on the CPU: read by the host, and computed only from shapes, constants and small inputs.
 
     outside: values that a body captures, of which the CPU may hold a copy.
-    Values of the enclosing graph that a body reads as numbers count as wanted there.
+    Values of the enclosing graph that a body reads on the host are included.
     """
     reachable = set(outside) | set(graph.constants) | {v for v in graph.inputs if _is_small(graph, v)}
     for node in graph.nodes:

@@ -1,4 +1,4 @@
-"""A model opened by our executor, to be measured; used inside the worker only."""
+"""A model opened by the torch executor for measurement; used inside the worker only."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _GROWN = (
 
 
 class TorchRun:
-    """Our executor; the weights and the inputs lie on the device, the outputs stay there.
+    """A run of the torch executor; weights, inputs and outputs are on the device.
 
-    backend: a key of PREPARATIONS. fallbacks: what ran otherwise than asked, and why.
+    backend: a key of PREPARATIONS. fallbacks: what ran in another way than requested, and why.
     """
 
     def __init__(self, model: str, inputs: Mapping[str, np.ndarray], device: str, backend: str, dtype: str) -> None:
@@ -80,7 +80,7 @@ class TorchRun:
         return torch.cuda.memory_allocated(self._gpu) if self._gpu else 0
 
     def _reserved(self) -> int:
-        """Bytes that torch's allocator holds of the GPU for tensors that live."""
+        """Bytes of the GPU that torch's allocator holds for live tensors."""
         import torch
 
         if not self._gpu:
@@ -109,7 +109,7 @@ class TorchRun:
         return Memory(_GROWN, "process", self._weights, grown, timeline, peak, process_bytes=process)
 
     def _peaks_of_gpu(self) -> tuple[int, int]:
-        """The most bytes that torch's allocator gives to this model's tensors in a run, and the most that it holds."""
+        """The peak bytes of this model's tensors in a run, and the peak that torch's allocator reserves."""
         import torch
 
         reserved, held = self._reserved(), self._allocated()
@@ -127,7 +127,7 @@ class TorchRun:
 
 
 def _tensors(values: Iterable[Any]) -> Iterator[Any]:
-    """The tensors among inputs, those in lists too; an input can be nothing, or an array of strings."""
+    """The tensors among inputs, also those in lists; an input can be None, or an array of strings."""
     for value in values:
         if isinstance(value, list):
             yield from _tensors(value)
@@ -136,6 +136,6 @@ def _tensors(values: Iterable[Any]) -> Iterator[Any]:
 
 
 def _distinct_bytes(tensors: Iterable[Any]) -> int:
-    """Bytes of the storages that the tensors lie on, each counted once."""
+    """Bytes of the tensors' storages, each counted once."""
     storages = (tensor.untyped_storage() for tensor in tensors)
     return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())

@@ -1,7 +1,7 @@
-"""Ways to run our torch executor: as it is, as a CUDA graph, through torch.compile.
+"""Ways to run the torch executor: eager, as a CUDA graph, through torch.compile.
 
-Each gives a function of no argument that runs once, on inputs that stay where
-they are, and says why it fell back on running operator by operator where it did.
+Each returns a function without arguments that runs once, on fixed inputs, and the reason
+if it falls back to running operator by operator.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from workbench.errors import UserError
 from workbench.run.worker.failures import first_line
 
 _Run = Callable[[], Mapping[str, Any]]
-_WARMUP = 3  # runs before a capture, as torch asks for: libraries choose their kernels then
+_WARMUP = 3  # runs before a capture, as torch requires: libraries choose their kernels then
 
 
 def eager(executor: Any, tensors: Mapping[str, Any]) -> tuple[_Run, str | None]:
@@ -29,7 +29,7 @@ def cuda_graph(executor: Any, tensors: Mapping[str, Any]) -> tuple[_Run, str | N
         return eager(executor, tensors)[0], "CUDA graphs need a CUDA device, and this run is on the CPU"
     run, _ = eager(executor, tensors)
     try:
-        # The current stream is set by us, so that it is set back where a capture breaks off.
+        # The current stream is set here, so that it is restored if a capture fails.
         with torch.cuda.device(executor.device), torch.cuda.stream(torch.cuda.current_stream(executor.device)):
             side = torch.cuda.Stream()
             side.wait_stream(torch.cuda.current_stream())
@@ -42,7 +42,7 @@ def cuda_graph(executor: Any, tensors: Mapping[str, Any]) -> tuple[_Run, str | N
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph):
                 results = run()
-    except (RuntimeError, UserError) as error:  # an operator waits for the device, or asks the CPU
+    except (RuntimeError, UserError) as error:  # an operator synchronizes with the device, or runs on the CPU
         torch.cuda.synchronize(executor.device)
         return run, f"the run cannot be captured: {first_line(error.__context__ or error)}"
 
@@ -54,10 +54,10 @@ def cuda_graph(executor: Any, tensors: Mapping[str, Any]) -> tuple[_Run, str | N
 
 
 def compiled(executor: Any, tensors: Mapping[str, Any]) -> tuple[_Run, str | None]:
-    """The run traced into one graph of torch's own operators for these shapes, and that compiled by torch.compile.
+    """The run traced into one graph of torch's operators for these shapes, compiled by torch.compile.
 
-    Tracing follows tensors through the executor (torch.fx's make_fx); where a
-    number of a tensor decides what runs next there is no such graph.
+    Tracing follows tensors through the executor (torch.fx's make_fx); if an
+    element of a tensor decides what runs next, there is no such graph.
     """
     import torch
     from torch.fx.experimental.proxy_tensor import make_fx
@@ -74,14 +74,14 @@ def compiled(executor: Any, tensors: Mapping[str, Any]) -> tuple[_Run, str | Non
     operands = [tensors[name] for name in names]
     run, _ = eager(executor, tensors)
     try:
-        run()  # what falls back on ONNX Runtime is known after a run
+        run()  # what falls back to ONNX Runtime is known after a run
         if executor.fallbacks:
             return run, f"ONNX Runtime runs {', '.join(sorted(executor.fallbacks))}, which cannot be traced"
         with torch.inference_mode():
             graph = make_fx(traced)(*operands)
             function = torch.compile(graph, dynamic=False)
             function(*operands)
-    except Exception as error:  # tracing and the compilers behind it raise anything
+    except Exception as error:  # tracing and the compilers may raise anything
         return run, f"the run cannot be compiled: {first_line(error)}"
 
     def compiled_run() -> Mapping[str, Any]:

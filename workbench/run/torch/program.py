@@ -1,7 +1,7 @@
 """A graph prepared for torch: a list of steps over numbered registers.
 
 Everything that can be decided once is decided here: attributes, the function
-of each operator, where its operands lie, and after which step a value is freed.
+of each operator, the registers of its operands, and the step after which a value is freed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class OperatorError(UserError):
 
 @dataclass(frozen=True)
 class Setting:
-    """Where and in which float type a graph runs. `dtype` None: the graph's own types."""
+    """The device and the floating-point type of a run. `dtype` None: the graph's types."""
 
     device: torch.device
     dtype: torch.dtype | None
@@ -55,7 +55,7 @@ class Setting:
         return self.device.type != "cpu" or self.dtype is not None
 
     def on_device(self, tensor: Any) -> Any:
-        """The operand where and as the device's operators want it: floats in the type of the run."""
+        """The operand on the device, floats in the type of the run."""
         if isinstance(tensor, list):
             return [self.on_device(item) for item in tensor]
         if not isinstance(tensor, late_torch.Tensor):
@@ -66,7 +66,7 @@ class Setting:
 
 
 def _narrowed(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """In the narrower type; finite numbers stay finite, as the large negative ones of attention masks must."""
+    """The tensor in the narrower type; finite numbers, as in attention masks, stay finite."""
     limit = late_torch.finfo(dtype).max
     bounded = late_torch.where(tensor.isinf(), tensor, tensor.clamp(-limit, limit))
     return bounded.to(dtype)
@@ -80,14 +80,14 @@ def on_host(tensor: Any) -> Any:
 
 @dataclass(slots=True)
 class StepCall:
-    """What an operator's function may ask; see `workbench.ops.Call`."""
+    """The call that an operator's function receives; see `workbench.ops.Call`."""
 
     node: Node
     device: torch.device
     opset: int
     attributes: dict[str, Any]
     bodies: dict[int, tuple[Program, tuple[int, ...]]] = field(default_factory=dict)
-    registers: list[Any] = field(default_factory=list)  # of the run that goes on, for bodies
+    registers: list[Any] = field(default_factory=list)  # of the present run, for bodies
 
     def attr(self, name: str, default: Any = None) -> Any:
         return self.attributes.get(name, default)
@@ -99,7 +99,7 @@ class StepCall:
 
 @dataclass(slots=True)
 class Instruction:
-    """One node, prepared. `host` says for each operand whether it is wanted on the CPU; None: all lie right."""
+    """One node, prepared. `host`: for each operand whether it is read on the CPU; None: all are on the right device."""
 
     node: Node
     call: StepCall
@@ -146,7 +146,7 @@ class Program:
         return self._registers[value]
 
     def _constant(self, name: str, host: bool, restride: Callable[[torch.Tensor], torch.Tensor] | None) -> int:
-        """The register of a constant, loaded once for each place and memory format that is asked for."""
+        """The register of a constant, loaded once for each device and memory format."""
         host = host or not self.setting.places_matter
         key = (name, (host, restride is not None))
         if key not in self._prepared:
@@ -211,7 +211,7 @@ class Program:
         ]
 
     def _attributes(self, node: Node, on_cpu: bool) -> dict[str, Any]:
-        """The node's attributes: references resolved, element types those of the run."""
+        """The node's attributes, with references resolved and element types of the run."""
         attributes = {}
         for name, value in node.attributes.items():
             if isinstance(value, AttrRef):
@@ -255,7 +255,7 @@ class Program:
         )
 
     def _free_after_last_use(self) -> None:
-        """What no later step reads is freed; constants stay, and so do the graph's outputs."""
+        """Values are freed after the last step that reads them, except for constants and the graph's outputs."""
         kept = {ABSENT, *self.outputs, *self._prepared.values()}
         for step in reversed(self.steps):
             bodies = (register for _, captured in step.call.bodies.values() for register in captured)
@@ -270,7 +270,7 @@ class Program:
 
     @property
     def constants(self) -> dict[str, Any]:
-        """The graph's own constants as they were loaded, by name."""
+        """The graph's constants as loaded, by name."""
         return {name: self._template[register] for (name, _), register in self._prepared.items()}
 
     # ---- running ------------------------------------------------------------------------
@@ -343,7 +343,7 @@ def _unknown(call: StepCall, *operands: Any) -> Any:
 
 
 def _weight_order(node: Node, index: int) -> Callable[[torch.Tensor], torch.Tensor] | None:
-    """A convolution in channels-last form reads its weight in the channels-last memory format: ordered once, here."""
+    """The memory format of a weight: a channels-last convolution reads it channels last, which is converted once."""
     parts = parse_channels_last(node.domain, node.op_type)
     if index != 1 or parts is None or not parts.op_type.startswith("Conv") or parts.rank not in (4, 5):
         return None

@@ -18,7 +18,7 @@ LEVELS = {"disabled": "ORT_DISABLE_ALL", "basic": "ORT_ENABLE_BASIC", "all": "OR
 
 
 class BackendError(UserError):
-    """The machine or the backend can not do what was asked for."""
+    """The machine or the backend cannot do what was asked for."""
 
 
 def provider_of(device: str) -> str:
@@ -84,7 +84,7 @@ def run_session(session: Any, inputs: Mapping[str, np.ndarray]) -> dict[str, np.
         items = {f"{name}[{i}]": item for i, item in enumerate(result)} if isinstance(result, list) else {name: result}
         for key, item in items.items():
             if not isinstance(item, np.ndarray | np.generic):
-                raise BackendError(f"Output '{name}' is a {type(item).__name__}, not a tensor; it can not be compared.")
+                raise BackendError(f"Output '{name}' is a {type(item).__name__}, not a tensor; it cannot be compared.")
             outputs[key] = np.asarray(item)
     return outputs
 
@@ -126,6 +126,6 @@ def check_device(device: str) -> None:
     count = torch.cuda.device_count()
     if count == 0:
         built = "this machine has no CUDA device" if torch.version.cuda else "the installed torch is built without CUDA"
-        raise BackendError(f"Device '{device}' can not be used: {built}; use --device cpu.")
+        raise BackendError(f"Device '{device}' cannot be used: {built}; use --device cpu.")
     if number and (not number.isdigit() or int(number) >= count):
         raise BackendError(f"There is no device '{device}'; this machine has cuda:0 to cuda:{count - 1}.")

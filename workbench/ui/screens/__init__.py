@@ -1,1 +1,1 @@
-"""A page a stage, in the order of the data."""
+"""The pages: one per stage of the work, in its order."""

@@ -1,4 +1,4 @@
-"""Compare: another file beside the open one, another tool's output for instance, and what differs."""
+"""Compare: the open model beside another file, such as another tool's output, and their differences."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def compare_page() -> None:
     if opened.other is None and other_in_address():
         opening(partial(open_other, opened, other_in_address()), "Comparing")
     if opened.other is None:
-        st.caption("Upload another model, or name its path: what differs from the open one is shown here.")
+        st.caption("Upload another model, or enter its path, to see how it differs from the open one.")
         return
     write_other("" if opened.other.folder else opened.other.path)
     _compared(opened, opened.other)
 
 
 def _unmatched(opened: Opened, other: Other) -> None:
-    """The nodes without a counterpart, by name."""
+    """A table of the nodes without a counterpart, by name."""
     rows = [
         {"file": title, "operator": node.op, "node": node.name}
         for title, graph, only in (

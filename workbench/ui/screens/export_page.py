@@ -1,7 +1,7 @@
-"""Export: the optimized file, its size and digest, what was checked, and the same as a command.
+"""Export: the optimized file, its size and digest, the checks it passed, and the equivalent command.
 
-What failed verification is not offered, as the command line writes none of it;
-whoever confirms it gets it under a name that tells.
+A result that failed verification is not offered, just as the command line does
+not write it; after confirmation it can be written as .FAILED.onnx.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def export_page() -> None:
 
 
 def _verdict(history: History | None) -> None:
-    """What is exported, and does it still compute the same?"""
+    """The counts of the exported graph beside the original's, and its verdict."""
     if history is None:
-        st.info("Nothing is optimized yet: go to Optimize first. What can be exported now is the model as loaded.")
+        st.info("Nothing is optimized yet: go to Optimize first, or export the model as loaded.")
         return
     first, last = history[0].before, history[-1].after
     st.markdown(
@@ -70,8 +70,8 @@ def _verdict(history: History | None) -> None:
     if failed is not None:
         why = "" if failed.verdict is None else f" {failed.verdict.sentence}"
         show_error(
-            f"{failed.title}: NOT EQUAL to the original, so there is no file to take home.{why} "
-            "Optimize shows which rewrite broke it, and leaves it out if you say so."
+            f"{failed.title}: NOT EQUAL to the original, so it is not offered for download.{why} "
+            "Go to Optimize to see which rewrite broke it and to leave it out."
         )
         return
     if verdict is None:
@@ -82,7 +82,7 @@ def _verdict(history: History | None) -> None:
 
 
 def _compare(opened: Opened, history: History) -> None:
-    """Compare what is exported with the original, where Optimize has not come to that yet."""
+    """Compare the exported graph with the original if Optimize has not done so yet."""
     stop_checking(opened)
 
     def work(report: Report) -> None:
@@ -96,15 +96,15 @@ def _failed(history: History | None) -> bool:
 
 
 def _weight(history: History | None) -> Literal["primary", "secondary"]:
-    """Of a button: what failed is never the page's first thing to do."""
+    """The type of a button: never primary for a result that failed."""
     return "secondary" if _failed(history) else "primary"
 
 
 def _may_export(history: History | None) -> bool:
-    """What failed is written only where the user says of this very result that it is wanted."""
+    """Whether the file may be written: a result that failed only after the user confirms it."""
     if not _failed(history):
         return True
-    words = "Write the wrong model all the same, as .FAILED.onnx, to look for the fault"
+    words = "Write the wrong model anyway, as .FAILED.onnx, for debugging"
     return st.checkbox(markdown_escaped(words), key=f"wanted_{id(history)}")
 
 

@@ -1,4 +1,4 @@
-"""Layouts: every strategy on the open model, side by side; any of them to Optimize, any two against each other."""
+"""Layouts: the results of all strategies on the open model; choose one for Optimize, or compare two."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ _COLUMNS = {
     "elements": st.column_config.NumberColumn("elements moved", format="localized"),
     "bytes": st.column_config.NumberColumn("bytes moved", format="localized"),
     "bound": st.column_config.TextColumn(
-        "bound (bytes)", help="No choice of those that the strategy searches moves less."
+        "bound (bytes)", help="No choice in the strategy's search space moves fewer bytes."
     ),
-    "seconds": st.column_config.TextColumn("time (s)", alignment="right", help="What the strategy took."),
-    "error": st.column_config.TextColumn("max relative error", help="Against ONNX Runtime on the original file."),
-    "verdict": st.column_config.TextColumn(help="Does the result still compute what the original computes?"),
+    "seconds": st.column_config.TextColumn("time (s)", alignment="right", help="Time that the strategy took."),
+    "error": st.column_config.TextColumn("max relative error", help="Relative to ONNX Runtime on the original file."),
+    "verdict": st.column_config.TextColumn(help="Whether the result still computes what the original computes."),
     "latency": st.column_config.NumberColumn(
         "latency (ms)", format="%.3f", help=f"Median of {REPEAT} runs of each result, by turns."
     ),
     "ratio": st.column_config.TextColumn(
-        "ratio (95 % between)", help=f"Of that latency to '{_AS_IT_IS}'; below 1 is faster."
+        "ratio (95 % interval)", help=f"Latency relative to '{_AS_IT_IS}'; below 1 is faster."
     ),
 }
 
@@ -59,10 +59,10 @@ def layouts_page() -> None:
     if compared is None:
         if start[1].button("Compare all strategies", type="primary", width="stretch", key="compare"):
             _compare(opened, profile)
-        st.caption("Every strategy runs on the default list of passes; each result is compared with the original.")
+        st.caption("Every strategy runs with the default passes; each result is compared with the original.")
         return
     for name, fault in library.broken_strategies().items():
-        show_error(f"Strategy '{name}' cannot be used, its file does not import: {fault}")
+        show_error(f"Strategy '{name}' cannot be used because its file does not import: {fault}")
     device = _measure(opened, compared, *start)
     _table(opened, compared, device)
     _two(opened, compared)
@@ -71,7 +71,7 @@ def layouts_page() -> None:
 def _compare(opened: Opened, profile: Profile) -> None:
     forget_cancel("layouts")
     try:
-        worker_devices()  # asked for below the table; it takes seconds once, and here one waits anyway
+        worker_devices()  # cached: it takes seconds once, and here the user waits anyway
         run_with_progress("Layouts", lambda report: layouts_of(opened, profile, report), worker(), "layouts")
     except UserError as error:
         show_error(error)
@@ -80,7 +80,7 @@ def _compare(opened: Opened, profile: Profile) -> None:
 
 
 def _measure(opened: Opened, compared: Compared, where: Any, start: Any) -> str:
-    """The field for the device and the button that measures every result there; the device."""
+    """Draw the field for the device and the button that measures all results on it; returns the device."""
     try:
         names = [device["device"] for device in worker_devices()]
     except UserError as error:
@@ -99,14 +99,14 @@ def _measure(opened: Opened, compared: Compared, where: Any, start: Any) -> str:
         except UserError as error:
             show_error(error)
     elif was_cancelled("latencies"):
-        stays = "what was measured before stays" if device in compared.measured else "nothing is measured yet"
+        stays = "earlier results are kept" if device in compared.measured else "nothing is measured yet"
         st.info(f"The measurement was cancelled; {stays}.", icon=":material/block:")
         forget_cancel("latencies")
     return device
 
 
 def _commands(opened: Opened, compared: Compared) -> dict[str, str]:
-    """The command that makes each result, for the runs that are kept."""
+    """By strategy, the command that produces its result, for the history of runs."""
     target = compared.profile.name
     return {
         name: optimize_text(opened.path, target=target, layout=None if name == "none" else name)
@@ -120,7 +120,7 @@ def _latencies(opened: Opened, compared: Compared, device: str, report: Report) 
 
 
 def _table(opened: Opened, compared: Compared, device: str) -> None:
-    """A row a strategy; a click chooses it for Optimize."""
+    """One row per strategy; a click chooses it for Optimize."""
     names = list(compared.found)
     key = f"layouts_{opened.number}"
 
@@ -143,11 +143,11 @@ def _table(opened: Opened, compared: Compared, device: str) -> None:
         selection_mode="single-cell",
     )
     chosen = st.session_state.get("strategy", "none")
-    words = f"Click a strategy to see its steps on the page Optimize; chosen there now: {_word(chosen)}."
+    words = f"Click a strategy to use it on the page Optimize; now chosen there: {_word(chosen)}."
     if measured is not None:
         words += f" Measured on {measured.machine.device_name}."
         busy = any(variant.busy for variant in measured.ran.values())
-        words += " The machine was busy with something else too; measure again." if busy else ""
+        words += " The machine was busy with other work; measure again." if busy else ""
         say_failures(measured.failures.items())
     st.caption(markdown_escaped(words))
 
@@ -176,13 +176,15 @@ def _row(name: str, laid_out: LaidOut) -> dict[str, Any]:
 
 
 def _two(opened: Opened, compared: Compared) -> None:
-    """Two results side by side, what differs marked."""
+    """Two results side by side, with their differences marked."""
     names = list(compared.found)
     sides = st.columns(2, gap="small")
     keys = (f"layouts_left_{opened.number}", f"layouts_right_{opened.number}")
     left, right = (
         side.selectbox(words, names, index=start, key=key, format_func=_word)
-        for side, words, start, key in zip(sides, ("This", "against"), (0, names.index("optimal")), keys, strict=True)
+        for side, words, start, key in zip(
+            sides, ("Strategy", "compared with"), (0, names.index("optimal")), keys, strict=True
+        )
     )
     moment = moment_of_pair(opened, compared, left, right)
     titles = (_word(left), _word(right))

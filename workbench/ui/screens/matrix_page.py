@@ -1,4 +1,4 @@
-"""Matrix: models, their steps or strategies, batches, precisions and backends in one run that can go on later."""
+"""Matrix: models, their steps or strategies, batches, precisions and backends in one run that can be resumed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from workbench.ui.widgets.numbers import counted, download_button, measured_cell
 from workbench.ui.widgets.parts import command_of, header, markdown_escaped, opened_here, show_error
 
 _ORIGINAL, _OPTIMIZED = "as loaded", "as on Optimize"
-_FORGET = "Blocks that are done are not measured again; once they are forgotten, Measure does that."
+_FORGET = "Finished blocks are not measured again; forget them to have Measure repeat them."
 
 
 def matrix_page() -> None:
@@ -60,21 +60,21 @@ def matrix_page() -> None:
     cancelled = was_cancelled("matrix")
     if cancelled:
         st.info(
-            "The matrix was stopped; the blocks that are done are kept, and Measure goes on with the others.",
+            "The matrix was stopped; finished blocks are kept, and Measure continues with the others.",
             icon=":material/block:",
         )
         forget_cancel("matrix")
     if opened.matrix:
         _results(opened)
     elif not cancelled:
-        st.caption("Nothing is measured yet: each model at each batch is a block, whose variants run by turns.")
+        st.caption("Nothing is measured yet. Each model at each batch size is a block; its variants run by turns.")
 
 
 def _form(opened: Opened, names: list[str]) -> None:
     with st.form("matrix_form"):
         first, second, third = st.columns([4, 5, 3])
         others = {sample.title: sample for sample in samples() if not sample.group and sample.title != opened.title}
-        beside = first.multiselect("Other models beside it", list(others), help="Samples, with the same strategies.")
+        beside = first.multiselect("Other models", list(others), help="Samples, measured with the same strategies.")
         choices = [_ORIGINAL, *([] if opened.history is None else [_OPTIMIZED]), *library.compared_strategies()]
         steps = second.multiselect(
             "Steps and strategies", choices, default=[_ORIGINAL, choices[-1] if opened.history is None else _OPTIMIZED]
@@ -82,8 +82,10 @@ def _form(opened: Opened, names: list[str]) -> None:
         device = third.selectbox("Device", names, next((i for i, n in enumerate(names) if n.startswith("cuda")), 0))
         fourth, fifth, sixth, seventh, eighth = st.columns([2, 2, 4, 4, 2], vertical_alignment="bottom")
         free = symbols(opened.graph)
-        none = "its dimensions are fixed" if not free else "the bound ones"
-        batches = fourth.text_input("Batches", placeholder=none, disabled=not free, help="Sizes such as 1, 8, 32.")
+        none = "dimensions are fixed" if not free else "as bound"
+        batches = fourth.text_input(
+            "Batches", placeholder=none, disabled=not free, help="Batch sizes, such as 1, 8, 32."
+        )
         batch_dim = fifth.selectbox("Batch dimension", free or ["-"], disabled=not free)
         backends = sixth.multiselect("Backends", list(BACKENDS), ["torch"])
         dtypes = seventh.multiselect("Precisions", list(DTYPES), ["float32"])
@@ -127,12 +129,12 @@ def _form(opened: Opened, names: list[str]) -> None:
 
 
 def _record(opened: Opened) -> Path:
-    """Where the blocks of this model are kept, so that a matrix goes on after the app was closed too."""
+    """The file of this model's finished blocks, from which a matrix resumes even after a restart. Raises UserError."""
     folder = cache_file().parent / "matrices"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"the folder '{folder}' for blocks that are done cannot be made: {error.strerror}") from None
+        raise UserError(f"the folder '{folder}' for finished blocks cannot be created: {error.strerror}") from None
     return folder / f"{model_hash(opened.graph)[:16]}.jsonl"
 
 
@@ -144,14 +146,14 @@ def _variants(opened: Opened, steps: Sequence[str]) -> dict[str, Graph]:
 
 
 def _without_history(graph: Graph, steps: Sequence[str]) -> dict[str, Graph]:
-    """The graph as each step makes it, but for what was chosen on Optimize for the open model."""
+    """The graph as each step produces it, without the pipeline chosen on Optimize."""
     return {
         step: graph if step == _ORIGINAL else optimize(graph, layout=step).graph for step in steps if step != _OPTIMIZED
     }
 
 
 def _pipelines(opened: Opened, paths: Mapping[str, str], steps: Sequence[str]) -> dict[tuple[str, str], str]:
-    """The command that makes each variant."""
+    """By model and step, the command that produces the variant."""
     found = {
         (title, step): optimize_text(path, layout=step)
         for title, path in paths.items()
@@ -167,7 +169,7 @@ def _loaded(sample: Sample) -> Graph:
     return load_model(str(sample.file), sample.dims)
 
 
-# ---- what was found ----------------------------------------------------------------------
+# ---- results -----------------------------------------------------------------------------
 
 
 def _results(opened: Opened) -> None:
@@ -198,7 +200,7 @@ def _results(opened: Opened) -> None:
     st.plotly_chart(bars_chart(ran), key="matrix_bars")
     if not by_batch:
         if symbols(opened.graph):
-            st.caption("Name several batches to see latency and memory by batch.")
+            st.caption("Enter several batch sizes to see latency and memory by batch.")
         return
     left, right = st.columns(2)
     with left:
@@ -210,7 +212,7 @@ def _results(opened: Opened) -> None:
 
 
 def _forget(place: Any, opened: Opened) -> None:
-    """A button behind a question, since measuring them again takes as long as before."""
+    """A button behind a confirmation, since measuring the blocks again takes as long as before."""
     with place.popover(f"Forget {counted(len(opened.matrix), 'block')}", width="stretch"):
         st.write(_FORGET)
         if not st.button("Forget these blocks", type="primary", key="matrix_forget"):

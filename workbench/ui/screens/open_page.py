@@ -1,4 +1,4 @@
-"""Open: a sample, an upload or a path; what it is; its symbolic dims; its graph."""
+"""Open: choose a sample, an upload or a path; see its summary, symbolic dims and graph."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, op
 from workbench.ui.widgets.steps import look_from_link
 from workbench.view.scopes import MAIN, inner_graphs
 
-_UPLOADS = "uploads_done"  # how many uploads were opened: the field starts anew, and its files are let go
+_UPLOADS = "uploads_done"  # number of uploads opened; in the key of the field, so that each upload empties it
 
 
 def open_page(optimize: Page | None = None) -> None:
-    """The page. optimize: the page on which a sample that shows a rewrite opens; None to stay here."""
+    """Draw the page. optimize: the page on which a sample that shows a rewrite opens; None to stay here."""
     top = st.container()
     left, right = st.columns([2, 3], gap="medium")
     with left:
         _choose(optimize)
-    with top:  # where a link that does not open is seen
+    with top:  # shows why a link does not open
         opened = opened_here()
     if opened is None:
         return
@@ -63,7 +63,7 @@ def _choose(optimize: Page | None) -> None:
 
 
 def _cards(group: str, entries: Sequence[Sample], optimize: Page | None) -> None:
-    """A card for each sample; those of a group are folded away together."""
+    """A card for each sample; those of a group are in one collapsed section."""
     with st.expander(f"{group} ({len(entries)})", key=f"samples_{group}") if group else st.container():
         for entry in entries:
             with st.container(border=True, key=f"card_{entry.file.stem}"):
@@ -91,7 +91,7 @@ def _describe(opened: Opened) -> None:
     numbers[2].metric("Weights", f"{summary.weight_bytes / 1e6:,.2f} MB")
     numbers[3].metric("One run", f"{summary.flops / 1e9:,.2f} GFLOP", help=_unknown(summary))
     numbers[4].metric("Transposes", f"{summary.transposes:,}", help=f"They move {summary.elements_moved:,} elements.")
-    brought = f"The file is of opset {summary.file_opset}. Models are brought to one opset when they are opened."
+    brought = f"The file uses opset {summary.file_opset}; models are converted to one opset when they are opened."
     numbers[5].metric("Opset", f"{summary.opset}", help=brought)
     if opened.graph.dims:
         _dims_form(opened)
@@ -100,7 +100,7 @@ def _describe(opened: Opened) -> None:
     with about:
         target = load_profile(DEFAULT_TARGET)
         inner = inner_graphs(opened.graph)
-        where = st.selectbox("Shown", list(inner), key=f"inner_{opened.number}") if len(inner) > 1 else MAIN
+        where = st.selectbox("Graph shown", list(inner), key=f"inner_{opened.number}") if len(inner) > 1 else MAIN
         graph = inner[where]
         height = (
             560 - (70 if len(inner) > 1 else 0) - (120 if opened.graph.dims else 0) - 60 * len(opened.graph.warnings)
@@ -108,7 +108,9 @@ def _describe(opened: Opened) -> None:
         graph_view(f"loaded_{opened.number}", shown_graph(opened, where, graph, target), max(height, 300))
     with operators:
         if summary.not_native:
-            st.caption(markdown_escaped(f"The torch executor leaves to ONNX Runtime: {', '.join(summary.not_native)}."))
+            st.caption(
+                markdown_escaped(f"The torch executor runs these in ONNX Runtime: {', '.join(summary.not_native)}.")
+            )
         rows = [{"operator": op, "count": count} for op, count in summary.operators.items()]
         st.dataframe(rows, hide_index=True, row_height=26, height=420)
     with values:
@@ -123,7 +125,7 @@ def _describe(opened: Opened) -> None:
 
 
 def _layouts_form(opened: Opened) -> None:
-    """The layouts of inputs of which the operators that read them do not tell it."""
+    """A form for inputs whose layout does not follow from the operators that read them."""
     declared = declared_layouts(opened.graph)
     told = {value.name: value.layout for value in opened.summary.inputs}
     may = {name: layouts_of_rank(opened.graph.rank_of(name)) for name in told}
@@ -144,19 +146,19 @@ def _layouts_form(opened: Opened) -> None:
 
 
 def _inputs_form(opened: Opened) -> None:
-    """What the model is run on when it is compared and measured."""
-    now = f"your own '{opened.inputs}'" if opened.inputs else f"made here with seed {opened.seed}"
+    """A form for the inputs on which the model is compared and measured."""
+    now = f"your own '{opened.inputs}'" if opened.inputs else f"generated with seed {opened.seed}"
     st.caption(markdown_escaped(f"Inputs for comparing and measuring: {now}."))
     with st.form(f"inputs_form_{opened.number}"):
-        file = st.file_uploader("Your own, as .npz with one array an input", key=f"npz_{opened.number}")
+        file = st.file_uploader("Your own inputs: an .npz file with one array per input", key=f"npz_{opened.number}")
         left, right = st.columns([3, 1], vertical_alignment="bottom")
-        seed = left.number_input("Seed of those made here", 0, 2**31 - 1, opened.seed, key=f"seed_{opened.number}")
+        seed = left.number_input("Seed of generated inputs", 0, 2**31 - 1, opened.seed, key=f"seed_{opened.number}")
         if right.form_submit_button("Use", width="stretch") and opening(lambda: use_inputs(opened, file, int(seed))):
             st.rerun()
 
 
 def _unknown(summary: Summary) -> str:
-    words = "Floating-point operations of one run; a multiply-add counts two."
+    words = "Floating-point operations of one run; a multiply-add counts as two."
     if not summary.unknown_flops:
         return words
     return f"{words} {summary.unknown_flops:,} operators of unknown cost are not counted."

@@ -1,4 +1,4 @@
-"""Optimize: passes and strategy at the left; steps, and the graph before and after the chosen one, at the right."""
+"""Optimize: passes and strategy on the left; steps, and the graph before and after the chosen one, on the right."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from workbench.ui.widgets.steps import (
 from workbench.ui.widgets.verdicts import LINE, show_verdicts
 
 _LEAST = 180  # pixels of height that a pane needs
-_CHOICE = 66  # pixels that the choice of a step takes, where the view itself has none
+_CHOICE = 66  # pixels of the field for the step, in views that cannot choose it themselves
 
 
 def optimize_page() -> None:
@@ -53,12 +53,12 @@ def optimize_page() -> None:
         header(opened)
     with command, st.popover("Copy as command", width="stretch"):
         st.code(command_of(opened, spec), language="bash", wrap_lines=True)
-        st.caption("What is seen here, as one HTML file:")
+        st.caption("This view as one HTML file:")
         st.code(command_of(opened, spec, "report.html", verb="report"), language="bash", wrap_lines=True)
     history = _history(opened, spec)
     if history is None:
         return
-    with st.container():  # what stands below keeps its place, and so the view is not mounted anew, when a note goes
+    with st.container():  # keeps the view below in its place, not remounted, when a note disappears
         taken = _notes(opened, history)
     seen = seen_in(_view_key(opened))
     stepped_to(opened, history, seen)
@@ -96,7 +96,7 @@ def _history(opened: Opened, spec: Spec) -> History | None:
 
 
 def _notes(opened: Opened, history: History) -> int:
-    """What must be said of the history above its table; about how many pixels that takes."""
+    """Draw the notes on the history above its table; returns their approximate height in pixels."""
     taken = LINE if say_settled(opened) else 0
     for index, step in enumerate(history.steps):
         if step.conclusion:
@@ -107,7 +107,7 @@ def _notes(opened: Opened, history: History) -> int:
 
 
 def _views(opened: Opened, history: History, spec: Spec, taken: int) -> None:
-    """One of the views of the chosen step; `taken`: pixels of what stands above."""
+    """Draw one view of the chosen step. taken: pixels used above it."""
     choice, which, done = st.columns([4, 5, 3], vertical_alignment="center")
     index = st.session_state[STEP]
     views = views_of(history[index])

@@ -36,16 +36,16 @@ def run_page() -> None:
         return
     _form(opened, found)
     with top:
-        header(opened)  # again: sizes with which the model runs may have been found just now
+        header(opened)  # again: the run may have bound symbolic dims to other sizes
     cancelled = was_cancelled("measure")
     if cancelled:
-        stays = "what was measured before stays" if opened.measured else "nothing is measured yet"
+        stays = "earlier results are kept" if opened.measured else "nothing is measured yet"
         st.info(f"The measurement was cancelled; {stays}.", icon=":material/block:")
         forget_cancel("measure")
     if opened.measured:
         say_settled(opened)
         if opened.measured_spec != opened.spec:
-            st.caption("Measured before the passes were changed; measure again for the steps as they are now.")
+            st.caption("Measured before the passes were changed; measure again to see the current steps.")
         results(opened, opened.measured)
     elif not cancelled:
         st.caption("Nothing is measured yet.")
@@ -53,7 +53,7 @@ def run_page() -> None:
 
 @st.cache_data(show_spinner="Looking for devices")
 def worker_devices() -> list[dict[str, Any]]:
-    """What the worker's machine can run on. Raises RunError where the worker does not answer."""
+    """The devices of the worker's machine. Raises RunError if the worker does not answer."""
     return worker().request("devices")["devices"]
 
 
@@ -62,9 +62,9 @@ def _form(opened: Opened, found: list[dict[str, Any]]) -> None:
     names = [device["device"] for device in found]
     gpu = next((i for i, name in enumerate(names) if name.startswith("cuda")), None)
     if gpu is None:
-        st.caption("There is no GPU here; runs are on the CPU.")
+        st.caption("No GPU was found; models run on the CPU.")
     if opened.history is None:
-        st.caption("Nothing is optimized yet: Optimize gives steps to compare with.")
+        st.caption("Nothing is optimized yet: go to Optimize to get steps to compare with.")
     with st.form("measure_form"):
         first, second, third, fourth, fifth = st.columns([3, 3, 3, 2, 2], vertical_alignment="bottom")
         device = first.selectbox("Device", names, index=gpu or 0, format_func=lambda n: _device_words(found, n))
@@ -79,9 +79,11 @@ def _form(opened: Opened, found: list[dict[str, Any]]) -> None:
             max_value=10_000,
             step=1,
             placeholder="until stable",
-            help="Left empty: 10 to 200, until every median is known to one percent or 20 s have passed.",
+            help="If empty: 10 to 200, until every median is known to one percent or 20 s have passed.",
         )
-        cold = fifth.toggle("Cold cache too", help="Runs after the device's cache was emptied, beside the warm ones.")
+        cold = fifth.toggle(
+            "Also with cold cache", help="Adds runs before each of which the device's cache is emptied."
+        )
         what, limits, press = st.columns([7, 1, 1], vertical_alignment="bottom")
         last = list(choices)[-1]
         labels = what.multiselect("Measure, by turns", list(choices), default=list(dict.fromkeys([_ORIGINAL, last])))
@@ -120,10 +122,10 @@ def _form(opened: Opened, found: list[dict[str, Any]]) -> None:
 
 
 def limits_form(place: Any) -> tuple[float, int | None]:
-    """Seconds and bytes that a job may take."""
+    """Draw the fields for a job's limits; returns seconds, and bytes or None for no limit."""
     with place.popover("Limits", width="stretch"):
         seconds = st.number_input("Time limit (s)", value=RUN_LIMIT_S, min_value=1.0, step=60.0)
-        gigabytes = st.number_input("Memory limit (GB)", value=None, min_value=0.1, placeholder="what there is")
+        gigabytes = st.number_input("Memory limit (GB)", value=None, min_value=0.1, placeholder="no limit")
     return seconds, in_bytes(gigabytes)
 
 

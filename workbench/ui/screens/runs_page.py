@@ -1,4 +1,4 @@
-"""Runs: what was measured before, and kept; runs side by side, and how they change over time."""
+"""Runs: the measurements that were kept, compared side by side and over time."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from workbench.ui.state.session import Opened
 from workbench.ui.widgets.numbers import comparison, counted, download_button, show_table
 from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, show_error
 
-_ROWS = 7  # that are seen without scrolling
+_ROWS = 7  # visible without scrolling
 _MOST_COMPARED = 12  # runs
 _MOST_LINES = 8
 _LONGEST_NAME = 60  # characters in a sentence
-_OF_MODELS = ("model", "model file")  # columns that say nothing where all runs are of one model
+_OF_MODELS = ("model", "model file")  # columns that are shown only if runs are of several models
 _COLUMNS = {
     "time (UTC)": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm:ss", width=140),
     "model": st.column_config.TextColumn(width=150),
@@ -31,8 +31,8 @@ _COLUMNS = {
     "median (ms)": st.column_config.NumberColumn(format="%.3f", width=90),
     "peak memory (MB)": st.column_config.NumberColumn(format="%.2f", width=120),
     "threads": st.column_config.NumberColumn(width=60),
-    "pipeline": st.column_config.TextColumn(width=240, help="The command that makes the variant; none: as loaded."),
-    "model file": st.column_config.TextColumn(width=110, help="First digits of its SHA-256."),
+    "pipeline": st.column_config.TextColumn(width=240, help="The command that produces the variant; empty: as loaded."),
+    "model file": st.column_config.TextColumn(width=110, help="First digits of the file's SHA-256."),
 }
 
 
@@ -40,7 +40,7 @@ def runs_page() -> None:
     opened = opened_here()
     if opened is None:
         return
-    top, switch, _ = st.columns([7, 2, 2], vertical_alignment="center")  # the table's tools float over the last
+    top, switch, _ = st.columns([7, 2, 2], vertical_alignment="center")  # the table's toolbar covers the last one
     with top:
         header(opened)
     every = switch.toggle("Runs of all models", key="runs_of_all", persist_state="session")
@@ -61,19 +61,19 @@ def runs_page() -> None:
 
 def _empty(every: bool, place: str) -> None:
     whose = "" if every else " of this model"
-    st.info(f"No run{whose} is kept yet: measure on the page Run, or with `python -m workbench bench`.")
+    st.info(f"No run{whose} is kept yet; measure on the page Run or with `python -m workbench bench`.")
     st.caption(f"Runs are kept in {markdown_escaped(place)}.")
 
 
 def _table(opened: Opened, runs: Sequence[Run], every: bool) -> Sequence[Run]:
-    """The kept runs, a row each; those that are chosen there, at first the last measurement's."""
+    """Draw the kept runs, one row each; returns the selected ones, at first those of the last measurement."""
     rows = [_row(run) for run in runs]
     event = show_table(
         rows,
         most=_ROWS,
         column_config=_COLUMNS,
         column_order=[column for column in rows[0] if every or column not in _OF_MODELS],
-        key=f"runs_{opened.number}_{every}_{runs[0].id}_{len(runs)}",  # rows are chosen by number: other runs, anew
+        key=f"runs_{opened.number}_{every}_{runs[0].id}_{len(runs)}",  # new for other runs: rows are selected by number
         on_select="rerun",
         selection_mode="multi-row",
         selection_default={"selection": {"rows": _newest(runs)}},
@@ -82,7 +82,7 @@ def _table(opened: Opened, runs: Sequence[Run], every: bool) -> Sequence[Run]:
 
 
 def _newest(runs: Sequence[Run]) -> list[int]:
-    """The rows of the last measurement, or, where that had one variant only, of the last two runs."""
+    """The rows of the last measurement, or, if that had only one variant, of the last two runs."""
     together = [row for row, run in enumerate(runs) if run.measurement == runs[0].measurement]
     return together[:_MOST_COMPARED] if len(together) > 1 else list(range(min(2, len(runs))))
 
@@ -106,7 +106,7 @@ def _row(run: Run) -> dict[str, Any]:
 
 
 def _files(chosen: Sequence[Run], runs: Sequence[Run], place: str) -> None:
-    """How many runs there are, where; what is chosen, or else all of them, to download; the chosen to forget."""
+    """The number of runs and where they are kept; buttons to download the selected runs, or all, and to forget them."""
     words, away, as_csv, as_json = st.columns([5, 2, 1, 1], vertical_alignment="center")
     most = ", the newest" if len(runs) == MOST else ""
     words.caption(
@@ -114,14 +114,14 @@ def _files(chosen: Sequence[Run], runs: Sequence[Run], place: str) -> None:
     )
     wanted = chosen or runs
     download_button(as_csv, f"CSV of {len(wanted):,}", csv_of(wanted), "runs.csv", "runs_csv")
-    whole = partial(json_of, wanted)  # records are large, and read when they are asked for
+    whole = partial(json_of, wanted)  # records are large: read on demand
     download_button(as_json, f"JSON of {len(wanted):,}", whole, "runs.json", "runs_json")
     if chosen:
         _forget(away, chosen)
 
 
 def _forget(place: Any, chosen: Sequence[Run]) -> None:
-    """A button behind a question, since what is forgotten is gone for good."""
+    """A button behind a confirmation, since the runs cannot be restored."""
     with place.popover(f"Forget {counted(len(chosen), 'run')}", width="stretch"):
         st.write("They are deleted from the database; this cannot be undone.")
         if st.button("Forget the chosen runs", type="primary", key="runs_forget"):
@@ -130,7 +130,7 @@ def _forget(place: Any, chosen: Sequence[Run]) -> None:
 
 
 def _chosen(chosen: Sequence[Run], runs: Sequence[Run]) -> None:
-    """The chosen runs in words and side by side; over time, with all runs of their kinds."""
+    """The selected runs in sentences and side by side; all runs of their kinds over time."""
     kinds = list(dict.fromkeys(map(_kind, chosen or runs)))
     compared = sorted(chosen, key=lambda run: (run.time, run.id))[-_MOST_COMPARED:]
     times = _times(compared)
@@ -139,7 +139,7 @@ def _chosen(chosen: Sequence[Run], runs: Sequence[Run]) -> None:
         st.caption(f"{counted(len(chosen), 'run')} are selected; the newest {_MOST_COMPARED} of them are compared.")
     left, right = st.columns(2)
     with left:
-        st.caption("Side by side: the median, and from the lower to the upper quartile")
+        st.caption("Side by side: the median, and the range from the lower to the upper quartile")
         if compared:
             bars = [_quartiles(run, times[run.id], kinds.index(_kind(run))) for run in compared]
             st.plotly_chart(quartiles_chart(bars), key="runs_bars")
@@ -153,7 +153,7 @@ def _chosen(chosen: Sequence[Run], runs: Sequence[Run]) -> None:
 
 
 def _times(runs: Sequence[Run]) -> dict[int, list[float]]:
-    """The times of every repetition by the runs' ids, in milliseconds."""
+    """By run id, the times of all repetitions in milliseconds."""
     records = records_of(runs)
     return {id_: next(iter(record["variants"].values()))["times_ms"] for id_, record in records.items()}
 
@@ -164,7 +164,7 @@ def _quartiles(run: Run, times_ms: Sequence[float], colour: int) -> Bar:
 
 
 def _say_differences(runs: Sequence[Run], times_ms: Mapping[int, Sequence[float]]) -> None:
-    """Each run against the oldest: the ratio, what was set otherwise, and how far the ratio can be trusted."""
+    """Each run against the oldest: the ratio, the settings that differ, and how reliable the ratio is."""
     if len(runs) < 2:
         return
     first, *others = runs
@@ -194,15 +194,15 @@ def _name(run: Run, with_time: bool) -> str:
 
 
 def _kind(run: Run) -> tuple[str, ...]:
-    """What must be the same for runs to stand on one line, its name first."""
+    """The properties that the runs on one line of the chart share, the label first."""
     device = f"{run.device_name}, {run.threads} threads"
     return (run.label, run.backend, run.dtype, pairs(run.dims), device, run.model_hash[:12], run.pipeline)
 
 
 def _over_time(kinds: Sequence[tuple[str, ...]], runs: Sequence[Run]) -> None:
-    """A line a kind; it is named by its label, and by what else differs where a label stands for several."""
+    """One line per kind, named by its label and, if several kinds share one, by what else differs."""
     shown = kinds[:_MOST_LINES]
-    more = f"; {len(shown)} of {len(kinds):,} kinds, choose others in the table" if len(kinds) > len(shown) else ""
+    more = f"; {len(shown)} of {len(kinds):,} kinds, select others in the table" if len(kinds) > len(shown) else ""
     st.caption(f"Over time: medians of all runs of the same kind{more}")
     parts = list(zip(*shown, strict=True))
     distinguishable = len(set(parts[0])) == len(shown)
@@ -210,6 +210,6 @@ def _over_time(kinds: Sequence[tuple[str, ...]], runs: Sequence[Run]) -> None:
     lines = []
     for kind in shown:
         of_kind = sorted((run for run in runs if _kind(run) == kind), key=lambda run: run.time)
-        name = ", ".join(kind[place] or "as it is" for place in named)
+        name = ", ".join(kind[place] or "as loaded" for place in named)
         lines.append(Trend(name, [run.time for run in of_kind], [run.median_ms for run in of_kind]))
     st.plotly_chart(change_chart(lines), key="runs_lines")

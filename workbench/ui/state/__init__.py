@@ -1,1 +1,1 @@
-"""What a session holds and how it is kept: the open model, its history, its address, its work."""
+"""The state of a session: the open model, its history, its URL, and the work in progress."""

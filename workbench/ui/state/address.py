@@ -1,9 +1,9 @@
-"""The state of the view in the address of the page, so that a link shows the same.
+"""The state of the view in the URL of the page, so that a link reproduces it.
 
-model, dims, input_layout, target, passes, option, mode: what `workbench optimize` is given; the pages write them.
+model, dims, input_layout, target, passes, option, mode: the arguments of `workbench optimize`; the pages write them.
 leave_out: rewrites that the user left out, "pass: sentence".
-preset: where the list of passes comes from, and what it goes back to.
-step, rewrite, node: what is looked at; the component writes them while one steps, without a rerun.
+preset: the preset that the list of passes started from, and is reset to.
+step, rewrite, node: what is on screen; the component writes them during stepping, without a rerun.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from workbench.ui.state.folders import real_path
 _MODEL, _DIMS, _TARGET, _PASSES, _OPTION, _MODE = "model", "dims", "target", "passes", "option", "mode"
 _PRESET, _INPUT_LAYOUT, _LEAVE_OUT = "preset", "input_layout", "leave_out"
 _STEP, _REWRITE, _NODE, _OTHER = "step", "rewrite", "node", "other"
-_UPLOADED = "upload:"  # before the name of a model that only its own session has
+_UPLOADED = "upload:"  # prefix of the name of an uploaded model, which only its session has
 
-Moment = tuple[int, int | None]  # a step, and how many of its rewrites are done; None: all, seen as one
+Moment = tuple[int, int | None]  # a step, and how many of its rewrites are done; None: all, shown as one
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ class Named:
 
 
 def model_in_address() -> Named | None:
-    """The model of the link, None where it names none. Raises UserError where a link can not name it."""
+    """The model of the link, None if it names none. Raises UserError for an upload, which a link cannot open."""
     path = st.query_params.get(_MODEL)
     if not path:
         return None
     if path.startswith(_UPLOADED):
         name = path.removeprefix(_UPLOADED)
-        raise UserError(f"the link shows '{name}', an upload that only its own session has; upload the file here")
+        raise UserError(f"the link is to '{name}', which was uploaded in another session; upload the file here")
     name = path.rpartition("/")[2]
     sample = next((s for s in samples() if s.file == real_path(path)), None)
     dims, layouts = parse_dims(st.query_params.get(_DIMS, "")), parse_layouts(st.query_params.get_all(_INPUT_LAYOUT))
@@ -65,7 +65,7 @@ class Wished:
 
 
 def pipeline_in_address() -> Wished | None:
-    """The pipeline of the link, None where it names none."""
+    """The pipeline of the link, None if it names none."""
     named = st.query_params.get(_PASSES)
     if named is None:
         return None
@@ -82,13 +82,13 @@ def left_out_in_address() -> tuple[LeftOut, ...]:
 
 
 def address_of(shows: Shows) -> dict[str, str]:
-    """What a link to a sample's rewrite says of the pipeline and the moment."""
+    """The query parameters of a link to a sample's rewrite: the pipeline and the moment."""
     said = {_PASSES: ",".join(shows.passes), _MODE: shows.mode, _STEP: str(shows.step), _REWRITE: str(shows.rewrite)}
     return {key: words for key, words in said.items() if words}
 
 
 def moment_in_address() -> Moment | None:
-    """The moment that the browser shows, where it has said so."""
+    """The moment in the URL, which the browser shows; None if there is none."""
     step, rewrite = st.query_params.get(_STEP, ""), st.query_params.get(_REWRITE, "")
     if not step.isdecimal():
         return None
@@ -106,19 +106,19 @@ def other_in_address() -> str:
 
 
 def write_other(path: str) -> None:
-    """Let the address say which other file is compared; an upload has none."""
+    """Write the path of the other file to the URL, "" for an upload."""
     _write(_OTHER, path)
 
 
 def write_open_model(path: str, dims: Mapping[str, int], layouts: Mapping[str, str], uploaded: bool) -> None:
-    """Let the address say what is open, and what was declared of its inputs."""
+    """Write the open model, its dims and the declared layouts of its inputs to the URL."""
     _write(_MODEL, f"{_UPLOADED}{path}" if uploaded else path)
     _write(_DIMS, ",".join(f"{name}={size}" for name, size in dims.items()))
     _write_all(_INPUT_LAYOUT, [f"{value}={layout}" for value, layout in layouts.items()])
 
 
 def write_pipeline(passes: Sequence[str], options: Mapping[str, object], target: str, mode: str, preset: str) -> None:
-    """Let the address say what is done to it."""
+    """Write the pipeline to the URL."""
     _write(_PASSES, ",".join(passes))
     _write(_TARGET, target)
     _write(_MODE, "" if mode == DEFAULT_MODE else mode)
@@ -127,12 +127,12 @@ def write_pipeline(passes: Sequence[str], options: Mapping[str, object], target:
 
 
 def write_left_out(left_out: Sequence[LeftOut]) -> None:
-    """Let the address say which rewrites are left out."""
+    """Write the left-out rewrites to the URL."""
     _write_all(_LEAVE_OUT, [f"{out.pass_name}: {out.sentence}" for out in left_out])
 
 
 def write_seen(moment: Moment | None, node: str) -> None:
-    """Let the address say what is looked at; while one steps, the browser writes it by itself."""
+    """Write what is on screen to the URL; during stepping the browser writes it itself."""
     step, rewrite = moment or (0, None)
     _write(_STEP, str(step))
     _write(_REWRITE, "" if rewrite is None else str(rewrite))

@@ -1,4 +1,4 @@
-"""The comparison with the original, beside the page: the end first, then the step that is shown, then the others."""
+"""The comparison with the original in the background: the last step first, then the shown one, then the others."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from workbench.run.worker.device_queue import turn
 from workbench.run.worker.process import CancelledError
 from workbench.verification import Verifier, verify_end, verify_others
 
-AT_ONCE_S = 1.0  # what is compared within this stands on the page when it is first drawn
+AT_ONCE_S = 1.0  # the page waits this long for verdicts when it is first drawn
 
 
 class _Stopped(BaseException):
-    """Raised inside the comparison when nobody wants it any more."""
+    """Raised inside the comparison when it was stopped."""
 
 
 class Checking:
-    """A thread that gives the steps of one history their verdicts.
+    """A thread that verifies the steps of one history.
 
     shown:  the step that the page shows; the page keeps it up to date.
-    words:  what it does now.
-    is_watched: it took so long that the page tells of it.
+    words:  its present activity, for the user.
+    is_watched: whether it took so long that the page shows its progress.
     """
 
     def __init__(self, verifier: Verifier, history: History, shown: int) -> None:
@@ -47,7 +47,7 @@ class Checking:
         self._thread.join(seconds)
 
     def stop(self) -> None:
-        """End it, whether it runs or waits; what was compared stays."""
+        """Stop it, running or waiting; verdicts found so far are kept."""
         self._stopped.set()
         self._verifier.worker.cancel(self._thread)
         self._thread.join()
@@ -55,17 +55,17 @@ class Checking:
     def _run(self) -> None:
         try:
             if self.history[-1].verdict is None:
-                with turn("app-cpu", self._wait):  # passes and comparisons make noise where others measure
+                with turn("app-cpu", self._wait):  # passes and comparisons disturb measurements
                     verify_end(self._verifier, self.history, self._hear)
             if self.history.failed is None:
                 verify_others(self._verifier, self.history, lambda: self.shown, self._hear)
         except (_Stopped, CancelledError):
             return
-        except UserError as error:  # told on the page
+        except UserError as error:  # shown on the page
             self.failure = str(error)
 
     def _wait(self, before: int) -> None:
-        self._hear(f"waiting for {before} before")
+        self._hear(f"waiting; {before} ahead")
 
     def _hear(self, words: str) -> None:
         if self._stopped.is_set():
@@ -74,5 +74,5 @@ class Checking:
 
 
 def is_compared(history: History) -> bool:
-    """Has every step its verdict, or is it known which step fails?"""
+    """Whether every step has a verdict, or the step that fails is known."""
     return history.failed is not None or all(step.verdict is not None for step in history.steps)

@@ -1,4 +1,4 @@
-"""Which files the page may open by their paths: where other machines can ask, those of some folders only."""
+"""Which files the page may open by path: any, or if other machines can connect, those in certain folders."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from workbench.errors import UserError
 from workbench.io.samples import FOLDER
 from workbench.ui.own_site import listens_beyond_this_machine
 
-NAMED = "WORKBENCH_FOLDERS"  # folders as in PATH, whose files may be opened
+NAMED = "WORKBENCH_FOLDERS"  # environment variable: folders, separated as in PATH, whose files may be opened
 
 
 def real_path(path: str) -> Path:
-    """Where the path leads, symbolic links followed, whether there is a file or not. Raises UserError."""
+    """The path with symbolic links resolved, whether or not the file exists. Raises UserError."""
     try:
         return Path(os.path.realpath(path))
     except ValueError:
@@ -22,7 +22,7 @@ def real_path(path: str) -> Path:
 
 
 def open_folders() -> Sequence[Path] | None:
-    """Folders whose files may be opened: those that were named at start, else the working folder; None for any."""
+    """Folders whose files may be opened: those of WORKBENCH_FOLDERS, else the working folder; None for any."""
     named = [folder for folder in os.environ.get(NAMED, "").split(os.pathsep) if folder]
     if not named and not listens_beyond_this_machine():
         return None
@@ -30,10 +30,10 @@ def open_folders() -> Sequence[Path] | None:
 
 
 def check_may_open(path: str) -> None:
-    """Raises UserError for a path outside `open_folders`; it does not tell whether there is such a file."""
+    """Raises UserError for a path outside `open_folders`, without disclosing whether the file exists."""
     place, folders = real_path(path), open_folders()
     if folders is not None and not any(place.is_relative_to(folder) for folder in folders):
         raise UserError(
-            f"'{path}' is in no folder whose files this app opens; upload the file, "
-            f"or start the app in its folder, or with {NAMED} naming that"
+            f"'{path}' is outside the folders whose files this app opens; upload the file, "
+            f"or start the app in its folder or with that folder in {NAMED}"
         )

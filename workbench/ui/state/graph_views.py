@@ -1,4 +1,4 @@
-"""Views of what is open: the model as loaded, its history, two graphs. Kept, since each costs time."""
+"""Cached views: of the model as loaded, of its history, of two graphs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from workbench.view.timeline import timeline_of, timeline_of_pair
 
 
 def shown_history(opened: Opened, history: History, spec: Spec) -> Shown:
-    """The history of the pipeline, every moment of it."""
+    """A view of the history of the pipeline, at every moment of it."""
     target = aimed(history, spec.profile)
 
     def make() -> Shown:
@@ -40,7 +40,7 @@ def shown_history(opened: Opened, history: History, spec: Spec) -> Shown:
 
 
 def shown_graph(opened: Opened, name: str, graph: Graph, target: Profile) -> Shown:
-    """One graph of the model as it was loaded, with no step but the first."""
+    """A view of one graph of the model as it was loaded, with no further steps."""
 
     def make() -> Shown:
         history = pipeline.start(graph, target)
@@ -59,7 +59,7 @@ def shown_pair(
     sentence: str,
     target: Profile,
 ) -> Shown:
-    """Two graphs as if one were made from the other; nodes of one name are one node."""
+    """A view of two graphs as if the first became the second; nodes of equal names are the same node."""
 
     def make() -> Shown:
         timeline = timeline_of_pair(moment.before, moment.after, titles, sentence, target)
@@ -78,7 +78,7 @@ def shown_pair(
 
 
 def kept(opened: Opened, key: tuple[Any, ...], make: Callable[[], Shown]) -> Shown:
-    """The view of that key; the last few are kept."""
+    """The view of that key, from `make` if it is not cached; the most recent ones are cached."""
 
     def frozen() -> Shown:
         with st.spinner("Placing the graph"):
@@ -90,7 +90,7 @@ def kept(opened: Opened, key: tuple[Any, ...], make: Callable[[], Shown]) -> Sho
 
 
 def aimed(history: History, target: Profile) -> Profile:
-    """The target as the options of a step by class change it."""
+    """The target as modified by the options of the step `layout_convert_layout`, if there is one."""
     by_class = next((s for s in reversed(history.steps) if s.pass_name == "layout_convert_layout"), None)
     if by_class is None:
         return target
@@ -99,12 +99,12 @@ def aimed(history: History, target: Profile) -> Profile:
 
 
 def passes_of(spec: Spec) -> list[Pass]:
-    """The passes of the pipeline with their options: those of which it can be asked why they did not act."""
+    """The passes of the pipeline with their options; the inspector explains why they did not act on a node."""
     return [with_options(library.find_pass(name), dict(options)) for name, options in spec.passes]
 
 
 def measured_costs(opened: Opened) -> tuple[Mapping[str, Costs], Mapping[str, Costs]]:
-    """What the page Run measured of each operator, in the first variant and in the last."""
+    """The costs of operators that the page Run measured, in the first variant and in the last."""
     variants = [*opened.measured.ran.values()] if opened.measured else []
     if not variants:
         return {}, {}

@@ -1,4 +1,4 @@
-"""Results that are dear to make: the last few asked for are kept."""
+"""A cache of the most recently used results."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _T = TypeVar("_T")
 
 
 class Recent(Generic[_T]):
-    """At most `most` results by key; the one that was asked for longest ago goes first."""
+    """At most `most` results by key; the least recently used one is evicted first."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._kept: OrderedDict[Hashable, _T] = OrderedDict()
 
     def get(self, key: Hashable, make: Callable[[], _T]) -> _T:
-        """The result of that key, made where there is none."""
+        """The result of that key, computed by `make` if it is not cached."""
         if key not in self._kept:
             self._kept[key] = make()
             if len(self._kept) > self._most:

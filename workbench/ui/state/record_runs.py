@@ -1,4 +1,4 @@
-"""What the pages measure is kept in the history of runs; where that fails, the page says so and goes on."""
+"""Keeps the pages' measurements in the history of runs; if that fails, the page says so and continues."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from workbench.ui.widgets.parts import command_of, markdown_escaped
 def measure_here(
     opened: Opened, variants: Mapping[str, Graph | Variant], device: str, report: Report, **how: Any
 ) -> Measurement:
-    """What `measure_models` finds on the inputs of the open model, compared with its original. how: more for that.
+    """Measure variants on the inputs of the open model, compared with its original.
 
-    Raises what `measure_models` and the run of the original raise.
+    how: further arguments of `measure_models`. Raises what that and the run of the original raise.
     """
     report("computing the reference in ONNX Runtime", 0.0)
     return measure_models(
@@ -37,16 +37,16 @@ def measure_here(
 
 
 def keep_measured(opened: Opened, found: Measurement, pipelines: Mapping[str, str]) -> None:
-    """Keep what `measure_models` returned. pipelines: by label, the command that makes the variant, "" for none."""
+    """Keep a measurement. pipelines: by label, the command that produces the variant, "" for none."""
     try:
         digest = model_hash(opened.graph)
         keep(found, {label: RunOrigin(digest, opened.title, pipeline) for label, pipeline in pipelines.items()})
     except RecordsError as error:
-        st.caption(markdown_escaped(f"This measurement is shown here, and not kept among the runs: {error}."))
+        st.caption(markdown_escaped(f"This measurement is shown here but was not kept among the runs: {error}."))
 
 
 def pipeline_until(opened: Opened, step: int) -> str:
-    """The command that does the passes up to and with that step of the history, "" for the model as loaded."""
+    """The command that runs the passes up to and including that step of the history, "" for the model as loaded."""
     if step == 0 or opened.spec is None:
         return ""
     return command_of(opened, replace(opened.spec, passes=opened.spec.passes[:step]))

@@ -1,7 +1,7 @@
-"""What a browser session holds: the opened model, and the history of its pipeline.
+"""The state of a browser session: the open model and the history of its pipeline.
 
-The pipeline is cached by step: a new list of passes keeps the steps that it
-shares with the last one and runs the rest.
+The pipeline is cached by step: a new list of passes reuses the leading steps
+that it shares with the last one and runs the rest.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from workbench.view.matching import Correspondence, match_graphs, renamed
 
 _KEY = "opened"
 _REFUSAL = "link_refused"
-_MOST_MOMENTS = 6  # of a history that are kept ready to draw
-_MOST_VIEWS = 4  # placed graphs that are kept
+_MOST_MOMENTS = 6  # moments of a history that are cached
+_MOST_VIEWS = 4  # placed graphs that are cached
 _NUMBERS = itertools.count()
 
 
 @dataclass(frozen=True)
 class Spec:
-    """What the pipeline is to do: passes in order with their options, for which target, how exactly (MODES)."""
+    """The pipeline to run: passes in order with their options, target, mode of exactness (MODES), omitted rewrites."""
 
     passes: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
     profile: Profile
@@ -65,7 +65,7 @@ class Spec:
 
 @dataclass
 class Compared:
-    """What every layout strategy made of the model for one profile, and what was measured of it, by device."""
+    """The results of all layout strategies for one profile, and their measurements by device."""
 
     profile: Profile
     found: Mapping[str, LaidOut]
@@ -74,10 +74,10 @@ class Compared:
 
 @dataclass
 class Other:
-    """A model beside the open one.
+    """The model that the open one is compared with.
 
-    named:  the graph with nodes under the names of those of the open model that they correspond to.
-    folder: where its upload lies, None for a file of the user's own.
+    named:  the graph with nodes renamed to their counterparts in the open model.
+    folder: of its upload, None for a file opened by path.
     """
 
     title: str
@@ -93,14 +93,14 @@ class Other:
 class Opened:
     """A model in the session.
 
-    path:    what the command line would be given.
-    title:   what the user calls it.
-    number:  tells apart all that were ever opened; it stands in the keys of fields that belong to one model.
-    inputs:  name of the user's own .npz, "" where inputs are seeded by `seed`.
+    path:    as given to the command line.
+    title:   its name on screen.
+    number:  unique among all opened models; part of the keys of fields that belong to one model.
+    inputs:  name of the user's own .npz, "" if inputs are generated from `seed`.
     laid_out: see `compared_before`, by target.
     moments: see `workbench.ui.state.snapshots`; views: see `workbench.ui.state.graph_views`.
-    toggled: groups of the graph that were opened (True) or closed by hand.
-    checking: what compares the steps of the history; left_out: rewrites that the user leaves out.
+    toggled: groups of the graph that the user opened (True) or closed.
+    checking: the running comparison of the history's steps; left_out: rewrites that the user left out.
     """
 
     title: str
@@ -128,7 +128,7 @@ class Opened:
 
     @property
     def uploaded(self) -> bool:
-        """Is it a file that only this session has?"""
+        """Whether the model was uploaded, so that only this session has it."""
         return self.folder is not None
 
     @property
@@ -141,7 +141,7 @@ class Opened:
         return summarize(self.graph)
 
     def input_types(self, most: int) -> dict[str, str]:
-        """The first inputs with their types: in the sizes with which the model ran, else as its dims are bound."""
+        """The first `most` inputs with their types, in the sizes with which the model ran, else as bound."""
         found = {value.name: value.bound for value in self.summary.inputs[:most]}
         if self.verifier.dims == self.graph.dims:
             return found
@@ -155,14 +155,14 @@ class Opened:
 
 @st.cache_resource
 def worker() -> Worker:
-    """The processes for runs of this server, one for each device; all sessions ask it, and wait for their turn."""
+    """The worker processes of this server, one for each device; all sessions share them and wait for their turn."""
     return Worker()
 
 
 def current() -> Opened:
-    """The opened model; a new session starts with the one that its link names, else with the first sample.
+    """The open model; a new session starts with the one that its link names, else with the first sample.
 
-    Raises UserError where not even the sample opens. Why the link's model did not is `refusal`.
+    Raises UserError if not even the sample opens. `refusal` tells why the link's model did not.
     """
     if _KEY not in st.session_state:
         _open_first()
@@ -170,7 +170,7 @@ def current() -> Opened:
 
 
 def refusal() -> str | None:
-    """Why what the session's link names is not open, until another model is opened or the user has noted it."""
+    """Why the link's model did not open, until another model is opened or the user closes the message."""
     return st.session_state.get(_REFUSAL)
 
 
@@ -189,7 +189,7 @@ def _open_first() -> None:
 
 
 def _open_link() -> str | None:
-    """Open the model that the link names, if it names one; why that model, or a declared layout of it, cannot be."""
+    """Open the model that the link names, if any; returns why it, or a declared layout of it, was refused."""
     try:
         named = model_in_address()
         if named is not None:
@@ -208,7 +208,7 @@ def open_model(
     folder: tempfile.TemporaryDirectory[str] | None = None,
     shown_path: str | None = None,
 ) -> None:
-    """Load a file and make it the session's model. On an error (UserError) what was open stays.
+    """Load a file and make it the session's model. On an error (UserError) the open model stays open.
 
     folder: of an upload; a file of this machine must be one that may be opened (`workbench.ui.state.folders`).
     """
@@ -226,9 +226,9 @@ def open_model(
 
 
 def use_inputs(opened: Opened, file: Any | None, seed: int) -> None:
-    """Compare and measure on the user's own .npz, or on inputs of this seed; what was found with others is let go.
+    """Compare and measure on the user's .npz, or on inputs generated from `seed`; drops results of other inputs.
 
-    Raises InputError, and leaves all as it was, for a file that does not fit the model.
+    Raises InputError, with nothing changed, for a file that does not fit the model.
     """
     tensors = None
     if file is not None:
@@ -243,9 +243,9 @@ def use_inputs(opened: Opened, file: Any | None, seed: int) -> None:
 
 
 def declare_layouts(opened: Opened, layouts: Mapping[str, str]) -> None:
-    """Note the layouts of inputs on the open model. Raises UserError, and leaves all as it was, where one cannot be."""
+    """Declare the layouts of inputs on the open model. Raises UserError, with nothing changed, if one is invalid."""
     declare(opened.graph, layouts)
-    opened.__dict__.pop("summary", None)  # it names layouts
+    opened.__dict__.pop("summary", None)  # it contains layouts
     opened.views.clear()
     _let_go_of_results(opened)
 
@@ -257,19 +257,19 @@ def _let_go_of_results(opened: Opened) -> None:
 
 
 def _from_here(path: str) -> str:
-    """The path as a command started in this folder would name it."""
+    """The path relative to the working folder if it lies inside, as a user would type it."""
     absolute = Path(path).absolute()
     return str(absolute.relative_to(Path.cwd())) if absolute.is_relative_to(Path.cwd()) else path
 
 
 def open_uploads(files: Sequence[Any]) -> None:
-    """Open an uploaded model; other files beside it are its external data."""
+    """Open an uploaded model; the other files are its external data."""
     folder, model = save_uploads(files)
     open_model(str(model), model.name, folder=folder, shown_path=model.name)
 
 
 def save_uploads(files: Sequence[Any]) -> tuple[tempfile.TemporaryDirectory[str], Path]:
-    """The files in a folder of their own, and which of them is the model."""
+    """Save the files in a new folder; returns it and the path of the model."""
     folder = tempfile.TemporaryDirectory(prefix="workbench-upload-")
     saved = []
     for file in files:
@@ -279,9 +279,9 @@ def save_uploads(files: Sequence[Any]) -> tuple[tempfile.TemporaryDirectory[str]
 
 
 def open_other(opened: Opened, path: str, folder: tempfile.TemporaryDirectory[str] | None = None) -> None:
-    """Put another model, an upload or one that may be opened, beside the open one.
+    """Compare the open model with another, an upload or a file that may be opened.
 
-    On an error (UserError) what stood there stays.
+    On an error (UserError) the previous other model stays.
     """
     if folder is None:
         check_may_open(path)
@@ -291,9 +291,9 @@ def open_other(opened: Opened, path: str, folder: tempfile.TemporaryDirectory[st
 
 
 def history_of(opened: Opened, spec: Spec, report: Callable[[str, float], None]) -> History:
-    """The history of `spec`, the steps shared with the last one kept; new steps have no verdict yet.
+    """The history of `spec`, reusing the leading steps shared with the last one; new steps have no verdict yet.
 
-    `report` hears how far it is, in words and as a share from 0 to 1, and may raise to stop.
+    `report` is called with the progress, in words and as a share from 0 to 1, and may raise to stop.
     """
     if opened.history is not None and opened.spec == spec:
         return opened.history
@@ -313,7 +313,7 @@ def history_of(opened: Opened, spec: Spec, report: Callable[[str, float], None])
 
 
 def checking_of(opened: Opened, history: History, shown: int) -> Checking | None:
-    """What compares the steps of the history with the original, started where that is needed; None where all are."""
+    """The comparison of the history's steps with the original, started if needed; None if all steps are compared."""
     checking = opened.checking
     if checking is not None and checking.history is history:
         checking.shown = shown
@@ -334,13 +334,13 @@ def stop_checking(opened: Opened) -> None:
 
 
 def compared_before(opened: Opened, profile: Profile) -> Compared | None:
-    """What was found for that profile as it is now; a profile of that name that said something else does not count."""
+    """The results for that profile, None if there are none or the profile was changed since."""
     kept = opened.laid_out.get(profile.name)
     return kept if kept is not None and kept.profile == profile else None
 
 
 def layouts_of(opened: Opened, profile: Profile, report: Callable[[str, float], None]) -> Compared:
-    """What every strategy makes of the model for that profile, each compared with the original; kept by target."""
+    """The results of all strategies for that profile, each compared with the original; cached by target."""
     kept = compared_before(opened, profile)
     if kept is None:
         found = layouts(opened.graph, target=profile.name, verifier=opened.verifier, on_strategy=report)
@@ -350,7 +350,7 @@ def layouts_of(opened: Opened, profile: Profile, report: Callable[[str, float], 
 
 
 def _within(report: Callable[[str, float], None], share: float) -> Callable[[str, float], None]:
-    """Reports the words of a part of the work at the place of the whole."""
+    """Reports the words of a part of the work with the share of the whole."""
     return lambda words, _: report(words, share)
 
 
@@ -360,12 +360,12 @@ def _counting(report: Callable[[str, float], None], name: str, share: float) -> 
 
 
 def _setting(spec: Spec) -> tuple[Profile, str, tuple[LeftOut, ...]]:
-    """What every step depends on."""
+    """The settings that affect every step."""
     return spec.profile, spec.mode, spec.left_out
 
 
 def _shared(opened: Opened, spec: Spec) -> History:
-    """A history of the first steps that the new list has in common with the last."""
+    """A history of the leading steps that the new list shares with the last one."""
     last, old = opened.history, opened.spec
     if last is None or old is None or _setting(old) != _setting(spec):
         return pipeline.start(opened.graph, spec.profile, spec.mode)

@@ -1,4 +1,4 @@
-"""What the panes show: the graph before a step and at a moment of it. Kept ready, since every click asks again."""
+"""The graph before a step and at a moment of it, as the panes show them. Cached, since every click needs them again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workbench.view.text import TextRow, a_line_each, side_by_side
 
 @dataclass
 class Snapshot:
-    """Two graphs of a history; what else is asked of them is found once."""
+    """Two graphs of a history; what is derived from them is computed once."""
 
     before: Graph
     after: Graph
@@ -41,17 +41,17 @@ class Snapshot:
 
 
 def moment_of(opened: Opened, history: History, step: int, rewrites: int) -> Snapshot:
-    """The graph before `step` and after the first `rewrites` of it; the last few asked for are kept."""
+    """The graph before `step` and after its first `rewrites` rewrites; the most recent results are cached."""
     key = (step, rewrites)
     return opened.moments.get(key, lambda: Snapshot(history.before(step), history.at(step, rewrites)))
 
 
 def moment_of_pair(opened: Opened, compared: Compared, first: str, second: str) -> Snapshot:
-    """The results of two strategies, as if one were the graph before and the other the graph after."""
+    """The results of two strategies, one as the graph before and the other as the graph after."""
     graphs = compared.found[first].history.graph, compared.found[second].history.graph
     return opened.moments.get((compared.profile.name, first, second), lambda: Snapshot(*graphs))
 
 
 def moment_of_files(opened: Opened, other: Other) -> Snapshot:
-    """The open model, and the other one under its names."""
+    """The open model, and the other one with its nodes renamed to match."""
     return opened.moments.get(("files", other.number), lambda: Snapshot(opened.graph, other.named))

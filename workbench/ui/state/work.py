@@ -1,8 +1,8 @@
 """Long work with progress and cancel.
 
-The work runs in a thread, when it is its turn; the page shows how far it is.
-Any click, the Cancel button above all, makes Streamlit stop the page's script:
-that stops the work, or takes it out of the queue.
+The work is queued and runs in a thread; the page shows its progress. Any click,
+such as on Cancel, makes Streamlit stop the page's script, which stops the work or
+removes it from the queue.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Report = Callable[[str, float | None], None]
 
 _SHOW_AFTER_S = 0.6
 _POLL_S = 0.1
-_REDRAW_S = 0.5  # a browser on this machine takes time from what is measured
+_REDRAW_S = 0.5  # a browser on this machine disturbs measurements
 
 
 class _Stopped(BaseException):
@@ -30,12 +30,12 @@ class _Stopped(BaseException):
 
 
 class Job(Generic[_T]):
-    """A piece of work in a thread of its own, one at a time on each device of this machine, the first come first.
+    """A job in its own thread; each device of this machine runs one job at a time, in order of arrival.
 
-    The queue is that of whole pieces of work, since passes make noise too
-    where another measures; within it each run waits for the device itself.
+    Whole jobs are queued, since passes also disturb measurements; within a job
+    each run waits for the device itself.
 
-    shown: what was last reported, words and a share from 0 to 1 or None.
+    shown: the last report, words and a share from 0 to 1 or None.
     """
 
     def __init__(self, work: Callable[[Report], _T], worker: Worker, device: str) -> None:
@@ -47,17 +47,17 @@ class Job(Generic[_T]):
         self._thread.start()
 
     def is_done(self, within_s: float) -> bool:
-        """Wait for the end, so many seconds at most."""
+        """Whether the job has ended; waits for that up to `within_s` seconds."""
         self._thread.join(within_s)
         return not self._thread.is_alive()
 
     def stop(self) -> None:
-        """End this work, whether it runs or waits, and nobody else's."""
+        """Stop this job, running or waiting, and no other."""
         self._stopped.set()
         self._worker.cancel(self._thread)
 
     def result(self) -> _T:
-        """What the work returned; what it raised is raised here."""
+        """What the work returned. Raises what it raised."""
         self._thread.join()
         if "error" in self._outcome:
             raise self._outcome["error"]
@@ -80,8 +80,8 @@ class Job(Generic[_T]):
 def run_with_progress(title: str, work: Callable[[Report], _T], worker: Worker, key: str, device: str = "cpu") -> _T:
     """Run `work`, which reports (words, share from 0 to 1 or None), and return what it returns.
 
-    device: where it measures; work for another device may go on at the same time.
-    What the work raises is raised here.
+    device: where it measures; work for other devices may run at the same time.
+    Raises what the work raises.
     """
     job = Job(work, worker, device)
     if not job.is_done(within_s=_SHOW_AFTER_S):

@@ -1,1 +1,1 @@
-"""What pages share on screen."""
+"""Elements of the screen that several pages share."""

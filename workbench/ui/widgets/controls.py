@@ -19,14 +19,14 @@ from workbench.ui.widgets.profiles import choose_profile
 _ORDER, _PRESET, _NONE = "pass_order", "preset", "none"
 _MODES = {
     "exact": "Only rewrites whose results are equal to the last bit.",
-    "ieee": "Rounding may differ; NaN, infinities and -0.0 stay what they are, but for what overflows on the way.",
-    "fast": "Also rewrites that change signed zeros, infinities or NaN, or lose digits.",
+    "ieee": "Rounding may differ; NaN, infinities and -0.0 are kept, except where an intermediate result overflows.",
+    "fast": "Also rewrites that may change signed zeros, infinities or NaN, or lose digits.",
 }
 _STARTED = "pipeline_of_link_taken"
 
 
 def controls() -> Spec:
-    """Draw the controls; what they say now."""
+    """Draw the controls; returns the pipeline that they are set to."""
     _take_over_link()
     with st.sidebar:
         select, edit = st.container(), st.container()
@@ -38,7 +38,7 @@ def controls() -> Spec:
             key="strategy",
             format_func=_strategy_words,
             persist_state="session",
-            help="Which values are stored channels-last, and where transposes go; its place in the order is below.",
+            help="Decides which values are stored channels-last and where transposes go. Set its position below.",
         )
         mode = _mode()
         st.selectbox(
@@ -47,7 +47,7 @@ def controls() -> Spec:
             key=_PRESET,
             persist_state="session",
             on_change=_reset,
-            help="A preset: which passes are on, and their order. Below, both can be changed.",
+            help="A preset chooses the passes and their order; you can change both below.",
         )
         order = _order()
         preset = library.presets()[chosen_preset()]["passes"]
@@ -84,18 +84,18 @@ def chosen_preset() -> str:
 
 
 def _reset() -> None:
-    """The passes as the preset has them."""
+    """Reset the passes to those of the preset."""
     for key in [k for k in st.session_state if k == _ORDER or str(k).startswith("on_")]:
         del st.session_state[key]
 
 
 def begin_from_link() -> None:
-    """Let the controls, when they are drawn next, start as the link says, as in a new session."""
+    """When the controls are drawn next, set them from the link, as in a new session."""
     st.session_state.pop(_STARTED, None)
 
 
 def _take_over_link() -> None:
-    """A new session starts with the passes, options and target that its link names; what is not known is left out."""
+    """Set a new session's passes, options and target from its link; unknown names are omitted."""
     wished = None if st.session_state.get(_STARTED) else pipeline_in_address()
     st.session_state[_STARTED] = True
     if wished is None:
@@ -108,7 +108,7 @@ def _take_over_link() -> None:
     order = [library.PLACE_OF_LAYOUT if name in layouts else name for name in known]
     st.session_state[_ORDER] = _completed(list(dict.fromkeys(order)), _order())
     for name in library.all_passes():
-        if name not in layouts:  # which of those runs, and whether one does, is the strategy's to say
+        if name not in layouts:  # those run only as the chosen strategy
             st.session_state[f"on_{name}"] = name in known
     st.session_state["target"] = wished.target
     st.session_state["mode"] = wished.mode if wished.mode in _MODES else DEFAULT_MODE
@@ -120,7 +120,7 @@ def _take_over_link() -> None:
 
 
 def _completed(order: list[str], every: list[str]) -> list[str]:
-    """`order` with the names that it lacks, each behind the one that stands before it in `every`."""
+    """`order` with the missing names of `every`, each inserted after its predecessor there."""
     found = list(order)
     for before, name in itertools.pairwise(["", *every]):
         if name not in found:
@@ -135,7 +135,7 @@ def _strategy_words(name: str) -> str:
 
 
 def _order() -> list[str]:
-    """Passes in the user's order; one that is in no preset waits at the end, switched off."""
+    """Passes in the user's order; those that are not in the preset are last, switched off."""
     if _ORDER not in st.session_state:
         preset = list(library.presets()[chosen_preset()]["passes"])
         layouts = set(library.strategies().values())
@@ -149,7 +149,7 @@ def _order() -> list[str]:
 def _pass_row(index: int, name: str, order: list[str], strategy: str) -> None:
     toggle, up, down = st.columns([8, 1, 1], gap="small", vertical_alignment="center")
     if name == library.PLACE_OF_LAYOUT:
-        toggle.markdown("*layout stays as it is*" if strategy == _NONE else f"*layout: {markdown_escaped(strategy)}*")
+        toggle.markdown("*layout is left as it is*" if strategy == _NONE else f"*layout: {markdown_escaped(strategy)}*")
     else:
         cls = library.find_pass(name)
         key = f"on_{name}"
@@ -176,12 +176,12 @@ def _resolved(order: list[str], strategy: str) -> list[str]:
 
 def _options(cls: type[Pass]) -> dict[str, Any]:
     """A field for each option of the pass."""
-    if not cls.option_fields():  # as with most; to read the types takes longer than all else here
+    if not cls.option_fields():  # most passes; reading the types is the slowest part of this function
         return {}
     hints = typing.get_type_hints(cls)
     values: dict[str, Any] = {}
-    for field in cls.option_fields().values():
-        name, default = f"{cls().name}.{field.name}", field.default
+    for option, field in cls.option_fields().items():
+        name, default = f"{cls().name}.{option}", field.default
         words: Any = {
             "help": markdown_escaped(field.metadata.get("help", "")),
             "key": f"option_{name}",
@@ -189,12 +189,12 @@ def _options(cls: type[Pass]) -> dict[str, Any]:
         }
         choices = field.metadata.get("choices")
         if hints[field.name] is bool:
-            values[field.name] = st.checkbox(name, value=bool(default), **words)
+            values[option] = st.checkbox(name, value=bool(default), **words)
         elif choices:
-            values[field.name] = st.selectbox(name, choices, index=choices.index(default), **words)
+            values[option] = st.selectbox(name, choices, index=choices.index(default), **words)
         elif hints[field.name] in (int, float):
             least: Any = field.metadata.get("least")
-            values[field.name] = st.number_input(name, value=cast(Any, default), min_value=least, **words)
+            values[option] = st.number_input(name, value=cast(Any, default), min_value=least, **words)
         else:
-            values[field.name] = st.text_input(name, value=str(default), **words)
+            values[option] = st.text_input(name, value=str(default), **words)
     return values

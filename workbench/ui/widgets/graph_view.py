@@ -1,8 +1,8 @@
-"""The graph view on a page: the component of `workbench/view/component`, and what it asks of Python.
+"""The graph view on a page: the component of `workbench/view/component`, and the requests that it sends to Python.
 
-Pan, zoom and stepping stay in the browser. A click asks for the inspector's text;
-opening a box, constants and search ask for another scene or its hits. Each runs
-the fragment round the component, not the page.
+Pan, zoom and stepping are handled in the browser. A click requests the inspector's
+text; opening a box or showing constants requests a new scene, a search its hits.
+Each request reruns the fragment around the component, not the page.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from workbench.view.timeline import take_verdicts
 
 _NAME = "graph_workbench.graph"
 _EVENTS = ("toggle", "find", "reveal", "constants", "flat")
-_NUMBERS = itertools.count(1)  # of what is asked of the browser: it does each once
+_NUMBERS = itertools.count(1)  # of the requests to the browser, which handles each once
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What is looked at: the selected box, "" for none, and the moment, where the browser has told it."""
+    """What is on screen: the selected box, "" for none, and the moment, None if the browser has not reported it yet."""
 
     id: str = ""
     moment: Moment | None = None
@@ -47,7 +47,7 @@ Inspect = Callable[[Seen], Mapping[str, Any]]
 
 @dataclass
 class Shown:
-    """A view on a page, and what was last asked of it; numbers tell the browser what is new to it."""
+    """A view on a page and the last request of each kind to it; the browser handles requests with a new number."""
 
     view: View
     inspect: Inspect
@@ -58,13 +58,13 @@ class Shown:
     scene: dict[str, Any] = field(default_factory=dict)
 
     def tell_verdicts(self, history: History) -> None:
-        """Let the browser have the verdicts that came since; nothing is placed anew for that."""
+        """Send new verdicts to the browser, without computing the placement again."""
         if take_verdicts(self.view.timeline, history) and self.packed is not None:
             self.scene["steps"] = steps_of(self.view.timeline)
             self.packed = packed(self.scene)
 
     def go_to(self, step: int, rewrite: int | None) -> None:
-        """Ask the browser to show the step after so many rewrites, None: as a whole."""
+        """Ask the browser to show the step after its first `rewrite` rewrites, or as a whole if None."""
         self.at = {"step": step, "rewrite": rewrite, "n": next(_NUMBERS)}
 
     def toggle(self, wish: Mapping[str, Any]) -> None:
@@ -89,7 +89,7 @@ class Shown:
         self.packed = None
 
     def data(self, seen: Seen, height: str) -> dict[str, Any]:
-        """What the component is given."""
+        """The data passed to the component."""
         if self.packed is None:
             self.scene = self.view.scene()
             self.packed = packed(self.scene)
@@ -109,13 +109,13 @@ class Shown:
 
 @st.fragment
 def graph_view(key: str, shown: Shown, height: int) -> None:
-    """The view; `height` in pixels on a screen of 768, more on a higher one."""
+    """Draw the view; `height` in pixels on a screen 768 pixels high, more on a higher one."""
     mounted = _component()
     seen = seen_in(key)
     if seen.moment is None and node_in_address() and shown.show is None:
         shown.reveal({"id": node_in_address()})
 
-    def heard(event: str) -> Callable[[], None]:
+    def on_event(event: str) -> Callable[[], None]:
         def act() -> None:
             wish = st.session_state[key].get(event)
             if wish:
@@ -123,7 +123,7 @@ def graph_view(key: str, shown: Shown, height: int) -> None:
 
         return act
 
-    callbacks: dict[str, Callable[[], None]] = {f"on_{event}_change": heard(event) for event in _EVENTS}
+    callbacks: dict[str, Callable[[], None]] = {f"on_{event}_change": on_event(event) for event in _EVENTS}
     mounted(
         key=key,
         data=shown.data(seen, growing(height)),
@@ -133,7 +133,7 @@ def graph_view(key: str, shown: Shown, height: int) -> None:
 
 
 def seen_in(key: str) -> Seen:
-    """What is looked at in the view of that key, as far as the browser has told it."""
+    """What is on screen in the view of that key, as last reported by the browser."""
     state = (st.session_state.get(key) or {}).get("seen")
     if not state:
         return Seen()
@@ -142,10 +142,10 @@ def seen_in(key: str) -> Seen:
 
 
 def _component() -> Any:
-    """The component, its modules joined: one request to a server that is busy making the page, and not 36.
+    """The component, with its modules bundled so that the browser sends one request instead of 36.
 
-    Streamlit finds a component's files in the manifests of installed packages. The workbench runs from where it
-    lies, without being installed, so it hands in a manifest itself.
+    Streamlit finds a component's files in the manifests of installed packages. The workbench also runs without
+    being installed, so it registers a manifest itself.
     """
     manager = get_bidi_component_manager()
     if manager.get_component_asset_root(_NAME) is None:
@@ -157,7 +157,7 @@ def _component() -> Any:
 
 @functools.cache
 def _joined() -> tempfile.TemporaryDirectory[str]:
-    """A folder with the component's modules as one; it goes with the process."""
+    """A folder with the component's modules in one file; it is deleted when the process ends."""
     folder = tempfile.TemporaryDirectory(prefix="workbench-component-")
     place = Path(folder.name) / "component"
     place.mkdir()

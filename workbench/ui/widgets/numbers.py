@@ -1,4 +1,4 @@
-"""How measured numbers are shown on every page: tables with their files, sentences, counts."""
+"""How pages show measured numbers: tables, their downloads, sentences, counts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import streamlit as st
 from workbench.run.measurement.formatting import csv_text, error_words
 from workbench.ui.widgets.parts import markdown_escaped
 
-_ROW, _HEAD = 26, 34  # pixels of a row, of the first
+_ROW, _HEAD = 26, 34  # pixels of a row, and of the header
 _DECIMALS = {
     3: ("median (ms)", "± 95 % (ms)", "min (ms)", "p90 (ms)", "p99 (ms)", "cold (ms)", "ratio", "first result (s)"),
     2: ("peak memory (MB)", "weights (MB)", "reserved (MB)", "process grew (MB)"),
@@ -35,9 +35,10 @@ def counted(number: int, thing: str) -> str:
 
 
 def show_table(rows: Sequence[_Row], decimals: Mapping[str, int] | None = None, most: int = 10, **how: Any) -> Any:
-    """A table of which at most so many rows are seen without scrolling, "-" where there is no number.
+    """A table with at most `most` rows visible without scrolling, and "-" for a missing number.
 
-    decimals: of columns that are not of `measured_cells`. how: more for `st.dataframe`, whose answer is returned.
+    decimals: of columns that `measured_cells` does not have.
+    how: further arguments of `st.dataframe`, whose result is returned.
     """
     formats = {
         name: st.column_config.NumberColumn(format=f"%.{digits}f")
@@ -55,18 +56,18 @@ def show_table(rows: Sequence[_Row], decimals: Mapping[str, int] | None = None, 
 
 
 def download_button(place: Any, label: str, content: str | Callable[[], str], name: str, key: str) -> None:
-    """A button that gives a file; content that is large is a function, and made when it is asked for."""
+    """A button that downloads a file. content: a function for large files, called on the click."""
     kind = "application/json" if name.endswith(".json") else "text/csv"
     place.download_button(label, content, name, kind, key=key, width="stretch", on_click="ignore")
 
 
 def shown_csv(rows: Sequence[_Row]) -> str:
-    """The rows with every column that any of them has."""
+    """The rows as CSV, with all columns that occur in any of them."""
     return csv_text(dict.fromkeys(name for row in rows for name in row), rows)
 
 
 def measured_cells(row: _Row) -> dict[str, Any]:
-    """What was measured of a variant, under names with units. row: see `words.figures`."""
+    """A variant's measurements, under names with units. row: see `formatting.figures`."""
     return {
         "median (ms)": row["median_ms"],
         "± 95 % (ms)": row["median_error_ms"],
@@ -86,7 +87,7 @@ def measured_cells(row: _Row) -> dict[str, Any]:
 
 
 def ratio_interval(found: _Row) -> str:
-    """The ratio's interval; of a busy machine there is none to trust."""
+    """The ratio's confidence interval, or "busy" if the machine was too busy for one."""
     return "busy" if found["ratio_busy"] else f"{found['ratio_low']:.2f} and {found['ratio_high']:.2f}"
 
 
@@ -94,12 +95,12 @@ def ratio_interval(found: _Row) -> str:
 
 
 def comparison(name: str, words: str, first: str) -> str:
-    """How fast a variant is against another, as Markdown. words: see `run.words.speed_words`."""
+    """The speed of a variant relative to another, as Markdown. words: see `formatting.speed_words`."""
     return f"**{markdown_escaped(name)}** is {markdown_escaped(words)} **{markdown_escaped(first)}**."
 
 
 def say_failures(failures: Iterable[tuple[str, str]]) -> None:
-    """(what failed, the sentence why): each sentence once, with all that failed so."""
+    """Show each error sentence once, with everything that failed for it. failures: (what failed, sentence)."""
     by_sentence: dict[str, list[str]] = {}
     for what, sentence in failures:
         by_sentence.setdefault(sentence, []).append(what)

@@ -1,4 +1,4 @@
-"""The views of a step beside its graph: its rewrites, its texts, the times of its operators."""
+"""The views of a step other than its graph: its rewrites, its texts, the times of its operators."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from workbench.view.text import MARKS, TextRow
 GRAPH = "Graph"
 TIMES = "Times"
 _VIEWS = (GRAPH, "Rewrites", "Text")
-_SHOWN_CHARACTERS = 100_000  # of a text form; the whole of it can be downloaded
+_SHOWN_CHARACTERS = 100_000  # of a text; the whole can be downloaded
 _SHOWN_LINES = 1_500
 _WIDTHS = "<colgroup><col style='width:1.6rem'><col><col style='width:1.6rem'><col></colgroup>"
 
 
 def show_rewrites(opened: Opened, index: int, step: Step, height: int) -> None:
-    """Every rewrite with its sentence; a click goes to it in the graph."""
+    """A table of the rewrites with their sentences; a click shows one in the graph."""
     if not step.rewrites:
-        found_nothing = "This step found nothing to rewrite here."
+        found_nothing = "This step found nothing to rewrite."
         st.caption("As loaded: nothing was rewritten." if not index else found_nothing)
         return
     rows = [
@@ -58,15 +58,15 @@ def show_rewrites(opened: Opened, index: int, step: Step, height: int) -> None:
 
 
 def views_of(step: Step) -> tuple[str, ...]:
-    """The views that there are of a step: that of times where it had operators timed."""
+    """The views of a step; Times only if the step timed operators."""
     return (*_VIEWS, TIMES) if layout_facts(step).times else _VIEWS
 
 
 def show_times(step: Step, height: int) -> None:
-    """What every operator took in both layouts, what takes longest in all first."""
+    """A table of the operators' times in both layouts, the longest total first."""
     facts = layout_facts(step)
     device = markdown_escaped(facts.device)
-    st.caption(f"Timed one by one on {device}, the quickest of several runs; kept for later.")
+    st.caption(f"Each operator timed alone on {device}: the fastest of several runs. The times are cached.")
     rows = [
         {
             "operator": row.operator,
@@ -82,11 +82,11 @@ def show_times(step: Step, height: int) -> None:
     us = st.column_config.NumberColumn
     columns = {
         "operands": st.column_config.TextColumn(width=420),
-        "nodes": us(width=60, format="localized", help="Nodes of this operator and shape, or values weighed."),
+        "nodes": us(width=60, format="localized", help="Nodes of this operator and shape, or values converted."),
         "written": us("as written (us)", format="%.1f"),
         "other": us("other layout (us)", format="%.1f"),
-        "converted": us(width=80, format="localized", help="How many of the nodes run in the other layout now."),
-        "spread": us("spread (us)", format="%.1f", help="From the quickest run to the lower quartile of all runs."),
+        "converted": us(width=80, format="localized", help="Number of these nodes that now run in the other layout."),
+        "spread": us("spread (us)", format="%.1f", help="From the fastest run to the lower quartile of all runs."),
     }
     st.dataframe(rows, hide_index=True, row_height=24, height=height, column_config=columns)
 
@@ -104,7 +104,7 @@ def show_texts(moment: Snapshot, height: int) -> None:
             st.code(text[:_SHOWN_CHARACTERS], language=None)
         return
     lines = moment.lines
-    about = "Before at the left, after at the right; changed lines and what stands round them"
+    about = "Before on the left, after on the right: changed lines with their context"
     words.caption(_cut(about, len(lines), _SHOWN_LINES, "lines"))
     with pane("text", height - 16):
         rows = "".join(_table_row(line) for line in lines[:_SHOWN_LINES])

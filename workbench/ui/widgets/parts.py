@@ -1,4 +1,4 @@
-"""Small pieces that the pages share."""
+"""Small elements that the pages share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|~$:^=&])")
 
 
 def markdown_escaped(text: str) -> str:
-    """Text for a Streamlit element that reads Markdown: it shows just what stands in it."""
+    """Text for a Streamlit element that renders Markdown, escaped so that it is shown literally."""
     return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
 
 
@@ -46,7 +46,7 @@ _STYLE = """<style>
 
 
 def style() -> None:
-    """An instrument, not a brochure: less air than Streamlit's own pages."""
+    """Apply the app's style sheet: more compact than Streamlit's default."""
     st.html(_STYLE)
 
 
@@ -55,14 +55,14 @@ def show_error(error: Exception | str) -> None:
 
 
 def opened_here() -> Opened | None:
-    """The open model, the link's or the first sample before any; what did not open is a sentence on the page."""
+    """The open model, at first the link's or the first sample; shows an error if one did not open."""
     try:
         opened = current()
     except UserError as error:
         show_error(error)
         return None
     fault = refusal()
-    if fault:  # the page may run anew by itself at any time: the sentence stays until it is noted
+    if fault:  # shown until closed: the page may rerun by itself at any time
         words, button = st.columns([14, 1], vertical_alignment="center")
         with words:
             show_error(fault)
@@ -71,7 +71,7 @@ def opened_here() -> Opened | None:
 
 
 def opening(action: Callable[[], None], words: str = "Opening") -> bool:
-    """Open; a file that does not open is a sentence, and what was open stays."""
+    """Run `action`, which opens a file; returns whether it succeeded, and shows the error if not."""
     try:
         with st.spinner(words):
             action()
@@ -82,7 +82,7 @@ def opening(action: Callable[[], None], words: str = "Opening") -> bool:
 
 
 def header(opened: Opened) -> None:
-    """One line that says what is open, its inputs in the sizes with which it runs."""
+    """One line on the open model, with its inputs in the sizes with which it runs."""
     summary = opened.summary
     inputs = ", ".join(f"{_in_a_line(name)} {type_}" for name, type_ in opened.input_types(3).items())
     more = f" and {len(summary.inputs) - 3} more" if len(summary.inputs) > 3 else ""
@@ -97,13 +97,11 @@ def _in_a_line(name: str) -> str:
 
 
 def say_settled(opened: Opened) -> bool:
-    """Say it where sizes had to be found with which the model runs; was there anything to say?"""
+    """Tell the user if the model ran with other dims than bound; returns whether it did."""
     settled = ", ".join(f"{name} = {size}" for name, size in opened.verifier.settled.items())
     if settled:
         st.caption(
-            markdown_escaped(
-                f"The model does not run with the dims as bound; it was run with {settled}, found by trying."
-            )
+            markdown_escaped(f"The model does not run with the bound dims; it was run with {settled}, found by trying.")
         )
     return bool(settled)
 
@@ -114,12 +112,12 @@ def shown_mark(mark: str) -> str:
 
 
 def growing(height: int) -> str:
-    """A height in CSS: so many pixels where the screen has 768, more on a higher one."""
+    """A height in CSS: `height` pixels on a screen 768 pixels high, more on a higher one."""
     return f"max({height}px, calc(100vh - {_SCREEN - height}px))"
 
 
 def pane(key: str, height: int, border: bool = True) -> Any:
-    """A place that scrolls and takes what the screen has."""
+    """A container that scrolls and grows with the screen."""
     st.html(f"<style>.st-key-{key} {{height: {growing(height)} !important;}}</style>")
     return st.container(height=height, border=border, key=key)
 
@@ -127,7 +125,7 @@ def pane(key: str, height: int, border: bool = True) -> Any:
 def command_of(
     opened: Opened, spec: Spec, output: str = "optimized.onnx", fix_dims: bool = False, verb: str = "optimize"
 ) -> str:
-    """The same as a command: what is done and written, or with the verb "report" what is seen."""
+    """The equivalent command: optimize and write, or with the verb "report" the view as HTML."""
     words = ["python", "-m", "workbench", verb, opened.path, "-o", output]
     words += ["--passes", ",".join(name for name, _ in spec.passes) or "''", "--target", spec.target]
     for key, value in changed_options(spec).items():
@@ -150,14 +148,14 @@ def command_of(
 
 
 def against_command_of(opened: Opened) -> str:
-    """What Compare shows, as a command."""
+    """The command that writes what Compare shows."""
     other = "OTHER.onnx" if opened.other is None else opened.other.path
     words = ["python", "-m", "workbench", "report", opened.path, "-o", "difference.html", "--against", other]
     return " ".join(map(shlex.quote, words))
 
 
 def python_of(opened: Opened, spec: Spec, output: str = "optimized.onnx", fix_dims: bool = False) -> str:
-    """The same in Python."""
+    """The equivalent Python code."""
     options = changed_options(spec)
     dims = f", dims={dict(opened.graph.dims)!r}" if opened.graph.dims else ""
     more = f", options={options!r}" if options else ""

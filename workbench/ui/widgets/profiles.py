@@ -26,7 +26,7 @@ from workbench.ops.permutation.blocking import may_be_blocked
 from workbench.ui.widgets.parts import markdown_escaped, show_error
 
 _CHOSEN = "target"  # the chosen profile's name, in the session
-_NEXT = "next_target"  # a name that is to be chosen when the page runs again
+_NEXT = "next_target"  # a name to choose when the page runs again
 _ORDERS = {
     "NCHW": "NCHW, channels first",
     "NHWC": "NHWC, channels last",
@@ -35,7 +35,7 @@ _ORDERS = {
 
 
 def choose_profile(place: Any, edit: Any, words: Callable[[Profile], str]) -> Profile:
-    """A field for the profile in `place`, and in `edit` the button that opens the editor; the profile chosen."""
+    """Draw the field for the profile in `place` and the button of the editor in `edit`; returns the chosen profile."""
     found, faults = profiles()
     names = list(found)
     wanted = st.session_state.pop(_NEXT, st.session_state.get(_CHOSEN, DEFAULT_TARGET))
@@ -43,7 +43,7 @@ def choose_profile(place: Any, edit: Any, words: Callable[[Profile], str]) -> Pr
     name = place.selectbox(
         "Profile",
         names,
-        help="The hardware: which layouts it wants, and of which operators.",
+        help="The hardware: which layout it requires of which operators.",
         key=_CHOSEN,
         format_func=lambda name: words(found[name]),
         persist_state="session",
@@ -68,13 +68,13 @@ def _editor(chosen: str) -> None:
         save, delete, where = st.columns([1, 1, 4], vertical_alignment="center")
         saved = save.form_submit_button("Save", type="primary", width="stretch")
         deleted = delete.form_submit_button("Delete", width="stretch", disabled=not own)
-        where.caption(markdown_escaped(f"Yours are files in {own_folder()}, for the command line too."))
+        where.caption(markdown_escaped(f"Your profiles are files in {own_folder()}; the command line reads them too."))
     try:
         if saved:
             if name != start and name in (*found, *faults) and name not in built_in_names():
                 raise ProfileError(f"there is a profile '{name}'; start from it to change it, or give another name")
             if twice:
-                raise ProfileError(f"'{min(twice)}' stands in two lists of operators; take it out of one")
+                raise ProfileError(f"'{min(twice)}' is in two lists of operators; remove it from one")
             save_profile(profile)
         if deleted:
             delete_profile(start)
@@ -91,7 +91,7 @@ def _origin(name: str) -> str:
 
 
 def _fields(start: Profile, name: str) -> tuple[Profile, set[str]]:
-    """The form's fields, filled with `start`; what they say now, and the operators that are in two lists."""
+    """Draw the form's fields, filled from `start`; returns the edited profile and the operators in two lists."""
     key = f"profile_{{}}_{start.name}".format
     title = st.text_input("Title", start.title, key=key("title"))
     left, right = st.columns(2)
@@ -101,14 +101,14 @@ def _fields(start: Profile, name: str) -> tuple[Profile, set[str]]:
         LAYOUTS.index(start.layout),
         key=key("layout"),
         format_func=_ORDERS.__getitem__,
-        help="What operators without a demand run in when their operands arrive in it.",
+        help="Operators that demand no layout run in this one if their operands have it.",
     )
     weights = right.selectbox(
         "Weights of convolutions",
         WEIGHTS,
         WEIGHTS.index(start.weights_for("Conv")),
         key=key("weights"),
-        help="The kernel's half of a pair [data, kernel], too.",
+        help="Also the order of the kernel in a demand [data, kernel].",
     )
     lists = {}
     for order in ("NHWC", "NCHW", *BLOCKED_LAYOUTS):

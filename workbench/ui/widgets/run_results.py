@@ -1,4 +1,4 @@
-"""What a measurement found: tables and charts of variants, of their operators, and of their memory."""
+"""The results of a measurement: tables and charts of variants, their operators and their memory."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from workbench.ui.widgets.numbers import (
 from workbench.ui.widgets.parts import markdown_escaped
 from workbench.view.groups import scope_of
 
-_SHOWN_REASONS = 5  # why nodes were left to ONNX Runtime
+_SHOWN_REASONS = 5  # reasons for which nodes fell back to ONNX Runtime
 _BESIDE = [6, 1]  # widths of a field and of the button beside it
 
 Ceilings = Mapping[str, Roofs | None]
 
 
 def results(opened: Opened, found: Measurement) -> None:
-    """Everything that was measured last."""
+    """Draw the results of the last measurement."""
     ran = found.ran
     for compared in compared_alike(ran):
         st.markdown(comparison(*compared))
@@ -66,7 +66,7 @@ def results(opened: Opened, found: Measurement) -> None:
 def _charts(variants: Mapping[str, MeasuredVariant]) -> None:
     left, right = st.columns(2)
     with left:
-        st.caption("Latency: every repetition, quartiles and median")
+        st.caption("Latency: all repetitions, quartiles and median")
         st.plotly_chart(latency_chart({label: variant.times_ms for label, variant in variants.items()}), key="latency")
     with right:
         timelines = {label: variant.memory.timeline for label, variant in variants.items()}
@@ -74,7 +74,7 @@ def _charts(variants: Mapping[str, MeasuredVariant]) -> None:
             st.caption("Memory while each operator runs, without weights")
             st.plotly_chart(memory_chart(timelines), key="memory")
         else:
-            st.caption("This backend gives the peak only, not the memory of each operator.")
+            st.caption("This backend reports only the peak, not the memory of each operator.")
 
 
 # ---- operators ---------------------------------------------------------------------------
@@ -88,21 +88,21 @@ def _operators(opened: Opened, variants: Mapping[str, MeasuredVariant], ceilings
     st.markdown(markdown_escaped(variant.difference))
     _say_fallbacks(variant.fallbacks)
     scopes = {} if graph is None else {node.name: scope_of(node) for node in graph.nodes}
-    above = ", under the scopes that the exporter named" if any(scopes.values()) else ""
+    above = ", under the exporter's scopes" if any(scopes.values()) else ""
     on_graph = opened.history is not None and opened.measured_spec == opened.spec
-    place = " On the graph: on the page Optimize, where Colour by is Latency." if on_graph else ""
+    place = " To see the times on the graph, set Colour by to Latency on the page Optimize." if on_graph else ""
     st.caption(f"When each operator ran{above}.{place}")
     st.plotly_chart(strip_chart(operators, scopes), key="strip")
     _roofline(operators, ceilings[variant.dtype])
     total = variant.sum_ms or 1.0
     rows = [_operator_row(op, total) for op in sorted(operators, key=lambda op: -op.time_ms)]
-    st.caption("Every operator, those that take longest first")
+    st.caption("All operators, the slowest first")
     show_table(rows, _OPERATOR_DECIMALS)
     download_button(as_csv, "CSV", shown_csv(rows), "operators.csv", "operators_csv")
 
 
 def _with_bodies(operators: Sequence[OperatorRun], graph: Graph | None) -> list[OperatorRun]:
-    """If, Loop and Scan are timed as a whole: their names say so."""
+    """The operators, with If, Loop and Scan named as timed: together with their bodies."""
     holders = set() if graph is None else {node.name for node in graph.nodes if node.bodies}
     return [replace(op, op=f"{op.op} with its body") if op.name in holders else op for op in operators]
 
@@ -124,8 +124,8 @@ def _roofline(operators: Sequence[OperatorRun], roofs: Roofs | None) -> None:
         return
     share = sum(op.time_ms for op in counted) / (sum(op.time_ms for op in operators) or 1.0)
     st.caption(
-        "Roofline: each mark an operator, its size the time it takes; the roofs are measured on this device, the "
-        "slanted one beyond its caches: a mark above it finds its operands in them. "
+        "Roofline: each mark is an operator, its size is the time it takes. The roofs are measured on this device, the "
+        "slanted one with operands larger than its caches; a mark above it has its operands in a cache. "
         f"{len(counted):,} of {len(operators):,} operators have a known count of operations; "
         f"they take {100 * share:.1f} % of the time."
     )
@@ -172,8 +172,8 @@ def _at_peak(variants: Mapping[str, MeasuredVariant]) -> None:
     size = sum(value.bytes for value in peak.values) + peak.others_bytes
     st.markdown(
         markdown_escaped(
-            f"While {peak.op} '{peak.name}' runs, inputs and computed values take {size / 1e6:,.3f} MB, "
-            f"weights {weights / 1e6:,.3f} MB besides."
+            f"While {peak.op} '{peak.name}' runs, inputs and computed values take {size / 1e6:,.3f} MB; "
+            f"weights take another {weights / 1e6:,.3f} MB."
         )
     )
     rows = [

@@ -1,4 +1,4 @@
-"""The table of steps, and which moment of the history is looked at."""
+"""The table of steps, and the choice of the moment of the history to show."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from workbench.ui.state.session import Opened
 from workbench.ui.widgets.graph_view import Seen, Shown
 
 STEP = "step"  # the chosen step's number, in the session
-_MOMENT = "moment_"  # of the keys of sliders
-_TOLD = "moment_told"  # the moment that the browser shows, as far as is known here
+_MOMENT = "moment_"  # prefix of the keys of sliders
+_TOLD = "moment_told"  # the moment that the browser last reported or was asked to show
 _ROW, _HEAD, _MOST_ROWS = 24, 34, 7  # pixels; a longer table scrolls
 
 _COLUMNS = {
@@ -26,26 +26,26 @@ _COLUMNS = {
     "nodes": st.column_config.NumberColumn(width=70, format="localized"),
     "transposes": st.column_config.NumberColumn(width=80, format="localized"),
     "moved": st.column_config.NumberColumn(
-        "elements moved", format="localized", help="Elements that the transposes move in one run."
+        "elements moved", format="localized", help="Elements that transposes move in one run."
     ),
     "error": st.column_config.TextColumn(
-        "max relative error", help="Against ONNX Runtime on the original file, same inputs."
+        "max relative error", help="Relative to ONNX Runtime on the original file, on the same inputs."
     ),
-    "verdict": st.column_config.TextColumn(help="Does the graph still compute what the original computes?"),
-    "seconds": st.column_config.NumberColumn("time (s)", format="%.2f", help="What the pass took."),
+    "verdict": st.column_config.TextColumn(help="Whether the graph still computes what the original computes."),
+    "seconds": st.column_config.NumberColumn("time (s)", format="%.2f", help="Time that the pass took."),
 }
 
 
 def step_table(opened: Opened, history: History) -> None:
-    """The steps with their counts and verdicts; a click chooses one, of a new list the last that has something to tell.
+    """The steps with their counts and verdicts; a click chooses one. Of a new list the last notable step is chosen.
 
-    One that has nothing to tell has no row, unless it is chosen or is not equal; below, all can be chosen.
+    Other steps have no row unless chosen or not equal; the control below can choose any.
     """
     if st.session_state.get("steps_of") != (opened.number, opened.spec) or st.session_state.get(STEP) is None:
         st.session_state["steps_of"] = (opened.number, opened.spec)
         st.session_state[STEP] = max(i for i, step in enumerate(history.steps) if _tells(step) or not i)
         for key in [key for key in st.session_state if str(key).startswith(_MOMENT)]:
-            del st.session_state[key]  # a new list is shown with all its rewrites done
+            del st.session_state[key]  # a new list is shown with all rewrites done
     shown = shown_steps(history, st.session_state[STEP])
     key = f"steps_{opened.number}"
     st.dataframe(
@@ -61,18 +61,18 @@ def step_table(opened: Opened, history: History) -> None:
 
 
 def shown_steps(history: History, chosen: int) -> list[int]:
-    """Numbers of the steps that have a row."""
+    """The numbers of the steps that have a row."""
     told = {0, chosen, *(i for i, step in enumerate(history.steps) if _tells(step) or step is history.failed)}
     return sorted(told)
 
 
 def _tells(step: Step) -> bool:
-    """Did it change something, or find out why nothing is to be changed (a proof, operators' times)?"""
+    """Whether the step is notable: it changed something or has facts to show (a proof, operators' times)."""
     return step.changed or step.facts is not None
 
 
 def table_height(rows: int) -> int:
-    """Pixels of a table of so many rows; a longer one scrolls."""
+    """Height in pixels of a table of `rows` rows; a longer one scrolls."""
     return _ROW * min(rows, _MOST_ROWS) + _HEAD
 
 
@@ -86,7 +86,7 @@ def _row(index: int, step: Step, chosen: bool) -> dict[str, Any]:
     verdict = step.verdict
     return {
         "#": f"> {index}" if chosen else f"{index}",
-        "step": step.title + ("" if step.changed or not index else " (changes nothing here)"),
+        "step": step.title + ("" if step.changed or not index else " (no changes)"),
         "rewrites": f"{len(step.rewrites):,}" if index else "-",
         "nodes": step.after["nodes"],
         "transposes": step.after["transposes"],
@@ -98,13 +98,13 @@ def _row(index: int, step: Step, chosen: bool) -> dict[str, Any]:
 
 
 def stepped_to(opened: Opened, history: History, seen: Seen) -> None:
-    """Take over the moment that the browser came to by itself, and at first the one that the link names."""
+    """Choose the moment to which the user stepped in the browser, or at first the link's."""
     told = st.session_state.get(_TOLD)
     moment = moment_in_address() if told is None else seen.moment
     if moment is None or moment == told or (told is not None and told != chosen_moment(opened, history)):
-        return  # nothing new from there, or something newer was chosen on the page
+        return  # nothing new in the browser, or a newer choice on the page
     index, rewrites = min(moment[0], len(history) - 1), moment[1]
-    if told is None:  # a link: its list of passes is not a new one
+    if told is None:  # keep the link's moment: without this, step_table would take the list for a new one
         st.session_state["steps_of"] = (opened.number, opened.spec)
     total = len(history[index].rewrites)
     _set(opened, index, total if rewrites is None else min(rewrites, total))
@@ -112,12 +112,12 @@ def stepped_to(opened: Opened, history: History, seen: Seen) -> None:
 
 
 def look_from_link() -> None:
-    """Let the moment that the link names be the one to look at, as in a new session."""
+    """Choose the link's moment at the next run, as in a new session."""
     st.session_state.pop(_TOLD, None)
 
 
 def show_chosen_moment(opened: Opened, history: History, shown: Shown) -> None:
-    """Let the browser show the chosen moment, unless it does already."""
+    """Make the browser show the chosen moment, unless it already does."""
     moment = chosen_moment(opened, history)
     if moment is None or (st.session_state.get(_TOLD) == moment and shown.at):
         return
@@ -126,7 +126,7 @@ def show_chosen_moment(opened: Opened, history: History, shown: Shown) -> None:
 
 
 def chosen_moment(opened: Opened, history: History) -> At | None:
-    """The moment that is chosen on the page."""
+    """The moment chosen on the page, None if there is none."""
     at = st.session_state.get(STEP)
     if at is None or at >= len(history):
         return None
@@ -141,7 +141,7 @@ def choose_step(opened: Opened, history: History) -> int:
 
 
 def choose_moment(opened: Opened, index: int, total: int) -> int:
-    """How many of the step's rewrites are done: any moment of it can be shown."""
+    """Draw the slider over the step's rewrites; returns how many are shown as done."""
     if total < 2:
         return total
     key = _moment_key(opened, index)
@@ -155,7 +155,7 @@ def _moment_key(opened: Opened, index: int) -> str:
 
 
 def go_to(opened: Opened, index: int, rewrites: int) -> None:
-    """Show the graph after so many rewrites of a step."""
+    """Show the graph after the first `rewrites` rewrites of a step."""
     _set(opened, index, rewrites)
     st.session_state["view"] = "Graph"
 

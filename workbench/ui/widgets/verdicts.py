@@ -1,4 +1,4 @@
-"""What verification says of the steps: how far it is, what failed and what can be done about it."""
+"""Verification of the steps: its progress, what failed, and what the user can do about it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from workbench.ui.state.session import Opened
 from workbench.ui.widgets.parts import markdown_escaped, show_error
 from workbench.ui.widgets.steps import go_to
 
-LOOK_EVERY_S = 1.0  # how often the page looks how far the comparison is
+LOOK_EVERY_S = 1.0  # interval at which the page updates the progress
 LINE, ROW, ALERT = 26, 44, 98  # pixels of height: a caption, a line with a button, an alert of three lines
 
 
 def show_verdicts(opened: Opened, history: History, checking: Checking | None) -> int:
-    """What is known, and what is compared still; about how many pixels that takes."""
+    """Draw the verdicts and the progress; returns their approximate height in pixels."""
     taken = _left_out(opened)
     told = checking or opened.checking
     if told is not None and told.history is history and told.is_watched and history.failed is None:
-        with st.container(height=ROW, border=False):  # stays when all is compared, or the view would move
+        with st.container(height=ROW, border=False):  # kept when all is compared, or the view would move
             _watch(opened, told)
         taken += ROW
     if history.failed is not None:
@@ -34,7 +34,7 @@ def show_verdicts(opened: Opened, history: History, checking: Checking | None) -
 
 
 def _watch(opened: Opened, checking: Checking) -> None:
-    """A line that follows the comparison; the page is drawn anew when the end is compared, and when all is."""
+    """A line with the progress; the page reruns when the last step is compared, and when all are."""
     if is_compared(checking.history):
         st.caption(f"Verification: {_count(checking)}.")
         return
@@ -42,7 +42,7 @@ def _watch(opened: Opened, checking: Checking) -> None:
         words, button = st.columns([6, 1], vertical_alignment="center")
         why = checking.failure or "The comparison with the original was stopped."
         words.caption(markdown_escaped(f"{why} {_count(checking)}."))
-        button.button("Go on", key="go_on_comparing", on_click=_forget, args=(opened,), width="stretch")
+        button.button("Continue", key="go_on_comparing", on_click=_forget, args=(opened,), width="stretch")
         return
     before = _known(checking)
 
@@ -63,7 +63,7 @@ def _known(checking: Checking) -> tuple[bool, bool]:
 
 
 def _count(checking: Checking) -> str:
-    return f"{checking.compared} of {len(checking.history)} steps have their verdict"
+    return f"{checking.compared} of {len(checking.history)} steps have a verdict"
 
 
 def _forget(opened: Opened) -> None:
@@ -85,7 +85,7 @@ def _failure(opened: Opened, history: History) -> None:
     with buttons:
         st.button("Show it", key="show_broken", on_click=go_to, args=(opened, index, broken + 1), width="stretch")
         st.button(
-            "Leave it out and go on",
+            "Leave it out and continue",
             key="leave_out",
             on_click=_leave_out,
             args=(opened, history),

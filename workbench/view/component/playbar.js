@@ -197,7 +197,7 @@ function momentsOf(box, end) {
   return [...found].sort(([one], [other]) => one - other);
 }
 
-/** Without those that stand too near to one of the same kind to be told apart. @param {[number, string][]} moments @param {number} range */
+/** Without moments too near to another of the same kind to be distinguishable. @param {[number, string][]} moments @param {number} range */
 function thinned(moments, range) {
   const last = /** @type {Record<string, number>} */ ({});
   return moments.filter(([t, what]) => {

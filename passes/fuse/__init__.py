@@ -1,0 +1,1 @@
+"""Passes that group operators which one kernel can compute."""

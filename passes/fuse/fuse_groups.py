@@ -1,0 +1,132 @@
+"""FusedGroup operators that one kernel can compute, by their fusion kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+
+from workbench.fusion.facts import FusionFacts, Traffic
+from workbench.fusion.group_calls import call_edit
+from workbench.fusion.grouping import MAX_OPERATORS, Groups, Merge, merges
+from workbench.fusion.naming import fused_groups, group_names
+from workbench.fusion.problem import fusion_problem
+from workbench.fusion.traffic import stored_values, traffic
+from workbench.ir import Graph
+from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite
+from workbench.rewrite.passes import option
+
+
+@dataclass(frozen=True)
+class FuseGroups(Pass):
+    """An operator joins the group of its immediate post-dominator, the first operator into which all its results flow:
+
+    - a convolution, matrix product, pool or normalization, if all edges on the way are elementwise and every operator
+      there is elementwise or broadcasting: Conv, Add and Relu become one group;
+    - an elementwise or broadcasting operator, if its post-dominator is none of these and what lies between only
+      selects elements: a reduction is a group with the operators before it;
+    - then an operator that selects elements, such as Transpose or Concat, if the others do no more than that.
+
+    No pattern is written down: a new operator joins groups by the fusion kind in its contract. A group becomes a call
+    of an ONNX function that holds its operators, so that every runtime computes the same.
+
+    Must not act on an operator of which a result is an output of the graph or whose users do not meet, on opaque
+    operators (control flow, random numbers), behind a reduction, nor beyond `max_operators`.
+
+    Source: Chen et al., "TVM: An Automated End-to-End Optimizing Compiler for Deep Learning", OSDI 2018, section 3;
+    Apache TVM, src/relax/analysis/graph_partitioner.cc.
+    """
+
+    max_operators: int = option(MAX_OPERATORS, "The most operators in a group.", least=1)
+
+    title = "Fuse operators into groups"
+    exactness = Exactness.BITS
+
+    own_examples = (
+        Example(
+            title="A convolution, what is computed on its elements, and a pool",
+            before="""g (float[1,4,8,8] x, float[4,4,3,3] w, float[4,1,1] b) => (float[1,4,1,1] y) {
+                c = Conv<pads=[1,1,1,1]>(x, w)
+                a = Add(c, b)
+                s = Sigmoid(a)
+                m = Mul(a, s)
+                y = GlobalAveragePool(m)
+            }""",
+            after="""<ir_version: 11, opset_import: ["": 23, "workbench": 1]>
+                g (float[1,4,8,8] x, float[4,4,3,3] w, float[4,1,1] b) => (float[1,4,1,1] y) {
+                    m = workbench.group_1_Conv_Add_Sigmoid_Mul(x, w, b)
+                    y = GlobalAveragePool(m)
+                }
+                <domain: "workbench", opset_import: ["": 23]>
+                group_1_Conv_Add_Sigmoid_Mul (x, w, b) => (m) {
+                    c = Conv<pads=[1,1,1,1]>(x, w)
+                    a = Add(c, b)
+                    s = Sigmoid(a)
+                    m = Mul(a, s)
+                }""",
+            sentences=(
+                "Conv 'Conv_c' (out-elementwise-fusable) joins its post-dominator Add 'Add_a' (broadcast); the edges "
+                "are elementwise; group_1 has 2 operators",
+                "Add 'Add_a' (broadcast) joins its post-dominator Mul 'Mul_m' (broadcast), with 1 operator between; "
+                "the edges are elementwise; group_1 has 4 operators",
+            ),
+        ),
+        Example(
+            title="Elementwise operators before a reduction, and a Transpose behind it",
+            before="""g (float[2,3,4] x, float[4] z) => (float[4,3,2] y) {
+                a = Sub(x, z)
+                b = Mul(a, a)
+                c = ReduceMean<keepdims=1>(b)
+                d = Transpose<perm=[2,1,0]>(x)
+                y = Add(d, c)
+            }""",
+            after="""<ir_version: 11, opset_import: ["": 23, "workbench": 1]>
+                g (float[2,3,4] x, float[4] z) => (float[4,3,2] y) {
+                    c = workbench.group_1_Sub_Mul_ReduceMean(x, z)
+                    y = workbench.group_2_Transpose_Add(x, c)
+                }
+                <domain: "workbench", opset_import: ["": 23]>
+                group_1_Sub_Mul_ReduceMean (x, z) => (c) {
+                    a = Sub(x, z)
+                    b = Mul(a, a)
+                    c = ReduceMean<keepdims=1>(b)
+                }
+                <domain: "workbench", opset_import: ["": 23]>
+                group_2_Transpose_Add (x, c) => (y) {
+                    d = Transpose<perm=[2,1,0]>(x)
+                    y = Add(d, c)
+                }""",
+            sentences=(
+                "Sub 'Sub_a' (broadcast) joins its post-dominator Mul 'Mul_b' (broadcast); the edges are elementwise; "
+                "group_1 has 2 operators",
+                "Mul 'Mul_b' (broadcast) joins its post-dominator ReduceMean 'ReduceMean_c' (reduction); the edges are "
+                "reduction; group_1 has 3 operators",
+                "Transpose 'Transpose_d' (injective) joins its post-dominator Add 'Add_y' (broadcast); the edges are "
+                "elementwise; group_2 has 2 operators",
+            ),
+        ),
+    )
+
+    def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, FusionFacts]:
+        whole = graph.copy()
+        operators = fusion_problem(whole)
+        done = list(merges(groups := Groups(operators), self.max_operators))
+        names = group_names(whole, groups.group)
+        holder = {operator.name: operator.name for operator in operators}
+        for merge in done:
+            yield self._rewrite(graph, whole, merge, names[groups.group[merge.operator]], holder)
+        values = stored_values(whole)
+        return FusionFacts(
+            fused_groups(whole, operators, groups.group),
+            Traffic(traffic(values, range(len(operators))), traffic(values, groups.group)),
+            {operators[i].name: sentence for i, sentence in groups.refusals.items()},
+        )
+
+    def _rewrite(self, graph: Graph, whole: Graph, merge: Merge, name: str, holder: dict[str, str]) -> Rewrite:
+        """holder: for each operator, the node that computes it now; it is updated."""
+        members = [whole.nodes[i] for i in merge.members]
+        remove = tuple(dict.fromkeys(holder[node.name] for node in members))
+        if name in graph and name not in remove:  # a part of this group that is joined with it later
+            name = graph.fresh(name)
+        edit = call_edit(graph, whole, members, name, remove)
+        holder.update((node.name, name) for node in members)
+        return Rewrite(edit, f"{merge.sentence}; {name} has {len(members)} operators", remove)

@@ -1,0 +1,114 @@
+"""Group operators so that groups read and write the fewest bytes, with a proven bound."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+
+from workbench.fusion.facts import FusionFacts, Traffic
+from workbench.fusion.group_calls import call_edit
+from workbench.fusion.grouping import MAX_OPERATORS, Groups, merges
+from workbench.fusion.minimum import least_traffic
+from workbench.fusion.naming import fused_groups, group_names, operators_by_group
+from workbench.fusion.problem import fusion_problem
+from workbench.fusion.rules import RULES, SAME
+from workbench.fusion.traffic import stored_values, traffic
+from workbench.ir import Graph
+from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite, option
+
+
+@dataclass(frozen=True)
+class FuseMinimum(Pass):
+    """Chooses groups with the least memory traffic:
+
+    - a group has one operator whose results leave it, at most one convolution, matrix product, pool or normalization
+      (out-elementwise-fusable), which is first, and nothing opaque;
+    - with rules "same", as in `fuse_groups`, only elementwise operators follow that one directly, and none follows a
+      reduction; with "wider" broadcasting ones and those that select elements follow it too, and any a reduction;
+    - a group reads each value that others compute once, and writes its result; views are not counted.
+
+    The search starts from the groups of `fuse_groups`. The bound is the solver's; a result is certified if it reaches
+    the bound. Sizes are those to which symbolic dims are bound; if one is unknown, the groups are those of
+    `fuse_groups`, and nothing is proved. The least traffic is not always the least time.
+
+    Source: integer program over one-output groups, HiGHS (Huangfu and Hall 2018). Kinds: Chen et al., "TVM: An
+    Automated End-to-End Optimizing Compiler for Deep Learning", OSDI 2018, section 3.
+    """
+
+    grouped_by: str = option(SAME, "Which operators may be in one group.", choices=tuple(RULES), called="rules")
+    max_operators: int = option(MAX_OPERATORS, "The most operators in a group.", least=1)
+    seconds: int = option(60, "Time limit of the search, in seconds; then the best found, with its bound.", least=1)
+
+    title = "Fuse operators: proven minimum of memory traffic"
+    exactness = Exactness.BITS
+
+    own_examples = (
+        Example(
+            title="Operators up to a reduction",
+            before="""g (float[4,1] x, float[4,64] z) => (float[4] y) <int64[1] a = {1}> {
+                s = Sqrt(x)
+                m = Mul(s, z)
+                r = ReduceSum<keepdims=0>(m, a)
+                y = Neg(r)
+            }""",
+            after="""<ir_version: 11, opset_import: ["": 23, "workbench": 1]>
+                g (float[4,1] x, float[4,64] z) => (float[4] y) {
+                    r = workbench.group_1_Sqrt_Mul_ReduceSum(x, z)
+                    y = Neg(r)
+                }
+                <domain: "workbench", opset_import: ["": 23]>
+                group_1_Sqrt_Mul_ReduceSum (x, z) => (r) {
+                    a = Constant<value = int64[1] {1}>()
+                    s = Sqrt(x)
+                    m = Mul(s, z)
+                    r = ReduceSum<keepdims=0>(m, a)
+                }""",
+            sentences=("3 operators, Sqrt 'Sqrt_s' to ReduceSum 'ReduceSum_r', become group_1",),
+        ),
+        Example(
+            title="With wider rules an operator may follow a reduction",
+            before="""g (float[4,1] x, float[4,64] z) => (float[4] y) <int64[1] a = {1}> {
+                m = Mul(x, z)
+                r = ReduceSum<keepdims=0>(m, a)
+                y = Neg(r)
+            }""",
+            after="""<ir_version: 11, opset_import: ["": 23, "workbench": 1]>
+                g (float[4,1] x, float[4,64] z) => (float[4] y) {
+                    y = workbench.group_1_Mul_ReduceSum_Neg(x, z)
+                }
+                <domain: "workbench", opset_import: ["": 23]>
+                group_1_Mul_ReduceSum_Neg (x, z) => (y) {
+                    a = Constant<value = int64[1] {1}>()
+                    m = Mul(x, z)
+                    r = ReduceSum<keepdims=0>(m, a)
+                    y = Neg(r)
+                }""",
+            sentences=("3 operators, Mul 'Mul_m' to Neg 'Neg_y', become group_1",),
+            options={"rules": "wider"},
+        ),
+    )
+
+    def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, FusionFacts]:
+        whole = graph.copy()
+        operators, values = fusion_problem(whole), stored_values(whole)
+        for _ in merges(groups := Groups(operators), self.max_operators):
+            pass
+        group, bound = tuple(groups.group), None
+        if all(value.size is not None for value in values):
+            found = least_traffic(operators, values, RULES[self.grouped_by], self.max_operators, group, self.seconds)
+            group, bound = found.root, found.lower_bound
+        names = group_names(whole, group)
+        for key, members in operators_by_group(group).items():
+            if len(members) > 1:
+                nodes = [whole.nodes[i] for i in members]
+                remove = tuple(node.name for node in nodes)
+                sentence = f"{len(nodes)} operators, {nodes[0]} to {nodes[-1]}, become {names[key]}"
+                yield Rewrite(call_edit(graph, whole, nodes, names[key], remove), sentence, remove)
+        reached = traffic(values, group)
+        certified = None if bound is None else reached == bound
+        unfused = traffic(values, range(len(operators)))
+        return FusionFacts(
+            fused_groups(whole, operators, group),
+            Traffic(unfused, reached, bound, certified),
+            over=self.grouped_by,
+        )

@@ -1,0 +1,71 @@
+"""A group of operators as a call of an ONNX function, so that any runtime can run it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from workbench.ir import Constant, Edit, Function, Graph, Node
+from workbench.ops import contract_of
+from workbench.ops.channels_last import DOMAIN
+
+_NAMED = 4  # operators in a function's name
+
+
+def group_name(number: int) -> str:
+    return f"group_{number}"
+
+
+def group_call(whole: Graph, members: Sequence[Node], name: str) -> tuple[Node, Function]:
+    """The call named `name` of a function that computes these nodes of `whole`, in topological order.
+
+    The values that flow in and out keep their names. Constants are operands of the call, but for those that the host
+    reads, such as a shape, which are in the body.
+    """
+    produced = {value: None for node in members for value in node.outputs if value}
+    inside = _constants_of_the_host(whole, members)
+    inputs = tuple(
+        dict.fromkeys(v for node in members for v in node.inputs if v and v not in produced and v not in inside)
+    )
+    names = {node.name for node in members}
+    outputs = tuple(
+        value
+        for value in produced
+        if whole.is_output(value) or any(user.name not in names for user in whole.users(value))
+    )
+    imports = {"": whole.opset_imports[""], **{node.domain: 1 for node in members if node.domain}}
+    body = Graph(
+        name=name,
+        inputs=inputs,
+        outputs=outputs,
+        nodes=members,
+        constants=inside,
+        types={v: type_ for v in (*inputs, *produced, *inside) if (type_ := whole.type(v)) is not None},
+        opset_imports=imports,
+        dims=whole.dims,
+        bound_types={v: type_ for v in (*inputs, *produced) if (type_ := whole.bound_types.get(v)) is not None},
+    )
+    operators = [node.op_type for node in members[:_NAMED]]
+    more = len(members) - _NAMED
+    op_type = "_".join((name, *operators, *((f"and_{more}_more",) if more > 0 else ())))
+    return Node(op_type, inputs, outputs, name=name, domain=DOMAIN), Function(op_type, DOMAIN, body)
+
+
+def call_edit(graph: Graph, whole: Graph, members: Sequence[Node], name: str, remove: Sequence[str]) -> Edit:
+    """The edit that puts the call in place of `remove`: nodes of `graph`, or calls of smaller groups."""
+    call, function = group_call(whole, members, name)
+    gone = [node for node in map(graph.node, remove) if (node.domain, node.op_type, "") in graph.functions]
+    functions: dict[tuple[str, str, str], Function | None] = {
+        (node.domain, node.op_type, ""): None for node in gone if node.domain == DOMAIN
+    }
+    return Edit(remove=tuple(remove), insert=(call,), functions={**functions, function.key: function})
+
+
+def _constants_of_the_host(whole: Graph, members: Sequence[Node]) -> dict[str, Constant]:
+    found = {}
+    for node in members:
+        contract = contract_of(node)
+        for place in () if contract is None else contract.host_inputs:
+            value = node.inputs[place] if place < len(node.inputs) else ""
+            if value in whole.constants:
+                found[value] = whole.constants[value]
+    return found

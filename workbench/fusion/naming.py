@@ -1,0 +1,51 @@
+"""The groups of a graph by number and name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from workbench.fusion.facts import FusedGroup
+from workbench.fusion.group_calls import group_name
+from workbench.fusion.grouping import word
+from workbench.fusion.problem import Operator
+from workbench.ir import Graph
+from workbench.ops.fusion_kinds import FUSABLE
+
+
+def operators_by_group(group: Sequence[int]) -> dict[int, tuple[int, ...]]:
+    """The operators of each group, in topological order; groups are in the order of their first operators.
+
+    group: the number of the group of each operator.
+    """
+    found: dict[int, tuple[int, ...]] = {}
+    for i, number in enumerate(group):
+        found[number] = (*found.get(number, ()), i)
+    return found
+
+
+def group_names(graph: Graph, group: Sequence[int]) -> dict[int, str]:
+    """The name of each group: "group_1" and so on for calls, in topological order; an operator alone keeps its name."""
+    names, nodes = {}, graph.nodes
+    number = 1
+    while any(node.name.startswith(group_name(number)) for node in nodes):
+        number += 1
+    for key, members in operators_by_group(group).items():
+        if len(members) == 1:
+            names[key] = nodes[members[0]].name
+            continue
+        names[key] = group_name(number)
+        number += 1
+    return names
+
+
+def fused_groups(graph: Graph, operators: Sequence[Operator], group: Sequence[int]) -> tuple[FusedGroup, ...]:
+    """The groups for the report; a group's kind is that of its product or normalization, else of its last operator."""
+    names = group_names(graph, group)
+    return tuple(
+        FusedGroup(
+            names[key],
+            tuple(operators[i].name for i in members),
+            word(FUSABLE if any(operators[i].kind == FUSABLE for i in members) else operators[members[-1]].kind),
+        )
+        for key, members in operators_by_group(group).items()
+    )

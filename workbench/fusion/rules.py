@@ -1,0 +1,80 @@
+"""Which operators may be in one group, as constraints on a group: what a minimum is the minimum of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from workbench.fusion.problem import Operator
+from workbench.ops.fusion_kinds import BROADCAST, ELEMENTWISE, FUSABLE, INJECTIVE, OPAQUE, REDUCTION, FusionKind
+
+SAME, WIDER = "same", "wider"
+
+
+@dataclass(frozen=True)
+class FusionRules:
+    """A group has one operator whose results leave it, all paths between its operators are in it, it holds at most one
+    out-elementwise-fusable operator, and each edge in it is allowed.
+
+    behind_reductions: whether operators may follow a reduction.
+    behind_products:   whether an operator that selects elements may follow an out-elementwise-fusable one directly.
+    """
+
+    name: str
+    behind_reductions: bool = False
+    behind_products: bool = False
+
+    def allow(self, source: FusionKind, edge: FusionKind, user: FusionKind) -> bool:
+        """Whether an operator of kind `source` may be in a group with a user of its result."""
+        if OPAQUE in (source, edge, user) or user == FUSABLE:
+            return False
+        if source == REDUCTION:
+            return self.behind_reductions
+        if source == FUSABLE:
+            return edge == ELEMENTWISE or (self.behind_products and user in (BROADCAST, INJECTIVE))
+        return True
+
+
+RULES = {
+    SAME: FusionRules(SAME),
+    WIDER: FusionRules(WIDER, behind_reductions=True, behind_products=True),
+}
+
+
+def candidates(operators: Sequence[Operator], rules: FusionRules, max_operators: int) -> Iterator[tuple[int, ...]]:
+    """For each operator, all that can be in a group whose results leave it from there, itself first.
+
+    An operator can if all its users can, no edge forbids it, and no path from it has more than `max_operators`.
+    `operators` are in topological order.
+    """
+    producers: list[list[int]] = [[] for _ in operators]
+    for i, operator in enumerate(operators):
+        for edge in operator.edges:
+            producers[edge.user].append(i)
+    for root in range(len(operators)):
+        yield _candidates_of(operators, rules, max_operators, root, producers)
+
+
+def _candidates_of(
+    operators: Sequence[Operator],
+    rules: FusionRules,
+    max_operators: int,
+    root: int,
+    producers: Sequence[Sequence[int]],
+) -> tuple[int, ...]:
+    found = {root: 1}  # operators on the longest path to the root
+    waiting = set(producers[root])
+    while waiting:
+        i = max(waiting)  # its users come later, so all of them are decided
+        waiting.discard(i)
+        operator = operators[i]
+        if operator.is_output or not all(
+            edge.user in found and rules.allow(operator.kind, edge.kind, operators[edge.user].kind)
+            for edge in operator.edges
+        ):
+            continue
+        longest = 1 + max(found[edge.user] for edge in operator.edges)
+        if longest <= max_operators:
+            found[i] = longest
+            waiting.update(producers[i])
+    return tuple(found)

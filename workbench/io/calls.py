@@ -1,0 +1,46 @@
+"""Calls at which ONNX's shape inference ends the process: refused before it sees them.
+
+Its C++ reads a first operand that is left out, a size behind the last of a Split, and a dim before the first
+(onnx 1.23: EyeLike, LabelEncoder, TreeEnsemble, Split, GatherND).
+"""
+
+from __future__ import annotations
+
+import onnx
+from onnx import ModelProto, NodeProto
+
+from workbench.io.checks import called, every_node
+from workbench.io.errors import LoadError
+
+
+def check_calls(model: ModelProto) -> None:
+    """Raise LoadError for a call that ONNX's shape inference does not survive."""
+    needs_first: dict[tuple[str, str], bool] = {}
+    versions = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in model.opset_import}
+    for node in every_node(model):
+        key = ("" if node.domain == "ai.onnx" else node.domain, node.op_type)
+        if key not in needs_first:
+            needs_first[key] = _needs_first_operand(*key, versions)
+        if needs_first[key] and not (node.input and node.input[0]):
+            raise LoadError(f"{called(node)} has no first operand, without which it computes nothing; export it again")
+        _check_numbers(node)
+
+
+def _needs_first_operand(domain: str, op: str, versions: dict[str, int]) -> bool:
+    version = versions.get(domain, 1)
+    if not onnx.defs.has(op, max_inclusive_version=version, domain=domain):
+        return False
+    inputs = onnx.defs.get_schema(op, max_inclusive_version=version, domain=domain).inputs
+    return bool(inputs) and inputs[0].option == onnx.defs.OpSchema.FormalParameterOption.Single
+
+
+def _check_numbers(node: NodeProto) -> None:
+    if node.op_type not in ("Split", "GatherND") or node.domain not in ("", "ai.onnx"):
+        return
+    for attribute in node.attribute:
+        if attribute.name == "num_outputs" and attribute.i != len(node.output):
+            raise LoadError(
+                f"{called(node)} has num_outputs={attribute.i} and {len(node.output)} outputs; make both the same"
+            )
+        if attribute.name == "batch_dims" and attribute.i < 0:
+            raise LoadError(f"{called(node)} has batch_dims={attribute.i}; at least 0 can be computed")
