@@ -33,7 +33,12 @@ START_LIMIT_S = 60
 POLL_MS = 40  # not at every animation frame: without a GPU each costs a processor
 FIRST_BYTE_OF_RERUN = 0x5A  # of a message that asks for a run of the page's script: field 11 of Streamlit's BackMsg
 WATCH_RUNS = f"""
-window.scriptRuns = {{ asked: -Infinity, heard: 0, calm: 0 }};
+window.scriptRuns = {{ touched: -Infinity, asked: -Infinity, heard: 0, calm: 0 }};
+for (const kind of ["click", "change"]) {{
+    addEventListener(kind, ({{ target }}) => {{
+        if (target.closest?.("button, input, label, a")) window.scriptRuns.touched = performance.now();
+    }}, true);
+}}
 window.WebSocket = class extends WebSocket {{
     constructor(...words) {{
         super(...words);
@@ -43,7 +48,10 @@ window.WebSocket = class extends WebSocket {{
         }});
     }}
     send(message) {{
-        if (message[0] === {FIRST_BYTE_OF_RERUN}) window.scriptRuns.asked = performance.now();
+        if (message[0] === {FIRST_BYTE_OF_RERUN}) {{
+            window.scriptRuns.asked = performance.now();
+            window.scriptRuns.touched = -Infinity;
+        }}
         super.send(message);
     }}
 }};
@@ -53,9 +61,10 @@ AT_REST = """() => {
     const state = document.querySelector("[data-testid=stApp]")?.dataset.testScriptState;
     const quiet = runs.heard > 0 && performance.now() - runs.heard > 80;
     const asked = performance.now() - runs.asked < 5000;
-    runs.calm = state === "notRunning" && !asked && quiet ? runs.calm + 1 : 0;
+    const touched = performance.now() - runs.touched < 700;
+    runs.calm = state === "notRunning" && !touched && !asked && quiet ? runs.calm + 1 : 0;
     return runs.calm > 3;
-}"""  # a request that is not answered in 5 s is one that Streamlit drops: of a fragment that is no longer there
+}"""  # on a busy machine a widget asks 0.3 s after the click; a request not answered in 5 s is one that Streamlit drops
 VIEW_AT_REST = """calm => {
     const view = Object.values(window.graphWorkbench).at(-1);
     const { x, y } = calm.canvas.getBoundingClientRect();
