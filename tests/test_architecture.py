@@ -29,7 +29,7 @@ ROOMS = {
     "verification": {"ir", "io", "run", "rewrite", "pipeline", "verification"},
     "summary": {"ir", "ops", "inference", "layout", "metrics", "summary"},
     "explanation": {"ir", "rewrite", "explanation"},
-    "view": {"ir", "ops", "layout", "metrics", "rewrite", "view"},
+    "view": {"ir", "ops", "layout", "metrics", "rewrite", "fusion", "view"},
     "charts": {"ir", "ops", "run", "view", "charts"},
     "errors": {"errors"},
     "files": {"files"},

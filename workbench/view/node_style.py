@@ -60,16 +60,23 @@ class Look:
 
 
 def look_of(
-    graph: Graph, node: Node, layouts: Mapping[str, str], target: Profile, step: int = 0, fused: str = ""
+    graph: Graph,
+    node: Node,
+    layouts: Mapping[str, str],
+    target: Profile,
+    step: int = 0,
+    fused: str = "",
+    group: str = "",
 ) -> Look:
-    """The look of `node` in `graph`; `layouts` by value."""
+    """The look of `node` in `graph`; `layouts` by value. group: the fused group that computes it."""
     layout = layouts.get(node.outputs[0], TENSOR) if node.outputs else TENSOR
     weights = _weights(graph, node, layouts)
     contract = contract_of(node)
+    detail = _detail(graph, node, layout, weights, layouts)
     return Look(
         op=shown_op(node),
         name="" if node.op == node.name else shortened_name(_without_scopes(node.name)),
-        detail=_detail(graph, node, layout, weights, layouts),
+        detail=f"{detail}, in {group}" if group else detail,
         layout=box_kind_of(layout, target),
         weights=NO_KIND if not weights else box_kind_of(weights, target),
         category=_OTHER if contract is None else contract.category,
