@@ -90,7 +90,7 @@ def test_a_group_is_a_frame_from_its_first_rewrite_on(name):
     first = next(c.first for c in view.timeline.chapters if c.pass_name.startswith("fuse_"))
     for group in fused:
         frame = boxes[group.id]
-        assert frame["open"] and frame["same"]
+        assert frame["open"]
         assert all(first < born < dies <= scene["T"] + 1 and look == -1 for born, dies, look in frame["v"])
         for member in group.members():
             around, above = set(), boxes[member]["up"]

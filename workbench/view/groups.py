@@ -32,7 +32,7 @@ _SCOPES = "pkg.torch.onnx.name_scopes"  # written by torch's dynamo exporter, a 
 class Group:
     """A group of the tree: `children` are groups and names of nodes, in the graph's order.
 
-    path: titles from the root; same: "x12 identical", "1 of 12 identical", "fused" or "".
+    path: titles from the root; same: "x12 identical", "1 of 12 identical" or "".
     fused: whether it is a group of operators that one call computes.
     """
 
@@ -207,7 +207,7 @@ def _tree(names: Sequence[str], scopes: Mapping[str, tuple[str, ...]], fused: se
         for depth in range(1, len(scope) + 1):
             path = scope[:depth]
             if path not in groups:
-                groups[path] = Group(path, fused=path[-1] in fused, same="fused" if path[-1] in fused else "")
+                groups[path] = Group(path, fused=path[-1] in fused)
                 groups[path[:-1]].children.append(groups[path])
         groups[scope].children.append(name)
     return groups[()]
