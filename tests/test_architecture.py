@@ -36,7 +36,7 @@ ROOMS = {
     "imports": {"imports"},
 }
 EVERYWHERE = {"errors", "files", "imports"}
-ANYTHING = {"ui", "cli", "api", "library", "matrix", "plans", "__main__", "__init__"}
+ANYTHING = {"ui", "cli", "api", "library", "group_comparison", "matrix", "plans", "__main__", "__init__"}
 LATE = {"torch", "onnxruntime", "plotly", "pandas", "streamlit", "highspy", "sqlalchemy", "psycopg"}
 MAY_USE_STREAMLIT = {"ui"}
 MAY_USE_PLOTLY = {"workbench/charts/variants.py"}
