@@ -18,6 +18,7 @@ from workbench.ir import Graph
 from workbench.ir.to_proto import LARGE
 
 SEED = 1
+_WHOLE_SEED = ("Dropout", "workbench.random_mask_like")  # the seed of the others is a float
 _MOST_INSIDE = 2**31 - 2**24  # bytes of a file with its weights inside
 
 
@@ -34,9 +35,9 @@ def with_seeds(file: Path, folder: Path) -> Path:
     """A copy of the model in `folder`, in which every random operator has a seed."""
     model = onnx.load(file)
     for node in every_node(model):
-        op = node.op_type if node.domain in ("", "ai.onnx") else ""
+        op = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
         if _draws(op, node.input) and not any(a.name == "seed" for a in node.attribute):
-            is_whole = op == "Dropout"  # of which the seed is an integer; of the others it is a float
+            is_whole = op in _WHOLE_SEED
             node.attribute.append(helper.make_attribute("seed", SEED if is_whole else float(SEED)))
     copy = folder / "seeded.onnx"
     onnx.save(model, copy, save_as_external_data=model.ByteSize() > _MOST_INSIDE, size_threshold=LARGE)
