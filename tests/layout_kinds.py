@@ -39,6 +39,7 @@ KINDS = {
         MeanVarianceNormalization OneHot Pad QLinearMatMul QuantizeLinear RMSNormalization ReduceL1 ReduceL2
         ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Resize
         ScatterElements Shape Slice Softmax Split Squeeze Tile TopK Transpose Trilu Unsqueeze
+        workbench.fused_bias_add_mask_scale
     """,
     "sensitive": """
         AveragePool BatchNormalization Conv ConvInteger ConvTranspose DepthToSpace GlobalAveragePool GlobalLpPool
@@ -54,7 +55,7 @@ KINDS = {
         RandomNormal RandomNormalLike RandomUniform RandomUniformLike Range ReverseSequence RoiAlign RotaryEmbedding
         STFT Scan ScatterND SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength
         SequenceMap SoftmaxCrossEntropyLoss SplitToSequence StringNormalizer TensorScatter Unique
-        ai.onnx.preview.FlexAttention
+        ai.onnx.preview.FlexAttention workbench.random_mask_like
     """,
 }
 CHOSEN = {op: kind for kind, operators in KINDS.items() for op in operators.split()}

@@ -64,7 +64,7 @@ def axis(match: Match) -> int:
     return len(shape) - len(small) + next(place for place, dim in enumerate(small) if dim != 1)
 
 
-def along(match: Match) -> str | np.ndarray:
+def bias_of_one_axis(match: Match) -> str | np.ndarray:
     """The bias; a constant of several axes without those of size 1."""
     tensor = match.graph.constant(match["bias"])
     return match["bias"] if tensor is None or match.graph.rank_of(match["bias"]) == 1 else tensor.numpy().reshape(-1)
@@ -81,7 +81,7 @@ def _rule(name: str, results: str, example: Example, refusals: tuple[Refusal, ..
         numbers=("ratio",),
         constants=("training",),
         where=(in_training, is_narrow, is_bias, is_share),
-        computed={"rate": rate, "axis": axis, "along": along, "scale": lambda match: scale_of(rate(match))},
+        computed={"rate": rate, "axis": axis, "along": bias_of_one_axis, "scale": lambda match: scale_of(rate(match))},
         exactness=Exactness.ROUNDING,
     )
 

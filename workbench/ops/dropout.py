@@ -18,7 +18,7 @@ from workbench.ops.lazy import torch
 from workbench.ops.permutation.kinds import ALL, BARRIER, DROPOUT, PermutedCall, remapped, with_attributes
 
 # ONNX's Dropout has no ratio 1, at which nothing is kept: the mask of ratio 0 is drawn, and none of it used.
-BODIES = """
+DROPOUT_BODIES = """
 random_mask_like <rate, seed> (like) => (mask) {
     rate = Constant <value_float: float = @rate> ()
     one = Constant <value_float = 1.0> ()
@@ -47,8 +47,9 @@ fused_bias_add_mask_scale <axis, scale> (a, bias, mask) => (y) {
     y = Mul (masked, scale_like)
 }
 """
-NAMES = ("random_mask_like", "fused_bias_add_mask_scale")
+DROPOUT_OPERATORS = ("random_mask_like", "fused_bias_add_mask_scale")
 _MODULUS, _FACTOR = 2**31 - 1, 16807  # of minstd_rand0
+_RANGE = 2.0**31  # _MODULUS - 1 in float32
 _BELOW_ONE = 1 - 2**-24  # the largest number below 1 in float32
 
 
@@ -72,17 +73,17 @@ def _drawn(call: Call, like: torch.Tensor, rate: float) -> torch.Tensor:
     Source: Park and Miller, "Random Number Generators: Good Ones Are Hard to Find", CACM 1988; ONNX Runtime,
     onnxruntime/core/providers/cpu/nn/dropout_op.h.
     """
-    seed = call.attr("seed")
+    seed, rate = call.attr("seed"), float(np.float32(rate))
     if seed is None:
         return torch.rand(like.shape, device=like.device) >= rate
     state = int(seed) % 2**64 % _MODULUS or 1
-    numbers = torch.tensor([state * _FACTOR % _MODULUS], device=like.device)
-    ahead = _FACTOR  # how far the numbers that are known are from the next ones: a power of the factor
+    numbers = torch.full((1,), state * _FACTOR % _MODULUS, device=like.device)
+    ahead = _FACTOR  # the power of the factor that leads from the numbers known to as many next ones
     while len(numbers) < like.numel():
         numbers = torch.cat([numbers, numbers * ahead % _MODULUS])
         ahead = ahead * ahead % _MODULUS
-    shares = (numbers[: like.numel()] - 1).to(torch.float32) / torch.tensor(_MODULUS - 1.0)
-    return shares.clamp(max=_BELOW_ONE).reshape(like.shape) >= torch.tensor(rate)
+    shares = ((numbers[: like.numel()] - 1).to(torch.float32) / _RANGE).clamp(max=_BELOW_ONE)
+    return shares.reshape(like.shape) >= rate
 
 
 @operator("Dropout", category="elementwise", layout=DROPOUT, fusion=if_not_training, host_inputs=(1, 2))

@@ -30,8 +30,7 @@ from workbench.ops.channels_last import (
 )
 from workbench.ops.contract import operator, per_output
 from workbench.ops.convolution import conv_transpose
-from workbench.ops.dropout import BODIES as DROPOUT_BODIES
-from workbench.ops.dropout import NAMES as DROPOUT_NAMES
+from workbench.ops.dropout import DROPOUT_BODIES, DROPOUT_OPERATORS
 from workbench.ops.fusion_kinds import FUSABLE, INJECTIVE, FusionKind
 from workbench.ops.lazy import F, torch
 from workbench.ops.permutation.images import OWN_SENSITIVE, channels_last_layout
@@ -126,7 +125,7 @@ bilinear <size> (x) => (y) {
 }
 """
 CONVERSIONS = {"nchw2nhwc": channels_last(4), "nhwc2nchw": channels_first(4)}
-_PLAIN = frozenset({*OWN_BODIES, *CONVERSIONS, *DROPOUT_NAMES})  # operators that are no form of another
+_PLAIN = frozenset({*OWN_BODIES, *CONVERSIONS, *DROPOUT_OPERATORS})  # operators that are no form of another
 _IMAGE = (4,)  # images: N, C, H, W
 
 
