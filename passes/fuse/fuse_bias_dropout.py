@@ -9,6 +9,7 @@ import numpy as np
 from workbench.ir import DataType
 from workbench.ops.dropout import scale_of
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rule
+from workbench.rewrite.counterexamples import WrongLaw
 from workbench.rewrite.graph_rules import graph_rule
 from workbench.rewrite.guards import broadcasts_into
 from workbench.rewrite.matching import Match
@@ -70,7 +71,13 @@ def bias_of_one_axis(match: Match) -> str | np.ndarray:
     return match["bias"] if tensor is None or match.graph.rank_of(match["bias"]) == 1 else tensor.numpy().reshape(-1)
 
 
-def _rule(name: str, results: str, example: Example, refusals: tuple[Refusal, ...]) -> Rule:
+def _rule(
+    name: str,
+    results: str,
+    example: Example,
+    refusals: tuple[Refusal, ...],
+    wrong_laws: tuple[WrongLaw, ...] = (),
+) -> Rule:
     return graph_rule(
         name,
         f"{results} = {_DROPOUT}",
@@ -83,6 +90,8 @@ def _rule(name: str, results: str, example: Example, refusals: tuple[Refusal, ..
         where=(in_training, is_narrow, is_bias, is_share),
         computed={"rate": rate, "axis": axis, "along": bias_of_one_axis, "scale": lambda match: scale_of(rate(match))},
         exactness=Exactness.ROUNDING,
+        law="(x + z) * mask / kept == (x + z) * mask * (1 / kept) if kept > 0",
+        wrong_laws=wrong_laws,
     )
 
 
@@ -103,8 +112,8 @@ class FuseBiasDropout(Pass):
     before. Both are functions of standard operators in an exported file.
 
     The scale is 1 / (1 - rate). OneFlow's rewrite copies `rate` into `scale`, and its test cannot see that: it has
-    rate 1, at which everything is zero. At rate 1 the scale is 0 as in PyTorch; ONNX leaves that ratio open, and ONNX
-    Runtime refuses it in a Dropout, but runs what is made of it here.
+    rate 1, at which everything is zero. At rate 1 the scale is 0 as in PyTorch; ONNX's ratios end before 1, and ONNX
+    Runtime refuses a Dropout of ratio 1, but runs what is made of it here.
 
     The masks are equal to the last bit. The products differ by rounding, since Dropout divides by 1 - rate, except
     where that is a power of two (rates 0, 0.5, 0.75).
@@ -197,6 +206,14 @@ class FuseBiasDropout(Pass):
                         y = Dropout(s, r, t)
                     }""",
                     "Dropout 'Dropout_y' does not follow an Add",
+                ),
+            ),
+            wrong_laws=(
+                WrongLaw(
+                    "(x + z) * mask / kept == (x + z) * mask * (1 - kept) if kept > 0",
+                    {"x": 2, "z": 1, "mask": 1, "kept": 0.5},
+                    (6, 1.5),
+                    "OneFlow's rewrite copies the rate, 1 - kept, into the scale; its test at rate 1 has only zeros.",
                 ),
             ),
         ),
