@@ -219,6 +219,23 @@ def test_run_compares_with_the_same_mask_and_times_the_models_own():
         assert any("compared with the same seed" in note for note in found.notes)
 
 
+def test_what_is_fused_outlives_onnx_runtimes_optimizations():
+    """Which remove a Dropout though it is in training: then nothing is dropped."""
+    before = typed("""g (float[64,5] a, float[5] bias) => (float[64,5] y) <float rate = {0.5}, bool training = {1}> {
+        sum = Add(a, bias)
+        dropped = Dropout<seed = 7>(sum, rate, training)
+        y = Neg(dropped)
+    }""")
+    inputs = given(64, 5)
+    expected = outputs(before, inputs)["y"]
+    optimized = {
+        name: onnxruntime.InferenceSession(to_bytes(graph), providers=["CPUExecutionProvider"]).run(None, inputs)[0]
+        for name, graph in (("before", before), ("after", fused(before)))
+    }
+    np.testing.assert_array_equal(optimized["after"], expected)
+    np.testing.assert_array_equal(optimized["before"], -(inputs["a"] + inputs["bias"]))
+
+
 def test_masks_are_neither_merged_nor_folded():
     text = f"""<ir_version: 10, opset_import: ["": 23, "workbench": 1]> g (float[64] x) => (bool[64] y) <float[64] c> {{
         p = {MASK}<rate = 0.5>(x)
