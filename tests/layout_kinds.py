@@ -39,7 +39,7 @@ KINDS = {
         MeanVarianceNormalization OneHot Pad QLinearMatMul QuantizeLinear RMSNormalization ReduceL1 ReduceL2
         ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Resize
         ScatterElements Shape Slice Softmax Split Squeeze Tile TopK Transpose Trilu Unsqueeze
-        workbench.fused_bias_add_mask_scale
+        workbench.fused_bias_add_gelu workbench.fused_bias_add_mask_scale
     """,
     "sensitive": """
         AveragePool BatchNormalization Conv ConvInteger ConvTranspose DepthToSpace GlobalAveragePool GlobalLpPool

@@ -9,9 +9,9 @@ import numpy as np
 from workbench.ir import DataType
 from workbench.ops.dropout import scale_of
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rule
+from workbench.rewrite.bias import axis_of_bias, bias_of_one_axis, is_bias
 from workbench.rewrite.counterexamples import WrongLaw
 from workbench.rewrite.graph_rules import graph_rule
-from workbench.rewrite.guards import broadcasts_into
 from workbench.rewrite.matching import Match
 
 DEFAULT_RATIO = 0.5  # ONNX's
@@ -39,18 +39,6 @@ def is_narrow(match: Match) -> None:
         raise NoMatch(f"'{match['a']}' is not known to be of 32 or fewer bits, which the scale has")
 
 
-def is_bias(match: Match) -> None:
-    """The second operand has one axis, of the size of an axis of the first; others, if any, are of size 1."""
-    graph, a, bias = match.graph, match["a"], match["bias"]
-    shape, small = graph.shape(a), graph.shape(bias)
-    if shape is None or small is None:
-        raise NoMatch(f"the shapes of '{a}' and '{bias}' are not known")
-    if not broadcasts_into(small, shape) or sum(dim != 1 for dim in small) != 1:
-        raise NoMatch(f"neither operand of {match.nodes[0]} is a bias along one axis of the other")
-    if len(small) > 1 and graph.constant(bias) is None:
-        raise NoMatch(f"'{bias}' of {match.nodes[0]} is computed, and has {len(small)} axes; a bias has one")
-
-
 def is_share(match: Match) -> None:
     if not 0 <= rate(match) <= 1:
         raise NoMatch(f"the ratio of {match.root} is {rate(match):g}, which is not between 0 and 1")
@@ -58,17 +46,6 @@ def is_share(match: Match) -> None:
 
 def rate(match: Match) -> float:
     return float(np.float32(match.data.get("ratio", DEFAULT_RATIO)))
-
-
-def axis(match: Match) -> int:
-    shape, small = match.graph.shape(match["a"]) or (), match.graph.shape(match["bias"]) or ()
-    return len(shape) - len(small) + next(place for place, dim in enumerate(small) if dim != 1)
-
-
-def bias_of_one_axis(match: Match) -> str | np.ndarray:
-    """The bias; a constant of several axes without those of size 1."""
-    tensor = match.graph.constant(match["bias"])
-    return match["bias"] if tensor is None or match.graph.rank_of(match["bias"]) == 1 else tensor.numpy().reshape(-1)
 
 
 def _rule(
@@ -88,7 +65,12 @@ def _rule(
         numbers=("ratio",),
         constants=("training",),
         where=(in_training, is_narrow, is_bias, is_share),
-        computed={"rate": rate, "axis": axis, "along": bias_of_one_axis, "scale": lambda match: scale_of(rate(match))},
+        computed={
+            "rate": rate,
+            "axis": axis_of_bias,
+            "along": bias_of_one_axis,
+            "scale": lambda match: scale_of(rate(match)),
+        },
         exactness=Exactness.ROUNDING,
         law="(x + z) * mask / kept == (x + z) * mask * (1 / kept) if kept > 0",
         wrong_laws=wrong_laws,

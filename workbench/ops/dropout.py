@@ -1,24 +1,22 @@
-"""Dropout, and the two operators of a bias and a Dropout that are computed together.
+"""Dropout, and the drawing of its mask as an operator of its own.
 
-`random_mask_like(like, rate, seed)` draws the mask, `fused_bias_add_mask_scale(a, bias, mask, axis, scale)` does the
-rest in one pass over `a`. Both are functions in the domain "workbench", whose bodies any runtime can run.
+`random_mask_like(like, rate, seed)` is a function in the domain "workbench", whose body any runtime can run.
 
-Source: OneFlow's operators of these names, https://github.com/Oneflow-Inc/oneflow/pull/7709.
+Source: OneFlow's operator of this name, https://github.com/Oneflow-Inc/oneflow/pull/7709.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from workbench.ir import Graph, Node
-from workbench.ir.permutation import Permutation, inverse
 from workbench.ops.contract import Call, operator, per_output
-from workbench.ops.fusion_kinds import BROADCAST, OPAQUE, if_not_training
+from workbench.ops.fusion_kinds import OPAQUE, if_not_training
 from workbench.ops.lazy import torch
-from workbench.ops.permutation.kinds import ALL, BARRIER, DROPOUT, PermutedCall, remapped, with_attributes
+from workbench.ops.permutation.kinds import BARRIER, DROPOUT
 
 # ONNX's Dropout has no ratio 1, at which nothing is kept: the mask of ratio 0 is drawn, and none of it used.
-DROPOUT_BODIES = """
+MASK_BODIES = {
+    "random_mask_like": """
 random_mask_like <rate, seed> (like) => (mask) {
     rate = Constant <value_float: float = @rate> ()
     one = Constant <value_float = 1.0> ()
@@ -28,26 +26,8 @@ random_mask_like <rate, seed> (like) => (mask) {
     training = Equal (one, one)
     dropped, drawn = Dropout <seed: int = @seed> (like, ratio, training)
     mask = And (drawn, keeps_any)
+}"""
 }
-fused_bias_add_mask_scale <axis, scale> (a, bias, mask) => (y) {
-    dims = Shape <start: int = @axis> (a)
-    count = Shape (dims)
-    ones = ConstantOfShape <value = int64[1] {1}> (count)
-    first = Constant <value_ints = [1]> ()
-    end = Constant <value_ints = [9223372036854775807]> ()
-    behind = Slice (ones, first, end)
-    channels = Shape (bias)
-    along_shape = Concat <axis = 0> (channels, behind)
-    along = Reshape (bias, along_shape)
-    biased = Add (a, along)
-    kept = CastLike (mask, a)
-    masked = Mul (biased, kept)
-    scale = Constant <value_float: float = @scale> ()
-    scale_like = CastLike (scale, a)
-    y = Mul (masked, scale_like)
-}
-"""
-DROPOUT_OPERATORS = ("random_mask_like", "fused_bias_add_mask_scale")
 _MODULUS, _FACTOR = 2**31 - 1, 16807  # of minstd_rand0
 _RANGE = 2.0**31  # _MODULUS - 1 in float32
 _BELOW_ONE = 1 - 2**-24  # the largest number below 1 in float32
@@ -99,22 +79,3 @@ def dropout(call, x, ratio=None, training=None):
 @operator("workbench.random_mask_like", category="other", layout=BARRIER, fusion=OPAQUE, flops=per_output(1))
 def random_mask_like(call, like):
     return _drawn(call, like, call.attr("rate"))
-
-
-def _propagate_fused(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
-    """The mask is permuted with the first operand; the bias stays."""
-    axis = inverse(perm)[node.attr("axis") % len(perm)]
-    return PermutedCall((0, 2), (perm,), with_attributes(node, axis=axis))
-
-
-@operator(
-    "workbench.fused_bias_add_mask_scale",
-    category="elementwise",
-    layout=remapped(_propagate_fused, ALL),
-    fusion=BROADCAST,
-    flops=per_output(3),
-)
-def fused_bias_add_mask_scale(call, a, bias, mask):
-    """(a + bias along `axis`) * mask * scale. mask: bool, of the shape of a; bias: one axis, of the size of a's."""
-    behind = a.dim() - 1 - call.attr("axis") % a.dim()
-    return (a + bias.reshape(-1, *(1,) * behind)) * mask * call.attr("scale")

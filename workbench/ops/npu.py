@@ -30,7 +30,8 @@ from workbench.ops.channels_last import (
 )
 from workbench.ops.contract import operator, per_output
 from workbench.ops.convolution import conv_transpose
-from workbench.ops.dropout import DROPOUT_BODIES, DROPOUT_OPERATORS
+from workbench.ops.dropout import MASK_BODIES
+from workbench.ops.fused_bias import FUSED_BIAS_BODIES
 from workbench.ops.fusion_kinds import FUSABLE, INJECTIVE, FusionKind
 from workbench.ops.lazy import F, torch
 from workbench.ops.permutation.images import OWN_SENSITIVE, channels_last_layout
@@ -125,7 +126,9 @@ bilinear <size> (x) => (y) {
 }
 """
 CONVERSIONS = {"nchw2nhwc": channels_last(4), "nhwc2nchw": channels_first(4)}
-_PLAIN = frozenset({*OWN_BODIES, *CONVERSIONS, *DROPOUT_OPERATORS})  # operators that are no form of another
+_PLAIN = frozenset(
+    {*OWN_BODIES, *CONVERSIONS, *MASK_BODIES, *FUSED_BIAS_BODIES}
+)  # operators that are no form of another
 _IMAGE = (4,)  # images: N, C, H, W
 
 
@@ -160,8 +163,9 @@ def own_function(op_type: str, opset: int = OPSET) -> Function:
 @cache
 def _plain_functions(opset: int) -> Mapping[str, Function]:
     header = f'<domain: "{DOMAIN}", opset_import: ["": {opset}, "{DOMAIN}": 1]>\n'
-    texts = filter(str.strip, (_BODIES + DROPOUT_BODIES).split("\n}\n"))
-    functions = [parser.parse_function(f"{header}{text}}}") for text in texts]
+    texts = [f"{text}\n}}" for text in _BODIES.split("\n}\n") if text.strip()]
+    texts += [*MASK_BODIES.values(), *FUSED_BIAS_BODIES.values()]
+    functions = [parser.parse_function(header + text) for text in texts]
     model = parser.parse_model(f'<ir_version: 10, opset_import: ["": {opset}]> none () => () {{}}')
     model.functions.extend(functions)
     return {function.name: function for function in from_proto(model).functions.values()}
