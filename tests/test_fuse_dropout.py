@@ -183,6 +183,12 @@ def test_torch_runs_the_dropout_with_onnx_runtimes_mask(rate):
     np.testing.assert_array_max_ulp(found["y"], expected["y"], 1)
 
 
+def test_torch_divides_doubles_by_the_share_in_float32_as_onnx_runtime_does():
+    text = "g (double[9,8] x) => (double[9,8] y) <double r = {0.1}, bool t = {1}> { y = Dropout<seed=7>(x, r, t) }"
+    graph, inputs = typed(text), {"x": given(9, 8)["a"].astype(np.float64)}
+    np.testing.assert_array_max_ulp(by_torch(graph, inputs)["y"], outputs(graph, inputs)["y"], 1)
+
+
 def test_without_a_seed_each_run_draws_another_mask():
     after, inputs = fused(summed(0.5, None, mask=True)), given(16, 12, 20)
     assert "seed" not in after.producer("m").attributes and is_random(after)

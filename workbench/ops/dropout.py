@@ -72,8 +72,8 @@ def dropout(call, x, ratio=None, training=None):
     share = 0.5 if ratio is None else float(ratio)
     if training is None or not bool(training) or share == 0.0:
         return (x, torch.ones_like(x, dtype=torch.bool)) if len(call.node.outputs) > 1 else x
-    kept = _drawn(call, x, share)
-    return (x * kept / (1.0 - share) if share < 1.0 else torch.zeros_like(x)), kept
+    kept, stays = _drawn(call, x, share), float(np.float32(1) - np.float32(share))
+    return (x * kept / stays if stays else torch.zeros_like(x)), kept
 
 
 @operator("workbench.random_mask_like", category="other", layout=BARRIER, fusion=OPAQUE, flops=per_output(1))
