@@ -110,8 +110,9 @@ A strategy can leave more than it found: only `optimal`, `optimal-any-order` and
 FUSION = """## Memory traffic of groups
 
 Bytes that operators read and write in one run: each alone, in the groups of `fuse_groups`, and at the proven minimum of
-`fuse_minimum` under the same and under wider rules, with seconds of finding groups and proof (`benchmarks/fusion.py`).
-Where a bound is named, the minimum is not proved within 60 s. It is a count, not a time: no kernel is fused yet.
+`fuse_minimum` under the same rules, under wider ones, and if several results may leave a group, with seconds of finding
+groups and proof (`benchmarks/fusion.py`). Where a bound is named, the minimum is not proved within 60 s. It is a count,
+not a time: no kernel is fused yet.
 
 """
 

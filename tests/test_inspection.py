@@ -10,6 +10,7 @@ import passes
 from tests.conftest import ROOT
 from tests.making import HOSTILE, hostile_model
 from tests.running import typed
+from workbench.fusion.opened_groups import OpenedGroups
 from workbench.io import load_model
 from workbench.ir import DataType, Edit, Graph, Node, TensorType, from_text, to_text
 from workbench.layout.profile import load_profile
@@ -150,9 +151,9 @@ def test_every_node_of_real_models_at_both_ends():
         history = run_pipeline(graph, [passes.find_pass(n)() for n in names if n != "layout"], PassContext(CUDA))
         for step in (0, len(history) - 1):
             at = history.at(step)
-            text = to_text(at)
+            groups, text = OpenedGroups(at), to_text(at)
             for node in at.nodes[:60]:
-                _, by_title = shown(history, node.name, step, given=EVERY_PASS, graph=at, target=CUDA, layouts={})
+                _, by_title = shown(history, node.name, step, given=EVERY_PASS, groups=groups, target=CUDA, layouts={})
                 assert not [r for r in by_title.get("Why not here?", {}).get("rows", ()) if "the rule failed" in r[2]]
             assert to_text(at) == text, "inspecting changed the graph"
 

@@ -21,6 +21,7 @@ from workbench.run.measurement.profiled import OperatorRun
 from workbench.run.measurement.roofline import share_of_roof, with_work
 from workbench.run.measurement.statistics import Ratio, Spread, is_busy, is_stable, ratio, spread
 from workbench.run.torch.executor import TorchExecutor
+from workbench.run.torch.prepared import compiled
 from workbench.run.worker.client import Worker
 from workbench.run.worker.process_memory import growth
 
@@ -465,3 +466,19 @@ def test_bad_wishes_are_sentences(worker):
     ):
         with pytest.raises(MeasureError, match=words):
             measure_models({"a": conv_graph()}, inputs=IMAGE, worker=worker, **wish)
+
+
+@pytest.mark.slow
+def test_the_compiler_prepacks_constant_weights():
+    """inductor counts the convolutions whose weights it packs."""
+    from torch._dynamo.utils import counters
+    from torch._inductor import config
+
+    executor = TorchExecutor(conv_graph())
+    counters.clear()
+    with config.patch(force_disable_caches=True):  # what comes from a cache is not counted
+        run, reason = compiled(executor, executor.upload(IMAGE))
+    assert reason is None, "needs a C++ compiler, as torch.compile does on a CPU"
+    assert counters["inductor"]["mkldnn_conv_weight_pack_matcher_count"] == 1
+    for name, expected in executor.run(IMAGE).items():
+        np.testing.assert_allclose(run()[name].numpy(), expected, rtol=1e-5, atol=1e-6)

@@ -534,6 +534,30 @@ def test_light_and_dark(browser, app, scheme):
 
 
 @pytest.mark.slow
+def test_a_fused_group_is_a_frame_from_its_rewrite_on_and_closes(tab, app):
+    model = "model=sample_models%2Fconv_relu_conv_relu.onnx&passes=fuse_groups&target=cuda&step=1"
+    tab.goto(f"{app[0]}/optimize?{model}")
+    settle(tab)
+    view = GraphView(tab)
+    view.press("Home")
+    assert not view.box("group:group_1")["visible"]
+    view.press("ArrowRight")
+    assert view.box("group:group_1")["mark"] == "+" and view.box("relu1")["mark"] == "~"
+    tab.get_by_role("button", name="Fit", exact=True).click()
+    before = view.rest().box("conv1")
+    view.click("group:group_1")
+    settle(tab)
+    tab.locator(".gw-inspector").get_by_text("workbench.group_1_Conv_Relu").wait_for()
+    view.press("Enter")
+    settle(tab)
+    view.rest()
+    assert view.box("conv1") is None and not view.box("group:group_1")["open"]
+    view.press("Enter")
+    settle(tab)
+    assert (view.rest().box("conv1")["w"], view.box("conv1")["mark"]) == (before["w"], "~")
+
+
+@pytest.mark.slow
 def test_hostile_and_enormous_names_break_nothing(tab, app, tmp_path):
     tab.goto(f"{app[0]}/?model={hostile_model(tmp_path)}")
     settle(tab)

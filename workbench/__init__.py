@@ -24,9 +24,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from workbench.api import dot, explain, export, inspect, layouts, load, measure, optimize, report, verify
+    from workbench.api import dot, explain, export, groupings, inspect, layouts, load, measure, optimize, report, verify
 
-__all__ = ["dot", "explain", "export", "inspect", "layouts", "load", "measure", "optimize", "report", "verify"]
+__all__ = [
+    "dot",
+    "explain",
+    "export",
+    "groupings",
+    "inspect",
+    "layouts",
+    "load",
+    "measure",
+    "optimize",
+    "report",
+    "verify",
+]
 
 
 def __getattr__(name: str) -> Any:

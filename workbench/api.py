@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import numpy as np
     from graphviz import Digraph
 
+    from workbench.group_comparison import Grouping
     from workbench.io.exporting import ExportReport
     from workbench.run.measurement.measure import Variant
     from workbench.run.measurement.measured import Measurement
@@ -186,6 +187,32 @@ def layouts(
             extend(history, pass_, context)
         found[name or "none"] = LaidOut(history, None if verifier is None else verifier.check(history.graph))
     return found
+
+
+def groupings(
+    graph: Graph,
+    passes: Sequence[str] = (),
+    *,
+    target: str = DEFAULT_TARGET,
+    max_operators: int = 256,
+    seconds: int = 60,
+    on_grouping: OnShare | None = None,
+) -> dict[str, Grouping]:
+    """What groups of operators read and write: "greedy" (`fuse_groups`), then the minimum by the name of its rules.
+
+    passes: run before, in order. seconds: time limit of each search for a minimum.
+    on_grouping: is called with the next grouping and the progress from 0 to 1; may raise to stop.
+    """
+    from workbench.fusion.rules import RULES
+    from workbench.group_comparison import compare_groupings
+
+    limits = {"fuse_minimum.max_operators": max_operators, "fuse_minimum.seconds": seconds}
+    fusing = {"greedy": choose(["fuse_groups"], options={"fuse_groups.max_operators": max_operators})[0]}
+    for rules in RULES:
+        (fusing[rules],) = choose(["fuse_minimum"], options={"fuse_minimum.rules": rules, **limits})
+    context = PassContext(load_profile(target))
+    before = run_pipeline(graph, choose(list(passes)), context)
+    return compare_groupings(before, fusing, context, on_grouping)
 
 
 def _reporter(on_strategy: OnShare | None, name: str, share: float) -> OnShare:

@@ -25,14 +25,16 @@ class FuseMinimum(Pass):
       (out-elementwise-fusable), which is first, and nothing opaque;
     - with rules "same", as in `fuse_groups`, only elementwise operators follow that one directly, and none follows a
       reduction; with "wider" broadcasting ones and those that select elements follow it too, and any a reduction;
+    - with "several", which are wider still, the results of any of its operators may leave a group;
     - a group reads each value that others compute once, and writes its result; views are not counted.
 
     The search starts from the groups of `fuse_groups`. The bound is the solver's; a result is certified if it reaches
     the bound. Sizes are those to which symbolic dims are bound; if one is unknown, the groups are those of
     `fuse_groups`, and nothing is proved. The least traffic is not always the least time.
 
-    Source: integer program over one-output groups, HiGHS (Huangfu and Hall 2018). Kinds: Chen et al., "TVM: An
-    Automated End-to-End Optimizing Compiler for Deep Learning", OSDI 2018, section 3.
+    Source: integer programs, solved by HiGHS (Huangfu and Hall 2018); that for several outputs gets its constraints
+    against cycles of groups as solutions violate them. Kinds: Chen et al., "TVM: An Automated End-to-End Optimizing
+    Compiler for Deep Learning", OSDI 2018, section 3.
     """
 
     grouped_by: str = option(SAME, "Which operators may be in one group.", choices=tuple(RULES), called="rules")
@@ -86,6 +88,26 @@ class FuseMinimum(Pass):
             sentences=("3 operators, Mul 'Mul_m' to Neg 'Neg_y', become group_1",),
             options={"rules": "wider"},
         ),
+        Example(
+            title="Several results may leave a group",
+            before="""g (float[64] x) => (float[64] y, float[64] z) {
+                s = Sqrt(x)
+                y = Neg(s)
+                z = Abs(s)
+            }""",
+            after="""<ir_version: 11, opset_import: ["": 23, "workbench": 1]>
+                g (float[64] x) => (float[64] y, float[64] z) {
+                    y, z = workbench.group_1_Sqrt_Neg_Abs(x)
+                }
+                <domain: "workbench", opset_import: ["": 23]>
+                group_1_Sqrt_Neg_Abs (x) => (y, z) {
+                    s = Sqrt(x)
+                    y = Neg(s)
+                    z = Abs(s)
+                }""",
+            sentences=("3 operators, Sqrt 'Sqrt_s' to Abs 'Abs_z', become group_1",),
+            options={"rules": "several"},
+        ),
     )
 
     def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, FusionFacts]:
@@ -96,7 +118,7 @@ class FuseMinimum(Pass):
         group, bound = tuple(groups.group), None
         if all(value.size is not None for value in values):
             found = least_traffic(operators, values, RULES[self.grouped_by], self.max_operators, group, self.seconds)
-            group, bound = found.root, found.lower_bound
+            group, bound = found.group, found.lower_bound
         names = group_names(whole, group)
         for key, members in operators_by_group(group).items():
             if len(members) > 1:

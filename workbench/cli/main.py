@@ -22,7 +22,20 @@ from workbench.cli.exit_codes import BAD_INPUT, DONE, STOPPED  # noqa: E402
 from workbench.errors import UserError, printable  # noqa: E402
 from workbench.ir import EditError, IllFormedError, TextError  # noqa: E402
 
-COMMANDS = ("passes", "explain", "inspect", "optimize", "report", "layouts", "verify", "bench", "matrix", "runs", "app")
+COMMANDS = (
+    "passes",
+    "explain",
+    "inspect",
+    "optimize",
+    "report",
+    "layouts",
+    "groups",
+    "verify",
+    "bench",
+    "matrix",
+    "runs",
+    "app",
+)
 
 
 def program() -> NoReturn:

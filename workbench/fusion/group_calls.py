@@ -8,11 +8,19 @@ from workbench.ir import Constant, Edit, Function, Graph, Node
 from workbench.ops import contract_of
 from workbench.ops.channels_last import DOMAIN
 
+_PREFIX = "group_"
 _NAMED = 4  # operators in a function's name
 
 
 def group_name(number: int) -> str:
-    return f"group_{number}"
+    return f"{_PREFIX}{number}"
+
+
+def group_function(graph: Graph, node: Node) -> Function | None:
+    """The function of which the node is a call, if `group_call` made it; else None."""
+    if node.domain != DOMAIN or not node.op_type.startswith(_PREFIX):
+        return None
+    return graph.functions.get((node.domain, node.op_type, node.overload))
 
 
 def group_call(whole: Graph, members: Sequence[Node], name: str) -> tuple[Node, Function]:

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from workbench.fusion.problem import Operator
 from workbench.ops.fusion_kinds import BROADCAST, ELEMENTWISE, FUSABLE, INJECTIVE, OPAQUE, REDUCTION, FusionKind
 
-SAME, WIDER = "same", "wider"
+SAME, WIDER, SEVERAL = "same", "wider", "several"
 
 
 @dataclass(frozen=True)
 class FusionRules:
-    """A group has one operator whose results leave it, all paths between its operators are in it, it holds at most one
-    out-elementwise-fusable operator, and each edge in it is allowed.
+    """All paths between operators of a group are in it, it holds at most one out-elementwise-fusable operator, each
+    edge in it is allowed, and there is one operator whose results leave it.
 
+    several_outputs:   whether results of any operator may leave it; edges connect its operators.
     behind_reductions: whether operators may follow a reduction.
     behind_products:   whether an operator that selects elements may follow an out-elementwise-fusable one directly.
     """
@@ -23,6 +24,7 @@ class FusionRules:
     name: str
     behind_reductions: bool = False
     behind_products: bool = False
+    several_outputs: bool = False
 
     def allow(self, source: FusionKind, edge: FusionKind, user: FusionKind) -> bool:
         """Whether an operator of kind `source` may be in a group with a user of its result."""
@@ -38,6 +40,7 @@ class FusionRules:
 RULES = {
     SAME: FusionRules(SAME),
     WIDER: FusionRules(WIDER, behind_reductions=True, behind_products=True),
+    SEVERAL: FusionRules(SEVERAL, behind_reductions=True, behind_products=True, several_outputs=True),
 }
 
 

@@ -71,6 +71,17 @@ def traffic(values: Sequence[StoredValue], group: Sequence[int]) -> int | None:
     return known_sum(moved)
 
 
+def traffic_of_group(values: Sequence[StoredValue], group: Sequence[int], number: int) -> int | None:
+    """The bytes that the group of that number reads and writes in one run; None if a size is unknown."""
+    moved: list[int | None] = []
+    for value in values:
+        own = None if value.producer is None else group[value.producer]
+        readers = {group[user] for user in value.users} - {own}
+        if number in readers or (number == own and (readers or value.leaves)):
+            moved.append(value.size)
+    return known_sum(moved)
+
+
 def is_view(graph: Graph, node: Node) -> bool:
     """Whether its result is its operand's memory under another shape."""
     return node.op in _VIEWS or (node.op == "Transpose" and moved_by_node(graph, node) == 0)

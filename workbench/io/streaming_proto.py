@@ -20,7 +20,7 @@ from onnx import TensorProto
 
 from workbench.ir.from_proto import NodeMetadata
 from workbench.ir.graph import Graph
-from workbench.ir.to_proto import LARGE, THIS_FILE, TensorPlace, is_large, model_without_graph, write_graph, write_node
+from workbench.ir.to_proto import LARGE, THIS_FILE, TensorPlace, graph_parts, is_large, model_without_graph, write_node
 from workbench.ir.types import Constant
 
 MAX_DEPTH = 100  # protobuf's own limit of nesting
@@ -197,11 +197,12 @@ def write_model(file: BinaryIO, graph: Graph, place: TensorPlace | None = None) 
         head = _varint(_NODE << 3 | _BYTES) + _varint(size)
         pieces += [head, *parts]
         length += len(head) + size
-    rest = onnx.GraphProto()
-    write_graph(rest, graph, place)
-    size, parts = filled(rest, "Graph")
+    for part in graph_parts(graph, place):
+        size, parts = filled(part, "Graph")
+        pieces += parts
+        length += size
     _, around = filled(model_without_graph(graph, place), "Model")
-    for piece in (*around, _varint(_GRAPH << 3 | _BYTES), _varint(length + size), *pieces, *parts):
+    for piece in (*around, _varint(_GRAPH << 3 | _BYTES), _varint(length), *pieces):
         if isinstance(piece, bytes | memoryview):
             file.write(piece)
         else:

@@ -22,6 +22,7 @@ from workbench.ir.graph import Graph
 from workbench.ir.node import AttrRef, Function, Node, without_trailing
 from workbench.ir.types import Constant, OpaqueType, TensorType, ValueType
 
+_PART = 256  # values in one message: as messages they take ten times the memory of their bytes
 THIS_FILE = "<this file>"  # the location of a tensor whose data is in the model file itself
 LARGE = 1024  # bytes; smaller tensors (shapes, axes, scales) stay in the message
 IR_VERSION = 10  # of exported files; read by ONNX Runtime 1.19 and newer
@@ -73,19 +74,33 @@ def model_without_graph(graph: Graph, place: TensorPlace, *, metadata: bool = Tr
 
 def write_graph(proto: GraphProto, graph: Graph, place: TensorPlace, outside: tuple[Graph, ...] = ()) -> None:
     """Everything of the graph but its nodes. outside: for a body, the enclosing graphs, the innermost first."""
-    proto.name = graph.name
+    for part in graph_parts(graph, place, outside):
+        proto.MergeFrom(part)
+
+
+def graph_parts(graph: Graph, place: TensorPlace, outside: tuple[Graph, ...] = ()) -> Iterator[GraphProto]:
+    """Everything of the graph but its nodes, in small messages: their bytes in a row are those of one message."""
+    part = GraphProto(name=graph.name)
     for value in graph.inputs:
-        _write_value(proto.input.add(), value, graph.types.get(value))
+        _write_value(part.input.add(), value, graph.types.get(value))
     for name, tensor in _used_constants(graph):
-        _write_value(proto.value_info.add(), name, graph.type(name))
-        _write_tensor(proto.initializer.add(), tensor, name, place)
+        _write_value(part.value_info.add(), name, graph.type(name))
+        _write_tensor(part.initializer.add(), tensor, name, place)
+        if len(part.value_info) == _PART:
+            yield part
+            part = GraphProto()
     outputs = set(graph.outputs)
     for value in (v for node in graph.nodes for v in node.outputs if v):
-        if value not in outputs and value in graph.types:
-            _write_value(proto.value_info.add(), value, graph.types[value])
+        if value in outputs or value not in graph.types:
+            continue
+        _write_value(part.value_info.add(), value, graph.types[value])
+        if len(part.value_info) == _PART:
+            yield part
+            part = GraphProto()
     for value in graph.outputs:
         owner = next((g for g in (graph, *outside) if g.has_value(value)), graph)
-        _write_value(proto.output.add(), value, owner.type(value))
+        _write_value(part.output.add(), value, owner.type(value))
+    yield part
 
 
 def write_node(

@@ -21,6 +21,7 @@ _MANY = 6  # so many inputs with a common prefix, such as a language model's pas
 _DIGITS = re.compile(r"\d")
 
 Alive = tuple[int, int, Look]
+_FRAME = Look("", "", "", PLAIN, NO_KIND, GROUP, "")
 
 
 @dataclass
@@ -99,11 +100,17 @@ def _inside(found: Boxes, timeline: Timeline, group: Group, opened: set[str], fr
             found.add(Box(child, NODE, _alive(timeline.versions[child]), frame), [child])
             continue
         if child.id in opened:
-            number = found.add(Box(child.id, GROUP, [], frame, child, is_open=True), [])
+            alive = [(born, dies, _FRAME) for born, dies in _spans(timeline, child)]
+            number = found.add(Box(child.id, GROUP, alive, frame, child, is_open=True), [])
             _inside(found, timeline, child, opened, number)
             continue
         members = tuple(child.members())
         found.add(_closed(timeline, child, members, frame), members)
+
+
+def _spans(timeline: Timeline, group: Group) -> list[tuple[int, int]]:
+    """When the frame of the open group is drawn: that of a fused group while it exists, any other always."""
+    return timeline.groups[group.path[-1]] if group.fused else [(0, FOREVER)]
 
 
 def _closed(timeline: Timeline, group: Group, members: tuple[str, ...], frame: int) -> Box:

@@ -33,11 +33,13 @@ class Group:
     """A group of the tree: `children` are groups and names of nodes, in the graph's order.
 
     path: titles from the root; same: "x12 identical", "1 of 12 identical" or "".
+    fused: whether it is a group of operators that one call computes.
     """
 
     path: tuple[str, ...]
     children: list[Group | str] = field(default_factory=list)
     same: str = ""
+    fused: bool = False
 
     @property
     def id(self) -> str:
@@ -77,8 +79,8 @@ def group_nodes(timeline: Timeline) -> Group:
     """The tree of all nodes of the timeline, without those that exist only within a step; its root is the model."""
     order = _order(timeline)
     names = [name for name in sorted(order, key=order.__getitem__) if name not in timeline.short_lived]
-    scopes = _all_scopes(timeline, names)
-    root = _tree(names, scopes)
+    scopes = _with_fused(_all_scopes(timeline, names), timeline.group_of)
+    root = _tree(names, scopes, set(timeline.group_of.values()))
     _simplify(root)
     numbers = {name: _signature(timeline.versions[name][0].node, timeline.shapes[name]) for name in names}
     _numbered(root, numbers)
@@ -160,6 +162,16 @@ def _all_scopes(timeline: Timeline, names: Sequence[str]) -> dict[str, tuple[str
     return scopes
 
 
+def _with_fused(scopes: dict[str, tuple[str, ...]], group_of: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """The scopes, where the operators of a fused group are in one more, within the scope that they share."""
+    members: dict[str, list[str]] = {}
+    for name in scopes:
+        if name in group_of:
+            members.setdefault(group_of[name], []).append(name)
+    shared = {group: _shared([scopes[name] for name in names]) for group, names in members.items()}
+    return scopes | {name: (*shared[group], group) for group, names in members.items() for name in names}
+
+
 def _shared(scopes: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     """The longest common prefix."""
     shared = []
@@ -188,14 +200,14 @@ def _order(timeline: Timeline) -> dict[str, float]:
 # ---- the tree -------------------------------------------------------------------
 
 
-def _tree(names: Sequence[str], scopes: Mapping[str, tuple[str, ...]]) -> Group:
+def _tree(names: Sequence[str], scopes: Mapping[str, tuple[str, ...]], fused: set[str]) -> Group:
     groups: dict[tuple[str, ...], Group] = {(): Group(())}
     for name in names:
         scope = scopes[name]
         for depth in range(1, len(scope) + 1):
             path = scope[:depth]
             if path not in groups:
-                groups[path] = Group(path)
+                groups[path] = Group(path, fused=path[-1] in fused)
                 groups[path[:-1]].children.append(groups[path])
         groups[scope].children.append(name)
     return groups[()]
@@ -210,6 +222,8 @@ def _simplify(group: Group) -> None:
 
 def _kept(child: Group | str) -> list[Group | str]:
     if isinstance(child, str):
+        return [child]
+    if child.fused:
         return [child]
     few = len(child.children) == 1 or (len(child.children) < _FEWEST_NODES and not list(child.groups()))
     return child.children if few else [child]

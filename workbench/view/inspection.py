@@ -13,6 +13,7 @@ from typing import Any
 import onnx_ir
 
 from workbench.errors import printable
+from workbench.fusion.opened_groups import OpenedGroups
 from workbench.ir import AttrRef, Graph, Node, constant_type
 from workbench.layout.infer import TENSOR, infer_layouts
 from workbench.layout.profile import Profile
@@ -20,6 +21,7 @@ from workbench.rewrite import History, Pass
 from workbench.view.constants import constant_section, first_values
 from workbench.view.documents import document_section
 from workbench.view.facts import bound_type, bytes_of, contract_rows, cost_rows, flops_of, numbers_in, refusal_rows
+from workbench.view.fused import fusion_rows, group_rows
 from workbench.view.ids import CONSTANT_ID, GROUP_ID, INPUT_ID, OUTPUT_ID
 from workbench.view.lineage import ancestry, constant_events, lives, node_events, sources
 
@@ -39,7 +41,7 @@ def inspect_element(
     id: str,
     passes: Sequence[Pass] = (),
     *,
-    graph: Graph | None = None,
+    groups: OpenedGroups | None = None,
     layouts: Mapping[str, str] | None = None,
     target: Profile | None = None,
     members: Iterable[str] = (),
@@ -48,29 +50,32 @@ def inspect_element(
 
     id:      a node's name, or "in:<value>", "out:<value>", "const:<value>", "group:<path>".
     passes:  whose rules say why they do not match the node.
-    graph, layouts: of that moment, if the caller has them; else they are computed, slowly for a large model.
+    groups, layouts: of that moment, if the caller has them; else they are computed, slowly for a large model.
     target:  for the operator's class; members: the nodes of the group.
     If the element does not exist at that moment, the content says when it does.
     """
-    graph = graph if graph is not None else history.at(step, rewrites)
+    groups = groups if groups is not None else OpenedGroups(history.at(step, rewrites))
+    graph = groups.opened
     layouts = layouts if layouts is not None else infer_layouts(graph)
     if id.startswith(GROUP_ID) and id not in graph:
-        return inspect_group(graph, id.removeprefix(GROUP_ID), members)
+        return inspect_group(groups, id.removeprefix(GROUP_ID), members)
     for prefix in (INPUT_ID, OUTPUT_ID, CONSTANT_ID):
         if id.startswith(prefix) and id not in graph:
             return inspect_value(history, graph, layouts, prefix, id.removeprefix(prefix))
-    return inspect_node(history, graph, layouts, id, passes, target)
+    return inspect_node(history, step, groups, layouts, id, passes, target)
 
 
 def inspect_node(
     history: History,
-    graph: Graph,
+    step: int,
+    groups: OpenedGroups,
     layouts: Mapping[str, str],
     name: str,
     passes: Sequence[Pass],
     target: Profile | None,
 ) -> dict[str, Any]:
     """The node of that name; if it is not in the graph, when it is."""
+    graph = groups.opened
     node = graph.find(name)
     if node is None:
         events = node_events(history, name)
@@ -86,6 +91,7 @@ def inspect_node(
         *(_constant(graph, layouts, value) for value in constants[:_MOST_CONSTANTS]),
         _rows("Contract", contract_rows(graph, node, target)),
         _rows("Cost", cost_rows(graph, node)),
+        _rows("Fusion", fusion_rows(groups, node, history.steps[: step + 1])),
         _origin(history, name),
         _rows("Why not here?", refusal_rows(graph, node, passes, history.mode), ["pass", "rule", "what it says"]),
         *_exporter(node),
@@ -121,8 +127,9 @@ def inspect_value(
     return _shown(id_, title, f"{what} of the graph, of type {graph.type(value) or 'unknown'}", sections)
 
 
-def inspect_group(graph: Graph, path: str, members: Iterable[str]) -> dict[str, Any]:
-    """The nodes of a group: the number of each operator, their cost and constants."""
+def inspect_group(groups: OpenedGroups, path: str, members: Iterable[str]) -> dict[str, Any]:
+    """The nodes of a group: the number of each operator, their cost and constants; of a fused one what it moves."""
+    graph = groups.opened
     nodes = [node for name in members if (node := graph.find(name)) is not None]
     id_, title = GROUP_ID + path, _short(path.rpartition("/")[2] or path)
     if not nodes:
@@ -141,7 +148,8 @@ def inspect_group(graph: Graph, path: str, members: Iterable[str]) -> dict[str, 
     counts = Counter(node.op for node in nodes)
     operators = [[op, f"{count:,}"] for op, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
     about = "One node at this moment" if len(nodes) == 1 else f"{len(nodes):,} nodes at this moment"
-    return _shown(id_, title, about, [_rows("Inside", inside), _rows("Operators", operators)])
+    fused = _rows("Fused", group_rows(groups, path.rpartition("/")[2]))
+    return _shown(id_, title, about, [fused, _rows("Inside", inside), _rows("Operators", operators)])
 
 
 # ---- sections; empty ones are omitted ------------------------------------------------

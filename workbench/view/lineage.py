@@ -95,6 +95,8 @@ def lives(there_at_first: bool, events: list[tuple[HistoryMoment, str]]) -> str:
 
 
 def _to_node(rewrite: AppliedRewrite, name: str) -> str:
+    if any(function is not None and name in function.graph for function in rewrite.edit.functions.values()):
+        return CHANGES  # it is computed in a call from now on
     came = name in rewrite.inverse.remove
     went = any(node.name == name for node in rewrite.inverse.insert)
     if came:

@@ -29,7 +29,8 @@ class Look:
     op, name, detail: the lines of its box.
     layout:   kind of layout of its first result; weights: that of its weights, NO_KIND without.
     category, klass: of its operator, in words, "" if there is none.
-    step:     the step that produced this version; fused: from which nodes, "" if it replaces a single one.
+    step:     the step that produced this version; fused: from which nodes, or in which fused group it is, "" if
+              it replaces a single one and is in none.
     """
 
     op: str
@@ -60,22 +61,29 @@ class Look:
 
 
 def look_of(
-    graph: Graph, node: Node, layouts: Mapping[str, str], target: Profile, step: int = 0, fused: str = ""
+    graph: Graph,
+    node: Node,
+    layouts: Mapping[str, str],
+    target: Profile,
+    step: int = 0,
+    fused: str = "",
+    group: str = "",
 ) -> Look:
-    """The look of `node` in `graph`; `layouts` by value."""
+    """The look of `node` in `graph`; `layouts` by value. group: the fused group that computes it."""
     layout = layouts.get(node.outputs[0], TENSOR) if node.outputs else TENSOR
     weights = _weights(graph, node, layouts)
     contract = contract_of(node)
+    detail, inside = _detail(graph, node, layout, weights, layouts), f"in {group}" if group else ""
     return Look(
         op=shown_op(node),
         name="" if node.op == node.name else shortened_name(_without_scopes(node.name)),
-        detail=_detail(graph, node, layout, weights, layouts),
+        detail=f"{detail}, {inside}" if inside else detail,
         layout=box_kind_of(layout, target),
         weights=NO_KIND if not weights else box_kind_of(weights, target),
         category=_OTHER if contract is None else contract.category,
         klass=class_of(node, target),
         step=step,
-        fused=fused,
+        fused=inside or fused,
     )
 
 

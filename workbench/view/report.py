@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from workbench.fusion.opened_groups import OpenedGroups
 from workbench.layout.infer import infer_layouts
 from workbench.layout.profile import Profile
 from workbench.rewrite import History, Pass
@@ -68,12 +69,12 @@ def inspected(history: History, view: View, target: Profile, passes: Sequence[Pa
     for step in reversed(range(len(history))):
         if step and not history[step].changed:
             continue
-        graph = history.at(step)
-        layouts = infer_layouts(graph)
+        groups = OpenedGroups(history.at(step))
+        layouts = infer_layouts(groups.opened)
         done = len(history[step].rewrites)
-        for name in (node.name for node in graph.nodes if node.name not in texts):
+        for name in (node.name for node in groups.opened.nodes if node.name not in texts):
             texts[name] = inspect_element(
-                history, step, done, name, passes, graph=graph, layouts=layouts, target=target
+                history, step, done, name, passes, groups=groups, layouts=layouts, target=target
             )
     return texts
 

@@ -178,7 +178,6 @@ class _Writer:
     def _group(self, box: Box, group: Group) -> dict[str, Any]:
         told = {"open": box.is_open, "title": group.title, "path": list(group.path), "same": group.same}
         if box.is_open:
-            told["v"] = [[0, self.end, -1]]
             return told
         timeline = self.view.timeline
         mix, inner, us, known = [0, 0, 0], [], 0.0, False
@@ -193,6 +192,8 @@ class _Writer:
         return told | {"n": sum(mix), "mix": mix, "inner": inner, "us": round(us, 1) if known else None}
 
     def _number(self, box: Box, look: Look, born: int, dies: int) -> int:
+        if box.is_open:
+            return -1
         costs = self._costs(box.id, born, dies) if box.kind == "node" else Costs()
         return self.looks.setdefault((look, costs), len(self.looks))
 

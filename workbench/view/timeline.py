@@ -3,7 +3,8 @@
 Time counts over the whole history: moment t is the graph after t rewrites of all
 steps. A node is identified by its name; each of its forms is a version. Since
 everything that ever exists has one position, nothing that stays moves, whatever
-moment is shown.
+moment is shown. A call of a group of operators is recorded as its operators,
+with the name of their group.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from workbench.fusion.opened_groups import OpenedChange, OpenedGroups
 from workbench.ir import Graph, Node
 from workbench.layout.infer import TENSOR, infer_layouts, infer_near
 from workbench.layout.profile import Profile
@@ -104,6 +106,8 @@ class Timeline:
     looks_of_values: dict[str, Look] = field(default_factory=dict)  # by "in:..." and "out:..."
     shapes: dict[str, str] = field(default_factory=dict)  # of the first result, by node
     constant_looks: dict[str, Look] = field(default_factory=dict)  # of constants that a node reads, by value
+    groups: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # when each fused group exists
+    group_of: dict[str, str] = field(default_factory=dict)  # the last fused group of each operator that was in one
     is_pair: bool = False  # two graphs and their difference, not a history
 
     @property
@@ -129,14 +133,14 @@ class Timeline:
 
 def timeline_of(history: History, target: Profile) -> Timeline:
     """The union of all moments of `history`."""
-    graph = history.initial.copy()
-    record = _Record(history.initial, target, infer_layouts(graph))
+    groups = OpenedGroups(history.initial.copy())
+    record = _Record(groups, target, infer_layouts(groups.opened))
     for number, step in enumerate(history.steps):
         first = record.now
         for rewrite in step.rewrites:
-            _apply(record, graph, rewrite, number)
+            _apply(record, groups, rewrite, number)
         if step.rewrites:
-            record.settle(graph, infer_layouts(graph))
+            record.settle(groups.opened, infer_layouts(groups.opened))
         record.chapters.append(
             StepSpan(
                 step.title,
@@ -148,7 +152,7 @@ def timeline_of(history: History, target: Profile) -> Timeline:
                 f"{step.before.text('transposes')} to {step.after.text('transposes')} transposes",
             )
         )
-    return record.timeline(graph)
+    return record.timeline(groups.opened)
 
 
 def _verdict(step: Step) -> tuple[str, bool | None]:
@@ -166,30 +170,35 @@ def take_verdicts(timeline: Timeline, history: History) -> bool:
 
 def timeline_of_pair(first: Graph, second: Graph, titles: tuple[str, str], sentence: str, target: Profile) -> Timeline:
     """Two graphs as a history of one change; their nodes correspond by name."""
-    record = _Record(first, target, infer_layouts(first))
-    changes = diff(first, second)
-    gone = tuple(node for node in first.nodes if node.name in changes.removed | changes.changed)
-    come = [node for node in second.nodes if node.name in changes.added | changes.changed]
+    before, after = OpenedGroups(first), OpenedGroups(second)
+    record = _Record(before, target, infer_layouts(before.opened))
+    changes = diff(before.opened, after.opened)
+    stay = {node.name for node in before.opened.nodes} - changes.removed
+    changed = changes.changed | {name for name in stay if before.group_of.get(name) != after.group_of.get(name)}
+    gone = tuple(node for node in before.opened.nodes if node.name in changes.removed | changed)
+    come = tuple(node for node in after.opened.nodes if node.name in changes.added | changed)
     record.chapters.append(StepSpan(titles[0], "", 0, 0))
-    record.event(Event(sentence, "", (), gone, tuple(come)))
-    everywhere = [node.name for node in (*first.nodes, *second.nodes)]
-    layouts = infer_layouts(second)
-    record.change(second, gone, come, everywhere, layouts, 1)
-    record.settle(second, layouts)
+    record.event(Event(sentence, "", (), gone, come))
+    everywhere = [node.name for node in (*before.opened.nodes, *after.opened.nodes)]
+    layouts = infer_layouts(after.opened)
+    record.change(after, OpenedChange(gone, come), everywhere, layouts, 1)
+    record.settle(after.opened, layouts)
     record.chapters.append(StepSpan(titles[1], "", 0, 1, facts=f"{len(first):,} and {len(second):,} nodes: {sentence}"))
-    timeline = record.timeline(second)
+    timeline = record.timeline(after.opened)
     timeline.is_pair = True
     return timeline
 
 
-def _apply(record: _Record, graph: Graph, rewrite: AppliedRewrite, step: int) -> None:
-    gone = rewrite.inverse.insert
-    graph.apply(rewrite.edit)
-    come = tuple(graph.node(name) for name in rewrite.inverse.remove)
-    record.event(Event(rewrite.sentence, rewrite.case, rewrite.nodes, gone, come))
-    values = {v for node in (*gone, *come) for v in node.outputs if v}
-    touched = {node.name for node in (*gone, *come)} | {user.name for v in values for user in graph.users(v)}
-    record.change(graph, gone, come, touched, None, step)
+def _apply(record: _Record, groups: OpenedGroups, rewrite: AppliedRewrite, step: int) -> None:
+    members = [name for node in rewrite.nodes for name in groups.members(node)]
+    inverse, change = groups.apply(rewrite.edit)
+    matched = tuple(dict.fromkeys(name for node in members for name in groups.members(node)))
+    made = tuple(groups.graph.node(name) for name in inverse.remove)
+    record.event(Event(rewrite.sentence, rewrite.case, matched, inverse.insert, made))
+    values = {v for node in (*change.gone, *change.come) for v in node.outputs if v}
+    users = {user.name for v in values for user in groups.opened.users(v)}
+    touched = {node.name for node in (*change.gone, *change.come)} | users
+    record.change(groups, change, touched, None, step)
 
 
 @dataclass
@@ -206,10 +215,11 @@ class _Open:
 class _Record:
     """Records what appears and disappears, in order of time."""
 
-    def __init__(self, graph: Graph, target: Profile, layouts: Mapping[str, str]) -> None:
+    def __init__(self, groups: OpenedGroups, target: Profile, layouts: Mapping[str, str]) -> None:
+        graph = groups.opened
         self.now = 0
         self.chapters: list[StepSpan] = []
-        self._first = graph
+        self._first = graph.copy()
         self._target = target
         self._layouts = dict(layouts)
         self._versions: dict[str, list[Version]] = {}
@@ -220,6 +230,11 @@ class _Record:
         self._shapes: dict[str, str] = {}
         self._constants: dict[str, Look] = {}
         self._fresh: set[str] = set()  # nodes whose look is set at the end of the step
+        self._groups: dict[str, list[tuple[int, int]]] = {}
+        self._group_since: dict[str, int] = {}
+        self._group_of: dict[str, str] = {}  # the last group of each operator
+        self._grouped: Mapping[str, str] = {}  # the groups that exist now
+        self._group_operators(groups)
         for node in graph.nodes:
             self._begin(graph, node, 0, "")
         self._connect(graph, [node.name for node in graph.nodes])
@@ -232,30 +247,40 @@ class _Record:
 
     def change(
         self,
-        graph: Graph,
-        gone: Iterable[Node],
-        come: Iterable[Node],
+        groups: OpenedGroups,
+        change: OpenedChange,
         touched: Iterable[str],
         layouts: Mapping[str, str] | None,
         step: int,
     ) -> None:
-        """Record a change of `graph`: removed nodes, inserted nodes, and changed edges to the `touched` nodes."""
-        gone, come = tuple(gone), tuple(come)
-        for node in gone:
+        """Record a change of the open graph: nodes removed and inserted, and changed edges to the `touched` nodes."""
+        graph = groups.opened
+        for node in change.gone:
             self._end(node.name)
-        self._layouts.update(infer_near(graph, come, self._layouts) if layouts is None else layouts)
-        fused = _made_of(gone, come)
-        for node in come:
-            self._begin(graph, node, step, fused if len(come) == 1 else "")
+        self._group_operators(groups)
+        self._layouts.update(infer_near(graph, change.come, self._layouts) if layouts is None else layouts)
+        fused = _made_of(change.gone, change.come)
+        for node in change.come:
+            self._begin(graph, node, step, fused if len(change.come) == 1 else "")
         self._connect(graph, touched)
         self._connect_outputs(graph)
+
+    def _group_operators(self, groups: OpenedGroups) -> None:
+        """Record which fused groups exist now, and their operators."""
+        self._grouped = groups.group_of
+        now = set(groups.group_of.values())
+        for name in self._group_since.keys() - now:
+            self._groups.setdefault(name, []).append((self._group_since.pop(name), self.now))
+        for name in now - self._group_since.keys():
+            self._group_since[name] = self.now
+        self._group_of |= groups.group_of
 
     def settle(self, graph: Graph, layouts: Mapping[str, str]) -> None:
         """Record the end of a step: what it produced and still exists gets its look from the layouts."""
         self._layouts = dict(layouts)
         for name in self._fresh & self._open.keys():
             opened = self._open[name]
-            opened.look = look_of(graph, opened.node, layouts, self._target, opened.step, opened.fused)
+            opened.look = self._look(graph, opened)
         self._fresh.clear()
 
     def timeline(self, graph: Graph) -> Timeline:
@@ -264,6 +289,8 @@ class _Record:
         outputs = tuple(dict.fromkeys((*self._first.outputs, *graph.outputs)))
         values = {f"{INPUT_ID}{v}": self._look_of_value(g, v, "input") for g in ends for v in g.inputs}
         values |= {f"{OUTPUT_ID}{v}": self._look_of_value(g, v, "output") for g in ends for v in g.outputs}
+        for name, since in self._group_since.items():
+            self._groups.setdefault(name, []).append((since, FOREVER))
         for name in list(self._open):
             self._end(name, FOREVER)
         for target in list(self._open_edges):
@@ -278,6 +305,8 @@ class _Record:
             looks_of_values=values,
             shapes=self._shapes,
             constant_looks=self._constants,
+            groups=self._groups,
+            group_of=self._group_of,
         )
 
     def _look_of_value(self, graph: Graph, value: str, what: str) -> Look:
@@ -289,7 +318,7 @@ class _Record:
     def _begin(self, graph: Graph, node: Node, step: int, fused: str) -> None:
         opened = self._open[node.name] = _Open(self.now, node, step, fused)
         if self.now:  # at first all are settled at once
-            opened.look = look_of(graph, node, self._layouts, self._target, step, fused)
+            opened.look = self._look(graph, opened)
         self._fresh.add(node.name)
         if node.name not in self._versions:
             self._versions[node.name] = []
@@ -298,6 +327,10 @@ class _Record:
         for value in node.operands:
             if graph.constant(value) is not None and value not in self._constants:
                 self._constants[value] = constant_look(graph, value, self._layouts, self._target)
+
+    def _look(self, graph: Graph, opened: _Open) -> Look:
+        group = self._grouped.get(opened.node.name, "")
+        return look_of(graph, opened.node, self._layouts, self._target, opened.step, opened.fused, group)
 
     def _end(self, name: str, moment: int | None = None) -> None:
         opened = self._open.pop(name)

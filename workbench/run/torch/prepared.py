@@ -7,10 +7,13 @@ if it falls back to running operator by operator.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workbench.errors import UserError
 from workbench.run.worker.failures import first_line
+
+if TYPE_CHECKING:
+    import torch
 
 _Run = Callable[[], Mapping[str, Any]]
 _WARMUP = 3  # runs before a capture, as torch requires: libraries choose their kernels then
@@ -56,10 +59,12 @@ def cuda_graph(executor: Any, tensors: Mapping[str, Any]) -> tuple[_Run, str | N
 def compiled(executor: Any, tensors: Mapping[str, Any]) -> tuple[_Run, str | None]:
     """The run traced into one graph of torch's operators for these shapes, compiled by torch.compile.
 
+    On the CPU constant weights are folded and prepacked once (inductor's freezing).
     Tracing follows tensors through the executor (torch.fx's make_fx); if an
     element of a tensor decides what runs next, there is no such graph.
     """
     import torch
+    from torch._inductor import config
     from torch.fx.experimental.proxy_tensor import make_fx
 
     names = [name for name, value in tensors.items() if isinstance(value, torch.Tensor)]
@@ -77,8 +82,8 @@ def compiled(executor: Any, tensors: Mapping[str, Any]) -> tuple[_Run, str | Non
         run()  # what falls back to ONNX Runtime is known after a run
         if executor.fallbacks:
             return run, f"ONNX Runtime runs {', '.join(sorted(executor.fallbacks))}, which cannot be traced"
-        with torch.inference_mode():
-            graph = make_fx(traced)(*operands)
+        with torch.inference_mode(), config.patch(freezing=executor.device.type == "cpu"):
+            graph = _with_parameters(make_fx(traced)(*operands))
             function = torch.compile(graph, dynamic=False)
             function(*operands)
     except Exception as error:  # tracing and the compilers may raise anything
@@ -89,6 +94,18 @@ def compiled(executor: Any, tensors: Mapping[str, Any]) -> tuple[_Run, str | Non
             return dict(zip(outputs, function(*operands), strict=True))
 
     return compiled_run, None
+
+
+def _with_parameters(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """The traced graph with its constants as parameters, which the compiler folds and prepacks when it freezes them."""
+    import torch
+
+    constants = {name: value for name, value in vars(graph).items() if isinstance(value, torch.Tensor)}
+    constants |= dict(graph.named_buffers(recurse=False))
+    for name, value in constants.items():
+        delattr(graph, name)
+        graph.register_parameter(name, torch.nn.Parameter(value, requires_grad=False))
+    return graph.eval()
 
 
 PREPARATIONS: Mapping[str, Callable[[Any, Mapping[str, Any]], tuple[_Run, str | None]]] = {

@@ -9,6 +9,7 @@ from typing import Any
 import streamlit as st
 
 from workbench import pipeline
+from workbench.fusion.opened_groups import OpenedGroups
 from workbench.ir import Graph
 from workbench.layout.infer import infer_layouts
 from workbench.layout.profile import Profile
@@ -45,8 +46,9 @@ def shown_graph(opened: Opened, name: str, graph: Graph, target: Profile) -> Sho
     def make() -> Shown:
         history = pipeline.start(graph, target)
         view = View(timeline_of(history, target), name, target.layout)
-        layouts = infer_layouts(graph)
-        return Shown(view, lambda seen: _inspect(history, 0, 0, seen.id, graph, layouts, view, target))
+        groups = OpenedGroups(graph)
+        layouts = infer_layouts(groups.opened)
+        return Shown(view, lambda seen: _inspect(history, 0, 0, seen.id, groups, layouts, view, target))
 
     return kept(opened, ("graph", name, target), make)
 
@@ -68,9 +70,9 @@ def shown_pair(
 
         def inspected(seen: Seen) -> Mapping[str, Any]:
             after = seen.moment not in ((0, None), (0, 0), (1, 0))
-            side = int(after and (seen.id in moment.after or seen.id not in moment.before))
-            graph = (moment.before, moment.after)[side]
-            return _inspect(histories[side], 0, 0, seen.id, graph, moment.layouts[side], view, target)
+            first, second = moment.groups
+            side = int(after and (seen.id in second.opened or seen.id not in first.opened))
+            return _inspect(histories[side], 0, 0, seen.id, moment.groups[side], moment.layouts[side], view, target)
 
         return Shown(view, inspected)
 
@@ -124,7 +126,7 @@ def _inspected(
     total = len(history[step].rewrites)
     rewrites = total if done is None else min(done, total)
     moment = moment_of(opened, history, step, rewrites)
-    return _inspect(history, step, rewrites, seen.id, moment.after, moment.layouts[1], view, target, passes)
+    return _inspect(history, step, rewrites, seen.id, moment.groups[1], moment.layouts[1], view, target, passes)
 
 
 def _inspect(
@@ -132,7 +134,7 @@ def _inspect(
     step: int,
     rewrites: int,
     id_: str,
-    graph: Graph,
+    groups: OpenedGroups,
     layouts: Mapping[str, str],
     view: View,
     target: Profile,
@@ -140,5 +142,5 @@ def _inspect(
 ) -> Mapping[str, Any]:
     members = view.members(id_)
     return inspect_element(
-        history, step, rewrites, id_, passes, graph=graph, layouts=layouts, target=target, members=members
+        history, step, rewrites, id_, passes, groups=groups, layouts=layouts, target=target, members=members
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from workbench.fusion.opened_groups import OpenedGroups
 from workbench.ir import Graph, graph_text
 from workbench.layout.infer import infer_layouts
 from workbench.rewrite import History
@@ -26,9 +27,15 @@ class Snapshot:
         return diff(self.before, self.after)
 
     @cached_property
+    def groups(self) -> tuple[OpenedGroups, OpenedGroups]:
+        """The graphs with fused groups open, before and after."""
+        return OpenedGroups(self.before), OpenedGroups(self.after)
+
+    @cached_property
     def layouts(self) -> tuple[Mapping[str, str], Mapping[str, str]]:
-        """By value, before and after."""
-        return infer_layouts(self.before), infer_layouts(self.after)
+        """By value, before and after, with fused groups open."""
+        before, after = self.groups
+        return infer_layouts(before.opened), infer_layouts(after.opened)
 
     @cached_property
     def texts(self) -> tuple[str, str]:

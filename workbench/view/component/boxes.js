@@ -24,12 +24,14 @@ export function paintFrame(ctx, pane, index) {
   ctx.globalAlpha *= depth % 2 ? 0.35 : 0.6;
   ctx.fillRect(box.left, box.top, box.w, box.h);
   ctx.globalAlpha = 1;
-  ctx.strokeStyle = theme.neutralBorder;
-  ctx.lineWidth = Math.max(1, 0.8 / zoom);
-  ctx.setLineDash([]);
+  const mark = pane.comparison.marks[index]; // that of a fused group, which exists from a rewrite on
+  ctx.strokeStyle = mark > SAME ? theme.marks[mark] : theme.neutralBorder;
+  ctx.lineWidth = Math.max(mark > SAME ? 2.2 : 1, 0.8 / zoom);
+  ctx.setLineDash(mark === REMOVED ? [6, 3.5] : []);
   ctx.strokeRect(box.left, box.top, box.w, box.h);
+  ctx.setLineDash([]);
   if (zoom < TEXT_ZOOM) return;
-  const words = [box.title || box.id, box.same].filter(Boolean).join("   ");
+  const words = [mark > SAME ? sign(mark) : "", box.title || box.id, box.same].filter(Boolean).join("   ");
   const font = `600 11px ${theme.font}`;
   ctx.font = font;
   ctx.textAlign = "left";

@@ -27,6 +27,7 @@ function boxLines(pane, within, frame, indent) {
   return (within.get(frame) ?? []).flatMap((index) => {
     const box = pane.scene.boxes[index];
     if (!isFrame(box)) return pane.shows(index) ? [`${indent}b${index} [${attributesOf(pane, index)}]`] : [];
+    if (!pane.shows(index)) return boxLines(pane, within, index, indent);
     const inner = boxLines(pane, within, index, `${indent}  `);
     if (!inner.length) return [];
     const title = quoted(box.title || box.id, box.same);

@@ -40,7 +40,8 @@ export function tipLines(view, index) {
   const look = scene.lookOf(comparison.after[index] ?? comparison.before[index]);
   const name = box.id.replace(/^(in|out|const):/, "");
   const what = look?.op === name ? name : `${look?.op ?? ""}  ${name}`;
-  return lines([what, look?.d, look?.f, look ? wordsOf(view.colouring, look, scene) : "", mark]);
+  const fused = look?.d.endsWith(look.f) ? "" : look?.f;
+  return lines([what, look?.d, fused, look ? wordsOf(view.colouring, look, scene) : "", mark]);
 }
 
 /** @param {string[]} words */

@@ -1,0 +1,119 @@
+"""A graph with its groups open: the operators of each group, under their own names, in place of the call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from workbench.fusion.group_calls import group_function
+from workbench.ir import Constant, Edit, Function, Graph, Node, ValueType
+
+
+@dataclass(frozen=True)
+class OpenedChange:
+    """What an edit changes in the open graph: operators removed and inserted; one that joins or leaves a group is in
+    both."""
+
+    gone: tuple[Node, ...]
+    come: tuple[Node, ...]
+
+
+class OpenedGroups:
+    """Two graphs that change together: `graph`, whose groups are calls, and `opened`, with their operators instead.
+
+    group_of: the name of its group, by operator. Without groups both are the same graph, until an edit makes one.
+    A call stays a node of `opened` if the name of an operator or value in it is taken, as may be so in a file.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        """graph: is changed by `apply`."""
+        self.graph = self.opened = graph
+        self.group_of: dict[str, str] = {}
+        self._members: dict[str, tuple[str, ...]] = {}
+        calls = [node for node in graph.nodes if group_function(graph, node)]
+        if calls:
+            self.opened = graph.copy()
+            self._exchange(calls, calls, Edit())
+
+    def apply(self, edit: Edit) -> tuple[Edit, OpenedChange]:
+        """Apply an edit to `graph`; returns its inverse, and what it changes in `opened`. Raises EditError."""
+        if edit.functions and self.opened is self.graph:
+            self.opened = self.graph.copy()
+        inverse = self.graph.apply(edit)
+        come = tuple(self.graph.node(name) for name in inverse.remove)
+        if self.opened is self.graph:
+            return inverse, OpenedChange(inverse.insert, come)
+        return inverse, self._exchange(inverse.insert, come, edit)
+
+    def members(self, name: str) -> tuple[str, ...]:
+        """The operators of the group of that name; the name itself, if it is not that of an open group."""
+        return self._members.get(name, (name,))
+
+    def _exchange(self, gone: Iterable[Node], come: Iterable[Node], edit: Edit) -> OpenedChange:
+        left: dict[str, str] = {}  # the group to which an operator belonged
+        before: dict[str, Node] = {}
+        for node in gone:
+            members = self._members.pop(node.name, (node.name,))
+            before |= {name: self.opened.node(name) for name in members}
+            left |= {name: group for name in members if (group := self.group_of.pop(name, ""))}
+        after: dict[str, Node] = {}
+        constants = {v: held for v, held in edit.constants.items() if held is not None}
+        types: dict[str, ValueType | None] = dict(edit.types)
+        for node in come:
+            function = group_function(self.graph, node)
+            body = None if function is None else _body(self.opened, node, function)
+            if body is None or not self._has_room(node, body.nodes, before, after):
+                after[node.name] = node
+                continue
+            after |= {operator.name: operator for operator in body.nodes}
+            self._members[node.name] = tuple(operator.name for operator in body.nodes)
+            self.group_of |= dict.fromkeys(self._members[node.name], node.name)
+            constants |= {v: held for v, held in body.constants.items() if not self.opened.has_value(v)}
+            types |= {v: type_ for v, type_ in body.types.items() if self.opened.type(v) is None}
+        kept = {name for name, node in after.items() if before.get(name) is node}
+        inserted = tuple(node for name, node in after.items() if name not in kept)
+        read = {value for node in inserted for value in node.operands if not self.opened.has_value(value)}
+        constants |= {v: held for v in read - constants.keys() if (held := self.graph.constant(v)) is not None}
+        self.opened.apply(
+            Edit(
+                remove=tuple(name for name in before if name not in kept),
+                insert=inserted,
+                constants=constants,
+                types=types,
+                metadata=edit.metadata,
+            )
+        )
+        moved = {name for name in kept if left.get(name) != self.group_of.get(name)}
+        return OpenedChange(
+            tuple(node for name, node in before.items() if name not in kept or name in moved),
+            tuple(node for name, node in after.items() if name not in kept or name in moved),
+        )
+
+    def _has_room(self, call: Node, operators: Sequence[Node], before: dict[str, Node], after: dict[str, Node]) -> bool:
+        """Whether the names of the operators, and of values between them, are free in the open graph."""
+        free = {value for node in (call, *before.values()) for value in node.outputs}
+        return not any(
+            operator.name in after
+            or (operator.name in self.opened and operator.name not in before)
+            or any(value not in free and self.opened.has_value(value) for value in operator.outputs if value)
+            for operator in operators
+        )
+
+
+def _body(graph: Graph, call: Node, function: Function) -> Graph:
+    """The function's body with the call's operands and results; a constant whose name `graph` uses gets another."""
+    body: Graph = function.graph
+    names = dict(zip((*body.inputs, *body.outputs), (*call.inputs, *call.outputs), strict=True))
+    constants: dict[str, Constant] = {}
+    for value, held in body.constants.items():
+        taken = graph.has_value(value) and graph.constant(value) is not held
+        names[value] = f"{call.name}/{value}" if taken else value
+        constants[names[value]] = held
+    if all(old == new for old, new in names.items()):
+        return body
+    nodes = [
+        node.with_values_renamed(names).replace(outputs=tuple(names.get(v, v) for v in node.outputs))
+        for node in body.nodes
+    ]
+    types = {names.get(value, value): type_ for value, type_ in body.types.items()}
+    return Graph(nodes=nodes, constants=constants, types=types, opset_imports=body.opset_imports)
