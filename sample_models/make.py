@@ -89,13 +89,14 @@ GRAPHS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
         """,
         {"input2": (512, 8, 3, 3)},
     ),
-    # OneFlow's bias_add and dropout: axis 3 of [2,3,4,5], at inference.
+    # OneFlow's bias_add and dropout: axis 3 of [2,3,4,5], in training, with a seed.
     "bias_add_dropout.onnx": (
         """
         bias_add_dropout (float[2,3,4,5] x, float[5] bias) => (float[2,3,4,5] y) {
             bias_add = Add (x, bias)
             rate = Constant <value_float = 0.5> ()
-            y = Dropout (bias_add, rate)
+            training = Constant <value = bool {1}> ()
+            y = Dropout <seed = 7> (bias_add, rate, training)
         }
         """,
         {},

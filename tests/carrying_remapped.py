@@ -26,6 +26,22 @@ def _along_axis(draw: Draw, op: str) -> Case:
     return Case([x], draw.one_of({"axis": draw.axis(x.ndim)}, {}))
 
 
+@row("workbench.fused_bias_add_mask_scale")
+def _bias_and_mask(draw: Draw, op: str) -> Case:
+    x = draw.normal(*draw.dims())
+    axis, mask = draw.axis(x.ndim), draw.flags(*x.shape)
+    bias = draw.normal(x.shape[axis])
+    return Case([x, draw.one_of(bias, Fixed(bias)), draw.one_of(mask, Fixed(mask))], {"axis": axis, "scale": 2.0})
+
+
+@row("workbench.fused_bias_add_gelu", exact=False)
+def _bias_and_gelu(draw: Draw, op: str) -> Case:
+    x = draw.normal(*draw.dims())
+    axis = draw.axis(x.ndim)
+    bias = draw.normal(x.shape[axis])
+    return Case([x, draw.one_of(bias, Fixed(bias))], {"axis": axis, "approximate": draw.one_of("none", "tanh")})
+
+
 @row("Concat")
 def _concat(draw: Draw, op: str) -> Case:
     dims = draw.dims()

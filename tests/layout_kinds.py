@@ -39,6 +39,7 @@ KINDS = {
         MeanVarianceNormalization OneHot Pad QLinearMatMul QuantizeLinear RMSNormalization ReduceL1 ReduceL2
         ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Resize
         ScatterElements Shape Slice Softmax Split Squeeze Tile TopK Transpose Trilu Unsqueeze
+        workbench.fused_bias_add_gelu workbench.fused_bias_add_mask_scale
     """,
     "sensitive": """
         AveragePool BatchNormalization Conv ConvInteger ConvTranspose DepthToSpace GlobalAveragePool GlobalLpPool
@@ -56,7 +57,7 @@ KINDS = {
         SequenceMap SoftmaxCrossEntropyLoss SplitToSequence StringNormalizer TensorScatter Unique
         ai.onnx.preview.FlexAttention com.microsoft.BiasGelu com.microsoft.FastGelu com.microsoft.FusedConv
         com.microsoft.FusedGemm com.microsoft.FusedMatMul com.microsoft.SkipLayerNormalization
-        com.microsoft.SkipSimplifiedLayerNormalization
+        com.microsoft.SkipSimplifiedLayerNormalization workbench.random_mask_like
     """,
 }
 CHOSEN = {op: kind for kind, operators in KINDS.items() for op in operators.split()}

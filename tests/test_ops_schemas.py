@@ -21,7 +21,6 @@ NEEDLESS = {
         "the weight's shape says it",
     ),
     **dict.fromkeys((f"{op}.hidden_size" for op in ("GRU", "LSTM", "RNN")), "the weights' shapes say it"),
-    "Dropout.seed": "no runtime draws another's numbers",
     "LinearAttention.chunk_size": "a hint for speed",
     "Optional.type": "an absent value needs no type",
     "Range.stash_type": "numbers are computed in float32 at least",

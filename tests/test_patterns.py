@@ -422,3 +422,19 @@ def test_a_value_passed_on():
     assert rule.match(graph, graph.producer("m"), None).sentence == "Neg 'Neg_m' undoes Neg 'Neg_n'; 'e' passed on"
     rewritten(rule, graph, "m")
     assert graph.producer("y").inputs == ("e",)
+
+
+def test_first_and_further_results_are_both_replaced_and_the_first_new_node_takes_the_name():
+    rule = rule_of("a, b = Split(x, axis=0, num_outputs=2)", "a = Relu(x)\nb = workbench.mirror(x)")
+    graph = graph_of("p, q = Split<axis=0, num_outputs=2>(x)  y = Neg(q)", made="float[1,3] p, float[1,3] y")
+    found = rule.match(graph, graph.producer("p"), None)
+    made = [(node.name, node.op, node.outputs) for node in found.edit.insert]
+    assert made[0] == ("Split_p", "Relu", ("p",)) and made[1][1:] == ("workbench.mirror", ("q",))
+
+
+def test_a_result_that_is_not_replaced_must_not_be_read():
+    rule = rule_of("a = Split(x, axis=0, num_outputs=2)", "a = Relu(x)")
+    graph = graph_of("p, q = Split<axis=0, num_outputs=2>(x)  y = Neg(q)", made="float[1,3] p, float[1,3] y")
+    assert refused(rule, graph, "p") == "Neg 'Neg_y' reads 'q' of Split 'Split_p' too"
+    both = rule_of("a, b, c = Split(x, axis=0, num_outputs=2)", "a = Relu(x)\nb = Abs(x)\nc = Neg(x)")
+    assert refused(both, graph, "p") == "Split 'Split_p' has no result number 3"

@@ -44,7 +44,7 @@ class _Seen:
         return [other for other in there if other is node or (other is not None and _computed(other) == computed)]
 
     def match(self, graph: Graph, node: Node, options: Pass) -> Rewrite:
-        if node.op_type in RANDOM:
+        if node.op in RANDOM:
             raise NoMatch(f"{node} gives different numbers each time")
         if not _is_told(graph, node):
             raise NoMatch(f"{node} is not determined by operator, operands and attributes alone")
@@ -65,7 +65,7 @@ class _Seen:
 def _is_told(graph: Graph, node: Node) -> bool:
     """Whether operator, operands and attributes determine what it computes."""
     is_call = (node.domain, node.op_type, node.overload) in graph.functions
-    return bool(node.inputs) and not (node.bodies or is_call or node.op_type in RANDOM)
+    return bool(node.inputs) and not (node.bodies or is_call or node.op in RANDOM)
 
 
 def _computed_once(first: Node, gone: list[Node]) -> Rewrite:

@@ -50,7 +50,7 @@ def match_constant(graph: Graph, node: Node, options: FoldConstants) -> Rewrite:
     if any(v not in graph.constants for v in node.operands):
         missing = next(v for v in node.operands if v not in graph.constants)
         raise NoMatch(f"'{missing}', an operand of {node}, is not a constant")
-    if node.op_type in RANDOM:
+    if node.op in RANDOM:
         raise NoMatch(f"{node} gives different numbers each time")
     if node.bodies or contract_of(node) is None:
         raise NoMatch(f"{node} has a body or is an unknown operator")

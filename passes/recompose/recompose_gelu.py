@@ -6,15 +6,7 @@ from dataclasses import dataclass
 
 from workbench.rewrite import Exactness, Example, Pass, Refusal
 from workbench.rewrite.graph_rules import graph_rule
-from workbench.rewrite.standard import is_float32, recomposed
-
-_EXACT = "y = 0.5 * x * (1.0 + Erf(sqrt(1 / 2) * x))"
-_TANH = """
-    cubed = 0.044715 * x * x * x | 0.044715 * Pow(x, 3)
-    squared = 0.044715 * x * x | 0.044715 * Pow(x, 2)
-    inner = sqrt(2 / pi) * (x + cubed) | sqrt(2 / pi) * x * (1.0 + squared)
-    y = 0.5 * x * (1.0 + Tanh(inner))
-"""
+from workbench.rewrite.standard import GELU_BY_ERF, GELU_BY_TANH, is_float32, recomposed
 
 
 @dataclass(frozen=True)
@@ -36,7 +28,7 @@ class RecomposeGelu(Pass):
     rules = (
         graph_rule(
             "exact",
-            _EXACT,
+            GELU_BY_ERF,
             "y = Gelu(x, approximate='none')",
             recomposed("x"),
             Example(
@@ -101,7 +93,7 @@ class RecomposeGelu(Pass):
         ),
         graph_rule(
             "tanh",
-            _TANH,
+            GELU_BY_TANH,
             "y = Gelu(x, approximate='tanh')",
             recomposed("x"),
             Example(

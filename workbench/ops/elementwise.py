@@ -11,10 +11,10 @@ import numpy as np
 from workbench.ir.types import DataType
 from workbench.ops.contract import Call, operator, per_output
 from workbench.ops.dtypes import CannotRun, torch_dtype
-from workbench.ops.fusion_kinds import BROADCAST, ELEMENTWISE, if_not_training
+from workbench.ops.fusion_kinds import BROADCAST, ELEMENTWISE
 from workbench.ops.lazy import torch
 from workbench.ops.narrow_floats import to_float4, to_float8
-from workbench.ops.permutation.kinds import AGNOSTIC, AGNOSTIC_FIRST, DROPOUT
+from workbench.ops.permutation.kinds import AGNOSTIC, AGNOSTIC_FIRST
 
 _Run = Callable[..., Any]
 
@@ -270,13 +270,3 @@ def _wrapped(x: torch.Tensor, element_type: DataType) -> torch.Tensor:
         return low
     half = 1 << (bits - 1)
     return (low ^ half) - half
-
-
-@operator("Dropout", category="elementwise", layout=DROPOUT, fusion=if_not_training, host_inputs=(1, 2))
-def dropout(call, x, ratio=None, training=None):
-    """The identity, except in training."""
-    share = 0.5 if ratio is None else float(ratio)
-    if training is None or not bool(training) or share == 0.0:
-        return (x, torch.ones_like(x, dtype=torch.bool)) if len(call.node.outputs) > 1 else x
-    kept = torch.rand(x.shape, device=x.device) >= share
-    return x * kept / (1.0 - share), kept

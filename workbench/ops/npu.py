@@ -30,6 +30,8 @@ from workbench.ops.channels_last import (
 )
 from workbench.ops.contract import operator, per_output
 from workbench.ops.convolution import conv_transpose
+from workbench.ops.dropout import MASK_BODIES
+from workbench.ops.fused_bias import FUSED_BIAS_BODIES
 from workbench.ops.fusion_kinds import FUSABLE, INJECTIVE, FusionKind
 from workbench.ops.lazy import F, torch
 from workbench.ops.permutation.images import OWN_SENSITIVE, channels_last_layout
@@ -124,6 +126,9 @@ bilinear <size> (x) => (y) {
 }
 """
 CONVERSIONS = {"nchw2nhwc": channels_last(4), "nhwc2nchw": channels_first(4)}
+_PLAIN = frozenset(
+    {*OWN_BODIES, *CONVERSIONS, *MASK_BODIES, *FUSED_BIAS_BODIES}
+)  # operators that are no form of another
 _IMAGE = (4,)  # images: N, C, H, W
 
 
@@ -136,7 +141,7 @@ def is_own(op_type: str) -> bool:
         return True
     parts = parse_channels_last(DOMAIN, op_type)
     if parts is None:
-        return op_type in OWN_BODIES or op_type in CONVERSIONS
+        return op_type in _PLAIN
     known = parts.op_type in OWN_BODIES or onnx.defs.has(PLAIN_FORM.get(parts.op_type, parts.op_type))
     return known and parts.weights in (None, "OHWI", "HWIO", "HWOI")
 
@@ -148,17 +153,19 @@ def own_function(op_type: str, opset: int = OPSET) -> Function:
     """
     if not is_own(op_type):
         raise KeyError(op_type)
-    if op_type in OWN_BODIES or op_type in CONVERSIONS:
-        return _channels_first_functions(opset)[op_type]
+    if op_type in _PLAIN:
+        return _plain_functions(opset)[op_type]
     if parse_blocked(DOMAIN, op_type) is not None:
         return blocked_function(op_type, opset)
     return channels_last_function(op_type, opset)
 
 
 @cache
-def _channels_first_functions(opset: int) -> Mapping[str, Function]:
+def _plain_functions(opset: int) -> Mapping[str, Function]:
     header = f'<domain: "{DOMAIN}", opset_import: ["": {opset}, "{DOMAIN}": 1]>\n'
-    functions = [parser.parse_function(f"{header}{text}}}") for text in _BODIES.split("}\n") if text.strip()]
+    texts = [f"{text}\n}}" for text in _BODIES.split("\n}\n") if text.strip()]
+    texts += [*MASK_BODIES.values(), *FUSED_BIAS_BODIES.values()]
+    functions = [parser.parse_function(header + text) for text in texts]
     model = parser.parse_model(f'<ir_version: 10, opset_import: ["": {opset}]> none () => () {{}}')
     model.functions.extend(functions)
     return {function.name: function for function in from_proto(model).functions.values()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,6 +15,8 @@ from workbench.rewrite.rule import NoMatch, Rewrite
 from workbench.rewrite.schemas import later_opset
 from workbench.rewrite.searching import Misses
 from workbench.rewrite.terms import Absent, Datum, Operation, Result, Term, Variable
+
+_WHOLE = 1e6  # deeper than any match of a part of a pattern
 
 Constraint = Callable[[Match], None]  # raises NoMatch with a sentence
 
@@ -40,18 +41,20 @@ def first_rewrite(
                 misses.note_operators(1, node, missing)
                 continue
             for found in matches(pattern, graph, node, misses):
+                met = 0
                 try:
-                    return _rewritten(found, constraints, sentence)
+                    for constraint in constraints:
+                        constraint(found)
+                        met += 1
+                    return _rewritten(found, sentence)
                 except NoMatch as no:
-                    misses.note(math.inf, str(no))
+                    misses.note(_WHOLE + met, str(no))
         raise NoMatch(misses)  # formatted only when it is shown
 
     return match
 
 
-def _rewritten(match: Match, constraints: Sequence[Constraint], sentence: str) -> Rewrite:
-    for constraint in constraints:
-        constraint(match)
+def _rewritten(match: Match, sentence: str) -> Rewrite:
     pattern = match.pattern
     if pattern.condition is not None:
         holds = match.array(pattern.condition)

@@ -130,7 +130,7 @@ class _Reader:
     def _call(
         self, operator: str, operands: list[ast.expr], keywords: list[ast.keyword], names: Mapping[str, Term]
     ) -> Operation:
-        if not operator.rpartition(".")[2][0].isupper():
+        if "." not in operator and not operator[0].isupper():
             raise ValueError(f"'{operator}' is not an operator; operators are written as in ONNX, such as ReduceMean")
         rest = [word.value.id for word in keywords if word.arg is None and isinstance(word.value, ast.Name)]
         attributes = tuple((word.arg, self._attribute(word.value)) for word in keywords if word.arg)

@@ -92,7 +92,10 @@ def _pattern(
 
 
 def _results(left: GraphText, right: GraphText) -> tuple[tuple[Term, Term], ...]:
-    """Pairs of replaced and replacing terms, the last first. Raises ValueError if the graphs do not fit together."""
+    """Pairs of replaced and replacing terms: the last first, further results of operators at the end.
+
+    Raises ValueError if the graphs do not fit together.
+    """
     results = [(left.names[name], right.names[name]) for name in left.names if name in right.names]
     if not results:
         raise ValueError(f"'{right.text}' names no result of '{left.text}'")
@@ -108,7 +111,8 @@ def _results(left: GraphText, right: GraphText) -> tuple[tuple[Term, Term], ...]
             raise ValueError(f"'{right.text}' reads '{name}', which it replaces")
     if len(results) > 1 and not all(isinstance(made, Operation | Result) for _, made in results):
         raise ValueError(f"'{right.text}' replaces one of several results by a value that is not new")
-    return tuple(reversed(results))
+    last_first = results[::-1]
+    return tuple(sorted(last_first, key=lambda pair: isinstance(pair[0], Result)))
 
 
 def _ends(term: Term) -> tuple[Term, ...]:

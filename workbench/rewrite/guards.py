@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -37,10 +37,10 @@ def require_single_use(graph: Graph, node: Node, made: Node) -> None:
     refuse_other_readers(graph, made, (node,))
 
 
-def refuse_other_readers(graph: Graph, made: Node, readers: Sequence[Node]) -> None:
-    """Raises NoMatch if anything but these nodes uses a result of `made`."""
+def refuse_other_readers(graph: Graph, made: Node, readers: Sequence[Node], kept: Collection[str] = ()) -> None:
+    """Raises NoMatch if anything but these nodes uses a result of `made`. kept: results that anything may use."""
     known = {node.name for node in readers}
-    for value in filter(None, made.outputs):
+    for value in (value for value in made.outputs if value and value not in kept):
         other = next((user for user in graph.users(value) if user.name not in known), None)
         if other is not None:
             raise NoMatch(f"{other} reads '{value}' of {made} too")

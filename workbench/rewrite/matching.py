@@ -162,6 +162,9 @@ class Match:
         for term, value in self.values.items():
             if isinstance(term, Variable) and value in lost:
                 raise NoMatch(f"'{value}' of {lost[value]} is read twice")
+        for node in gone:
+            if made.intersection(node.outputs):
+                refuse_other_readers(self.graph, node, self.nodes, made)
         if len(self.pattern.results) > 1:
             self._refuse_cycle()
         return gone

@@ -98,10 +98,16 @@ class Search:
         elif results[0] in state.values:
             yield from self._further(results[1:], root, state)
         else:
-            for node in self._readers(results[0], state):
+            for node in self._makers(results[0], state):
                 for found in self._made(results[0], node, state):
                     yield from self._further(results[1:], root, found)
             self.misses.note(state.depth, f"there is no {results[0]} beside {root}")
+
+    def _makers(self, term: Term, state: State) -> list[Node]:
+        """The possible producers of a further result: the matched node, or readers of a matched value."""
+        made = state.values.get(term.call) if isinstance(term, Result) else None
+        node = self.graph.producer(made) if made else None
+        return self._readers(term, state) if node is None else [node]
 
     def _readers(self, term: Term, state: State) -> list[Node]:
         """The possible producers of a term, one of whose operands is matched."""
@@ -126,6 +132,8 @@ class Search:
             index = term.index if isinstance(term, Result) else 0
             if index < len(node.outputs) and node.outputs[index]:
                 yield from self._term(term, node.outputs[index], node, state)
+            else:
+                self.misses.note(state.depth, f"{node} has no result number {index + 1}")
 
     def _call(self, call: Operation, node: Node, state: State) -> Iterator[State]:
         """Each way to match the call's operands with the node's."""

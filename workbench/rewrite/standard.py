@@ -20,6 +20,15 @@ UNCENTERED = """
     n = Div(x, root) | Mul(x, Reciprocal(root) | Div(1, root))
 """
 
+# Gelu of x, exact and by Tanh
+GELU_BY_ERF = "y = 0.5 * x * (1.0 + Erf(sqrt(1 / 2) * x))"
+GELU_BY_TANH = """
+    cubed = 0.044715 * x * x * x | 0.044715 * Pow(x, 3)
+    squared = 0.044715 * x * x | 0.044715 * Pow(x, 2)
+    inner = sqrt(2 / pi) * (x + cubed) | sqrt(2 / pi) * x * (1.0 + squared)
+    y = 0.5 * x * (1.0 + Tanh(inner))
+"""
+
 
 def recomposed(source: str) -> str:
     """The sentence of a rewrite that recomposes an operator applied to this value of the pattern."""

@@ -28,6 +28,7 @@ from workbench.run.measurement.measured import FailedVariant, MeasuredVariant, M
 from workbench.run.measurement.profiled import OperatorRun, memory_from_json
 from workbench.run.measurement.roofline import share_of_roof, with_work
 from workbench.run.measurement.statistics import BUSY, is_busy, is_stable, ratio, spread
+from workbench.run.onnxruntime.randomness import draws_numbers, with_seeds
 from workbench.run.worker.client import RUN_LIMIT_S, Worker
 from workbench.run.worker.machine import Machine
 from workbench.run.worker.memory import estimate_bytes, refuse_unless_fits
@@ -44,6 +45,7 @@ BACKENDS = {
 }
 DTYPES = {"float32": FLOAT32, "mixed": BFLOAT16, "float16": FLOAT16, "bfloat16": BFLOAT16}  # with their tolerance
 _RUN_FAILED = "The run failed: "  # the beginning of sentence_of's result if it knows no other reason
+_SAME_SEED = "Random operators were compared with the same seed on both sides; they are timed with the model's own."
 _OWN_TYPES = "ONNX Runtime is measured with the model's own types"
 
 
@@ -126,6 +128,8 @@ def measure_models(
     folder = Path(tempfile.mkdtemp(dir=worker.folder, prefix="measure-"))
     try:
         files = {key: str(_exported(graph, folder)) for key, graph in graphs.items()}
+        drawn = {key for key, graph in graphs.items() if reference is not None and draws_numbers(graph)}
+        seeded = {key: str(with_seeds(Path(files[key]), Path(files[key]).parent)) for key in drawn}
         fed_inputs = _saved_inputs(graphs, first, given, folder)
         raw = worker.request(
             "measure",
@@ -133,6 +137,7 @@ def measure_models(
                 {
                     "label": label,
                     "model": files[id(v.graph)],
+                    "seeded": seeded.get(id(v.graph)),
                     "inputs": fed_inputs[id(v.graph)],
                     "backend": v.backend,
                     "dtype": v.dtype,
@@ -164,7 +169,7 @@ def measure_models(
         dims={**first.dims, **dims_of(first, inputs)},
         repeat=repeat,
         warmup=warmup,
-        notes=[*_left_out(asked), *_nothing_converted(wanted, types)],
+        notes=[*_left_out(asked), *_nothing_converted(wanted, types), *([_SAME_SEED] if drawn else [])],
     )
     return replace(found, notes=[*found.notes, *notes_of(found.ran, device)])
 

@@ -6,7 +6,7 @@ position in the graph. For a comparison all such operators get one seed, in both
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import onnx
@@ -14,29 +14,44 @@ from onnx import helper
 
 from workbench.inference.evaluate import RANDOM
 from workbench.io.checks import every_node
-from workbench.ir import Graph
+from workbench.ir import Graph, Node
 from workbench.ir.to_proto import LARGE
 
 SEED = 1
+_WHOLE_SEED = ("Dropout", "workbench.random_mask_like")  # the seed of the others is a float
 _MOST_INSIDE = 2**31 - 2**24  # bytes of a file with its weights inside
 
 
 def is_random(graph: Graph) -> bool:
     """Whether the graph, or a body or function of it, has a random operator without a seed."""
-    if any(_draws(node.op, node.inputs) and "seed" not in node.attributes for node in graph.nodes):
-        return True
-    inner = [body for node in graph.nodes for body in node.bodies.values()]
-    inner += [function.graph for function in graph.functions.values()]
-    return any(is_random(graph) for graph in inner)
+    return any("seed" not in node.attributes for node in _random_nodes(graph))
+
+
+def draws_numbers(graph: Graph) -> bool:
+    """Whether there is a random operator, with a seed or without.
+
+    A seed determines only the numbers of a session's first run in ONNX Runtime; the next run draws others.
+    """
+    return any(True for _ in _random_nodes(graph))
+
+
+def _random_nodes(graph: Graph) -> Iterator[Node]:
+    for node in graph.nodes:
+        if _draws(node.op, node.inputs):
+            yield node
+        for body in node.bodies.values():
+            yield from _random_nodes(body)
+    for function in graph.functions.values():
+        yield from _random_nodes(function.graph)
 
 
 def with_seeds(file: Path, folder: Path) -> Path:
     """A copy of the model in `folder`, in which every random operator has a seed."""
     model = onnx.load(file)
     for node in every_node(model):
-        op = node.op_type if node.domain in ("", "ai.onnx") else ""
+        op = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
         if _draws(op, node.input) and not any(a.name == "seed" for a in node.attribute):
-            is_whole = op == "Dropout"  # of which the seed is an integer; of the others it is a float
+            is_whole = op in _WHOLE_SEED
             node.attribute.append(helper.make_attribute("seed", SEED if is_whole else float(SEED)))
     copy = folder / "seeded.onnx"
     onnx.save(model, copy, save_as_external_data=model.ByteSize() > _MOST_INSIDE, size_threshold=LARGE)

@@ -1,0 +1,81 @@
+"""Dropout, and the drawing of its mask as an operator of its own.
+
+`random_mask_like(like, rate, seed)` is a function in the domain "workbench", whose body any runtime can run.
+
+Source: OneFlow's operator of this name, https://github.com/Oneflow-Inc/oneflow/pull/7709.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from workbench.ops.contract import Call, operator, per_output
+from workbench.ops.fusion_kinds import OPAQUE, if_not_training
+from workbench.ops.lazy import torch
+from workbench.ops.permutation.kinds import BARRIER, DROPOUT
+
+# ONNX's Dropout has no ratio 1, at which nothing is kept: the mask of ratio 0 is drawn, and none of it used.
+MASK_BODIES = {
+    "random_mask_like": """
+random_mask_like <rate, seed> (like) => (mask) {
+    rate = Constant <value_float: float = @rate> ()
+    one = Constant <value_float = 1.0> ()
+    zero = Constant <value_float = 0.0> ()
+    keeps_any = Less (rate, one)
+    ratio = Where (keeps_any, rate, zero)
+    training = Equal (one, one)
+    dropped, drawn = Dropout <seed: int = @seed> (like, ratio, training)
+    mask = And (drawn, keeps_any)
+}"""
+}
+_MODULUS, _FACTOR = 2**31 - 1, 16807  # of minstd_rand0
+_RANGE = 2.0**31  # _MODULUS - 1 in float32
+_BELOW_ONE = 1 - 2**-24  # the largest number below 1 in float32
+
+
+def scale_of(rate: float) -> float:
+    """1 / (1 - rate) in float32, which keeps the mean of what a Dropout leaves; 0 if it leaves nothing, as in PyTorch.
+
+    rate: the share that is dropped, from 0 to 1.
+    """
+    kept = np.float32(1) - np.float32(rate)
+    return float(np.float32(1) / kept) if kept else 0.0
+
+
+def _drawn(call: Call, like: torch.Tensor, rate: float) -> torch.Tensor:
+    """The mask: bool, of the shape of `like`; each element is true with probability 1 - rate.
+
+    With a seed it is, on every device, the one that ONNX Runtime draws on the CPU when a session runs for the first
+    time: numbers of minstd_rand0 in the order of the elements, divided by its range in float32. That is
+    std::default_random_engine of GCC's library, with which ONNX Runtime is built for Linux; on other systems its masks
+    are others.
+
+    Source: Park and Miller, "Random Number Generators: Good Ones Are Hard to Find", CACM 1988; ONNX Runtime,
+    onnxruntime/core/providers/cpu/nn/dropout_op.h.
+    """
+    seed, rate = call.attr("seed"), float(np.float32(rate))
+    if seed is None:
+        return torch.rand(like.shape, device=like.device) >= rate
+    state = int(seed) % 2**64 % _MODULUS or 1
+    numbers = torch.full((1,), state * _FACTOR % _MODULUS, device=like.device)
+    ahead = _FACTOR  # the power of the factor that leads from the numbers known to as many next ones
+    while len(numbers) < like.numel():
+        numbers = torch.cat([numbers, numbers * ahead % _MODULUS])
+        ahead = ahead * ahead % _MODULUS
+    shares = ((numbers[: like.numel()] - 1).to(torch.float32) / _RANGE).clamp(max=_BELOW_ONE)
+    return shares.reshape(like.shape) >= rate
+
+
+@operator("Dropout", category="elementwise", layout=DROPOUT, fusion=if_not_training, host_inputs=(1, 2))
+def dropout(call, x, ratio=None, training=None):
+    """The identity, except in training."""
+    share = 0.5 if ratio is None else float(ratio)
+    if training is None or not bool(training) or share == 0.0:
+        return (x, torch.ones_like(x, dtype=torch.bool)) if len(call.node.outputs) > 1 else x
+    kept, stays = _drawn(call, x, share), float(np.float32(1) - np.float32(share))
+    return (x * kept / stays if stays else torch.zeros_like(x)), kept
+
+
+@operator("workbench.random_mask_like", category="other", layout=BARRIER, fusion=OPAQUE, flops=per_output(1))
+def random_mask_like(call, like):
+    return _drawn(call, like, call.attr("rate"))
