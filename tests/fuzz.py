@@ -44,6 +44,7 @@ MILD = np.array([*PLAIN, np.nan, np.inf, -np.inf])
 NOISE = 1e-6  # by which every value and input is moved, to see what rounding alone does
 AMPLIFIED = 100  # times what the noise does is still rounding
 TARGETS = ("cuda", "npu", "blocked")
+GROUPINGS = ("fuse_groups", "fuse_minimum")
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,10 @@ def preset(name: str, mode: str, layout: str | None = None, target: str = "cuda"
     for each in names:
         made.append(passes.find_pass(each)().behind(made))
     return Plan(f"{name}{f' with {layout}' if layout else ''}", tuple(made), mode, target)
+
+
+def fused(plan: Plan, grouping: str) -> Plan:
+    return replace(plan, title=f"{plan.title}, {grouping}", passes=(*plan.passes, passes.find_pass(grouping)()))
 
 
 def alone(fragment: Fragment, mode: str) -> Plan:
@@ -353,17 +358,15 @@ class Fuzzer:
 
 
 def plans(index: int, fragment: Fragment) -> list[Plan]:
-    """`simplify`, a layout strategy, and the fragment's pass alone, modes, strategies and targets by turns."""
+    """`simplify`, a layout strategy, every other time with groups behind it, and the fragment's pass alone; modes,
+    strategies and targets by turns."""
     modes, strategies = list(MODES), list(passes.compared_strategies())
     exact = fragment.cls().is_bit_equal()
+    mode, target = modes[index // len(strategies) % len(modes)], TARGETS[index % len(TARGETS)]
+    laid_out = preset("default", mode, strategies[index % len(strategies)], target)
     return [
         preset("simplify", modes[index % len(modes)]),
-        preset(
-            "default",
-            modes[index // len(strategies) % len(modes)],
-            strategies[index % len(strategies)],
-            TARGETS[index % len(TARGETS)],
-        ),
+        fused(laid_out, GROUPINGS[index // 2 % len(GROUPINGS)]) if index % 2 else laid_out,
         alone(fragment, "exact" if exact else fragment.example.mode),
     ]
 
