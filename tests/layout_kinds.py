@@ -31,7 +31,7 @@ KINDS = {
         Ceil Celu Clip Cos Cosh Div Dropout DynamicQuantizeLinear Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual
         HardSigmoid HardSwish Identity IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul Neg Not Or
         PRelu Pow Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Size Softplus Softsign Sqrt Sub Sum SwiGLU
-        Swish Tan Tanh ThresholdedRelu Where Xor com.microsoft.Gelu com.microsoft.QuickGelu
+        Swish Tan Tanh ThresholdedRelu Where Xor
     """,
     "remapped": """
         ArgMax ArgMin CenterCropPad Compress Concat CumProd CumSum DequantizeLinear Einsum Expand EyeLike Gather
@@ -55,9 +55,7 @@ KINDS = {
         RandomNormal RandomNormalLike RandomUniform RandomUniformLike Range ReverseSequence RoiAlign RotaryEmbedding
         STFT Scan ScatterND SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength
         SequenceMap SoftmaxCrossEntropyLoss SplitToSequence StringNormalizer TensorScatter Unique
-        ai.onnx.preview.FlexAttention com.microsoft.BiasGelu com.microsoft.FastGelu com.microsoft.FusedConv
-        com.microsoft.FusedGemm com.microsoft.FusedMatMul com.microsoft.SkipLayerNormalization
-        com.microsoft.SkipSimplifiedLayerNormalization workbench.random_mask_like
+        ai.onnx.preview.FlexAttention workbench.random_mask_like
     """,
 }
 CHOSEN = {op: kind for kind, operators in KINDS.items() for op in operators.split()}

@@ -58,22 +58,6 @@ def _reversed(draw: Draw, op: str) -> Case:
     return Case([draw.normal(4, 3), Fixed(np.array([2, 4, 1]))])
 
 
-def _gelu_with_bias(draw: Draw, op: str) -> Case:
-    return Case([draw.normal(2, 3, 4), draw.normal(4)])
-
-
-def _fused_conv(draw: Draw, op: str) -> Case:
-    return Case([draw.normal(1, 2, 4, 4), draw.normal(3, 2, 2, 2), draw.normal(3), draw.normal(1, 3, 3, 3)])
-
-
-def _fused_product(draw: Draw, op: str) -> Case:
-    return Case([draw.normal(3, 2), draw.normal(4, 3)], {"transA": 1, "transB": 1})
-
-
-def _skip_norm(draw: Draw, op: str) -> Case:
-    return Case([draw.normal(2, 3, 4), draw.normal(2, 3, 4), draw.normal(4)])
-
-
 # Operators through which no permutation is propagated, or that are newer than the opset to which models are brought.
 OTHERS = {
     **dict.fromkeys(("Swish", "SwiGLU", "BitCast"), Row(_of_newest, opset=NEWEST)),
@@ -83,11 +67,6 @@ OTHERS = {
     "Col2Im": Row(_columns),
     "AffineGrid": Row(_grid),
     "ReverseSequence": Row(_reversed),
-    **dict.fromkeys(("com.microsoft.BiasGelu", "com.microsoft.FastGelu"), Row(_gelu_with_bias)),
-    "com.microsoft.FusedConv": Row(_fused_conv),
-    **dict.fromkeys(("com.microsoft.FusedGemm", "com.microsoft.FusedMatMul"), Row(_fused_product)),
-    "com.microsoft.SkipLayerNormalization": Row(_skip_norm),
-    "com.microsoft.SkipSimplifiedLayerNormalization": Row(_skip_norm),
 }
 TESTED = {**ROWS, **OTHERS}
 

@@ -1,6 +1,5 @@
 """Every contract against ONNX's newest schema of its operator: no attribute and no operand may be passed over."""
 
-import functools
 import inspect
 
 import onnx
@@ -14,10 +13,7 @@ NEEDLESS = {
     "Constant.value_string": "torch has no strings",
     "Constant.value_strings": "torch has no strings",
     **dict.fromkeys(
-        (
-            f"{op}.kernel_shape"
-            for op in ("com.microsoft.FusedConv", "Conv", "ConvInteger", "ConvTranspose", "DeformConv", "QLinearConv")
-        ),
+        (f"{op}.kernel_shape" for op in ("Conv", "ConvInteger", "ConvTranspose", "DeformConv", "QLinearConv")),
         "the weight's shape says it",
     ),
     **dict.fromkeys((f"{op}.hidden_size" for op in ("GRU", "LSTM", "RNN")), "the weights' shapes say it"),
@@ -31,17 +27,8 @@ NEEDLESS = {
 OPERATORS = sorted(op for op in contracts() if not op.startswith("workbench."))
 
 
-@functools.cache
-def onnxruntimes_schemas():
-    from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
-
-    return {(schema.domain, schema.name): schema for schema in get_all_operator_schema()}
-
-
 def schema(op):
     domain, _, op_type = op.rpartition(".")
-    if domain == "com.microsoft":
-        return onnxruntimes_schemas()[domain, op_type]
     return onnx.defs.get_schema(op_type, onnx.defs.onnx_opset_version(), domain)
 
 

@@ -20,7 +20,6 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, Valu
 
 from workbench.inference.exact import enlarged, exact
 from workbench.inference.propagation import is_bounded, lengths_of
-from workbench.inference.stand_ins import ONNXRUNTIME, stand_ins
 from workbench.ir import Graph, TensorType, constant_type
 from workbench.ir.from_proto import attribute_value, bodies, value_type
 from workbench.ir.to_proto import structure
@@ -168,7 +167,6 @@ def infer_model(model: ModelProto, lengths: Mapping[str, int] | None = None) -> 
     for node in model.graph.node:
         if node.op_type in _AS_OPERAND and node.domain in ("", "ai.onnx"):
             node.CopyFrom(helper.make_node("Identity", node.input[:1], node.output, node.name))
-    _replace_onnxruntimes(model.graph)
     typed = _inferred(model, lengths)
     for _ in range(_ROUNDS):
         if _is_settled(typed.graph) or not _compute_numbers(model, *_kinds_and_shapes(model, typed)):
@@ -176,18 +174,6 @@ def infer_model(model: ModelProto, lengths: Mapping[str, int] | None = None) -> 
         del typed  # as in `_inferred`
         typed = _inferred(model)
     return typed
-
-
-def _replace_onnxruntimes(graph: GraphProto) -> None:
-    """Replace ONNX Runtime's own operators by others whose results have the same types."""
-    if all(node.domain != ONNXRUNTIME for node in graph.node):
-        return
-    ranks = {value.name: len(value.type.tensor_type.shape.dim) for value in graph.input}
-    ranks |= {tensor.name: len(tensor.dims) for tensor in graph.initializer}
-    nodes = [other for node in graph.node for other in stand_ins(node, ranks) or (node,)]
-    copied = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
-    del graph.node[:]
-    graph.node.extend(copied)
 
 
 def _is_settled(typed: GraphProto) -> bool:

@@ -12,7 +12,6 @@ from google.protobuf.message import Message
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from workbench.inference.shapes import TypesOfFile, types_of_file
-from workbench.inference.stand_ins import ONNXRUNTIME
 from workbench.io.errors import LoadError
 from workbench.ir.from_proto import bodies
 from workbench.ops.channels_last import DOMAIN
@@ -20,6 +19,7 @@ from workbench.ops.npu import is_own
 
 OLDEST_OPSET = 7
 EARLY = {"LayerNormalization": 17}  # that ONNX Runtime accepts before the opset that introduced them
+ONLY_ONNXRUNTIME = "com.microsoft"
 MOST_NODES = 1_000_000  # of a function with all its calls inlined, as shape inference visits them
 SCHEMA_DOMAINS = ("ai.onnx.ml", "ai.onnx.preview.training")
 
@@ -164,14 +164,14 @@ def _unfolded(
 
 
 def unknown_operators(model: ModelProto) -> list[str]:
-    """A sentence for each operator that neither ONNX nor ONNX Runtime nor a function of the model defines."""
+    """A sentence for each operator that neither ONNX nor a function of the model defines."""
     functions = {(f.domain, f.name) for f in model.functions}
     versions = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in model.opset_import}
     known: set[tuple[str, str]] = set()
     found: dict[str, str] = {}
     for node in every_node(model):
         key = (node.domain, node.op_type)
-        if key in known or key in functions or node.domain == ONNXRUNTIME:
+        if key in known or key in functions:
             continue
         domain = "" if node.domain == "ai.onnx" else node.domain
         if (domain == DOMAIN and is_own(node.op_type)) or is_early(node, versions.get("", 1)):
@@ -181,22 +181,14 @@ def unknown_operators(model: ModelProto) -> list[str]:
             known.add(key)
             continue
         op = f"{domain}.{node.op_type}" if domain else node.op_type
+        if domain == ONLY_ONNXRUNTIME:
+            found.setdefault(op, f"operator '{op}' of {called(node)} is ONNX Runtime's own; it is left as it is")
+            continue
         found.setdefault(
             op,
             f"the model can be shown, not run: operator '{op}' of {called(node)} is unknown"
             + (f" in opset {versions.get(domain)}" if known_domain else f", and no function defines domain '{domain}'"),
         )
-    return list(found.values())
-
-
-def onnxruntimes_operators(model: ModelProto) -> list[str]:
-    """A sentence for each operator of ONNX Runtime's own domain that no function of the model defines."""
-    functions = {(f.domain, f.name) for f in model.functions}
-    found: dict[str, str] = {}
-    for node in every_node(model):
-        if node.domain == ONNXRUNTIME and (node.domain, node.op_type) not in functions:
-            op = f"{node.domain}.{node.op_type}"
-            found.setdefault(op, f"operator '{op}' of {called(node)} is ONNX Runtime's own; it is left as it is")
     return list(found.values())
 
 

@@ -19,7 +19,6 @@ from workbench.io.checks import (
     every_graph,
     every_node,
     every_tensor,
-    onnxruntimes_operators,
     opset_of,
     unknown_operators,
     without_declared_types,
@@ -90,7 +89,7 @@ def _load(data: memoryview, folder: Path | None, dims: Mapping[str, int] | None)
     check_operands(graph)
     spelled_out = spell_out_broadcasts(graph)
     graph.file_opset = opset_of(model)
-    graph.warnings = (*warnings, *onnxruntimes_operators(model), *more, *spelled_out)
+    graph.warnings = (*warnings, *more, *spelled_out)
     graph.dims = bind_dims(graph, dims)
     if graph.dims and not _all_sizes_follow(graph):
         graph.bound_types = infer_types(graph, graph.dims, model=None if spelled_out else converted)
