@@ -18,6 +18,7 @@ from typing import Any
 from workbench.errors import UserError
 from workbench.rewrite.passes import LAYOUT_PREFIX, Pass
 
+RUNTIMES = ("onnxruntime",)
 PLACE_OF_LAYOUT = "layout"  # in a preset: the position of the chosen layout strategy
 
 
@@ -91,6 +92,13 @@ def find_pass(name: str) -> type[Pass]:
     if name not in all_passes():
         raise PassError(f"there is no pass '{name}'; there are: {', '.join(all_passes())}")
     return all_passes()[name]
+
+
+def passes_for(runtime: str) -> list[str]:
+    """The passes that write a runtime's own operators: those of the preset of its name. Raises PassError."""
+    if runtime not in RUNTIMES:
+        raise PassError(f"there are no passes for '{runtime}'; there are some for: {', '.join(RUNTIMES)}")
+    return list(presets()[runtime]["passes"])
 
 
 @cache

@@ -128,7 +128,7 @@ def graph_of(op: str, case: Case, opset: int = OPSET) -> tuple[Graph, dict[str, 
     results = tuple(f"y{index}" for index in range(case.outputs))
     types = {name: constant_type(constant(array)) for name, array in feeds.items()}
     domain, _, op_type = op.rpartition(".")
-    attributes = {k: tuple(map(int, v)) if isinstance(v, list | tuple) else v for k, v in case.attributes.items()}
+    attributes = {k: _plain(v) if isinstance(v, list | tuple) else v for k, v in case.attributes.items()}
     node = Node(op_type, tuple(names), results, attributes, name="node", domain=domain)
     imports = {"": opset, **({domain: 1} if domain else {})}
     graph = Graph(
@@ -137,6 +137,10 @@ def graph_of(op: str, case: Case, opset: int = OPSET) -> tuple[Graph, dict[str, 
     found = {v: t for v, t in infer_types(graph, {}).items() if v not in constants and isinstance(t, TensorType)}
     graph.apply(Edit(types=found))
     return graph, feeds
+
+
+def _plain(numbers: Sequence[Any]) -> tuple[int | float, ...]:
+    return tuple(float(n) if isinstance(n, float) else int(n) for n in numbers)
 
 
 def on_permuted(graph: Graph, name: str, perm: Permutation, target: str = "cuda") -> str | None:

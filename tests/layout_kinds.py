@@ -31,7 +31,7 @@ KINDS = {
         Ceil Celu Clip Cos Cosh Div Dropout DynamicQuantizeLinear Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual
         HardSigmoid HardSwish Identity IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul Neg Not Or
         PRelu Pow Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Size Softplus Softsign Sqrt Sub Sum SwiGLU
-        Swish Tan Tanh ThresholdedRelu Where Xor
+        Swish Tan Tanh ThresholdedRelu Where Xor com.microsoft.Gelu com.microsoft.QuickGelu
     """,
     "remapped": """
         ArgMax ArgMin CenterCropPad Compress Concat CumProd CumSum DequantizeLinear Einsum Expand EyeLike Gather
@@ -56,6 +56,17 @@ KINDS = {
         STFT Scan ScatterND SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength
         SequenceMap SoftmaxCrossEntropyLoss SplitToSequence StringNormalizer TensorScatter Unique
         ai.onnx.preview.FlexAttention workbench.random_mask_like
+        com.microsoft.Attention com.microsoft.BiasGelu com.microsoft.DequantizeLinear
+        com.microsoft.DynamicQuantizeLSTM com.microsoft.DynamicQuantizeMatMul com.microsoft.EmbedLayerNormalization
+        com.microsoft.FastGelu com.microsoft.FusedConv com.microsoft.FusedGemm com.microsoft.FusedMatMul
+        com.microsoft.GroupQueryAttention com.microsoft.MatMulIntegerToFloat com.microsoft.MatMulNBits
+        com.microsoft.MultiHeadAttention com.microsoft.NhwcMaxPool com.microsoft.QAttention com.microsoft.QGemm
+        com.microsoft.QLinearAdd com.microsoft.QLinearAveragePool com.microsoft.QLinearConcat
+        com.microsoft.QLinearConv com.microsoft.QLinearGlobalAveragePool com.microsoft.QLinearLeakyRelu
+        com.microsoft.QLinearMul com.microsoft.QLinearSigmoid com.microsoft.QLinearSoftmax
+        com.microsoft.QLinearWhere com.microsoft.QuantizeLinear com.microsoft.RotaryEmbedding
+        com.microsoft.SkipLayerNormalization com.microsoft.SkipSimplifiedLayerNormalization
+        com.microsoft.TransposeMatMul
     """,
 }
 CHOSEN = {op: kind for kind, operators in KINDS.items() for op in operators.split()}

@@ -17,6 +17,7 @@ import tests.carrying_elementwise
 import tests.carrying_images
 import tests.carrying_remapped  # noqa: F401  (they enter their rows)
 from tests.carrying import ROWS, Case, Draw, Fixed, Row, graph_of
+from tests.ort_operators import NATIVE
 from workbench.ir import Node
 from workbench.ops import contract_of, contracts, fusion_kind_of
 from workbench.ops.blocked import parse_blocked
@@ -67,6 +68,11 @@ OTHERS = {
     "Col2Im": Row(_columns),
     "AffineGrid": Row(_grid),
     "ReverseSequence": Row(_reversed),
+    **{
+        op: Row(lambda draw, op: NATIVE[op](draw))
+        for op in NATIVE
+        if contracts()[op].fusion != OPAQUE and op not in ROWS
+    },
 }
 TESTED = {**ROWS, **OTHERS}
 

@@ -70,16 +70,19 @@ def choose(
     layout: str | None = None,
     feed_inputs: bool = False,
     give_outputs: bool = False,
+    export_for: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> list[Pass]:
     """The passes to run, with their options; `options` maps "pass.field" to a value.
 
     feed_inputs, give_outputs: whether the passes of these names run last.
+    export_for: a runtime ("onnxruntime") whose own operators the passes behind all others write.
 
     Raises PassError or OptionError with one sentence.
     """
     names = library.chosen(None if passes is None else list(passes), preset, layout)
     names += [FEED] * feed_inputs + [GIVE] * give_outputs
+    names += [] if export_for is None else library.passes_for(export_for)
     by_pass: dict[str, dict[str, Any]] = {name: {} for name in names}
     for key, value in (options or {}).items():
         name, dot, field = key.partition(".")
@@ -101,6 +104,7 @@ def optimize(
     layout: str | None = None,
     feed_inputs: bool = False,
     give_outputs: bool = False,
+    export_for: str | None = None,
     options: Mapping[str, Any] | None = None,
     mode: str = DEFAULT_MODE,
     verifier: Verifier | None = None,
@@ -115,6 +119,7 @@ def optimize(
     layout:   a strategy ("greedy", "record-then-insert") in addition.
     feed_inputs: whether inputs are taken in the layout that is used.
     give_outputs: whether outputs are returned in the layout in which they are computed.
+    export_for: "onnxruntime" writes its own operators where its CPU provider has a kernel; only it runs the file.
     mode:     "exact" allows only rewrites that keep every bit, "ieee" also rounding, "fast" also changes of
               signed zeros, infinities or NaN.
     verifier: compares with the original: after "each" step, or at the "end" only, as `verify` says. A failure is
@@ -123,7 +128,13 @@ def optimize(
     on_check: is called before each comparison with what is compared; may raise to stop.
     """
     chosen = choose(
-        passes, preset=preset, layout=layout, feed_inputs=feed_inputs, give_outputs=give_outputs, options=options
+        passes,
+        preset=preset,
+        layout=layout,
+        feed_inputs=feed_inputs,
+        give_outputs=give_outputs,
+        export_for=export_for,
+        options=options,
     )
     context = timing_context(target, None if verifier is None else verifier.worker, mode=mode)
     after_step = None if verifier is None or verify != "each" else verified_by(verifier, on_check)
@@ -200,19 +211,18 @@ def groupings(
 ) -> dict[str, Grouping]:
     """What groups of operators read and write: "greedy" (`fuse_groups`), then the minimum by the name of its rules.
 
-    passes: run before, in order. seconds: time limit of each search for a minimum.
+    passes: run before. seconds: time limit of each search for a minimum.
     on_grouping: is called with the next grouping and the progress from 0 to 1; may raise to stop.
     """
     from workbench.fusion.rules import RULES
     from workbench.group_comparison import compare_groupings
 
-    limits = {"fuse_minimum.max_operators": max_operators, "fuse_minimum.seconds": seconds}
     fusing = {"greedy": choose(["fuse_groups"], options={"fuse_groups.max_operators": max_operators})[0]}
     for rules in RULES:
-        (fusing[rules],) = choose(["fuse_minimum"], options={"fuse_minimum.rules": rules, **limits})
+        options = {"rules": rules, "max_operators": max_operators, "seconds": seconds}
+        (fusing[rules],) = choose(["fuse_minimum"], options={f"fuse_minimum.{k}": v for k, v in options.items()})
     context = PassContext(load_profile(target))
-    before = run_pipeline(graph, choose(list(passes)), context)
-    return compare_groupings(before, fusing, context, on_grouping)
+    return compare_groupings(run_pipeline(graph, choose(list(passes)), context), fusing, context, on_grouping)
 
 
 def _reporter(on_strategy: OnShare | None, name: str, share: float) -> OnShare:

@@ -21,7 +21,7 @@ from workbench.rewrite import History, Step
 
 MOST_TIMES = 20  # printed rows of operators' times
 
-_CHOICES = ("passes", "preset", "layout", "feed_inputs", "give_outputs", "options")
+_CHOICES = ("passes", "preset", "layout", "feed_inputs", "give_outputs", "export_for", "options")
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class PipelineRequest:
     layout: str | None
     feed_inputs: bool
     give_outputs: bool
+    export_for: str | None
     options: Mapping[str, str]
     mode: str
     inputs: str | None
@@ -57,6 +58,11 @@ def pipeline_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--layout", metavar="STRATEGY", help="layout strategy, such as greedy or record-then-insert")
     command.add_argument("--feed-inputs", action="store_true", help="take inputs in the layout that is used")
     command.add_argument("--give-outputs", action="store_true", help="return outputs in the layout that is used")
+    command.add_argument(
+        "--export-for",
+        choices=("onnxruntime",),
+        help="write operators of this runtime's own where its CPU provider has a kernel; only it runs the file",
+    )
     words = (
         "how exact rewrites are: exact (to the last bit), ieee (up to rounding, unless an intermediate result "
         "overflows; default), fast (not for NaN and -0.0)"
@@ -89,6 +95,7 @@ def pipeline_words(chosen: argparse.Namespace) -> dict[str, Any]:
         "layout": chosen.layout,
         "feed_inputs": chosen.feed_inputs,
         "give_outputs": chosen.give_outputs,
+        "export_for": chosen.export_for,
         "options": _options(chosen.option),
         "mode": chosen.mode,
         "inputs": chosen.inputs,

@@ -38,7 +38,7 @@ def run(chosen: argparse.Namespace) -> int:
     return code
 
 
-_OF_PASSES = ("passes", "preset", "layout", "feed_inputs", "give_outputs", "option", "inputs")
+_OF_PASSES = ("passes", "preset", "layout", "feed_inputs", "give_outputs", "export_for", "option", "inputs")
 
 
 def _check_no_pass(chosen: argparse.Namespace) -> None:

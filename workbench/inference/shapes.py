@@ -20,6 +20,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, Valu
 
 from workbench.inference.exact import enlarged, exact
 from workbench.inference.propagation import is_bounded, lengths_of
+from workbench.inference.stand_ins import put_stand_ins
 from workbench.ir import Graph, TensorType, constant_type
 from workbench.ir.from_proto import attribute_value, bodies, value_type
 from workbench.ir.to_proto import structure
@@ -159,11 +160,13 @@ def _has_ranks(typed: GraphProto) -> bool:
 def infer_model(model: ModelProto, lengths: Mapping[str, int] | None = None) -> ModelProto:
     """The model with the types of its values, as far as inferred. Weights may be missing.
 
-    `model` is changed in place: computations on shapes become constants.
+    `model` is changed in place: computations on shapes become constants, operators that ONNX does not define the
+    nodes that stand for them.
 
     lengths: `lengths_of` the model, if an inference without data propagation is known to leave sizes unknown;
              None: that inference is made first.
     """
+    put_stand_ins(model)
     for node in model.graph.node:
         if node.op_type in _AS_OPERAND and node.domain in ("", "ai.onnx"):
             node.CopyFrom(helper.make_node("Identity", node.input[:1], node.output, node.name))

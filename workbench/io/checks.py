@@ -12,14 +12,17 @@ from google.protobuf.message import Message
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from workbench.inference.shapes import TypesOfFile, types_of_file
+from workbench.inference.stand_ins import ONNX_RUNTIME, put_stand_ins
 from workbench.io.errors import LoadError
 from workbench.ir.from_proto import bodies
+from workbench.ops import contracts
 from workbench.ops.channels_last import DOMAIN
 from workbench.ops.npu import is_own
 
 OLDEST_OPSET = 7
 EARLY = {"LayerNormalization": 17}  # that ONNX Runtime accepts before the opset that introduced them
-ONLY_ONNXRUNTIME = "com.microsoft"
+ONE_PROCESSOR = "com.microsoft.nchwc"
+SHOWN_NOT_RUN = "the model can be shown, not run"
 MOST_NODES = 1_000_000  # of a function with all its calls inlined, as shape inference visits them
 SCHEMA_DOMAINS = ("ai.onnx.ml", "ai.onnx.preview.training")
 
@@ -164,7 +167,7 @@ def _unfolded(
 
 
 def unknown_operators(model: ModelProto) -> list[str]:
-    """A sentence for each operator that neither ONNX nor a function of the model defines."""
+    """A sentence for each operator that neither ONNX, a contract, nor a function of the model defines."""
     functions = {(f.domain, f.name) for f in model.functions}
     versions = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in model.opset_import}
     known: set[tuple[str, str]] = set()
@@ -181,12 +184,21 @@ def unknown_operators(model: ModelProto) -> list[str]:
             known.add(key)
             continue
         op = f"{domain}.{node.op_type}" if domain else node.op_type
-        if domain == ONLY_ONNXRUNTIME:
-            found.setdefault(op, f"operator '{op}' of {called(node)} is ONNX Runtime's own; it is left as it is")
+        if domain == ONNX_RUNTIME:
+            if op not in contracts():
+                found.setdefault(op, f"operator '{op}' of {called(node)} is ONNX Runtime's own; it is left as it is")
+            continue
+        if domain == ONE_PROCESSOR:
+            found.setdefault(
+                domain,
+                f"operator '{op}' of {called(node)} is of ONNX Runtime's layout for the processor that saved the file; "
+                "it is left as it is, and its results have no types; saved at the extended level, the model has no "
+                "such operators",
+            )
             continue
         found.setdefault(
             op,
-            f"the model can be shown, not run: operator '{op}' of {called(node)} is unknown"
+            f"{SHOWN_NOT_RUN}: operator '{op}' of {called(node)} is unknown"
             + (f" in opset {versions.get(domain)}" if known_domain else f", and no function defines domain '{domain}'"),
         )
     return list(found.values())
@@ -268,6 +280,9 @@ def check_types(model: ModelProto) -> TypesOfFile:
         typed = onnx.shape_inference.infer_shapes(without_declared_types(model), check_type=True, strict_mode=True)
     except (onnx.shape_inference.InferenceError, ValueError) as error:  # ValueError: an empty type
         raise LoadError(f"the graph is ill-typed: {_reason(error)}") from None
+    bare = without_declared_types(model)
+    if put_stand_ins(bare):  # not strictly: ONNX Runtime's own operators are checked by it alone
+        typed = onnx.shape_inference.infer_shapes(bare)
     return types_of_file(typed)
 
 

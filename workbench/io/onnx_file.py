@@ -14,6 +14,7 @@ from workbench.inference.shapes import TypesOfFile, infer_model, infer_types
 from workbench.io.broadcasts import spell_out_broadcasts
 from workbench.io.calls import check_calls
 from workbench.io.checks import (
+    SHOWN_NOT_RUN,
     check_model,
     check_types,
     every_graph,
@@ -81,10 +82,11 @@ def _load(data: memoryview, folder: Path | None, dims: Mapping[str, int] | None)
     unknown = unknown_operators(model)
     check_calls(model)
     types = check_types(model)
-    if unknown:
+    if any(SHOWN_NOT_RUN in sentence for sentence in unknown):
         converted, more = model, unknown
     else:
         converted, more = to_opset(model, types)
+        more = [*unknown, *more]
     graph = _readable(with_types(converted, types), files, metadata)
     check_operands(graph)
     spelled_out = spell_out_broadcasts(graph)

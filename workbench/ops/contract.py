@@ -24,9 +24,11 @@ from workbench.ops.permutation.kinds import BARRIER, Layout
 
 if TYPE_CHECKING:
     import torch
+    from onnx import NodeProto
 
 Types = Sequence[TensorType | None]
 Figure = Callable[[Node, Types, Types], int | None]
+StandIn = Callable[["NodeProto"], "list[NodeProto]"]
 
 
 class Call(Protocol):
@@ -57,6 +59,9 @@ class Contract:
     flops:    floating-point operations of one call (a multiply-add counts 2).
     host_inputs: operands whose numbers the function reads (shapes, axes,
               pads): they stay in the CPU's memory.
+    stand_in: for an operator that ONNX does not define, nodes of ONNX's operators
+              whose results have the types of its results, for inference; None: its
+              results get no types, or ONNX infers them.
     """
 
     op: str
@@ -66,6 +71,7 @@ class Contract:
     fusion: FusionKind | KindOfNode
     flops: Figure | None = None
     host_inputs: tuple[int, ...] = ()
+    stand_in: StandIn | None = None
 
     def count_flops(self, node: Node, inputs: Types, outputs: Types) -> int | None:
         """FLOPs of the call; None if a shape is unknown."""
@@ -86,13 +92,14 @@ def operator(
     fusion: FusionKind | KindOfNode,
     flops: Figure | None = None,
     host_inputs: tuple[int, ...] = (),
+    stand_in: StandIn | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register the decorated torch function as operator `op`."""
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         if op in _TABLE:
             raise ValueError(f"operator {op} has two contracts")
-        _TABLE[op] = Contract(op, category, function, layout, fusion, flops, host_inputs)
+        _TABLE[op] = Contract(op, category, function, layout, fusion, flops, host_inputs, stand_in)
         return function
 
     return enter

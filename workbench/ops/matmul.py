@@ -18,7 +18,7 @@ def matmul_flops(node, inputs, outputs):
     return 2 * elements * shape[-1]
 
 
-def _gemm_flops(node, inputs, outputs):
+def gemm_flops(node, inputs, outputs):
     shape = None if inputs[0] is None else inputs[0].static_shape
     elements = None if outputs[0] is None else outputs[0].elements
     if shape is None or elements is None:
@@ -34,7 +34,7 @@ def matmul(call, a, b):
     return integer_matmul(a, b).to(a.dtype)
 
 
-@operator("Gemm", category="matmul", layout=GEMM, fusion=FUSABLE, flops=_gemm_flops)
+@operator("Gemm", category="matmul", layout=GEMM, fusion=FUSABLE, flops=gemm_flops)
 def gemm(call, a, b, c=None):
     a = a.t() if call.attr("transA", 0) else a
     b = b.t() if call.attr("transB", 0) else b

@@ -1,0 +1,1 @@
+"""Passes that write operators of ONNX Runtime's own; the file then runs in ONNX Runtime only."""

@@ -1,0 +1,115 @@
+"""A Transpose of a MatMul's operand becomes an attribute of ONNX Runtime's FusedMatMul."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal
+from workbench.rewrite.graph_rules import graph_rule
+from workbench.rewrite.matching import Match
+from workbench.rewrite.standard import is_float32
+
+_SAID = "{nodes[0]} and {root} are one kernel of ONNX Runtime, {new} of '{a}' and '{b}'; {fewer} less"
+
+
+def swaps_the_last_two(match: Match) -> None:
+    perm = tuple(match.data["perm"] or ())
+    rank = len(perm)
+    if rank < 2 or perm != (*range(rank - 2), rank - 1, rank - 2):
+        raise NoMatch(f"{match.node('t')} does not exchange the last two axes alone")
+
+
+def are_matrices(match: Match) -> None:
+    for value in (match["a"], match["b"]):
+        shape = match.graph.shape(value)
+        if shape is None or len(shape) < 2:
+            raise NoMatch(f"'{value}' is not known to have two axes")
+        if 0 in shape:
+            raise NoMatch(f"'{value}' is empty")
+
+
+@dataclass(frozen=True)
+class OrtMatmul(Pass):
+    """Two cases, for float32: a MatMul of which the second, or the first, operand is a Transpose of the last two axes
+    becomes com.microsoft.FusedMatMul of the Transpose's operand.
+
+    Must not act if anything else reads the transposed value, nor if other axes move. The file then runs in ONNX
+    Runtime only.
+
+    Source: ONNX Runtime's FusedMatMul, https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+    """
+
+    title = "ONNX Runtime: a transposed operand in the kernel of the product"
+
+    rules = (
+        graph_rule(
+            "second",
+            "t = Transpose(b, perm=perm)\ny = MatMul(a, t)",
+            "y = com.microsoft.FusedMatMul(a, b, transB=1)",
+            _SAID,
+            Example(
+                before="""g (float[2,3,4] a, float[2,5,4] b) => (float[2,3,5] y) {
+                    t = Transpose<perm=[0,2,1]>(b)
+                    y = MatMul(a, t)
+                }""",
+                after="""g (float[2,3,4] a, float[2,5,4] b) => (float[2,3,5] y) {
+                    y = com.microsoft.FusedMatMul<transB=1>(a, b)
+                }""",
+                sentences=(
+                    "Transpose 'Transpose_t' and MatMul 'MatMul_y' are one kernel of ONNX Runtime,"
+                    " com.microsoft.FusedMatMul of 'a' and 'b'; 1 less",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    """g (float[2,3,4] a, float[4,5,2] b) => (float[2,3,5] y) {
+                        t = Transpose<perm=[2,0,1]>(b)  y = MatMul(a, t)
+                    }""",
+                    "Transpose 'Transpose_t' does not exchange the last two axes alone",
+                ),
+                Refusal(
+                    """g (float[4] a, float[5,4] b) => (float[5] y) {
+                        t = Transpose<perm=[1,0]>(b)  y = MatMul(a, t)
+                    }""",
+                    "'a' is not known to have two axes",
+                ),
+                Refusal(
+                    """g (float[3,4] a, float[5,4] b) => (float[3,5] y, float[4,5] t) {
+                        t = Transpose<perm=[1,0]>(b)  y = MatMul(a, t)
+                    }""",
+                    "'t' of Transpose 'Transpose_t' is an output of the graph",
+                ),
+            ),
+            where=(swaps_the_last_two, are_matrices, is_float32("a")),
+            exactness=Exactness.ROUNDING,
+        ),
+        graph_rule(
+            "first",
+            "t = Transpose(a, perm=perm)\ny = MatMul(t, b)",
+            "y = com.microsoft.FusedMatMul(a, b, transA=1)",
+            _SAID,
+            Example(
+                before="""g (float[2,4,3] a, float[2,4,5] b) => (float[2,3,5] y) {
+                    t = Transpose<perm=[0,2,1]>(a)
+                    y = MatMul(t, b)
+                }""",
+                after="""g (float[2,4,3] a, float[2,4,5] b) => (float[2,3,5] y) {
+                    y = com.microsoft.FusedMatMul<transA=1>(a, b)
+                }""",
+                sentences=(
+                    "Transpose 'Transpose_t' and MatMul 'MatMul_y' are one kernel of ONNX Runtime,"
+                    " com.microsoft.FusedMatMul of 'a' and 'b'; 1 less",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    """g (float[4,2,3] a, float[2,4,5] b) => (float[2,3,5] y) {
+                        t = Transpose<perm=[1,2,0]>(a)  y = MatMul(t, b)
+                    }""",
+                    "Transpose 'Transpose_t' does not exchange the last two axes alone",
+                ),
+            ),
+            where=(swaps_the_last_two, are_matrices, is_float32("a")),
+            exactness=Exactness.ROUNDING,
+        ),
+    )

@@ -1,0 +1,101 @@
+"""A residual sum and LayerNormalization become ONNX Runtime's SkipLayerNormalization."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal
+from workbench.rewrite.graph_rules import graph_rule
+from workbench.rewrite.guards import is_same_shape
+from workbench.rewrite.matching import Match
+from workbench.rewrite.standard import is_float32
+
+
+def refuse_other_operands(match: Match) -> None:
+    """ONNX Runtime demands three axes, two equal operands, and parameters of the last axis."""
+    shape = match.graph.shape(match["x"])
+    if shape is None or len(shape) != 3:
+        raise NoMatch(f"'{match['x']}' of {match.node('s')} does not have three axes")
+    if not is_same_shape(shape, match.graph.shape(match["skip"])):
+        raise NoMatch(f"'{match['x']}' and '{match['skip']}' of {match.node('s')} are not known to be of one shape")
+    if not match.data["epsilon"] >= 0:
+        raise NoMatch(
+            f"{match.root} has epsilon={match.data['epsilon']:g}, which ONNX Runtime's kernel does not accept"
+        )
+    if shape[-1] == 0 or any(match.graph.shape(v) != shape[-1:] for v in (match["scale"], match.get("bias")) if v):
+        raise NoMatch(f"a parameter of {match.root} is not a vector of the last axis")
+
+
+@dataclass(frozen=True)
+class OrtSkipLayerNorm(Pass):
+    """One case: LayerNormalization over the last of three axes, of a sum of two values of one shape, in float32,
+    becomes com.microsoft.SkipLayerNormalization.
+
+    Must not act if anything else reads the sum, nor if an operand is broadcast. The file then runs in ONNX Runtime
+    only.
+
+    Source: ONNX Runtime's SkipLayerNormalization,
+    https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+    """
+
+    title = "ONNX Runtime: residual sum and LayerNormalization in one kernel"
+
+    rules = (
+        graph_rule(
+            "layer",
+            "s = Add(x, skip)\ny = LayerNormalization(s, scale, bias | None, axis=-1, epsilon=epsilon)",
+            "y = com.microsoft.SkipLayerNormalization(x, skip, scale, bias, epsilon=epsilon)",
+            "{nodes[0]} and {root} are one kernel of ONNX Runtime, {new} of '{x}' and '{skip}'; {fewer} less",
+            Example(
+                before="""g (float[2,3,4] a, float[2,3,4] b) => (float[2,3,4] y)
+                    <float[4] w = {0.5, 1, -1, 2}, float[4] v = {0, 1, 2, 3}> {
+                    s = Add(a, b)
+                    y = LayerNormalization<axis=-1, epsilon=0.001>(s, w, v)
+                }""",
+                after="""g (float[2,3,4] a, float[2,3,4] b) => (float[2,3,4] y)
+                    <float[4] w = {0.5, 1, -1, 2}, float[4] v = {0, 1, 2, 3}> {
+                    y = com.microsoft.SkipLayerNormalization<epsilon=0.001>(a, b, w, v)
+                }""",
+                sentences=(
+                    "Add 'Add_s' and LayerNormalization 'LayerNormalization_y' are one kernel of ONNX Runtime,"
+                    " com.microsoft.SkipLayerNormalization of 'a' and 'b'; 1 less",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    """g (float[2,3,4] a, float[4] b) => (float[2,3,4] y) <float[4] w = {0.5, 1, -1, 2}> {
+                        s = Add(a, b)  y = LayerNormalization<axis=-1>(s, w)
+                    }""",
+                    "'a' and 'b' of Add 'Add_s' are not known to be of one shape",
+                ),
+                Refusal(
+                    """g (float[2,3,4] a, float[2,3,4] b) => (float[2,3,4] y) <float[4] w = {0.5, 1, -1, 2}> {
+                        s = Add(a, b)  y = LayerNormalization<axis=-1, epsilon=-0.001>(s, w)
+                    }""",
+                    "LayerNormalization 'LayerNormalization_y' has epsilon=-0.001, which ONNX Runtime's kernel does not"
+                    " accept",
+                ),
+                Refusal(
+                    """g (float[3,4] a, float[3,4] b) => (float[3,4] y) <float[4] w = {0.5, 1, -1, 2}> {
+                        s = Add(a, b)  y = LayerNormalization<axis=-1>(s, w)
+                    }""",
+                    "'a' of Add 'Add_s' does not have three axes",
+                ),
+                Refusal(
+                    """g (float[2,3,4] a, float[2,3,4] b) => (float[2,3,4] y) <float[1] w = {0.5}> {
+                        s = Add(a, b)  y = LayerNormalization<axis=-1>(s, w)
+                    }""",
+                    "a parameter of LayerNormalization 'LayerNormalization_y' is not a vector of the last axis",
+                ),
+                Refusal(
+                    """g (float[2,3,4] a, float[2,3,4] b) => (float[2,3,4] y, float[2,3,4] s)
+                        <float[4] w = {0.5, 1, -1, 2}> {
+                        s = Add(a, b)  y = LayerNormalization<axis=-1>(s, w)
+                    }""",
+                    "'s' of Add 'Add_s' is an output of the graph",
+                ),
+            ),
+            where=(refuse_other_operands, is_float32("x")),
+            exactness=Exactness.ROUNDING,
+        ),
+    )

@@ -1,0 +1,94 @@
+"""`optimize --export-for onnxruntime`: its own operators behind any list of passes, compared by running."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import onnx
+import pytest
+
+import workbench as wb
+from tests.conftest import CORPUS, ROOT
+from tests.running import random_inputs
+from tests.test_ort_operators import saved
+from workbench.errors import UserError
+from workbench.io import load_model
+from workbench.run.torch.executor import TorchExecutor
+
+RESNET = ROOT / "sample_models" / "resnet50_narrow.onnx"
+
+
+def operators(path):
+    return Counter(f"{node.domain}.{node.op_type}".lstrip(".") for node in onnx.load(path).graph.node)
+
+
+def test_resnet_with_its_sums_and_activations_in_the_convolutions(done, tmp_path):
+    out, report = tmp_path / "out.onnx", tmp_path / "r.json"
+    words = ("--preset", "simplify", "--export-for", "onnxruntime", "--report", report)
+    said = done("optimize", RESNET, "-o", out, *words)
+    assert "the end: Equal" in said
+    assert len(onnx.load(out).graph.node) <= 59
+    assert operators(out)["com.microsoft.FusedConv"] == 49
+    steps = json.loads(report.read_text())["steps"]
+    assert next(step for step in steps if step["pass"] == "ort_conv")["rewrites"]
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason=f"THE CORPUS OF REAL MODELS IS NOT AT {CORPUS}")
+def test_bert_with_its_residual_sums_in_the_normalizations(done, tmp_path):
+    out = tmp_path / "out.onnx"
+    words = ("--preset", "simplify", "--export-for", "onnxruntime")
+    said = done("optimize", CORPUS / "bert_12l_raw.onnx", "-o", out, *words)
+    assert "the end: Equal" in said
+    assert operators(out)["com.microsoft.SkipLayerNormalization"] == 24
+
+
+def test_what_is_written_opens_again_with_types(tmp_path):
+    graph = load_model(RESNET)
+    made = wb.optimize(graph, preset="simplify", export_for="onnxruntime").graph
+    wb.export(made, tmp_path / "out.onnx")
+    again = load_model(tmp_path / "out.onnx")
+    assert again.warnings == ()
+    assert all(again.shape(value) is not None for node in again.nodes for value in node.outputs)
+    history = wb.optimize(again, preset="simplify", export_for="onnxruntime")
+    assert not [rewrite.sentence for step in history.steps for rewrite in step.rewrites]
+
+
+def test_the_exact_mode_writes_none(tmp_path):
+    made = wb.optimize(load_model(RESNET), preset="none", export_for="onnxruntime", mode="exact").graph
+    assert not [node for node in made.nodes if node.domain]
+
+
+def test_another_runtime_is_refused():
+    with pytest.raises(UserError, match="there are no passes for 'tflite'; there are some for: onnxruntime"):
+        wb.optimize(load_model(RESNET), export_for="tflite")
+
+
+def test_each_operator_is_written_behind_the_passes_that_make_it_possible(tmp_path):
+    text = """
+        <ir_version: 8, opset_import: ["": 20]>
+        g (float[1,4,8] x) => (float[1,4,4] y) <float r = {1.41421356}, float one = {1}, float half = {0.5}> {
+            b = Add(x, b1)
+            c = Div(b, r)
+            d = Erf(c)
+            e = Add(d, one)
+            f = Mul(b, e)
+            h = Mul(f, half)
+            k = Add(h, x)
+            n = LayerNormalization<axis=-1>(k, g1, b1)
+            i = Gelu<approximate="tanh">(n)
+            p = Add(n, b1)
+            q = Gelu<approximate="tanh">(p)
+            t = Transpose<perm=[0,2,1]>(q)
+            y = MatMul(i, t)
+        }
+    """
+    graph = load_model(saved(tmp_path / "m.onnx", text, {"b1": (8,), "g1": (8,)}))
+    made = wb.optimize(graph, preset="simplify", export_for="onnxruntime").graph
+    found = sorted(node.op.removeprefix("com.microsoft.") for node in made.nodes)
+    assert found == ["BiasGelu", "FastGelu", "FusedMatMul", "Gelu", "SkipLayerNormalization"]
+    verdict = wb.verify(graph, made)
+    assert verdict.sentence.startswith("Equal"), verdict.sentence
+    executor = TorchExecutor(made)
+    executor.run(random_inputs(made))
+    assert executor.fallbacks == {}

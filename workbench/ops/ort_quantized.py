@@ -1,0 +1,254 @@
+"""ONNX Runtime's own operators on quantized operands, which its quantizer and its optimizer write.
+
+Source: ONNX Runtime's contrib operators, https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+"""
+
+from __future__ import annotations
+
+from onnx import helper
+
+from workbench.ops.contract import operator, per_output
+from workbench.ops.dtypes import CannotRun
+from workbench.ops.fusion_kinds import OPAQUE
+from workbench.ops.lazy import F, torch
+from workbench.ops.matmul import less_zero_points, matmul_flops
+from workbench.ops.permutation.kinds import BARRIER
+from workbench.ops.pooling import average_pool
+from workbench.ops.quantization import dynamic_quantize_linear, saturated
+from workbench.ops.stand_ins import Nodes, attributes_of, call_of, like_operands, operand
+
+
+def quantized(op, *, flops=None, stand_in=None):
+    return operator(
+        f"com.microsoft.{op}", category="quantization", layout=BARRIER, fusion=OPAQUE, flops=flops, stand_in=stand_in
+    )
+
+
+def _real(x: torch.Tensor, scale: torch.Tensor, zero: torch.Tensor | None) -> torch.Tensor:
+    whole = x.to(torch.int32) if zero is None else x.to(torch.int32) - zero.to(torch.int32)
+    return whole.to(torch.float32) * scale
+
+
+def _whole(x: torch.Tensor, scale: torch.Tensor, zero: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor:
+    """Quantized; without a zero point it is 0 of type `dtype`."""
+    if zero is None:
+        return saturated(x / scale, dtype)
+    return saturated((x / scale).round() + zero.float(), zero.dtype)
+
+
+def _broadcast_types(node):
+    """The type of A in the broadcast shape of A and B; a comparison needs numbers that opset 7 compares."""
+    nodes = Nodes(node)
+    equal = nodes.add("Equal", [nodes.as_float(node.input[0]), nodes.as_float(node.input[3])])
+    nodes.add("Where", [equal, node.input[0], node.input[3]], node.output[0])
+    return nodes.nodes
+
+
+@quantized("QLinearAdd", flops=per_output(5), stand_in=_broadcast_types)
+def qlinear_add(call, a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero=None):
+    return _whole(_real(a, a_scale, a_zero) + _real(b, b_scale, b_zero), y_scale, y_zero, a.dtype)
+
+
+@quantized("QLinearMul", flops=per_output(5), stand_in=_broadcast_types)
+def qlinear_mul(call, a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero=None):
+    return _whole(_real(a, a_scale, a_zero) * _real(b, b_scale, b_zero), y_scale, y_zero, a.dtype)
+
+
+@quantized("QLinearSigmoid", flops=per_output(8), stand_in=like_operands(0))
+def qlinear_sigmoid(call, x, x_scale, x_zero, y_scale, y_zero=None):
+    return _whole(torch.sigmoid(_real(x, x_scale, x_zero)), y_scale, y_zero, x.dtype)
+
+
+@quantized("QLinearLeakyRelu", flops=per_output(5), stand_in=like_operands(0))
+def qlinear_leaky_relu(call, x, x_scale, x_zero, y_scale, y_zero=None):
+    return _whole(F.leaky_relu(_real(x, x_scale, x_zero), call.attr("alpha", 0.01)), y_scale, y_zero, x.dtype)
+
+
+def _concat_types(node):
+    parts = list(node.input[2::3])
+    return [helper.make_node("Concat", parts, node.output[:1], **attributes_of(node, "axis"))]
+
+
+@quantized("QLinearConcat", flops=per_output(4), stand_in=_concat_types)
+def qlinear_concat(call, y_scale, y_zero, *parts):
+    triples = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
+    return torch.cat([_whole(_real(*triple), y_scale, y_zero, y_zero.dtype) for triple in triples], call.attr("axis"))
+
+
+def _where_types(node):
+    return [helper.make_node("Where", [node.input[i] for i in (0, 1, 4)], node.output[:1])]
+
+
+@quantized("QLinearWhere", flops=per_output(4), stand_in=_where_types)
+def qlinear_where(call, condition, x, x_scale, x_zero, y, y_scale, y_zero, z_scale, z_zero):
+    return torch.where(
+        condition,
+        _whole(_real(x, x_scale, x_zero), z_scale, z_zero, z_zero.dtype),
+        _whole(_real(y, y_scale, y_zero), z_scale, z_zero, z_zero.dtype),
+    )
+
+
+def _pool_types(op_type: str, *names: str):
+    """A pooling of floats, quantized as the result is; channels last only if a kernel says how many axes there are."""
+
+    def types(node):
+        given = attributes_of(node, *names)
+        last = attributes_of(node, "channels_last").get("channels_last", 0)
+        if last and "kernel_shape" not in given:
+            return []
+        nodes = Nodes(node)
+        rank = len(given.get("kernel_shape", ())) + 2
+        x = nodes.as_float(node.input[0])
+        if last:
+            x = nodes.add("Transpose", [x], perm=[0, rank - 1, *range(1, rank - 1)])
+        pooled = nodes.add(op_type, [x], **given)
+        if last:
+            pooled = nodes.add("Transpose", [pooled], perm=[0, *range(2, rank), 1])
+        zero = operand(node, 4) or operand(node, 2)
+        nodes.add("QuantizeLinear", [v for v in (pooled, node.input[3], zero) if v], node.output[0])
+        return nodes.nodes
+
+    return types
+
+
+_POOL = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides")
+
+
+def _refuse_channels_last(call) -> None:
+    if call.attr("channels_last", 0):
+        raise CannotRun("its operands are channels last, which is left to ONNX Runtime")
+
+
+@quantized("QLinearAveragePool", stand_in=_pool_types("AveragePool", *_POOL))
+def qlinear_average_pool(call, x, x_scale, x_zero, y_scale, y_zero=None):
+    _refuse_channels_last(call)
+    return _whole(average_pool(call, _real(x, x_scale, x_zero)), y_scale, y_zero, x.dtype)
+
+
+@quantized("QLinearGlobalAveragePool", stand_in=_pool_types("GlobalAveragePool"))
+def qlinear_global_average_pool(call, x, x_scale, x_zero, y_scale, y_zero):
+    _refuse_channels_last(call)
+    return _whole(_real(x, x_scale, x_zero).mean(tuple(range(2, x.dim())), keepdim=True), y_scale, y_zero, x.dtype)
+
+
+def _gemm_types(node):
+    """A product of floats, quantized if the result has a scale."""
+    nodes = Nodes(node)
+    product = [nodes.as_float(node.input[0]), nodes.as_float(node.input[3])]
+    given = attributes_of(node, "transA", "transB")
+    scale, zero = operand(node, 7), operand(node, 8)
+    if not scale:
+        nodes.add("Gemm", product, node.output[0], **given)
+    else:
+        found = nodes.add("Gemm", product, **given)
+        nodes.add("QuantizeLinear", [v for v in (found, scale, zero) if v], node.output[0])
+    return nodes.nodes
+
+
+@quantized("QGemm", stand_in=_gemm_types)
+def qgemm(call, a, a_scale, a_zero, b, b_scale, b_zero, c=None, y_scale=None, y_zero=None):
+    """alpha * A @ B + C, where C counts units of alpha * a_scale * b_scale; floats if the result has no scale."""
+    if a_zero.numel() > 1 or a_scale.numel() > 1:
+        raise CannotRun("a scale for each row of A is left to ONNX Runtime")
+    wide_a, wide_b = a.double() - a_zero.reshape(()).double(), b.double()
+    columns = 0 if call.attr("transB", 0) else 1
+    zero = b_zero.reshape(()) if b_zero.numel() == 1 else b_zero.unsqueeze(1 - columns)
+    wide_b = wide_b - zero.double()
+    product = (wide_a.t() if call.attr("transA", 0) else wide_a) @ (wide_b.t() if call.attr("transB", 0) else wide_b)
+    total = product if c is None else product + c.double()
+    scale = call.attr("alpha", 1.0) * a_scale.reshape(()) * (b_scale.reshape(()) if b_scale.numel() == 1 else b_scale)
+    if y_scale is None:
+        return (total.float() * scale).float()
+    if y_zero is None:
+        raise CannotRun("a result without a zero point is left to ONNX Runtime")
+    return saturated((total.float() * (scale / y_scale)).round() + y_zero.float(), y_zero.dtype)
+
+
+def _float_product(node):
+    nodes = Nodes(node)
+    nodes.add("MatMul", [nodes.as_float(node.input[0]), nodes.as_float(node.input[1])], node.output[0])
+    return nodes.nodes
+
+
+@quantized("MatMulIntegerToFloat", flops=matmul_flops, stand_in=_float_product)
+def matmul_integer_to_float(call, a, b, a_scale, b_scale, a_zero=None, b_zero=None, bias=None):
+    result = less_zero_points(a, b, a_zero, b_zero).float() * (a_scale * b_scale)
+    return result if bias is None else result + bias
+
+
+@quantized("DynamicQuantizeMatMul", flops=matmul_flops, stand_in=_float_product)
+def dynamic_quantize_matmul(call, a, b, b_scale, b_zero=None, bias=None):
+    """A is quantized by its least and greatest element, multiplied, and made float again."""
+    whole, scale, zero = dynamic_quantize_linear(call, a)
+    return matmul_integer_to_float(call, whole, b, scale, b_scale, zero, b_zero, bias)
+
+
+def _nbits_types(node):
+    """A product with a matrix of K by N."""
+    sizes = attributes_of(node, "K", "N")
+    nodes = Nodes(node)
+    shape = nodes.add("Constant", [], value_ints=[sizes["K"], sizes["N"]])
+    weights = nodes.add("CastLike", [nodes.add("ConstantOfShape", [shape]), node.input[0]])
+    nodes.add("MatMul", [node.input[0], weights], node.output[0])
+    return nodes.nodes
+
+
+def _conv_types(node):
+    """ONNX's QLinearConv, between Transposes if the image is channels last."""
+    given = attributes_of(node, "auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
+    if not attributes_of(node, "channels_last").get("channels_last", 0):
+        return [helper.make_node("QLinearConv", node.input, node.output, **given)]
+    if "kernel_shape" not in given:
+        return []
+    nodes, rank = Nodes(node), len(given["kernel_shape"]) + 2
+    x = nodes.add("Transpose", [node.input[0]], perm=[0, rank - 1, *range(1, rank - 1)])
+    found = nodes.add("QLinearConv", [x, *node.input[1:]], **given)
+    nodes.add("Transpose", [found], node.output[0], perm=[0, *range(2, rank), 1])
+    return nodes.nodes
+
+
+def _max_pool_types(node):
+    names = ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides")
+    given, nodes = attributes_of(node, *names), Nodes(node)
+    rank = len(given["kernel_shape"]) + 2
+    x = nodes.add("Transpose", [node.input[0]], perm=[0, rank - 1, *range(1, rank - 1)])
+    nodes.add("Transpose", [nodes.add("MaxPool", [x], **given)], node.output[0], perm=[0, *range(2, rank), 1])
+    return nodes.nodes
+
+
+def _qattention_types(node):
+    """As of Attention, in floats."""
+    nodes = Nodes(node)
+    product = nodes.add("MatMul", [nodes.as_float(node.input[0]), nodes.as_float(node.input[1])])
+    nodes.add("AveragePool", [product], node.output[0], kernel_shape=[3], strides=[3])
+    return nodes.nodes
+
+
+def _lstm_types(node):
+    nodes = [
+        helper.make_node(
+            "LSTM",
+            [node.input[0], *(f"{node.output[0]}/stand_in/{i}" for i in (1, 2))],
+            node.output,
+            **attributes_of(node, "direction", "hidden_size"),
+        )
+    ]
+    casts = [helper.make_node("Cast", [node.input[i]], [nodes[0].input[i]], to=1) for i in (1, 2)]
+    return [*casts, *nodes]
+
+
+def _by_ort(call, *operands):
+    raise CannotRun("its packed or channels-last operands are left to ONNX Runtime")
+
+
+for _op, _types in (
+    ("MatMulNBits", _nbits_types),
+    ("QLinearConv", _conv_types),
+    ("QLinearSoftmax", like_operands(0)),
+    ("NhwcMaxPool", _max_pool_types),
+    ("QAttention", _qattention_types),
+    ("DynamicQuantizeLSTM", _lstm_types),
+    ("QuantizeLinear", call_of("QuantizeLinear", 3, "axis")),
+    ("DequantizeLinear", call_of("DequantizeLinear", 3, "axis")),
+):
+    quantized(_op, stand_in=_types)(_by_ort)
