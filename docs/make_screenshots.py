@@ -101,6 +101,12 @@ def main() -> None:
             page.goto(f"{address}/compare?model=sample_models/resnet50_narrow.onnx&other={other}")
             settle(page)
             shot("compare")
+        passes = "fold_batchnorm%2Cfuse_groups"
+        page.goto(f"{address}/optimize?model=sample_models/resnet50_narrow.onnx&passes={passes}&target=cuda&step=2")
+        settle(page)
+        GraphView(page).click("group:group_1")
+        settle(page)
+        shot("groups")
         dark = rooms.enter_context(watched_page(browser, color_scheme="dark"))
         dark.goto(f"{address}/optimize?model=sample_models/npu_reshape_add.onnx&passes=layout_greedy&target=npu")
         settle(dark)

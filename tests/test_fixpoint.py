@@ -72,7 +72,9 @@ def test_second_run_rewrites_nothing_on_the_examples_of_every_pass(name):
 
 
 def test_every_preset_with_passes_of_its_own_repeats_them():
-    assert [name for name, preset in passes.presets().items() if preset["passes"] != ["layout"]] == PRESETS
+    """Those that write a runtime's operators run behind all others, once: nothing follows from what they write."""
+    others = [name for name in passes.presets() if name not in passes.RUNTIMES]
+    assert [name for name in others if passes.presets()[name]["passes"] != ["layout"]] == PRESETS
     assert all(preset["passes"].count("repeat") <= 1 for preset in passes.presets().values())
 
 

@@ -1,4 +1,4 @@
-"""FusedGroup operators that one kernel can compute, by their fusion kinds."""
+"""Group operators that one kernel can compute, by their fusion kinds."""
 
 from __future__ import annotations
 
