@@ -172,3 +172,13 @@ def page(tab, app):
     tab.goto(app[0])
     settle(tab)
     return tab
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """What the page said, if a test in a browser failed: a busy machine may not fail it again."""
+    report = yield
+    page = next((item.funcargs[name] for name in ("page", "tab") if name in getattr(item, "funcargs", {})), None)
+    if report.failed and call.when == "call" and page is not None:
+        report.sections.append(("the page", page.locator("body").inner_text()[:8000]))
+    return report
