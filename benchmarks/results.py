@@ -147,6 +147,20 @@ them, `python -m workbench matrix --plan oneflow --device cuda` OneFlow's table.
 
 """
 
+BACKENDS = """## Torch's backends beside ONNX Runtime
+
+One row a model, all its columns by turns, a process for each backend (`benchmarks/backends.py`), float32, batch 1, all
+threads: medians of the model as loaded by torch and by ONNX Runtime with all its optimizations, and of what `simplify`
+makes of it by torch-compile, by `fused` and ("of ours") by ONNX Runtime. "best of torch" is the fastest of the three
+over ONNX Runtime on the model as loaded, "ours" ONNX Runtime's time on our file over its time on the original, with the
+interval of 95 %. "groups" says by what `fused` runs them.
+
+What is lost, by torch's profiler on one core: convolutions take most of every row, and ONNX Runtime computes them on
+blocked channels (NCHWc), oneDNN channels last; a convolution in groups with a window of one element (ShuffleNet) is a
+slow call of oneDNN; small convolutions (PP-OCR) take 15 to 25 microseconds each to prepare their call.
+
+"""
+
 BESIDE = """## ONNX Runtime alone, and by turns with torch
 
 Each round measures a model by ONNX Runtime alone, and then by turns with torch, each backend in a process of its own
@@ -258,6 +272,13 @@ def running(chosen: Chosen) -> str:
     return RUNNING + _run("running.py")
 
 
+def backends(chosen: Chosen) -> str:
+    more = _without_head(_run("backends.py", *chosen.real)) if chosen.real else []
+    table, rest = _run("backends.py").split("\n\n", 1)
+    rows = [row for row in more if row.startswith("|")]
+    return "".join((BACKENDS, table, "\n", *rows, "\n", rest))
+
+
 def beside(chosen: Chosen) -> str:
     return BESIDE + _run("beside.py")
 
@@ -280,6 +301,7 @@ PARTS = (
     fusion,
     layouts,
     running,
+    backends,
     beside,
     resnet101,
     view,

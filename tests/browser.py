@@ -259,6 +259,8 @@ class GraphView:
         field = self.page.locator("input.gw-search")
         field.fill(query)
         field.press("Enter")
-        self.page.locator(".gw-count[role=status]").get_by_text(" of ").wait_for()  # else what was selected before counts
+        self.page.locator(".gw-count[role=status]").get_by_text(
+            " of "
+        ).wait_for()  # else what was selected before counts
         settle(self.page)
         self.wait("hook => hook.state().selected !== ''")

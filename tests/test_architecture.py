@@ -25,7 +25,7 @@ ROOMS = {
     "passes": {"ir", "ops", "inference", "layout", "rewrite", "fusion"},
     "pipeline": {"ir", "layout", "metrics", "rewrite", "pipeline"},
     "reporting": {"fusion", "layout", "rewrite", "reporting"},
-    "run": {"ir", "ops", "inference", "layout", "io", "run"},
+    "run": {"ir", "ops", "inference", "layout", "fusion", "io", "run"},
     "verification": {"ir", "io", "run", "rewrite", "pipeline", "verification"},
     "summary": {"ir", "ops", "inference", "layout", "metrics", "summary"},
     "explanation": {"ir", "rewrite", "explanation"},

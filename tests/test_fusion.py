@@ -17,10 +17,12 @@ from workbench.io.exporting import to_bytes
 from workbench.ir import check
 from workbench.ir.text import to_text
 from workbench.layout.infer import infer_layouts, infer_near
+from workbench.layout.problem.probe import GivenTimes, OperatorTimerError
 from workbench.layout.profile import load_profile
 from workbench.metrics.flops import count_flops
 from workbench.ops.fusion_kinds import ELEMENTWISE, FusionKind
 from workbench.rewrite import PassContext, run_pass
+from workbench.run.measurement.operator_timer import DeviceOperatorTimer
 from workbench.run.torch.executor import TorchExecutor
 
 # Cases of TVM's FuseOps, of relay's test_pass_fuse_ops.py and relax' test_transform_fuse_ops.py (Apache-2.0), as data:
@@ -282,3 +284,39 @@ def test_a_real_model_fused_is_bit_equal(model, tmp_path):
     (step,) = json.loads(report.read_text())["steps"]
     assert step["verified"] is True and step["max_abs_error"] == 0
     assert step["traffic"]["bytes"] < step["traffic"]["unfused_bytes"] / 2
+
+
+# ---- what pays -------------------------------------------------------------------------------------
+
+
+def test_a_group_that_does_not_pay_is_not_kept_and_it_is_said():
+    text = "g (float[8] x) => (float[8] y, float[8] z) { a = Exp(x)  y = Neg(a)  b = Abs(x)  z = Sqrt(b) }"
+    times = {"Exp": 20.0, "Neg": 20.0, "Exp + Neg": 40.0, "Abs": 5.0, "Sqrt": 5.0}
+    graph = typed(text)
+    step = run_pass(
+        FuseGroups(measured=True), graph, PassContext(load_profile("cuda"), operator_timer=GivenTimes(times))
+    )
+    assert [group.members for group in step.facts.groups] == [("Exp_a",), ("Neg_y",), ("Abs_b",), ("Sqrt_z",)]
+    kept = "its group of 2 operators is not kept: it "
+    assert step.facts.refusals["Exp_a"] == f"{kept}takes 40.0 us as one, and 40.0 us operator by operator"
+    assert step.facts.refusals["Abs_b"] == f"{kept}cannot be timed"
+    assert step.facts.traffic.bytes == step.facts.traffic.unfused_bytes
+    with pytest.raises(OperatorTimerError, match="no device to time operators on"):
+        run_pass(FuseGroups(measured=True), typed(text), PassContext(load_profile("cuda")))
+
+
+def test_groups_are_timed_on_this_machine(shared_worker, tmp_path, monkeypatch):
+    """Each group as one kernel and each of its operators, once; another run reads the times."""
+    monkeypatch.setenv("WORKBENCH_CACHE", str(tmp_path))
+    graph = typed("g (float[64,512] x) => (float[64,512] y) { a = Exp(x)  b = Neg(a)  c = Tanh(b)  y = Erf(c) }")
+    said = []
+    found = []
+    for _ in range(2):
+        context = PassContext(load_profile("cuda"), operator_timer=DeviceOperatorTimer(shared_worker, said_to(said)))
+        found.append(run_pass(FuseGroups(measured=True), graph.copy(), context).facts.refusals)
+    assert found[0] == found[1]
+    assert said == ["timing operators on cpu, 0 of 5 done"]
+
+
+def said_to(said):
+    return lambda words, share: said.append(words) if "timing" in words else None

@@ -63,3 +63,10 @@ def write_text(path: str | Path, content: str) -> None:
 def not_written(path: str | Path, error: OSError) -> UserError:
     """The sentence for an error of the system."""
     return UserError(f"'{path}' cannot be written: {error.strerror or error}; write to another place")
+
+
+def cache_folder() -> Path:
+    """The user's folder for what can be computed again, or the one that WORKBENCH_CACHE names."""
+    own = os.environ.get("WORKBENCH_CACHE")
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(own) if own else home / "graph-workbench"

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from workbench.fusion.facts import FusionFacts, Traffic
 from workbench.fusion.group_calls import call_edit
 from workbench.fusion.grouping import MAX_OPERATORS, Groups, Merge, merges
-from workbench.fusion.naming import fused_groups, group_names
+from workbench.fusion.measured import GroupTime, group_times
+from workbench.fusion.naming import fused_groups, group_names, operators_by_group
 from workbench.fusion.problem import fusion_problem
 from workbench.fusion.traffic import stored_values, traffic
 from workbench.ir import Graph
+from workbench.layout.problem.probe import require_operator_timer
+from workbench.layout.problem.times import AUTO, DEVICES
 from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite
 from workbench.rewrite.passes import option
 
@@ -30,13 +33,16 @@ class FuseGroups(Pass):
     of an ONNX function that holds its operators, so that every runtime computes the same.
 
     Must not act on an operator of which a result is an output of the graph or whose users do not meet, on opaque
-    operators (control flow, random numbers), behind a reduction, nor beyond `max_operators`.
+    operators (control flow, random numbers), behind a reduction, nor beyond `max_operators`. With `measured` a group
+    is kept only if its kernel in the backend `fused` takes less time than its operators, each by its own kernel.
 
     Source: Chen et al., "TVM: An Automated End-to-End Optimizing Compiler for Deep Learning", OSDI 2018, section 3;
     Apache TVM, src/relax/analysis/graph_partitioner.cc.
     """
 
     max_operators: int = option(MAX_OPERATORS, "The most operators in a group.", least=1)
+    measured: bool = option(False, "Keep only groups that take less time than their operators alone.")
+    device: str = option(AUTO, "Where groups are timed; auto: a CUDA device if there is one.", choices=DEVICES)
 
     title = "Fuse operators into groups"
     exactness = Exactness.BITS
@@ -104,22 +110,61 @@ class FuseGroups(Pass):
                 "elementwise; group_2 has 2 operators",
             ),
         ),
+        Example(
+            title="Measured: one group takes less time than its operators, the other does not",
+            options={"measured": True},
+            times_us={"Exp": 20, "Neg": 20, "Exp + Neg": 25, "Mul": 9, "Sub": 9, "Mul + Sub": 18},
+            before="""g (float[8] x, float[8] z) => (float[8] y, float[8] w) {
+                b = Mul(x, z)
+                w = Sub(b, z)
+                a = Exp(x)
+                y = Neg(a)
+            }""",
+            after="""<ir_version: 11, opset_import: ["": 23, "workbench": 1]>
+                g (float[8] x, float[8] z) => (float[8] y, float[8] w) {
+                    b = Mul(x, z)
+                    w = Sub(b, z)
+                    y = workbench.group_1_Exp_Neg(x)
+                }
+                <domain: "workbench", opset_import: ["": 23]>
+                group_1_Exp_Neg (x) => (y) {
+                    a = Exp(x)
+                    y = Neg(a)
+                }""",
+            sentences=(
+                "Exp 'Exp_a' (elementwise) joins its post-dominator Neg 'Neg_y' (elementwise); the edges are "
+                "elementwise; group_1 has 2 operators",
+            ),
+        ),
     )
 
     def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, FusionFacts]:
         whole = graph.copy()
         operators = fusion_problem(whole)
         done = list(merges(groups := Groups(operators), self.max_operators))
-        names = group_names(whole, groups.group)
+        times = self._times(whole, groups, context) if self.measured else {}
+        group = [i if number in times and not times[number].pays else number for i, number in enumerate(groups.group)]
+        names = group_names(whole, group)
         holder = {operator.name: operator.name for operator in operators}
         for merge in done:
+            if group[merge.operator] != groups.group[merge.operator]:
+                continue
             yield self._rewrite(graph, whole, merge, names[groups.group[merge.operator]], holder)
         values = stored_values(whole)
+        slower = {
+            i: f"its group of {len(groups.members[number]):,} operators is not kept: {times[number].words}"
+            for i, number in enumerate(groups.group)
+            if number in times and not times[number].pays
+        }
         return FusionFacts(
-            fused_groups(whole, operators, groups.group),
-            Traffic(traffic(values, range(len(operators))), traffic(values, groups.group)),
-            {operators[i].name: sentence for i, sentence in groups.refusals.items()},
+            fused_groups(whole, operators, group),
+            Traffic(traffic(values, range(len(operators))), traffic(values, group)),
+            {operators[i].name: sentence for i, sentence in (groups.refusals | slower).items()},
         )
+
+    def _times(self, whole: Graph, groups: Groups, context: PassContext) -> dict[int, GroupTime]:
+        timer = require_operator_timer(context.operator_timer, context.target)
+        return group_times(whole, operators_by_group(groups.group), timer, self.device)
 
     def _rewrite(self, graph: Graph, whole: Graph, merge: Merge, name: str, holder: dict[str, str]) -> Rewrite:
         """holder: for each operator, the node that computes it now; it is updated."""

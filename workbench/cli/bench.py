@@ -17,6 +17,7 @@ from workbench.files import check_outputs
 from workbench.io.dims import parse_dims
 from workbench.ir import Graph
 from workbench.run.measurement.measured import FailedVariant, MeasuredVariant, Measurement
+from workbench.run.torch.compilers import compiler_note
 from workbench.run.worker.memory import in_bytes
 
 HELP = "measure latency and memory"
@@ -87,6 +88,8 @@ def bench_command(models: Mapping[str, Graph], request: BenchRequest) -> int:
     from workbench.run.measurement.measure import combined, measure_models, refused_sizes, validate_request
 
     validate_request(request.backends, request.dtypes, request.repeat)
+    if note := compiler_note(request.backends, request.device):
+        say(f"note: {note}", file=sys.stderr)
     path, first = next(iter(models.items()))
     variants = combined(models, request.backends, request.dtypes)
     with verifier_of(first, request.inputs, request.seed, request.given) as verifier:
@@ -133,7 +136,13 @@ _FIGURES = (
 
 
 def _print_bench(found: Measurement) -> None:
-    from workbench.run.measurement.formatting import compared_alike, compared_backends, figures, machine_words
+    from workbench.run.measurement.formatting import (
+        compared_alike,
+        compared_backends,
+        figures,
+        kernel_words,
+        machine_words,
+    )
 
     ways = {f"; {variant.backend}, {variant.dtype}" for variant in found.variants.values()}
     say(machine_words(found.machine) + ("".join(ways) if len(ways) == 1 else ""))
@@ -151,6 +160,8 @@ def _print_bench(found: Measurement) -> None:
             continue
         if variant.error is not None and not variant.error.ok:
             say(f"{label}: {variant.error.sentence}")
+        if variant.kernels:
+            say(f"{label}: {kernel_words(variant.kernels)}")
         if variant.cold_median_ms is not None:
             say(f"{label}: {variant.cold_median_ms:,.2f} ms on an emptied cache")
     for line, labels in _shared_lines(found.ran).items():

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from workbench.errors import UserError
-from workbench.ir import Constant, Graph, Node, TensorType, constant_shape
+from workbench.ir import Constant, Edit, Function, Graph, Node, TensorType, constant_shape
 from workbench.ir.permutation import Permutation, moves_data
 from workbench.layout.conversion.convert import convert
 from workbench.layout.cost import bound_shape
@@ -31,15 +31,17 @@ class OperatorTimerError(UserError):
 
 @dataclass(frozen=True)
 class Probe:
-    """One operator on operands of known shapes; compared by operator and signature.
+    """One operator, or a call of a group, on operands of known shapes; compared by operator and signature.
 
     signature: operands' types, attributes, and the numbers of small constants.
     graph:     the operator alone, with computed operands as inputs.
+    backend:   what runs it, as in `workbench.run.measurement.measure.BACKENDS`.
     """
 
     operator: str
     signature: str
     graph: Graph = field(compare=False, repr=False)
+    backend: str = field(default="torch", compare=False)
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,36 @@ def probe_of(graph: Graph, node: Node) -> Probe | None:
     )
     results = {name: type_ for value, name in names_out.items() if (type_ := _bound(graph, value)) is not None}
     return _probe(alone, types, results, constants, graph.opset_imports)
+
+
+def kernel_probe(graph: Graph, node: Node) -> Probe | None:
+    """The node alone, by its fastest kernel; None as for `probe_of`."""
+    alone = probe_of(graph, node)
+    return None if alone is None else replace(alone, signature=f"{alone.signature}; by its kernel", backend="fused")
+
+
+def group_probe(graph: Graph, call: Node, function: Function) -> Probe | None:
+    """A call of a group of `graph`'s operators alone, by its fastest kernel; None if a shape is unknown."""
+    alone = probe_of(graph, call)
+    if alone is None:
+        return None
+    body: Graph = function.graph
+    numbers = {value: f"x{number}" for number, value in enumerate((*body.inputs, *body.constants))}
+    steps = []
+    for node in body.nodes:
+        operands = ", ".join(numbers.get(value, "none") for value in node.inputs)
+        attributes = "".join(f", {key}={_attribute(value)}" for key, value in sorted(node.attributes.items()))
+        steps.append(f"{node.op}({operands}{attributes})")
+        numbers |= {value: f"v{len(steps)}.{place}" for place, value in enumerate(node.outputs)}
+    held = [f"{numbers[value]} = {_operand(value, {}, body.constants)}" for value in body.constants]
+    apart = alone.graph.copy()
+    apart.apply(Edit(functions={function.key: function}))
+    return Probe(
+        " + ".join(node.op_type for node in body.nodes),
+        f"{alone.signature}: {'; '.join((*held, *steps))}",
+        apart,
+        "fused",
+    )
 
 
 def _bound(graph: Graph, value: str) -> TensorType | None:

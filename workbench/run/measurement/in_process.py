@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property, partial
 from typing import Any, Protocol
@@ -13,7 +13,8 @@ import numpy as np
 from workbench.run.compare import Tolerance, compare
 from workbench.run.inputs import turned
 from workbench.run.measurement.caches import flusher
-from workbench.run.measurement.profiled import Memory, OperatorRun
+from workbench.run.measurement.profiled import Kernel, Memory, OperatorRun
+from workbench.run.measurement.progress import OnStage
 from workbench.run.worker.failures import TaskError
 from workbench.run.worker.tensors import load_tensors
 
@@ -25,6 +26,9 @@ class OpenedModel(Protocol):
 
     @property
     def fallbacks(self) -> Mapping[str, str]: ...
+
+    @property
+    def kernels(self) -> Sequence[Kernel]: ...
 
     def outputs(self) -> dict[str, np.ndarray]: ...
 
@@ -48,12 +52,15 @@ class Here:
         self._opened: dict[str, OpenedModel] = {}
         self._inputs: dict[str, Mapping[str, np.ndarray]] = {}
 
-    def open(self, variant: Mapping[str, Any]) -> dict[str, Any]:
-        """`first_result_s`, seconds of opening it, compiling and one run, and `error` against the reference or None."""
+    def open(self, variant: Mapping[str, Any], say: OnStage) -> dict[str, Any]:
+        """`first_result_s`, seconds of opening it, compiling and one run, and `error` against the reference or None.
+
+        say: is called with what is being prepared.
+        """
         file = variant["inputs"]
         if file not in self._inputs:
             self._inputs[file] = load_tensors(file)
-        make = ran(lambda: self._maker(variant))
+        make = ran(lambda: self._maker(variant, say))
         start = time.perf_counter()
         model = ran(make)
         ran(model.outputs)
@@ -81,20 +88,21 @@ class Here:
         return found
 
     def profile(self, label: str) -> dict[str, Any]:
-        """`memory`, `operators`, `fallbacks`, see OpenedModel, as JSON."""
+        """`memory`, `operators`, `fallbacks`, `kernels`, see OpenedModel, as JSON."""
         model = self._opened[label]
         memory, operators = ran(model.memory), ran(model.operators)
         return {
             "memory": asdict(memory),
             "operators": [asdict(operator) for operator in operators],
             "fallbacks": dict(model.fallbacks),
+            "kernels": [asdict(kernel) for kernel in model.kernels],
         }
 
     @cached_property
     def _flush(self) -> Callable[[], None]:
         return flusher(self._device)
 
-    def _maker(self, variant: Mapping[str, Any]) -> Callable[[], OpenedModel]:
+    def _maker(self, variant: Mapping[str, Any], say: OnStage) -> Callable[[], OpenedModel]:
         """The function that opens the model. Loads its library, which then does not count for the first variant."""
         inputs = self._inputs[variant["inputs"]]
         if variant["backend"] == "onnxruntime":
@@ -106,7 +114,7 @@ class Here:
 
         from workbench.run.torch.opened import TorchRun
 
-        return lambda: TorchRun(variant["model"], inputs, self._device, variant["backend"], variant["dtype"])
+        return lambda: TorchRun(variant["model"], inputs, self._device, variant["backend"], variant["dtype"], say)
 
     def _error(self, model: OpenedModel, variant: Mapping[str, Any]) -> dict[str, Any] | None:
         """The error against the reference; `orders` of the variant permute its outputs to the reference's."""
@@ -120,7 +128,7 @@ class Here:
     def _first_outputs(self, variant: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Of a first run of the copy with seeds, in the way in which the variant runs."""
         if variant["backend"] != "onnxruntime":
-            return self._maker({**variant, "model": variant["seeded"]})().outputs()
+            return self._maker({**variant, "model": variant["seeded"]}, lambda words: None)().outputs()
         from workbench.run.worker.runners import open_session, run_session
 
         session = open_session(variant["seeded"], "all", device=self._device, memory_limit=self._limit)

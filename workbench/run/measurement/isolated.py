@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from workbench.run.measurement.in_process import Here
-from workbench.run.worker.process import Limits, RunError, WorkerProcess
+from workbench.run.measurement.progress import OnStage
+from workbench.run.worker.process import Limits, ProgressSink, RunError, WorkerProcess
 
 _ENDED = "The run's process was ended between two runs; see what ends processes here, and measure again."
 
@@ -28,8 +29,8 @@ class Apart:
         self._where = {"device": device, "memory_limit_bytes": memory_limit, "reference": reference}
         self._died: RunError | None = None
 
-    def open(self, variant: Mapping[str, Any]) -> dict[str, Any]:
-        return self._ask("open", variant=dict(variant))
+    def open(self, variant: Mapping[str, Any], say: OnStage) -> dict[str, Any]:
+        return self._ask("open", lambda event: say(event["stage"]), variant=dict(variant))
 
     def time_ms(self, label: str, cold: bool) -> float:
         return self._ask("time", label=label, cold=cold)["time_ms"]
@@ -42,12 +43,14 @@ class Apart:
         if self._died is None:
             self._ask("end")
 
-    def _ask(self, act: str, **fields: Any) -> dict[str, Any]:
+    def _ask(self, act: str, on_progress: ProgressSink | None = None, **fields: Any) -> dict[str, Any]:
         if self._died is not None:  # a new process would not have the models
             raise self._died
         message = {"kind": "apart", "act": act, **self._where, **fields}
         try:  # time, memory and cancelling are handled by the worker's client, which ends both
-            answer = self._process.ask(message, limits=Limits(math.inf), heed_cancel=lambda: None)
+            answer = self._process.ask(
+                message, limits=Limits(math.inf), heed_cancel=lambda: None, on_progress=on_progress
+            )
         except RunError as error:
             self._died = error
             raise
@@ -99,7 +102,7 @@ def answering() -> Callable[[Mapping[str, Any], Any], dict[str, Any]]:
         if act == "open":
             if not places:
                 places.append(Here(request["device"], request["memory_limit_bytes"], request["reference"]))
-            return places[0].open(request["variant"])
+            return places[0].open(request["variant"], lambda stage: report({"stage": stage}))
         if not places or not places[0].has(request["label"]):  # it replaces one that died between requests
             raise RunError(_ENDED, "process")
         if act == "time":

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from workbench.errors import UserError
+from workbench.fusion.grouped import grouped
 from workbench.inference.shapes import infer_types
 from workbench.ir import DataType, Graph, TensorType
 from workbench.layout.input_layout import order_between
@@ -25,7 +26,7 @@ from workbench.run.inputs import Tensors, dims_of, output_orders, permute_inputs
 from workbench.run.measurement.ceilings import Roofs
 from workbench.run.measurement.interleave import repetitions
 from workbench.run.measurement.measured import FailedVariant, MeasuredVariant, Measurement, error_from_json
-from workbench.run.measurement.profiled import OperatorRun, memory_from_json
+from workbench.run.measurement.profiled import OperatorRun, kernel_from_json, memory_from_json
 from workbench.run.measurement.roofline import share_of_roof, with_work
 from workbench.run.measurement.statistics import BUSY, is_busy, is_stable, ratio, spread
 from workbench.run.onnxruntime.randomness import draws_numbers, with_seeds
@@ -41,6 +42,7 @@ BACKENDS = {
     "torch": "our executor, operator by operator",
     "cuda-graphs": "our executor, its kernels recorded once and launched together (CUDA)",
     "torch-compile": "our executor, traced and compiled by torch.compile",
+    "fused": "our executor, each group of operators by oneDNN, inductor or one by one, whichever is fastest",
     "onnxruntime": "ONNX Runtime on the exported file, with all its optimizations",
 }
 DTYPES = {"float32": FLOAT32, "mixed": BFLOAT16, "float16": FLOAT16, "bfloat16": BFLOAT16}  # with their tolerance
@@ -113,6 +115,7 @@ def measure_models(
     asked = {
         label: wish if isinstance(wish, Variant) else Variant(wish, backend, dtype) for label, wish in variants.items()
     }
+    asked = {label: _as_run(variant) for label, variant in asked.items()}
     validate_request([v.backend for v in asked.values()], [v.dtype for v in asked.values()], repeat, warmup)
     given = _given_inputs(asked, inputs)
     first = next(iter(asked.values())).graph
@@ -172,6 +175,11 @@ def measure_models(
         notes=[*_left_out(asked), *_nothing_converted(wanted, types), *([_SAME_SEED] if drawn else [])],
     )
     return replace(found, notes=[*found.notes, *notes_of(found.ran, device)])
+
+
+def _as_run(variant: Variant) -> Variant:
+    """The variant with the graph that its backend runs."""
+    return replace(variant, graph=grouped(variant.graph)) if variant.backend == "fused" else variant
 
 
 def _tolerance(dtype: str, first: Graph) -> Tolerance:
@@ -312,6 +320,7 @@ def summarize_variants(
             difference=_difference(sum_ms, latency.median_ms, variant.backend, answer["fallbacks"], busy),
             fallbacks=answer["fallbacks"],
             error=error_from_json(answer["error"]),
+            kernels=tuple(kernel_from_json(kernel) for kernel in answer["kernels"]),
         )
     return found
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench.run.compare import Comparison
 from workbench.run.measurement.ceilings import Roofs
-from workbench.run.measurement.profiled import Memory, OperatorRun, memory_from_json
+from workbench.run.measurement.profiled import Kernel, Memory, OperatorRun, kernel_from_json, memory_from_json
 from workbench.run.measurement.statistics import Ratio, Spread
 from workbench.run.worker.machine import Machine
 
@@ -23,6 +23,7 @@ class MeasuredVariant:
     cold_times_ms: of runs after the device's cache was emptied; None if not asked for.
     sum_ms: of the operators' times; `difference` is a sentence that compares it with the run's time.
     fallbacks: what ran in another way than requested, with the reason.
+    kernels: how each group of operators ran, by the backend `fused`; else empty.
     error: against the reference, without the single outputs; None without a reference.
     """
 
@@ -44,6 +45,7 @@ class MeasuredVariant:
     difference: str
     fallbacks: Mapping[str, str]
     error: Comparison | None
+    kernels: Sequence[Kernel] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Flat: the latency's and the ratio's numbers beside the others."""
@@ -127,6 +129,7 @@ def _variant_from_json(found: Mapping[str, Any]) -> MeasuredVariant | FailedVari
         memory=memory_from_json(found["memory"]),
         operators=tuple(OperatorRun(**operator) for operator in found["operators"]),
         error=error_from_json(found["error"]),
+        kernels=tuple(kernel_from_json(kernel) for kernel in found.get("kernels", ())),
     )
 
 

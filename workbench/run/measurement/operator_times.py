@@ -21,6 +21,7 @@ _BUDGET_S = 4.0  # seconds for the rounds of one request, after the fewest
 def operator_times(request: Mapping[str, Any], report: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
     """Nanoseconds of every node of `model`, which are run by turns on seeded inputs.
 
+    backend: "torch", or "fused": each node by its fastest kernel, as far as it has one.
     Returns `times`: node -> [the fastest, the distance of the lower quartile from it].
     Progress: {"done", "total"} after every round.
     """
@@ -28,6 +29,13 @@ def operator_times(request: Mapping[str, Any], report: Callable[[dict[str, Any]]
     gpu = request["device"] if request["device"].startswith("cuda") else None
     executor = open_executor(request["model"], request["device"], None)
     tensors = executor.upload(seed_inputs(executor.graph))
+    if request["backend"] == "fused":
+        from workbench.run.torch.fused.choosing import choose_kernels
+
+        try:
+            choose_kernels(executor, tensors, lambda number, count: report({"done": 0, "total": count}))
+        except Exception as error:
+            raise TaskError(error, "run") from error
     found: dict[str, list[float]] = {node.name: [] for node in executor.graph.nodes}
     ends = time.monotonic() + _BUDGET_S
     for turn in range(_WARMUP + MOST_ROUNDS):

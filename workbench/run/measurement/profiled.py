@@ -30,6 +30,39 @@ class OperatorRun:
 
 
 @dataclass(frozen=True)
+class Kernel:
+    """How a group of operators, or one operator alone, ran in the backend `fused`.
+
+    group:     the node that is a call of the group, or the operator.
+    operators: their names, in order.
+    by:        "oneDNN", "inductor" or "torch", which is operator by operator.
+    how:       what was called, in words, or why nothing faster was.
+    time_ms, torch_ms: of one run of the group, and of its operators one by one; the fastest of a few, by turns.
+    kernels, bytes:    that inductor generated, and that these read and write by its count; None for the others.
+    compile_s: the seconds that compiling took, or that reading from the cache did.
+    same_as:   the first group of the same structure and shapes, whose kernel it shares; "" if it is the first.
+    source:    the generated code; "" if there is none, or it is shared.
+    """
+
+    group: str
+    operators: tuple[str, ...]
+    by: str
+    how: str
+    time_ms: float
+    torch_ms: float
+    kernels: int | None = None
+    bytes: int | None = None
+    compile_s: float = 0.0
+    same_as: str = ""
+    source: str = ""
+
+
+def kernel_from_json(found: Mapping[str, Any]) -> Kernel:
+    """The inverse of `dataclasses.asdict`."""
+    return Kernel(**{**found, "operators": tuple(found["operators"])})
+
+
+@dataclass(frozen=True)
 class LiveMemory:
     """Bytes of inputs and computed values at one operator: live after it, and the peak while it ran."""
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from workbench.fusion.group_calls import group_function
 from workbench.ir import DataType, Graph, Node, TensorType
 from workbench.ops import contract_of
 from workbench.run.measurement.ceilings import Roofs
@@ -49,20 +50,32 @@ def with_work(operators: Sequence[OperatorRun], graph: Graph, types: Mapping[str
     found = []
     for operator in operators:
         node = nodes.get(operator.name)
-        contract = None if node is None else contract_of(node)
-        if node is None or contract is None:
+        if node is None or (contract_of(node) is None and group_function(graph, node) is None):
             found.append(operator)
             continue
-        ins, outs = (
-            [types.get(value) if value else None for value in values] for values in (node.inputs, node.outputs)
-        )
-        flops = None if node.bodies else contract.count_flops(node, ins, outs)
+        outs = [types.get(value) if value else None for value in node.outputs]
+        flops = _flops(graph, node, types)
         is_view = operator.allocated_bytes == 0 and flops == 0
         moved = moved_bytes(node, sizes) if operator.bytes is None else operator.bytes
         declared = (_FLOATS[type_.dtype] for type_ in outs if type_ is not None and type_.dtype in _FLOATS)
         dtype = operator.dtype or next(declared, None)
         found.append(replace(operator, dtype=dtype, flops=flops, bytes=0 if is_view else moved))
     return found
+
+
+def _flops(graph: Graph, node: Node, types: Mapping[str, TensorType]) -> int | None:
+    """Of one call, for a group of operators the sum of theirs; None if unknown."""
+    function = group_function(graph, node)
+    if function is not None:
+        body = function.graph
+        inner = {**body.types, **body.bound_types, **types}
+        counts = [_flops(body, member, inner) for member in body.nodes]
+        return None if None in counts else sum(count or 0 for count in counts)
+    contract = contract_of(node)
+    if contract is None or node.bodies:
+        return None
+    ins, outs = ([types.get(value) if value else None for value in values] for values in (node.inputs, node.outputs))
+    return contract.count_flops(node, ins, outs)
 
 
 def share_of_roof(operator: OperatorRun, ceilings: Mapping[str, Roofs | None]) -> float | None:

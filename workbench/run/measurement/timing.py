@@ -58,7 +58,7 @@ def _results(
         for variant in request["variants"]:
             label, place = variant["label"], of_backend[variant["backend"]]
             with _failing_alone(label, request, results):
-                results[label] = place.open(variant)
+                results[label] = place.open(variant, progress.say)
                 opened[label] = place
             progress.step(f"opened {label}")
         _time(request, opened, results, "times_ms", count, progress)
@@ -135,6 +135,10 @@ class _Progress:
 
     def step(self, stage: str) -> None:
         self._done += 1
+        self.say(stage)
+
+    def say(self, stage: str) -> None:
+        """What goes on now; nothing more is done."""
         self._report({"done": self._done, "total": self._total, "stage": stage})
 
     def end(self) -> None:

@@ -7,7 +7,6 @@ relevant versions; with another driver or torch it is measured again.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sqlite3
 import tempfile
@@ -17,8 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import UserError
+from workbench.files import cache_folder
+from workbench.fusion.group_calls import group_function, group_name
 from workbench.io.exporting import export_onnx
-from workbench.ir import Graph
+from workbench.ir import Function, Graph
 from workbench.layout.problem.probe import Probe, Time, Times
 from workbench.run.measurement.progress import OnShare
 from workbench.run.worker.client import Worker
@@ -37,12 +38,8 @@ class CacheError(UserError):
 
 
 def cache_file() -> Path:
-    """The file of cached times: in the user's cache folder, or in WORKBENCH_CACHE if that is set."""
-    own = os.environ.get("WORKBENCH_CACHE")
-    if own:
-        return Path(own) / "operator_times.sqlite"
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return home / "graph-workbench" / "operator_times.sqlite"
+    """The file of cached times."""
+    return cache_folder() / "operator_times.sqlite"
 
 
 def times_of(worker: Worker, probes: Sequence[Probe], device: str, on_share: OnShare) -> Times:
@@ -118,18 +115,23 @@ def _run(worker: Worker, probes: Sequence[Probe], device: str) -> Mapping[str, l
     folder = Path(tempfile.mkdtemp(dir=worker.folder, prefix="times-"))
     try:
         export_onnx(_side_by_side(probes), folder / "operators.onnx", check=False)
-        return worker.request("operator_times", model=str(folder / "operators.onnx"), device=device)["times"]
+        model = str(folder / "operators.onnx")
+        return worker.request("operator_times", model=model, device=device, backend=probes[0].backend)["times"]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _side_by_side(probes: Sequence[Probe]) -> Graph:
     """A graph of all operators, unconnected; node `p3` is the fourth."""
-    inputs, outputs, nodes, constants, types = [], [], [], {}, {}
+    inputs, outputs, nodes, constants, types, functions = [], [], [], {}, {}, {}
     for index, probe in enumerate(probes):
         own = probe.graph
         names = {value: f"p{index}_{value}" for value in own.values()}
         (node,) = own.nodes
+        function = group_function(own, node)
+        if function is not None:
+            node = node.replace(op_type=f"{group_name(index)}_{node.op_type}")
+            functions[node.domain, node.op_type, ""] = Function(node.op_type, node.domain, function.graph)
         node = node.with_values_renamed(names)
         nodes.append(node.replace(name=f"p{index}", outputs=tuple(names.get(v, "") for v in node.outputs)))
         inputs += [names[value] for value in own.inputs]
@@ -139,7 +141,7 @@ def _side_by_side(probes: Sequence[Probe]) -> Graph:
     opsets = probes[0].graph.opset_imports
     return Graph(
         name="operators", inputs=inputs, outputs=outputs, nodes=nodes, constants=constants, types=types,
-        opset_imports=opsets,
+        opset_imports=opsets, functions=functions,
     )  # fmt: skip
 
 

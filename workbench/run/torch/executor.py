@@ -47,7 +47,7 @@ class TorchExecutor:
         narrow = None if dtype in (None, "float32", MIXED) else getattr(late_torch, dtype)
         self._setting = Setting(self.device, narrow, graph.functions, graph.opset_imports, self.fallbacks)
         with late_torch.inference_mode():
-            self._program = Program(graph, self._setting)
+            self.program = Program(graph, self._setting)
 
     def run(self, inputs: Mapping[str, np.ndarray], observe: Observer | None = None) -> dict[str, np.ndarray]:
         """Outputs by name, as `outputs_to_numpy` gives them.
@@ -63,7 +63,7 @@ class TorchExecutor:
         if missing:
             raise UserError(f"Input '{missing[0]}' of graph '{self.graph.name}' is missing; give a tensor for it.")
         with late_torch.inference_mode(), self._precision():
-            results = self._program.execute([inputs[name] for name in self.graph.inputs], (), observe)
+            results = self.program.execute([inputs[name] for name in self.graph.inputs], (), observe)
         return dict(zip(self.graph.outputs, results, strict=True))
 
     def upload(self, inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
@@ -71,14 +71,19 @@ class TorchExecutor:
         return {name: self._uploaded(name, value) for name, value in inputs.items()}
 
     @property
+    def is_float32(self) -> bool:
+        """Whether nothing is computed in another type than the graph's."""
+        return self._setting.dtype is None and not self._mixed
+
+    @property
     def weights(self) -> list[torch.Tensor]:
         """The constants of the main graph and of bodies as loaded, which live across runs."""
-        return [value for value in _resident(self._program) if isinstance(value, late_torch.Tensor)]
+        return [value for value in _resident(self.program) if isinstance(value, late_torch.Tensor)]
 
     @property
     def constants(self) -> dict[str, Any]:
         """The constants of the main graph as they were loaded, by name."""
-        return self._program.constants
+        return self.program.constants
 
     def _precision(self) -> Any:
         if not self._mixed:
@@ -95,7 +100,7 @@ class TorchExecutor:
             tensor = to_tensor(np.asarray(value))
         except CannotRun as error:
             raise UserError(f"Input '{name}' cannot be used: {error}.") from None
-        if not self._setting.places_matter or name in self._program.on_cpu:
+        if not self._setting.places_matter or name in self.program.on_cpu:
             return tensor
         return self._setting.on_device(tensor)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from workbench.run.measurement.profile import PROFILED, RunProfile, median_operators, profile
 from workbench.run.measurement.profiled import Memory, OperatorRun
+from workbench.run.measurement.progress import OnStage
 from workbench.run.torch.executor import outputs_to_numpy
 from workbench.run.torch.prepared import PREPARATIONS
 from workbench.run.worker.process_memory import growth
@@ -34,16 +35,22 @@ class TorchRun:
     """A run of the torch executor; weights, inputs and outputs are on the device.
 
     backend: a key of PREPARATIONS. fallbacks: what ran in another way than requested, and why.
+    kernels: of each group, if the backend chooses them. say: is called with what is being prepared.
     """
 
-    def __init__(self, model: str, inputs: Mapping[str, np.ndarray], device: str, backend: str, dtype: str) -> None:
+    def __init__(
+        self, model: str, inputs: Mapping[str, np.ndarray], device: str, backend: str, dtype: str, say: OnStage
+    ) -> None:
         self._gpu = device if device.startswith("cuda") else None
         held = self._allocated()
         self._executor = open_executor(model, device, dtype)
-        self._weights = self._allocated() - held if self._gpu else _distinct_bytes(self._executor.weights)
+        weights = self._allocated() - held
         self._tensors = self._executor.upload(inputs)
         held = self._reserved()
-        self._run, self._reason = PREPARATIONS[backend](self._executor, self._tensors)
+        prepared = PREPARATIONS[backend](self._executor, self._tensors, say)
+        self._run, self._reason, self.kernels = prepared.run, prepared.reason, prepared.kernels
+        on_cpu = _distinct_bytes(self._executor.weights) + prepared.packed_bytes
+        self._weights = weights if self._gpu else on_cpu
         self._pool = self._reserved() - held if backend == "cuda-graphs" else 0  # a graph keeps its activations
         self._backend = backend
 

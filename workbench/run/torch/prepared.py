@@ -1,36 +1,61 @@
-"""Ways to run the torch executor: eager, as a CUDA graph, through torch.compile.
-
-Each returns a function without arguments that runs once, on fixed inputs, and the reason
-if it falls back to running operator by operator.
-"""
+"""Ways to run the torch executor on fixed inputs: eager, as a CUDA graph, through torch.compile, by fused kernels."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import UserError
+from workbench.run.measurement.profiled import Kernel
+from workbench.run.measurement.progress import OnStage
 from workbench.run.worker.failures import first_line
 
 if TYPE_CHECKING:
     import torch
 
+    from workbench.run.torch.executor import TorchExecutor
+
 _Run = Callable[[], Mapping[str, Any]]
 _WARMUP = 3  # runs before a capture, as torch requires: libraries choose their kernels then
 
 
-def eager(executor: Any, tensors: Mapping[str, Any]) -> tuple[_Run, str | None]:
+@dataclass(frozen=True)
+class Prepared:
+    """A model ready to run.
+
+    run:     runs once; returns the outputs.
+    reason:  why it falls back to running operator by operator, if it does.
+    kernels: of each group, by `fused` alone. packed_bytes: of the weights that these hold in another order.
+    """
+
+    run: _Run
+    reason: str | None = None
+    kernels: Sequence[Kernel] = ()
+    packed_bytes: int = 0
+
+
+def eager(executor: TorchExecutor, tensors: Mapping[str, Any], say: OnStage) -> Prepared:
     """Operator by operator."""
-    return lambda: executor.run_tensors(tensors), None
+    return Prepared(lambda: executor.run_tensors(tensors))
 
 
-def cuda_graph(executor: Any, tensors: Mapping[str, Any]) -> tuple[_Run, str | None]:
+def fused(executor: TorchExecutor, tensors: Mapping[str, Any], say: OnStage) -> Prepared:
+    """Each group of operators by the fastest of the kernels that can compute it."""
+    from workbench.run.torch.fused.choosing import choose_kernels
+
+    chosen = choose_kernels(executor, tensors, lambda number, count: say(f"compiling group {number:,} of {count:,}"))
+    return Prepared(lambda: executor.run_tensors(tensors), None, chosen.kernels, chosen.packed_bytes)
+
+
+def cuda_graph(executor: TorchExecutor, tensors: Mapping[str, Any], say: OnStage) -> Prepared:
     """All kernels recorded once and launched together (https://docs.pytorch.org/docs/stable/notes/cuda.html)."""
     import torch
 
     if executor.device.type != "cuda":
-        return eager(executor, tensors)[0], "CUDA graphs need a CUDA device, and this run is on the CPU"
-    run, _ = eager(executor, tensors)
+        reason = "CUDA graphs need a CUDA device, and this run is on the CPU"
+        return replace(eager(executor, tensors, say), reason=reason)
+    run = eager(executor, tensors, say).run
     try:
         # The current stream is set here, so that it is restored if a capture fails.
         with torch.cuda.device(executor.device), torch.cuda.stream(torch.cuda.current_stream(executor.device)):
@@ -41,22 +66,23 @@ def cuda_graph(executor: Any, tensors: Mapping[str, Any]) -> tuple[_Run, str | N
                     run()
             torch.cuda.current_stream().wait_stream(side)
             if executor.fallbacks:
-                return run, f"ONNX Runtime runs {', '.join(sorted(executor.fallbacks))}, which cannot be captured"
+                names = ", ".join(sorted(executor.fallbacks))
+                return Prepared(run, f"ONNX Runtime runs {names}, which cannot be captured")
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph):
                 results = run()
     except (RuntimeError, UserError) as error:  # an operator synchronizes with the device, or runs on the CPU
         torch.cuda.synchronize(executor.device)
-        return run, f"the run cannot be captured: {first_line(error.__context__ or error)}"
+        return Prepared(run, f"the run cannot be captured: {first_line(error.__context__ or error)}")
 
     def replay() -> Mapping[str, Any]:
         graph.replay()
         return results
 
-    return replay, None
+    return Prepared(replay)
 
 
-def compiled(executor: Any, tensors: Mapping[str, Any]) -> tuple[_Run, str | None]:
+def compiled(executor: TorchExecutor, tensors: Mapping[str, Any], say: OnStage) -> Prepared:
     """The run traced into one graph of torch's operators for these shapes, compiled by torch.compile.
 
     On the CPU constant weights are folded and prepacked once (inductor's freezing).
@@ -77,23 +103,23 @@ def compiled(executor: Any, tensors: Mapping[str, Any]) -> tuple[_Run, str | Non
         return tuple(results.values())
 
     operands = [tensors[name] for name in names]
-    run, _ = eager(executor, tensors)
+    run = eager(executor, tensors, say).run
     try:
         run()  # what falls back to ONNX Runtime is known after a run
         if executor.fallbacks:
-            return run, f"ONNX Runtime runs {', '.join(sorted(executor.fallbacks))}, which cannot be traced"
+            return Prepared(run, f"ONNX Runtime runs {', '.join(sorted(executor.fallbacks))}, which cannot be traced")
         with torch.inference_mode(), config.patch(freezing=executor.device.type == "cpu"):
             graph = _with_parameters(make_fx(traced)(*operands))
             function = torch.compile(graph, dynamic=False)
             function(*operands)
     except Exception as error:  # tracing and the compilers may raise anything
-        return run, f"the run cannot be compiled: {first_line(error)}"
+        return Prepared(run, f"the run cannot be compiled: {first_line(error)}")
 
     def compiled_run() -> Mapping[str, Any]:
         with torch.inference_mode():
             return dict(zip(outputs, function(*operands), strict=True))
 
-    return compiled_run, None
+    return Prepared(compiled_run)
 
 
 def _with_parameters(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
@@ -108,8 +134,9 @@ def _with_parameters(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
     return graph.eval()
 
 
-PREPARATIONS: Mapping[str, Callable[[Any, Mapping[str, Any]], tuple[_Run, str | None]]] = {
+PREPARATIONS: Mapping[str, Callable[[TorchExecutor, Mapping[str, Any], OnStage], Prepared]] = {
     "torch": eager,
+    "fused": fused,
     "cuda-graphs": cuda_graph,
     "torch-compile": compiled,
 }

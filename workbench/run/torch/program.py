@@ -78,7 +78,7 @@ def on_host(tensor: Any) -> Any:
     return tensor.cpu() if isinstance(tensor, late_torch.Tensor) and tensor.device.type != "cpu" else tensor
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class StepCall:
     """The call that an operator's function receives; see `workbench.ops.Call`."""
 
@@ -97,9 +97,13 @@ class StepCall:
         return program.execute(inputs, [self.registers[i] for i in captured])
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Instruction:
-    """One node, prepared. `host`: for each operand whether it is read on the CPU; None: all are on the right device."""
+    """One node, prepared.
+
+    host: for each operand whether it is read on the CPU; None: all are on the right device.
+    function: the steps of the ONNX function that the node calls.
+    """
 
     node: Node
     call: StepCall
@@ -110,6 +114,7 @@ class Instruction:
     host: tuple[bool, ...] | None = None
     frees: tuple[int, ...] = ()
     one_node: OneNodeModel | None = None
+    function: Program | None = None
 
 
 class Program:
@@ -125,25 +130,25 @@ class Program:
         self.graph = graph
         self.setting = setting
         self.binding = dict(binding or {})
-        self._registers: dict[str, int] = {"": ABSENT}
+        self.register_of: dict[str, int] = {"": ABSENT}
         self._template: list[Any] = [None]
         self._prepared: dict[tuple[str, Any], int] = {}
         self.on_cpu = host_values(graph, outside) if setting.places_matter else frozenset()
         self.inputs = [self._register(v) for v in graph.inputs]
-        captured = [v for v in graph.captured if v not in self._registers]
+        captured = [v for v in graph.captured if v not in self.register_of]
         self.captured_names = tuple(captured)
         self._captured = [self._register(v) for v in captured]
         self.steps = [self._step(node) for node in graph.nodes]
         self.outputs = [self._output(v) for v in graph.outputs]
-        self._free_after_last_use()
+        self.free_after_last_use()
 
     # ---- preparing -------------------------------------------------------------------
 
     def _register(self, value: str) -> int:
-        if value not in self._registers:
-            self._registers[value] = len(self._template)
+        if value not in self.register_of:
+            self.register_of[value] = len(self._template)
             self._template.append(None)
-        return self._registers[value]
+        return self.register_of[value]
 
     def _constant(self, name: str, host: bool, restride: Callable[[torch.Tensor], torch.Tensor] | None) -> int:
         """The register of a constant, loaded once for each device and memory format."""
@@ -163,7 +168,7 @@ class Program:
             raise OperatorError(f"Constant '{tensor.name}' cannot be loaded: {error}.") from None
 
     def _output(self, value: str) -> int:
-        return self._constant(value, False, None) if value in self.graph.constants else self._registers[value]
+        return self._constant(value, False, None) if value in self.graph.constants else self.register_of[value]
 
     def _step(self, node: Node) -> Instruction:
         on_cpu = self.setting.places_matter and (
@@ -194,7 +199,8 @@ class Program:
         if contract is not None:
             step.run = contract.run
         elif function is not None:
-            step.run = self._function_run(function, attributes)
+            step.function = self._function_program(function, attributes)
+            step.run = step.function.call
         else:
             self._fall_back(step, "the operator table does not know it")
         return step
@@ -243,10 +249,9 @@ class Program:
         except KeyError:
             return None
 
-    def _function_run(self, function: Function, attributes: Mapping[str, Any]) -> Callable[..., Any]:
+    def _function_program(self, function: Function, attributes: Mapping[str, Any]) -> Program:
         binding = {**{k: v for k, v in function.attributes.items() if v is not None}, **attributes}
-        program = Program(function.graph, self.setting, binding)
-        return lambda call, *operands: program.execute(operands, ())
+        return Program(function.graph, self.setting, binding)
 
     def _fall_back(self, step: Instruction, reason: str) -> None:
         self.setting.fallbacks.setdefault(step.node.op, reason)
@@ -254,7 +259,7 @@ class Program:
             step.node, step.call.attributes, dict(self.setting.opsets), self.setting.dtype if step.host else None
         )
 
-    def _free_after_last_use(self) -> None:
+    def free_after_last_use(self) -> None:
         """Values are freed after the last step that reads them, except for constants and the graph's outputs."""
         kept = {ABSENT, *self.outputs, *self._prepared.values()}
         for step in reversed(self.steps):
@@ -262,6 +267,19 @@ class Program:
             last = {*step.inputs, *step.outputs, *step.captured, *bodies} - kept
             step.frees = tuple(sorted(last))
             kept |= last
+
+    def drop_unread_constants(self) -> None:
+        """Release the constants that no step reads any more."""
+        read = set(self.outputs)
+        for step in self.steps:
+            read.update(step.inputs, step.captured, *(captured for _, captured in step.call.bodies.values()))
+        for register in set(self._prepared.values()) - read:
+            self._template[register] = None
+
+    @property
+    def constant_registers(self) -> dict[int, Any]:
+        """The graph's constants as loaded, by register."""
+        return {register: self._template[register] for register in self._prepared.values()}
 
     @property
     def resident(self) -> tuple[Any, ...]:
@@ -274,6 +292,10 @@ class Program:
         return {name: self._template[register] for (name, _), register in self._prepared.items()}
 
     # ---- running ------------------------------------------------------------------------
+
+    def call(self, call: StepCall, *operands: Any) -> tuple[Any, ...]:
+        """The program as the run of an instruction."""
+        return self.execute(operands, ())
 
     def execute(
         self,

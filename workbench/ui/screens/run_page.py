@@ -10,12 +10,13 @@ from workbench.errors import UserError
 from workbench.rewrite import History
 from workbench.run.measurement.measure import BACKENDS, DTYPES, combined
 from workbench.run.measurement.measured import Measurement
+from workbench.run.torch.compilers import compiler_note
 from workbench.run.worker.client import RUN_LIMIT_S
 from workbench.run.worker.memory import in_bytes
 from workbench.ui.state.record_runs import keep_measured, measure_here, pipeline_until
 from workbench.ui.state.session import Opened, worker
 from workbench.ui.state.work import Report, forget_cancel, run_with_progress, was_cancelled
-from workbench.ui.widgets.parts import header, opened_here, say_settled, show_error
+from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, say_settled, show_error
 from workbench.ui.widgets.run_results import results
 
 _ORIGINAL = "as loaded"
@@ -63,6 +64,8 @@ def _form(opened: Opened, found: list[dict[str, Any]]) -> None:
     gpu = next((i for i, name in enumerate(names) if name.startswith("cuda")), None)
     if gpu is None:
         st.caption("No GPU was found; models run on the CPU.")
+    if note := compiler_note(list(BACKENDS), names[gpu or 0]):
+        st.caption(markdown_escaped(note))
     if opened.history is None:
         st.caption("Nothing is optimized yet: go to Optimize to get steps to compare with.")
     with st.form("measure_form"):

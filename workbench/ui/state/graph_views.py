@@ -17,6 +17,7 @@ from workbench.library import library
 from workbench.rewrite import History, Pass, with_options
 from workbench.run.measurement.measured import MeasuredVariant
 from workbench.ui.state.gc_freeze import keep_out
+from workbench.ui.state.kernels import kernel_sections
 from workbench.ui.state.session import Opened, Spec
 from workbench.ui.state.snapshots import Snapshot, moment_of
 from workbench.ui.widgets.graph_view import Seen, Shown
@@ -126,7 +127,10 @@ def _inspected(
     total = len(history[step].rewrites)
     rewrites = total if done is None else min(done, total)
     moment = moment_of(opened, history, step, rewrites)
-    return _inspect(history, step, rewrites, seen.id, moment.groups[1], moment.layouts[1], view, target, passes)
+    content = _inspect(history, step, rewrites, seen.id, moment.groups[1], moment.layouts[1], view, target, passes)
+    sections = content["sections"]
+    place = next((i for i, section in enumerate(sections, 1) if section["title"] in ("Cost", "Inside")), 0)
+    return {**content, "sections": [*sections[:place], *kernel_sections(opened.measured, seen.id), *sections[place:]]}
 
 
 def _inspect(

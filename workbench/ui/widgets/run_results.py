@@ -18,6 +18,7 @@ from workbench.run.measurement.formatting import compared_alike, compared_backen
 from workbench.run.measurement.measured import MeasuredVariant, Measurement
 from workbench.run.measurement.profiled import OperatorRun
 from workbench.ui.state.session import Opened
+from workbench.ui.widgets.kernels import kernels_of
 from workbench.ui.widgets.numbers import (
     comparison,
     download_button,
@@ -54,13 +55,18 @@ def results(opened: Opened, found: Measurement) -> None:
     download_button(as_json, "JSON", partial(json.dumps, found.to_json(), indent=1), "run.json", "run_json")
     kinds = dict.fromkeys((v.memory.counted, v.memory.kind) for v in ran.values())
     st.caption(markdown_escaped("Peak memory is of " + "; ".join(f"{short}: {kind}" for short, kind in kinds) + "."))
-    charts, operators, memory = st.tabs(["Latency and memory", "Operators", "Memory at the peak"], key="run_tabs")
+    names = ["Latency and memory", "Operators", "Memory at the peak"]
+    with_kernels = {label: variant for label, variant in ran.items() if variant.kernels}
+    charts, operators, memory, *more = st.tabs([*names, "Kernels"] if with_kernels else names, key="run_tabs")
     with charts:
         _charts(ran)
     with operators:
         _operators(opened, ran, found.ceilings)
     with memory:
         _at_peak(ran)
+    for tab in more:
+        with tab:
+            kernels_of(with_kernels)
 
 
 def _charts(variants: Mapping[str, MeasuredVariant]) -> None:

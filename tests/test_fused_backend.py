@@ -1,0 +1,330 @@
+"""The backend `fused`: oneDNN's calls, compiled groups, the choice among them, and what it reports."""
+
+import json
+
+import numpy as np
+import pytest
+
+from passes.fuse.fuse_groups import FuseGroups
+from tests.random_graphs import random_graph
+from tests.running import normal, outputs, random_inputs, typed
+from workbench.fusion.grouped import grouped
+from workbench.ir import Graph
+from workbench.layout.profile import load_profile
+from workbench.rewrite import PassContext, run_pass
+from workbench.run.measurement.formatting import kernel_words
+from workbench.run.measurement.measure import combined, measure_models
+from workbench.run.measurement.measured import measurement_from_json
+from workbench.run.measurement.profiled import Kernel
+from workbench.run.torch.compilers import compiler_note, missing_compiler
+from workbench.run.torch.executor import TorchExecutor
+from workbench.run.torch.fused import choosing
+from workbench.run.torch.fused.choosing import choose_kernels
+
+IMAGES = "float[2,4,9,8] x, float[2,6,9,8] r"  # for convolutions
+GIVEN = {"x": normal(2, 4, 9, 8), "r": normal(2, 6, 9, 8)}
+ROWS = "float[2,3,8] x, float[2,3,6] r"  # for products
+GIVEN_ROWS = {"x": normal(2, 3, 8), "r": normal(2, 3, 6)}
+
+
+def weights(**shapes: str) -> str:
+    """Initializers of random numbers, in the text of a graph."""
+    rng = np.random.default_rng(3)
+    held = []
+    for name, shape in shapes.items():
+        sizes = [int(size) for size in shape.split(",")]
+        numbers = ", ".join(f"{number:.6f}" for number in rng.standard_normal(np.prod(sizes)))
+        held.append(f"float[{shape}] {name} = {{{numbers}}}")
+    return f"<{', '.join(held)}>"
+
+
+def kernels_of(graph: Graph, inputs: dict, expected: dict, rtol: float = 1e-5) -> list[Kernel]:
+    """The kernels chosen for a graph, whose results are `expected` in the deciding run and in later ones."""
+    executor = TorchExecutor(grouped(graph))
+    tensors = executor.upload(inputs)
+    seen: list[tuple[int, int]] = []
+    chosen = choose_kernels(executor, tensors, lambda number, count: seen.append((number, count))).kernels
+    assert seen == [(number, len(chosen)) for number in range(1, len(chosen) + 1)]
+    for _ in range(2):
+        for name, array in executor.run(inputs).items():
+            np.testing.assert_allclose(array, expected[name], rtol=rtol, atol=2e-6)
+    return chosen
+
+
+@pytest.fixture
+def by_onednn(monkeypatch):
+    """oneDNN's calls are taken however long they take."""
+    monkeypatch.setitem(choosing._ALLOWED, "oneDNN", float("inf"))
+
+
+# ---- oneDNN ---------------------------------------------------------------------------------
+
+BEHIND = {
+    "": "y = Identity(c)",
+    "Relu": "y = Relu(c)",
+    "Sigmoid": "y = Sigmoid(c)",
+    "Tanh": "y = Tanh(c)",
+    "HardSwish": "y = HardSwish(c)",
+    "HardSigmoid": "y = HardSigmoid<alpha=0.16666667>(c)",
+    "LeakyRelu": "y = LeakyRelu<alpha=0.3>(c)",
+    "Gelu": "y = Gelu(c)",
+    "Gelu by tanh": 'y = Gelu<approximate="tanh">(c)',
+    "Sigmoid + Mul": "s = Sigmoid(c)  y = Mul(s, c)",
+    "Add": "y = Add(r, c)",
+}
+
+
+@pytest.mark.parametrize("behind", BEHIND)
+@pytest.mark.parametrize(
+    "product",
+    [
+        "c = Conv<pads=[1,1,1,1]>(x, w, b)",
+        "c = Conv<pads=[0,1,2,1]>(x, w)",
+        'c = Conv<auto_pad="SAME_UPPER">(x, u, b)',
+        "c = Conv<pads=[2,2,2,2], dilations=[2,2], group=2>(x, g2, b)",
+        "c = Conv(x, v, b)",
+    ],
+)
+def test_a_convolution_takes_along_what_is_behind_it(product, behind, by_onednn):
+    held = weights(w="6,4,3,3", u="6,4,2,2", v="6,4,1,1", g2="6,2,3,3", b="6")
+    graph = typed(f"g ({IMAGES}) => (float[2,6,9,8] y) {held} {{ {product}  {BEHIND[behind]} }}")
+    (kernel,) = kernels_of(graph, GIVEN, outputs(graph, GIVEN))
+    assert kernel.by == "oneDNN"
+    absorbed = "; Identity one by one" if not behind else ""
+    assert kernel.how == f"one call for Conv{' + ' if behind else ''}{behind.removesuffix(' by tanh')}{absorbed}"
+
+
+def test_a_sum_and_its_relu_go_along_together(by_onednn):
+    held = weights(w="6,4,3,3", b="6")
+    nodes = "c = Conv<pads=[1,1,1,1]>(x, w, b)  s = Add(c, r)  y = Relu(s)"
+    graph = typed(f"g ({IMAGES}) => (float[2,6,9,8] y) {held} {{ {nodes} }}")
+    (kernel,) = kernels_of(graph, GIVEN, outputs(graph, GIVEN))
+    assert kernel.how == "one call for Conv + Add + Relu"
+
+
+def test_a_bias_that_is_added_behind_is_the_calls_own(by_onednn):
+    held = weights(w="6,4,3,3", b="6,1,1")
+    nodes = "c = Conv<pads=[1,1,1,1]>(x, w)  s = Add(b, c)  y = Relu(s)"
+    graph = typed(f"g ({IMAGES}) => (float[2,6,9,8] y) {held} {{ {nodes} }}")
+    (kernel,) = kernels_of(graph, GIVEN, outputs(graph, GIVEN))
+    assert kernel.how == "one call for Conv + Add + Relu"
+
+
+def test_bounds_of_a_clip_must_be_constants(by_onednn):
+    held = weights(w="6,4,3,3")[:-1] + ", float low = {-0.5}, float high = {0.5}>"
+    nodes = "c = Conv<pads=[1,1,1,1]>(x, w)  y = Clip(c, {}, high)"
+    for low, how in (("low", "one call for Conv + Clip"), ("", "one call for Conv; Clip one by one")):
+        graph = typed(f"g ({IMAGES}) => (float[2,6,9,8] y) {held} {{ {nodes.format(low)} }}")
+        (kernel,) = kernels_of(graph, GIVEN, outputs(graph, GIVEN))
+        assert kernel.how == how
+
+
+PRODUCTS = {
+    "c = MatMul(x, w)": "Gelu",
+    "p = MatMul(x, w)  c = Add(p, b)": "Add + Gelu",
+    "p = MatMul(x, w)  c = Add(b, p)": "Add + Gelu",
+}
+
+
+@pytest.mark.parametrize("product", PRODUCTS)
+def test_a_product_takes_along_its_bias_and_gelu(product, by_onednn):
+    graph = typed(f"g ({ROWS}) => (float[2,3,6] y) {weights(w='8,6', b='6')} {{ {product}  y = Gelu(c) }}")
+    (kernel,) = kernels_of(graph, GIVEN_ROWS, outputs(graph, GIVEN_ROWS))
+    assert kernel.how == f"one call for MatMul + {PRODUCTS[product]}"
+
+
+def test_a_product_takes_along_bias_and_residual(by_onednn):
+    nodes = "p = MatMul(x, w)  c = Add(p, b)  y = Add(r, c)"
+    graph = typed(f"g ({ROWS}) => (float[2,3,6] y) {weights(w='8,6', b='6')} {{ {nodes} }}")
+    (kernel,) = kernels_of(graph, GIVEN_ROWS, outputs(graph, GIVEN_ROWS))
+    assert kernel.how == "one call for MatMul + Add + Add"
+
+
+NO_CALL = "operator by operator: oneDNN has no call for its product, or the weights are computed"
+GEMMS = {
+    "y = Gemm(x, w, b)": "one call for Gemm",
+    "y = Gemm<transB=1>(x, v, b)": "one call for Gemm",
+    "y = Gemm<transB=1>(x, v)": "one call for Gemm",
+    "c = Gemm(x, w, b)  y = Relu(c)": "one call for Gemm + Relu",
+    "y = Gemm<alpha=0.5>(x, w, b)": NO_CALL,
+    "y = Gemm<beta=0.5>(x, w, b)": NO_CALL,
+    "y = Gemm(x, w, one)": NO_CALL,
+    "y = Gemm(x, w, column)": NO_CALL,
+}
+
+
+@pytest.mark.parametrize("nodes", GEMMS)
+def test_gemms(nodes, by_onednn):
+    held = weights(w="8,6", v="6,8", b="6", one="1", column="3,1")
+    graph = typed(f"g (float[3,8] x) => (float[3,6] y) {held} {{ {nodes} }}")
+    inputs = {"x": normal(3, 8)}
+    (kernel,) = kernels_of(graph, inputs, outputs(graph, inputs))
+    assert kernel.how == GEMMS[nodes]
+
+
+REFUSED = {
+    "the product is read twice": ("c = Conv<pads=[1,1,1,1]>(x, w)  y = Relu(c)  z = Neg(c)", "one call for Conv"),
+    "the product is an output": ("z = Conv<pads=[1,1,1,1]>(x, w)  y = Relu(z)", "one call for Conv"),
+    "the summand has another shape": (
+        "c = Conv<pads=[1,1,1,1]>(x, w)  m = ReduceMax<keepdims=1>(r)  s = Add(c, m)  y = Relu(s)  z = Neg(r)",
+        "one call for Conv; Add, Relu one by one",
+    ),
+    "the sum is of the product twice": (
+        "c = Conv<pads=[1,1,1,1]>(x, w)  y = Add(c, c)  z = Neg(r)",
+        "one call for Conv; Add one by one",
+    ),
+    "an operator between is unknown to oneDNN": (
+        "c = Conv<pads=[1,1,1,1]>(x, w)  s = Softplus(c)  y = Relu(s)  z = Neg(r)",
+        "one call for Conv; Softplus, Relu one by one",
+    ),
+    "the weights are computed": (
+        "v = Neg(w)  c = Conv<pads=[1,1,1,1]>(x, v)  y = Relu(c)  z = Neg(r)",
+        NO_CALL,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_a_call_cannot_take_along_stays(case, by_onednn):
+    nodes, how = REFUSED[case]
+    graph = typed(f"g ({IMAGES}) => (float[2,6,9,8] y, float[2,6,9,8] z) {weights(w='6,4,3,3')} {{ {nodes} }}")
+    kernels = kernels_of(graph, GIVEN, outputs(graph, GIVEN))
+    assert how in [kernel.how for kernel in kernels]
+
+
+def test_channels_last_forms_are_called_too(by_onednn):
+    text = f"""g (float[2,9,8,4] x, float[2,9,8,6] r) => (float[2,9,8,6] y, float[2,9,8,6] z) {weights(w="6,4,3,3", v="3,3,4,6")} {{
+        c = workbench.Conv_NHWC<pads=[1,1,1,1]>(x, w)  s = Add(c, r)  y = Relu(s)
+        d = workbench.Conv_NHWC_HWIO<pads=[1,1,1,1]>(x, v)  z = Sigmoid(d)
+    }}"""
+    graph = typed(text)
+    inputs = {"x": normal(2, 9, 8, 4), "r": normal(2, 9, 8, 6)}
+    kernels = kernels_of(graph, inputs, outputs(graph, inputs))
+    assert [kernel.how for kernel in kernels] == ["one call for Conv + Add + Relu", "one call for Conv + Sigmoid"]
+
+
+def test_the_weights_are_not_held_twice(by_onednn):
+    held = weights(w="6,4,3,3", b="6", k="6,1,1")
+    graph = typed(f"g ({IMAGES}) => (float[2,6,9,8] y) {held} {{ c = Conv<pads=[1,1,1,1]>(x, w, b)  y = Mul(c, k) }}")
+    executor = TorchExecutor(grouped(graph))
+    chosen = choose_kernels(executor, executor.upload(GIVEN), lambda number, count: None)
+    assert chosen.packed_bytes == 4 * (6 * 4 * 9 + 6)
+    assert [tuple(weight.shape) for weight in executor.weights] == [(6, 1, 1)]
+
+
+def test_other_types_than_float32_are_left_to_torch():
+    graph = typed("g (double[1,2,5,5] x, double[3,2,3,3] w) => (double[1,3,3,3] y) { c = Conv(x, w)  y = Relu(c) }")
+    inputs = {"x": normal(1, 2, 5, 5).astype(np.float64), "w": normal(3, 2, 3, 3).astype(np.float64)}
+    (kernel,) = kernels_of(graph, inputs, outputs(graph, inputs))
+    assert kernel.how == NO_CALL
+    graph = typed(
+        f"g (float[1,4,5,5] x) => (float[1,6,3,3] y) {weights(w='6,4,3,3')} {{ c = Conv(x, w)  y = Relu(c) }}"
+    )
+    executor = TorchExecutor(grouped(graph), dtype="bfloat16")
+    tensors = executor.upload({"x": normal(1, 4, 5, 5)})
+    (kernel,) = choose_kernels(executor, tensors, lambda number, count: None).kernels
+    assert kernel.how == "operator by operator: oneDNN is called for float32 alone"
+
+
+# ---- inductor -------------------------------------------------------------------------------
+
+CHAIN = "a = Mul(x, r)  s = Sigmoid(a)  y = Add(s, r)"
+
+
+@pytest.fixture
+def compiler():
+    assert missing_compiler("cpu") is None, "needs a C++ compiler, as torch.compile does on a CPU"
+
+
+def test_elementwise_operators_become_one_kernel(compiler):
+    graph = typed(f"g (float[64,256] x, float[64,256] r) => (float[64,256] y) {{ {CHAIN} }}")
+    inputs = {"x": normal(64, 256), "r": normal(64, 256)}
+    (kernel,) = kernels_of(graph, inputs, outputs(graph, inputs))
+    assert (kernel.by, kernel.how, kernel.kernels) == ("inductor", "1 kernel of C++", 1)
+    assert kernel.bytes == 3 * 4 * 64 * 256
+    assert "cpp_fused" in kernel.source
+    assert kernel.compile_s > 0
+    assert kernel.time_ms <= kernel.torch_ms
+
+
+def test_a_repeated_group_is_compiled_once(compiler):
+    """Of the same structure on the same shapes; another shape, attribute or constant is another kernel."""
+    blocks = "  ".join(f"a{i} = Mul(x{i}, r)  b{i} = Elu<alpha={alpha}>(a{i})  y{i} = Neg(b{i})" for i, alpha in BLOCKS)
+    images = ", ".join(f"float[{3 if i == 3 else 2},8] x{i}" for i, _ in BLOCKS)
+    results = ", ".join(f"float[{3 if i == 3 else 2},8] y{i}" for i, _ in BLOCKS)
+    graph = typed(f"g ({images}, float[1,8] r) => ({results}) {{ {blocks} }}")
+    inputs = random_inputs(graph)
+    kernels = kernels_of(graph, inputs, outputs(graph, inputs))
+    assert [kernel.same_as for kernel in kernels] == ["", "group_1", "", ""]
+    assert [bool(kernel.source) for kernel in kernels][1] is False
+    assert kernels[1].operators == ("Mul_a1", "Elu_b1", "Neg_y1")
+
+
+BLOCKS = ((0, 1.0), (1, 1.0), (2, 0.5), (3, 1.0))
+
+
+def test_without_a_compiler_operators_run_one_by_one_and_it_is_said(monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    graph = typed(f"g (float[4,8] x, float[4,8] r) => (float[4,8] y) {{ {CHAIN} }}")
+    inputs = {"x": normal(4, 8), "r": normal(4, 8)}
+    (kernel,) = kernels_of(graph, inputs, outputs(graph, inputs))
+    lacks = "there is no C++ compiler 'no-such-compiler' (install one, or name yours in CXX)"
+    assert kernel.how == f"operator by operator: {lacks}"
+    assert compiler_note(["torch", "fused"], "cpu").startswith(f"torch's compiler cannot be used: {lacks}")
+    assert compiler_note(["torch", "onnxruntime"], "cpu") is None
+
+
+def test_what_onnx_runtime_runs_is_not_compiled():
+    graph = typed("g (uint64[2] x, uint64[2] r) => (uint64[2] y) { a = Max(x, r)  y = Mul(a, r) }")
+    inputs = {"x": np.array([2**63, 5], np.uint64), "r": np.array([1, 7], np.uint64)}
+    (kernel,) = kernels_of(graph, inputs, outputs(graph, inputs))
+    assert kernel.how == "operator by operator: ONNX Runtime runs Max"
+
+
+# ---- whole graphs ---------------------------------------------------------------------------
+
+SEED_GRAPH = "g (float[N,4,6] x) => (float[N,4,6] y) { a = Relu(x)  y = Exp(a) }"
+
+
+@pytest.mark.parametrize("seed", [*range(2), *(pytest.param(i, marks=pytest.mark.slow) for i in range(2, 14))])
+def test_a_random_graph_gives_the_same(seed, compiler, by_onednn):
+    graph = random_graph(seed, [SEED_GRAPH, SEED_GRAPH], operators=10)
+    inputs = random_inputs(graph)
+    kernels_of(graph, inputs, outputs(graph, inputs), rtol=1e-4)
+
+
+def test_it_is_measured_beside_the_others(compiler, shared_worker):
+    """Through the worker: equal, with its kernels in the record, which is read back as it was written."""
+    held = weights(w="6,4,3,3", b="6")
+    nodes = "c = Conv<pads=[1,1,1,1]>(x, w, b)  a = Relu(c)  m = Mul(a, r)  y = Exp(m)"
+    graph = typed(f"g ({IMAGES}) => (float[2,6,9,8] y) {held} {{ {nodes} }}")
+    said = []
+    found = measure_models(
+        combined({"m": graph}, ["torch", "fused"], ["float32"]),
+        inputs=GIVEN,
+        reference=outputs(graph, GIVEN),
+        repeat=3,
+        worker=shared_worker,
+        on_progress=lambda event: said.append(event["stage"]),
+    )
+    ran = found.variants["fused"]
+    assert ran.error.ok
+    assert ran.fallbacks == {}
+    assert found.variants["torch"].kernels == ()
+    assert sorted(name for kernel in ran.kernels for name in kernel.operators) == ["Conv_c", "Exp_y", "Mul_m", "Relu_a"]
+    assert "compiling group 1 of 1" in said
+    assert [operator.name for operator in ran.operators] == [kernel.group for kernel in ran.kernels]
+    elements = 2 * 6 * 9 * 8
+    assert sum(operator.flops for operator in ran.operators) == elements * (2 * 4 * 9 + 1) + 3 * elements
+    assert measurement_from_json(json.loads(json.dumps(found.to_json()))).variants["fused"].kernels == ran.kernels
+    assert kernel_words(ran.kernels).startswith("1 group: 1 ")
+
+
+def test_groups_of_a_pass_are_those_that_run(compiler):
+    """A graph whose operators a pass has grouped runs in these groups."""
+    graph = typed(f"g (float[4,8] x, float[4,8] r) => (float[4,8] y) {{ {CHAIN} }}")
+    after = graph.copy()
+    run_pass(FuseGroups(max_operators=2), after, PassContext(load_profile("cuda")))
+    inputs = {"x": normal(4, 8), "r": normal(4, 8)}
+    kernels = kernels_of(after, inputs, outputs(graph, inputs))
+    assert [kernel.operators for kernel in kernels] == [("Mul_a", "Sigmoid_s")]

@@ -1,0 +1,192 @@
+"""Each group of operators by its fastest lowering.
+
+A first run decides, group after group, on the operands as the kernels before left them in memory: a lowering is
+prepared and timed by turns with the operators one by one, and the faster stays. Groups of the same structure on
+operands of the same shapes, strides and types are compiled and timed once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from workbench.fusion.group_calls import group_call, group_function
+from workbench.ops import fusion_kind_of
+from workbench.ops.fusion_kinds import FUSABLE, REDUCTION
+from workbench.run.measurement.profiled import Kernel
+from workbench.run.torch.fused.inductor import compile_group
+from workbench.run.torch.fused.lowering import Lowering, NoLowering
+from workbench.run.torch.fused.onednn import has_product, onednn_calls
+from workbench.run.torch.fused.structure import structure_of
+from workbench.run.torch.program import Instruction, Program
+
+if TYPE_CHECKING:
+    import torch
+
+    from workbench.run.torch.executor import TorchExecutor
+
+_ROUNDS = 5  # by turns, after one to warm up
+_BUDGET_S = 0.5  # for the rounds of one group, after the first two
+# Calls of oneDNN leave channels-last results, on which the next ones are faster than it shows here.
+_ALLOWED = {"oneDNN": 4 / 3, "inductor": 1.0}  # of the time one by one
+OnGroup = Callable[[int, int], None]
+
+
+@dataclass
+class Chosen:
+    """The kernels of a program's groups, in order, and the bytes of the weights that they hold in another order."""
+
+    kernels: list[Kernel] = field(default_factory=list)
+    packed_bytes: int = 0
+
+
+@dataclass
+class _Group:
+    """A step of the main program and its operators as a program.
+
+    constants: its operands that are constants, by place.
+    """
+
+    step: Instruction
+    body: Program
+    constants: Mapping[int, torch.Tensor]
+
+
+def choose_kernels(executor: TorchExecutor, tensors: Mapping[str, Any], on_group: OnGroup) -> Chosen:
+    """Run once, and replace the groups of the executor's program by kernels.
+
+    on_group: is called before each group with its number, from 1, and their count.
+    """
+    groups = [group for step in executor.program.steps if (group := _group(executor, step)) is not None]
+    chooser = _Chooser(str(executor.device), executor.is_float32)
+    chosen = Chosen()
+
+    def deciding(group: _Group) -> Callable[..., Any]:
+        def run(call: Any, *operands: Any) -> Any:
+            on_group(len(chosen.kernels) + 1, len(groups))
+            kernel, lowering = chooser.decide(group, operands)
+            chosen.kernels.append(kernel)
+            chosen.packed_bytes += lowering.packed_bytes
+            group.step.run = lowering.run
+            _read_only(group.step, lowering.places)
+            return lowering.run(call, *(operands[place] for place in lowering.places))
+
+        return run
+
+    for group in groups:
+        group.step.run = deciding(group)
+    executor.run_tensors(tensors)
+    executor.program.drop_unread_constants()
+    return chosen
+
+
+def _group(executor: TorchExecutor, step: Instruction) -> _Group | None:
+    """A call of a group, or one operator that is more than a pass over its operands; None for any other step."""
+    node, known = step.node, executor.program.constant_registers
+    if step.function is not None and group_function(executor.graph, node) is not None:
+        body = step.function
+    elif step.one_node is None and not node.bodies and fusion_kind_of(node) in (FUSABLE, REDUCTION):
+        call, function = group_call(executor.graph, [node], node.name)
+        body = Program(function.graph, executor.program.setting)
+        results = dict(zip(node.outputs, step.outputs, strict=True))
+        step.outputs = tuple(results[value] for value in call.outputs)
+        _read_only(step, [node.inputs.index(value) for value in call.inputs])
+    else:
+        return None
+    return _Group(step, body, {i: known[register] for i, register in enumerate(step.inputs) if register in known})
+
+
+def _read_only(step: Instruction, places: Sequence[int]) -> None:
+    """Let the step read only these of its operands."""
+    step.inputs = tuple(step.inputs[place] for place in places)
+    step.host = None if step.host is None else tuple(step.host[place] for place in places)
+
+
+@dataclass
+class _Chooser:
+    """decided: for each structure of a group, its first kernel and its lowering."""
+
+    device: str
+    is_float32: bool
+    decided: dict[Hashable, tuple[Kernel, Lowering]] = field(default_factory=dict)
+
+    def decide(self, group: _Group, operands: Sequence[Any]) -> tuple[Kernel, Lowering]:
+        body = group.body
+        values = dict(zip(body.graph.inputs, operands, strict=True))
+        body.execute(operands, (), lambda node, found: values.update(zip(node.outputs, found, strict=False)))
+        structure = structure_of(body.graph, operands, frozenset(group.constants))
+        names = tuple(step.node.name for step in body.steps)
+        if structure in self.decided:
+            first, lowering = self.decided[structure]
+            if lowering.by == "oneDNN":  # it holds the other group's weights
+                lowering = self._by_onednn(group, values)
+            elif lowering.by == "torch":
+                lowering = _one_by_one(body)
+            return replace(first, group=group.step.node.name, operators=names, same_as=first.group, source=""), lowering
+        lowering, torch_ms, time_ms = self._fastest(group, operands, values)
+        figures = {name: getattr(lowering, name) for name in ("by", "how", "kernels", "bytes", "compile_s", "source")}
+        kernel = Kernel(group.step.node.name, names, time_ms=time_ms, torch_ms=torch_ms, **figures)
+        self.decided[structure] = kernel, lowering
+        return kernel, lowering
+
+    def _fastest(
+        self, group: _Group, operands: Sequence[Any], values: Mapping[str, Any]
+    ) -> tuple[Lowering, float, float]:
+        """The lowering, and the milliseconds of the operators one by one and of the lowering."""
+        plain = _one_by_one(group.body)
+        try:
+            other = self._other(group, operands, values)
+        except NoLowering as reason:
+            (torch_ms,) = self._milliseconds([plain], operands)
+            return replace(plain, how=f"{plain.how}: {reason}"), torch_ms, torch_ms
+        torch_ms, other_ms = self._milliseconds([plain, other], operands)
+        if other_ms < torch_ms * _ALLOWED[other.by]:
+            return other, torch_ms, other_ms
+        slower = f"{plain.how}: {other.by} takes {other_ms:,.3f} ms"
+        return replace(plain, how=slower, compile_s=other.compile_s), torch_ms, torch_ms
+
+    def _other(self, group: _Group, operands: Sequence[Any], values: Mapping[str, Any]) -> Lowering:
+        """Another lowering than operator by operator. Raises NoLowering."""
+        outside = {step.node.op for step in group.body.steps if step.one_node is not None}
+        if outside:
+            raise NoLowering(f"ONNX Runtime runs {', '.join(sorted(outside))}")
+        if self.device == "cpu" and has_product(group.body):
+            return self._by_onednn(group, values)
+        return compile_group(group.body, operands, self.device)
+
+    def _by_onednn(self, group: _Group, values: Mapping[str, Any]) -> Lowering:
+        if not self.is_float32:
+            raise NoLowering("oneDNN is called for float32 alone")
+        return onednn_calls(group.body, group.constants, values)
+
+    def _milliseconds(self, lowerings: Sequence[Lowering], operands: Sequence[Any]) -> list[float]:
+        """The fastest run of each, by turns."""
+        best = [float("inf")] * len(lowerings)
+        ends = time.perf_counter() + _BUDGET_S
+        for turn in range(_ROUNDS + 1):
+            if turn > 2 and time.perf_counter() > ends:
+                break
+            for i, lowering in enumerate(lowerings):
+                taken = self._timed(lowering, [operands[place] for place in lowering.places])
+                best[i] = min(best[i], taken) if turn else best[i]
+        return best
+
+    def _timed(self, lowering: Lowering, operands: Sequence[Any]) -> float:
+        """Milliseconds of one run, until the device has finished."""
+        self._finish()
+        start = time.perf_counter()
+        lowering.run(None, *operands)
+        self._finish()
+        return (time.perf_counter() - start) * 1e3
+
+    def _finish(self) -> None:
+        if self.device != "cpu":
+            import torch
+
+            torch.cuda.synchronize(self.device)
+
+
+def _one_by_one(body: Program) -> Lowering:
+    return Lowering("torch", "operator by operator", body.call, tuple(range(len(body.inputs))))

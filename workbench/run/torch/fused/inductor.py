@@ -1,0 +1,65 @@
+"""Groups compiled by torch's inductor: C++ on a CPU, Triton on a GPU.
+
+Compiled code is kept in a folder of the user's cache, so that another run of the same group on the same versions
+takes a fraction of a second (`FxGraphCache` in torch/_inductor/codecache.py).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from workbench.files import cache_folder
+from workbench.run.torch.compilers import missing_compiler
+from workbench.run.torch.fused.lowering import Lowering, NoLowering
+from workbench.run.torch.program import Program
+from workbench.run.worker.failures import first_line
+
+
+def compile_group(body: Program, operands: Sequence[Any], device: str) -> Lowering:
+    """The program of a group as kernels for these operands' shapes, strides and types. Raises NoLowering.
+
+    device: "cpu", "cuda" or "cuda:N".
+    """
+    lacks = missing_compiler(device)
+    if lacks is not None:
+        raise NoLowering(lacks)
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_folder() / "inductor"))
+    import torch
+    from torch._inductor import config, metrics
+    from torch._inductor.compile_fx import inductor_metrics_log
+    from torch._inductor.utils import run_and_get_code
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    begun = time.perf_counter()
+    places = tuple(place for place, operand in enumerate(operands) if isinstance(operand, torch.Tensor))
+    tensors = [operands[place] for place in places]
+
+    def traced(*values: Any) -> tuple[Any, ...]:
+        given = list(operands)
+        for place, value in zip(places, values, strict=True):
+            given[place] = value
+        return body.execute(given, ())
+
+    inductor_metrics_log.setLevel(logging.INFO)  # else bytes are not counted
+    metrics.reset()
+    try:
+        with config.patch(compile_threads=1):
+            function, sources = run_and_get_code(torch._inductor.compile, make_fx(traced)(*tensors), tensors)
+        function(*tensors)
+    except Exception as error:  # tracing and the compilers may raise anything
+        raise NoLowering(f"inductor cannot compile it: {first_line(error)}") from error
+    count = metrics.generated_kernel_count
+    return Lowering(
+        "inductor",
+        f"{count} kernel{'' if count == 1 else 's'} of {'C++' if device == 'cpu' else 'Triton'}",
+        lambda call, *values: tuple(function(*values)),
+        places,
+        kernels=count,
+        bytes=metrics.num_bytes_accessed,
+        compile_s=time.perf_counter() - begun,
+        source="\n".join(sources),
+    )
