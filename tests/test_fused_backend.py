@@ -233,7 +233,8 @@ CHAIN = "a = Mul(x, r)  s = Sigmoid(a)  y = Add(s, r)"
 
 @pytest.fixture
 def compiler():
-    assert missing_compiler("cpu") is None, "needs a C++ compiler, as torch.compile does on a CPU"
+    if lacks := missing_compiler("cpu"):
+        pytest.skip(lacks)
 
 
 def test_elementwise_operators_become_one_kernel(compiler):
