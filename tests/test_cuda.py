@@ -66,12 +66,23 @@ def test_it_computes_what_onnx_runtime_computes_on_the_cpu(worker, graph, inputs
 
 
 def test_a_cuda_graph_computes_what_the_executor_computes(exported, inputs):
-    eager, graph = (TorchRun(exported, inputs, GPU, backend, "float32") for backend in ("torch", "cuda-graphs"))
+    backends = ("torch", "cuda-graphs")
+    eager, graph = (TorchRun(exported, inputs, GPU, backend, "float32", lambda stage: None) for backend in backends)
     assert graph.fallbacks == {}
     first, again = eager.outputs(), graph.outputs()
     assert first.keys() == again.keys()
     for name in first:
         np.testing.assert_allclose(again[name], first[name], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed", "float16"])
+def test_fused_groups_compute_the_same(worker, graph, inputs, reference, dtype):
+    """By Triton's kernels, or one by one; oneDNN is for CPUs."""
+    (found,) = measured(worker, graph, inputs, reference, ["fused"], [dtype]).variants.values()
+    assert found.error.ok, found.error.sentence
+    assert {kernel.by for kernel in found.kernels} <= {"inductor", "torch"}
+    compiled = [kernel for kernel in found.kernels if kernel.by == "inductor"]
+    assert all("Triton" in kernel.how and kernel.bytes for kernel in compiled)
 
 
 def test_memory_is_the_allocators(worker, graph, inputs, reference):

@@ -477,8 +477,8 @@ def test_the_compiler_prepacks_constant_weights():
     executor = TorchExecutor(conv_graph())
     counters.clear()
     with config.patch(force_disable_caches=True):  # what comes from a cache is not counted
-        run, reason = compiled(executor, executor.upload(IMAGE))
-    assert reason is None, "needs a C++ compiler, as torch.compile does on a CPU"
+        found = compiled(executor, executor.upload(IMAGE), lambda stage: None)
+    assert found.reason is None, "needs a C++ compiler, as torch.compile does on a CPU"
     assert counters["inductor"]["mkldnn_conv_weight_pack_matcher_count"] == 1
     for name, expected in executor.run(IMAGE).items():
-        np.testing.assert_allclose(run()[name].numpy(), expected, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(found.run()[name].numpy(), expected, rtol=1e-5, atol=1e-6)
