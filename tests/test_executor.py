@@ -211,3 +211,25 @@ def test_body_wants_reach_the_graph_around_it():
                         else_branch = e () => (float[6] b) { b = Expand (s, n) }>
         }""")
     assert {"s", "n"} <= host_values(graph)
+
+
+# ---- views ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("index", [0, 2, -1, -3])
+def test_a_gather_by_a_constant_number_is_a_view(index):
+    graph = typed(
+        f"g (float[2,3,4] x) => (float[2,4] y, float[2,4] z) <int64 i = {{{index}}}> "
+        "{ y = Gather<axis=1>(x, i)  z = Neg(y) }"
+    )
+    executor = TorchExecutor(graph)
+    x = executor.upload({"x": normal(2, 3, 4)})
+    found = executor.run_tensors(x)
+    assert found["y"].untyped_storage().data_ptr() == x["x"].untyped_storage().data_ptr()
+    np.testing.assert_array_equal(found["z"].numpy(), -normal(2, 3, 4)[:, index])
+
+
+def test_a_gather_beyond_the_end_is_said():
+    graph = typed("g (float[2,3] x) => (float[2] y) <int64 i = {3}> { y = Gather<axis=1>(x, i) }")
+    with pytest.raises(OperatorError, match=r"Gather 'Gather_y' on operands of .* failed"):
+        TorchExecutor(graph).run({"x": normal(2, 3)})

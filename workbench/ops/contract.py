@@ -41,6 +41,9 @@ class Call(Protocol):
     def attr(self, name: str, default: Any = None) -> Any:
         """The node's attribute, with references to a function's attributes resolved."""
 
+    def number(self, place: int) -> int | None:
+        """The operand at that place if it is a constant integer of rank 0, else None."""
+
     def run_body(self, body: Graph, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         """Run a body (of If, Loop, Scan) with its captured values."""
 

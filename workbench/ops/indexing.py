@@ -23,6 +23,9 @@ def _from_front(indices: torch.Tensor, length: int) -> torch.Tensor:
 @operator("Gather", category="movement", layout=GATHER, fusion=INJECTIVE)
 def gather(call, x, indices):
     axis = call.attr("axis", 0) % x.dim()
+    number = call.number(1)
+    if number is not None:
+        return x.select(axis, number)  # a view
     picked = x.index_select(axis, _from_front(indices, x.shape[axis]).reshape(-1))
     return picked.reshape([*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]])
 

@@ -11,7 +11,7 @@ class _Late:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        """Called for an attribute's first use; later ones find it on the object, which is faster for small operators."""
+        """The attribute, at its first use; later ones find it on the object, which counts for small operators."""
         found = getattr(importlib.import_module(self._name), attribute)
         setattr(self, attribute, found)
         return found

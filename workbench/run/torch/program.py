@@ -14,7 +14,7 @@ import numpy as np
 import onnx_ir
 
 from workbench.errors import UserError
-from workbench.ir import AttrRef, Constant, DataType, Function, Graph, Node
+from workbench.ir import AttrRef, Constant, DataType, Function, Graph, Node, constant_shape
 from workbench.ir.permutation import inverse
 from workbench.ir.text import OPSET
 from workbench.ops.channels_last import parse_channels_last
@@ -24,6 +24,7 @@ from workbench.ops.lazy import torch as late_torch
 from workbench.ops.npu import own_function
 from workbench.run.torch.fallback import OneNodeModel
 from workbench.run.torch.host_placement import SHAPE_ONLY, host_values
+from workbench.run.torch.setting import Setting, on_host
 from workbench.run.worker.failures import first_line
 
 if TYPE_CHECKING:
@@ -40,44 +41,6 @@ class OperatorError(UserError):
     """An operator failed; the message names it, the node, its operands' shapes and the reason."""
 
 
-@dataclass(frozen=True)
-class Setting:
-    """The device and the floating-point type of a run. `dtype` None: the graph's types."""
-
-    device: torch.device
-    dtype: torch.dtype | None
-    functions: Mapping[tuple[str, str, str], Function]
-    opsets: Mapping[str, int]
-    fallbacks: dict[str, str]
-
-    @property
-    def places_matter(self) -> bool:
-        return self.device.type != "cpu" or self.dtype is not None
-
-    def on_device(self, tensor: Any) -> Any:
-        """The operand on the device, floats in the type of the run."""
-        if isinstance(tensor, list):
-            return [self.on_device(item) for item in tensor]
-        if not isinstance(tensor, late_torch.Tensor):
-            return tensor
-        if self.dtype is not None and tensor.dtype == late_torch.float32:
-            return _narrowed(tensor.to(self.device), self.dtype)
-        return tensor if tensor.device.type == self.device.type else tensor.to(self.device)
-
-
-def _narrowed(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """The tensor in the narrower type; finite numbers, as in attention masks, stay finite."""
-    limit = late_torch.finfo(dtype).max
-    bounded = late_torch.where(tensor.isinf(), tensor, tensor.clamp(-limit, limit))
-    return bounded.to(dtype)
-
-
-def on_host(tensor: Any) -> Any:
-    if isinstance(tensor, list):
-        return [on_host(item) for item in tensor]
-    return tensor.cpu() if isinstance(tensor, late_torch.Tensor) and tensor.device.type != "cpu" else tensor
-
-
 @dataclass(slots=True, eq=False)
 class StepCall:
     """The call that an operator's function receives; see `workbench.ops.Call`."""
@@ -86,11 +49,15 @@ class StepCall:
     device: torch.device
     opset: int
     attributes: dict[str, Any]
+    numbers: Mapping[int, int]  # operands that are constant integers of rank 0, by place
     bodies: dict[int, tuple[Program, tuple[int, ...]]] = field(default_factory=dict)
     registers: list[Any] = field(default_factory=list)  # of the present run, for bodies
 
     def attr(self, name: str, default: Any = None) -> Any:
         return self.attributes.get(name, default)
+
+    def number(self, place: int) -> int | None:
+        return self.numbers.get(place)
 
     def run_body(self, body: Graph, inputs: Sequence[Any]) -> tuple[Any, ...]:
         program, captured = self.bodies[id(body)]
@@ -176,7 +143,8 @@ class Program:
         )
         attributes = self._attributes(node, on_cpu)
         device = late_torch.device("cpu") if on_cpu else self.setting.device
-        call = StepCall(node, device, self.setting.opsets.get(node.domain, OPSET), attributes)
+        opset = self.setting.opsets.get(node.domain, OPSET)
+        call = StepCall(node, device, opset, attributes, self._numbers(node))
         contract = contract_of(node)
         host = self._operands_on_host(node, on_cpu)
         registers = [
@@ -204,6 +172,14 @@ class Program:
         else:
             self._fall_back(step, "the operator table does not know it")
         return step
+
+    def _numbers(self, node: Node) -> dict[int, int]:
+        held = ((place, self.graph.constants.get(value)) for place, value in enumerate(node.inputs))
+        return {
+            place: int(tensor.numpy())
+            for place, tensor in held
+            if tensor is not None and tensor.dtype.is_integer() and constant_shape(tensor) == ()
+        }
 
     def _operands_on_host(self, node: Node, on_cpu: bool) -> list[bool]:
         contract = contract_of(node)
