@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.carrying import Case, Draw, Fixed, row
+from tests.carrying import Case, Draw, Fixed, graph_of, row
+from tests.running import outputs
+from workbench.ops.channels_last import FUSED_CONVOLUTIONS
 
 ORDERS = ("supports channels first and channels last", "reads images")
 TURNED = ("depends on the order of its spatial axes", "the weight")
@@ -35,6 +37,19 @@ def _conv(draw: Draw, op: str) -> Case:
     weight = draw.normal(*channels, *attributes["kernel_shape"])
     rest = [draw.one_of(weight, Fixed(weight), Fixed(weight)), *draw.one_of([], [Fixed(draw.normal(6))])]
     return Case([x, *rest], attributes | {"group": group})
+
+
+@row(" ".join(f"workbench.{name}" for name in FUSED_CONVOLUTIONS), *ORDERS, *TURNED, exact=False)
+def _fused_conv(draw: Draw, op: str) -> Case:
+    case = _conv(draw, "Conv")
+    attributes = {"ConvAddHardSigmoid": {"alpha": 0.3, "beta": 0.4}, "ConvHardSigmoid": {"alpha": 0.3, "beta": 0.4}}
+    more = attributes.get(op.removeprefix("workbench."), {"alpha": 0.1} if "LeakyRelu" in op else {})
+    operands = [*case.operands, *([None] * (3 - len(case.operands)))]
+    if "Add" not in op:
+        return Case(operands[:3] if operands[2] is not None else operands[:2], case.attributes | more)
+    graph, feeds = graph_of("Conv", case)
+    residual = draw.normal(*outputs(graph, feeds)["y0"].shape)
+    return Case([*operands, draw.one_of(residual, Fixed(residual))], case.attributes | more)
 
 
 @row("ConvInteger QLinearConv", *ORDERS, *TURNED)

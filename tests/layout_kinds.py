@@ -46,6 +46,10 @@ KINDS = {
         GlobalMaxPool GridSample GroupNormalization InstanceNormalization LRN LpPool MaxPool MaxUnpool QLinearConv SpaceToDepth
         workbench.BPA workbench.BPW workbench.bilinear workbench.img2col workbench.maskunpool workbench.mirror
         workbench.rotate workbench.tensornorm workbench.unpool
+        workbench.ConvRelu workbench.ConvAddRelu workbench.ConvRelu6 workbench.ConvAddRelu6
+        workbench.ConvLeakyRelu workbench.ConvAddLeakyRelu workbench.ConvSigmoid workbench.ConvAddSigmoid
+        workbench.ConvHardSigmoid workbench.ConvAddHardSigmoid workbench.ConvHardSwish
+        workbench.ConvAddHardSwish workbench.ConvSilu workbench.ConvAddSilu
     """,
     "reshape-like": "Flatten Reshape",
     "barrier": """

@@ -32,6 +32,7 @@ from workbench.ops.contract import operator, per_output
 from workbench.ops.convolution import conv_transpose
 from workbench.ops.dropout import MASK_BODIES
 from workbench.ops.fused_bias import FUSED_BIAS_BODIES
+from workbench.ops.fused_convolution import FUSED_CONV_BODIES
 from workbench.ops.fusion_kinds import FUSABLE, INJECTIVE, FusionKind
 from workbench.ops.lazy import F, torch
 from workbench.ops.permutation.images import OWN_SENSITIVE, channels_last_layout
@@ -164,7 +165,7 @@ def own_function(op_type: str, opset: int = OPSET) -> Function:
 def _plain_functions(opset: int) -> Mapping[str, Function]:
     header = f'<domain: "{DOMAIN}", opset_import: ["": {opset}, "{DOMAIN}": 1]>\n'
     texts = [f"{text}\n}}" for text in _BODIES.split("\n}\n") if text.strip()]
-    texts += [*MASK_BODIES.values(), *FUSED_BIAS_BODIES.values()]
+    texts += [*MASK_BODIES.values(), *FUSED_BIAS_BODIES.values(), *FUSED_CONV_BODIES.values()]
     functions = [parser.parse_function(header + text) for text in texts]
     model = parser.parse_model(f'<ir_version: 10, opset_import: ["": {opset}]> none () => () {{}}')
     model.functions.extend(functions)
