@@ -40,6 +40,9 @@ KINDS = {
         ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Resize
         ScatterElements Shape Slice Softmax Split Squeeze Tile TopK Transpose Trilu Unsqueeze
         workbench.fused_bias_add_gelu workbench.fused_bias_add_mask_scale
+        workbench.MatMulAddRelu workbench.MatMulAddGelu workbench.MatMulAddTanh workbench.MatMulAddSigmoid
+        workbench.MatMulAddSilu workbench.GemmRelu workbench.GemmGelu workbench.GemmTanh workbench.GemmSigmoid
+        workbench.GemmSilu
     """,
     "sensitive": """
         AveragePool BatchNormalization Conv ConvInteger ConvTranspose DepthToSpace GlobalAveragePool GlobalLpPool

@@ -76,3 +76,4 @@ SILU = FusedActivation(
 TANH = FusedActivation("Tanh", "y = Tanh (s)", 5, lambda call, x: x.tanh_())
 GELU = FusedActivation("Gelu", "y = Gelu <approximate: string = @approximate> (s)", 8, gelu, (("approximate", STRING),))
 OF_CONVOLUTIONS = (RELU, RELU_6, LEAKY_RELU, SIGMOID, HARD_SIGMOID, HARD_SWISH, SILU)
+OF_PRODUCTS = (RELU, GELU, TANH, SIGMOID, SILU)
