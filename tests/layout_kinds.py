@@ -43,6 +43,10 @@ KINDS = {
         workbench.MatMulAddRelu workbench.MatMulAddGelu workbench.MatMulAddTanh workbench.MatMulAddSigmoid
         workbench.MatMulAddSilu workbench.GemmRelu workbench.GemmGelu workbench.GemmTanh workbench.GemmSigmoid
         workbench.GemmSilu
+        workbench.AddLayerNormalization workbench.AddLayerNormalizationWithSum
+        workbench.BiasAddLayerNormalization workbench.BiasAddLayerNormalizationWithSum
+        workbench.AddRMSNormalization workbench.AddRMSNormalizationWithSum workbench.BiasAddRMSNormalization
+        workbench.BiasAddRMSNormalizationWithSum
     """,
     "sensitive": """
         AveragePool BatchNormalization Conv ConvInteger ConvTranspose DepthToSpace GlobalAveragePool GlobalLpPool

@@ -17,8 +17,8 @@ from workbench.ops.fused_activations import (
 )
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rule
 from workbench.rewrite.graph_rules import graph_rule
-from workbench.rewrite.guards import is_same_shape
 from workbench.rewrite.matching import Match
+from workbench.rewrite.residual import has_shape_of
 from workbench.rewrite.standard import is_float32
 
 _FORMS = ("", "_NHWC", "_NHWC_OHWI", "_NHWC_HWIO", "_NHWC_HWOI")  # of images; their weights may be stored anew
@@ -36,13 +36,6 @@ def is_normalized_already(match: Match) -> None:
             f"{normalization} stands between {match.node('c')} and its activation; fold_batchnorm folds it into the "
             "weights, if it runs before"
         )
-
-
-def sums_one_shape(match: Match) -> None:
-    """Channels-last forms permute the residual with the result."""
-    residual = match.get("z")
-    if residual is not None and not is_same_shape(match.graph.shape(match["n"]), match.graph.shape(residual)):
-        raise NoMatch(f"'{residual}' is not known to have the shape of '{match['n']}', to which it is added")
 
 
 def _pair(form: str, adds: bool, activation: FusedActivation, ending: str, given: str) -> tuple[str, str]:
@@ -87,7 +80,7 @@ def _rule(
         ),
         refusals,
         further=further,
-        where=(is_float32("x"), is_normalized_already, sums_one_shape),
+        where=(is_float32("x"), is_normalized_already, has_shape_of("z", "n")),
         exactness=Exactness.BITS,
     )
 

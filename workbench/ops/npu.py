@@ -33,6 +33,7 @@ from workbench.ops.convolution import conv_transpose
 from workbench.ops.dropout import MASK_BODIES
 from workbench.ops.fused_bias import FUSED_BIAS_BODIES
 from workbench.ops.fused_convolution import FUSED_CONV_BODIES
+from workbench.ops.fused_normalization import FUSED_NORM_BODIES
 from workbench.ops.fused_products import FUSED_PRODUCT_BODIES
 from workbench.ops.fusion_kinds import FUSABLE, INJECTIVE, FusionKind
 from workbench.ops.lazy import F, torch
@@ -128,7 +129,7 @@ bilinear <size> (x) => (y) {
 }
 """
 CONVERSIONS = {"nchw2nhwc": channels_last(4), "nhwc2nchw": channels_first(4)}
-_FUSED = {**MASK_BODIES, **FUSED_BIAS_BODIES, **FUSED_CONV_BODIES, **FUSED_PRODUCT_BODIES}
+_FUSED = {**MASK_BODIES, **FUSED_BIAS_BODIES, **FUSED_CONV_BODIES, **FUSED_PRODUCT_BODIES, **FUSED_NORM_BODIES}
 _PLAIN = frozenset({*OWN_BODIES, *CONVERSIONS, *_FUSED})  # operators that are no form of another
 _IMAGE = (4,)  # images: N, C, H, W
 
