@@ -39,6 +39,7 @@ from workbench.ops.fusion_kinds import FUSABLE, INJECTIVE, FusionKind
 from workbench.ops.lazy import F, torch
 from workbench.ops.permutation.images import OWN_SENSITIVE, channels_last_layout
 from workbench.ops.sensitive import CONV_WEIGHTS, sensitive
+from workbench.ops.silu import SILU_BODIES
 from workbench.ops.windows import Window, torch_pads
 
 _BODIES = """
@@ -129,7 +130,14 @@ bilinear <size> (x) => (y) {
 }
 """
 CONVERSIONS = {"nchw2nhwc": channels_last(4), "nhwc2nchw": channels_first(4)}
-_FUSED = {**MASK_BODIES, **FUSED_BIAS_BODIES, **FUSED_CONV_BODIES, **FUSED_PRODUCT_BODIES, **FUSED_NORM_BODIES}
+_FUSED = {
+    **MASK_BODIES,
+    **FUSED_BIAS_BODIES,
+    **FUSED_CONV_BODIES,
+    **FUSED_PRODUCT_BODIES,
+    **FUSED_NORM_BODIES,
+    **SILU_BODIES,
+}
 _PLAIN = frozenset({*OWN_BODIES, *CONVERSIONS, *_FUSED})  # operators that are no form of another
 _IMAGE = (4,)  # images: N, C, H, W
 
