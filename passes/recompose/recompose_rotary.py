@@ -33,19 +33,21 @@ def are_halves(match: Match) -> None:
     if not isinstance(size, int) or size < 2 or size % 2:
         raise NoMatch(f"'{x}' does not have four axes, the last of an even size that is known")
     for name, start in (("first", 0), ("second", size // 2)):
-        half = match[name]
-        if (graph.shape(half) or (None,))[-1] != size // 2:
-            raise NoMatch(f"'{half}' is not known to be half of the last axis of '{x}'")
         node = match.node(name)
         if node.op == "Slice":
             _refuse_other_slice(graph, node, start, size)
+        elif (graph.shape(match[name]) or (None,))[-1] != size // 2:
+            raise NoMatch(f"'{match[name]}' is not known to be half of the last axis of '{x}'")
 
 
 def _refuse_other_slice(graph: Graph, node: Node, start: int, size: int) -> None:
-    """The length of its result is known, so where it ends is too."""
-    starts, _, axes, *steps = (require_constant(graph, value, node).reshape(-1).tolist() for value in node.inputs[1:])
-    if [axis % 4 for axis in axes] != [3] or starts not in ([start], [start - size]) or steps not in ([], [[1]]):
-        raise NoMatch(f"{node} does not cut half of the last axis, from {start} on")
+    bounds = (require_constant(graph, value, node).reshape(-1).tolist() for value in node.inputs[1:])
+    starts, ends, axes, *steps = bounds
+    if [axis % 4 for axis in axes] == [3] and steps in ([], [[1]]):
+        cut = range(size)[slice(starts[0], ends[0])]
+        if cut == range(start, start + size // 2):
+            return
+    raise NoMatch(f"{node} does not cut half of the last axis, from {start} on")
 
 
 def has_angles_of_x(size_of: str) -> Constraint:
