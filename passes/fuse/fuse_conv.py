@@ -192,3 +192,22 @@ class FuseConv(Pass):
             ),
         ),
     )
+
+    own_examples = (
+        Example(
+            title="Channels last, without a residual",
+            before="""g (float[1,4,4,2] x, float[3,3,3,2] w) => (float[1,2,2,3] y) {
+                c = workbench.Conv_NHWC_HWOI(x, w)
+                y = Relu(c)
+            }""",
+            after=f"""{_HEADER}
+                g (float[1,4,4,2] x, float[3,3,3,2] w) => (float[1,2,2,3] y) {{
+                    y = workbench.ConvRelu_NHWC_HWOI(x, w)
+                }}""",
+            sentences=(
+                "workbench.Conv_NHWC_HWOI 'Conv_NHWC_HWOI_c' to Relu 'Relu_y', 2 nodes, become "
+                "workbench.ConvRelu_NHWC_HWOI of 'x', which stores the result of the convolution once, activated; 1 "
+                "less",
+            ),
+        ),
+    )
