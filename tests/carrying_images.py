@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.carrying import Case, Draw, Fixed, row
+from tests.carrying import Case, Draw, Fixed, graph_of, row
+from tests.running import outputs
+from workbench.ops.channels_last import FUSED_CONVOLUTIONS
+from workbench.ops.fused_activations import OF_PRODUCTS
 
 ORDERS = ("supports channels first and channels last", "reads images")
 TURNED = ("depends on the order of its spatial axes", "the weight")
@@ -35,6 +38,19 @@ def _conv(draw: Draw, op: str) -> Case:
     weight = draw.normal(*channels, *attributes["kernel_shape"])
     rest = [draw.one_of(weight, Fixed(weight), Fixed(weight)), *draw.one_of([], [Fixed(draw.normal(6))])]
     return Case([x, *rest], attributes | {"group": group})
+
+
+@row(" ".join(f"workbench.{name}" for name in FUSED_CONVOLUTIONS), *ORDERS, *TURNED, exact=False)
+def _fused_conv(draw: Draw, op: str) -> Case:
+    case = _conv(draw, "Conv")
+    attributes = {"ConvAddHardSigmoid": {"alpha": 0.3, "beta": 0.4}, "ConvHardSigmoid": {"alpha": 0.3, "beta": 0.4}}
+    more = attributes.get(op.removeprefix("workbench."), {"alpha": 0.1} if "LeakyRelu" in op else {})
+    operands = [*case.operands, *([None] * (3 - len(case.operands)))]
+    if "Add" not in op:
+        return Case(operands[:3] if operands[2] is not None else operands[:2], case.attributes | more)
+    graph, feeds = graph_of("Conv", case)
+    residual = draw.normal(*outputs(graph, feeds)["y0"].shape)
+    return Case([*operands, draw.one_of(residual, Fixed(residual))], case.attributes | more)
 
 
 @row("ConvInteger QLinearConv", *ORDERS, *TURNED)
@@ -161,6 +177,23 @@ def _matmul(draw: Draw, op: str) -> Case:
     if fixed is not None and (a, b)[1 - fixed].ndim < rank:
         fixed = None
     return Case([Fixed(v) if i == fixed else v for i, v in enumerate((a, b))], rank=rank)
+
+
+@row(" ".join(f"workbench.MatMulAdd{one.name}" for one in OF_PRODUCTS), *LAST, exact=False)
+def _fused_matmul(draw: Draw, op: str) -> Case:
+    weight, bias = draw.normal(4, 2), draw.normal(2)
+    operands = [draw.normal(*draw.dims(1, 3), 4), draw.one_of(weight, Fixed(weight)), draw.one_of(bias, Fixed(bias))]
+    return Case(operands, _approximation(draw, op))
+
+
+@row(" ".join(f"workbench.Gemm{one.name}" for one in OF_PRODUCTS), exact=False)
+def _fused_gemm(draw: Draw, op: str) -> Case:
+    case = _gemm(draw, "Gemm")
+    return Case(case.operands, case.attributes | _approximation(draw, op), rank=2)
+
+
+def _approximation(draw: Draw, op: str) -> dict:
+    return {"approximate": draw.one_of("none", "tanh")} if op.endswith("Gelu") else {}
 
 
 @row("MatMulInteger", *LAST, "a number for each")

@@ -6,6 +6,7 @@ import numpy as np
 
 from tests.carrying import Case, Draw, Fixed, row
 from workbench.ir.permutation import inverse
+from workbench.ops.fused_normalization import FUSED_NORM_BODIES
 
 COMPUTED = "is computed at runtime"
 
@@ -118,6 +119,20 @@ def _trailing_norm(draw: Draw, op: str) -> Case:
     if op == "RMSNormalization":
         return Case([x, parameters[0]], {"axis": axis})
     return Case([x, *parameters[: draw.one_of(1, 2)]], {"axis": axis}, outputs=draw.one_of(1, 3))
+
+
+@row(
+    " ".join(f"workbench.{name}" for name in FUSED_NORM_BODIES),
+    "which would not be the last",
+    "more axes than",
+    COMPUTED,
+    exact=False,
+)
+def _sum_and_norm(draw: Draw, op: str) -> Case:
+    case = _trailing_norm(draw, op.rpartition("Add")[2].removesuffix("WithSum"))
+    x, *parameters = case.operands
+    bias = [draw.normal(x.shape[-1])] if "Bias" in op else []
+    return Case([x, *bias, draw.normal(*x.shape), *parameters], case.attributes, outputs=1 + op.endswith("WithSum"))
 
 
 @row("QuantizeLinear DequantizeLinear")

@@ -31,7 +31,7 @@ KINDS = {
         Ceil Celu Clip Cos Cosh Div Dropout DynamicQuantizeLinear Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual
         HardSigmoid HardSwish Identity IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul Neg Not Or
         PRelu Pow Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Size Softplus Softsign Sqrt Sub Sum SwiGLU
-        Swish Tan Tanh ThresholdedRelu Where Xor com.microsoft.Gelu com.microsoft.QuickGelu
+        Swish Tan Tanh ThresholdedRelu Where Xor com.microsoft.Gelu com.microsoft.QuickGelu workbench.Silu
     """,
     "remapped": """
         ArgMax ArgMin CenterCropPad Compress Concat CumProd CumSum DequantizeLinear Einsum Expand EyeLike Gather
@@ -40,12 +40,23 @@ KINDS = {
         ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Resize
         ScatterElements Shape Slice Softmax Split Squeeze Tile TopK Transpose Trilu Unsqueeze
         workbench.fused_bias_add_gelu workbench.fused_bias_add_mask_scale
+        workbench.MatMulAddRelu workbench.MatMulAddGelu workbench.MatMulAddTanh workbench.MatMulAddSigmoid
+        workbench.MatMulAddSilu workbench.GemmRelu workbench.GemmGelu workbench.GemmTanh workbench.GemmSigmoid
+        workbench.GemmSilu
+        workbench.AddLayerNormalization workbench.AddLayerNormalizationWithSum
+        workbench.BiasAddLayerNormalization workbench.BiasAddLayerNormalizationWithSum
+        workbench.AddRMSNormalization workbench.AddRMSNormalizationWithSum workbench.BiasAddRMSNormalization
+        workbench.BiasAddRMSNormalizationWithSum
     """,
     "sensitive": """
         AveragePool BatchNormalization Conv ConvInteger ConvTranspose DepthToSpace GlobalAveragePool GlobalLpPool
         GlobalMaxPool GridSample GroupNormalization InstanceNormalization LRN LpPool MaxPool MaxUnpool QLinearConv SpaceToDepth
         workbench.BPA workbench.BPW workbench.bilinear workbench.img2col workbench.maskunpool workbench.mirror
         workbench.rotate workbench.tensornorm workbench.unpool
+        workbench.ConvRelu workbench.ConvAddRelu workbench.ConvRelu6 workbench.ConvAddRelu6
+        workbench.ConvLeakyRelu workbench.ConvAddLeakyRelu workbench.ConvSigmoid workbench.ConvAddSigmoid
+        workbench.ConvHardSigmoid workbench.ConvAddHardSigmoid workbench.ConvHardSwish
+        workbench.ConvAddHardSwish workbench.ConvSilu workbench.ConvAddSilu
     """,
     "reshape-like": "Flatten Reshape",
     "barrier": """

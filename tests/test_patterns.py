@@ -348,6 +348,15 @@ def test_several_results_are_each_a_node_of_its_own():
     assert refused(side_by_side(), uneven) == "'k' and 'm' differ in shape"
 
 
+def test_further_pairs_of_graphs_are_other_forms_of_one_rule():
+    rule = rule_of("y = Relu(Add(x, z))", "y = Max(x, z)", further=(("y = Relu(Neg(x))", "y = Abs(x)"),))
+    assert rule.operators == ("Relu",)
+    graph = graph_of("a = Neg(x)  y = Relu(a)", given="float[2,3] x")
+    graph.apply(rule.match(graph, graph.producer("y"), None).edit)
+    assert [node.op for node in graph.nodes] == ["Abs"]
+    assert refused(rule, graph_of("a = Exp(x)  y = Relu(a)")) == "Relu 'Relu_y' does not follow an Add or Neg"
+
+
 def test_of_several_results_none_is_computed_from_another():
     body = "p = MatMul(x, z)  q = ReduceMax<keepdims=0>(p)  r = Expand(q, s)  w = MatMul(x, r)  y = Add(p, w)"
     rule = rule_of(SIDE_BY_SIDE, "a, b = Split(MatMul(x, Concat(first, second, axis=-1)), axis=-1, num_outputs=2)")

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rule
 from workbench.rewrite.graph_rules import graph_rule
-from workbench.rewrite.guards import is_same_shape
 from workbench.rewrite.matching import Match
+from workbench.rewrite.residual import has_shape_of
 from workbench.rewrite.standard import is_float32
 
 _SAID = "{nodes[0]} to {root}, {count} nodes, are one kernel of ONNX Runtime, {new} of '{x}'; {fewer} less"
@@ -16,12 +16,6 @@ _SAID = "{nodes[0]} to {root}, {count} nodes, are one kernel of ONNX Runtime, {n
 def is_image(match: Match) -> None:
     if match.graph.rank_of(match["x"]) != 4:
         raise NoMatch(f"'{match['x']}' is not known to have four axes")
-
-
-def same_shape_is_added(match: Match) -> None:
-    """ONNX Runtime adds an operand of the result's shape, and a bias before it."""
-    if not is_same_shape(match.graph.shape(match["c"]), match.graph.shape(match["z"])):
-        raise NoMatch(f"'{match['z']}' is not known to have the shape of '{match['c']}', to which it is added")
 
 
 def _rule(op: str) -> Rule:
@@ -105,7 +99,7 @@ class OrtConv(Pass):
                     "'z' is not known to have the shape of 'c', to which it is added",
                 ),
             ),
-            where=(is_image, same_shape_is_added, is_float32("x")),
+            where=(is_image, has_shape_of("z", "c"), is_float32("x")),
             exactness=Exactness.ROUNDING,
         ),
         _rule("Relu"),

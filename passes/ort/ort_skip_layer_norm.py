@@ -6,18 +6,16 @@ from dataclasses import dataclass
 
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal
 from workbench.rewrite.graph_rules import graph_rule
-from workbench.rewrite.guards import is_same_shape
 from workbench.rewrite.matching import Match
+from workbench.rewrite.residual import has_shape_of
 from workbench.rewrite.standard import is_float32
 
 
 def refuse_other_operands(match: Match) -> None:
-    """ONNX Runtime demands three axes, two equal operands, and parameters of the last axis."""
+    """ONNX Runtime demands three axes, and parameters of the last one."""
     shape = match.graph.shape(match["x"])
     if shape is None or len(shape) != 3:
         raise NoMatch(f"'{match['x']}' of {match.node('s')} does not have three axes")
-    if not is_same_shape(shape, match.graph.shape(match["skip"])):
-        raise NoMatch(f"'{match['x']}' and '{match['skip']}' of {match.node('s')} are not known to be of one shape")
     if not match.data["epsilon"] >= 0:
         raise NoMatch(
             f"{match.root} has epsilon={match.data['epsilon']:g}, which ONNX Runtime's kernel does not accept"
@@ -66,7 +64,7 @@ class OrtSkipLayerNorm(Pass):
                     """g (float[2,3,4] a, float[4] b) => (float[2,3,4] y) <float[4] w = {0.5, 1, -1, 2}> {
                         s = Add(a, b)  y = LayerNormalization<axis=-1>(s, w)
                     }""",
-                    "'a' and 'b' of Add 'Add_s' are not known to be of one shape",
+                    "'b' is not known to have the shape of 'a', to which it is added",
                 ),
                 Refusal(
                     """g (float[2,3,4] a, float[2,3,4] b) => (float[2,3,4] y) <float[4] w = {0.5, 1, -1, 2}> {
@@ -95,7 +93,7 @@ class OrtSkipLayerNorm(Pass):
                     "'s' of Add 'Add_s' is an output of the graph",
                 ),
             ),
-            where=(refuse_other_operands, is_float32("x")),
+            where=(has_shape_of("skip", "x"), refuse_other_operands, is_float32("x")),
             exactness=Exactness.ROUNDING,
         ),
     )

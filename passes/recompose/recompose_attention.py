@@ -26,6 +26,10 @@ _TRANSPOSED = f"""
     turned = Transpose(key, perm=perm)
     {_PRODUCTS}
 """
+_MERGED = f"""
+    turned = Reshape(Transpose(merged, perm=perm), shape_back, **others)
+    {_PRODUCTS}
+"""
 _SCALE = "scale * scale_of_query * scale_of_key"
 
 
@@ -84,12 +88,33 @@ def order(match: Match) -> tuple[int, ...]:
     return (batch, heads, length, size)
 
 
+def refuse_other_merged_keys(match: Match) -> None:
+    """Raises NoMatch unless the Reshape splits the first of three axes into batch and heads, and changes no other."""
+    transpose = match.graph.producer(match.node("turned").inputs[0])
+    flat = match.graph.shape(transpose.outputs[0] if transpose else "") or ()
+    if len(flat) != 3 or flat[1:] != (match.graph.shape(match["turned"]) or ())[2:]:
+        raise NoMatch(f"{match.node('turned')} does not split the first of three axes into batch and heads")
+
+
+def order_of_merged(match: Match) -> tuple[int, ...]:
+    """The permutation of the merged keys that keeps their size as the last axis."""
+    merged, size, length = match.data["perm"]
+    return (merged, length, size)
+
+
+def shape_of_keys(match: Match) -> np.ndarray:
+    """Batch, heads, length and size; the batch may be the one that is not known."""
+    batch, heads, size, length = match.graph.shape(match["turned"]) or ()
+    return np.array([batch if isinstance(batch, int) else -1, heads, length, size], np.int64)
+
+
 @dataclass(frozen=True)
 class RecomposeAttention(Pass):
     """softmax(scale * query @ transpose(key)) @ value, all of float32 with axes batch, heads, length and size, becomes
     Attention. The scale may be anywhere in the product; the keys are transposed by a Transpose, or by one between two
     Reshapes that merge batch and heads and split them again. If the Transpose permutes other axes too, a Transpose
-    stays. A constant that is added to the scores, with at least one number for every query and key, becomes the mask.
+    stays, and a Reshape, if batch and heads were merged before it. A constant that is added to the scores, with at
+    least one number for every query and key, becomes the mask.
 
     Must not act if a mask is computed, or hides all keys from a query, since Attention then returns zeros and Softmax
     does not; if a size other than the batch is not known, since ONNX Runtime's Attention does not support axes of size
@@ -273,6 +298,51 @@ class RecomposeAttention(Pass):
             numbers=("scale", "scale_of_query", "scale_of_key"),
             where=(refuse_other_masks, refuse_other_sizes, refuse_other_scales, is_float32("query")),
             computed={"order": order},
+            exactness=Exactness.ROUNDING,
+            law="attention(q, k, v, mask) == softmax(scale * q @ transpose(k) + mask) @ v",
+        ),
+        graph_rule(
+            "attention of keys whose batch and heads are merged",
+            _MERGED,
+            f"y = Attention(query, Reshape(Transpose(merged, perm=order), shape_of_keys), value, mask, scale={_SCALE})",
+            recomposed("query"),
+            Example(
+                before="""g (float[2,3,5,4] q, float[7,6,4] k, float[2,3,7,4] v) => (float[2,3,5,4] y)
+                    <int64[4] back = {2, 3, 4, 7}> {
+                    f = Transpose<perm=[1,2,0]>(k)
+                    t = Reshape<allowzero=1>(f, back)
+                    c = MatMul(q, t)
+                    p = Softmax<axis=-1>(c)
+                    y = MatMul(p, v)
+                }""",
+                after="""g (float[2,3,5,4] q, float[7,6,4] k, float[2,3,7,4] v) => (float[2,3,5,4] y)
+                    <int64[4] y_shape_of_keys = {2, 3, 7, 4}> {
+                    y_transpose = Transpose<perm=[1,0,2]>(k)
+                    y_reshape = Reshape(y_transpose, y_shape_of_keys)
+                    y = Attention<scale=1.0>(q, y_reshape, v)
+                }""",
+                sentences=("Transpose 'Transpose_f' to MatMul 'MatMul_y', 5 nodes, compute Attention of 'q'; 2 less",),
+            ),
+            refusals=(
+                Refusal(
+                    """g (float[2,3,5,4] q, float[7,24] k, float[2,3,7,4] v) => (float[2,3,5,4] y)
+                        <int64[4] back = {2, 3, 4, 7}> {
+                        f = Transpose<perm=[1,0]>(k)  t = Reshape(f, back)  c = MatMul(q, t)  p = Softmax<axis=-1>(c)
+                        y = MatMul(p, v)
+                    }""",
+                    "Reshape 'Reshape_t' does not split the first of three axes into batch and heads",
+                ),
+            ),
+            constants=("mask",),
+            numbers=("scale", "scale_of_query", "scale_of_key"),
+            where=(
+                refuse_other_masks,
+                refuse_other_sizes,
+                refuse_other_merged_keys,
+                refuse_other_scales,
+                is_float32("query"),
+            ),
+            computed={"order": order_of_merged, "shape_of_keys": shape_of_keys},
             exactness=Exactness.ROUNDING,
             law="attention(q, k, v, mask) == softmax(scale * q @ transpose(k) + mask) @ v",
         ),

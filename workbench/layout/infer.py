@@ -18,7 +18,7 @@ from workbench.layout.cost import perm_of
 from workbench.layout.declared import DECLARED, declared_layouts, layouts_of_rank
 from workbench.ops import layout_of
 from workbench.ops.blocked import Blocked, parse_blocked
-from workbench.ops.channels_last import IMAGES, LAYOUT_NAMES, OWN_BODIES, parse_channels_last
+from workbench.ops.channels_last import FUSED_CONVOLUTIONS, IMAGES, LAYOUT_NAMES, OWN_BODIES, parse_channels_last
 from workbench.ops.permutation.kinds import ALL, FIRST
 from workbench.ops.permutation.reshaping import groups_of
 
@@ -36,7 +36,7 @@ _AFTER_RESHAPE = {  # axes of a group, number of axes it becomes -> names of the
     ("CG", 1): "C",
     ("HW", 1): "W",
 }
-_WEIGHTED = {"Conv": "OI", "ConvTranspose": "IO", "BPA": "OI"}
+_WEIGHTED = {"Conv": "OI", "ConvTranspose": "IO", "BPA": "OI", **dict.fromkeys(FUSED_CONVOLUTIONS, "OI")}
 _BLOCKED = "NCHWc"  # internally one letter per axis; in public names the length of c is included, "NCHW8c"
 
 

@@ -17,13 +17,14 @@ import onnx.defs
 
 from workbench.ir import AttrRef, Function, Graph, Node
 from workbench.ir.permutation import Permutation, channels_first, channels_last, inverse, is_identity, then
+from workbench.ops.fused_activations import OF_CONVOLUTIONS, FusedActivation
 
 DOMAIN = "workbench"
 LAYOUT_NAMES = {3: ("NCW", "NWC"), 4: ("NCHW", "NHWC"), 5: ("NCDHW", "NDHWC")}
 _RANKS = {last: rank for rank, (_, last) in LAYOUT_NAMES.items()}
 WEIGHT_AXES = "OIHW"  # ONNX's order; OIW and OIDHW for 3 and 5 dims
 # Operators with more images than the first operand; MaxUnpool's indices keep ONNX's numbering, but are channels last.
-IMAGES = {"MaxUnpool": (0, 1)}
+IMAGES: dict[str, tuple[int, ...]] = {"MaxUnpool": (0, 1)}
 # The form with a second image as a result has another name, since a function has a fixed number of results.
 WITH_SECOND = {"MaxPool": "MaxPoolWithIndices"}
 PLAIN_FORM = {form: plain for plain, form in WITH_SECOND.items()}
@@ -93,11 +94,35 @@ class OwnBody:
     results: int = 1
 
 
+def fused_conv_op(activation: FusedActivation, adds: bool) -> str:
+    """The operator of the domain "workbench" that convolves, adds a residual if `adds`, and applies the activation."""
+    return f"Conv{'Add' if adds else ''}{activation.name}"
+
+
+_INT, _FLOAT, _STRING, _INTS = 2, 1, 3, 7  # ONNX's AttributeType
+_CONV_ATTRIBUTES = {
+    "auto_pad": _STRING,
+    "dilations": _INTS,
+    "group": _INT,
+    "kernel_shape": _INTS,
+    "pads": _INTS,
+    "strides": _INTS,
+}
+FUSED_CONVOLUTIONS: Mapping[str, OwnBody] = {
+    fused_conv_op(activation, adds): OwnBody(
+        ("x", "w", "bias", "residual") if adds else ("x", "w", "bias"),
+        {**_CONV_ATTRIBUTES, **dict(activation.attributes)},
+        images=(0, 3) if adds else (0,),
+    )
+    for activation in OF_CONVOLUTIONS
+    for adds in (False, True)
+}
+IMAGES |= {name: own.images for name, own in FUSED_CONVOLUTIONS.items()}
+
 # Operators whose channels-last forms name the order of a weight: the second operand, or for BPW the result.
-KERNELS = ("Conv", f"{DOMAIN}.BPA")
+KERNELS = ("Conv", f"{DOMAIN}.BPA", *(f"{DOMAIN}.{name}" for name in FUSED_CONVOLUTIONS))
 GIVES_KERNEL = f"{DOMAIN}.BPW"
 
-_INT, _FLOAT, _INTS = 2, 1, 7  # ONNX's AttributeType
 OWN_BODIES: Mapping[str, OwnBody] = {
     "BPA": OwnBody(
         ("dy", "w"), {"dilations": _INTS, "group": _INT, "output_padding": _INTS, "pads": _INTS, "strides": _INTS}
@@ -117,7 +142,8 @@ OWN_BODIES: Mapping[str, OwnBody] = {
     "rotate": OwnBody(("x",), {}),
     "tensornorm": OwnBody(("x",), {"epsilon": _FLOAT}),
     "bilinear": OwnBody(("x",), {"size": _INTS}),
-}  # their bodies are in npu.py
+    **FUSED_CONVOLUTIONS,
+}  # their bodies are in npu.py and fused_convolution.py
 
 
 def plain_op(node: Node) -> str:

@@ -51,21 +51,29 @@ def lrn(call, x):
     return x / (call.attr("bias", 1.0) + call.attr("alpha", 1e-4) / size * total) ** call.attr("beta", 0.75)
 
 
-@operator("LayerNormalization", category="normalization", layout=TRAILING_NORM, fusion=FUSABLE, flops=per_output(7))
-def layer_normalization(call, x, scale, bias=None):
-    axis, eps = call.attr("axis", -1) % x.dim(), call.attr("epsilon", 1e-5)
-    shape = x.shape[axis:]
-    plain = scale.shape == shape and (bias is None or bias.shape == shape)
-    if plain and len(call.node.outputs) == 1:
-        return F.layer_norm(x, shape, scale, bias, eps)
-    stash = _stash(call, x)
-    axes = list(range(axis, x.dim()))
-    wide = x.to(stash)
+def layer_normalized(call, x, scale, bias=None):
+    """The first result of LayerNormalization."""
+    shape = x.shape[call.attr("axis", -1) % x.dim() :]
+    if scale.shape == shape and (bias is None or bias.shape == shape):
+        return F.layer_norm(x, shape, scale, bias, call.attr("epsilon", 1e-5))
+    return _with_statistics(call, x, scale, bias)[0]
+
+
+def _with_statistics(call, x, scale, bias):
+    axes = list(range(call.attr("axis", -1) % x.dim(), x.dim()))
+    wide = x.to(_stash(call, x))
     mean = wide.mean(axes, keepdim=True)
-    inverse = (wide.var(axes, correction=0, keepdim=True) + eps).rsqrt()
+    inverse = (wide.var(axes, correction=0, keepdim=True) + call.attr("epsilon", 1e-5)).rsqrt()
     y = ((wide - mean) * inverse).to(x.dtype) * scale
     stashed = torch_dtype(call.attr("stash_type", 1))
     return y if bias is None else y + bias, mean.to(stashed), inverse.to(stashed)
+
+
+@operator("LayerNormalization", category="normalization", layout=TRAILING_NORM, fusion=FUSABLE, flops=per_output(7))
+def layer_normalization(call, x, scale, bias=None):
+    if len(call.node.outputs) == 1:
+        return layer_normalized(call, x, scale, bias)
+    return _with_statistics(call, x, scale, bias)
 
 
 @operator("RMSNormalization", category="normalization", layout=TRAILING_NORM, fusion=FUSABLE, flops=per_output(4))

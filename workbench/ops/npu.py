@@ -32,10 +32,14 @@ from workbench.ops.contract import operator, per_output
 from workbench.ops.convolution import conv_transpose
 from workbench.ops.dropout import MASK_BODIES
 from workbench.ops.fused_bias import FUSED_BIAS_BODIES
+from workbench.ops.fused_convolution import FUSED_CONV_BODIES
+from workbench.ops.fused_normalization import FUSED_NORM_BODIES
+from workbench.ops.fused_products import FUSED_PRODUCT_BODIES
 from workbench.ops.fusion_kinds import FUSABLE, INJECTIVE, FusionKind
 from workbench.ops.lazy import F, torch
 from workbench.ops.permutation.images import OWN_SENSITIVE, channels_last_layout
 from workbench.ops.sensitive import CONV_WEIGHTS, sensitive
+from workbench.ops.silu import SILU_BODIES
 from workbench.ops.windows import Window, torch_pads
 
 _BODIES = """
@@ -126,9 +130,15 @@ bilinear <size> (x) => (y) {
 }
 """
 CONVERSIONS = {"nchw2nhwc": channels_last(4), "nhwc2nchw": channels_first(4)}
-_PLAIN = frozenset(
-    {*OWN_BODIES, *CONVERSIONS, *MASK_BODIES, *FUSED_BIAS_BODIES}
-)  # operators that are no form of another
+_FUSED = {
+    **MASK_BODIES,
+    **FUSED_BIAS_BODIES,
+    **FUSED_CONV_BODIES,
+    **FUSED_PRODUCT_BODIES,
+    **FUSED_NORM_BODIES,
+    **SILU_BODIES,
+}
+_PLAIN = frozenset({*OWN_BODIES, *CONVERSIONS, *_FUSED})  # operators that are no form of another
 _IMAGE = (4,)  # images: N, C, H, W
 
 
@@ -164,7 +174,7 @@ def own_function(op_type: str, opset: int = OPSET) -> Function:
 def _plain_functions(opset: int) -> Mapping[str, Function]:
     header = f'<domain: "{DOMAIN}", opset_import: ["": {opset}, "{DOMAIN}": 1]>\n'
     texts = [f"{text}\n}}" for text in _BODIES.split("\n}\n") if text.strip()]
-    texts += [*MASK_BODIES.values(), *FUSED_BIAS_BODIES.values()]
+    texts += _FUSED.values()
     functions = [parser.parse_function(header + text) for text in texts]
     model = parser.parse_model(f'<ir_version: 10, opset_import: ["": {opset}]> none () => () {{}}')
     model.functions.extend(functions)

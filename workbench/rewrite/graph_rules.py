@@ -24,6 +24,7 @@ def graph_rule(
     refusals: tuple[Refusal, ...] = (),
     *,
     exactness: Exactness,
+    further: Sequence[tuple[str, str]] = (),
     constants: Sequence[str] = (),
     numbers: Sequence[str] = (),
     where: Sequence[Constraint] = (),
@@ -40,6 +41,7 @@ def graph_rule(
 
     sentence:  for the user; in braces it may use {root}, {nodes[0]}, names of the pattern, {new}, the operator that
                comes last, {count}, the number of matched nodes, and {fewer}, how many nodes are saved.
+    further:   pairs like `before` and `after`, for other forms of the same; the first pair that matches is taken.
     constants: names of values that must be constants.
     numbers:   names of scalar constants.
     where:     functions of the match that raise NoMatch with a sentence.
@@ -50,13 +52,17 @@ def graph_rule(
 
     Raises ValueError if the pattern is not valid.
     """
-    pattern = _pattern(before, after, frozenset(constants), frozenset(numbers), computed or {}, shared)
-    match = first_rewrite((pattern,), tuple(where), sentence)
-    if any(isinstance(one, Operation | Either) for one in _ends(pattern.left)):
-        match = _longest(match, frozenset(pattern.operators))
+    patterns = [
+        _pattern(*pair, frozenset(constants), frozenset(numbers), computed or {}, shared)
+        for pair in ((before, after), *further)
+    ]
+    operators = tuple(dict.fromkeys(operator for pattern in patterns for operator in pattern.operators))
+    match = first_rewrite(patterns, tuple(where), sentence)
+    if any(isinstance(one, Operation | Either) for pattern in patterns for one in _ends(pattern.left)):
+        match = _longest(match, frozenset(operators))
     return Rule(
         name,
-        pattern.operators,
+        operators,
         match,
         example,
         refusals,

@@ -14,7 +14,7 @@ import numpy as np
 
 from workbench.ir import Constant, Graph, Node, constant
 from workbench.ir.permutation import Permutation, channels_first, inverse, is_identity, permuted, permuted_constant
-from workbench.ops.channels_last import IMAGES, OWN_BODIES, WITH_SECOND, channels_last_op
+from workbench.ops.channels_last import FUSED_CONVOLUTIONS, IMAGES, OWN_BODIES, WITH_SECOND, channels_last_op
 from workbench.ops.permutation.kinds import (
     Layout,
     NotPermutable,
@@ -29,6 +29,7 @@ from workbench.ops.permutation.kinds import (
 # Operators whose spatial axes may be permuted, and the operand that has the kernel's axes.
 _TURNS: Mapping[str, int | None] = {
     **dict.fromkeys(("Conv", "ConvTranspose", "ConvInteger"), 1),
+    **{f"workbench.{name}": 1 for name in FUSED_CONVOLUTIONS},
     "QLinearConv": 3,
     **dict.fromkeys(("MaxPool", "AveragePool", "LpPool", "GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"), None),
     **dict.fromkeys(("BatchNormalization", "InstanceNormalization", "GroupNormalization", "LRN"), None),

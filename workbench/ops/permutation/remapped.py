@@ -8,7 +8,9 @@ from workbench.ir import Constant, Graph, Node, constant
 from workbench.ir.permutation import Permutation, channels_first, channels_last, identity, inverse, permuted
 from workbench.ops.permutation.kinds import (
     ALL,
+    FIRST,
     NONE,
+    Layout,
     NotPermutable,
     PermutedCall,
     Propagate,
@@ -190,19 +192,27 @@ def _propagate_tile(graph: Graph, node: Node, perm: Permutation) -> PermutedCall
     return PermutedCall((0,), (perm,), constants={1: int64(permuted(repeats, perm))})
 
 
-def _propagate_trailing_norm(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
-    """The last axes are normalized together: they must stay last; scale and bias, which have their shape, follow."""
-    first = node.attr("axis", -1) % len(perm)
-    if min(perm[first:]) < first:
-        raise NotPermutable(f"{node} normalizes the axes from {first} on, which would not be the last")
-    order = tuple(axis - first for axis in perm[first:])
-    constants = {}
-    for index in (1, 2):
-        if has_operand(node, index):
-            moved = _parameter(graph, node, index, order)
-            if moved is not None:
-                constants[index] = moved
-    return PermutedCall((0,), (perm,) * len(node.outputs), with_attributes(node, axis=first), constants)
+def trailing_norm(images: tuple[int, ...], parameters: tuple[int, ...]) -> Layout:
+    """The layout of a normalization of the last axes, which must stay last.
+
+    images: the operands with the axes of the results. parameters: those with the normalized axes, which follow these.
+    """
+
+    def propagate_permutation(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
+        first = node.attr("axis", -1) % len(perm)
+        if min(perm[first:]) < first:
+            raise NotPermutable(f"{node} normalizes the axes from {first} on, which would not be the last")
+        order = tuple(axis - first for axis in perm[first:])
+        constants = {}
+        for index in parameters:
+            if has_operand(node, index):
+                moved = _parameter(graph, node, index, order)
+                if moved is not None:
+                    constants[index] = moved
+        results = (perm,) * len(node.outputs)
+        return PermutedCall(images, results, with_attributes(node, axis=first), constants)
+
+    return remapped(propagate_permutation, FIRST if images == (0,) else ALL)
 
 
 def _parameter(graph: Graph, node: Node, index: int, order: Permutation) -> Constant | None:
@@ -274,7 +284,7 @@ SLICE = remapped(_propagate_slice)
 TRANSPOSE = remapped(_propagate_transpose)
 EXPAND = remapped(_propagate_expand)
 TILE = remapped(_propagate_tile)
-TRAILING_NORM = remapped(_propagate_trailing_norm)
+TRAILING_NORM = trailing_norm((0,), (1, 2))
 SHAPE = remapped(_propagate_shape, NONE)
 TRIANGLE = remapped(_propagate_triangle)
 EYE = remapped(_propagate_eye)
