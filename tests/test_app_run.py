@@ -40,7 +40,7 @@ def test_run_measures_the_original_beside_the_result(optimized, backend):
     rows = at.dataframe[0].value.to_dict("records")
     assert len(rows) == 2
     assert all(row["median (ms)"] > 0 and row["peak memory (MB)"] > 0 for row in rows)
-    assert "as loaded" in words(at)
+    assert rows[0]["variant"] == "as loaded"  # which notes name it depends on how busy the machine is
 
 
 @pytest.mark.slow

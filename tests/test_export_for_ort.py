@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 from collections import Counter
 
+import numpy as np
 import onnx
 import pytest
 
 import workbench as wb
+from passes.ort.ort_attention import OrtAttention
 from tests.conftest import CORPUS, ROOT
-from tests.running import random_inputs
+from tests.running import outputs, random_inputs, typed
 from tests.test_ort_operators import saved
+from tests.torch_bert import exported_bert
 from workbench.errors import UserError
 from workbench.io import load_model
+from workbench.layout.profile import load_profile
+from workbench.rewrite import PassContext, run_pass
 from workbench.run.torch.executor import TorchExecutor
 
 RESNET = ROOT / "sample_models" / "resnet50_narrow.onnx"
@@ -35,12 +40,40 @@ def test_resnet_with_its_sums_and_activations_in_the_convolutions(done, tmp_path
 
 
 @pytest.mark.skipif(not CORPUS.is_dir(), reason=f"THE CORPUS OF REAL MODELS IS NOT AT {CORPUS}")
-def test_bert_with_its_residual_sums_in_the_normalizations(done, tmp_path):
+def test_bert_with_its_attention_and_residual_sums_as_kernels(done, tmp_path):
     out = tmp_path / "out.onnx"
     words = ("--preset", "simplify", "--export-for", "onnxruntime")
     said = done("optimize", CORPUS / "bert_12l_raw.onnx", "-o", out, *words)
     assert "the end: Equal" in said
+    assert len(onnx.load(out).graph.node) <= 106
     assert operators(out)["com.microsoft.SkipLayerNormalization"] == 24
+    assert operators(out)["com.microsoft.Attention"] == 12
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_bert_exported_by_torchscript(done, tmp_path):
+    out = tmp_path / "out.onnx"
+    words = ("--preset", "simplify", "--export-for", "onnxruntime")
+    assert "the end: Equal" in done("optimize", exported_bert(tmp_path / "bert.onnx"), "-o", out, *words)
+    assert len(onnx.load(out).graph.node) <= 106
+    of_onnxruntime = {"Attention": 12, "SkipLayerNormalization": 24, "BiasGelu": 12}
+    assert {name: operators(out)[f"com.microsoft.{name}"] for name in of_onnxruntime} == of_onnxruntime
+
+
+@pytest.mark.parametrize("lowest", [float(np.finfo(np.float32).min), -np.inf], ids=["finite", "infinite"])
+@pytest.mark.parametrize("rule", OrtAttention.rules, ids=lambda rule: rule.name)
+def test_texts_that_are_wholly_hidden_give_the_same(rule, lowest):
+    """The mean of all values where the mask is finite, NaN where it is not, as written out."""
+    graph = typed(rule.example.before)
+    inputs = random_inputs(graph)
+    hidden = np.random.default_rng(1).random(inputs["m"].shape) < 0.4
+    hidden[-1] = True
+    inputs["m"] = np.where(hidden, np.float32(lowest), np.float32(0))
+    expected = outputs(graph, inputs)["y"]
+    run_pass(OrtAttention(), graph, PassContext(load_profile("cuda")), check_each=True)
+    assert "com.microsoft.Attention" in [node.op for node in graph.nodes]
+    np.testing.assert_allclose(outputs(graph, inputs)["y"], expected, rtol=1e-5, atol=1e-5)
+    assert np.isnan(expected).any() == (lowest == -np.inf)
 
 
 def test_what_is_written_opens_again_with_types(tmp_path):

@@ -1,4 +1,4 @@
-"""A residual sum and LayerNormalization become ONNX Runtime's SkipLayerNormalization."""
+"""A residual sum, the bias before it and LayerNormalization become ONNX Runtime's SkipLayerNormalization."""
 
 from __future__ import annotations
 
@@ -24,10 +24,16 @@ def refuse_other_operands(match: Match) -> None:
         raise NoMatch(f"a parameter of {match.root} is not a vector of the last axis")
 
 
+def refuse_other_biases(match: Match) -> None:
+    shape = match.graph.shape(match["x"])
+    if shape is None or match.graph.shape(match["added"]) != shape[-1:]:
+        raise NoMatch(f"'{match['added']}' of {match.node('b')} is not a vector of the last axis")
+
+
 @dataclass(frozen=True)
 class OrtSkipLayerNorm(Pass):
-    """One case: LayerNormalization over the last of three axes, of a sum of two values of one shape, in float32,
-    becomes com.microsoft.SkipLayerNormalization.
+    """Two cases: LayerNormalization over the last of three axes, of a sum of two values of one shape, in float32,
+    becomes com.microsoft.SkipLayerNormalization; with a bias, a constant vector, that is added to one of them too.
 
     Must not act if anything else reads the sum, nor if an operand is broadcast. The file then runs in ONNX Runtime
     only.
@@ -39,6 +45,52 @@ class OrtSkipLayerNorm(Pass):
     title = "ONNX Runtime: residual sum and LayerNormalization in one kernel"
 
     rules = (
+        graph_rule(
+            "bias too",
+            """
+                b = Add(x, added)
+                s = Add(b, skip)
+                y = LayerNormalization(s, scale, bias | None, axis=-1, epsilon=epsilon)
+            """,
+            "y = com.microsoft.SkipLayerNormalization(x, skip, scale, bias, added, epsilon=epsilon)",
+            "{nodes[0]}, {nodes[1]} and {root} are one kernel of ONNX Runtime, {new} of '{x}' and '{skip}'; {fewer}"
+            " less",
+            Example(
+                before="""g (float[2,3,4] a, float[2,3,4] b) => (float[2,3,4] y)
+                    <float[4] w = {0.5, 1, -1, 2}, float[4] v = {0, 1, 2, 3}, float[4] c = {4, 3, 2, 1}> {
+                    d = Add(c, a)
+                    s = Add(d, b)
+                    y = LayerNormalization<axis=-1, epsilon=0.001>(s, w, v)
+                }""",
+                after="""g (float[2,3,4] a, float[2,3,4] b) => (float[2,3,4] y)
+                    <float[4] w = {0.5, 1, -1, 2}, float[4] v = {0, 1, 2, 3}, float[4] c = {4, 3, 2, 1}> {
+                    y = com.microsoft.SkipLayerNormalization<epsilon=0.001>(a, b, w, v, c)
+                }""",
+                sentences=(
+                    "Add 'Add_d', Add 'Add_s' and LayerNormalization 'LayerNormalization_y' are one kernel of ONNX"
+                    " Runtime, com.microsoft.SkipLayerNormalization of 'a' and 'b'; 2 less",
+                ),
+            ),
+            refusals=(
+                Refusal(
+                    """g (float[2,3,4] a, float[2,3,4] b, float[4] c) => (float[2,3,4] y)
+                        <float[4] w = {0.5, 1, -1, 2}> {
+                        d = Add(a, c)  s = Add(d, b)  y = LayerNormalization<axis=-1>(s, w)
+                    }""",
+                    "'c', an operand of Add 'Add_d', is not a constant",
+                ),
+                Refusal(
+                    """g (float[2,3,4] a, float[2,3,4] b) => (float[2,3,4] y)
+                        <float[4] w = {0.5, 1, -1, 2}, float[1] c = {4}> {
+                        d = Add(c, a)  s = Add(d, b)  y = LayerNormalization<axis=-1>(s, w)
+                    }""",
+                    "'c' of Add 'Add_d' is not a vector of the last axis",
+                ),
+            ),
+            constants=("added",),
+            where=(has_shape_of("skip", "x"), refuse_other_operands, refuse_other_biases, is_float32("x")),
+            exactness=Exactness.ROUNDING,
+        ),
         graph_rule(
             "layer",
             "s = Add(x, skip)\ny = LayerNormalization(s, scale, bias | None, axis=-1, epsilon=epsilon)",
