@@ -59,6 +59,9 @@ class AttrRef:
     type: int
 
 
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
 @dataclass(frozen=True, eq=False)
 class Node:
     """One operator call.
@@ -78,39 +81,24 @@ class Node:
     overload: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "inputs", tuple(self.inputs))
-        object.__setattr__(self, "outputs", tuple(self.outputs))
-        object.__setattr__(self, "domain", "" if self.domain == "ai.onnx" else self.domain)
-        object.__setattr__(self, "attributes", MappingProxyType(dict(self.attributes)))
-        object.__setattr__(self, "metadata", MappingProxyType(dict(self.metadata)))
+    # Computed once, as plain fields: what a cached property keeps takes an instance another 400 bytes.
+    op: str = field(init=False, repr=False)  # the operator with its domain: "Conv", "com.microsoft.FusedConv"
+    bodies: Mapping[str, Any] = field(init=False, repr=False)  # graphs in the attributes, by name ("name[0]" in lists)
+    operands: tuple[str, ...] = field(init=False, repr=False)  # inputs and what bodies capture, without duplicates
 
-    @cached_property
-    def op(self) -> str:
-        """The operator with its domain: "Conv", "com.microsoft.FusedConv"."""
-        return f"{self.domain}.{self.op_type}" if self.domain else self.op_type
+    def __post_init__(self) -> None:
+        set_ = object.__setattr__
+        set_(self, "inputs", tuple(self.inputs))
+        set_(self, "outputs", tuple(self.outputs))
+        set_(self, "domain", "" if self.domain == "ai.onnx" else self.domain)
+        set_(self, "attributes", MappingProxyType(dict(self.attributes)) if self.attributes else _NOTHING)
+        set_(self, "metadata", MappingProxyType(dict(self.metadata)) if self.metadata else _NOTHING)
+        set_(self, "op", f"{self.domain}.{self.op_type}" if self.domain else self.op_type)
+        set_(self, "bodies", _bodies(self.attributes) or _NOTHING)
+        set_(self, "operands", _operands(self.inputs, self.bodies))
 
     def attr(self, name: str, default: Any = None) -> Any:
         return self.attributes.get(name, default)
-
-    @cached_property
-    def bodies(self) -> Mapping[str, Any]:
-        """The graphs in the attributes, each a `Graph`, by attribute name (for lists "name[0]")."""
-        found: dict[str, Any] = {}
-        for key, value in self.attributes.items():
-            if isinstance(value, Body):
-                found[key] = value
-            elif isinstance(value, tuple) and value and isinstance(value[0], Body):
-                found.update({f"{key}[{i}]": body for i, body in enumerate(value)})
-        return found
-
-    @cached_property
-    def operands(self) -> tuple[str, ...]:
-        """Every value used: the inputs, and what the bodies capture. No duplicates."""
-        names = dict.fromkeys(name for name in self.inputs if name)
-        for body in self.bodies.values():
-            names.update(dict.fromkeys(body.captured))
-        return tuple(names)
 
     @cached_property
     def inner_values(self) -> frozenset[str]:
@@ -132,6 +120,23 @@ class Node:
 
     def __str__(self) -> str:
         return f"{self.op} '{self.name}'"
+
+
+def _bodies(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in attributes.items():
+        if isinstance(value, Body):
+            found[key] = value
+        elif isinstance(value, tuple) and value and isinstance(value[0], Body):
+            found.update({f"{key}[{i}]": body for i, body in enumerate(value)})
+    return found
+
+
+def _operands(inputs: tuple[str, ...], bodies: Mapping[str, Any]) -> tuple[str, ...]:
+    names = dict.fromkeys(name for name in inputs if name)
+    for body in bodies.values():
+        names.update(dict.fromkeys(body.captured))
+    return inputs if len(names) == len(inputs) and not bodies else tuple(names)
 
 
 def _rename_in_body(value: Any, names: Mapping[str, str]) -> Any:
