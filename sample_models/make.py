@@ -101,6 +101,67 @@ GRAPHS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
         """,
         {},
     ),
+    # Buddy-compiler's plan, groups that the lowering keeps together: Conv and Relu, and what Relu is lowered to.
+    "fusion/conv_and_maximum.onnx": (
+        """
+        conv_and_maximum (float[1,4,16,16] x) => (float[1,4,16,16] y) {
+            zero = Constant <value_float = 0.0> ()
+            conv1 = Conv <pads = [1, 1, 1, 1]> (x, w1, b1)
+            relu = Relu (conv1)
+            conv2 = Conv <pads = [1, 1, 1, 1]> (relu, w2, b2)
+            y = Max (conv2, zero)
+        }
+        """,
+        {"w1": (4, 4, 3, 3), "b1": (4,), "w2": (4, 4, 3, 3), "b2": (4,)},
+    ),
+    # Its figure of operator fusion: a module of ResNet whose kernel of one element is enlarged, until two kernels stay.
+    "fusion/resnet_module.onnx": (
+        """
+        resnet_module (float[1,4,16,16] x) => (float[1,4,16,16] y) {
+            conv1 = Conv <pads = [1, 1, 1, 1]> (x, w1)
+            conv2 = Conv <pads = [1, 1, 1, 1]> (conv1, w2)
+            shortcut = Conv (x, w3)
+            sum = Add (conv2, shortcut)
+            y = Relu (sum)
+        }
+        """,
+        {"w1": (4, 4, 3, 3), "w2": (4, 4, 3, 3), "w3": (4, 4, 1, 1)},
+    ),
+    # Its figure of combinations that PyTorch fuses: those of torch.ao.quantization.fuse_modules.
+    "fusion/fixed_combinations.onnx": (
+        """
+        fixed_combinations (float[1,4,16,16] x) => (float[1,10] y) {
+            conv1 = Conv <pads = [1, 1, 1, 1]> (x, w1)
+            norm1 = BatchNormalization (conv1, scale1, shift1, mean1, variance1)
+            relu1 = Relu (norm1)
+            conv2 = Conv <pads = [1, 1, 1, 1]> (relu1, w2)
+            norm2 = BatchNormalization (conv2, scale2, shift2, mean2, variance2)
+            conv3 = Conv <pads = [1, 1, 1, 1]> (norm2, w3)
+            relu3 = Relu (conv3)
+            pool = GlobalAveragePool (relu3)
+            flat = Flatten (pool)
+            linear = Gemm <transB = 1> (flat, w4, b4)
+            y = Relu (linear)
+        }
+        """,
+        {
+            **{f"w{place}": (4, 4, 3, 3) for place in (1, 2, 3)},
+            **{f"{name}{place}": (4,) for name in ("scale", "shift", "mean", "variance") for place in (1, 2)},
+            "w4": (10, 4),
+            "b4": (10,),
+        },
+    ),
+    # Its sentence on enlarging: a kernel of one element beside one of nine, of one image.
+    "fusion/kernel_of_one_element.onnx": (
+        """
+        kernel_of_one_element (float[1,8,16,16] x) => (float[1,8,16,16] y) {
+            one = Conv (x, w1, b1)
+            nine = Conv <pads = [1, 1, 1, 1]> (x, w2, b2)
+            y = Concat <axis = 1> (one, nine)
+        }
+        """,
+        {"w1": (3, 8, 1, 1), "b1": (3,), "w2": (5, 8, 3, 3), "b2": (5,)},
+    ),
 }
 # file -> the pass and the rule whose example it is
 ALGEBRA = {
@@ -149,6 +210,8 @@ def _model(text: str, shapes: dict[str, tuple[int, ...]]) -> ModelProto:
         inputs = shape[:-1] if channels_last else shape[1:]  # the channels of the result stand last in HWIO
         scale = math.sqrt(2.0 / math.prod(inputs)) if len(shape) > 1 else 0.1
         values = random.standard_normal(shape, np.float32) * np.float32(scale)
+        if name.startswith("variance"):
+            values = 1 + np.abs(values)
         model.graph.initializer.append(numpy_helper.from_array(values, name))
     return model
 
@@ -156,6 +219,7 @@ def _model(text: str, shapes: dict[str, tuple[int, ...]]) -> ModelProto:
 def main(folder: Path) -> None:
     for file, model in models().items():
         checker.check_model(model, full_check=True)
+        (folder / file).parent.mkdir(exist_ok=True)
         (folder / file).write_bytes(model.SerializeToString(deterministic=True))
         print(f"{file}: {len(model.graph.node)} nodes, {(folder / file).stat().st_size:,} bytes")
     for file, text in algebra().items():

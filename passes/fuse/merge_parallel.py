@@ -2,142 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from workbench.ir import Constant, DataType, Edit, Graph, Node, constant, constant_shape, constant_type, lazy_constant
-from workbench.layout.cost import bound_shape
+from workbench.ir import Graph, Node, constant_shape, constant_type
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite.parallel import bias_of, constant_weights, merge_edit, merge_sentence, output_axis, readers_alike
 
 _OPERATORS = ("Conv", "MatMul", "Gemm")
-_SPLIT_BY_OPERAND = 13  # opset
-
-
-def _output_axis(node: Node) -> int:
-    """The axis of the weights along which output channels lie."""
-    if node.op == "Conv":
-        return 0
-    return 0 if node.attr("transB", 0) else 1
-
-
-def _weight(graph: Graph, node: Node) -> Constant:
-    weight = graph.constant(node.inputs[1])
-    if weight is None:
-        raise NoMatch(f"'{node.inputs[1]}', an operand of {node}, is not a constant")
-    return weight
-
-
-def _require_mergeable(graph: Graph, node: Node) -> None:
-    """Raises NoMatch unless the output channels of the node depend on one slice of its weights each."""
-    weight, x = constant_type(_weight(graph, node)), graph.tensor_type(node.inputs[0])
-    if weight.dtype not in (DataType.FLOAT, DataType.FLOAT16, DataType.BFLOAT16, DataType.DOUBLE):
-        raise NoMatch(f"{node} is not of floating-point numbers")
-    if x is None or x.shape is None:
-        raise NoMatch(f"the shape of '{node.inputs[0]}' is not known")
-    rank = len(weight.shape or ())
-    if node.op == "Conv" and node.attr("group", 1) != 1:
-        raise NoMatch(f"{node} has {node.attr('group', 1)} groups, each of which reads other channels")
-    if node.op != "Conv" and (rank != 2 or node.attr("transA", 0)):
-        raise NoMatch(f"{node} is not a product of rows with a matrix")
-    bias = node.inputs[2] if len(node.inputs) > 2 else ""
-    if not bias:
-        return
-    held, count = graph.constant(bias), (weight.shape or ())[_output_axis(node)]
-    if held is None or constant_shape(held) != (count,):
-        raise NoMatch(f"the bias '{bias}' of {node} is not a constant with one number for each of its channels")
+_WINDOW = {"strides": "strides", "pads": "padding", "dilations": "dilations", "auto_pad": "padding"}
 
 
 def _likeness(graph: Graph, node: Node) -> tuple[object, ...]:
     """Equal for nodes that differ in their numbers and the number of output channels alone."""
-    weight = constant_type(_weight(graph, node))
+    weight = constant_type(constant_weights(graph, node))
     shape = list(weight.shape or ())
-    del shape[_output_axis(node)]
+    del shape[output_axis(node)]
     attributes = sorted((key, value) for key, value in node.attributes.items() if key != "kernel_shape")
     return node.op, weight.dtype, tuple(shape), repr(attributes), len(list(filter(None, node.inputs)))
 
 
-def _siblings(graph: Graph, node: Node) -> list[Node]:
-    """The nodes to merge with this one, itself first; they read its first operand in the same way."""
-    others = [user for user in graph.users(node.inputs[0]) if user.op == node.op and user.name != node.name]
-    others = [other for other in others if other.inputs[0] == node.inputs[0]]
-    if not others:
-        raise NoMatch(f"no other {node.op} reads '{node.inputs[0]}'")
-    _require_mergeable(graph, node)
-    alike, reason = [node], ""
-    for other in others:
-        try:
-            _require_mergeable(graph, other)
-        except NoMatch as refusal:
-            reason = reason or str(refusal)
-            continue
-        if _likeness(graph, other) == _likeness(graph, node):
-            alike.append(other)
-        else:
-            reason = reason or _difference(graph, node, other)
-    if len(alike) == 1:
-        raise NoMatch(reason)
-    return sorted(alike, key=lambda each: graph.position(each.name))
-
-
-def _difference(graph: Graph, node: Node, other: Node) -> str:
-    defaults = {"strides": "strides", "pads": "padding", "dilations": "dilations", "auto_pad": "padding"}
-    for key, words in defaults.items():
+def _refuse_unlike(graph: Graph, node: Node, other: Node) -> None:
+    if _likeness(graph, node) == _likeness(graph, other):
+        return
+    for key, words in _WINDOW.items():
         if node.attr(key) != other.attr(key):
-            return f"{node} and {other} have other {words}: {node.attr(key)} and {other.attr(key)}"
-    if len(list(filter(None, node.inputs))) != len(list(filter(None, other.inputs))):
-        return f"only one of {node} and {other} has a bias"
-    shapes = [constant_shape(_weight(graph, each)) for each in (node, other)]
-    return f"{node} and {other} differ in more than their numbers: weights {list(shapes[0])} and {list(shapes[1])}"
+            raise NoMatch(f"{node} and {other} have other {words}: {node.attr(key)} and {other.attr(key)}")
+    if bool(bias_of(node)) != bool(bias_of(other)):
+        raise NoMatch(f"only one of {node} and {other} has a bias")
+    shapes = [list(constant_shape(constant_weights(graph, each))) for each in (node, other)]
+    raise NoMatch(f"{node} and {other} differ in more than their numbers: weights {shapes[0]} and {shapes[1]}")
 
 
 def match_parallel(graph: Graph, node: Node, options: Pass) -> Rewrite:
-    if graph.opset_imports.get("", 0) < _SPLIT_BY_OPERAND:
-        raise NoMatch(f"Split takes its sizes as an operand from opset {_SPLIT_BY_OPERAND} on")
-    merged = _siblings(graph, node)
+    merged = [node, *readers_alike(graph, node, _refuse_unlike)]
+    merged.sort(key=lambda each: graph.position(each.name))
     if merged[0].name != node.name:
         raise NoMatch(f"{merged[0]}, which reads '{node.inputs[0]}' too, comes first")
-    axis = _output_axis(node)
-    counts = [constant_shape(_weight(graph, each))[axis] for each in merged]
-    weight = graph.fresh(f"{node.inputs[1]}_merged")
-    constants: dict[str, Constant | None] = {weight: _side_by_side([_weight(graph, each) for each in merged], axis)}
-    inputs = [node.inputs[0], weight]
-    if len(node.inputs) > 2 and node.inputs[2]:
-        inputs.append(graph.fresh(f"{node.inputs[2]}_merged", constants))
-        constants[inputs[-1]] = _side_by_side([graph.constants[each.inputs[2]] for each in merged], 0)
-    sizes = graph.fresh(f"{node.name}_sizes", constants)
-    constants[sizes] = constant(np.array(counts, np.int64))
-    whole = graph.fresh(f"{node.outputs[0]}_merged", constants)
-    new = node.replace(inputs=tuple(inputs), outputs=(whole,))
-    split = Node(
-        "Split",
-        (whole, sizes),
-        tuple(each.outputs[0] for each in merged),
-        {"axis": 1 if node.op == "Conv" else -1},
-        name=graph.fresh(f"{node.name}_split"),
-    )
-    edit = Edit(remove=tuple(each.name for each in merged), insert=(new, split), constants=constants)
-    return Rewrite(edit, _sentence(graph, merged, counts), edit.remove)
-
-
-def _side_by_side(weights: Sequence[Constant], axis: int) -> Constant:
-    shape = list(constant_shape(weights[0]))
-    shape[axis] = sum(constant_shape(weight)[axis] for weight in weights)
-    return lazy_constant(
-        lambda: np.concatenate([weight.numpy() for weight in weights], axis), weights[0].dtype, tuple(shape)
-    )
-
-
-def _sentence(graph: Graph, merged: Sequence[Node], counts: Sequence[int]) -> str:
-    node, value = merged[0], merged[0].inputs[0]
-    type_, shape = graph.tensor_type(value), bound_shape(graph, value)
-    size = None if type_ is None or shape is None else type_.with_shape(shape).bytes
-    read = "" if size is None else f", {(len(merged) - 1) * size:,} bytes less"
-    return (
-        f"{len(merged)} kernels, {node} to {merged[-1]}, become 1 of {' + '.join(map(str, counts))} = {sum(counts)} "
-        f"output channels with a Split behind it; {len(merged)} reads of '{value}' become 1{read}"
-    )
+    weights = [constant_weights(graph, each) for each in merged]
+    counts = [constant_shape(weight)[output_axis(node)] for weight in weights]
+    edit = merge_edit(graph, merged, node, weights)
+    return Rewrite(edit, merge_sentence(graph, merged, counts, f"{node} to {merged[-1]}"), edit.remove)
 
 
 _PAIR = """g (float[1,2,4,4] x) => (float[1,3,4,4] y, float[1,1,4,4] z) <{weights}> {{

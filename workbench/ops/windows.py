@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from workbench.ir import Node
 from workbench.ops.contract import Call
 from workbench.ops.lazy import torch
 
@@ -21,7 +22,7 @@ class Window:
     ends: tuple[int, ...]
 
     @classmethod
-    def of(cls, call: Call, kernel: Sequence[int], spatial: Sequence[int]) -> Window:
+    def of(cls, call: Call | Node, kernel: Sequence[int], spatial: Sequence[int]) -> Window:
         """The window that the node's attributes describe on an input of `spatial` dims."""
         rank = len(spatial)
         kernel = tuple(kernel)
