@@ -2,7 +2,7 @@
 
 One row per model, all its variants by turns, a process for each backend, float32, batch 1: the model as loaded by
 torch and by ONNX Runtime, and what the preset `simplify` makes of it by torch-compile, by `fused` and by ONNX Runtime.
-Without models, eight networks with random weights and three samples. Prints Markdown.
+Without models, six networks with random weights and two samples. Prints Markdown.
 """
 
 from __future__ import annotations

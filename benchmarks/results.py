@@ -147,6 +147,16 @@ them, `python -m workbench matrix --plan oneflow --device cuda` OneFlow's table.
 
 """
 
+EXTENDED = """## Written for ONNX Runtime, beside its own extended level
+
+Nodes of the file, of what ONNX Runtime's extended level makes of it, and of what `--preset simplify --export-for
+onnxruntime` writes; and milliseconds of one run on its CPU provider by turns, batch 1, all threads: the original file
+at the extended level, ours with all of ONNX Runtime's optimizations off ("none") and at the extended level
+(`benchmarks/extended.py`, whose head says how). The error is the largest of our file over the original, both
+unoptimized. The BERTs are small and have random weights; bert_12l_raw is a real one.
+
+"""
+
 BACKENDS = """## Torch's backends beside ONNX Runtime
 
 One row a model, all its columns by turns, a process for each backend (`benchmarks/backends.py`), float32, batch 1, all
@@ -279,6 +289,11 @@ def backends(chosen: Chosen) -> str:
     return "".join((BACKENDS, table, "\n", *rows, "\n", rest))
 
 
+def extended(chosen: Chosen) -> str:
+    bert = [str(path) for path in chosen.found if path.stem == "bert_12l_raw"]
+    return EXTENDED + _run("extended.py", *bert)
+
+
 def beside(chosen: Chosen) -> str:
     return BESIDE + _run("beside.py")
 
@@ -302,6 +317,7 @@ PARTS = (
     layouts,
     running,
     backends,
+    extended,
     beside,
     resnet101,
     view,

@@ -7,6 +7,7 @@ from collections import Counter
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 
 import workbench as wb
@@ -51,13 +52,22 @@ def test_bert_with_its_attention_and_residual_sums_as_kernels(done, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_bert_exported_by_torchscript(done, tmp_path):
-    out = tmp_path / "out.onnx"
+@pytest.mark.parametrize("dynamic", [False, True], ids=["of one size", "of any size"])
+def test_a_bert_exported_by_torchscript(dynamic, done, tmp_path):
+    source, out = exported_bert(tmp_path / "bert.onnx", dynamic), tmp_path / "out.onnx"
     words = ("--preset", "simplify", "--export-for", "onnxruntime")
-    assert "the end: Equal" in done("optimize", exported_bert(tmp_path / "bert.onnx"), "-o", out, *words)
+    assert "the end: Equal" in done("optimize", source, "-o", out, *words)
     assert len(onnx.load(out).graph.node) <= 106
     of_onnxruntime = {"Attention": 12, "SkipLayerNormalization": 24, "BiasGelu": 12}
     assert {name: operators(out)[f"com.microsoft.{name}"] for name in of_onnxruntime} == of_onnxruntime
+    if not dynamic:
+        return
+    random = np.random.default_rng(2)
+    texts = {"ids": random.integers(0, 100, (3, 7)), "mask": random.integers(0, 2, (3, 7)), "segments": [[0] * 7] * 3}
+    inputs = {name: np.array(numbers, np.int64) for name, numbers in texts.items()}
+    runs = [onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]) for path in (source, out)]
+    for expected, found in zip(*(session.run(None, inputs) for session in runs), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("lowest", [float(np.finfo(np.float32).min), -np.inf], ids=["finite", "infinite"])

@@ -42,11 +42,14 @@ class Bert(nn.Module):
         return x, torch.tanh(self.pooler(x[:, 0]))
 
 
-def exported_bert(path: Path) -> Path:
-    """Of two texts of 16 words, of which the second is padded."""
+def exported_bert(path: Path, dynamic: bool = False) -> Path:
+    """Of two texts of 16 words, of which the second is padded. dynamic: of any number of texts of any length."""
     torch.manual_seed(0)
     ids, mask = torch.randint(0, 100, (2, 16)), torch.ones(2, 16, dtype=torch.int64)
     mask[1, 9:] = 0
     words = {"input_names": ["ids", "mask", "segments"], "output_names": ["hidden", "pooled"]}
-    torch.onnx.export(Bert().eval(), (ids, mask, torch.zeros_like(ids)), path, dynamo=False, **words)
+    texts = {0: "batch", 1: "length"}
+    axes = {**dict.fromkeys(("ids", "mask", "segments", "hidden"), texts), "pooled": {0: "batch"}} if dynamic else None
+    inputs = (ids, mask, torch.zeros_like(ids))
+    torch.onnx.export(Bert().eval(), inputs, path, dynamo=False, dynamic_axes=axes, **words)
     return path

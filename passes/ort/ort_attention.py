@@ -90,8 +90,17 @@ def has_mask_of_keys(match: Match) -> None:
     mask, scores = (match.graph.shape(match[name]) or () for name in ("mask", "scores"))
     if len(mask) != 4 or mask[1:3] != (1, 1) or mask[0] not in (1, scores[0]) or mask[3] != scores[3]:
         raise NoMatch(f"mask '{match['mask']}' does not hold a number for every key")
-    if not isinstance(scores[2], int):
+
+
+def has_known_length(match: Match) -> None:
+    if not isinstance((match.graph.shape(match["scores"]) or ())[2], int):
         raise NoMatch(f"the number of queries of '{match['scores']}' is not known, to which its mask is expanded")
+
+
+def has_symbolic_length(match: Match) -> None:
+    """The queries are as many as the keys, and so as the numbers of the mask."""
+    if not isinstance((match.graph.shape(match["scores"]) or ())[2], str):
+        raise NoMatch(f"the number of queries of '{match['scores']}' is not a symbolic dim")
 
 
 def packed_weights(match: Match) -> np.ndarray:
@@ -114,6 +123,13 @@ def heads_of(match: Match) -> int:
 
 def size_of_mask(match: Match) -> np.ndarray:
     return np.array([1, 1, (match.graph.shape(match["scores"]) or (0, 0, 0))[2], 1], np.int64)
+
+
+_SIZES = {
+    "whole": size_of_mask,
+    "batch_and_heads": lambda match: np.array([1, 1], np.int64),
+    "keys": lambda match: np.array([1], np.int64),
+}
 
 
 def _attention(mask: str = "", added: str = "", changed: Sequence[tuple[str, str]] = ()) -> str:
@@ -145,10 +161,16 @@ def _attention(mask: str = "", added: str = "", changed: Sequence[tuple[str, str
     return text
 
 
-def _example(mask: str, added: str, after: str, constants_after: str, fewer: int) -> Example:
+_SYMBOLIC = (("float[2,3,", "float[2,S,"), ("{2, 3, 2, 2}", "{0, 0, 2, 2}"), ("{2, 3, 4}", "{0, 0, 4}"))
+
+
+def _example(
+    mask: str, added: str, after: str, constants_after: str, fewer: int, changed: Sequence[tuple[str, str]] = ()
+) -> Example:
+    size = changed[0][1] if changed else "float[2,3,"
     return Example(
-        before=_attention(mask, added),
-        after=f"""g (float[2,3,3] x{mask}) => (float[2,3,4] y) <
+        before=_attention(mask, added, changed),
+        after=f"""g ({size}3] x{mask}) => ({size}4] y) <
             float[3,12] y_weights = {{1, 2, 0, 1, 1, 0, 0, 1, 0, 1, 0, 1, 0, 1, 1, 0, 0, 1, 0, 0, 1, 0, 0, 1,
               2, 0, 1, 1, 1, 0, 0, 1, 0, 0, 1, 0}},
             float[12] y_bias = {{1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 0}}{constants_after}> {{
@@ -180,7 +202,7 @@ def _rule(name: str, mask: str, where: Sequence[Constraint], example: Example, r
             "weights": packed_weights,
             "bias": packed_bias,
             "heads": heads_of,
-            **({"whole": size_of_mask} if "whole" in mask else {}),
+            **{name: value for name, value in _SIZES.items() if name in mask},
         },
         exactness=Exactness.ROUNDING,
     )
@@ -193,7 +215,7 @@ class OrtAttention(Pass):
     is added to the scores becomes its attention_bias:
 
     - if it has a number for each query and key;
-    - if it has one for each key, by an Expand.
+    - if it has one for each key, by an Expand, whose shape is computed if the length of the text is not known.
 
     Must not act if queries, keys and values are not of the same value, if the number or size of heads is not known, if
     the mask has another shape, nor if anything else reads an intermediate value. The file then runs in ONNX Runtime
@@ -270,7 +292,7 @@ class OrtAttention(Pass):
         _rule(
             "mask of keys",
             "Expand(mask, whole)",
-            (has_mask_of_keys,),
+            (has_mask_of_keys, has_known_length),
             _example(
                 ", float[2,1,1,3] m",
                 "u = Add(m, t)",
@@ -282,6 +304,28 @@ class OrtAttention(Pass):
             (
                 Refusal(_attention(), "nothing is added to 't'"),
                 Refusal(_attention(", float[3] m", "u = Add(t, m)"), "mask 'm' does not hold a number for every key"),
+            ),
+        ),
+        _rule(
+            "mask of keys of any number",
+            "Expand(mask, Concat(batch_and_heads, Shape(mask, start=3), keys, axis=0))",
+            (has_mask_of_keys, has_symbolic_length),
+            _example(
+                ", float[2,1,1,S] m",
+                "u = Add(t, m)",
+                """y_shape = Shape<start=3>(m)
+                y_concat = Concat<axis=0>(y_batch_and_heads, y_shape, y_keys)
+                y_expand = Expand(m, y_concat)
+                y = com.microsoft.Attention<num_heads=2, scale=0.5>(x, y_weights, y_bias, , , y_expand)""",
+                ", int64[2] y_batch_and_heads = {1, 1}, int64[1] y_keys = {1}",
+                fewer=13,
+                changed=_SYMBOLIC,
+            ),
+            (
+                Refusal(
+                    _attention(", float[2,1,1,3] m", "u = Add(t, m)"),
+                    "the number of queries of 't' is not a symbolic dim",
+                ),
             ),
         ),
     )

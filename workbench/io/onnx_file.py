@@ -10,6 +10,7 @@ import onnx
 import onnx_ir
 from onnx import ModelProto, TensorProto, helper, parser
 
+from workbench.inference.open_sizes import types_with_open_sizes
 from workbench.inference.shapes import TypesOfFile, infer_model, infer_types
 from workbench.io.broadcasts import spell_out_broadcasts
 from workbench.io.calls import check_calls
@@ -30,7 +31,7 @@ from workbench.io.operands import check_operands
 from workbench.io.opset import to_opset
 from workbench.io.streaming_proto import MalformedProtoError, TooDeepError, read_model
 from workbench.io.weights import Files, mapped, note_read
-from workbench.ir import Graph
+from workbench.ir import Edit, Graph
 from workbench.ir.from_proto import NodeMetadata, from_proto
 from workbench.ir.text import parse_words
 from workbench.ir.to_proto import LARGE
@@ -90,6 +91,7 @@ def _load(data: memoryview, folder: Path | None, dims: Mapping[str, int] | None)
     graph = _readable(with_types(converted, types), files, metadata)
     check_operands(graph)
     spelled_out = spell_out_broadcasts(graph)
+    graph.apply(Edit(types=types_with_open_sizes(graph)))
     graph.file_opset = opset_of(model)
     graph.warnings = (*warnings, *more, *spelled_out)
     graph.dims = bind_dims(graph, dims)
