@@ -44,6 +44,7 @@ MILD = np.array([*PLAIN, np.nan, np.inf, -np.inf])
 NOISE = 1e-6  # by which every value and input is moved, to see what rounding alone does
 AMPLIFIED = 100  # times what the noise does is still rounding
 TARGETS = ("cuda", "npu", "blocked")
+EXTREMA = ("ReduceMin", "ReduceMax", "MaxPool", "GlobalMaxPool")
 GROUPINGS = ("fuse_groups", "fuse_minimum")
 
 
@@ -123,7 +124,7 @@ def failure(graph: Graph, plan: Plan, seed: int = 0, fired: Counter | None = Non
         except Exception as error:
             return f"does not run: {error}"
         wrong = _difference(graph, plan.mode, expected, numbers)
-        if wrong and not (plan.mode != "exact" and _excused(graph, plan.mode, inputs, expected, numbers)):
+        if wrong and not (plan.mode != "exact" and _excused(graph, plan, inputs, expected, numbers)):
             return f"numbers: {wrong}"
     return ""
 
@@ -198,18 +199,27 @@ def _difference(graph: Graph, mode: str, expected: Arrays, found: Arrays) -> str
 # ---- what rounding may do ------------------------------------------------------------------
 
 
-def _excused(graph: Graph, mode: str, inputs: Arrays, expected: Arrays, found: Arrays) -> bool:
-    """Do values that come near an overflow, or are no ordinary numbers in fast mode, or noise in every value
-    (which cancellation or a threshold amplifies) explain the difference?"""
+def _excused(graph: Graph, plan: Plan, inputs: Arrays, expected: Arrays, found: Arrays) -> bool:
+    """Do values that come near an overflow, or are no ordinary numbers in fast mode, a NaN whose place decides, or
+    noise in every value (which cancellation or a threshold amplifies) explain the difference?"""
+    mode = plan.mode
     values = [v for node in graph.nodes for v in node.outputs if _is_float(graph.type(v))]
     seen = with_outputs(graph, list(dict.fromkeys((*graph.outputs, *values))))
     try:
         numbers = _run(opened(seen), seen, inputs)
         if any(_beyond(array, mode) for array in (*numbers.values(), *(inputs.values() if mode == "fast" else ()))):
             return True
+        if any(pass_.is_layout for pass_ in plan.passes) and _order_decides(graph, {**inputs, **numbers}):
+            return True
         return any(_as_far(graph, seed, numbers, inputs, expected, found) for seed in range(3))
     except Exception:  # the graph with all its values as outputs is none that runs
         return False
+
+
+def _order_decides(graph: Graph, numbers: Arrays) -> bool:
+    """Whether an extremum is taken over a NaN: ONNX Runtime's result then depends on the order of the elements."""
+    read = {value for node in graph.nodes_of(EXTREMA) for value in node.inputs if value in numbers}
+    return any(numbers[value].dtype.kind == "f" and np.isnan(numbers[value]).any() for value in read)
 
 
 def _is_float(type_: object) -> bool:
