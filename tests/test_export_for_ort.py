@@ -9,9 +9,11 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+import torch
 
 import workbench as wb
 from passes.ort.ort_attention import OrtAttention
+from passes.ort.ort_multi_head_attention import OrtMultiHeadAttention
 from tests.conftest import CORPUS, ROOT
 from tests.running import outputs, random_inputs, typed
 from tests.test_ort_operators import saved
@@ -71,8 +73,15 @@ def test_a_bert_exported_by_torchscript(dynamic, done, tmp_path):
 
 
 @pytest.mark.parametrize("lowest", [float(np.finfo(np.float32).min), -np.inf], ids=["finite", "infinite"])
-@pytest.mark.parametrize("rule", OrtAttention.rules, ids=lambda rule: rule.name)
-def test_texts_that_are_wholly_hidden_give_the_same(rule, lowest):
+@pytest.mark.parametrize(
+    "pass_, rule",
+    [
+        *((OrtAttention(), rule) for rule in OrtAttention.rules),
+        (OrtMultiHeadAttention(), next(rule for rule in OrtMultiHeadAttention.rules if rule.name == "written out")),
+    ],
+    ids=lambda given: getattr(given, "name", ""),
+)
+def test_texts_that_are_wholly_hidden_give_the_same(pass_, rule, lowest):
     """The mean of all values where the mask is finite, NaN where it is not, as written out."""
     graph = typed(rule.example.before)
     inputs = random_inputs(graph)
@@ -80,10 +89,44 @@ def test_texts_that_are_wholly_hidden_give_the_same(rule, lowest):
     hidden[-1] = True
     inputs["m"] = np.where(hidden, np.float32(lowest), np.float32(0))
     expected = outputs(graph, inputs)["y"]
-    run_pass(OrtAttention(), graph, PassContext(load_profile("cuda")), check_each=True)
-    assert "com.microsoft.Attention" in [node.op for node in graph.nodes]
+    run_pass(pass_, graph, PassContext(load_profile("cuda")), check_each=True)
+    assert graph.nodes[-1].op == f"com.microsoft.{type(pass_).__name__.removeprefix('Ort')}"
     np.testing.assert_allclose(outputs(graph, inputs)["y"], expected, rtol=1e-5, atol=1e-5)
     assert np.isnan(expected).any() == (lowest == -np.inf)
+
+
+class CrossAttention(torch.nn.Module):
+    """A text that attends to another one of another length."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.key, self.value = (torch.nn.Linear(24, 32) for _ in range(3))
+
+    def forward(self, x, other):
+        query, key, value = (
+            layer(text).unflatten(-1, (4, 8)).transpose(1, 2)
+            for layer, text in ((self.query, x), (self.key, other), (self.value, other))
+        )
+        return torch.nn.functional.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("dynamo", [False, True], ids=["TorchScript", "dynamo"])
+def test_attention_to_another_text(dynamo, done, tmp_path):
+    source, out = tmp_path / "cross.onnx", tmp_path / "out.onnx"
+    texts = (torch.zeros(2, 5, 24), torch.zeros(2, 7, 24))
+    torch.onnx.export(CrossAttention().eval(), texts, source, dynamo=dynamo, input_names=["x", "other"])
+    said = done("optimize", source, "-o", out, "--preset", "simplify", "--export-for", "onnxruntime")
+    assert "the end: Equal" in said
+    assert operators(out)["com.microsoft.MultiHeadAttention"] == 1
+    assert not {"Transpose", "Softmax", "Reshape"} & set(operators(out))
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason=f"THE CORPUS OF REAL MODELS IS NOT AT {CORPUS}")
+def test_the_attention_of_a_unet():
+    made = wb.optimize(load_model(CORPUS / "unet_sd15_raw.onnx"), preset="simplify", export_for="onnxruntime").graph
+    assert Counter(node.op for node in made.nodes)["com.microsoft.MultiHeadAttention"] == 32
+    assert len(made.nodes) <= 1011
 
 
 def test_what_is_written_opens_again_with_types(tmp_path):

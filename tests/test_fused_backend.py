@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from passes.fuse.fuse_groups import FuseGroups
+from passes.fuse.fuse_minimum import FuseMinimum
 from tests.random_graphs import random_graph
 from tests.running import normal, outputs, random_inputs, typed
 from workbench.fusion.grouped import grouped
@@ -264,22 +265,78 @@ def test_a_repeated_group_is_compiled_once(compiler):
 BLOCKS = ((0, 1.0), (1, 1.0), (2, 0.5), (3, 1.0))
 
 
-def test_without_a_compiler_operators_run_one_by_one_and_it_is_said(monkeypatch):
-    monkeypatch.setenv("CXX", "no-such-compiler")
-    graph = typed(f"g (float[4,8] x, float[4,8] r) => (float[4,8] y) {{ {CHAIN} }}")
-    inputs = {"x": normal(4, 8), "r": normal(4, 8)}
-    (kernel,) = kernels_of(graph, inputs, outputs(graph, inputs))
-    lacks = "there is no C++ compiler 'no-such-compiler' (install one, or name yours in CXX)"
-    assert kernel.how == f"operator by operator: {lacks}"
-    assert compiler_note(["torch", "fused"], "cpu").startswith(f"torch's compiler cannot be used: {lacks}")
-    assert compiler_note(["torch", "onnxruntime"], "cpu") is None
-
-
 def test_what_onnx_runtime_runs_is_not_compiled():
     graph = typed("g (uint64[2] x, uint64[2] r) => (uint64[2] y) { a = Max(x, r)  y = Mul(a, r) }")
     inputs = {"x": np.array([2**63, 5], np.uint64), "r": np.array([1, 7], np.uint64)}
     (kernel,) = kernels_of(graph, inputs, outputs(graph, inputs))
     assert kernel.how == "operator by operator: ONNX Runtime runs Max"
+
+
+# ---- without a compiler ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def in_place(monkeypatch):
+    """There is no compiler, and calls in place are taken however long they take."""
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    monkeypatch.setitem(choosing._ALLOWED, "in place", float("inf"))
+
+
+LACKS = "there is no C++ compiler 'no-such-compiler' (install one, or name yours in CXX)"
+# nodes, further results, the calls that write into their operand, all calls
+IN_PLACE = {
+    "a chain": (CHAIN, "", 2, 3),
+    "a value that is read again": ("a = Mul(x, r)  s = Sigmoid(a)  y = Mul(a, s)", "", 1, 3),
+    "a result": ("a = Mul(x, r)  s = Sigmoid(a)  y = Neg(s)", "float[4,8] s", 1, 2),
+    "a square": ("a = Neg(x)  s = Mul(a, a)  y = Neg(s)", "", 1, 3),
+    "an operand that grows": ("a = Neg(q)  s = Mul(a, x)  y = Abs(s)", "", 1, 3),
+    "a constant": ("a = Mul(c, x)  y = Neg(a)", "", 1, 2),
+    "another type": ("a = Neg(x)  s = Greater(a, r)  t = Cast<to=1>(s)  y = Exp(t)", "", 1, 4),
+    "a turned value": ("a = Exp(x)  t = Transpose<perm=[1,0]>(a)  y = Neg(t)", "", 1, 4),
+}
+
+
+@pytest.mark.parametrize("case", IN_PLACE)
+def test_without_a_compiler_operators_write_into_their_operands(case, in_place):
+    """The same bits; operands, constants and values that are still read stay as they are."""
+    nodes, more, written, calls = IN_PLACE[case]
+    y = "float[8,4] y" if "Transpose" in nodes else "float[4,8] y"
+    held = f"<float[4,8] c = {{{', '.join(map(str, range(32)))}}}>"
+    results = ", ".join(filter(None, (y, more)))
+    graph = typed(f"g (float[4,8] x, float[4,8] r, float[1,8] q) => ({results}) {held} {{ {nodes} }}")
+    inputs = {"x": normal(4, 8), "r": normal(4, 8), "q": normal(1, 8)}
+    expected = TorchExecutor(graph).run(inputs)
+    before = {name: array.copy() for name, array in inputs.items()}
+    executor = TorchExecutor(grouped(graph))
+    (kernel,) = choose_kernels(executor, executor.upload(inputs), lambda number, count: None).kernels
+    ending = "s write into their" if written > 1 else "s writes into its"
+    assert (kernel.by, kernel.how) == ("in place", f"{written} of {calls} call{ending} operand: {LACKS}")
+    assert kernel.source.count("_.default") + kernel.source.count("_.Tensor") == written
+    for _ in range(2):
+        found = executor.run(inputs)
+        assert all(found[name].tobytes() == expected[name].tobytes() for name in expected)
+    assert all(array.tobytes() == before[name].tobytes() for name, array in inputs.items())
+
+
+def test_a_result_of_a_group_is_not_written_into(in_place):
+    """Of a group of several results, one read by the next operator of the group."""
+    graph = typed("g (float[4,8] x, float[4,8] r) => (float[4,8] y, float[4,8] s) { s = Mul(x, r)  y = Neg(s) }")
+    after = graph.copy()
+    run_pass(FuseMinimum(grouped_by="several"), after, PassContext(load_profile("cuda")))
+    inputs = {"x": normal(4, 8), "r": normal(4, 8)}
+    (kernel,) = kernels_of(after, inputs, outputs(graph, inputs))
+    assert kernel.operators == ("Mul_s", "Neg_y")
+    assert kernel.how == f"operator by operator: {LACKS}; no operator can write into its operand"
+
+
+def test_what_cannot_be_written_in_place_runs_one_by_one_and_it_is_said(monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    graph = typed("g (float[4,8] x, float[4,1] r) => (float[4,8] y) { a = Neg(r)  y = Mul(a, x) }")
+    inputs = {"x": normal(4, 8), "r": normal(4, 1)}
+    (kernel,) = kernels_of(graph, inputs, outputs(graph, inputs))
+    assert kernel.how == f"operator by operator: {LACKS}; no operator can write into its operand"
+    assert compiler_note(["torch", "fused"], "cpu").startswith(f"torch's compiler cannot be used: {LACKS}")
+    assert compiler_note(["torch", "onnxruntime"], "cpu") is None
 
 
 # ---- whole graphs ---------------------------------------------------------------------------
@@ -289,6 +346,13 @@ SEED_GRAPH = "g (float[N,4,6] x) => (float[N,4,6] y) { a = Relu(x)  y = Exp(a) }
 
 @pytest.mark.parametrize("seed", [*range(2), *(pytest.param(i, marks=pytest.mark.slow) for i in range(2, 14))])
 def test_a_random_graph_gives_the_same(seed, compiler, by_onednn):
+    graph = random_graph(seed, [SEED_GRAPH, SEED_GRAPH], operators=10)
+    inputs = random_inputs(graph)
+    kernels_of(graph, inputs, outputs(graph, inputs), rtol=1e-4)
+
+
+@pytest.mark.parametrize("seed", [*range(2), *(pytest.param(i, marks=pytest.mark.slow) for i in range(2, 14))])
+def test_a_random_graph_gives_the_same_in_place(seed, in_place):
     graph = random_graph(seed, [SEED_GRAPH, SEED_GRAPH], operators=10)
     inputs = random_inputs(graph)
     kernels_of(graph, inputs, outputs(graph, inputs), rtol=1e-4)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from inspect import cleandoc
@@ -10,6 +9,7 @@ from inspect import cleandoc
 import numpy as np
 
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal
+from workbench.rewrite.attention_heads import has_a_scale, has_whole_mask, heads_of, scale_of_scores
 from workbench.rewrite.building import Constraint
 from workbench.rewrite.graph_rules import graph_rule
 from workbench.rewrite.matching import Match
@@ -32,12 +32,9 @@ _KEYS = (
 _RESULT = """
     scores = scale * MatMul(scale_of_query * query, scale_of_key * turned)
     joined = Transpose(MatMul(Softmax(Add(scores, mask) | scores, axis=-1), value), perm=[0, 2, 1, 3])
-    y = Reshape(joined, shape, **others)
+    y = Reshape(joined, shape, **y_others)
 """
-_ATTENTION = (
-    "com.microsoft.Attention(x, weights, bias, None, None, {mask}, num_heads=heads,"
-    " scale=scale * scale_of_query * scale_of_key)"
-)
+_ATTENTION = "com.microsoft.Attention(x, weights, bias, None, None, {mask}, num_heads=heads, scale=factor)"
 _SAID = (
     "self-attention of '{x}', {nodes[0]} to {root}, {count} nodes, is one kernel of ONNX Runtime, {new}; {fewer} less"
 )
@@ -51,6 +48,8 @@ def splits_into_heads(match: Match) -> None:
     if len(x) != 3 or len(query) != 4 or not all(isinstance(size, int) and size > 0 for size in (query[1], query[3])):
         raise NoMatch(f"'{match['x']}' does not have three axes, or the number and size of heads is not known")
     batch, length = x[:2]
+    if None in (batch, length):
+        raise NoMatch(f"sizes of '{match['x']}' are not known")
     batch_q, heads, length_q, size = query
     if (batch_q, length_q) != (batch, length) or value != query or turned != (batch, heads, size, length):
         raise NoMatch(f"queries, keys and values of {match.root} do not have the same heads for each place of the text")
@@ -68,26 +67,13 @@ def splits_into_heads(match: Match) -> None:
             raise NoMatch(f"'{added}' is no bias of {width:,} numbers")
 
 
-def has_a_scale(match: Match) -> None:
-    scale = match.data["scale"] * match.data["scale_of_query"] * match.data["scale_of_key"]
-    if not math.isfinite(scale) or scale == 0:
-        raise NoMatch(f"'{match['scores']}' is scaled by {scale:g}; ONNX Runtime's Attention takes 0 for its default")
-
-
-def has_whole_mask(match: Match) -> None:
-    """A mask, if there is one, has a number for each query and key, of one or all texts, of one or all heads."""
-    if match.get("mask") is None:
-        return
-    mask, scores = (match.graph.shape(match[name]) or () for name in ("mask", "scores"))
-    if len(mask) != 4 or mask[2:] != scores[2:] or any(m not in (1, s) for m, s in zip(mask, scores, strict=False)):
-        raise NoMatch(f"mask '{match['mask']}' does not hold a number for every query and key")
-
-
 def has_mask_of_keys(match: Match) -> None:
     """A mask of a number for each key, the same for all queries."""
     if match.get("mask") is None:
         raise NoMatch(f"nothing is added to '{match['scores']}'")
     mask, scores = (match.graph.shape(match[name]) or () for name in ("mask", "scores"))
+    if None in mask:
+        raise NoMatch(f"sizes of mask '{match['mask']}' are not known")
     if len(mask) != 4 or mask[1:3] != (1, 1) or mask[0] not in (1, scores[0]) or mask[3] != scores[3]:
         raise NoMatch(f"mask '{match['mask']}' does not hold a number for every key")
 
@@ -113,12 +99,6 @@ def packed_bias(match: Match) -> np.ndarray:
     given = [match.get(f"b{letter}") for letter in _LETTERS]
     zeros = np.zeros(match.graph.constants[match["wq"]].numpy().shape[1], np.float32)
     return np.concatenate([zeros if name is None else match.graph.constants[name].numpy() for name in given])
-
-
-def heads_of(match: Match) -> int:
-    heads = (match.graph.shape(match["query"]) or (0, 0))[1]
-    assert isinstance(heads, int)
-    return heads
 
 
 def size_of_mask(match: Match) -> np.ndarray:
@@ -202,6 +182,7 @@ def _rule(name: str, mask: str, where: Sequence[Constraint], example: Example, r
             "weights": packed_weights,
             "bias": packed_bias,
             "heads": heads_of,
+            "factor": scale_of_scores,
             **{name: value for name, value in _SIZES.items() if name in mask},
         },
         exactness=Exactness.ROUNDING,
@@ -244,8 +225,12 @@ class OrtAttention(Pass):
                     "mask 'm' does not hold a number for every query and key",
                 ),
                 Refusal(
+                    _attention(", float[1,1,?,?] m", "u = Add(t, m)"),
+                    "sizes of mask 'm' or of 'a2' are not known",
+                ),
+                Refusal(
                     _attention(changed=[("float e = {0.5}", "float e = {0}")]),
-                    "'t' is scaled by 0; ONNX Runtime's Attention takes 0 for its default",
+                    "the scores of Reshape 'Reshape_y' are scaled by 0; ONNX Runtime takes 0 for its default",
                 ),
                 Refusal(
                     _attention(changed=[("float[4] b = {1, 2, 3, 4}", "float[1] b = {1}")]),
@@ -278,6 +263,17 @@ class OrtAttention(Pass):
                     "'x' does not have three axes, or the number and size of heads is not known",
                 ),
                 Refusal(
+                    _attention(
+                        changed=[
+                            ("float[2,3,3] x", "float[?,?,3] x"),
+                            ("{2, 3, 2, 2}", "{0, 0, 2, 2}"),
+                            ("{2, 3, 4}", "{0, 0, 4}"),
+                            ("(float[2,3,4] y)", "(float[?,?,4] y)"),
+                        ]
+                    ),
+                    "sizes of 'x' are not known",
+                ),
+                Refusal(
                     _attention(changed=[("(float[2,3,4] y)", "(float[2,3,4] y, float[2,2,3,3] p)")]),
                     "'p' of Softmax 'Softmax_p' is an output of the graph",
                 ),
@@ -303,6 +299,7 @@ class OrtAttention(Pass):
             ),
             (
                 Refusal(_attention(), "nothing is added to 't'"),
+                Refusal(_attention(", float[?,1,1,?] m", "u = Add(t, m)"), "sizes of mask 'm' are not known"),
                 Refusal(_attention(", float[3] m", "u = Add(t, m)"), "mask 'm' does not hold a number for every key"),
             ),
         ),

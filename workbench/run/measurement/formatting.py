@@ -42,7 +42,7 @@ def figures(variant: MeasuredVariant | FailedVariant) -> dict[str, Any]:
 
 def kernel_words(kernels: Sequence[Kernel]) -> str:
     """ "57 groups: 52 by oneDNN, 2 by inductor, 3 operator by operator; compiled in 3.5 s" """
-    names = {"torch": "operator by operator"}
+    names = {"torch": "operator by operator", "in place": "in place"}
     counts = Counter(kernel.by for kernel in kernels)
     ways = ", ".join(f"{count:,} {names.get(by, f'by {by}')}" for by, count in counts.most_common())
     seconds = sum(kernel.compile_s for kernel in kernels if not kernel.same_as)

@@ -42,7 +42,7 @@ BACKENDS = {
     "torch": "our executor, operator by operator",
     "cuda-graphs": "our executor, its kernels recorded once and launched together (CUDA)",
     "torch-compile": "our executor, traced and compiled by torch.compile",
-    "fused": "our executor, each group of operators by oneDNN, inductor or one by one, whichever is fastest",
+    "fused": "our executor, each group of operators as oneDNN, inductor or torch computes it, whichever is fastest",
     "onnxruntime": "ONNX Runtime on the exported file, with all its optimizations",
 }
 DTYPES = {"float32": FLOAT32, "mixed": BFLOAT16, "float16": FLOAT16, "bfloat16": BFLOAT16}  # with their tolerance

@@ -16,6 +16,7 @@ from workbench.fusion.group_calls import group_call, group_function
 from workbench.ops import fusion_kind_of
 from workbench.ops.fusion_kinds import FUSABLE, REDUCTION
 from workbench.run.measurement.profiled import Kernel
+from workbench.run.torch.fused.in_place import in_place_calls
 from workbench.run.torch.fused.inductor import compile_group
 from workbench.run.torch.fused.lowering import Lowering, NoLowering
 from workbench.run.torch.fused.onednn import has_product, onednn_calls
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 _ROUNDS = 5  # by turns, after one to warm up
 _BUDGET_S = 0.5  # for the rounds of one group, after the first two
 # Calls of oneDNN leave channels-last results, on which the next ones are faster than it shows here.
-_ALLOWED = {"oneDNN": 4 / 3, "inductor": 1.0}  # of the time one by one
+_ALLOWED = {"oneDNN": 4 / 3, "inductor": 1.0, "in place": 1.0}  # of the time one by one
 OnGroup = Callable[[int, int], None]
 
 
@@ -154,7 +155,10 @@ class _Chooser:
             raise NoLowering(f"ONNX Runtime runs {', '.join(sorted(outside))}")
         if self.device == "cpu" and has_product(group.body):
             return self._by_onednn(group, values)
-        return compile_group(group.body, operands, self.device)
+        try:
+            return compile_group(group.body, operands, self.device)
+        except NoLowering as reason:
+            return in_place_calls(group.body, operands, instead_of=str(reason))
 
     def _by_onednn(self, group: _Group, values: Mapping[str, Any]) -> Lowering:
         if not self.is_float32:

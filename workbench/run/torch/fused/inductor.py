@@ -15,6 +15,7 @@ from typing import Any
 from workbench.files import cache_folder
 from workbench.run.torch.compilers import missing_compiler
 from workbench.run.torch.fused.lowering import Lowering, NoLowering
+from workbench.run.torch.fused.tracing import trace_group
 from workbench.run.torch.program import Program
 from workbench.run.worker.failures import first_line
 
@@ -32,32 +33,23 @@ def compile_group(body: Program, operands: Sequence[Any], device: str) -> Loweri
     from torch._inductor import config, metrics
     from torch._inductor.compile_fx import inductor_metrics_log
     from torch._inductor.utils import run_and_get_code
-    from torch.fx.experimental.proxy_tensor import make_fx
 
     begun = time.perf_counter()
-    places = tuple(place for place, operand in enumerate(operands) if isinstance(operand, torch.Tensor))
-    tensors = [operands[place] for place in places]
-
-    def traced(*values: Any) -> tuple[Any, ...]:
-        given = list(operands)
-        for place, value in zip(places, values, strict=True):
-            given[place] = value
-        return body.execute(given, ())
-
+    traced = trace_group(body, operands)
     inductor_metrics_log.setLevel(logging.INFO)  # else bytes are not counted
     metrics.reset()
     try:
         with config.patch(compile_threads=1):
-            function, sources = run_and_get_code(torch._inductor.compile, make_fx(traced)(*tensors), tensors)
-        function(*tensors)
-    except Exception as error:  # tracing and the compilers may raise anything
+            function, sources = run_and_get_code(torch._inductor.compile, traced.module, traced.tensors)
+        function(*traced.tensors)
+    except Exception as error:  # the compilers may raise anything
         raise NoLowering(f"inductor cannot compile it: {first_line(error)}") from error
     count = metrics.generated_kernel_count
     return Lowering(
         "inductor",
         f"{count} kernel{'' if count == 1 else 's'} of {'C++' if device == 'cpu' else 'Triton'}",
         lambda call, *values: tuple(function(*values)),
-        places,
+        traced.places,
         kernels=count,
         bytes=metrics.num_bytes_accessed,
         compile_s=time.perf_counter() - begun,
