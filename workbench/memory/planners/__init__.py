@@ -1,0 +1,29 @@
+"""Planners of memory: one per file, discovered as passes are.
+
+Each file of this folder defines `PLANNER`, a `Planner` with the name of the file. There is no list to edit.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from functools import cache
+
+from workbench.memory.planners.planner import Action, Packed, Planner, pack
+
+__all__ = ["Action", "Packed", "Planner", "pack", "planners"]
+
+
+@cache
+def planners() -> Mapping[str, Planner]:
+    """All planners by name, in alphabetical order. Raises TypeError for a file without one."""
+    found = {}
+    for module in pkgutil.iter_modules(__path__):
+        if module.name == "planner":
+            continue
+        planner = getattr(importlib.import_module(f"{__name__}.{module.name}"), "PLANNER", None)
+        if not isinstance(planner, Planner) or planner.name != module.name:
+            raise TypeError(f"workbench/memory/planners/{module.name}.py must define PLANNER, with the file's name")
+        found[module.name] = planner
+    return found
