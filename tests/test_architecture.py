@@ -22,10 +22,11 @@ ROOMS = {
     "metrics": {"ir", "ops", "inference", "layout", "metrics"},
     "rewrite": {"ir", "ops", "inference", "layout", "metrics", "rewrite"},
     "fusion": {"ir", "ops", "layout", "fusion"},
-    "passes": {"ir", "ops", "inference", "layout", "rewrite", "fusion"},
+    "memory": {"ir", "ops", "inference", "layout", "fusion", "memory"},
+    "passes": {"ir", "ops", "inference", "layout", "rewrite", "fusion", "memory"},
     "pipeline": {"ir", "layout", "metrics", "rewrite", "pipeline"},
-    "reporting": {"fusion", "layout", "rewrite", "reporting"},
-    "run": {"ir", "ops", "inference", "layout", "fusion", "io", "run"},
+    "reporting": {"fusion", "layout", "rewrite", "memory", "reporting"},
+    "run": {"ir", "ops", "inference", "layout", "fusion", "memory", "io", "run"},
     "verification": {"ir", "io", "run", "rewrite", "pipeline", "verification"},
     "summary": {"ir", "ops", "inference", "layout", "metrics", "summary"},
     "explanation": {"ir", "rewrite", "explanation"},
@@ -181,7 +182,7 @@ OLD_WORDS = frozenset(
 OLD_ATTRIBUTES = {"uses"}  # of a node
 TABLES = "numbers"  # the widget's module that makes tables of them; the guard of that name is `require_constant`
 # What every module of a kind has, under one name: a command's three parts, a metric, a program's beginning.
-PARTS = {"cli": {"HELP", "add_arguments", "run", "main"}, "metrics": {"METRIC"}, "run": {"main"}}
+PARTS = {"cli": {"HELP", "add_arguments", "run", "main"}, "memory": {"PLANNER"}, "metrics": {"METRIC"}, "run": {"main"}}
 
 
 def top_level_names(tree: ast.Module) -> set[str]:

@@ -17,7 +17,7 @@ class OverlapError(UserError):
 
 
 @dataclass(frozen=True)
-class Block:
+class MemoryBlock:
     """A piece of memory of `bytes`, in use from step `born` to before step `dies`."""
 
     name: str
@@ -34,7 +34,7 @@ class Packing:
     not run one after the other; None: the blocks whose steps overlap.
     """
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[MemoryBlock, ...]
     partial_order: frozenset[tuple[int, int]] | None = None
 
     @cached_property

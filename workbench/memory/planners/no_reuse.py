@@ -8,7 +8,7 @@ from workbench.memory.packing import Packing
 from workbench.memory.planners.planner import Action, Planner
 
 
-def place(packing: Packing, seconds: float) -> tuple[tuple[int, ...], tuple[Action, ...], bool]:
+def separate_offsets(packing: Packing, seconds: float) -> tuple[tuple[int, ...], tuple[Action, ...], bool]:
     ends = list(accumulate((block.bytes for block in packing.blocks), initial=0))
     actions = [
         Action(block.born, "allocate", i, ends[i], f"'{block.name}' gets {block.bytes:,} bytes of its own")
@@ -21,5 +21,5 @@ PLANNER = Planner(
     name="no_reuse",
     title="No reuse",
     explanation="Every block gets bytes of its own, which nothing reuses: the most that an arena can need.",
-    place=place,
+    place=separate_offsets,
 )

@@ -1,0 +1,191 @@
+"""Values that share memory: results written over an operand, views, and operands computed inside a Concat's result.
+
+Each is decided in execution order. A decision must not raise the most bytes in use at once: a view of a small part may
+keep a large value alive, and the result of a Concat is in use from its first operand on.
+
+Sources: in-place and sharing as in Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016
+(https://arxiv.org/abs/1604.06174), section 3; computing operands in place of a Concat as in Pleiss et al.,
+"Memory-Efficient Implementation of DenseNets", 2017 (https://arxiv.org/abs/1707.06990).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from workbench.layout.cost import bound_shape
+from workbench.memory.contiguous_parts import ContiguousPart, pieces_of_concat, views_by
+from workbench.memory.lifetimes import ExecutionStep, Kind, Lifetimes, ValueLifetime
+from workbench.memory.shared_memory import Alias, SharedMemory
+from workbench.ops import fusion_kind_of
+from workbench.ops.fusion_kinds import BROADCAST
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Whether `value` lies in the memory of `other`, decided at that step; the sentence says why."""
+
+    step: int
+    how: Alias
+    value: str
+    other: str
+    accepted: bool
+    sentence: str
+
+
+def share_memory(lifetimes: Lifetimes) -> tuple[SharedMemory, list[Decision]]:
+    """Which values share memory, and each decision with its reason."""
+    aliasing = _Aliasing(lifetimes)
+    for number, step in enumerate(lifetimes.steps):
+        aliasing.step(number, step)
+    return aliasing.memory, aliasing.decisions
+
+
+class _Aliasing:
+    def __init__(self, lifetimes: Lifetimes) -> None:
+        self.lifetimes = lifetimes
+        self.values = lifetimes.values
+        self.memory = SharedMemory(lifetimes)
+        self.decisions: list[Decision] = []
+
+    def step(self, number: int, step: ExecutionStep) -> None:
+        if step.node.op == "Concat":
+            self._concat(number, step)
+            return
+        views = list(views_by(step.graph, step.node))
+        for piece in views:
+            self._view(number, step, piece)
+        if not views and fusion_kind_of(step.node) <= BROADCAST:
+            self._in_place(number, step)
+
+    # ---- views ------------------------------------------------------------------------------
+
+    def _view(self, number: int, step: ExecutionStep, piece: ContiguousPart) -> None:
+        part, whole = self._value(number, piece.part), self._value(number, piece.whole)
+        refusal = self._no_view(part, whole)
+        sentence = refusal or f"'{part.name}' is '{whole.name}' at byte {piece.offset:,}; nothing is copied"
+        self._decide(Decision(number, Alias.VIEW, part.name, whole.name, not refusal, sentence), piece.offset)
+
+    def _no_view(self, part: ValueLifetime, whole: ValueLifetime) -> str:
+        root = self.values[self.memory.place(whole.name).whole]
+        if not root.kind.is_planned:
+            return (
+                f"'{part.name}' is a result of the graph, and '{whole.name}' lies in {_outside(root)}; it is copied"
+                if part.kind == Kind.OUTPUT
+                else ""
+            )
+        before, after = self.memory.most_in_use, self.memory.most_with(whole.name, [part.name])
+        if after > before:
+            return (
+                f"as a view '{part.name}' would keep the {_bytes(root)} of '{root.name}' in use, and the most at once"
+                f" would rise from {before:,} to {after:,} bytes; it is copied"
+            )
+        return ""
+
+    # ---- in place ---------------------------------------------------------------------------
+
+    def _in_place(self, number: int, step: ExecutionStep) -> None:
+        """The first operand that can be overwritten is; if none can, each has a sentence."""
+        result = self._value(number, step.node.outputs[0])
+        for name in dict.fromkeys(filter(None, step.node.inputs)):
+            operand = self._value(number, name)
+            refusal = self._no_overwriting(number, step, operand, result, name)
+            sentence = refusal or (
+                f"{step.node} writes the {_bytes(result)} of '{result.name}' over '{operand.name}', which nothing reads"
+                " later"
+            )
+            decision = Decision(number, Alias.IN_PLACE, result.name, operand.name, not refusal, sentence)
+            self._decide(decision, 0)
+            if decision.accepted:
+                return
+
+    def _no_overwriting(
+        self, number: int, step: ExecutionStep, operand: ValueLifetime, result: ValueLifetime, name: str
+    ) -> str:
+        said = f"{step.node} cannot overwrite '{operand.name}'"
+        root = self.values[self.memory.place(operand.name).whole]
+        if not root.kind.is_planned:
+            return f"{said}: it lies in {_outside(root)}"
+        old, new = (step.graph.tensor_type(value) for value in (name, step.node.outputs[0]))
+        if operand.bytes is None or result.bytes is None or old is None or new is None:
+            return f"{said}: its size is not known"
+        if old.dtype.bitwidth != new.dtype.bitwidth:
+            return (
+                f"{said}: an element of it has {old.dtype.bitwidth} bits, and one of '{result.name}'"
+                f" {new.dtype.bitwidth}"
+            )
+        if bound_shape(step.graph, name) != bound_shape(step.graph, step.node.outputs[0]):
+            return f"{said}: it has {_bytes(operand)}, and is broadcast to the {_bytes(result)} of '{result.name}'"
+        if operand.kind == Kind.OUTPUT:
+            return f"{said}: it is a result of the graph"
+        if operand.dies > number + 1:
+            return f"{said}: {self._reader(operand, number)} reads it later"
+        for other in self.memory.overlapping(operand.name):
+            if other.dies > number:
+                return f"{said}: {self._reader(other, number)} reads '{other.name}', which lies in the same memory"
+        return ""
+
+    def _reader(self, value: ValueLifetime, number: int) -> str:
+        """The next node that reads a value, from that step on."""
+        later = [read for read in value.reads if read > number] or [read for read in value.reads if read == number]
+        return str(self.lifetimes.steps[later[0]].node) if later else "the caller"
+
+    # ---- Concat -----------------------------------------------------------------------------
+
+    def _concat(self, number: int, step: ExecutionStep) -> None:
+        """The operands that can be computed inside the result are, if together they do not raise the most in use."""
+        pieces = list(pieces_of_concat(step.graph, step.node))
+        result = self._value(number, step.node.outputs[0])
+        accepted: list[tuple[ValueLifetime, ContiguousPart]] = []
+        for piece in pieces:
+            part = self._value(number, piece.part)
+            refusal = self._no_place(number, part, [one.name for one, _ in accepted])
+            if refusal:
+                self.decisions.append(Decision(number, Alias.PLACED, part.name, result.name, False, refusal))
+            else:
+                accepted.append((part, piece))
+        if not pieces:
+            sentence = f"the operands of {step.node} are not contiguous in '{result.name}'; they are copied"
+            self.decisions.append(Decision(number, Alias.PLACED, result.name, result.name, False, sentence))
+        roots = [self.memory.place(part.name).whole for part, _ in accepted]
+        before, after = self.memory.most_in_use, self.memory.most_with(result.name, roots)
+        for (part, piece), root in zip(accepted, roots, strict=True):
+            if after > before:
+                sentence = (
+                    f"'{part.name}' inside '{result.name}' would keep {_bytes(result)} in use from its first operand"
+                    f" on, and the most at once would rise from {before:,} to {after:,} bytes; it is copied"
+                )
+                self.decisions.append(Decision(number, Alias.PLACED, part.name, result.name, False, sentence))
+                continue
+            sentence = f"'{part.name}' is computed at byte {piece.offset:,} of '{result.name}'; nothing is copied"
+            self.decisions.append(Decision(number, Alias.PLACED, part.name, result.name, True, sentence))
+            self.memory.put(root, result.name, piece.offset, Alias.PLACED)
+
+    def _no_place(self, number: int, part: ValueLifetime, others: Sequence[str]) -> str:
+        place = self.memory.place(part.name)
+        root = self.values[place.whole]
+        if not root.kind.is_planned:
+            return f"'{part.name}' lies in {_outside(root)}; it is copied"
+        if root.producer is None or self.lifetimes.prefixes[root.producer] != self.lifetimes.prefixes[number]:
+            return f"'{part.name}' is not computed beside the Concat, but outside of its body; it is copied"
+        if place.offset or root.bytes != part.bytes:
+            return f"'{part.name}' lies in '{root.name}', which is larger; it is copied"
+        if any(self.memory.place(other).whole == root.name for other in others):
+            return f"'{part.name}' lies in memory that is in the result already; it is copied"
+        return ""
+
+    def _value(self, number: int, name: str) -> ValueLifetime:
+        return self.values[self.lifetimes.operand(number, name)]
+
+    def _decide(self, decision: Decision, offset: int) -> None:
+        self.decisions.append(decision)
+        if decision.accepted:
+            self.memory.put(decision.value, decision.other, offset, decision.how)
+
+
+def _outside(root: ValueLifetime) -> str:
+    return f"the {'weight' if root.kind == Kind.WEIGHT else 'input'} '{root.name}'"
+
+
+def _bytes(value: ValueLifetime) -> str:
+    return "unknown bytes" if value.bytes is None else f"{value.bytes:,} bytes"

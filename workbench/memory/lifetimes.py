@@ -1,0 +1,226 @@
+"""When each value of a graph is in use, from the order in which its operators run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from workbench.errors import UserError
+from workbench.fusion.traffic import size_of
+from workbench.inference.shapes import infer_types
+from workbench.ir import Function, Graph, Node, ValueType
+from workbench.memory.packing import MemoryBlock, Packing
+from workbench.ops import contract_of
+
+
+class Kind(StrEnum):
+    """What memory is used for: inputs and results, weights, activations, and the workspace of operators."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+    WEIGHT = "weight"
+    ACTIVATION = "activation"
+    WORKSPACE = "workspace"
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether it lies in the arena: inputs belong to the caller, and weights must stay for the next run."""
+        return self not in (Kind.INPUT, Kind.WEIGHT)
+
+
+@dataclass(frozen=True)
+class ExecutionStep:
+    """One operator of the execution order. graph: the graph or body that holds it.
+
+    label: its name; in a body behind the names of the node that holds it and of the body.
+    """
+
+    node: Node
+    label: str
+    graph: Graph
+
+
+@dataclass
+class ValueLifetime:
+    """A value in memory.
+
+    name:     in a body behind the names of the node that holds it and of the body.
+    bytes:    None if its size is unknown, or if it is no tensor.
+    born:     the step from which on its memory is in use. dies: that before which it is free again.
+    producer: the step that computes it; None for inputs, weights, workspaces and what a body is given.
+    reads:    the steps that read it, in order.
+    """
+
+    name: str
+    kind: Kind
+    bytes: int | None
+    born: int
+    dies: int = 0
+    producer: int | None = None
+    reads: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Lifetimes:
+    """The steps of an execution order, and the values that they compute and read, in order of their birth.
+
+    prefixes: of each step, what stands before the names of the values of its graph.
+    """
+
+    steps: tuple[ExecutionStep, ...]
+    values: Mapping[str, ValueLifetime]
+    prefixes: tuple[str, ...]
+
+    def operand(self, step: int, value: str) -> str:
+        """The name under which `values` has what a step reads or computes as `value`."""
+        prefix = self.prefixes[step]
+        while prefix and prefix + value not in self.values:
+            prefix = prefix[: prefix.rstrip("/").rfind("/") + 1]
+        return prefix + value
+
+
+def lifetimes(graph: Graph, order: Sequence[Node] | None = None, inner: bool = True) -> Lifetimes:
+    """The lifetimes of all values, half-open, in numbers of steps.
+
+    Operands and results are in use together at the step of their operator. The nodes of a body are steps before the
+    node that holds it; what they capture is in use until that node ends, since a body may run again, and so are the
+    values that a loop carries and the results that it collects. Results of the graph are in use to the end. A function
+    that nothing runs as a whole has a workspace: the most that the values within it occupy at once.
+
+    order: the nodes of the graph in another topological order. inner: whether bodies and workspaces are included.
+
+    Raises UserError if `order` is no such order.
+    """
+    nodes = graph.nodes if order is None else tuple(order)
+    _check_order(graph, nodes)
+    walk = _Walk(graph, inner)
+    walk.graph_at("", graph, nodes)
+    end = len(walk.steps)
+    for value in walk.values.values():
+        value.dies = max([value.born, *value.reads]) + 1
+    for name in (*graph.inputs, *graph.constants, *graph.outputs):
+        walk.values[name].dies = end
+    return Lifetimes(tuple(walk.steps), walk.values, tuple(walk.prefixes))
+
+
+def _check_order(graph: Graph, nodes: Sequence[Node]) -> None:
+    if len(nodes) != len(graph) or {node.name for node in nodes} != {node.name for node in graph.nodes}:
+        raise UserError("The order does not list each node of the graph once; give every node's name once.")
+    known = {*graph.inputs, *graph.constants}
+    for node in nodes:
+        missing = [value for value in node.operands if value not in known and graph.has_value(value)]
+        if missing:
+            raise UserError(f"In the order, {node} runs before '{missing[0]}' is computed; move it behind.")
+        known.update(node.outputs)
+
+
+class _Walk:
+    """Steps and values of a graph, in order."""
+
+    def __init__(self, graph: Graph, inner: bool) -> None:
+        self.graph = graph
+        self.inner = inner
+        self.steps: list[ExecutionStep] = []
+        self.prefixes: list[str] = []
+        self.values: dict[str, ValueLifetime] = {}
+
+    def graph_at(self, prefix: str, graph: Graph, nodes: Sequence[Node]) -> None:
+        outermost = graph is self.graph
+        for name in graph.inputs:
+            self._add(prefix, graph, name, Kind.INPUT if outermost else Kind.ACTIVATION)
+        for name in graph.constants:
+            self._add(prefix, graph, name, Kind.WEIGHT)
+        for node in nodes:
+            self._node(prefix, graph, node)
+
+    def _node(self, prefix: str, graph: Graph, node: Node) -> None:
+        begin = len(self.steps)
+        bodies = list(self._bodies(prefix, node)) if self.inner else []
+        for inside, body in bodies:
+            self.graph_at(inside, body, body.nodes)
+        number = len(self.steps)
+        self.steps.append(ExecutionStep(node, prefix + node.name, graph))
+        self.prefixes.append(prefix)
+        for inside, body in bodies:
+            for name in (*body.inputs, *body.outputs):
+                self._read(inside, name, number)
+        for name in dict.fromkeys(node.operands):
+            self._read(prefix, name, number)
+        born = begin if node.op in ("Loop", "Scan") else number
+        for name in filter(None, node.outputs):
+            kind = Kind.OUTPUT if graph is self.graph and graph.is_output(name) else Kind.ACTIVATION
+            value = self._add(prefix, graph, name, kind)
+            value.born, value.producer = born, number
+        function = self._function(node)
+        if function is not None and self.inner:
+            size = workspace(self.graph, graph, node, function)
+            label = f"{prefix}{node.name}/workspace"
+            self.values[label] = ValueLifetime(label, Kind.WORKSPACE, size, number)
+
+    def _bodies(self, prefix: str, node: Node) -> Iterator[tuple[str, Graph]]:
+        for attribute, body in node.bodies.items():
+            yield f"{prefix}{node.name}/{attribute}/", body
+
+    def _add(self, prefix: str, graph: Graph, name: str, kind: Kind) -> ValueLifetime:
+        value = ValueLifetime(prefix + name, kind, _bytes(self.graph, graph, name), len(self.steps))
+        self.values[value.name] = value
+        return value
+
+    def _read(self, prefix: str, name: str, number: int) -> None:
+        while prefix and prefix + name not in self.values:
+            prefix = prefix[: prefix.rstrip("/").rfind("/") + 1]
+        if prefix + name in self.values:
+            self.values[prefix + name].reads.append(number)
+
+    def _function(self, node: Node) -> Function | None:
+        """The function that the node calls, if it runs operator by operator."""
+        if contract_of(node) is not None:
+            return None
+        return self.graph.functions.get((node.domain, node.op_type, node.overload))
+
+
+def workspace(main: Graph, graph: Graph, call: Node, function: Function) -> int | None:
+    """The most bytes that values within a function occupy at once, besides its operands and results; None if a size is
+    unknown. Operators run in the order of its body. main: the graph whose functions and dims count."""
+    body: Graph = function.graph
+    given = {formal: graph.type(actual) for formal, actual in zip(body.inputs, call.inputs, strict=False) if actual}
+    types = {**body.types, **{name: type_ for name, type_ in given.items() if type_ is not None}}
+    inside = lifetimes(_piece(main, body, types))
+    own = [value for value in inside.values.values() if value.kind in (Kind.ACTIVATION, Kind.WORKSPACE)]
+    if any(value.bytes is None for value in own):
+        return None
+    return Packing(
+        tuple(MemoryBlock(value.name, value.bytes or 0, value.born, value.dies) for value in own)
+    ).lower_bound
+
+
+def _piece(main: Graph, body: Graph, types: Mapping[str, ValueType]) -> Graph:
+    """The body of a function as a graph of its own, with types for its values as far as they can be inferred."""
+
+    def typed(by_name: Mapping[str, ValueType]) -> Graph:
+        return Graph(
+            inputs=body.inputs,
+            outputs=body.outputs,
+            nodes=body.nodes,
+            constants=body.constants,
+            types=by_name,
+            opset_imports=body.opset_imports,
+            functions=main.functions,
+            dims=main.dims,
+        )
+
+    piece = typed(types)
+    if all(piece.type(value) is not None for node in piece.nodes for value in node.outputs if value):
+        return piece
+    return typed({**types, **infer_types(piece)})
+
+
+def _bytes(main: Graph, graph: Graph, value: str) -> int | None:
+    """Bytes of a tensor, with the dims of the main graph bound."""
+    if graph is main:
+        return size_of(main, value)
+    found = graph.tensor_type(value)
+    if found is None or found.shape is None:
+        return None
+    return found.with_shape(tuple(main.dims.get(d, d) if isinstance(d, str) else d for d in found.shape)).bytes

@@ -1,0 +1,191 @@
+"""A plan of a graph's memory: one arena, and where each value lies in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.errors import UserError
+from workbench.ir import Graph, Node
+from workbench.memory.aliasing import Decision, share_memory
+from workbench.memory.lifetimes import Kind, Lifetimes, lifetimes
+from workbench.memory.packing import MemoryBlock, Packing
+from workbench.memory.planners import Action, Packed, pack, planners
+from workbench.memory.shared_memory import Alias, SharedMemory
+
+DEFAULT_PLANNER = "exact"
+SECONDS = 20
+
+
+@dataclass(frozen=True)
+class PlannedValue:
+    """A value and where it lies.
+
+    bytes:    of its own; None if unknown. offset: in the arena, in bytes; None if it is not there: inputs and weights,
+              views of them, and values of unknown size.
+    born, dies: the steps, half-open, in which it is in use.
+    alias_of: the value in whose memory it lies, and `how`.
+    block:    the number of its memory, in order of allocation; None outside of the arena.
+    """
+
+    name: str
+    kind: Kind
+    bytes: int | None
+    offset: int | None
+    born: int
+    dies: int
+    alias_of: str | None
+    how: Alias | None
+    block: int | None
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """Lifetimes and shared memory of a graph in one execution order: what every planner starts from.
+
+    blocks: the names of the values that have memory of their own, as in `packing`.
+    unshared_bound: the most bytes in use at once, if every value had memory of its own.
+    """
+
+    order: str
+    lifetimes: Lifetimes
+    memory: SharedMemory
+    decisions: tuple[Decision, ...]
+    packing: Packing
+    unshared_bound: int
+
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        return tuple(block.name for block in self.packing.blocks)
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """The values that would lie in the arena if their size were known."""
+        values = self.lifetimes.values.values()
+        return tuple(value.name for value in values if value.kind.is_planned and value.bytes is None)
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """An arena for a graph: `packed` has its size, bound and certificate."""
+
+    sharing: Sharing
+    packed: Packed
+    values: tuple[PlannedValue, ...]
+
+    @property
+    def certified(self) -> bool:
+        """Whether no arena is smaller, for this order and these values in shared memory."""
+        return self.packed.certified and not self.sharing.unknown
+
+    def to_json(self) -> dict[str, Any]:
+        sharing, packed = self.sharing, self.packed
+        return {
+            "planner": packed.planner,
+            "order": sharing.order,
+            "total_bytes": packed.total,
+            "lower_bound_bytes": packed.lower_bound,
+            "unshared_lower_bound_bytes": sharing.unshared_bound,
+            "certified": self.certified,
+            "seconds": round(packed.seconds, 4),
+            "values": [_row(value) for value in self.values],
+            "steps": [step.label for step in sharing.lifetimes.steps],
+            "sharing": [_decision_row(decision) for decision in sharing.decisions],
+            "actions": [
+                {
+                    "step": a.step,
+                    "does": a.does,
+                    "value": sharing.blocks[a.block],
+                    "offset": a.offset,
+                    "why": a.sentence,
+                }
+                for a in packed.actions
+            ],
+            "unknown": list(sharing.unknown),
+        }
+
+
+def sharing_of(
+    graph: Graph, order: str = "file", nodes: Sequence[Node] | None = None, *, inner: bool = True, alignment: int = 1
+) -> Sharing:
+    """Lifetimes and shared memory of a graph.
+
+    order: a name for the execution order of `nodes`, by default that of the file.
+    inner: whether values in bodies and functions are included. alignment: of blocks, in bytes.
+    """
+    found = lifetimes(graph, nodes, inner)
+    unshared = SharedMemory(found).most_in_use
+    memory, decisions = share_memory(found)
+    values = found.values
+    blocks = []
+    for root in memory.roots():
+        size = values[root].bytes
+        if values[root].kind.is_planned and size is not None:
+            blocks.append(MemoryBlock(root, -(-size // alignment) * alignment, *memory.span(root)))
+    blocks.sort(key=lambda block: block.born)
+    return Sharing(order, found, memory, tuple(decisions), Packing(tuple(blocks)), unshared)
+
+
+def plan_memory(sharing: Sharing, planner: str = DEFAULT_PLANNER, seconds: float = SECONDS) -> MemoryPlan:
+    """Offsets for all values by a planner of that name. Raises UserError if there is none."""
+    known = planners()
+    if planner not in known:
+        raise UserError(f"There is no planner '{planner}'; choose one of: {', '.join(known)}.")
+    packed = pack(sharing.packing, known[planner], seconds)
+    return MemoryPlan(sharing, packed, tuple(_planned(sharing, packed.offsets)))
+
+
+def _planned(sharing: Sharing, offsets: Sequence[int]) -> Iterable[PlannedValue]:
+    number = {name: i for i, name in enumerate(sharing.blocks)}
+    for value in sharing.lifetimes.values.values():
+        place = sharing.memory.place(value.name)
+        block = number.get(place.whole)
+        above = sharing.memory.parent.get(value.name)
+        yield PlannedValue(
+            value.name,
+            value.kind,
+            value.bytes,
+            None if block is None or value.bytes is None else offsets[block] + place.offset,
+            value.born,
+            value.dies,
+            None if above is None else above.whole,
+            None if above is None else above.how,
+            block,
+        )
+
+
+def _row(value: PlannedValue) -> Mapping[str, Any]:
+    return {
+        "name": value.name,
+        "kind": str(value.kind),
+        "bytes": value.bytes,
+        "offset": value.offset,
+        "born": value.born,
+        "dies": value.dies,
+        "alias_of": value.alias_of,
+        "how": None if value.how is None else str(value.how),
+        "block": value.block,
+    }
+
+
+def _decision_row(decision: Decision) -> Mapping[str, Any]:
+    return {
+        "step": decision.step,
+        "how": str(decision.how),
+        "value": decision.value,
+        "other": decision.other,
+        "accepted": decision.accepted,
+        "why": decision.sentence,
+    }
+
+
+def _action_row(action: Action, value: str) -> Mapping[str, Any]:
+    return {
+        "step": action.step,
+        "does": action.does,
+        "value": value,
+        "offset": action.offset,
+        "label": action.label,
+        "why": action.sentence,
+    }
