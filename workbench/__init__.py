@@ -9,6 +9,7 @@ The folders in the order in which data passes through them:
     layout    the layout of every value, target profiles, costs, choices
     rewrite   rules, the driver, the history         (the passes themselves: `passes/`)
     fusion    groups of operators, their memory traffic
+    memory    lifetimes of values, shared memory, plans of one arena
     pipeline  runs passes one after the other
     verification  whether two graphs are equal, and which rewrite broke it
     run       executors, measurement, the worker process
@@ -24,7 +25,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from workbench.api import dot, explain, export, groupings, inspect, layouts, load, measure, optimize, report, verify
+    from workbench.api import (
+        dot,
+        explain,
+        export,
+        groupings,
+        inspect,
+        layouts,
+        load,
+        measure,
+        memory_plan,
+        optimize,
+        report,
+        verify,
+    )
 
 __all__ = [
     "dot",
@@ -35,6 +49,7 @@ __all__ = [
     "layouts",
     "load",
     "measure",
+    "memory_plan",
     "optimize",
     "report",
     "verify",

@@ -1,4 +1,5 @@
-"""The library's verbs: load, inspect, optimize, layouts, explain, verify, measure, export, report, dot.
+"""The library's verbs: load, inspect, optimize, layouts, groupings, memory_plan, explain, verify, measure, export,
+report, dot.
 
 import workbench as wb
 graph = wb.load("model.onnx", dims={"N": 1})
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from workbench.group_comparison import Grouping
     from workbench.io.exporting import ExportReport
+    from workbench.memory.planning import MemoryPlan, Sharing
     from workbench.run.measurement.measure import Variant
     from workbench.run.measurement.measured import Measurement
     from workbench.run.measurement.progress import OnShare
@@ -223,6 +225,39 @@ def groupings(
         (fusing[rules],) = choose(["fuse_minimum"], options={f"fuse_minimum.{k}": v for k, v in options.items()})
     context = PassContext(load_profile(target))
     return compare_groupings(run_pipeline(graph, choose(list(passes)), context), fusing, context, on_grouping)
+
+
+def memory_plan(
+    graph: Graph,
+    passes: Sequence[str] = (),
+    *,
+    planner: str = "exact",
+    order: str = "file",
+    seconds: float = 20,
+    alignment: int = 1,
+    target: str = DEFAULT_TARGET,
+) -> MemoryPlan:
+    """One arena for all values that the graph computes, and where each lies in it.
+
+    passes: run before. planner: a name of `workbench.memory.planners.planners()`. order: of execution, a name of
+    `workbench.memory.orders.ORDERS`. seconds: time limit of the search. alignment: of memory, in bytes.
+
+    Raises UserError for an unknown planner or order.
+    """
+    from workbench.memory.planning import plan_memory
+
+    return plan_memory(memory_sharing(graph, passes, order=order, alignment=alignment, target=target), planner, seconds)
+
+
+def memory_sharing(
+    graph: Graph, passes: Sequence[str] = (), *, order: str = "file", alignment: int = 1, target: str = DEFAULT_TARGET
+) -> Sharing:
+    """When each value is in use, and which share memory: what all planners start from."""
+    from workbench.memory.orders import ordered
+    from workbench.memory.planning import sharing_of
+
+    after = run_pipeline(graph, choose(list(passes)), PassContext(load_profile(target))).graph
+    return sharing_of(after, order, ordered(after, order), alignment=alignment)
 
 
 def _reporter(on_strategy: OnShare | None, name: str, share: float) -> OnShare:

@@ -30,6 +30,7 @@ COMMANDS = (
     "report",
     "layouts",
     "groups",
+    "memory",
     "verify",
     "bench",
     "matrix",

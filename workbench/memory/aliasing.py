@@ -123,6 +123,12 @@ class _Aliasing:
         for other in self.memory.overlapping(operand.name):
             if other.dies > number:
                 return f"{said}: {self._reader(other, number)} reads '{other.name}', which lies in the same memory"
+        before, after = self.memory.most_in_use, self.memory.most_with(operand.name, [result.name])
+        if after > before:
+            return (
+                f"{said}: that would keep the {_bytes(root)} of '{root.name}' in use, and the most at once would rise"
+                f" from {before:,} to {after:,} bytes"
+            )
         return ""
 
     def _reader(self, value: ValueLifetime, number: int) -> str:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from workbench.errors import UserError
 from workbench.fusion.traffic import size_of
 from workbench.inference.shapes import infer_types
-from workbench.ir import Function, Graph, Node, ValueType
+from workbench.ir import Constant, Function, Graph, Node, ValueType
 from workbench.memory.packing import MemoryBlock, Packing
 from workbench.ops import contract_of
 
@@ -130,13 +130,14 @@ class _Walk:
         for name in graph.inputs:
             self._add(prefix, graph, name, Kind.INPUT if outermost else Kind.ACTIVATION)
         for name in graph.constants:
-            self._add(prefix, graph, name, Kind.WEIGHT)
+            if not self._is_captured(prefix, name):
+                self._add(prefix, graph, name, Kind.WEIGHT)
         for node in nodes:
             self._node(prefix, graph, node)
 
     def _node(self, prefix: str, graph: Graph, node: Node) -> None:
         begin = len(self.steps)
-        bodies = list(self._bodies(prefix, node)) if self.inner else []
+        bodies = list(self._bodies(prefix, graph, node)) if self.inner else []
         for inside, body in bodies:
             self.graph_at(inside, body, body.nodes)
         number = len(self.steps)
@@ -158,9 +159,17 @@ class _Walk:
             label = f"{prefix}{node.name}/workspace"
             self.values[label] = ValueLifetime(label, Kind.WORKSPACE, size, number)
 
-    def _bodies(self, prefix: str, node: Node) -> Iterator[tuple[str, Graph]]:
+    def _bodies(self, prefix: str, graph: Graph, node: Node) -> Iterator[tuple[str, Graph]]:
         for attribute, body in node.bodies.items():
-            yield f"{prefix}{node.name}/{attribute}/", body
+            yield f"{prefix}{node.name}/{attribute}/", _typed_body(self.graph, graph, node, body)
+
+    def _is_captured(self, prefix: str, name: str) -> bool:
+        """Whether a constant of a typed body belongs to a graph around it."""
+        while prefix:
+            prefix = prefix[: prefix.rstrip("/").rfind("/") + 1]
+            if prefix + name in self.values:
+                return True
+        return False
 
     def _add(self, prefix: str, graph: Graph, name: str, kind: Kind) -> ValueLifetime:
         value = ValueLifetime(prefix + name, kind, _bytes(self.graph, graph, name), len(self.steps))
@@ -180,13 +189,26 @@ class _Walk:
         return self.graph.functions.get((node.domain, node.op_type, node.overload))
 
 
+def _typed_body(main: Graph, outside: Graph, holder: Node, body: Graph) -> Graph:
+    """A body with types for its values, and the constants that it captures."""
+    captured = body.captured
+    constants = {value: outside.constants[value] for value in captured if value in outside.constants}
+    types = {value: type_ for value in captured if (type_ := outside.type(value)) is not None}
+    carried = holder.inputs[len(holder.inputs) - len(body.inputs) :] if holder.op in ("Loop", "Scan") else ()
+    for formal, actual in zip(body.inputs, carried, strict=False):
+        actual_type = outside.type(actual) if actual and holder.op == "Loop" else None
+        if body.shape(formal) is None and actual_type is not None:
+            types[formal] = actual_type
+    return _graph_with_types(main, body, {**body.types, **types}, {**body.constants, **constants})
+
+
 def workspace(main: Graph, graph: Graph, call: Node, function: Function) -> int | None:
     """The most bytes that values within a function occupy at once, besides its operands and results; None if a size is
     unknown. Operators run in the order of its body. main: the graph whose functions and dims count."""
     body: Graph = function.graph
     given = {formal: graph.type(actual) for formal, actual in zip(body.inputs, call.inputs, strict=False) if actual}
     types = {**body.types, **{name: type_ for name, type_ in given.items() if type_ is not None}}
-    inside = lifetimes(_piece(main, body, types))
+    inside = lifetimes(_graph_with_types(main, body, types, body.constants))
     own = [value for value in inside.values.values() if value.kind in (Kind.ACTIVATION, Kind.WORKSPACE)]
     if any(value.bytes is None for value in own):
         return None
@@ -195,25 +217,28 @@ def workspace(main: Graph, graph: Graph, call: Node, function: Function) -> int 
     ).lower_bound
 
 
-def _piece(main: Graph, body: Graph, types: Mapping[str, ValueType]) -> Graph:
-    """The body of a function as a graph of its own, with types for its values as far as they can be inferred."""
+def _graph_with_types(
+    main: Graph, body: Graph, types: Mapping[str, ValueType], constants: Mapping[str, Constant]
+) -> Graph:
+    """A body, or that of a function, with types for its values as far as they can be inferred."""
 
-    def typed(by_name: Mapping[str, ValueType]) -> Graph:
+    def typed(by_name: Mapping[str, ValueType], inputs: Sequence[str]) -> Graph:
         return Graph(
-            inputs=body.inputs,
+            inputs=inputs,
             outputs=body.outputs,
             nodes=body.nodes,
-            constants=body.constants,
+            constants=constants,
             types=by_name,
-            opset_imports=body.opset_imports,
+            opset_imports=body.opset_imports or main.opset_imports,
             functions=main.functions,
             dims=main.dims,
         )
 
-    piece = typed(types)
-    if all(piece.type(value) is not None for node in piece.nodes for value in node.outputs if value):
-        return piece
-    return typed({**types, **infer_types(piece)})
+    found = typed(types, body.inputs)
+    if all(found.type(value) is not None for node in found.nodes for value in node.outputs if value):
+        return found
+    outer = [value for value in body.captured if value not in constants]
+    return typed({**types, **infer_types(typed(types, (*body.inputs, *outer)))}, body.inputs)
 
 
 def _bytes(main: Graph, graph: Graph, value: str) -> int | None:

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.errors import UserError
 from workbench.ir import Graph, Node
 from workbench.memory.aliasing import Decision, share_memory
 from workbench.memory.lifetimes import Kind, Lifetimes, lifetimes
 from workbench.memory.packing import MemoryBlock, Packing
-from workbench.memory.planners import Action, Packed, pack, planners
+from workbench.memory.planners import Action, Packed, pack, planner_of
 from workbench.memory.shared_memory import Alias, SharedMemory
 
 DEFAULT_PLANNER = "exact"
@@ -129,10 +128,7 @@ def sharing_of(
 
 def plan_memory(sharing: Sharing, planner: str = DEFAULT_PLANNER, seconds: float = SECONDS) -> MemoryPlan:
     """Offsets for all values by a planner of that name. Raises UserError if there is none."""
-    known = planners()
-    if planner not in known:
-        raise UserError(f"There is no planner '{planner}'; choose one of: {', '.join(known)}.")
-    packed = pack(sharing.packing, known[planner], seconds)
+    packed = pack(sharing.packing, planner_of(planner), seconds)
     return MemoryPlan(sharing, packed, tuple(_planned(sharing, packed.offsets)))
 
 

@@ -10,9 +10,10 @@ import pkgutil
 from collections.abc import Mapping
 from functools import cache
 
+from workbench.errors import UserError
 from workbench.memory.planners.planner import Action, Packed, Planner, pack
 
-__all__ = ["Action", "Packed", "Planner", "pack", "planners"]
+__all__ = ["Action", "Packed", "Planner", "pack", "planner_of", "planners"]
 
 
 @cache
@@ -27,3 +28,10 @@ def planners() -> Mapping[str, Planner]:
             raise TypeError(f"workbench/memory/planners/{module.name}.py must define PLANNER, with the file's name")
         found[module.name] = planner
     return found
+
+
+def planner_of(name: str) -> Planner:
+    """The planner of that name. Raises UserError if there is none."""
+    if name not in planners():
+        raise UserError(f"There is no planner '{name}'; choose one of: {', '.join(planners())}.")
+    return planners()[name]

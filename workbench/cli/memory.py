@@ -1,0 +1,178 @@
+"""The command `memory`: lifetimes of all values, which share memory, and one arena for them by each planner."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from workbench.cli.arguments import at_least_one, load_chosen, model_arguments, names_of
+from workbench.cli.exit_codes import DONE
+from workbench.cli.printing import print_table, say, warn
+from workbench.errors import UserError
+
+if TYPE_CHECKING:
+    from workbench.memory.packing import Packing
+    from workbench.memory.planners import Packed
+    from workbench.memory.planning import MemoryPlan, Sharing
+
+HELP = "plan the memory of all values in one arena, by every planner"
+_PLANNERS = ("planner", "arena (bytes)", "at least (bytes)", "gap", "certified", "seconds")
+_VALUES = ("value", "kind", "bytes", "offset", "born", "dies", "block", "in the memory of")
+_DEFAULT = "exact"
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    model_arguments(command)
+    command.add_argument("--passes", type=names_of, default=(), metavar="a,b,c", help="passes to run before")
+    command.add_argument("--target", default="cuda", metavar="NAME", help="target profile of these (default: cuda)")
+    command.add_argument(
+        "--planner", metavar="NAME", help="one planner, with each value's place (default: compare all)"
+    )
+    command.add_argument(
+        "--order", default="file", metavar="NAME", help="execution order: file (default), depth_first, breadth_first"
+    )
+    command.add_argument(
+        "--align", type=at_least_one, default=1, metavar="BYTES", help="alignment of memory (default: 1)"
+    )
+    words = "time limit of the exact planner (default: 20)"
+    command.add_argument("--seconds", type=at_least_one, default=20, metavar="S", help=words)
+    command.add_argument("--json", action="store_true", help="print one plan as JSON (default: of the exact planner)")
+    command.add_argument("--csv", action="store_true", help="print the problem as MiniMalloc's CSV")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    if chosen.model is not None and chosen.model.lower().endswith(".csv"):
+        return _of_csv(chosen)
+    return _of_model(chosen)
+
+
+def _of_model(chosen: argparse.Namespace) -> int:
+    from workbench.api import memory_sharing
+    from workbench.memory.minimalloc import write_packing
+    from workbench.memory.planning import plan_memory
+
+    graph = load_chosen(chosen)
+    sharing = memory_sharing(graph, chosen.passes, order=chosen.order, alignment=chosen.align, target=chosen.target)
+    if chosen.csv:
+        print(write_packing(sharing.packing), end="")
+    elif chosen.json:
+        print(json.dumps(plan_memory(sharing, chosen.planner or _DEFAULT, chosen.seconds).to_json(), indent=1))
+    elif chosen.planner:
+        plan = plan_memory(sharing, chosen.planner, chosen.seconds)
+        _print_planners([plan.packed])
+        _print_values(plan)
+    else:
+        _print_planners(_by_every_planner(sharing.packing, chosen.seconds))
+    if not (chosen.csv or chosen.json):
+        _say_sharing(sharing)
+        warn(graph.warnings)
+    return DONE
+
+
+def _of_csv(chosen: argparse.Namespace) -> int:
+    from workbench.memory.minimalloc import read_packing, write_packing
+    from workbench.memory.planners import pack, planner_of
+
+    if chosen.passes or chosen.dims or chosen.torch or chosen.order != "file":
+        raise UserError(f"'{chosen.model}' lists blocks of memory, not operators; leave out the arguments of a model")
+    packing = read_packing(chosen.model)
+    if not (chosen.planner or chosen.json or chosen.csv):
+        _print_planners(_by_every_planner(packing, chosen.seconds))
+        return DONE
+    packed = pack(packing, planner_of(chosen.planner or _DEFAULT), chosen.seconds)
+    if chosen.json:
+        print(json.dumps(_csv_json(packing, packed), indent=1))
+    elif chosen.csv:
+        print(write_packing(packing, packed.offsets), end="")
+    else:
+        _print_planners([packed])
+    return DONE
+
+
+def _by_every_planner(packing: Packing, seconds: float) -> list[Packed]:
+    from workbench.memory.planners import pack, planners
+
+    return [pack(packing, planner, seconds) for planner in planners().values()]
+
+
+def _print_planners(found: Sequence[Packed]) -> None:
+    rows = [
+        (
+            packed.planner,
+            f"{packed.total:,}",
+            f"{packed.lower_bound:,}",
+            f"{packed.gap:.2%}",
+            "yes" if packed.certified else "no",
+            f"{packed.seconds:.3f}",
+        )
+        for packed in found
+    ]
+    print_table([_PLANNERS, *rows], left=(0, 4))
+
+
+def _print_values(plan: MemoryPlan) -> None:
+    rows = [
+        (
+            value.name,
+            str(value.kind),
+            "unknown" if value.bytes is None else f"{value.bytes:,}",
+            "-" if value.offset is None else f"{value.offset:,}",
+            f"{value.born:,}",
+            f"{value.dies:,}",
+            "-" if value.block is None else f"{value.block:,}",
+            "-" if value.alias_of is None else f"{value.alias_of}, {value.how}",
+        )
+        for value in plan.values
+    ]
+    print_table([_VALUES, *rows], left=(0, 1, 7))
+    for decision in plan.sharing.decisions:
+        if not decision.accepted:
+            say(decision.sentence)
+
+
+def _say_sharing(sharing: Sharing) -> None:
+    shared = [decision for decision in sharing.decisions if decision.accepted]
+    counts = {how: sum(decision.how == how for decision in shared) for how in ("in place", "view", "placed")}
+    bound = sharing.packing.lower_bound
+    say(
+        f"{len(sharing.packing.blocks):,} blocks of memory hold {len(sharing.packing.blocks) + len(shared):,} values:"
+        f" {counts['in place']:,} overwrite an operand, {counts['view']:,} are views,"
+        f" {counts['placed']:,} are computed inside the result of a Concat"
+    )
+    if sharing.unshared_bound:
+        say(
+            f"most in use at once: {bound:,} bytes, {bound / sharing.unshared_bound:.3f} of the"
+            f" {sharing.unshared_bound:,} without shared memory"
+        )
+    if sharing.unknown:
+        say(
+            f"{len(sharing.unknown):,} values are not in the plan, since their size is not known, the first"
+            f" '{sharing.unknown[0]}'; bind dims with --dims"
+        )
+
+
+def _csv_json(packing: Packing, packed: Packed) -> Mapping[str, Any]:
+    values = [
+        {
+            "name": block.name,
+            "kind": "activation",
+            "bytes": block.bytes,
+            "offset": offset,
+            "born": block.born,
+            "dies": block.dies,
+            "alias_of": None,
+        }
+        for block, offset in zip(packing.blocks, packed.offsets, strict=True)
+    ]
+    return {
+        "planner": packed.planner,
+        "order": "file",
+        "total_bytes": packed.total,
+        "lower_bound_bytes": packed.lower_bound,
+        "certified": packed.certified,
+        "seconds": round(packed.seconds, 4),
+        "values": values,
+        "steps": [],
+    }

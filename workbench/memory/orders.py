@@ -1,0 +1,58 @@
+"""Execution orders by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from workbench.errors import UserError
+from workbench.ir import Graph, Node
+
+
+def _of_file(graph: Graph) -> Sequence[Node]:
+    return graph.nodes
+
+
+def _depth_first(graph: Graph) -> Sequence[Node]:
+    """Each operator after its operands' operators, one result of the graph after the other."""
+    found: dict[str, Node] = {}
+    for value in graph.outputs:
+        _behind(graph, graph.producer(value), found)
+    for node in graph.nodes:
+        _behind(graph, node, found)
+    return tuple(found.values())
+
+
+def _behind(graph: Graph, last: Node | None, found: dict[str, Node]) -> None:
+    """Append what `last` needs, then itself; without recursion, since graphs are deep."""
+    waiting = [last] if last is not None else []
+    while waiting:
+        node = waiting[-1]
+        makers = (graph.producer(value) for value in node.operands)
+        needed = [maker for maker in makers if maker is not None and maker.name not in found]
+        if node.name in found or not needed:
+            found.setdefault(waiting.pop().name, node)
+            continue
+        waiting.extend(reversed(needed))
+
+
+def _breadth_first(graph: Graph) -> Sequence[Node]:
+    """By the number of operators on the longest way from an input."""
+    depth: dict[str, int] = {}
+    for node in graph.nodes:
+        makers = (graph.producer(value) for value in node.operands)
+        depth[node.name] = 1 + max((depth[maker.name] for maker in makers if maker is not None), default=0)
+    return sorted(graph.nodes, key=lambda node: depth[node.name])
+
+
+ORDERS: Mapping[str, Callable[[Graph], Sequence[Node]]] = {
+    "file": _of_file,
+    "depth_first": _depth_first,
+    "breadth_first": _breadth_first,
+}
+
+
+def ordered(graph: Graph, order: str) -> Sequence[Node]:
+    """The nodes of the graph in the execution order of that name. Raises UserError if there is none."""
+    if order not in ORDERS:
+        raise UserError(f"There is no execution order '{order}'; choose one of: {', '.join(ORDERS)}.")
+    return ORDERS[order](graph)
