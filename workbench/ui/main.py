@@ -8,6 +8,7 @@ from workbench.ui.screens.compare_page import compare_page
 from workbench.ui.screens.export_page import export_page
 from workbench.ui.screens.layouts_page import layouts_page
 from workbench.ui.screens.matrix_page import matrix_page
+from workbench.ui.screens.memory_page import memory_page
 from workbench.ui.screens.open_page import open_page
 from workbench.ui.screens.optimize_page import optimize_page
 from workbench.ui.screens.run_page import run_page
@@ -25,6 +26,7 @@ st.navigation(
         st.Page(lambda: open_page(_optimize), title="Open", url_path="open", default=True),
         _optimize,
         st.Page(layouts_page, title="Layouts", url_path="layouts"),
+        st.Page(memory_page, title="Memory", url_path="memory"),
         st.Page(compare_page, title="Compare", url_path="compare"),
         st.Page(run_page, title="Run", url_path="run"),
         st.Page(matrix_page, title="Matrix", url_path="matrix"),

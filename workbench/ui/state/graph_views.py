@@ -51,7 +51,7 @@ def shown_graph(opened: Opened, name: str, graph: Graph, target: Profile) -> Sho
         layouts = infer_layouts(groups.opened)
         return Shown(view, lambda seen: _inspect(history, 0, 0, seen.id, groups, layouts, view, target))
 
-    return kept(opened, ("graph", name, target), make)
+    return kept(opened, ("graph", name, id(graph), target), make)
 
 
 def shown_pair(

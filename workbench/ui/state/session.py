@@ -42,6 +42,7 @@ _KEY = "opened"
 _REFUSAL = "link_refused"
 _MOST_MOMENTS = 6  # moments of a history that are cached
 _MOST_VIEWS = 4  # placed graphs that are cached
+_MOST_PLANS = 24  # memory plans that are cached
 _NUMBERS = itertools.count()
 
 
@@ -99,6 +100,7 @@ class Opened:
     inputs:  name of the user's own .npz, "" if inputs are generated from `seed`.
     laid_out: see `compared_before`, by target.
     moments: see `workbench.ui.state.snapshots`; views: see `workbench.ui.state.graph_views`.
+    plans:   of memory, see `workbench.ui.screens.memory_page`.
     toggled: groups of the graph that the user opened (True) or closed.
     checking: the running comparison of the history's steps; left_out: rewrites that the user left out.
     """
@@ -123,6 +125,7 @@ class Opened:
     number: int = field(default_factory=lambda: next(_NUMBERS))
     moments: Recent[Any] = field(default_factory=lambda: Recent(_MOST_MOMENTS))
     views: Recent[Any] = field(default_factory=lambda: Recent(_MOST_VIEWS))
+    plans: Recent[Any] = field(default_factory=lambda: Recent(_MOST_PLANS))
     toggled: dict[str, bool] = field(default_factory=dict)
     other: Other | None = None
 

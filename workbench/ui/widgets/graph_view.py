@@ -108,8 +108,11 @@ class Shown:
 
 
 @st.fragment
-def graph_view(key: str, shown: Shown, height: int) -> None:
-    """Draw the view; `height` in pixels on a screen 768 pixels high, more on a higher one."""
+def graph_view(key: str, shown: Shown, height: int, follow: bool = False) -> None:
+    """Draw the view; `height` in pixels on a screen 768 pixels high, more on a higher one.
+
+    follow: whether the page is drawn again when another node is selected.
+    """
     mounted = _component()
     seen = seen_in(key)
     if seen.moment is None and node_in_address() and shown.show is None:
@@ -130,6 +133,9 @@ def graph_view(key: str, shown: Shown, height: int) -> None:
         on_seen_change=lambda: None,
         **callbacks,
     )
+    if follow and seen.id != st.session_state.get(f"{key}_followed", ""):
+        st.session_state[f"{key}_followed"] = seen.id
+        st.rerun()
 
 
 def seen_in(key: str) -> Seen:

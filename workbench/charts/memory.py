@@ -1,0 +1,100 @@
+"""The picture of a memory plan: steps from left to right, bytes of the arena from bottom to top."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from workbench.charts.variants import COLOURS, GREY, byte_unit, empty_figure, plain_label
+from workbench.memory.planning import MemoryPlan, PlannedValue
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+# By how a value got its bytes: name in the legend, colour, and a pattern as a second sign.
+_STYLES = {
+    None: ("own memory", COLOURS[0], ""),
+    "in place": ("written over an operand", COLOURS[1], "/"),
+    "placed": ("computed inside a Concat's result", COLOURS[2], "."),
+    "view": ("view of another value", COLOURS[3], "x"),
+}
+_HEIGHT = 380  # pixels
+_MARKED = "#C2185B"
+
+
+def arena_chart(plan: MemoryPlan, marked: Collection[str] = (), until: int | None = None) -> go.Figure:
+    """Each value is a rectangle from its birth to its death, at its offset; a dashed line is the lower bound.
+
+    marked: values with a frame. until: the step up to which values are drawn, by default all.
+    """
+    steps = len(plan.sharing.lifetimes.steps)
+    drawn = [value for value in plan.values if value.offset is not None and value.bytes and value.dies > value.born]
+    scale, unit = byte_unit(plan.packed.total)
+    figure = empty_figure("step of the execution order", f"offset in the arena ({unit})")
+    for how, (name, colour, pattern) in _STYLES.items():
+        same = [value for value in drawn if value.how == how and (until is None or value.born <= until)]
+        if same:
+            _add_rectangles(figure, same, scale, name, colour, pattern)
+    _add_line(figure, steps, plan.packed.lower_bound / scale, f"at least {plan.packed.lower_bound:,} bytes", "dash")
+    _add_line(figure, steps, plan.packed.total / scale, f"arena {plan.packed.total:,} bytes", "solid")
+    for value in drawn:
+        if value.name in marked:
+            _frame(figure, value, scale)
+    if until is not None:
+        figure.add_vline(x=until + 0.5, line={"color": GREY, "width": 1})
+    figure.update_layout(barmode="overlay", height=_HEIGHT, dragmode="zoom", legend={"font": {"size": 11}})
+    figure.update_xaxes(range=[0, max(steps, 1)], tickformat=",d")
+    figure.update_yaxes(range=[0, max(plan.packed.total / scale * 1.04, 1e-9)], rangemode="normal")
+    return figure
+
+
+def _add_rectangles(
+    figure: go.Figure, values: Sequence[PlannedValue], scale: float, name: str, colour: str, pattern: str
+) -> None:
+    figure.add_bar(
+        x=[(value.born + value.dies) / 2 for value in values],
+        width=[value.dies - value.born for value in values],
+        base=[(value.offset or 0) / scale for value in values],
+        y=[(value.bytes or 0) / scale for value in values],
+        customdata=[(value.name, _words(value)) for value in values],
+        name=name,
+        marker={
+            "color": colour,
+            "opacity": 0.75,
+            "line": {"width": 0.6, "color": "white"},
+            "pattern": {"shape": pattern, "size": 5, "fgcolor": "rgba(255,255,255,0.65)"},
+        },
+        hovertemplate="%{customdata[1]}<extra></extra>",
+    )
+
+
+def _add_line(figure: go.Figure, steps: int, height: float, name: str, dash: str) -> None:
+    figure.add_scatter(
+        x=[0, max(steps, 1)],
+        y=[height, height],
+        mode="lines",
+        name=name,
+        line={"color": GREY, "width": 1.5, "dash": dash},
+    )
+
+
+def _frame(figure: go.Figure, value: PlannedValue, scale: float) -> None:
+    bottom = (value.offset or 0) / scale
+    figure.add_shape(
+        type="rect",
+        x0=value.born,
+        x1=value.dies,
+        y0=bottom,
+        y1=bottom + (value.bytes or 0) / scale,
+        line={"color": _MARKED, "width": 3},
+    )
+
+
+def _words(value: PlannedValue) -> str:
+    lines: Iterable[str] = (
+        plain_label(value.name),
+        f"{value.kind}, {value.bytes:,} bytes at {value.offset:,}, block {value.block}",
+        f"in use from step {value.born:,} to before {value.dies:,}",
+        *([f"{value.how}: {plain_label(value.alias_of)}"] if value.alias_of else []),
+    )
+    return "<br>".join(lines)

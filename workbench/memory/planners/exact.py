@@ -1,0 +1,64 @@
+"""The smallest arena, with a proof where the time suffices."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from workbench.memory.packing import Packing
+from workbench.memory.planners import colouring, greedy_by_breadth, greedy_by_size, pool_best_fit, pool_first_fit
+from workbench.memory.planners.planner import Action, Planner
+from workbench.memory.playing import played
+
+_SIMPLE = (greedy_by_size, greedy_by_breadth, pool_best_fit, pool_first_fit, colouring)
+_THREADS = 6  # on two cores omnimalloc's own choice finds less
+
+
+def smallest(packing: Packing, seconds: float) -> tuple[tuple[int, ...], tuple[Action, ...], bool]:
+    planners = [simple.PLANNER for simple in _SIMPLE]
+    if packing.partial_order is not None:
+        planners = [planner for planner in planners if not planner.in_sequence]
+    best: tuple[int, ...] | None = None
+    for planner in planners:
+        offsets, _, _ = planner.place(packing, seconds)
+        if best is None or _total(packing, offsets) < _total(packing, best):
+            best = offsets
+        if _total(packing, best) == packing.lower_bound:
+            return best, played(packing, best), True
+    assert best is not None
+    proven = False
+    if packing.partial_order is None and find_spec("omnimalloc") is not None:
+        found, proven = _searched(packing, seconds)
+        best = min(found, best, key=lambda offsets: _total(packing, offsets))
+    return best, played(packing, best), proven
+
+
+def _total(packing: Packing, offsets: tuple[int, ...]) -> int:
+    return max((begin + block.bytes for begin, block in zip(offsets, packing.blocks, strict=True)), default=0)
+
+
+def _searched(packing: Packing, seconds: float) -> tuple[tuple[int, ...], bool]:
+    """Offsets by omnimalloc's branch and bound, and whether it proved that none are better."""
+    from omnimalloc import Allocation
+    from omnimalloc.allocators.supermalloc import SupermallocAllocator
+
+    placed = {i: block for i, block in enumerate(packing.blocks) if block.bytes and block.dies > block.born}
+    given = tuple(Allocation(id=i, size=b.bytes, start=b.born, end=b.dies) for i, b in placed.items())
+    found = SupermallocAllocator(timeout=seconds, num_threads=_THREADS).solve(given)
+    offsets = [0] * len(packing.blocks)
+    for one in found.allocations:
+        assert one.offset is not None
+        offsets[int(one.id)] = one.offset
+    return tuple(offsets), bool(found.proved_optimal)
+
+
+PLANNER = Planner(
+    name="exact",
+    title="Exact",
+    explanation=(
+        "First the simple planners: an arena as small as the most bytes in use at once cannot be beaten. Where none"
+        " is, a branch-and-bound search (omnimalloc's supermalloc, https://github.com/fpedd/omnimalloc) looks for a"
+        " smaller one, until it has proved that there is none or the time is over. Where operators run side by side"
+        " there is no search, and the best of the planners that need no order is taken."
+    ),
+    place=smallest,
+)

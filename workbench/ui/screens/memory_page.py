@@ -1,0 +1,252 @@
+"""Memory: lifetimes of all values, which share memory, and one arena for them by each planner, beside the graph."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import streamlit as st
+
+from workbench.api import DEFAULT_TARGET
+from workbench.charts.memory import arena_chart
+from workbench.errors import UserError
+from workbench.ir import Graph
+from workbench.layout.profile import load_profile
+from workbench.memory.minimalloc import write_packing
+from workbench.memory.orders import ORDERS, ordered
+from workbench.memory.planners import planners
+from workbench.memory.planning import DEFAULT_PLANNER, SECONDS, MemoryPlan, plan_memory, sharing_of
+from workbench.ui.screens.memory_steps import play_steps
+from workbench.ui.state.graph_views import shown_graph
+from workbench.ui.state.session import Opened, worker
+from workbench.ui.state.work import Report, forget_cancel, run_with_progress, was_cancelled
+from workbench.ui.widgets.graph_view import graph_view, seen_in
+from workbench.ui.widgets.numbers import download_button, show_table, shown_csv
+from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, show_error
+
+_LOADED, _OPTIMIZED = "as loaded", "after the passes of Optimize"
+_GRAPH = 430  # pixels of height of the graph
+_BESIDE = [10, 2]
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """What one picture shows."""
+
+    of: str
+    planner: str
+    order: str
+
+
+def memory_page() -> None:
+    opened = opened_here()
+    if opened is None:
+        return
+    header(opened)
+    graphs = {_LOADED: opened.graph}
+    if opened.history is not None and len(opened.history) > 1:
+        graphs[_OPTIMIZED] = opened.history.graph
+    choices = _choices(opened, graphs)
+    plans = [_plan_of(opened, graphs[choice.of], choice) for choice in choices]
+    if any(plan is None for plan in plans):
+        return
+    found = [plan for plan in plans if plan is not None]
+    key = f"memory_graph_{opened.number}_{choices[0].of}"
+    _pictures(opened, choices, found, key)
+    _details(opened, graphs[choices[0].of], found[0])
+    _graph(opened, choices[0], graphs[choices[0].of], found[0], key)
+
+
+def _choices(opened: Opened, graphs: dict[str, Graph]) -> list[_Choice]:
+    """The fields for one picture or two."""
+    two = st.toggle("Two beside each other", key="memory_two", persist_state="session")
+    columns = st.columns(2) if two else [st.container()]
+    choices = []
+    for number, column in enumerate(columns):
+        of, planner, order = column.columns(3)
+        named = list(planners())
+        first = named.index(DEFAULT_PLANNER if not number else "no_reuse")
+        choices.append(
+            _Choice(
+                of.selectbox("Graph", list(graphs), key=f"memory_of_{opened.number}_{number}"),
+                planner.selectbox(
+                    "Planner",
+                    named,
+                    first,
+                    format_func=lambda name: planners()[name].title,
+                    key=f"memory_planner_{number}",
+                    persist_state="session",
+                ),
+                order.selectbox("Order", list(ORDERS), key=f"memory_order_{number}", persist_state="session"),
+            )
+        )
+    return choices
+
+
+def _plan_of(opened: Opened, graph: Graph, choice: _Choice) -> MemoryPlan | None:
+    """The plan, computed once; None if it was cancelled or refused, which the page says."""
+    key = (id(graph), choice)
+
+    def work(report: Report) -> MemoryPlan:
+        report(f"{planners()[choice.planner].title}, at most {SECONDS} s", None)
+        return plan_memory(sharing_of(graph, choice.order, ordered(graph, choice.order)), choice.planner)
+
+    def make() -> MemoryPlan:
+        return run_with_progress("Memory", work, worker(), "memory")
+
+    if was_cancelled("memory"):
+        st.info("Planning was cancelled.", icon=":material/block:")
+        if not st.button("Plan again", type="primary"):
+            return None
+    forget_cancel("memory")
+    try:
+        return opened.plans.get(key, make)
+    except UserError as error:
+        show_error(error)
+        return None
+
+
+def _pictures(opened: Opened, choices: Sequence[_Choice], plans: Sequence[MemoryPlan], graph_key: str) -> None:
+    """One picture, or two beside each other; a click on a value shows its operator in the graph."""
+    marked = _values_at(plans[0], seen_in(graph_key).id)
+    for number, (column, plan) in enumerate(zip(st.columns(len(plans)), plans, strict=True)):
+        with column:
+            st.caption(markdown_escaped(_sentence(plan)))
+            st.plotly_chart(
+                arena_chart(plan, marked),
+                key=f"memory_chart_{opened.number}_{number}",
+                on_select="rerun",
+                selection_mode="points",
+            )
+    if marked:
+        st.caption(markdown_escaped(f"Framed: what '{seen_in(graph_key).id}' reads and computes."))
+
+
+def _sentence(plan: MemoryPlan) -> str:
+    packed, sharing = plan.packed, plan.sharing
+    proven = "; no smaller arena exists" if plan.certified else f"; gap {packed.gap:.1%} to the lower bound"
+    least = f", {packed.lower_bound / sharing.unshared_bound:.3f} of what is in use without shared memory"
+    unknown = f"; {len(sharing.unknown):,} values of unknown size are left out" if sharing.unknown else ""
+    return (
+        f"{planners()[packed.planner].title}, order {sharing.order}: {packed.total:,} bytes for"
+        f" {len(sharing.packing.blocks):,} blocks{proven}. Most in use at once: {packed.lower_bound:,} bytes"
+        f"{least if sharing.unshared_bound else ''}{unknown}."
+    )
+
+
+def _values_at(plan: MemoryPlan, node: str) -> Collection[str]:
+    """The values that a node of the graph reads or computes."""
+    for number, step in enumerate(plan.sharing.lifetimes.steps):
+        if step.label == node:
+            names = filter(None, (*step.node.operands, *step.node.outputs))
+            return {plan.sharing.lifetimes.operand(number, name) for name in names}
+    return ()
+
+
+def _graph(opened: Opened, choice: _Choice, graph: Graph, plan: MemoryPlan, key: str) -> None:
+    """The graph; a click on an operator frames its values in the picture, and the other way round."""
+    shown = shown_graph(opened, choice.of, graph, load_profile(DEFAULT_TARGET))
+    clicked = _clicked(f"memory_chart_{opened.number}_0")
+    if clicked and st.session_state.get(f"{key}_revealed") != clicked:
+        st.session_state[f"{key}_revealed"] = clicked
+        value = plan.sharing.lifetimes.values.get(clicked)
+        if value is not None and value.producer is not None:
+            shown.reveal({"id": plan.sharing.lifetimes.steps[value.producer].label.partition("/")[0]})
+    graph_view(key, shown, _GRAPH, follow=True)
+
+
+def _clicked(key: str) -> str:
+    """The value whose rectangle was clicked last, "" for none."""
+    points = ((st.session_state.get(key) or {}).get("selection") or {}).get("points") or []
+    data = points[0].get("customdata") if points else None
+    return str(data[0]) if data else ""
+
+
+# ---- tables ------------------------------------------------------------------------------
+
+
+def _details(opened: Opened, graph: Graph, plan: MemoryPlan) -> None:
+    by_planner, values, sharing, steps = st.tabs(["Planners", "Values", "Shared memory", "Step by step"])
+    with by_planner:
+        _planners(opened, graph, plan)
+    with values:
+        _values(plan)
+    with sharing:
+        _sharing(plan)
+    with steps:
+        play_steps(opened.number, plan)
+
+
+def _planners(opened: Opened, graph: Graph, plan: MemoryPlan) -> None:
+    st.markdown(markdown_escaped(planners()[plan.packed.planner].explanation))
+    if not st.button("Compare all planners", key="memory_compare"):
+        return
+    rows = []
+    for name, planner in planners().items():
+        packed = _plan_of(opened, graph, _Choice("", name, plan.sharing.order))
+        if packed is not None:
+            rows.append(
+                {
+                    "planner": planner.title,
+                    "arena (bytes)": packed.packed.total,
+                    "at least (bytes)": packed.packed.lower_bound,
+                    "gap (%)": 100 * packed.packed.gap,
+                    "certified": "yes" if packed.certified else "no",
+                    "seconds": packed.packed.seconds,
+                }
+            )
+    show_table(rows, {"gap (%)": 2, "seconds": 3})
+    download_button(st, "CSV", shown_csv(rows), "planners.csv", "planners_csv")
+
+
+def _values(plan: MemoryPlan) -> None:
+    rows: list[dict[str, Any]] = [
+        {
+            "value": value.name,
+            "kind": str(value.kind),
+            "bytes": value.bytes,
+            "offset": value.offset,
+            "born": value.born,
+            "dies": value.dies,
+            "block": value.block,
+            "in the memory of": value.alias_of or "",
+            "how": "" if value.how is None else str(value.how),
+        }
+        for value in plan.values
+    ]
+    words, as_csv, as_json, as_problem = st.columns([6, 2, 2, 3], vertical_alignment="bottom")
+    words.caption("Steps are half-open: a value is in use from the step it is born to before the step it dies.")
+    download_button(as_csv, "CSV", shown_csv(rows), "memory_values.csv", "memory_values_csv")
+    download_button(as_json, "JSON", partial(_json, plan), "memory_plan.json", "memory_plan_json")
+    problem = partial(write_packing, plan.sharing.packing, plan.packed.offsets)
+    download_button(as_problem, "MiniMalloc CSV", problem, "minimalloc.csv", "memory_minimalloc")
+    show_table(rows)
+
+
+def _json(plan: MemoryPlan) -> str:
+    return json.dumps(plan.to_json(), indent=1)
+
+
+def _sharing(plan: MemoryPlan) -> None:
+    rows = [
+        {
+            "step": decision.step,
+            "how": str(decision.how),
+            "value": decision.value,
+            "shared": "yes" if decision.accepted else "no",
+            "why": decision.sentence,
+        }
+        for decision in plan.sharing.decisions
+    ]
+    if not rows:
+        st.caption("No operator of this graph could share memory.")
+        return
+    accepted = sum(row["shared"] == "yes" for row in rows)
+    words, as_csv = st.columns(_BESIDE, vertical_alignment="bottom")
+    words.caption(f"{accepted:,} of {len(rows):,} possible ways to share memory are used; each with its reason.")
+    download_button(as_csv, "CSV", shown_csv(rows), "shared_memory.csv", "memory_sharing_csv")
+    columns = {"why": st.column_config.TextColumn(width=760)}
+    show_table(rows, column_config=columns)

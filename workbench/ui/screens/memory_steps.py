@@ -1,0 +1,78 @@
+"""A memory plan played step by step: what is allocated, reused, overwritten and freed, with reasons."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from workbench.charts.memory import arena_chart
+from workbench.memory.planning import MemoryPlan
+from workbench.ui.widgets.parts import markdown_escaped
+
+_EVERY_S = 1.2  # between steps while playing
+
+
+def play_steps(number: int, plan: MemoryPlan) -> None:
+    """number: of the open model."""
+    steps = len(plan.sharing.lifetimes.steps)
+    if not steps:
+        st.caption("This graph has no operators.")
+        return
+    key = f"memory_step_{number}_{plan.packed.planner}_{plan.sharing.order}"
+    playing = st.toggle("Play", key=f"{key}_play")
+
+    @st.fragment(run_every=_EVERY_S if playing else None)
+    def player() -> None:
+        now = st.session_state.get(key, 0)
+        if playing and st.session_state.get(f"{key}_started"):
+            now = (now + 1) % steps
+        st.session_state[f"{key}_started"] = playing
+        st.session_state[key] = now
+        back, choose, ahead = st.columns([1, 12, 1], vertical_alignment="bottom")
+        if back.button("Back", key=f"{key}_back", width="stretch") and now:
+            now -= 1
+        if ahead.button("Next", key=f"{key}_next", width="stretch") and now < steps - 1:
+            now += 1
+        st.session_state[key] = now
+        if steps > 1:
+            choose.slider("Step", 0, steps - 1, key=key)
+        _moment(plan, st.session_state[key])
+        st.plotly_chart(
+            arena_chart(plan, _marked(plan, st.session_state[key]), st.session_state[key]), key=f"{key}_chart"
+        )
+
+    player()
+
+
+def _marked(plan: MemoryPlan, step: int) -> set[str]:
+    return {value.name for value in plan.values if value.born == step}
+
+
+def _moment(plan: MemoryPlan, step: int) -> None:
+    """What happens at the step, in sentences."""
+    label = plan.sharing.lifetimes.steps[step]
+    st.markdown(markdown_escaped(f"Step {step:,}: {label.node}") + f", {_in_use(plan, step):,} bytes in use")
+    sentences = [d.sentence for d in plan.sharing.decisions if d.step == step]
+    sentences += [action.sentence for action in plan.packed.actions if action.step == step]
+    for sentence in sentences:
+        st.caption(markdown_escaped(sentence))
+    free = _recycled(plan, step)
+    if free:
+        st.caption(f"Recycle box, labels free for reuse: {', '.join(map(str, free))}")
+
+
+def _in_use(plan: MemoryPlan, step: int) -> int:
+    in_use = plan.sharing.packing.in_use
+    return in_use[step] if step < len(in_use) else 0
+
+
+def _recycled(plan: MemoryPlan, step: int) -> list[int]:
+    """The labels that a planner has given and got back by then."""
+    free: dict[int, None] = {}
+    for action in plan.packed.actions:
+        if action.label is None or action.step > step:
+            continue
+        if action.does == "free":
+            free[action.label] = None
+        else:
+            free.pop(action.label, None)
+    return sorted(free)
