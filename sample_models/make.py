@@ -162,6 +162,70 @@ GRAPHS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
         """,
         {"w1": (3, 8, 1, 1), "b1": (3,), "w2": (5, 8, 3, 3), "b2": (5,)},
     ),
+    # Its figures of memory: a chain in place; the trap, a further reader of B; a buffer that is free when E needs one.
+    "memory/in_place.onnx": (
+        """
+        in_place (float[1024] x) => (float[1024] E) {
+            A = Sqrt (x)
+            B = Relu (A)
+            C = Exp (B)
+            E = Neg (C)
+        }
+        """,
+        {},
+    ),
+    "memory/in_place_trap.onnx": (
+        """
+        in_place_trap (float[1024] x) => (float[1024] E, float F) {
+            A = Sqrt (x)
+            B = Relu (A)
+            C = Exp (B)
+            E = Neg (C)
+            F = ReduceSum <keepdims = 0> (B)
+        }
+        """,
+        {},
+    ),
+    "memory/buffer_reuse.onnx": (
+        """
+        buffer_reuse (float[1,32] x) => (float[1,16] y) {
+            A = MatMul (x, w1)
+            B = MatMul (A, w2)
+            C = MatMul (B, w3)
+            E = MatMul (C, w4)
+            y = MatMul (E, w5)
+        }
+        """,
+        {"w1": (32, 64), "w2": (64, 128), "w3": (128, 32), "w4": (32, 96), "w5": (96, 16)},
+    ),
+    # What its pool does not see: free bytes in pieces that are too small.
+    "memory/fragmentation.onnx": (
+        """
+        fragmentation (float[1,4] x) => (float[1,192] y) {
+            two = MatMul (x, w2)
+            one = MatMul (x, w1)
+            small = ReduceSum (two)
+            three = MatMul (one, w3)
+            y = Add (three, small)
+        }
+        """,
+        {"w2": (4, 128), "w1": (4, 64), "w3": (64, 192)},
+    ),
+    # Its parallel wall: two branches that could run side by side, if they did not share bytes.
+    "memory/branches.onnx": (
+        """
+        branches (float[64,64] x) => (float[64,64] y) {
+            left1 = MatMul (x, w1)
+            left2 = MatMul (left1, w2)
+            left3 = MatMul (left2, w3)
+            right1 = MatMul (x, w4)
+            right2 = MatMul (right1, w5)
+            right3 = MatMul (right2, w6)
+            y = Add (left3, right3)
+        }
+        """,
+        {f"w{place}": (64, 64) for place in range(1, 7)},
+    ),
 }
 # file -> the pass and the rule whose example it is
 ALGEBRA = {

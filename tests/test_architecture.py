@@ -31,13 +31,13 @@ ROOMS = {
     "summary": {"ir", "ops", "inference", "layout", "metrics", "summary"},
     "explanation": {"ir", "rewrite", "explanation"},
     "view": {"ir", "ops", "layout", "metrics", "rewrite", "fusion", "view"},
-    "charts": {"ir", "ops", "run", "view", "charts"},
+    "charts": {"ir", "ops", "memory", "run", "view", "charts"},
     "errors": {"errors"},
     "files": {"files"},
     "imports": {"imports"},
 }
 EVERYWHERE = {"errors", "files", "imports"}
-ANYTHING = {"ui", "cli", "api", "library", "group_comparison", "matrix", "plans", "__main__", "__init__"}
+ANYTHING = {"ui", "cli", "api", "library", "pass_list", "group_comparison", "matrix", "plans", "__main__", "__init__"}
 LATE = {"torch", "onnxruntime", "plotly", "pandas", "streamlit", "highspy", "sqlalchemy", "psycopg"}
 MAY_USE_STREAMLIT = {"ui"}
 MAY_USE_PLOTLY = {"workbench/charts/variants.py"}

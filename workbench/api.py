@@ -1,5 +1,4 @@
-"""The library's verbs: load, inspect, optimize, layouts, groupings, memory_plan, explain, verify, measure, export,
-report, dot.
+"""The library's verbs.
 
 import workbench as wb
 graph = wb.load("model.onnx", dims={"N": 1})
@@ -119,8 +118,7 @@ def optimize(
 
     passes:   names in order, or None for those of `preset`.
     layout:   a strategy ("greedy", "record-then-insert") in addition.
-    feed_inputs: whether inputs are taken in the layout that is used.
-    give_outputs: whether outputs are returned in the layout in which they are computed.
+    feed_inputs, give_outputs: whether inputs and outputs have the layout in which they are used and computed.
     export_for: "onnxruntime" writes its own operators where its CPU provider has a kernel; only it runs the file.
     mode:     "exact" allows only rewrites that keep every bit, "ieee" also rounding, "fast" also changes of
               signed zeros, infinities or NaN.
@@ -239,10 +237,7 @@ def memory_plan(
 ) -> MemoryPlan:
     """One arena for all values that the graph computes, and where each lies in it.
 
-    passes: run before. planner: a name of `workbench.memory.planners.planners()`. order: of execution, a name of
-    `workbench.memory.orders.ORDERS`. seconds: time limit of the search. alignment: of memory, in bytes.
-
-    Raises UserError for an unknown planner or order.
+    passes: run before. seconds: time limit of the search. alignment: in bytes.
     """
     from workbench.memory.planning import plan_memory
 
@@ -319,9 +314,8 @@ def measure(
 ) -> Measurement:
     """Latency (ms) and memory (bytes) of one graph or several, by turns, each compared with ONNX Runtime.
 
-    graphs:  by label; a `workbench.run.measurement.measure.Variant` is a graph with its own backend and element
-             type.
-    `options` are those of `workbench.run.measurement.measure.measure_models`: backend, dtype, repeat, cold.
+    graphs: by label; a `workbench.run.measurement.measure.Variant` is a graph with its own backend and type.
+    options: those of `measure_models` there: backend, dtype, repeat, cold.
     """
     from workbench.run.measurement.measure import measure_models
     from workbench.verification import Verifier
@@ -404,32 +398,3 @@ def _file_name(graph: Graph) -> str:
 def _written(path: str | Path, text: str) -> int:
     write_text(path, text)
     return len(text.encode())
-
-
-def pass_table() -> list[dict[str, Any]]:
-    """Every pass: name, title, a sentence, options, strategy name, presets that hold it."""
-    strategy_of = {cls: name for name, cls in library.strategies().items()}
-    rows = []
-    for name, cls in library.all_passes().items():
-        rows.append(
-            {
-                "name": name,
-                "title": cls.title,
-                "summary": cls.summary(),
-                "bit_equal": cls.is_bit_equal(),
-                "strategy": strategy_of.get(cls),
-                "presets": [p for p, table in library.presets().items() if name in table["passes"]],
-                "options": option_table(cls),
-                "rules": [rule.name for rule in cls.rules],
-                "exactness": {rule.name: rule.exactness.value for rule in cls.rules},
-            }
-        )
-    return rows
-
-
-def option_table(cls: type[Pass]) -> list[dict[str, Any]]:
-    """The pass's options: name, type, default, help."""
-    return [
-        {"name": name, "type": str(f.type), "default": f.default, "help": f.metadata.get("help", "")}
-        for name, f in cls.option_fields().items()
-    ]

@@ -22,14 +22,18 @@ _HEIGHT = 380  # pixels
 _MARKED = "#C2185B"
 
 
-def arena_chart(plan: MemoryPlan, marked: Collection[str] = (), until: int | None = None) -> go.Figure:
+def arena_chart(
+    plan: MemoryPlan, marked: Collection[str] = (), until: int | None = None, top: int | None = None
+) -> go.Figure:
     """Each value is a rectangle from its birth to its death, at its offset; a dashed line is the lower bound.
 
     marked: values with a frame. until: the step up to which values are drawn, by default all.
+    top: the bytes at which the picture ends, so that several can be compared; by default the arena's.
     """
     steps = len(plan.sharing.lifetimes.steps)
     drawn = [value for value in plan.values if value.offset is not None and value.bytes and value.dies > value.born]
-    scale, unit = byte_unit(plan.packed.total)
+    highest = max(plan.packed.total, top or 0)
+    scale, unit = byte_unit(highest)
     figure = empty_figure("step of the execution order", f"offset in the arena ({unit})")
     for how, (name, colour, pattern) in _STYLES.items():
         same = [value for value in drawn if value.how == how and (until is None or value.born <= until)]
@@ -44,7 +48,7 @@ def arena_chart(plan: MemoryPlan, marked: Collection[str] = (), until: int | Non
         figure.add_vline(x=until + 0.5, line={"color": GREY, "width": 1})
     figure.update_layout(barmode="overlay", height=_HEIGHT, dragmode="zoom", legend={"font": {"size": 11}})
     figure.update_xaxes(range=[0, max(steps, 1)], tickformat=",d")
-    figure.update_yaxes(range=[0, max(plan.packed.total / scale * 1.04, 1e-9)], rangemode="normal")
+    figure.update_yaxes(range=[0, max(highest / scale * 1.04, 1e-9)], rangemode="normal")
     return figure
 
 

@@ -61,10 +61,10 @@ def _of_model(chosen: argparse.Namespace) -> int:
         print(json.dumps(plan_memory(sharing, chosen.planner or _DEFAULT, chosen.seconds).to_json(), indent=1))
     elif chosen.planner:
         plan = plan_memory(sharing, chosen.planner, chosen.seconds)
-        _print_planners([plan.packed])
+        _print_planners([plan.packed], not sharing.unknown)
         _print_values(plan)
     else:
-        _print_planners(_by_every_planner(sharing.packing, chosen.seconds))
+        _print_planners(_by_every_planner(sharing.packing, chosen.seconds), not sharing.unknown)
     if not (chosen.csv or chosen.json):
         _say_sharing(sharing)
         warn(graph.warnings)
@@ -97,14 +97,15 @@ def _by_every_planner(packing: Packing, seconds: float) -> list[Packed]:
     return [pack(packing, planner, seconds) for planner in planners().values()]
 
 
-def _print_planners(found: Sequence[Packed]) -> None:
+def _print_planners(found: Sequence[Packed], complete: bool = True) -> None:
+    """complete: whether all sizes are known, without which nothing is certified."""
     rows = [
         (
             packed.planner,
             f"{packed.total:,}",
             f"{packed.lower_bound:,}",
             f"{packed.gap:.2%}",
-            "yes" if packed.certified else "no",
+            "yes" if packed.certified and complete else "no",
             f"{packed.seconds:.3f}",
         )
         for packed in found
@@ -137,9 +138,8 @@ def _say_sharing(sharing: Sharing) -> None:
     counts = {how: sum(decision.how == how for decision in shared) for how in ("in place", "view", "placed")}
     bound = sharing.packing.lower_bound
     say(
-        f"{len(sharing.packing.blocks):,} blocks of memory hold {len(sharing.packing.blocks) + len(shared):,} values:"
-        f" {counts['in place']:,} overwrite an operand, {counts['view']:,} are views,"
-        f" {counts['placed']:,} are computed inside the result of a Concat"
+        f"blocks of memory: {len(sharing.packing.blocks):,}; values that share one: {counts['in place']:,} overwrite an"
+        f" operand, {counts['view']:,} are views, {counts['placed']:,} are computed inside the result of a Concat"
     )
     if sharing.unshared_bound:
         say(
@@ -149,7 +149,7 @@ def _say_sharing(sharing: Sharing) -> None:
     if sharing.unknown:
         say(
             f"{len(sharing.unknown):,} values are not in the plan, since their size is not known, the first"
-            f" '{sharing.unknown[0]}'; bind dims with --dims"
+            f" '{sharing.unknown[0]}'; bind dims with --dims, or optimize the model first"
         )
 
 

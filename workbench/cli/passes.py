@@ -16,8 +16,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    from workbench.api import pass_table
     from workbench.library import library
+    from workbench.pass_list import pass_table
 
     rows = pass_table()
     if chosen.json:

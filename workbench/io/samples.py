@@ -31,6 +31,7 @@ class Sample:
     dims:  numbers for symbolic dims.
     group: the group in which it is listed; "" if none.
     shows: the rewrite at which it opens; None if it opens without passes.
+    page:  on which it opens, "memory" or "".
     """
 
     title: str
@@ -40,6 +41,7 @@ class Sample:
     dims: Mapping[str, int] = field(default_factory=dict)
     group: str = ""
     shows: Shows | None = None
+    page: str = ""
 
 
 @cache

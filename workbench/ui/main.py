@@ -21,12 +21,13 @@ st.set_page_config(page_title="Graph Workbench", page_icon=str(_ICON), layout="w
 style()
 
 _optimize = st.Page(optimize_page, title="Optimize", url_path="optimize")
+_memory = st.Page(memory_page, title="Memory", url_path="memory")
 st.navigation(
     [
-        st.Page(lambda: open_page(_optimize), title="Open", url_path="open", default=True),
+        st.Page(lambda: open_page(_optimize, {"memory": _memory}), title="Open", url_path="open", default=True),
         _optimize,
         st.Page(layouts_page, title="Layouts", url_path="layouts"),
-        st.Page(memory_page, title="Memory", url_path="memory"),
+        _memory,
         st.Page(compare_page, title="Compare", url_path="compare"),
         st.Page(run_page, title="Run", url_path="run"),
         st.Page(matrix_page, title="Matrix", url_path="matrix"),

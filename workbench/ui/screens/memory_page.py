@@ -116,7 +116,7 @@ def _pictures(opened: Opened, choices: Sequence[_Choice], plans: Sequence[Memory
         with column:
             st.caption(markdown_escaped(_sentence(plan)))
             st.plotly_chart(
-                arena_chart(plan, marked),
+                arena_chart(plan, marked, top=max(one.packed.total for one in plans)),
                 key=f"memory_chart_{opened.number}_{number}",
                 on_select="rerun",
                 selection_mode="points",
@@ -182,8 +182,6 @@ def _details(opened: Opened, graph: Graph, plan: MemoryPlan) -> None:
 
 def _planners(opened: Opened, graph: Graph, plan: MemoryPlan) -> None:
     st.markdown(markdown_escaped(planners()[plan.packed.planner].explanation))
-    if not st.button("Compare all planners", key="memory_compare"):
-        return
     rows = []
     for name, planner in planners().items():
         packed = _plan_of(opened, graph, _Choice("", name, plan.sharing.order))
@@ -194,7 +192,7 @@ def _planners(opened: Opened, graph: Graph, plan: MemoryPlan) -> None:
                     "arena (bytes)": packed.packed.total,
                     "at least (bytes)": packed.packed.lower_bound,
                     "gap (%)": 100 * packed.packed.gap,
-                    "certified": "yes" if packed.certified else "no",
+                    "no smaller arena exists": "proven" if packed.certified else "",
                     "seconds": packed.packed.seconds,
                 }
             )

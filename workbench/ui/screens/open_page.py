@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import groupby
 
@@ -27,12 +27,15 @@ from workbench.view.scopes import MAIN, inner_graphs
 _UPLOADS = "uploads_done"  # number of uploads opened; in the key of the field, so that each upload empties it
 
 
-def open_page(optimize: Page | None = None) -> None:
-    """Draw the page. optimize: the page on which a sample that shows a rewrite opens; None to stay here."""
+def open_page(optimize: Page | None = None, pages: Mapping[str, Page] | None = None) -> None:
+    """Draw the page. optimize: the page on which a sample that shows a rewrite opens; None to stay here.
+
+    pages: others on which samples open, by their names in the list of samples.
+    """
     top = st.container()
     left, right = st.columns([2, 3], gap="medium")
     with left:
-        _choose(optimize)
+        _choose(optimize, pages or {})
     with top:  # shows why a link does not open
         opened = opened_here()
     if opened is None:
@@ -42,11 +45,11 @@ def open_page(optimize: Page | None = None) -> None:
         _describe(opened)
 
 
-def _choose(optimize: Page | None) -> None:
+def _choose(optimize: Page | None, pages: Mapping[str, Page]) -> None:
     sample, upload, path = st.tabs(["Samples", "Upload", "Path"])
     with sample, pane("samples", 640, border=False):
         for group, entries in groupby(samples(), lambda sample: sample.group):
-            _cards(group, list(entries), optimize)
+            _cards(group, list(entries), optimize, pages)
     with upload:
         files = st.file_uploader(
             "A model (.onnx, .pt2, ONNX text), with its external data files if it has any",
@@ -62,7 +65,7 @@ def _choose(optimize: Page | None) -> None:
             opening(lambda: open_model(entered.strip(), entered.strip().rpartition("/")[2] or "(no path)"))
 
 
-def _cards(group: str, entries: Sequence[Sample], optimize: Page | None) -> None:
+def _cards(group: str, entries: Sequence[Sample], optimize: Page | None, pages: Mapping[str, Page]) -> None:
     """A card for each sample; those of a group are in one collapsed section."""
     with st.expander(f"{group} ({len(entries)})", key=f"samples_{group}") if group else st.container():
         for entry in entries:
@@ -70,15 +73,17 @@ def _cards(group: str, entries: Sequence[Sample], optimize: Page | None) -> None
                 words, button = st.columns([6, 1], vertical_alignment="center")
                 words.markdown(f"**{markdown_escaped(entry.title)}**  \n:small[{markdown_escaped(entry.description)}]")
                 if button.button("Open", key=f"sample_{entry.file.stem}", width="stretch"):
-                    _open_sample(entry, optimize)
+                    _open_sample(entry, optimize, pages)
 
 
-def _open_sample(entry: Sample, optimize: Page | None) -> None:
+def _open_sample(entry: Sample, optimize: Page | None, pages: Mapping[str, Page]) -> None:
     done = opening(partial(open_model, str(entry.file), entry.title, entry.dims))
     if done and entry.shows is not None and optimize is not None:
         begin_from_link()
         look_from_link()
         st.switch_page(optimize, query_params=address_of(entry.shows))
+    if done and entry.page in pages:
+        st.switch_page(pages[entry.page])
 
 
 def _describe(opened: Opened) -> None:
