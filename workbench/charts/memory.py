@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from workbench.charts.variants import COLOURS, GREY, byte_unit, empty_figure, plain_label
@@ -19,6 +20,7 @@ _STYLES = {
     "view": ("view of another value", COLOURS[3], "x"),
 }
 _HEIGHT = 380  # pixels
+_NAMED = 40  # values, up to which each has its name in its rectangle
 _MARKED = "#C2185B"
 
 
@@ -35,15 +37,17 @@ def arena_chart(
     highest = max(plan.packed.total, top or 0)
     scale, unit = byte_unit(highest)
     figure = empty_figure("step of the execution order", f"offset in the arena ({unit})")
+    ends = {value.alias_of: value.born for value in reversed(drawn) if value.how == "in place"}
     for how, (name, colour, pattern) in _STYLES.items():
         same = [value for value in drawn if value.how == how and (until is None or value.born <= until)]
         if same:
-            _add_rectangles(figure, same, scale, name, colour, pattern)
+            rectangles = [_Rectangle(value, ends.get(value.name, value.dies), scale) for value in same]
+            _add_rectangles(figure, rectangles, name, colour, pattern, len(drawn) <= _NAMED)
     _add_line(figure, steps, plan.packed.lower_bound / scale, f"at least {plan.packed.lower_bound:,} bytes", "dash")
     _add_line(figure, steps, plan.packed.total / scale, f"arena {plan.packed.total:,} bytes", "solid")
     for value in drawn:
         if value.name in marked:
-            _frame(figure, value, scale)
+            _frame(figure, _Rectangle(value, value.dies, scale))
     if until is not None:
         figure.add_vline(x=until + 0.5, line={"color": GREY, "width": 1})
     figure.update_layout(barmode="overlay", height=_HEIGHT, dragmode="zoom", legend={"font": {"size": 11}})
@@ -52,15 +56,36 @@ def arena_chart(
     return figure
 
 
+@dataclass(frozen=True)
+class _Rectangle:
+    """A value from its birth to `end`, its death or its being overwritten; scale: bytes of a unit of the axis."""
+
+    value: PlannedValue
+    end: int
+    scale: float
+
+    @property
+    def bottom(self) -> float:
+        return (self.value.offset or 0) / self.scale
+
+    @property
+    def height(self) -> float:
+        return (self.value.bytes or 0) / self.scale
+
+
 def _add_rectangles(
-    figure: go.Figure, values: Sequence[PlannedValue], scale: float, name: str, colour: str, pattern: str
+    figure: go.Figure, drawn: Sequence[_Rectangle], name: str, colour: str, pattern: str, named: bool
 ) -> None:
     figure.add_bar(
-        x=[(value.born + value.dies) / 2 for value in values],
-        width=[value.dies - value.born for value in values],
-        base=[(value.offset or 0) / scale for value in values],
-        y=[(value.bytes or 0) / scale for value in values],
-        customdata=[(value.name, _words(value)) for value in values],
+        x=[(one.value.born + one.end) / 2 for one in drawn],
+        width=[one.end - one.value.born for one in drawn],
+        base=[one.bottom for one in drawn],
+        y=[one.height for one in drawn],
+        customdata=[(one.value.name, _words(one.value)) for one in drawn],
+        text=[plain_label(one.value.name) for one in drawn] if named else None,
+        textposition="inside",
+        insidetextanchor="middle",
+        textangle=0,
         name=name,
         marker={
             "color": colour,
@@ -82,15 +107,15 @@ def _add_line(figure: go.Figure, steps: int, height: float, name: str, dash: str
     )
 
 
-def _frame(figure: go.Figure, value: PlannedValue, scale: float) -> None:
-    bottom = (value.offset or 0) / scale
+def _frame(figure: go.Figure, around: _Rectangle) -> None:
     figure.add_shape(
         type="rect",
-        x0=value.born,
-        x1=value.dies,
-        y0=bottom,
-        y1=bottom + (value.bytes or 0) / scale,
+        x0=around.value.born,
+        x1=around.end,
+        y0=around.bottom,
+        y1=around.bottom + around.height,
         line={"color": _MARKED, "width": 3},
+        fillcolor="rgba(0,0,0,0)",
     )
 
 

@@ -28,7 +28,7 @@ from workbench.ui.widgets.numbers import download_button, show_table, shown_csv
 from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, show_error
 
 _LOADED, _OPTIMIZED = "as loaded", "after the passes of Optimize"
-_GRAPH = 430  # pixels of height of the graph
+_GRAPH = 470  # pixels of height of the graph
 _BESIDE = [10, 2]
 
 
@@ -54,10 +54,18 @@ def memory_page() -> None:
     if any(plan is None for plan in plans):
         return
     found = [plan for plan in plans if plan is not None]
-    key = f"memory_graph_{opened.number}_{choices[0].of}"
-    _pictures(opened, choices, found, key)
-    _details(opened, graphs[choices[0].of], found[0])
-    _graph(opened, choices[0], graphs[choices[0].of], found[0], key)
+    key, graph = f"memory_graph_{opened.number}_{choices[0].of}", graphs[choices[0].of]
+    if len(found) > 1:
+        _pictures(opened, found, key)
+        _details(opened, graph, found[0])
+        _graph(opened, choices[0], graph, found[0], key)
+        return
+    picture, beside = st.columns(2, gap="medium")
+    with picture:
+        _pictures(opened, found, key)
+        _details(opened, graph, found[0])
+    with beside:
+        _graph(opened, choices[0], graph, found[0], key)
 
 
 def _choices(opened: Opened, graphs: dict[str, Graph]) -> list[_Choice]:
@@ -109,7 +117,7 @@ def _plan_of(opened: Opened, graph: Graph, choice: _Choice) -> MemoryPlan | None
         return None
 
 
-def _pictures(opened: Opened, choices: Sequence[_Choice], plans: Sequence[MemoryPlan], graph_key: str) -> None:
+def _pictures(opened: Opened, plans: Sequence[MemoryPlan], graph_key: str) -> None:
     """One picture, or two beside each other; a click on a value shows its operator in the graph."""
     marked = _values_at(plans[0], seen_in(graph_key).id)
     for number, (column, plan) in enumerate(zip(st.columns(len(plans)), plans, strict=True)):
@@ -196,8 +204,10 @@ def _planners(opened: Opened, graph: Graph, plan: MemoryPlan) -> None:
                     "seconds": packed.packed.seconds,
                 }
             )
-    show_table(rows, {"gap (%)": 2, "seconds": 3})
-    download_button(st, "CSV", shown_csv(rows), "planners.csv", "planners_csv")
+    words, as_csv = st.columns(_BESIDE, vertical_alignment="bottom")
+    words.caption("All planners on the same blocks, in the same order.")
+    download_button(as_csv, "CSV", shown_csv(rows), "planners.csv", "planners_csv")
+    show_table(rows, {"gap (%)": 2, "seconds": 3}, column_config=_localized("arena (bytes)", "at least (bytes)"))
 
 
 def _values(plan: MemoryPlan) -> None:
@@ -221,7 +231,12 @@ def _values(plan: MemoryPlan) -> None:
     download_button(as_json, "JSON", partial(_json, plan), "memory_plan.json", "memory_plan_json")
     problem = partial(write_packing, plan.sharing.packing, plan.packed.offsets)
     download_button(as_problem, "MiniMalloc CSV", problem, "minimalloc.csv", "memory_minimalloc")
-    show_table(rows)
+    show_table(rows, column_config=_localized("bytes", "offset", "born", "dies", "block"))
+
+
+def _localized(*names: str) -> dict[str, Any]:
+    """Columns of numbers with separators of thousands."""
+    return {name: st.column_config.NumberColumn(format="localized") for name in names}
 
 
 def _json(plan: MemoryPlan) -> str:

@@ -1,0 +1,38 @@
+"""The page Memory in a real browser: a sample, the picture, the graph beside it, steps, downloads."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.browser import GraphView, go, open_sample, settle
+
+pytestmark = pytest.mark.browser
+
+
+def test_the_trap_is_seen_played_and_downloaded(page, tmp_path):
+    page.locator(".st-key-samples_Memory").get_by_text("Memory (5)").click()
+    open_sample(page, "in_place_trap")
+    page.get_by_text("Exact, order file: 8,196 bytes for 3 blocks; no smaller arena exists").wait_for()
+    GraphView(page).goto_node("C")
+    page.get_by_text("Framed: what 'C' reads and computes").wait_for()
+    page.locator(".js-plotly-plot .bars .point path").first.click(force=True)  # A
+    page.get_by_text("Framed: what 'A' reads and computes").wait_for()
+    page.get_by_role("tab", name="Step by step").click()
+    for _ in range(2):
+        page.get_by_role("button", name="Next", exact=True).click()
+        settle(page)
+    page.get_by_text("Exp 'C' cannot overwrite 'B': ReduceSum 'F' reads it later").first.wait_for()
+    page.get_by_role("tab", name="Values").click()
+    with page.expect_download() as coming:
+        page.get_by_role("button", name="JSON", exact=True).click()
+    coming.value.save_as(tmp_path / "plan.json")
+    assert json.loads((tmp_path / "plan.json").read_text())["total_bytes"] == 8196
+    page.get_by_text("Two beside each other").click()
+    settle(page)
+    page.get_by_text("No reuse, order file: 8,196 bytes").wait_for()
+    assert page.locator(".js-plotly-plot").count() >= 2
+    go(page, "Run")
+    go(page, "Memory")
+    page.get_by_text("No reuse, order file: 8,196 bytes").wait_for()
