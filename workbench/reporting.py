@@ -9,6 +9,7 @@ from typing import Any
 
 from workbench.fusion.facts import FusionFacts
 from workbench.layout.facts import LayoutFacts
+from workbench.memory.facts import OrderFacts
 from workbench.rewrite import History, Step
 from workbench.rewrite.history import StepVerdict
 from workbench.rewrite.passes import LAYOUT_PREFIX
@@ -50,6 +51,7 @@ def step_report(step: Step) -> dict[str, Any]:
         "broken_by": None if step.broken_by is None else step.rewrites[step.broken_by].sentence,
         "sentences": [rewrite.sentence for rewrite in step.rewrites],
         **(_fusion_report(step.facts) if isinstance(step.facts, FusionFacts) else {}),
+        **({"order": asdict(step.facts)} if isinstance(step.facts, OrderFacts) else {}),
     }
 
 

@@ -30,9 +30,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--planner", metavar="NAME", help="one planner, with each value's place (default: compare all)"
     )
-    command.add_argument(
-        "--order", default="file", metavar="NAME", help="execution order: file (default), depth_first, breadth_first"
-    )
+    orders = "execution order: file (default), depth_first, breadth_first, lowest_peak"
+    command.add_argument("--order", default="file", metavar="NAME", help=orders)
     command.add_argument(
         "--align", type=at_least_one, default=1, metavar="BYTES", help="alignment of memory (default: 1)"
     )

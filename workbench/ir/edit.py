@@ -34,6 +34,7 @@ class Edit:
                value is removed automatically.
     metadata:  key-value pairs of the graph (None: removed).
     functions: model-local functions by key (None: removed).
+    ranks:     positions of nodes in the order, comparable with those of all others. `apply` sets them in inverses.
     """
 
     remove: tuple[str, ...] = ()
@@ -43,12 +44,11 @@ class Edit:
     types: Mapping[str, ValueType | None] = field(default_factory=dict)
     metadata: Mapping[str, str | None] = field(default_factory=dict)
     functions: Mapping[tuple[str, str, str], Function | None] = field(default_factory=dict)
-    # Set by `apply`, for inverses only: the positions of restored nodes.
     ranks: Mapping[str, float] = field(default_factory=dict, repr=False)
 
     @property
     def is_empty(self) -> bool:
-        tables = (self.replace, self.constants, self.types, self.metadata, self.functions)
+        tables = (self.replace, self.constants, self.types, self.metadata, self.functions, self.ranks)
         return not (self.remove or self.insert or any(tables))
 
     @property

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from workbench.ir.display import notebook_html
 from workbench.ir.edit import Edit, EditError, restoring, update
 from workbench.ir.node import Body, Function, Node
-from workbench.ir.order import rank_between, topological
+from workbench.ir.order import check_order, rank_between, topological
 from workbench.ir.types import Constant, Dim, TensorType, ValueType, constant_type
 
 if TYPE_CHECKING:
@@ -177,10 +177,7 @@ class Graph(Body):
         return name
 
     def to_networkx(self) -> MultiDiGraph:
-        """This graph as a networkx graph: `networkx.ancestors(graph.to_networkx(), "Conv_0")`.
-
-        Nodes are operators, "in:x" and "out:y", edges are values; `networkx_graph.py` lists their attributes.
-        """
+        """As a networkx graph: `networkx.ancestors(graph.to_networkx(), "Conv_0")`; see `networkx_graph.py`."""
         from workbench.ir.networkx_graph import networkx_graph
 
         return networkx_graph(self)
@@ -221,6 +218,8 @@ class Graph(Body):
         constants_before = {v: self._constants.get(v) for v in touched}
         types_before = {v: self._types.get(v) for v in touched}
         ranks_before = {name: self._rank[name] for name in gone}
+        if not gone and not come:
+            ranks_before = check_order(self._nodes, self._producer, self._rank, edit.ranks)
 
         for node in gone.values():
             self._unlink(node)

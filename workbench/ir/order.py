@@ -7,6 +7,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 
+from workbench.ir.edit import EditError
 from workbench.ir.node import Node
 
 
@@ -46,3 +47,18 @@ def rank_between(ranks: Sequence[float], low: float, high: float) -> float:
     at = bisect_right(ranks, low)
     above = ranks[at] if at < len(ranks) else low + 2.0
     return (low + above) / 2
+
+
+def check_order(
+    nodes: Mapping[str, Node], producer: Mapping[str, str], rank: Mapping[str, float], ranks: Mapping[str, float]
+) -> dict[str, float]:
+    """The ranks that nodes have before they get these. Raises EditError if a node would run before an operand of it."""
+    unknown = [name for name in ranks if name not in nodes]
+    if unknown:
+        raise EditError(f"there is no node '{unknown[0]}' to move")
+    after = {**rank, **ranks}
+    for node in nodes.values() if ranks else ():
+        late = [value for value in node.operands if value in producer and after[producer[value]] >= after[node.name]]
+        if late:
+            raise EditError(f"in the new order {node} runs before '{late[0]}' is computed")
+    return {name: rank[name] for name in ranks}

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from workbench.errors import UserError
 from workbench.ir import Graph, Node
+from workbench.memory.order import lowest_peak
+from workbench.memory.scheduling import UnknownSizeError, scheduling_problem
 
 
 def _of_file(graph: Graph) -> Sequence[Node]:
@@ -44,10 +46,21 @@ def _breadth_first(graph: Graph) -> Sequence[Node]:
     return sorted(graph.nodes, key=lambda node: depth[node.name])
 
 
+def _lowest_peak(graph: Graph) -> Sequence[Node]:
+    """As the pass order_for_memory has it. Raises UserError if a size is unknown."""
+    try:
+        problem = scheduling_problem(graph)
+    except UnknownSizeError as unknown:
+        raise UserError(f"The size of '{unknown}' is not known, so no order can be searched for; bind dims.") from None
+    nodes = graph.nodes
+    return [nodes[number] for number in lowest_peak(problem).order]
+
+
 ORDERS: Mapping[str, Callable[[Graph], Sequence[Node]]] = {
     "file": _of_file,
     "depth_first": _depth_first,
     "breadth_first": _breadth_first,
+    "lowest_peak": _lowest_peak,
 }
 
 

@@ -1,0 +1,1 @@
+"""Passes that change where and when memory is used."""
