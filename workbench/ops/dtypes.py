@@ -60,6 +60,12 @@ def torch_dtype(element_type: int) -> torch.dtype:
     return getattr(torch, name)
 
 
+def element_type_of(dtype: torch.dtype) -> DataType | None:
+    """ONNX's element type of a torch dtype; None if it has none."""
+    name = str(dtype).removeprefix("torch.")
+    return next((element_type for element_type, held in _PLAIN.items() if held == name), None)
+
+
 def to_tensor(array: np.ndarray) -> torch.Tensor | np.ndarray:
     """`array` as a CPU tensor that shares its memory if possible; arrays of strings are returned unchanged."""
     if array.dtype.kind in "OSU":

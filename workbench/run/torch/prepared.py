@@ -14,6 +14,7 @@ from workbench.run.worker.failures import first_line
 if TYPE_CHECKING:
     import torch
 
+    from workbench.run.torch.arena.arena_run import ArenaRun
     from workbench.run.torch.executor import TorchExecutor
 
 _Run = Callable[[], Mapping[str, Any]]
@@ -27,12 +28,14 @@ class Prepared:
     run:     runs once; returns the outputs.
     reason:  why it falls back to running operator by operator, if it does.
     kernels: of each group, by `fused` alone. packed_bytes: of the weights that these hold in another order.
+    arena:   of `arena` alone.
     """
 
     run: _Run
     reason: str | None = None
     kernels: Sequence[Kernel] = ()
     packed_bytes: int = 0
+    arena: ArenaRun | None = None
 
 
 def eager(executor: TorchExecutor, tensors: Mapping[str, Any], say: OnStage) -> Prepared:
@@ -50,12 +53,16 @@ def fused(executor: TorchExecutor, tensors: Mapping[str, Any], say: OnStage) -> 
 
 def cuda_graph(executor: TorchExecutor, tensors: Mapping[str, Any], say: OnStage) -> Prepared:
     """All kernels recorded once and launched together (https://docs.pytorch.org/docs/stable/notes/cuda.html)."""
-    import torch
-
     if executor.device.type != "cuda":
         reason = "CUDA graphs need a CUDA device, and this run is on the CPU"
         return replace(eager(executor, tensors, say), reason=reason)
-    run = eager(executor, tensors, say).run
+    return _captured(executor, eager(executor, tensors, say).run)
+
+
+def _captured(executor: TorchExecutor, run: _Run) -> Prepared:
+    """A run on a CUDA device, recorded once."""
+    import torch
+
     try:
         # The current stream is set here, so that it is restored if a capture fails.
         with torch.cuda.device(executor.device), torch.cuda.stream(torch.cuda.current_stream(executor.device)):
@@ -122,6 +129,29 @@ def compiled(executor: TorchExecutor, tensors: Mapping[str, Any], say: OnStage) 
     return Prepared(compiled_run)
 
 
+def arena(executor: TorchExecutor, tensors: Mapping[str, Any], say: OnStage) -> Prepared:
+    """Every planned value at its offset in one block of memory; on CUDA recorded as a CUDA graph."""
+    import torch
+
+    from workbench.run.torch.arena.arena_run import ArenaRun
+    from workbench.run.torch.arena.planned import plan_of_run
+
+    if not executor.is_float32:
+        return replace(eager(executor, tensors, say), reason="the plan is for the element types of the model")
+    say("planning memory")
+    plan = plan_of_run(executor, tensors)
+    with torch.inference_mode():
+        placed = ArenaRun(executor, tensors, plan)
+
+    def run() -> Mapping[str, Any]:
+        with torch.inference_mode():
+            return dict(zip(executor.graph.outputs, placed.run(), strict=True))
+
+    if executor.device.type != "cuda":
+        return Prepared(run, arena=placed)
+    return replace(_captured(executor, run), arena=placed)
+
+
 def _with_parameters(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """The traced graph with its constants as parameters, which the compiler folds and prepacks when it freezes them."""
     import torch
@@ -137,6 +167,7 @@ def _with_parameters(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
 PREPARATIONS: Mapping[str, Callable[[TorchExecutor, Mapping[str, Any], OnStage], Prepared]] = {
     "torch": eager,
     "fused": fused,
+    "arena": arena,
     "cuda-graphs": cuda_graph,
     "torch-compile": compiled,
 }

@@ -280,14 +280,10 @@ class Program:
         observe: Callable[[Node, tuple[Any, ...]], None] | None = None,
     ) -> tuple[Any, ...]:
         """The outputs; missing inputs are absent optionals."""
-        registers = self._template.copy()
-        for register, value in zip(self.inputs, inputs, strict=False):
-            registers[register] = value
-        for register, value in zip(self._captured, captured, strict=True):
-            registers[register] = value
+        registers = self.filled_registers(inputs, captured)
         del inputs, captured
         for step in self.steps:
-            results = self._results(step, registers)
+            results = self.results(step, registers)
             for register, value in zip(step.outputs, results, strict=False):
                 registers[register] = value
             registers[ABSENT] = None
@@ -298,14 +294,30 @@ class Program:
             del results
         return tuple(registers[i] for i in self.outputs)
 
-    def _results(self, step: Instruction, registers: list[Any]) -> tuple[Any, ...]:
+    def filled_registers(self, inputs: Sequence[Any], captured: Sequence[Any] = ()) -> list[Any]:
+        """Registers with the constants, inputs and captured values, before the first step."""
+        registers = self._template.copy()
+        for register, value in zip(self.inputs, inputs, strict=False):
+            registers[register] = value
+        for register, value in zip(self._captured, captured, strict=True):
+            registers[register] = value
+        return registers
+
+    def operands(self, step: Instruction, registers: list[Any]) -> list[Any]:
+        """What a step reads, where it reads it."""
+        operands = [registers[i] for i in step.inputs]
+        if step.host is None:
+            return operands
+        return [
+            on_host(value) if host else self.setting.on_device(value)
+            for value, host in zip(operands, step.host, strict=True)
+        ]
+
+    def results(self, step: Instruction, registers: list[Any]) -> tuple[Any, ...]:
+        """What a step computes. Raises OperatorError."""
         operands = [registers[i] for i in step.inputs]
         try:
-            if step.host is not None:
-                operands = [
-                    on_host(value) if host else self.setting.on_device(value)
-                    for value, host in zip(operands, step.host, strict=True)
-                ]
+            operands = self.operands(step, registers)
             if step.one_node is None:
                 if step.call.bodies:
                     step.call.registers = registers

@@ -1,0 +1,46 @@
+"""A plan of memory for the very sizes and types of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from workbench.ir import Edit, Graph, Node, TensorType
+from workbench.memory.planning import DEFAULT_PLANNER, MemoryPlan, plan_memory, sharing_of
+from workbench.ops.dtypes import element_type_of
+from workbench.run.torch.arena.arena_run import ALIGNMENT
+from workbench.run.torch.executor import TorchExecutor
+
+
+def plan_of_run(executor: TorchExecutor, tensors: Mapping[str, Any], planner: str = DEFAULT_PLANNER) -> MemoryPlan:
+    """The plan for these inputs; the run is made once, to see the type of every value. Values that are no tensors, or
+    that lie on another device, are not in it."""
+    types: dict[str, TensorType] = {}
+
+    def observe(node: Node, results: tuple[Any, ...]) -> None:
+        types.update(_types(node.outputs, results, executor.device.type))
+
+    types.update(_types(tuple(tensors), tuple(tensors.values()), executor.device.type))
+    executor.run_tensors(tensors, observe)
+    return plan_memory(sharing_of(_typed(executor.graph, types), inner=False, alignment=ALIGNMENT), planner)
+
+
+def _types(names: tuple[str, ...], values: tuple[Any, ...], device: str) -> dict[str, TensorType]:
+    import torch
+
+    found = {}
+    for name, value in zip(names, values, strict=False):
+        if name and isinstance(value, torch.Tensor) and value.device.type == device:
+            dtype = element_type_of(value.dtype)
+            if dtype is not None:
+                found[name] = TensorType(dtype, tuple(value.shape))
+    return found
+
+
+def _typed(graph: Graph, types: Mapping[str, TensorType]) -> Graph:
+    """The graph with these types for its values, and none for others."""
+    typed = graph.copy()
+    typed.bound_types = {}
+    made = [value for node in graph.nodes for value in node.outputs if value]
+    typed.apply(Edit(types={value: types.get(value) for value in (*graph.inputs, *made)}))
+    return typed
