@@ -65,8 +65,9 @@ def test_it_computes_what_onnx_runtime_computes_on_the_cpu(worker, graph, inputs
     assert found.fallbacks == {}
 
 
-def test_a_cuda_graph_computes_what_the_executor_computes(exported, inputs):
-    backends = ("torch", "cuda-graphs")
+@pytest.mark.parametrize("captured", ["cuda-graphs", "arena"])
+def test_a_cuda_graph_computes_what_the_executor_computes(exported, inputs, captured):
+    backends = ("torch", captured)
     eager, graph = (TorchRun(exported, inputs, GPU, backend, "float32", lambda stage: None) for backend in backends)
     assert graph.fallbacks == {}
     first, again = eager.outputs(), graph.outputs()
@@ -86,7 +87,7 @@ def test_fused_groups_compute_the_same(worker, graph, inputs, reference, dtype):
 
 
 def test_memory_is_the_allocators(worker, graph, inputs, reference):
-    found = measured(worker, graph, inputs, reference, ["torch", "cuda-graphs", "torch-compile"])
+    found = measured(worker, graph, inputs, reference, ["torch", "cuda-graphs", "torch-compile", "arena"])
     for label, variant in found.variants.items():
         memory = variant.memory
         assert memory.counted == "CUDA allocator", label

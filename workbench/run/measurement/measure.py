@@ -36,6 +36,11 @@ from workbench.run.worker.memory import estimate_bytes, refuse_unless_fits
 from workbench.run.worker.process import ProgressSink, RunError
 from workbench.run.worker.tensors import save_tensors
 
+_AS_A_WHOLE = {  # what a run does that one operator by operator does not
+    "torch-compile": "fused by the compiler",
+    "cuda-graphs": "launched together",
+    "arena": "written to their places",
+}
 _MOST_NAMED = 6  # variants named in a note; the rest is counted
 _WARMUP = 3  # runs before the first that counts
 BACKENDS = {
@@ -43,6 +48,7 @@ BACKENDS = {
     "cuda-graphs": "our executor, its kernels recorded once and launched together (CUDA)",
     "torch-compile": "our executor, traced and compiled by torch.compile",
     "fused": "our executor, each group of operators as oneDNN, inductor or torch computes it, whichever is fastest",
+    "arena": "our executor, every value at its planned offset in one block of memory",
     "onnxruntime": "ONNX Runtime on the exported file, with all its optimizations",
 }
 DTYPES = {"float32": FLOAT32, "mixed": BFLOAT16, "float16": FLOAT16, "bfloat16": BFLOAT16}  # with their tolerance
@@ -328,8 +334,8 @@ def summarize_variants(
 def _difference(total: float, median: float, backend: str, fallbacks: Mapping[str, str], busy: bool) -> str:
     """The reason why the operators' times, `total` ms, do not add up to the run's `median`."""
     both = f"The operators take {total:,.3f} ms one by one, the whole run {median:,.3f} ms"
-    if backend in ("torch-compile", "cuda-graphs") and backend not in fallbacks:
-        how = "fused by the compiler" if backend == "torch-compile" else "launched together"
+    if backend in _AS_A_WHOLE and backend not in fallbacks:
+        how = _AS_A_WHOLE[backend]
         return f"{both}: they were timed running operator by operator, and in the whole run they are {how}."
     if backend == "onnxruntime":
         return f"{both}: they are from ONNX Runtime's own profile of one run, which costs time itself."

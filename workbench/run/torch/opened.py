@@ -12,11 +12,14 @@ import numpy as np
 from workbench.run.measurement.profile import PROFILED, RunProfile, median_operators, profile
 from workbench.run.measurement.profiled import Memory, OperatorRun
 from workbench.run.measurement.progress import OnStage
+from workbench.run.torch.arena.arena_run import ArenaRun
+from workbench.run.torch.arena.passing import measure_passing
 from workbench.run.torch.executor import outputs_to_numpy
 from workbench.run.torch.prepared import PREPARATIONS
 from workbench.run.worker.process_memory import growth
 from workbench.run.worker.runners import open_executor
 
+_MOST_NAMED = 3  # operators that allocate in passing
 _COUNTED = (
     "weights, inputs and computed values that are alive, counted by the executor; what operators use inside is not "
     "counted"
@@ -51,7 +54,9 @@ class TorchRun:
         self._run, self._reason, self.kernels = prepared.run, prepared.reason, prepared.kernels
         on_cpu = _distinct_bytes(self._executor.weights) + prepared.packed_bytes
         self._weights = weights if self._gpu else on_cpu
-        self._pool = self._reserved() - held if backend == "cuda-graphs" else 0  # a graph keeps its activations
+        self._arena = prepared.arena
+        keeps = backend in ("cuda-graphs", "arena")  # its activations
+        self._pool = self._reserved() - held if keeps else 0
         self._backend = backend
 
     @property
@@ -109,11 +114,24 @@ class TorchRun:
                 _ALLOCATED, "CUDA allocator", self._weights, allocated, timeline, peak, reserved_bytes=reserved
             )
         process = growth(self._run)
+        if self._arena is not None:
+            return self._memory_of_arena(self._arena, process)
         if self._backend == "torch" or self._reason is not None:
             own = self._weights + counted
             return Memory(_COUNTED, "values", self._weights, own, timeline, peak, process_bytes=process)
         grown = self._weights + _distinct_bytes(_tensors(self._tensors.values())) + process
         return Memory(_GROWN, "process", self._weights, grown, timeline, peak, process_bytes=process)
+
+    def _memory_of_arena(self, arena: ArenaRun, process: int) -> Memory:
+        passing = measure_passing(arena)
+        named = ", ".join(op for op, _ in passing.operators[:_MOST_NAMED]) or "nothing"
+        planned = len(arena.bytes)
+        kind = (
+            f"weights, inputs, the arena ({planned / 1e6:,.3f} MB) and what operators allocate in passing"
+            f" ({passing.bytes / 1e6:,.3f} MB: {named}), by torch's profiler"
+        )
+        peak = self._weights + _distinct_bytes(_tensors(self._tensors.values())) + planned + passing.bytes
+        return Memory(kind, "arena", self._weights, peak, process_bytes=process)
 
     def _peaks_of_gpu(self) -> tuple[int, int]:
         """The peak bytes of this model's tensors in a run, and the peak that torch's allocator reserves."""

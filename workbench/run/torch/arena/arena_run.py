@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from workbench.run.torch.executor import TorchExecutor
 
-ALIGNMENT = 64  # bytes, of blocks and of the arena itself
+ARENA_ALIGNMENT = 64  # bytes, of blocks and of the arena itself
 _POISON = 0xFF  # of which every float type makes NaN
 
 
@@ -51,9 +51,10 @@ class ArenaRun:
         self.plan = plan
         self._program: Program = executor.program
         self._places = {value.name: value for value in plan.values if value.offset is not None}
-        whole = torch.empty(plan.packed.total + ALIGNMENT, dtype=torch.uint8, device=executor.device)
-        begin = -whole.data_ptr() % ALIGNMENT
+        whole = torch.empty(plan.packed.total + ARENA_ALIGNMENT, dtype=torch.uint8, device=executor.device)
+        begin = -whole.data_ptr() % ARENA_ALIGNMENT
         self.bytes = whole[begin : begin + plan.packed.total]
+        self._held: dict[str, torch.Tensor] = {}  # values that are passed on, outside of the arena
         self._moving: set[int] = set()  # registers whose tensors are others in each run
         self._registers: list[Any] = self._program.filled_registers([tensors[v] for v in executor.graph.inputs])
         self.steps = [self._step(step) for step in self._program.steps]
@@ -86,16 +87,18 @@ class ArenaRun:
         results = self._program.results(step, self._registers)
         placed = [self._placed(name, value) for name, value in zip(step.node.outputs, results, strict=False)]
         if all(place is None for place in placed):
-            return self._outside(step, results)
+            return self._view_outside(step, results) or self._outside(step, results)
         if self._is_view(step) and placed[0] is not None and _lies_at(results, placed):
             self._keep(step, placed, results)
             return ArenaStep(step, lambda: None, "view")
         write = self._write(step, placed[0]) if len(placed) == 1 and placed[0] is not None else None
-        if write is None:
-            return self._copied(step, placed, results)
-        write()
-        self._keep(step, placed, results)
-        return ArenaStep(step, write, "out")
+        if write is not None:
+            write()
+            self._keep(step, placed, results)
+            return ArenaStep(step, self._releasing(step, write), "out")
+        if len(results) == 1 and self._is_overwritten_at_once(step.node.outputs[0]):
+            return self._passed_on(step, results)
+        return self._copied(step, placed, results)
 
     def _write(self, step: Instruction, place: torch.Tensor) -> Write | None:
         """What computes the step into its place, if torch has kernels for that and all operands stay where they are."""
@@ -107,6 +110,43 @@ class ArenaRun:
         if step.node.op == "Concat":
             return _joined(operands, place, step.call.attr("axis", 0))
         return writing_calls(lambda *given: step.run(step.call, *given), operands, place)
+
+    def _passed_on(self, step: Instruction, results: tuple[Any, ...]) -> ArenaStep:
+        """The result stays where its own function left it, until its only reader has run."""
+        program, registers = self._program, self._registers
+        held = results[0].clone()
+
+        def run() -> None:
+            held.set_(program.results(step, registers)[0])
+
+        self._registers[step.outputs[0]] = held
+        self._held[step.node.outputs[0]] = held
+        return ArenaStep(step, run, "passed on")
+
+    def _releasing(self, step: Instruction, write: Write) -> Write:
+        """The step's run, behind which what it alone reads outside of the arena is free."""
+        held = [self._held[value] for value in step.node.inputs if value in self._held]
+        if not held:
+            return write
+        empty = held[0].new_empty(0)
+
+        def run() -> None:
+            write()
+            for one in held:
+                one.set_(empty)  # type: ignore[call-overload]
+
+        return run
+
+    def _is_overwritten_at_once(self, value: str) -> bool:
+        """Whether only one operator reads it, which writes over it, and nothing else lies in its memory."""
+        graph = self._program.graph
+        inside = [one for one in self.plan.values if one.alias_of == value]
+        return (
+            len(inside) == 1
+            and inside[0].how == Alias.IN_PLACE
+            and graph.count_users(value) == 1
+            and not graph.is_output(value)
+        )
 
     def _copied(self, step: Instruction, placed: list[Any], results: tuple[Any, ...]) -> ArenaStep:
         program, registers = self._program, self._registers
@@ -123,7 +163,19 @@ class ArenaRun:
             if place is not None:
                 place.copy_(value)
         self._keep(step, placed, results)
-        return ArenaStep(step, run, "copy")
+        return ArenaStep(step, self._releasing(step, run), "copy")
+
+    def _view_outside(self, step: Instruction, results: tuple[Any, ...]) -> ArenaStep | None:
+        """A view of a weight or an input, which is the same in every run."""
+        operands = [self._registers[register] for register in step.inputs]
+        stores = {value.untyped_storage().data_ptr() for value in operands if hasattr(value, "untyped_storage")}
+        if self._moving.intersection(step.inputs) or not all(
+            hasattr(value, "untyped_storage") and value.untyped_storage().data_ptr() in stores for value in results
+        ):
+            return None
+        for register, value in zip(step.outputs, results, strict=False):
+            self._registers[register] = value
+        return ArenaStep(step, lambda: None, "view")
 
     def _outside(self, step: Instruction, results: tuple[Any, ...]) -> ArenaStep:
         program, registers = self._program, self._registers
@@ -154,8 +206,8 @@ class ArenaRun:
             return None
         if value.nbytes != planned.bytes:
             raise UserError(
-                f"The plan has {planned.bytes:,} bytes for '{name}', and the run computes {value.nbytes:,}; plan again for"
-                " these inputs."
+                f"The plan has {planned.bytes:,} bytes for '{name}', and the run computes {value.nbytes:,}; plan again"
+                " for these inputs."
             )
         assert planned.offset is not None
         found = self.bytes[planned.offset : planned.offset + value.nbytes]

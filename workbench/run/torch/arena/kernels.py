@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator as python_operator
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,9 +11,12 @@ from typing import TYPE_CHECKING, Any
 from workbench.run.torch.arena.out_kernels import (
     Write,
     convolution_as_product,
+    is_aten_view,
+    is_copy,
     is_pointwise,
+    is_reshape,
     out_variant,
-    relu_as_clamp,
+    with_kernel,
 )
 
 if TYPE_CHECKING:
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
 
 _MOST_CALLS = 24  # of an operator that are bound one by one; more are run by its own function
 _ROUNDS = 4
+_Bound = Callable[[dict[str, Any]], Any]  # a call, given the results of earlier ones
 
 
 @dataclass(frozen=True)
@@ -30,8 +35,8 @@ class _Temporary:
 
 
 def writing_calls(compute: Callable[..., Any], operands: Sequence[Any], place: torch.Tensor) -> Write | None:
-    """What computes an operator of one result into `place`, by torch's kernels alone; None if its own function has to run
-    and its result to be copied.
+    """What computes an operator of one result into `place`, by torch's kernels alone; None if its own function has to
+    run and its result to be copied.
 
     operands: at their fixed addresses; `place` may be the memory of one of them. The contents of `place` are kept.
     """
@@ -49,8 +54,9 @@ def writing_calls(compute: Callable[..., Any], operands: Sequence[Any], place: t
     held = place.clone()
     try:
         traced = make_fx(run)(*tensors)
-        expected = run(*tensors)
-        write = _bound(traced, tensors, place)
+        traced.graph.eliminate_dead_code()
+        expected = run(*tensors).clone()
+        write = _Binding(traced, tensors, place).write()
         if write is None:
             return None
         write()
@@ -70,43 +76,144 @@ def _is_close(found: torch.Tensor, expected: torch.Tensor) -> bool:
     return bool(torch.allclose(found, expected, rtol=1e-4, atol=1e-5, equal_nan=True))
 
 
-def _bound(traced: Any, tensors: Sequence[torch.Tensor], place: torch.Tensor) -> Write | None:
-    """The calls with their arguments bound; the last writes into `place`."""
-    import torch
+class _Binding:
+    """The calls of a traced operator with their arguments bound: `known` has what is fixed, by name."""
 
-    known: dict[str, Any] = {}
-    calls = []
-    inputs = iter(tensors)
-    nodes = list(traced.graph.nodes)
-    result = nodes[-1].args[0]
-    for node in nodes[:-1]:
-        if node.op == "placeholder":
-            known[node.name] = next(inputs)
-        elif node.op == "get_attr":
-            known[node.name] = getattr(traced, node.target)
-        elif _is_view(node.target) and all(one.name in known for one in node.all_input_nodes):
-            known[node.name] = node.target(*_filled(node.args, known), **_filled(node.kwargs, known))
-        else:
-            calls.append(node)
-    if not calls or calls[-1] is not result or len(calls) > _MOST_CALLS:
-        return None
-    writes = []
-    for number, node in enumerate(calls[:-1]):
-        inside = _may_lie_in_place(calls, number, known, place)
-        writes.append(_call(node, known, place if inside else None))
-        known[node.name] = place if inside else _Temporary(node.name)
-    last = calls[-1]
-    if _overlaps(last, known, place) and not is_pointwise(last.target):
-        return None
-    if last.target is torch.ops.aten.convolution.default and len(calls) == 1:
-        return _convolution(_filled(last.args, known), place)
-    write = _call(last, known, place)
-    if write is None or any(one is None for one in writes):
-        return None
-    return _one_after_the_other([one for one in writes if one is not None], write)
+    def __init__(self, traced: Any, tensors: Sequence[torch.Tensor], place: torch.Tensor) -> None:
+        self.place = place
+        self.known: dict[str, Any] = {}
+        self.calls: list[Any] = []
+        inputs = iter(tensors)
+        constant: set[str] = set()
+        *nodes, end = traced.graph.nodes
+        self.result = end.args[0]
+        for node in nodes:
+            if node.op == "placeholder":
+                self.known[node.name] = next(inputs)
+            elif node.op == "get_attr":
+                self.known[node.name] = getattr(traced, node.target)
+                constant.add(node.name)
+            elif all(one.name in constant for one in node.all_input_nodes) or (
+                is_aten_view(node.target) and all(one.name in self.known for one in node.all_input_nodes)
+            ):
+                self.known[node.name] = node.target(*self._filled(node.args), **self._filled(node.kwargs))
+                constant.update([node.name] if all(one.name in constant for one in node.all_input_nodes) else [])
+            else:
+                self.calls.append(node)
+
+    def write(self) -> Write | None:
+        """All calls, the last into the place; None if one has no kernel for that."""
+        if self.result.name in self.known:
+            return self._copy(self.known[self.result.name])
+        last, which, place = self._last()
+        if last is None or self.calls[-1] is not last or len(self.calls) > _MOST_CALLS:
+            return None
+        if self._reads_place(last) and not is_pointwise(last.target) and not is_copy(last.target):
+            return None
+        before = []
+        for number, node in enumerate(self.calls[:-1]):
+            inside = self._may_lie_in_place(number)
+            call = self._call(node, self.place if inside else None)
+            if call is None:
+                return None
+            before.append(call)
+            self.known[node.name] = self.place if inside else _Temporary(node.name)
+        if _is_convolution(last) and not before:
+            return self._convolution(last, place)
+        final = self._call(last, place, which)
+        return None if final is None else _one_after_the_other(before, final)
+
+    def _last(self) -> tuple[Any, int, torch.Tensor]:
+        """The call whose result, of several that of this number, is the operator's, maybe reshaped; and its place."""
+        node, which = self.result, 0
+        while node in self.calls and (is_reshape(node.target) or node.target is python_operator.getitem):
+            if node.target is python_operator.getitem:
+                which = node.args[1]
+            self.calls.remove(node)
+            node = node.args[0]
+        held = node.meta.get("val") if node in self.calls else None
+        value = held[which] if isinstance(held, (tuple, list)) else held
+        if value is None or not value.is_contiguous():
+            return None, which, self.place
+        return node, which, self.place.view(value.shape)
+
+    def _copy(self, source: Any) -> Write:
+        place = self.place
+        return lambda: place.copy_(source)
+
+    def _call(self, node: Any, place: torch.Tensor | None, which: int = 0) -> _Bound | None:
+        """A call that writes into `place`, or makes a further temporary."""
+        operator, args = with_kernel(node.target, self._filled(node.args))
+        kwargs = self._filled(node.kwargs)
+        if place is None:
+            return lambda temporaries: temporaries.__setitem__(
+                node.name, operator(*_looked_up(args, temporaries), **_looked_up(kwargs, temporaries))
+            )
+        if is_copy(operator):
+            return lambda temporaries: place.copy_(_looked_up(args[0], temporaries))
+        variant = out_variant(operator)
+        if variant is None:
+            return None
+        writes, outs = variant.operator, variant.outs
+        if len(outs) > 1:  # the other results are not read
+            others = [name for number, name in enumerate(outs) if number != which]
+            return lambda temporaries: writes(
+                *_looked_up(args, temporaries),
+                **kwargs,
+                **{outs[which]: place},
+                **{name: _empty(node, outs.index(name), place) for name in others},
+            )
+        kwargs = {**kwargs, outs[0]: place}
+        if any(isinstance(value, _Temporary) for value in _flat((*args, *kwargs.values()))):
+            return lambda temporaries: writes(*_looked_up(args, temporaries), **_looked_up(kwargs, temporaries))
+        return lambda temporaries: writes(*args, **kwargs)
+
+    def _may_lie_in_place(self, number: int) -> bool:
+        """Whether an intermediate result may be written into the place: only the next call reads it, element by
+        element, and no later call reads memory of the place."""
+        node, following = self.calls[number], self.calls[number + 1]
+        value, place = node.meta.get("val"), self.place
+        if not hasattr(value, "shape") or value.shape != place.shape or value.dtype != place.dtype:
+            return False
+        variant = out_variant(with_kernel(node.target, ())[0])
+        if list(node.users) != [following] or not is_pointwise(following.target) or variant is None:
+            return False
+        if len(variant.outs) > 1 or any(self._reads_place(later) for later in self.calls[number + 1 :]):
+            return False
+        return is_pointwise(node.target) or not self._reads_place(node)
+
+    def _reads_place(self, node: Any) -> bool:
+        """Whether a call reads memory of the place, as far as its operands are known."""
+        begin, end = self.place.data_ptr(), self.place.data_ptr() + self.place.nbytes
+        for operand in node.all_input_nodes:
+            value = self.known.get(operand.name)
+            if value is None or value is self.place or not hasattr(value, "data_ptr"):
+                continue
+            first = value.data_ptr()
+            if value.nbytes and first < end and begin < first + value.nbytes:
+                return True
+        return False
+
+    def _convolution(self, node: Any, place: torch.Tensor) -> Write | None:
+        """As a matrix product, if that is not slower than by its own function with a copy."""
+        args = self._filled(node.args)
+        product = convolution_as_product(args, place)
+        if product is None:
+            return None
+
+        def copied() -> None:
+            place.copy_(node.target(*args))
+
+        return product if _least_s(product, place) <= _least_s(copied, place) else None
+
+    def _filled(self, given: Any) -> Any:
+        """Arguments with the nodes of the traced graph replaced by what is known of them."""
+        import torch
+
+        return torch.fx.map_arg(given, lambda node: self.known[node.name])
 
 
-def _one_after_the_other(before: Sequence[Callable[[dict[str, Any]], Any]], last: Callable[..., Any]) -> Write:
+def _one_after_the_other(before: Sequence[_Bound], last: _Bound) -> Write:
     if not before:
         return lambda: last({})
 
@@ -119,92 +226,31 @@ def _one_after_the_other(before: Sequence[Callable[[dict[str, Any]], Any]], last
     return write
 
 
-def _call(node: Any, known: Mapping[str, Any], place: torch.Tensor | None) -> Callable[[dict[str, Any]], Any] | None:
-    """A call that takes temporaries and writes into `place`, or makes a further temporary."""
-    operator, args = relu_as_clamp(node.target, _filled(node.args, known))
-    kwargs = _filled(node.kwargs, known)
-    if place is not None:
-        variant = out_variant(operator)
-        if variant is None:
-            return None
-        operator, out = variant
-        kwargs = {**kwargs, out: place}
-    if not any(isinstance(value, _Temporary) for value in _flat((*args, *kwargs.values()))):
-        if place is not None:
-            return lambda temporaries: operator(*args, **kwargs)
-        return lambda temporaries: temporaries.__setitem__(node.name, operator(*args, **kwargs))
-
-    def call(temporaries: dict[str, Any]) -> None:
-        result = operator(*_looked_up(args, temporaries), **_looked_up(kwargs, temporaries))
-        if place is None:
-            temporaries[node.name] = result
-
-    return call
-
-
-def _may_lie_in_place(calls: Sequence[Any], number: int, known: Mapping[str, Any], place: torch.Tensor) -> bool:
-    """Whether an intermediate result may be written into `place`: only the next call reads it, element by element, and
-    no later call reads memory of `place`."""
-    node, following = calls[number], calls[number + 1]
-    value = node.meta.get("val")
-    if value is None or value.shape != place.shape or value.dtype != place.dtype or list(node.users) != [following]:
-        return False
-    if not is_pointwise(following.target) or out_variant(relu_as_clamp(node.target, ())[0]) is None:
-        return False
-    if any(_overlaps(later, known, place) for later in calls[number + 1 :]):
-        return False
-    return is_pointwise(node.target) or not _overlaps(node, known, place)
-
-
-def _overlaps(node: Any, known: Mapping[str, Any], place: torch.Tensor) -> bool:
-    """Whether a call reads memory of `place`, as far as its operands are known."""
-    begin, end = place.data_ptr(), place.data_ptr() + place.nbytes
-    for operand in node.all_input_nodes:
-        value = known.get(operand.name)
-        if hasattr(value, "untyped_storage"):
-            assert value is not None
-            first = value.data_ptr()
-            if value.nbytes and first < end and begin < first + value.nbytes and value is not place:
-                return True
-    return False
-
-
-def _convolution(args: tuple[Any, ...], place: torch.Tensor) -> Write | None:
-    """As a matrix product, if that is not slower than by its own function with a copy."""
+def _is_convolution(node: Any) -> bool:
     import torch
 
-    product = convolution_as_product(args, place)
-    if product is None:
-        return None
-
-    def copied() -> None:
-        place.copy_(torch.ops.aten.convolution.default(*args))
-
-    return product if _least_s(product) <= _least_s(copied) else None
+    return node.target is torch.ops.aten.convolution.default
 
 
-def _least_s(run: Write) -> float:
+def _empty(node: Any, which: int, like: torch.Tensor) -> torch.Tensor:
+    """Room for a further result of a call."""
+    import torch
+
+    return torch.empty(0, dtype=node.meta["val"][which].dtype, device=like.device)
+
+
+def _least_s(run: Write, place: torch.Tensor) -> float:
+    """The seconds of the fastest of a few runs."""
+    import torch
+
     times = []
     for _ in range(_ROUNDS):
         begun = time.perf_counter()
         run()
+        if place.is_cuda:
+            torch.cuda.synchronize(place.device)
         times.append(time.perf_counter() - begun)
     return min(times)
-
-
-def _is_view(operator: Any) -> bool:
-    """Whether its result is its operand's memory."""
-    schema = getattr(operator, "_schema", None)
-    if schema is None or schema.is_mutable:
-        return False
-    return any(one.alias_info is not None and not one.alias_info.is_write for one in schema.returns)
-
-
-def _filled(given: Any, known: Mapping[str, Any]) -> Any:
-    """Arguments with the nodes of the traced graph replaced by what is known of them."""
-    import torch
-
-    return torch.fx.map_arg(given, lambda node: known[node.name])
 
 
 def _flat(values: Any) -> list[Any]:

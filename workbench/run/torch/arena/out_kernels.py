@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -12,21 +13,28 @@ if TYPE_CHECKING:
 Write = Callable[[], Any]
 
 
+@dataclass(frozen=True)
+class OutVariant:
+    """An overload whose results are written where its arguments `outs` say."""
+
+    operator: Any
+    outs: tuple[str, ...]
+
+
 @cache
-def out_variant(operator: Any) -> tuple[Any, str] | None:
-    """The overload of one result that a kernel writes where it is told, and the name of that argument; None if there is
-    none, or if torch generates one that allocates and copies."""
+def out_variant(operator: Any) -> OutVariant | None:
+    """The overload that a kernel computes into given tensors; None if there is none, or if torch generates one, which
+    allocates and copies."""
     import torch
 
     given = [argument.name for argument in operator._schema.arguments]
-    if len(operator._schema.returns) != 1:
-        return None
     for name in operator.overloadpacket.overloads():
         found = getattr(operator.overloadpacket, name)
-        outs = [argument.name for argument in found._schema.arguments if argument.is_out]
+        outs = tuple(argument.name for argument in found._schema.arguments if argument.is_out)
         others = [argument.name for argument in found._schema.arguments if not argument.is_out]
-        if len(outs) == 1 and others == given and torch.Tag.generated not in found.tags:
-            return found, outs[0]
+        is_kernel = torch.Tag.generated not in found.tags
+        if is_kernel and others == given and len(outs) == len(operator._schema.returns):
+            return OutVariant(found, outs)
     return None
 
 
@@ -34,11 +42,41 @@ def is_pointwise(operator: Any) -> bool:
     """Whether an element of the result depends on the elements of the operands at its place alone."""
     import torch
 
-    return torch.Tag.pointwise in operator.tags
+    aten = torch.ops.aten
+    return torch.Tag.pointwise in operator.tags or operator in (
+        aten.native_batch_norm.default,  # with stored statistics, as the executor calls it
+        aten.relu.default,
+    )
 
 
-def relu_as_clamp(operator: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-    """Relu has no kernel that writes where it is told; a maximum with 0 has one."""
+def is_aten_view(operator: Any) -> bool:
+    """Whether its result is its operand's memory."""
+    import torch
+
+    schema = getattr(operator, "_schema", None)
+    if schema is None or schema.is_mutable:
+        return False
+    aliased = any(one.alias_info is not None and not one.alias_info.is_write for one in schema.returns)
+    return aliased or operator is torch.ops.aten._unsafe_view.default
+
+
+def is_reshape(operator: Any) -> bool:
+    """Whether its result has the elements of its operand in the same order, if that is contiguous."""
+    import torch
+
+    aten = torch.ops.aten
+    return operator in (aten.view.default, aten._unsafe_view.default, aten.unsqueeze.default, aten.squeeze.dims)
+
+
+def is_copy(operator: Any) -> bool:
+    """Whether its result is its operand's elements, in other memory or of another type."""
+    import torch
+
+    return operator in (torch.ops.aten.clone.default, torch.ops.aten._to_copy.default)
+
+
+def with_kernel(operator: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    """The same by an operator that has a kernel that writes where it is told: a Relu is a maximum with 0."""
     import torch
 
     if operator is torch.ops.aten.relu.default:

@@ -8,7 +8,7 @@ from typing import Any
 from workbench.ir import Edit, Graph, Node, TensorType
 from workbench.memory.planning import DEFAULT_PLANNER, MemoryPlan, plan_memory, sharing_of
 from workbench.ops.dtypes import element_type_of
-from workbench.run.torch.arena.arena_run import ALIGNMENT
+from workbench.run.torch.arena.arena_run import ARENA_ALIGNMENT
 from workbench.run.torch.executor import TorchExecutor
 
 
@@ -22,7 +22,7 @@ def plan_of_run(executor: TorchExecutor, tensors: Mapping[str, Any], planner: st
 
     types.update(_types(tuple(tensors), tuple(tensors.values()), executor.device.type))
     executor.run_tensors(tensors, observe)
-    return plan_memory(sharing_of(_typed(executor.graph, types), inner=False, alignment=ALIGNMENT), planner)
+    return plan_memory(sharing_of(_typed(executor.graph, types), inner=False, alignment=ARENA_ALIGNMENT), planner)
 
 
 def _types(names: tuple[str, ...], values: tuple[Any, ...], device: str) -> dict[str, TensorType]:

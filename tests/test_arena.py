@@ -1,0 +1,145 @@
+"""The backend `arena`: plans that run, every value at its offset, held against operator by operator and with poison."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import onnx
+import pytest
+import torch
+
+import workbench as wb
+from sample_models.light import LIGHT_MODELS, random_light
+from tests.running import typed
+from tests.test_memory_sharing import random_graph
+from workbench.io.samples import samples
+from workbench.memory.packing import OverlapError
+from workbench.memory.planners import planners
+from workbench.memory.planning import MemoryPlan
+from workbench.run.inputs import seed_inputs
+from workbench.run.measurement.measure import Variant, combined, measure_models
+from workbench.run.torch.arena.arena_run import ArenaRun
+from workbench.run.torch.arena.passing import measure_passing
+from workbench.run.torch.arena.planned import plan_of_run
+from workbench.run.torch.executor import TorchExecutor
+
+
+def planned(graph, planner="exact"):
+    executor = TorchExecutor(graph)
+    tensors = executor.upload(seed_inputs(graph))
+    return executor, tensors, plan_of_run(executor, tensors, planner)
+
+
+def copies(values):
+    return [value.clone() if isinstance(value, torch.Tensor) else value for value in values]
+
+
+def check(graph, planner="exact") -> ArenaRun:
+    """Equal to operator by operator; the same again, and the same with poison."""
+    executor, tensors, plan = planned(graph, planner)
+    expected = copies(executor.run_tensors(tensors).values())
+    with torch.inference_mode():
+        arena = ArenaRun(executor, tensors, plan)
+        runs = [copies(run()) for run in (arena.run, arena.run_poisoned, arena.run)]
+    for found in runs:
+        for one, other in zip(found, expected, strict=True):
+            if isinstance(other, torch.Tensor):
+                torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5, equal_nan=True)
+    for one, other in zip(runs[0], runs[1], strict=True):
+        if isinstance(one, torch.Tensor):
+            assert one.numpy().tobytes() == other.numpy().tobytes()
+    assert {step.kernel for step in arena.steps} <= {"view", "out", "copy", "passed on", "outside"}
+    return arena
+
+
+@pytest.mark.parametrize(
+    "sample", [s for s in samples() if s.group in ("", "Memory", "Fusion")], ids=lambda s: s.file.stem
+)
+def test_samples(sample):
+    if sample.file.stem == "bias_add_dropout":
+        pytest.skip("it draws other random numbers in each run")
+    check(wb.load(sample.file, sample.dims))
+
+
+@pytest.mark.parametrize("name", LIGHT_MODELS)
+def test_narrow_light_models(name, tmp_path):
+    onnx.save(random_light(name, narrow=1 if name == "shufflenet" else 8), tmp_path / "m.onnx")
+    arena = check(wb.load(tmp_path / "m.onnx"))
+    written = sum(step.kernel in ("out", "view", "passed on") for step in arena.steps)
+    assert written > 0.8 * len(arena.steps)
+
+
+@pytest.mark.parametrize("planner", sorted(planners()))
+def test_every_planner(planner):
+    check(wb.load("sample_models/ppocr_cls_v2.onnx"), planner)
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_random_graphs(block):
+    for seed in range(25 * block, 25 * block + 25):
+        check(typed(random_graph(seed)))
+
+
+def too_short(plan: MemoryPlan, value: str, dies: int) -> MemoryPlan:
+    """The plan as if nothing read the value from that step on."""
+    packing = plan.sharing.packing
+    blocks = tuple(dataclasses.replace(b, dies=dies) if b.name == value else b for b in packing.blocks)
+    sharing = dataclasses.replace(plan.sharing, packing=dataclasses.replace(packing, blocks=blocks))
+    return dataclasses.replace(plan, sharing=sharing)
+
+
+def test_blocks_that_overlap_are_refused_before_they_run():
+    executor, tensors, plan = planned(
+        typed("g (float[64] x) => (float[64] y) { a = Softmax(x) b = Softmax(a) y = Add(a, b) }")
+    )
+    offsets = tuple(0 for _ in plan.packed.offsets)
+    same = dataclasses.replace(plan, packed=dataclasses.replace(plan.packed, offsets=offsets))
+    with pytest.raises(OverlapError, match="are in use at the same time"):
+        ArenaRun(executor, tensors, same)
+
+
+def test_what_is_read_after_its_end_is_caught_by_poison():
+    text = (
+        "g (float[64] x) => (float[64] y) { a = Softmax(x) b = Softmax(a) c = Softmax(b) d = Softmax(c) y = Add(d, b) }"
+    )
+    executor, tensors, plan = planned(typed(text), "no_reuse")
+    with torch.inference_mode():
+        good = ArenaRun(executor, tensors, plan).run_poisoned()[0].clone()
+        bad = ArenaRun(executor, tensors, too_short(plan, "b", 3)).run_poisoned()[0].clone()
+    assert not good.isnan().any() and bad.isnan().all()
+
+
+def test_measured_beside_the_others(kept_worker):
+    graph = wb.load("sample_models/ppocr_cls_v2.onnx")
+    found = measure_models(
+        combined({"m": graph}, ["torch", "arena"], ["float32"]), inputs=seed_inputs(graph), repeat=3, worker=kept_worker
+    )
+    arena = found.ran["arena"]
+    assert not arena.fallbacks and arena.memory.counted == "arena"
+    assert "the arena (1.355 MB) and what operators allocate in passing" in arena.memory.kind
+    narrow = measure_models(
+        {"m": Variant(graph, "arena", "bfloat16")}, inputs=seed_inputs(graph), repeat=1, worker=kept_worker
+    )
+    assert "element types of the model" in narrow.variants["m"].fallbacks["arena"]
+
+
+def test_passing_is_named():
+    executor, tensors, plan = planned(wb.load("sample_models/resnet50_narrow.onnx"))
+    with torch.inference_mode():
+        arena = ArenaRun(executor, tensors, plan)
+    passing = measure_passing(arena)
+    assert passing.operators[0][0] == "Conv" and 0 < passing.bytes < 10 * plan.packed.total
+
+
+def test_concat_in_place_copies_nothing():
+    text = """g (float[1,4,8] x) => (float[1,8,8] y) { a = Softmax(x)  b = Sigmoid(x)  y = Concat<axis=1>(a, b) }"""
+    executor, tensors, plan = planned(typed(text))
+    assert plan.packed.total == 256
+    with torch.inference_mode():
+        arena = ArenaRun(executor, tensors, plan)
+        arena.run()
+    by_name = {value.name: value.offset for value in plan.values}
+    assert by_name["b"] == by_name["y"] + 128 and [step.kernel for step in arena.steps] == ["out"] * 3
+    expected = np.concatenate([torch.softmax(tensors["x"], -1).numpy(), torch.sigmoid(tensors["x"]).numpy()], 1)
+    np.testing.assert_allclose(arena.outputs[0].numpy(), expected, rtol=1e-6)
