@@ -3,7 +3,7 @@ wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -16,11 +16,14 @@ class Wrong(AssertionError):
     """An operator reads bytes that another value has overwritten."""
 
 
-def replay(graph: Graph, plan: MemoryPlan) -> None:
-    """Runs the steps of a plan of a graph without bodies on numbers that name bytes. Raises Wrong."""
+def replay(graph: Graph, plan: MemoryPlan, order: Sequence[Node] | None = None) -> None:
+    """Runs the steps of a plan of a graph without bodies on numbers that name bytes. Raises Wrong.
+
+    order: of the nodes, by default that of the plan.
+    """
     player = _Player(graph, plan)
-    for step in plan.sharing.lifetimes.steps:
-        player.run(step.node)
+    for node in [step.node for step in plan.sharing.lifetimes.steps] if order is None else order:
+        player.run(node)
     for value in graph.outputs:
         player.read(value, "the caller")
 
@@ -41,8 +44,10 @@ class _Player:
         return np.arange(self.count - size, self.count, dtype=np.int32)
 
     def run(self, node: Node) -> None:
-        for value in dict.fromkeys(filter(None, node.operands)):
-            self.read(value, str(node))
+        made = [self.values[value] for value in node.outputs if value]
+        if not all(value.how == "view" for value in made):  # what makes only views touches no memory
+            for value in dict.fromkeys(filter(None, node.operands)):
+                self.read(value, str(node))
         for value in filter(None, node.outputs):
             self.content[value] = self.result(node, value)
             self.write(node, value)

@@ -23,6 +23,7 @@ ROOMS = {
     "rewrite": {"ir", "ops", "inference", "layout", "metrics", "rewrite"},
     "fusion": {"ir", "ops", "layout", "fusion"},
     "memory": {"ir", "ops", "inference", "layout", "fusion", "memory"},
+    "lanes": {"ir", "ops", "layout", "fusion", "memory", "lanes"},
     "passes": {"ir", "ops", "inference", "layout", "rewrite", "fusion", "memory"},
     "pipeline": {"ir", "layout", "metrics", "rewrite", "pipeline"},
     "reporting": {"fusion", "layout", "rewrite", "memory", "reporting"},

@@ -31,6 +31,7 @@ COMMANDS = (
     "layouts",
     "groups",
     "memory",
+    "lanes",
     "verify",
     "bench",
     "matrix",

@@ -10,7 +10,7 @@ Sources: in-place and sharing as in Chen et al., "Training Deep Nets with Sublin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from workbench.layout.cost import bound_shape
@@ -33,17 +33,23 @@ class Decision:
     sentence: str
 
 
-def share_memory(lifetimes: Lifetimes) -> tuple[SharedMemory, list[Decision]]:
-    """Which values share memory, and each decision with its reason."""
-    aliasing = _Aliasing(lifetimes)
+def share_memory(
+    lifetimes: Lifetimes, before: Mapping[int, frozenset[int]] | None = None
+) -> tuple[SharedMemory, list[Decision]]:
+    """Which values share memory, and each decision with its reason.
+
+    before: if operators run side by side, for each step those that have ended when it begins; views are not in it.
+    """
+    aliasing = _Aliasing(lifetimes, before)
     for number, step in enumerate(lifetimes.steps):
         aliasing.step(number, step)
     return aliasing.memory, aliasing.decisions
 
 
 class _Aliasing:
-    def __init__(self, lifetimes: Lifetimes) -> None:
+    def __init__(self, lifetimes: Lifetimes, before: Mapping[int, frozenset[int]] | None) -> None:
         self.lifetimes = lifetimes
+        self.before = before
         self.values = lifetimes.values
         self.memory = SharedMemory(lifetimes)
         self.decisions: list[Decision] = []
@@ -123,6 +129,9 @@ class _Aliasing:
         for other in self.memory.overlapping(operand.name):
             if other.dies > number:
                 return f"{said}: {self._reader(other, number)} reads '{other.name}', which lies in the same memory"
+        beside = self._running_beside(number, operand)
+        if beside is not None:
+            return f"{said}: {beside.node} may run at the same time"
         before, after = self.memory.most_in_use, self.memory.most_with(operand.name, [result.name])
         if after > before:
             return (
@@ -130,6 +139,24 @@ class _Aliasing:
                 f" from {before:,} to {after:,} bytes"
             )
         return ""
+
+    def _running_beside(self, number: int, operand: ValueLifetime) -> ExecutionStep | None:
+        """A step that uses the operand's memory and need not have ended when this one begins."""
+        if self.before is None:
+            return None
+        ended = self.before.get(number, frozenset())
+        for value in (operand, *self.memory.overlapping(operand.name)):
+            for step in (*value.reads, value.producer):
+                if step is None or step == number or step in ended or self._only_views(step):
+                    continue
+                return self.lifetimes.steps[step]
+        return None
+
+    def _only_views(self, number: int) -> bool:
+        """Whether a step touches no memory."""
+        names = [self.lifetimes.operand(number, v) for v in self.lifetimes.steps[number].node.outputs if v]
+        parents = [self.memory.parent.get(name) for name in names]
+        return all(parent is not None and parent.how == Alias.VIEW for parent in parents)
 
     def _reader(self, value: ValueLifetime, number: int) -> str:
         """The next node that reads a value, from that step on."""

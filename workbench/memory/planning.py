@@ -106,16 +106,23 @@ class MemoryPlan:
 
 
 def sharing_of(
-    graph: Graph, order: str = "file", nodes: Sequence[Node] | None = None, *, inner: bool = True, alignment: int = 1
+    graph: Graph,
+    order: str = "file",
+    nodes: Sequence[Node] | None = None,
+    *,
+    inner: bool = True,
+    alignment: int = 1,
+    before: Mapping[int, frozenset[int]] | None = None,
 ) -> Sharing:
     """Lifetimes and shared memory of a graph.
 
     order: a name for the execution order of `nodes`, by default that of the file.
     inner: whether values in bodies and functions are included. alignment: of blocks, in bytes.
+    before: see `share_memory`.
     """
     found = lifetimes(graph, nodes, inner)
     unshared = SharedMemory(found).most_in_use
-    memory, decisions = share_memory(found)
+    memory, decisions = share_memory(found, before)
     values = found.values
     blocks = []
     for root in memory.roots():

@@ -1,0 +1,70 @@
+"""The command `lanes`: what running operators side by side can gain, on how many lanes, in which order."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from workbench.cli.arguments import load_chosen, model_arguments, names_of
+from workbench.cli.exit_codes import DONE
+from workbench.cli.printing import print_table, say, warn
+
+if TYPE_CHECKING:
+    from workbench.ir import Graph
+    from workbench.lanes.found import FoundLanes
+
+HELP = "find what operators could run side by side, and bound what that gains"
+_HEADER = ("lane", "operators", "busy (us)", "first", "last")
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    model_arguments(command)
+    command.add_argument("--passes", type=names_of, default=(), metavar="a,b,c", help="passes to run before")
+    command.add_argument("--target", default="cuda", metavar="NAME", help="target profile of these (default: cuda)")
+    command.add_argument("--measure", action="store_true", help="measure each operator (default: a stated model)")
+    command.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where to measure (default: cpu)")
+    command.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    from workbench.api import optimize
+    from workbench.lanes.found import find_lanes
+
+    graph = load_chosen(chosen)
+    if chosen.passes:
+        graph = optimize(graph, list(chosen.passes), target=chosen.target).graph
+    found = find_lanes(graph, _measured(graph, chosen.device) if chosen.measure else None)
+    if chosen.json:
+        print(json.dumps(found.to_json(), indent=1))
+        return DONE
+    _print(found)
+    warn(graph.warnings)
+    return DONE
+
+
+def _measured(graph: Graph, device: str) -> Mapping[str, float]:
+    """Microseconds of each operator, by its name."""
+    from workbench.api import measure
+
+    ran = measure({"model": graph}, device=device, repeat=5).ran["model"]
+    return {operator.name: operator.time_ms * 1e3 for operator in ran.operators}
+
+
+def _print(found: FoundLanes) -> None:
+    schedule, operators = found.schedule, found.problem.operators
+    times = schedule.dependencies.times
+    rows = [
+        (
+            f"{number:,}",
+            f"{len(chain):,}",
+            f"{sum(times[one] for one in chain):,.1f}",
+            operators[chain[0]].name,
+            operators[chain[-1]].name,
+        )
+        for number, chain in enumerate(schedule.lanes)
+    ]
+    print_table([_HEADER, *rows], left=(3, 4))
+    for sentence in found.sentences:
+        say(sentence)
