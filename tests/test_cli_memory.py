@@ -60,7 +60,7 @@ def test_alignment_and_order(done):
         ("", "has no column 'id'; its first line must name id, lower, upper, size"),
         ("id,lower,upper,size\na,0,1\n", "line 2 has 3 columns, and the first line 4"),
         ("id,lower,upper,size\na,0,1,-4\n", "line 2: size must be a whole number from 0 to 2^62, not '-4'"),
-        ("id,lower,upper,size\na,3,1,4\n", "line 2: upper is below lower"),
+        ("id,lower,upper,size\na,3,1,4\n", "line 2: upper is not above lower"),
         ("id,lower,upper,size\na,0,1,4\na,0,1,4\n", "line 3: the id 'a' occurs twice"),
         ("id,lower,upper,size,alignment\na,0,1,4,8\n", "has a column 'alignment', which is not planned for"),
         ("id,lower,upper,size\na,0,99999999999,4\n", "upper is above 10,000,000"),

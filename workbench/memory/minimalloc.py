@@ -67,8 +67,8 @@ def _block(where: str, header: Sequence[str], row: Sequence[str]) -> MemoryBlock
         raise UserError(f"{where} has {len(row)} columns, and the first line {len(header)}; write one value for each.")
     cells: Mapping[str, str] = dict(zip(header, (cell.strip() for cell in row), strict=True))
     numbers = {name: _number(where, name, cells[name]) for name in _COLUMNS[1:]}
-    if numbers["upper"] < numbers["lower"]:
-        raise UserError(f"{where}: upper is below lower; a block dies after it is born.")
+    if numbers["upper"] <= numbers["lower"]:
+        raise UserError(f"{where}: upper is not above lower; a block dies after it is born.")
     if numbers["upper"] > _LATEST:
         raise UserError(f"{where}: upper is above {_LATEST:,}; count steps, not time.")
     return MemoryBlock(cells["id"], numbers["size"], numbers["lower"], numbers["upper"])

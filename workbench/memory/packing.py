@@ -18,7 +18,7 @@ class OverlapError(UserError):
 
 @dataclass(frozen=True)
 class MemoryBlock:
-    """A piece of memory of `bytes`, in use from step `born` to before step `dies`."""
+    """A piece of memory of `bytes`, in use from step `born` to before step `dies`, which is later."""
 
     name: str
     bytes: int
