@@ -81,3 +81,22 @@ def test_refusals(refused, tmp_path):
     assert "cannot be read" in refused("memory", tmp_path / "missing.csv")
     (tmp_path / "good.csv").write_text("id,lower,upper,size\na,0,1,4\n")
     assert "leave out the arguments of a model" in refused("memory", tmp_path / "good.csv", "--order", "depth_first")
+
+
+def test_a_plan_for_each_size_of_a_dim(done):
+    found = json.loads(done("memory", OCR, "--range", "x_0=1..4", "--json"))
+    assert list(found["plans"]) == ["1", "2", "4"] and found["dim"] == "x_0"
+    totals = [plan["total_bytes"] for plan in found["plans"].values()]
+    assert totals == sorted(totals) and totals[0] == 1_354_752 and found["total_bytes"] == totals[-1]
+    text = done("memory", OCR, "--range", "x_0=2,1")
+    assert [line.split()[0] for line in text.splitlines()[1:3]] == ["x_0=1", "x_0=2"]
+    assert "an input of another size is padded to the next of these" in text
+
+
+@pytest.mark.parametrize("words", ["x_0", "x_0=", "x_0=4..2", "x_0=0,1", "=3", "x_0=a", "x_0=1...5"])
+def test_sizes_that_are_none(refused, words):
+    assert "--range takes a dim with sizes" in refused("memory", OCR, "--range", words)
+
+
+def test_a_dim_that_the_model_lacks(refused):
+    assert "has no dimension 'nope'" in refused("memory", OCR, "--range", "nope=1..4")

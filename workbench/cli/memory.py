@@ -35,6 +35,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--align", type=at_least_one, default=1, metavar="BYTES", help="alignment of memory (default: 1)"
     )
+    words = "a plan for each of these sizes of a symbolic dim: S=16,64,256, or S=1..512 for powers of two"
+    command.add_argument("--range", metavar="S=1..512", help=words)
     words = "time limit of the exact planner (default: 20)"
     command.add_argument("--seconds", type=at_least_one, default=20, metavar="S", help=words)
     command.add_argument("--json", action="store_true", help="print one plan as JSON (default: of the exact planner)")
@@ -44,7 +46,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(chosen: argparse.Namespace) -> int:
     if chosen.model is not None and chosen.model.lower().endswith(".csv"):
         return _of_csv(chosen)
-    return _of_model(chosen)
+    return _of_model(chosen) if chosen.range is None else _of_range(chosen)
 
 
 def _of_model(chosen: argparse.Namespace) -> int:
@@ -67,6 +69,37 @@ def _of_model(chosen: argparse.Namespace) -> int:
     if not (chosen.csv or chosen.json):
         _say_sharing(sharing)
         warn(graph.warnings)
+    return DONE
+
+
+def _of_range(chosen: argparse.Namespace) -> int:
+    """A plan for each size of a dim; one arena as large as the largest serves all."""
+    from workbench.api import memory_sharing
+    from workbench.memory.buckets import parse_buckets
+    from workbench.memory.planning import plan_memory
+
+    buckets = parse_buckets(chosen.range)
+    dims = [part for part in chosen.dims.split(",") if part.strip() and part.partition("=")[0].strip() != buckets.dim]
+    plans = {}
+    for size in buckets.sizes:
+        chosen.dims = ",".join([*dims, f"{buckets.dim}={size}"])
+        sharing = memory_sharing(
+            load_chosen(chosen), chosen.passes, order=chosen.order, alignment=chosen.align, target=chosen.target
+        )
+        plans[size] = plan_memory(sharing, chosen.planner or _DEFAULT, chosen.seconds)
+    largest = max(plans, key=lambda size: plans[size].packed.total)
+    if chosen.json:
+        found = {"dim": buckets.dim, "total_bytes": plans[largest].packed.total}
+        print(json.dumps({**found, "plans": {str(size): plan.to_json() for size, plan in plans.items()}}, indent=1))
+        return DONE
+    _print_planners([plan.packed for plan in plans.values()], names=[f"{buckets.dim}={size:,}" for size in plans])
+    say(
+        f"a plan holds for its own size: an input of another size is padded to the next of these; an arena of"
+        f" {plans[largest].packed.total:,} bytes, that of {buckets.dim}={largest:,}, serves all"
+    )
+    unknown = max(len(plan.sharing.unknown) for plan in plans.values())
+    if unknown:
+        say(f"{unknown:,} values are in no plan, since their size is not known")
     return DONE
 
 
@@ -96,20 +129,21 @@ def _by_every_planner(packing: Packing, seconds: float) -> list[Packed]:
     return [pack(packing, planner, seconds) for planner in planners().values()]
 
 
-def _print_planners(found: Sequence[Packed], complete: bool = True) -> None:
-    """complete: whether all sizes are known, without which nothing is certified."""
+def _print_planners(found: Sequence[Packed], complete: bool = True, names: Sequence[str] | None = None) -> None:
+    """complete: whether all sizes are known, without which nothing is certified. names: of plans by one planner."""
     rows = [
         (
-            packed.planner,
+            packed.planner if names is None else names[place],
             f"{packed.total:,}",
             f"{packed.lower_bound:,}",
             f"{packed.gap:.2%}",
             "yes" if packed.certified and complete else "no",
             f"{packed.seconds:.3f}",
         )
-        for packed in found
+        for place, packed in enumerate(found)
     ]
-    print_table([_PLANNERS, *rows], left=(0, 4))
+    head = _PLANNERS if names is None else ("size", *_PLANNERS[1:])
+    print_table([head, *rows], left=(0, 4))
 
 
 def _print_values(plan: MemoryPlan) -> None:
