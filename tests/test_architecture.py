@@ -32,7 +32,7 @@ ROOMS = {
     "summary": {"ir", "ops", "inference", "layout", "metrics", "summary"},
     "explanation": {"ir", "rewrite", "explanation"},
     "view": {"ir", "ops", "layout", "metrics", "rewrite", "fusion", "view"},
-    "charts": {"ir", "ops", "memory", "run", "view", "charts"},
+    "charts": {"ir", "ops", "memory", "lanes", "run", "view", "charts"},
     "errors": {"errors"},
     "files": {"files"},
     "imports": {"imports"},

@@ -1,4 +1,4 @@
-"""The page Memory in a real browser: a sample, the picture, the graph beside it, steps, downloads."""
+"""The pages Memory and Lanes in a real browser: samples, pictures, the graph beside them, steps, downloads."""
 
 from __future__ import annotations
 
@@ -36,3 +36,17 @@ def test_the_trap_is_seen_played_and_downloaded(page, tmp_path):
     go(page, "Run")
     go(page, "Memory")
     page.get_by_text("No reuse, order file: 8,196 bytes").wait_for()
+
+
+def test_branches_are_seen_on_lanes(page, tmp_path):
+    page.locator(".st-key-samples_Memory").get_by_text("Memory (5)").click()
+    open_sample(page, "branches")
+    page.get_by_text("on however many lanes at most 1.75 times faster").wait_for()
+    page.get_by_text("The plan for one after the other is refused on these lanes: 'left2'").wait_for()
+    GraphView(page).goto_node("right2")
+    page.locator(".js-plotly-plot .bars .point path").first.click(force=True)
+    page.get_by_label("Scopes of the selected box").get_by_text("left1").wait_for()
+    with page.expect_download() as coming:
+        page.get_by_role("button", name="JSON", exact=True).click()
+    coming.value.save_as(tmp_path / "lanes.json")
+    assert len(json.loads((tmp_path / "lanes.json").read_text())["lanes"]) == 2

@@ -31,7 +31,7 @@ class Sample:
     dims:  numbers for symbolic dims.
     group: the group in which it is listed; "" if none.
     shows: the rewrite at which it opens; None if it opens without passes.
-    page:  on which it opens, "memory" or "".
+    page:  on which it opens, "memory", "lanes" or "".
     """
 
     title: str

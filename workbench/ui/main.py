@@ -6,6 +6,7 @@ import streamlit as st
 
 from workbench.ui.screens.compare_page import compare_page
 from workbench.ui.screens.export_page import export_page
+from workbench.ui.screens.lanes_page import lanes_page
 from workbench.ui.screens.layouts_page import layouts_page
 from workbench.ui.screens.matrix_page import matrix_page
 from workbench.ui.screens.memory_page import memory_page
@@ -22,12 +23,20 @@ style()
 
 _optimize = st.Page(optimize_page, title="Optimize", url_path="optimize")
 _memory = st.Page(memory_page, title="Memory", url_path="memory")
+_lanes = st.Page(lanes_page, title="Lanes", url_path="lanes")
+_others = {"memory": _memory, "lanes": _lanes}
 st.navigation(
     [
-        st.Page(lambda: open_page(_optimize, {"memory": _memory}), title="Open", url_path="open", default=True),
+        st.Page(
+            lambda: open_page(_optimize, {"memory": _memory, "lanes": _lanes}),
+            title="Open",
+            url_path="open",
+            default=True,
+        ),
         _optimize,
         st.Page(layouts_page, title="Layouts", url_path="layouts"),
         _memory,
+        _lanes,
         st.Page(compare_page, title="Compare", url_path="compare"),
         st.Page(run_page, title="Run", url_path="run"),
         st.Page(matrix_page, title="Matrix", url_path="matrix"),

@@ -27,7 +27,7 @@ from workbench.ui.widgets.graph_view import graph_view, seen_in
 from workbench.ui.widgets.numbers import download_button, show_table, shown_csv
 from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, show_error
 
-_LOADED, _OPTIMIZED = "as loaded", "after the passes of Optimize"
+AS_LOADED, _OPTIMIZED = "as loaded", "after the passes of Optimize"
 _GRAPH = 470  # pixels of height of the graph
 _BESIDE = [10, 2]
 
@@ -46,9 +46,7 @@ def memory_page() -> None:
     if opened is None:
         return
     header(opened)
-    graphs = {_LOADED: opened.graph}
-    if opened.history is not None and len(opened.history) > 1:
-        graphs[_OPTIMIZED] = opened.history.graph
+    graphs = graphs_of(opened)
     choices = _choices(opened, graphs)
     plans = [_plan_of(opened, graphs[choice.of], choice) for choice in choices]
     if any(plan is None for plan in plans):
@@ -66,6 +64,14 @@ def memory_page() -> None:
         _details(opened, graph, found[0])
     with beside:
         _graph(opened, choices[0], graph, found[0], key)
+
+
+def graphs_of(opened: Opened) -> dict[str, Graph]:
+    """The graphs that can be planned for, by name."""
+    graphs = {AS_LOADED: opened.graph}
+    if opened.history is not None and len(opened.history) > 1:
+        graphs[_OPTIMIZED] = opened.history.graph
+    return graphs
 
 
 def _choices(opened: Opened, graphs: dict[str, Graph]) -> list[_Choice]:
@@ -157,7 +163,7 @@ def _values_at(plan: MemoryPlan, node: str) -> Collection[str]:
 def _graph(opened: Opened, choice: _Choice, graph: Graph, plan: MemoryPlan, key: str) -> None:
     """The graph; a click on an operator frames its values in the picture, and the other way round."""
     shown = shown_graph(opened, choice.of, graph, load_profile(DEFAULT_TARGET))
-    clicked = _clicked(f"memory_chart_{opened.number}_0")
+    clicked = clicked_in(f"memory_chart_{opened.number}_0")
     if clicked and st.session_state.get(f"{key}_revealed") != clicked:
         st.session_state[f"{key}_revealed"] = clicked
         value = plan.sharing.lifetimes.values.get(clicked)
@@ -166,8 +172,8 @@ def _graph(opened: Opened, choice: _Choice, graph: Graph, plan: MemoryPlan, key:
     graph_view(key, shown, _GRAPH, follow=True)
 
 
-def _clicked(key: str) -> str:
-    """The value whose rectangle was clicked last, "" for none."""
+def clicked_in(key: str) -> str:
+    """What was clicked last in the chart of that key, "" for nothing."""
     points = ((st.session_state.get(key) or {}).get("selection") or {}).get("points") or []
     data = points[0].get("customdata") if points else None
     return str(data[0]) if data else ""

@@ -1,0 +1,82 @@
+"""Lanes: what running operators side by side could gain, lanes over time, beside the graph."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import streamlit as st
+
+from workbench.api import DEFAULT_TARGET
+from workbench.charts.lanes import lanes_chart
+from workbench.ir import Graph
+from workbench.lanes.found import FoundLanes, find_lanes
+from workbench.layout.profile import load_profile
+from workbench.ui.screens.memory_page import AS_LOADED, clicked_in, graphs_of
+from workbench.ui.state.graph_views import shown_graph
+from workbench.ui.state.session import Opened
+from workbench.ui.widgets.graph_view import graph_view, seen_in
+from workbench.ui.widgets.numbers import download_button, show_table, shown_csv
+from workbench.ui.widgets.parts import header, markdown_escaped, opened_here
+
+_GRAPH = 520  # pixels of height
+
+
+def lanes_page() -> None:
+    opened = opened_here()
+    if opened is None:
+        return
+    header(opened)
+    graphs = graphs_of(opened)
+    of = st.selectbox("Graph", list(graphs), key=f"lanes_of_{opened.number}") if len(graphs) > 1 else AS_LOADED
+    graph = graphs[of]
+    found: FoundLanes = opened.plans.get(("lanes", id(graph)), lambda: find_lanes(graph))
+    key = f"lanes_graph_{opened.number}_{of}"
+    picture, beside = st.columns(2, gap="medium")
+    with picture:
+        _picture(opened, found, key)
+    with beside:
+        _graph(opened, of, graph, key)
+
+
+def _picture(opened: Opened, found: FoundLanes, key: str) -> None:
+    for sentence in found.sentences:
+        st.caption(markdown_escaped(f"{sentence[0].upper()}{sentence[1:].removesuffix('.')}."))
+    if not found.schedule.runs:
+        return
+    seen = seen_in(key).id
+    st.plotly_chart(
+        lanes_chart(found, seen), key=f"lanes_chart_{opened.number}", on_select="rerun", selection_mode="points"
+    )
+    st.caption("The dotted line is the end of the longest way through the graph: no schedule ends before it.")
+    rows = _rows(found)
+    words, as_csv, as_json = st.columns([6, 2, 2], vertical_alignment="bottom")
+    words.caption("Operators in the order of their launch")
+    download_button(as_csv, "CSV", shown_csv(rows), "lanes.csv", "lanes_csv")
+    download_button(as_json, "JSON", lambda: json.dumps(found.to_json(), indent=1), "lanes.json", "lanes_json")
+    show_table(rows, {"start (us)": 2, "end (us)": 2})
+
+
+def _rows(found: FoundLanes) -> list[dict[str, Any]]:
+    operators = found.problem.operators
+    return [
+        {
+            "operator": operators[run.operator].op,
+            "name": operators[run.operator].name,
+            "lane": run.lane,
+            "start (us)": run.start_us,
+            "end (us)": run.end_us,
+            "bound by": "arithmetic" if found.schedule.dependencies.computing[run.operator] else "memory",
+        }
+        for run in found.schedule.runs
+    ]
+
+
+def _graph(opened: Opened, of: str, graph: Graph, key: str) -> None:
+    """A click on a bar shows its operator; a click on an operator frames its bar."""
+    shown = shown_graph(opened, of, graph, load_profile(DEFAULT_TARGET))
+    clicked = clicked_in(f"lanes_chart_{opened.number}")
+    if clicked and st.session_state.get(f"{key}_revealed") != clicked:
+        st.session_state[f"{key}_revealed"] = clicked
+        shown.reveal({"id": clicked})
+    graph_view(key, shown, _GRAPH, follow=True)
