@@ -27,21 +27,26 @@ class PassError(UserError):
 
 
 @cache
-def _discovered() -> tuple[Mapping[str, type[Pass]], Mapping[str, str]]:
-    found: dict[str, type[Pass]] = {}
-    faults: dict[str, str] = {}
+def _modules() -> Mapping[str, tuple[str, ...]]:
+    """The modules of the passes by the name of their file; more than one is a fault."""
+    found: dict[str, tuple[str, ...]] = {}
     for module in pkgutil.walk_packages(__path__, f"{__name__}."):
-        if module.ispkg:
-            continue
-        name = module.name.rpartition(".")[2]
-        if name in found:
-            faults[name] = f"PassError: two files have that name; rename {module.name.replace('.', '/')}.py"
-            continue
-        try:
-            found[name] = _pass_in(module.name)
-        except Exception as error:  # any error in a pass's file is shown, and none stops the others
-            faults[name] = f"{type(error).__name__}: {error}"
-    return dict(sorted(found.items())), faults
+        if not module.ispkg:
+            name = module.name.rpartition(".")[2]
+            found[name] = (*found.get(name, ()), module.name)
+    return dict(sorted(found.items()))
+
+
+@cache
+def _loaded(name: str) -> type[Pass] | str:
+    """The pass in the file of that name, or what is wrong with the file. Other files are not imported."""
+    first, *others = _modules()[name]
+    if others:
+        return f"PassError: two files have that name; rename {others[-1].replace('.', '/')}.py"
+    try:
+        return _pass_in(first)
+    except Exception as error:  # any error in a pass's file is shown, and none stops the others
+        return f"{type(error).__name__}: {error}"
 
 
 def _pass_in(name: str) -> type[Pass]:
@@ -56,12 +61,14 @@ def _pass_in(name: str) -> type[Pass]:
 
 def all_passes() -> Mapping[str, type[Pass]]:
     """Every pass by name, in the order of the names."""
-    return _discovered()[0]
+    found = {name: _loaded(name) for name in _modules()}
+    return {name: one for name, one in found.items() if not isinstance(one, str)}
 
 
 def broken() -> Mapping[str, str]:
     """Files that do not import or hold no pass, each with its error."""
-    return _discovered()[1]
+    found = {name: _loaded(name) for name in _modules()}
+    return {name: fault for name, fault in found.items() if isinstance(fault, str)}
 
 
 def strategies() -> Mapping[str, type[Pass]]:
@@ -87,11 +94,12 @@ def _strategy(pass_name: str) -> str:
 
 def find_pass(name: str) -> type[Pass]:
     """The pass of that name. Raises PassError, with the existing names, if there is none."""
-    if name in broken():
-        raise PassError(f"pass '{name}' cannot be used, its file does not import: {broken()[name]}")
-    if name not in all_passes():
+    if name not in _modules():
         raise PassError(f"there is no pass '{name}'; there are: {', '.join(all_passes())}")
-    return all_passes()[name]
+    found = _loaded(name)
+    if isinstance(found, str):
+        raise PassError(f"pass '{name}' cannot be used, its file does not import: {found}")
+    return found
 
 
 def passes_for(runtime: str) -> list[str]:
@@ -118,10 +126,10 @@ def chosen(names: list[str] | None, preset: str, strategy: str | None) -> list[s
     """Names of the passes to run: those given, or the preset's, the layout strategy at its position (else last)."""
     if names is None and preset not in presets():
         raise PassError(f"there is no preset '{preset}'; there are: {', '.join(presets())}")
-    if strategy is not None and strategy not in strategies():
+    layout = None if strategy is None else LAYOUT_PREFIX + strategy.replace("-", "_")
+    if layout is not None and (layout not in _modules() or _strategy(layout) != strategy):
         raise PassError(f"there is no layout strategy '{strategy}'; there are: {', '.join(strategies())}")
     order = list(names) if names is not None else list(presets()[preset]["passes"])
-    layout = None if strategy is None else LAYOUT_PREFIX + strategy.replace("-", "_")
     if layout is not None and PLACE_OF_LAYOUT not in order and layout not in order:
         order.append(PLACE_OF_LAYOUT)
     if layout is None:

@@ -1,4 +1,5 @@
-"""Small helpers of the tests: models made of nodes, their files, a hostile name, a pickle that runs code."""
+"""Small helpers of the tests: models made of nodes, their files, a hostile name, a pickle that runs code, passes in
+folders of a test's own."""
 
 from __future__ import annotations
 
@@ -8,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+
+import passes as library
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 X, Y = helper.make_tensor_value_info("x", FLOAT, [1, 4]), helper.make_tensor_value_info("y", FLOAT, None)
@@ -56,3 +59,9 @@ class Bomb:
 
     def __reduce__(self):
         return (os.mkdir, (str(self.target),))
+
+
+def discover_again():
+    """Passes came or went: a test changed the folders in which they are looked for."""
+    library._modules.cache_clear()
+    library._loaded.cache_clear()

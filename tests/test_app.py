@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 import passes as library
 from tests.conftest import CORPUS
-from tests.making import HOSTILE, hostile_model, model, node, saved, value
+from tests.making import HOSTILE, discover_again, hostile_model, model, node, saved, value
 from tests.pages import (
     LIMIT_S,
     STRATEGIES,
@@ -315,13 +315,13 @@ class SpoilRelu(Pass):
 def test_a_failing_pass_is_shown_failing_with_its_rewrite(tmp_path, monkeypatch):
     failing_pass(tmp_path / "more")
     monkeypatch.setattr(library, "__path__", [*library.__path__, str(tmp_path / "more")])
-    library._discovered.cache_clear()
+    discover_again()
     try:
         at = through_optimize("conv_relu_conv_relu")
         compared(at.checkbox(key="on_spoil_relu").set_value(True).run())
     finally:
         monkeypatch.undo()
-        library._discovered.cache_clear()
+        discover_again()
     assert not at.exception
     assert steps(at)[-1]["verdict"] == "NOT EQUAL"
     assert "spoiled number 1" in at.error[0].value

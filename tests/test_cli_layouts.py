@@ -7,6 +7,7 @@ import pytest
 
 import passes as library
 from tests.commands import NPU, RESNET
+from tests.making import discover_again
 from workbench.api import layouts
 from workbench.io import load_model
 from workbench.reporting import history_report
@@ -64,11 +65,11 @@ def test_a_target_that_there_is_not(refused):
 def test_a_wrong_strategy_is_shown_failing(run, tmp_path, monkeypatch):
     (tmp_path / "layout_wrong.py").write_text(WRONG)
     monkeypatch.setattr(library, "__path__", [*library.__path__, str(tmp_path)])
-    library._discovered.cache_clear()
+    discover_again()
     try:
         code, said, _ = run("layouts", RESNET)
     finally:
-        library._discovered.cache_clear()
+        discover_again()
         sys.modules.pop("passes.layout_wrong", None)
     assert code == 1
     assert next(line for line in said.splitlines() if line.startswith("wrong")).endswith("NOT EQUAL")
@@ -77,11 +78,11 @@ def test_a_wrong_strategy_is_shown_failing(run, tmp_path, monkeypatch):
 def test_a_strategy_whose_file_does_not_import_is_named(run, tmp_path, monkeypatch):
     (tmp_path / "layout_half_done.py").write_text("import no_such_module")
     monkeypatch.setattr(library, "__path__", [*library.__path__, str(tmp_path)])
-    library._discovered.cache_clear()
+    discover_again()
     try:
         code, said, noted = run("layouts", NPU, "--no-verify")
     finally:
-        library._discovered.cache_clear()
+        discover_again()
     assert code == 0 and "half-done" not in said
     assert "strategy 'half-done' is missing, its file does not import: ModuleNotFoundError" in noted
 

@@ -11,6 +11,7 @@ import pytest
 
 import passes as library
 from tests.commands import NHWC, NPU, OCR, RESNET, operators, report_of
+from tests.making import discover_again
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
 
@@ -163,12 +164,12 @@ class Wrong(Pass):
 def test_a_wrong_pass_is_found_out_and_its_rewrite_named(run, tmp_path, monkeypatch):
     (tmp_path / "wrong.py").write_text(WRONG)
     monkeypatch.setattr(library, "__path__", [*library.__path__, str(tmp_path)])
-    library._discovered.cache_clear()
+    discover_again()
     try:
         out, report = tmp_path / "out.onnx", tmp_path / "report.json"
         code, said, _ = run("optimize", RESNET, "-o", out, "--passes", "wrong,dead_nodes", "--report", report)
     finally:
-        library._discovered.cache_clear()
+        discover_again()
         sys.modules.pop("passes.wrong", None)
     assert code == 1
     assert not out.exists()

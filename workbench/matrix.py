@@ -16,7 +16,7 @@ from typing import Any
 
 from workbench.errors import UserError
 from workbench.files import SPECIAL, is_special
-from workbench.inference.shapes import infer_types
+from workbench.inference.bound_sizes import bound_types
 from workbench.io.dims import bind_dims, symbols
 from workbench.ir import Graph
 from workbench.ir.to_proto import structure
@@ -139,7 +139,7 @@ def _bound(matrix: Matrix, model: str, batch: int | None) -> dict[str, Graph]:
     for label, graph in graphs.items():
         copy = graph.copy()
         copy.dims = bind_dims(graph, {**graph.dims, name: batch})
-        copy.bound_types = infer_types(copy, copy.dims)
+        copy.bound_types = bound_types(copy)
         found[label] = copy
     return found
 

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from workbench.inference.shapes import infer_types
+from workbench.inference.bound_sizes import bound_types
 from workbench.ir import Graph, Node, constant_shape
 from workbench.layout.cost import count
 from workbench.layout.infer import TENSOR, infer_layouts, is_cnn
@@ -63,7 +63,7 @@ class Summary:
 def summarize(graph: Graph) -> Summary:
     """The summary of the graph, bodies included."""
     counts = count(graph)
-    bound = infer_types(graph, graph.dims) if graph.dims else {}  # without symbols the graph's types are enough
+    bound = bound_types(graph) if graph.dims else {}  # without symbols the graph's types are enough
     layouts = infer_layouts(graph)
     computed = [v for v in layouts if v not in graph.constants]
     flops = count_flops(graph)

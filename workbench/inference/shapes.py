@@ -39,7 +39,7 @@ _COMPUTED = frozenset(
 StaticShape = tuple[int, ...] | None
 _SIZES = ("Shape", "Size")
 
-_MADE_UP = "unk__"  # prefix that ONNX's inference gives to unknown sizes
+MADE_UP = "unk__"  # prefix that ONNX's inference gives to unknown sizes
 _OWN = "unk_"
 _NUMBERS = itertools.count()
 _AS_OPERAND = ("GroupNormalization",)  # ONNX infers nothing for it; the result has the type of the first operand
@@ -89,14 +89,14 @@ def infer_types(
 def _without_made_up(type_: TensorType) -> TensorType:
     if type_.shape is None:
         return type_
-    return type_.with_shape(tuple(None if isinstance(d, str) and d.startswith(_MADE_UP) else d for d in type_.shape))
+    return type_.with_shape(tuple(None if isinstance(d, str) and d.startswith(MADE_UP) else d for d in type_.shape))
 
 
 def _with_own_names(found: TensorType, names: dict[str, str], given: set[str]) -> TensorType:
     """The type with its generated symbols renamed. names: the new names, by symbol, of this inference."""
     if found.shape is None:
         return found
-    made_up = (d for d in found.shape if isinstance(d, str) and d.startswith(_MADE_UP) and d not in given)
+    made_up = (d for d in found.shape if isinstance(d, str) and d.startswith(MADE_UP) and d not in given)
     for dim in made_up:
         if dim not in names:
             names[dim] = f"{_OWN}{next(_NUMBERS)}"

@@ -10,8 +10,9 @@ import onnx
 import onnx_ir
 from onnx import ModelProto, TensorProto, helper, parser
 
+from workbench.inference.bound_sizes import bound_types
 from workbench.inference.open_sizes import types_with_open_sizes
-from workbench.inference.shapes import TypesOfFile, infer_model, infer_types
+from workbench.inference.shapes import MADE_UP, TypesOfFile, infer_model
 from workbench.io.broadcasts import spell_out_broadcasts
 from workbench.io.calls import check_calls
 from workbench.io.checks import (
@@ -96,7 +97,7 @@ def _load(data: memoryview, folder: Path | None, dims: Mapping[str, int] | None)
     graph.warnings = (*warnings, *more, *spelled_out)
     graph.dims = bind_dims(graph, dims)
     if graph.dims and not _all_sizes_follow(graph):
-        graph.bound_types = infer_types(graph, graph.dims, model=None if spelled_out else converted)
+        graph.bound_types = bound_types(graph, None if spelled_out else converted)
     return graph
 
 
@@ -195,7 +196,7 @@ def with_types(model: ModelProto, types: TypesOfFile) -> ModelProto:
     result.CopyFrom(model)
     main, *bodies = pairs = list(zip(every_graph(result), every_graph(typed), strict=True))
     for graph, inferred in pairs:
-        infos = {i.name: i for i in graph.value_info}
+        infos = {i.name: _without_made_up(i) for i in graph.value_info}
         infos.update((i.name, i) for i in inferred.value_info if _has_shape(i) or i.name not in infos)
         made = {v for node in graph.node for v in node.output if v}
         kept = [info for name, info in infos.items() if name in made]
@@ -207,6 +208,14 @@ def with_types(model: ModelProto, types: TypesOfFile) -> ModelProto:
         for output, found in zip(body.output, inferred.output, strict=True):
             output.type.CopyFrom(found.type)
     return result
+
+
+def _without_made_up(info: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
+    """Its symbols that an earlier inference made up mean other sizes than those of the same names made up here."""
+    for dim in info.type.tensor_type.shape.dim if _has_shape(info) else ():
+        if dim.dim_param.startswith(MADE_UP):
+            dim.Clear()
+    return info
 
 
 def _has_shape(info: onnx.ValueInfoProto) -> bool:

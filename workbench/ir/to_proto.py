@@ -82,9 +82,9 @@ def graph_parts(graph: Graph, place: TensorPlace, outside: tuple[Graph, ...] = (
     """Everything of the graph but its nodes, in small messages: their bytes in a row are those of one message."""
     part = GraphProto(name=graph.name)
     for value in graph.inputs:
-        _write_value(part.input.add(), value, graph.types.get(value))
+        write_value(part.input.add(), value, graph.types.get(value))
     for name, tensor in _used_constants(graph):
-        _write_value(part.value_info.add(), name, graph.type(name))
+        write_value(part.value_info.add(), name, graph.type(name))
         _write_tensor(part.initializer.add(), tensor, name, place)
         if len(part.value_info) == _PART:
             yield part
@@ -93,13 +93,13 @@ def graph_parts(graph: Graph, place: TensorPlace, outside: tuple[Graph, ...] = (
     for value in (v for node in graph.nodes for v in node.outputs if v):
         if value in outputs or value not in graph.types:
             continue
-        _write_value(part.value_info.add(), value, graph.types[value])
+        write_value(part.value_info.add(), value, graph.types[value])
         if len(part.value_info) == _PART:
             yield part
             part = GraphProto()
     for value in graph.outputs:
         owner = next((g for g in (graph, *outside) if g.has_value(value)), graph)
-        _write_value(part.output.add(), value, owner.type(value))
+        write_value(part.output.add(), value, owner.type(value))
     yield part
 
 
@@ -140,7 +140,7 @@ def _write_entries(message: ModelProto | NodeProto, entries: Mapping[str, str]) 
         message.metadata_props.add(key=key, value=entries[key])
 
 
-def _write_value(proto: ValueInfoProto, name: str, type_: ValueType | None) -> None:
+def write_value(proto: ValueInfoProto, name: str, type_: ValueType | None) -> None:
     proto.name = name
     if isinstance(type_, OpaqueType) and isinstance(type_.type, TypeProto):
         proto.type.CopyFrom(type_.type)
@@ -246,4 +246,4 @@ def _write_function(proto: FunctionProto, function: Function, place: TensorPlace
         write_node(proto.node.add(), node, (graph,), place, metadata=metadata)
     for value in (*graph.inputs, *(v for node in graph.nodes for v in node.outputs if v)):
         if value in graph.types:
-            _write_value(proto.value_info.add(), value, graph.types[value])
+            write_value(proto.value_info.add(), value, graph.types[value])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workbench.inference.shapes import infer_types
+from workbench.inference.bound_sizes import bound_types
 from workbench.ir import Graph
 from workbench.metrics.metric import Metric
 from workbench.ops import contract_of
@@ -20,7 +20,7 @@ class Flops:
 
 def count_flops(graph: Graph) -> Flops:
     """The FLOPs with the graph's dims bound, without those of bodies."""
-    bound = infer_types(graph, graph.dims) if graph.dims else {}  # without symbols the graph's types are enough
+    bound = bound_types(graph) if graph.dims else {}  # without symbols the graph's types are enough
     total = unknown = 0
     for node in graph.nodes:
         contract = contract_of(node)

@@ -19,6 +19,7 @@ import inspect
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from workbench.rewrite.terms import Absent, Datum, Either, Number, Operation, Product, Result, Term, Variable, terms_of
@@ -35,17 +36,22 @@ class GraphText:
     text: str
     names: Mapping[str, Term] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def variables(self) -> set[str]:
-        return {part.name for term in self.names.values() for part in terms_of(term) if isinstance(part, Variable)}
+        return {part.name for part in self.parts if isinstance(part, Variable)}
 
-    @property
+    @cached_property
+    def parts(self) -> tuple[Term, ...]:
+        """The terms and all their subterms, each once."""
+        return tuple(terms_of(*self.names.values()))
+
+    @cached_property
     def data(self) -> set[str]:
         """Names of numbers and attributes."""
-        calls = [part for term in self.names.values() for part in terms_of(term)]
-        found = {part.name for part in calls if isinstance(part, Datum)}
-        found |= {part.number.name for part in calls if isinstance(part, Product) and isinstance(part.number, Datum)}
-        for call in (part for part in calls if isinstance(part, Operation)):
+        found = {part.name for part in self.parts if isinstance(part, Datum)}
+        products = (part.number for part in self.parts if isinstance(part, Product))
+        found |= {number.name for number in products if isinstance(number, Datum)}
+        for call in (part for part in self.parts if isinstance(part, Operation)):
             found |= {call.rest} - {""}
             for _, value in call.attributes:
                 found |= {part.name for part in terms_of(value) if isinstance(part, Datum)}

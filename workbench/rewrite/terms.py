@@ -139,8 +139,8 @@ def parts_of(term: Term) -> tuple[Term, ...]:
     return ()
 
 
-def terms_of(term: Term) -> Iterator[Term]:
-    """The term and all subterms, operands first, each once."""
+def terms_of(*terms: Term) -> Iterator[Term]:
+    """The terms and all subterms, operands first, each once."""
     seen: set[int] = set()
 
     def walk(part: Term) -> Iterator[Term]:
@@ -151,7 +151,8 @@ def terms_of(term: Term) -> Iterator[Term]:
             yield from walk(inner)
         yield part
 
-    return walk(term)
+    for term in terms:
+        yield from walk(term)
 
 
 def operators_of(term: Term) -> tuple[str, ...]:

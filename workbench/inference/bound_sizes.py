@@ -1,0 +1,129 @@
+"""Types with numbers bound to symbolic dims, from the few nodes whose results have sizes of their own.
+
+ONNX's inference gives each size that it cannot express a new symbol, and passes the symbol on to all values that have
+the size. Once the nodes that bring new symbols are inferred with numbers, the types of all other values follow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, numpy_helper
+from onnx.shape_inference import InferenceError, infer_node_outputs
+
+from workbench.inference.shapes import infer_types
+from workbench.inference.sizes import Size, contents_of
+from workbench.ir import Graph, Node, TensorType, constant_shape, constant_type
+from workbench.ir.to_proto import inside, write_node, write_value
+from workbench.ir.types import DataType, Shape
+
+_SMALL = 64  # elements; shapes, axes, pads and scales have fewer
+
+
+def bound_types(graph: Graph, model: ModelProto | None = None) -> dict[str, TensorType]:
+    """The type of every tensor value, constants included, with `graph.dims` bound.
+
+    model: the graph as a model without its weights, if the caller has it, for the case that a size does not follow
+    from single nodes, and the whole graph is inferred.
+    """
+    numbers = _numbers(graph)
+    if numbers is None:
+        return infer_types(graph, graph.dims, model=model)
+    types = {value: type_ for value, type_ in graph.types.items() if isinstance(type_, TensorType)}
+    types.update((value, _bound(type_, numbers)) for value, type_ in types.items())
+    types.update((value, constant_type(tensor)) for value, tensor in graph.constants.items())
+    return types
+
+
+def _bound(type_: TensorType, numbers: Mapping[str, int]) -> TensorType:
+    if type_.static_shape is not None or type_.shape is None:
+        return type_
+    return type_.with_shape(tuple(numbers.get(d, d) if isinstance(d, str) else d for d in type_.shape))
+
+
+def _numbers(graph: Graph) -> dict[str, int] | None:
+    """The number of every symbolic dim of a computed value; None if one does not follow.
+
+    What an output declares is not trusted: it is inferred.
+    """
+    numbers = dict(graph.dims)
+    outputs = set(graph.outputs)
+    for node in graph.nodes:
+        shapes = {value: graph.shape(value) for value in node.outputs if value}
+        if outputs.isdisjoint(shapes) and all(_is_known(shape, numbers) for shape in shapes.values()):
+            continue
+        found = _shapes_of(graph, node, numbers)
+        for value, shape in shapes.items():
+            sizes = found.get(value)
+            if shape is None or sizes is None or len(sizes) != len(shape):
+                return None
+            for dim, size in zip(shape, sizes, strict=True):
+                if (numbers.setdefault(dim, size) if isinstance(dim, str) else dim) != size:
+                    return None
+    return numbers
+
+
+def _is_known(shape: Shape, numbers: Mapping[str, int]) -> bool:
+    return shape is not None and all(isinstance(dim, int) or dim in numbers for dim in shape)
+
+
+def _shapes_of(graph: Graph, node: Node, numbers: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    """The inferred shapes of the node's results that are known."""
+    opset = graph.opset_imports.get(node.domain)
+    if opset is None or node.bodies or not onnx.defs.has(node.op_type, opset, node.domain):
+        return {}
+    message = NodeProto()
+    write_node(message, node, (graph,), inside, metadata=False)
+    types, data = {}, {}
+    for value in dict.fromkeys(filter(None, node.inputs)):
+        type_ = graph.tensor_type(value)
+        if type_ is None:
+            return {}
+        info = ValueInfoProto()
+        write_value(info, value, _bound(type_, numbers))
+        types[value] = info.type
+        elements = _elements(graph, value, numbers)
+        if elements is not None:
+            data[value] = elements
+    schema = onnx.defs.get_schema(node.op_type, opset, node.domain)
+    imports = [onnx.helper.make_opsetid(domain, version) for domain, version in graph.opset_imports.items()]
+    try:
+        found = infer_node_outputs(schema, message, types, data, opset_imports=imports)
+    except InferenceError:  # the whole graph is inferred, which keeps what it knows
+        return {}
+    sized = {
+        value: type_.tensor_type.shape.dim for value, type_ in found.items() if type_.tensor_type.HasField("shape")
+    }
+    return {value: tuple(d.dim_value for d in dims) for value, dims in sized.items() if all(map(_is_number, dims))}
+
+
+def _is_number(dim: onnx.TensorShapeProto.Dimension) -> bool:
+    return bool(dim.HasField("dim_value"))
+
+
+def _elements(graph: Graph, value: str, numbers: Mapping[str, int]) -> TensorProto | None:
+    """The elements of a small constant, or of small integers computed from sizes, as a message; None if not known."""
+    tensor = graph.constant(value)
+    if tensor is not None:
+        read = tensor.dtype != DataType.STRING and math.prod(constant_shape(tensor)) <= _SMALL
+        return numpy_helper.from_array(tensor.numpy(), value) if read else None
+    contents, type_ = contents_of(graph, value), graph.tensor_type(value)
+    sizes = [] if contents is None else [_evaluated(size, numbers) for size in contents.sizes]
+    if contents is None or type_ is None or None in sizes:
+        return None
+    array = np.array(sizes, type_.dtype.numpy())
+    return numpy_helper.from_array(array.reshape(()) if contents.is_scalar else array, value)
+
+
+def _evaluated(size: Size, numbers: Mapping[str, int]) -> int | None:
+    total = 0
+    for symbols, factor in size.terms:
+        for symbol in symbols:
+            if symbol not in numbers:
+                return None
+            factor *= numbers[symbol]
+        total += factor
+    return total
