@@ -8,6 +8,7 @@ from workbench.ui.screens.compare_page import compare_page
 from workbench.ui.screens.export_page import export_page
 from workbench.ui.screens.lanes_page import lanes_page
 from workbench.ui.screens.layouts_page import layouts_page
+from workbench.ui.screens.lockstep_page import lockstep_page
 from workbench.ui.screens.matrix_page import matrix_page
 from workbench.ui.screens.memory_page import memory_page
 from workbench.ui.screens.open_page import open_page
@@ -35,6 +36,7 @@ st.navigation(
         ),
         _optimize,
         st.Page(layouts_page, title="Layouts", url_path="layouts"),
+        st.Page(lockstep_page, title="Lockstep", url_path="lockstep"),
         _memory,
         _lanes,
         st.Page(compare_page, title="Compare", url_path="compare"),

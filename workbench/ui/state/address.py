@@ -3,6 +3,7 @@
 model, dims, input_layout, target, passes, option, mode: the arguments of `workbench optimize`; the pages write them.
 leave_out: rewrites that the user left out, "pass: sentence".
 preset: the preset that the list of passes started from, and is reset to.
+left, right: the pipelines beside each other on Lockstep.
 step, rewrite, node: what is on screen; the component writes them during stepping, without a rerun.
 """
 
@@ -24,6 +25,7 @@ from workbench.ui.state.folders import real_path
 _MODEL, _DIMS, _TARGET, _PASSES, _OPTION, _MODE = "model", "dims", "target", "passes", "option", "mode"
 _PRESET, _INPUT_LAYOUT, _LEAVE_OUT = "preset", "input_layout", "leave_out"
 _STEP, _REWRITE, _NODE, _OTHER = "step", "rewrite", "node", "other"
+_LEFT, _RIGHT = "left", "right"
 _UPLOADED = "upload:"  # prefix of the name of an uploaded model, which only its session has
 
 Moment = tuple[int, int | None]  # a step, and how many of its rewrites are done; None: all, shown as one
@@ -108,6 +110,23 @@ def other_in_address() -> str:
 def write_other(path: str) -> None:
     """Write the path of the other file to the URL, "" for an upload."""
     _write(_OTHER, path)
+
+
+def sides_in_address() -> tuple[str, str]:
+    """The pipelines of the link on the left and right of Lockstep, "" for none; `pipelines.py` has their words."""
+    return st.query_params.get(_LEFT, ""), st.query_params.get(_RIGHT, "")
+
+
+def target_in_address() -> str:
+    """The target profile of the link, "" for none."""
+    return st.query_params.get(_TARGET, "")
+
+
+def write_sides(left: str, right: str, target: str) -> None:
+    """Write the two pipelines of Lockstep and their target profile to the URL."""
+    _write(_LEFT, left)
+    _write(_RIGHT, right)
+    _write(_TARGET, target)
 
 
 def write_open_model(path: str, dims: Mapping[str, int], layouts: Mapping[str, str], uploaded: bool) -> None:

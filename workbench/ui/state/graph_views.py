@@ -18,12 +18,15 @@ from workbench.rewrite import History, Pass, with_options
 from workbench.run.measurement.measured import MeasuredVariant
 from workbench.ui.state.gc_freeze import keep_out
 from workbench.ui.state.kernels import kernel_sections
+from workbench.ui.state.lru import Recent
 from workbench.ui.state.session import Opened, Spec
 from workbench.ui.state.snapshots import Snapshot, moment_of
 from workbench.ui.widgets.graph_view import Seen, Shown
 from workbench.view.inspection import inspect_element
 from workbench.view.scene import Costs, View
 from workbench.view.timeline import timeline_of, timeline_of_pair
+
+_MOMENTS = 3  # of a history in lockstep that are cached
 
 
 def shown_history(opened: Opened, history: History, spec: Spec) -> Shown:
@@ -39,6 +42,20 @@ def shown_history(opened: Opened, history: History, spec: Spec) -> Shown:
     shown = kept(opened, ("history", spec, id(history), id(opened.measured)), make)
     shown.tell_verdicts(history)
     return shown
+
+
+def shown_side(history: History, title: str, spec: Spec, lockstep: str) -> Shown:
+    """A view of a history that steps together with the other views of that name."""
+    target = aimed(history, spec.profile)
+    view = View(timeline_of(history, target), title, target.layout)
+    moments: Recent[Snapshot] = Recent(_MOMENTS)
+
+    def inspected(seen: Seen) -> Mapping[str, Any]:
+        step, rewrites = _place(history, seen)
+        moment = moments.get((step, rewrites), lambda: Snapshot(history.before(step), history.at(step, rewrites)))
+        return _inspect(history, step, rewrites, seen.id, moment.groups[1], moment.layouts[1], view, target)
+
+    return Shown(view, inspected, lockstep)
 
 
 def shown_graph(opened: Opened, name: str, graph: Graph, target: Profile) -> Shown:
@@ -122,15 +139,20 @@ def _costs(variant: MeasuredVariant) -> dict[str, Costs]:
 def _inspected(
     opened: Opened, history: History, view: View, target: Profile, passes: list[Pass], seen: Seen
 ) -> Mapping[str, Any]:
-    step, done = seen.moment or (len(history) - 1, None)
-    step = min(step, len(history) - 1)
-    total = len(history[step].rewrites)
-    rewrites = total if done is None else min(done, total)
+    step, rewrites = _place(history, seen)
     moment = moment_of(opened, history, step, rewrites)
     content = _inspect(history, step, rewrites, seen.id, moment.groups[1], moment.layouts[1], view, target, passes)
     sections = content["sections"]
     place = next((i for i, section in enumerate(sections, 1) if section["title"] in ("Cost", "Inside")), 0)
     return {**content, "sections": [*sections[:place], *kernel_sections(opened.measured, seen.id), *sections[place:]]}
+
+
+def _place(history: History, seen: Seen) -> tuple[int, int]:
+    """The step that is on screen, and how many of its rewrites are done; at first the last."""
+    step, done = seen.moment or (len(history) - 1, None)
+    step = min(step, len(history) - 1)
+    total = len(history[step].rewrites)
+    return step, total if done is None else min(done, total)
 
 
 def _inspect(

@@ -43,6 +43,7 @@ _REFUSAL = "link_refused"
 _MOST_MOMENTS = 6  # moments of a history that are cached
 _MOST_VIEWS = 4  # placed graphs that are cached
 _MOST_PLANS = 24  # memory plans that are cached
+_MOST_SIDES = 2  # pairs of pipelines that are cached
 _NUMBERS = itertools.count()
 
 
@@ -100,7 +101,7 @@ class Opened:
     inputs:  name of the user's own .npz, "" if inputs are generated from `seed`.
     laid_out: see `compared_before`, by target.
     moments: see `workbench.ui.state.snapshots`; views: see `workbench.ui.state.graph_views`.
-    plans:   of memory, see `workbench.ui.screens.memory_page`.
+    plans:   of memory, see `workbench.ui.screens.memory_page`; sides: see `workbench.ui.screens.lockstep_page`.
     toggled: groups of the graph that the user opened (True) or closed.
     checking: the running comparison of the history's steps; left_out: rewrites that the user left out.
     """
@@ -126,6 +127,7 @@ class Opened:
     moments: Recent[Any] = field(default_factory=lambda: Recent(_MOST_MOMENTS))
     views: Recent[Any] = field(default_factory=lambda: Recent(_MOST_VIEWS))
     plans: Recent[Any] = field(default_factory=lambda: Recent(_MOST_PLANS))
+    sides: Recent[Any] = field(default_factory=lambda: Recent(_MOST_SIDES))
     toggled: dict[str, bool] = field(default_factory=dict)
     other: Other | None = None
 
@@ -250,6 +252,7 @@ def declare_layouts(opened: Opened, layouts: Mapping[str, str]) -> None:
     declare(opened.graph, layouts)
     opened.__dict__.pop("summary", None)  # it contains layouts
     opened.views.clear()
+    opened.sides.clear()
     _let_go_of_results(opened)
 
 

@@ -47,10 +47,14 @@ Inspect = Callable[[Seen], Mapping[str, Any]]
 
 @dataclass
 class Shown:
-    """A view on a page and the last request of each kind to it; the browser handles requests with a new number."""
+    """A view on a page and the last request of each kind to it; the browser handles requests with a new number.
+
+    lockstep: views of the same name step together; "" for a view that steps alone.
+    """
 
     view: View
     inspect: Inspect
+    lockstep: str = ""
     at: dict[str, int | None] = field(default_factory=dict)
     found: dict[str, Any] | None = None
     show: dict[str, Any] | None = None
@@ -104,6 +108,7 @@ class Shown:
             "height": height,
             "constants": self.view.constants,
             "flat": self.view.is_flat,
+            "lockstep": self.lockstep,
         }
 
 

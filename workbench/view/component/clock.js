@@ -71,6 +71,11 @@ export class Clock {
     if (!this.chosen) this.compare = THIS_REWRITE;
   }
 
+  /** To the moment of a clock with the same steps, as it compares. @param {Clock} other */
+  goWith(other) {
+    [this.step, this.t, this.compare, this.chosen] = [other.step, other.t, other.compare, other.chosen];
+  }
+
   /** One rewrite on or back, over the ends of steps too. Says whether it moved. @param {number} by */
   move(by) {
     if (this.t + by >= this.first && this.t + by <= this.last) {

@@ -45,7 +45,7 @@ export class Toolbar {
       makeButton("+", "Zoom in (+)", () => view.zoomBy(ZOOM_STEP)),
       makeButton("Fit", "Show the whole graph (Space)", () => view.fit()),
       this.wheel,
-      makeButton("Full screen", "Full screen", () => view.fullScreen()),
+      makeButton("Full screen", "Full screen", () => fullScreen(view)),
       this.save,
       this.inspector,
       makeButton("?", "All keys", () => view.help.toggle()));
@@ -75,4 +75,10 @@ export class Toolbar {
     if (kind === "png") savePng(this.view);
     if (kind === "dot") saveDot(this.view);
   }
+}
+
+/** @param {View} view */
+function fullScreen(view) {
+  if (document.fullscreenElement) document.exitFullscreen();
+  else view.root.requestFullscreen?.().catch(() => view.say("This browser does not allow full screen here"));
 }

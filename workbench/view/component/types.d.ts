@@ -95,6 +95,8 @@ export interface ViewData {
   found?: Found | null;
   inspector?: Inspected | null;
   height?: string; constants?: boolean; flat?: boolean;
+  /** Views of the same name step together. */
+  lockstep?: string;
   offers?: { constants: boolean; flat: boolean };
 }
 

@@ -12,6 +12,7 @@ import { Help } from "./help.js";
 import { Inspector } from "./inspector.js";
 import { KEYS, listenToKeys } from "./keys.js";
 import { Legend } from "./legend.js";
+import { joinLockstep, leadLockstep, leaveLockstep } from "./lockstep.js";
 import { forgetCuts } from "./text_metrics.js";
 import { restore } from "./memory.js";
 import { Playbar } from "./playbar.js";
@@ -40,6 +41,7 @@ export class View {
     this.wantedScene = null; // ids of the scene that came last, and of the one that is shown
     this.shownScene = null;
     this.clock = new Clock();
+    this.lockstep = ""; // name shared by the views that step together
     this.told = new SelectionSync(this);
     this.comparison = /** @type {Comparison} */ (null);
     this.colouring = "layout";
@@ -97,6 +99,7 @@ export class View {
     this.lightOrDark.removeEventListener("change", this.takeTheme);
     this.playbar.pause();
     this.told.stop();
+    leaveLockstep(this);
     this.wantedScene = null; // what is still on its way is not taken in
     this.stage.destroy();
     this.root.remove();
@@ -108,6 +111,7 @@ export class View {
   update(data) {
     this.data = data ?? {};
     if (this.data.height) this.root.style.height = this.data.height;
+    joinLockstep(this, this.data.lockstep ?? "");
     this.readTheme();
     const { scene, scene_id: id } = this.data;
     if (scene && id !== this.wantedScene) this.receive(scene, id);
@@ -149,7 +153,7 @@ export class View {
     if (!this.begun) this.clock.goToLastChange();
     this.root.classList.toggle("gw-still", scene.T === 0);
     this.root.classList.toggle("gw-pair", Boolean(scene.pair));
-    if (isFirst && scene.T === 0) this.panes = 1;
+    if (isFirst && (scene.T === 0 || this.lockstep)) this.panes = 1;
     if (!colouringsOf(scene).some(([key]) => key === this.colouring)) this.colouring = "layout";
     this.fill = fillBy(this.colouring, scene, this.theme);
     this.selectedBox = scene.byId.get(this.selected) ?? -1;
@@ -243,6 +247,7 @@ export class View {
     this.stage.request();
     this.refresh();
     this.told.late(SETTLED); // once this moment is stayed at, the inspector and the page follow
+    leadLockstep(this);
     return true;
   }
 
@@ -353,11 +358,6 @@ export class View {
   toggleInspector() {
     this.inspectorOpen = !this.inspectorOpen;
     this.refresh();
-  }
-
-  fullScreen() {
-    if (document.fullscreenElement) document.exitFullscreen();
-    else this.root.requestFullscreen?.().catch(() => this.say("This browser does not allow full screen here"));
   }
 
   /** @param {number} index @param {Point} [at] */
