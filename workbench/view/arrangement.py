@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from workbench.view.boxes import CONSTANT, Box, Boxes
 from workbench.view.edge_shortcuts import Gaps
 from workbench.view.links import Links
 from workbench.view.placement import Item, Place, Route, place
+from workbench.view.room import Need, stretched
 
 Point = tuple[int, int]
 _BESIDE, _ROW = 12, 4  # pixels between a node and its column of constants, and between two of them
+_PIECE = 40  # pixels of a line that show its arrow and its label
 
 
 @dataclass(frozen=True)
@@ -44,10 +46,13 @@ def arrange(boxes: Boxes, links: Links) -> Arrangement:
     routes = dict(zip(links.routed, placed.routes, strict=True))
     if columns:
         routes = {(a, b): _to_boxes(route, places[a], places[b]) for (a, b), route in routes.items()}
+    frames = {i for i in places if boxes.boxes[i].item.is_frame}
+    roomy = stretched(places, routes, frames, _needs(boxes, links, places))
+    places, routes = roomy.places, roomy.routes
     stands = _on_edges(boxes, links, places, routes)
     places |= {chip: stand.place for chip, stand in stands.items()}
     everywhere = tuple(places[i] for i in range(len(boxes.boxes)))
-    return Arrangement(everywhere, routes | _past(links, stands, routes), placed.width, placed.height)
+    return Arrangement(everywhere, routes | _past(links, stands, routes), placed.width, placed.height + roomy.height)
 
 
 def _to_boxes(route: Route, a: Place, b: Place) -> Route:
@@ -114,13 +119,7 @@ def _on_edges(
     boxes: Boxes, links: Links, places: Mapping[int, Place], routes: Mapping[tuple[int, int], Route]
 ) -> dict[int, _Stand]:
     """The position of each node on an edge, by number of its box; several in a row share the line."""
-    before: dict[int, int] = {}
-    behind: dict[int, int] = {}
-    for link in links.links:
-        if boxes.boxes[link.target].is_chip:
-            before.setdefault(link.target, link.source)
-        if boxes.boxes[link.source].is_chip:
-            behind.setdefault(link.source, link.target)
+    before, behind = _neighbours(boxes, links)
     nowhere = Place(0, 0, 0, 0)
     gaps = Gaps(boxes.boxes, [places.get(i, nowhere) for i in range(len(boxes.boxes))])
     found: dict[int, _Stand] = {}
@@ -132,6 +131,29 @@ def _on_edges(
         x, y = along(line, share) if line else (0, 0)
         found[chip] = _Stand(Place(x, y, *boxes.boxes[chip].chip_size), start, end, line, share)
     return found
+
+
+def _neighbours(boxes: Boxes, links: Links) -> tuple[dict[int, int], dict[int, int]]:
+    """The first box before each node on an edge, and the first behind it."""
+    before: dict[int, int] = {}
+    behind: dict[int, int] = {}
+    for link in links.links:
+        if boxes.boxes[link.target].is_chip:
+            before.setdefault(link.target, link.source)
+        if boxes.boxes[link.source].is_chip:
+            behind.setdefault(link.source, link.target)
+    return before, behind
+
+
+def _needs(boxes: Boxes, links: Links, places: Mapping[int, Place]) -> Iterator[Need]:
+    """The room that the nodes on edges need, with a piece of the line before each of them and behind the last."""
+    before, behind = _neighbours(boxes, links)
+    for chip in [i for i, box in enumerate(boxes.boxes) if box.is_chip]:
+        start, above = _follow(chip, before, places)
+        end, below = _follow(chip, behind, places)
+        if start is not None and end is not None:
+            count = above + 1 + below
+            yield Need(start, end, count * boxes.boxes[chip].chip_size[1] + (count + 1) * _PIECE)
 
 
 def _past(

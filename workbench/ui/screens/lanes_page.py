@@ -15,7 +15,7 @@ from workbench.layout.profile import load_profile
 from workbench.ui.screens.memory_page import AS_LOADED, clicked_in, graphs_of
 from workbench.ui.state.graph_views import shown_graph
 from workbench.ui.state.session import Opened
-from workbench.ui.widgets.graph_view import graph_view, seen_in
+from workbench.ui.widgets.graph_view import graph_view, seen_in, selection
 from workbench.ui.widgets.numbers import download_button, show_table, shown_csv
 from workbench.ui.widgets.parts import header, markdown_escaped, opened_here
 
@@ -79,4 +79,4 @@ def _graph(opened: Opened, of: str, graph: Graph, key: str) -> None:
     if clicked and st.session_state.get(f"{key}_revealed") != clicked:
         st.session_state[f"{key}_revealed"] = clicked
         shown.reveal({"id": clicked})
-    graph_view(key, shown, _GRAPH, follow=True)
+    graph_view(key, shown, _GRAPH, follow=selection)

@@ -23,7 +23,7 @@ from workbench.ui.screens.memory_steps import play_steps
 from workbench.ui.state.graph_views import shown_graph
 from workbench.ui.state.session import Opened, worker
 from workbench.ui.state.work import Report, forget_cancel, run_with_progress, was_cancelled
-from workbench.ui.widgets.graph_view import graph_view, seen_in
+from workbench.ui.widgets.graph_view import graph_view, seen_in, selection
 from workbench.ui.widgets.numbers import download_button, show_table, shown_csv
 from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, show_error
 
@@ -169,7 +169,7 @@ def _graph(opened: Opened, choice: _Choice, graph: Graph, plan: MemoryPlan, key:
         value = plan.sharing.lifetimes.values.get(clicked)
         if value is not None and value.producer is not None:
             shown.reveal({"id": plan.sharing.lifetimes.steps[value.producer].label.partition("/")[0]})
-    graph_view(key, shown, _GRAPH, follow=True)
+    graph_view(key, shown, _GRAPH, follow=selection)
 
 
 def clicked_in(key: str) -> str:

@@ -15,7 +15,7 @@ from workbench.ui.state.session import Opened, Spec, checking_of, history_of, wo
 from workbench.ui.state.snapshots import moment_of
 from workbench.ui.state.work import Report, forget_cancel, run_with_progress, was_cancelled
 from workbench.ui.widgets.controls import chosen_preset, controls
-from workbench.ui.widgets.graph_view import graph_view, seen_in
+from workbench.ui.widgets.graph_view import graph_view, moment, seen_in
 from workbench.ui.widgets.panes import GRAPH, TIMES, show_rewrites, show_texts, show_times, views_of
 from workbench.ui.widgets.parts import (
     changed_options,
@@ -129,7 +129,7 @@ def _views(opened: Opened, history: History, spec: Spec, taken: int) -> None:
     if view == GRAPH:
         shown = shown_history(opened, history, spec)
         show_chosen_moment(opened, history, shown)
-        graph_view(_view_key(opened), shown, height)
+        graph_view(_view_key(opened), shown, height, follow=moment)
         return
     height -= _CHOICE
     with which:

@@ -11,7 +11,7 @@ import functools
 import itertools
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,17 @@ class Seen:
 
 
 Inspect = Callable[[Seen], Mapping[str, Any]]
+Follow = Callable[[Seen], Hashable]
+
+
+def selection(seen: Seen) -> Hashable:
+    """What a page follows that shows more of the selected node."""
+    return seen.id
+
+
+def moment(seen: Seen) -> Hashable:
+    """What a page follows that tells the moment too."""
+    return seen.moment
 
 
 @dataclass
@@ -113,10 +124,10 @@ class Shown:
 
 
 @st.fragment
-def graph_view(key: str, shown: Shown, height: int, follow: bool = False) -> None:
+def graph_view(key: str, shown: Shown, height: int, follow: Follow | None = None) -> None:
     """Draw the view; `height` in pixels on a screen 768 pixels high, more on a higher one.
 
-    follow: whether the page is drawn again when another node is selected.
+    follow: what else on the page depends on: it is drawn again when that changes in the browser.
     """
     mounted = _component()
     seen = seen_in(key)
@@ -138,8 +149,11 @@ def graph_view(key: str, shown: Shown, height: int, follow: bool = False) -> Non
         on_seen_change=lambda: None,
         **callbacks,
     )
-    if follow and seen.id != st.session_state.get(f"{key}_followed", ""):
-        st.session_state[f"{key}_followed"] = seen.id
+    if follow is None:
+        return
+    followed = f"{key}_followed"
+    if st.session_state.setdefault(followed, follow(seen)) != follow(seen):
+        st.session_state[followed] = follow(seen)
         st.rerun()
 
 

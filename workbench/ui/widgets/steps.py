@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from workbench.cli.printing import error_text, verdict_word
-from workbench.rewrite import History, Step
+from workbench.rewrite import AppliedRewrite, History, Step
 from workbench.ui.state.address import Moment as At
 from workbench.ui.state.address import moment_in_address
 from workbench.ui.state.session import Opened
@@ -17,6 +17,7 @@ from workbench.ui.widgets.graph_view import Seen, Shown
 STEP = "step"  # the chosen step's number, in the session
 _MOMENT = "moment_"  # prefix of the keys of sliders
 _TOLD = "moment_told"  # the moment that the browser last reported or was asked to show
+_REWRITE = "rewrite_to_show"  # a step and how many of its rewrites are done, until the browser was asked to show it
 _ROW, _HEAD, _MOST_ROWS = 24, 34, 7  # pixels; a longer table scrolls
 
 _COLUMNS = {
@@ -119,10 +120,22 @@ def look_from_link() -> None:
 def show_chosen_moment(opened: Opened, history: History, shown: Shown) -> None:
     """Make the browser show the chosen moment, unless it already does."""
     moment = chosen_moment(opened, history)
+    wanted = st.session_state.pop(_REWRITE, None)
+    if wanted is not None:
+        index, rewrites = wanted
+        st.session_state[_TOLD] = moment
+        shown.go_to(index, rewrites)
+        shown.reveal({"id": _node_of(history[index].rewrites[rewrites - 1])})
+        return
     if moment is None or (st.session_state.get(_TOLD) == moment and shown.at):
         return
     st.session_state[_TOLD] = moment
     shown.go_to(*moment)
+
+
+def _node_of(rewrite: AppliedRewrite) -> str:
+    """A node that shows what the rewrite did: one that it made, else one that it matched."""
+    return next((node.name for node in rewrite.edit.insert), next(iter(rewrite.nodes), ""))
 
 
 def chosen_moment(opened: Opened, history: History) -> At | None:
@@ -155,9 +168,10 @@ def _moment_key(opened: Opened, index: int) -> str:
 
 
 def go_to(opened: Opened, index: int, rewrites: int) -> None:
-    """Show the graph after the first `rewrites` rewrites of a step."""
+    """Show what the last of the first `rewrites` rewrites of a step did, with a node of it selected."""
     _set(opened, index, rewrites)
     st.session_state["view"] = "Graph"
+    st.session_state[_REWRITE] = (index, rewrites)
 
 
 def _set(opened: Opened, index: int, rewrites: int) -> None:

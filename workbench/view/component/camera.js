@@ -5,6 +5,7 @@
 
 export const READING_ZOOM = 0.8; // names are legible from here on
 const LARGEST = 4;
+const LARGEST_FIT = 2.2; // a small graph fills the pane, and a node does not fill the wall
 const MARGIN = 24; // px left free round what is fitted
 
 const LEAST_READABLE = 0.45; // below, a box is a spot
@@ -17,6 +18,7 @@ export class Camera {
     this.width = 1; // of one pane, in px
     this.height = 1;
     this.smallest = 0.05;
+    this.fits = false; // it shows all, and nobody moved it since
   }
 
   /** @param {number} x */
@@ -41,12 +43,14 @@ export class Camera {
 
   /** @param {number} dx @param {number} dy */
   pan(dx, dy) {
+    this.fits = false;
     this.x -= dx / this.zoom;
     this.y -= dy / this.zoom;
   }
 
   /** Zoom by a factor; what is under that point of the pane stays there. @param {number} x @param {number} y @param {number} factor */
   zoomAt(x, y, factor) {
+    this.fits = false;
     const zoom = Math.min(LARGEST, Math.max(this.smallest, this.zoom * factor));
     this.x += x / this.zoom - x / zoom;
     this.y += y / this.zoom - y / zoom;
@@ -55,6 +59,7 @@ export class Camera {
 
   /** @param {number} x @param {number} y */
   centre(x, y) {
+    this.fits = false;
     this.x = x - this.width / this.zoom / 2;
     this.y = y - this.height / this.zoom / 2;
   }
@@ -63,13 +68,14 @@ export class Camera {
   fittingZoom(scene) {
     const across = (this.width - 2 * MARGIN) / Math.max(1, scene.width);
     const down = (this.height - 2 * MARGIN) / Math.max(1, scene.height);
-    return Math.max(1e-4, Math.min(across, down, 1.5));
+    return Math.max(1e-4, Math.min(across, down, LARGEST_FIT));
   }
 
   /** @param {Scene} scene */
   fit(scene) {
     this.zoom = this.fittingZoom(scene);
     this.centre(scene.width / 2, scene.height / 2);
+    this.fits = true;
   }
 
   /** How far out one may zoom: always far enough to see everything. @param {Scene} scene */

@@ -46,6 +46,10 @@ export const KEYS = /** @type {Key[]} */ ([
   [["?"], "these keys", (view) => view.help.toggle()],
 ]);
 
+const actions = new Map(KEYS.flatMap(([keys, , action]) => keys.map((key) => /** @type {const} */ ([key, action]))));
+const TAKES_KEYS = "input:not([type=checkbox]), textarea, select, [contenteditable=true], [role=radio], [role=tab], [role=slider], [role=option], [role=combobox]";
+const HOLDS_KEYS = "[role=dialog], [role=listbox], [role=menu], [data-testid=stDataFrame]"; // what is in them takes keys
+
 /** A key with its modifiers: "Alt+Enter", "Shift+ArrowUp", "c", "C". Shift counts only where it makes no other letter.
  * @param {KeyboardEvent} event */
 function combinationOf(event) {
@@ -57,23 +61,57 @@ function combinationOf(event) {
   return [...parts, key].join("+");
 }
 
-/** @param {View} view */
+const listening = /** @type {View[]} */ ([]); // the views of the page, the oldest first
+const OUTSIDE = ["Space", "Enter", "Escape", "Alt+Enter"]; // keys that the page keeps where a view has no focus
+
+/** Keys on the view, and those that nothing else on the page needs: no click on the picture comes first. @param {View} view */
 export function listenToKeys(view) {
-  const actions = new Map(KEYS.flatMap(([keys, , action]) => keys.map((key) => /** @type {const} */ ([key, action]))));
-  view.root.addEventListener("keydown", (event) => {
-    const combination = combinationOf(event);
-    const action = actions.get(combination);
-    if (!action || !view.scene || event.defaultPrevented || keeps(event.target, combination)) return;
-    event.preventDefault();
-    event.stopPropagation();
-    action(view);
-  });
+  view.root.addEventListener("keydown", (event) => press(view, event, combinationOf(event)));
+  if (!listening.length) window.addEventListener("keydown", pressOutside, true);
+  listening.push(view);
+}
+
+/** @param {View} view */
+export function ignoreKeys(view) {
+  listening.splice(listening.indexOf(view), 1);
+  if (!listening.length) window.removeEventListener("keydown", pressOutside, true);
+}
+
+/** @param {KeyboardEvent} event */
+function pressOutside(event) {
+  const combination = combinationOf(event);
+  if (OUTSIDE.includes(combination) || combination.startsWith("Ctrl") || isNeeded(event)) return;
+  const view = listening.find(({ root }) => isInSight(root));
+  if (view) press(view, event, combination);
+}
+
+/** @param {View} view @param {KeyboardEvent} event @param {string} combination */
+function press(view, event, combination) {
+  const action = actions.get(combination);
+  if (!action || !view.scene || event.defaultPrevented || keeps(event.composedPath()[0], combination)) return;
+  event.preventDefault();
+  event.stopPropagation();
+  action(view);
+}
+
+/** Is the key for what has the focus: a view, which hears it itself, or a control that takes keys? @param {KeyboardEvent} event */
+function isNeeded(event) {
+  const [target, ...around] = /** @type {any[]} */ (event.composedPath());
+  if (around.some((one) => listening.some(({ root }) => one === root))) return true;
+  return target.matches?.(TAKES_KEYS) || around.some((one) => one.matches?.(HOLDS_KEYS));
+}
+
+/** @param {HTMLElement} root */
+function isInSight(root) {
+  const { top, bottom, height } = root.getBoundingClientRect();
+  return height > 0 && bottom > 0 && top < window.innerHeight;
 }
 
 /** Keys that the focused control needs itself. @param {any} target @param {string} combination */
 function keeps(target, combination) {
   if (combination === "Escape" || combination === "Ctrl+f") return false;
   const tag = target.tagName;
+  if (target.type === "checkbox") return combination === "Space";
   if (tag === "SELECT" || (tag === "INPUT" && target.type !== "range")) return true;
   if (tag === "INPUT") return ["ArrowLeft", "ArrowRight", "Home", "End"].includes(combination);
   return (tag === "BUTTON" || tag === "SUMMARY") && (combination === "Enter" || combination === "Space");

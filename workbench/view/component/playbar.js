@@ -48,8 +48,7 @@ export class Playbar {
         makeButton("\u2192|", "Last moment of the step (End)", () => view.tick((clock) => clock.goToMoment(clock.last))),
         make("div", { class: "gw-track" }, this.ticks, this.slider),
         this.count,
-        this.text),
-      this.sentence);
+        this.text));
   }
 
   update() {

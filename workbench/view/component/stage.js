@@ -23,16 +23,20 @@ export class Stage {
     this.ratio = 1;
     this.panes = 0; // how many there were when it took on its size
     this.scheduled = 0;
+    this.screenChanged = false; // full screen begins or ends: the size follows
     this.canvas = make("canvas", { class: "gw-canvas", tabindex: "0", role: "application" });
     this.labels = [make("span", { class: "gw-pane-label" }), make("span", { class: "gw-pane-label" })];
     this.tip = make("div", { class: "gw-tip", role: "tooltip", hidden: true });
     this.element = make("div", { class: "gw-stage" }, this.canvas, ...this.labels, this.tip);
     this.sizes = new ResizeObserver(() => this.resize());
     this.sizes.observe(this.element);
+    this.toFullScreen = () => (this.screenChanged = true);
+    document.addEventListener("fullscreenchange", this.toFullScreen);
   }
 
   destroy() {
     this.sizes.disconnect();
+    document.removeEventListener("fullscreenchange", this.toFullScreen);
     cancelAnimationFrame(this.scheduled);
   }
 
@@ -60,10 +64,20 @@ export class Stage {
     // Another number of panes: what is in the middle stays there. Another width: what is under the pointer does.
     if (!first && panes !== this.panes) camera.x -= (paneWidth - camera.width) / camera.zoom / 2;
     this.panes = panes;
+    const grew = camera.width !== paneWidth || camera.height !== height;
     camera.width = paneWidth;
     camera.height = height;
+    if (grew && this.view.scene && (camera.fits || this.screenChanged)) this.fitAgain();
     this.view.resized();
     this.request();
+  }
+
+  /** All again, if that can be read; else what is in the middle stays there. */
+  fitAgain() {
+    this.screenChanged = false;
+    const { scene } = this.view;
+    this.camera.allow(scene);
+    if (this.camera.fits || this.camera.fittingZoom(scene) >= READING_ZOOM) this.camera.fit(scene);
   }
 
   get ready() {

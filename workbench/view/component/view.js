@@ -10,7 +10,7 @@ import { Comparison } from "./comparison.js";
 import { make, setText } from "./dom.js";
 import { Help } from "./help.js";
 import { Inspector } from "./inspector.js";
-import { KEYS, listenToKeys } from "./keys.js";
+import { ignoreKeys, KEYS, listenToKeys } from "./keys.js";
 import { Legend } from "./legend.js";
 import { joinLockstep, leadLockstep, leaveLockstep } from "./lockstep.js";
 import { forgetCuts } from "./text_metrics.js";
@@ -78,6 +78,7 @@ export class View {
     this.root = make("div", { class: "graph-workbench", role: "region", "aria-label": "Graph, before and after" },
       this.toolbar.element,
       make("div", { class: "gw-where" }, this.breadcrumb.element, this.toolbar.second),
+      this.playbar.sentence,
       make("div", { class: "gw-middle" }, this.stage.element, this.inspector.element),
       this.playbar.element,
       this.legend.element,
@@ -100,6 +101,7 @@ export class View {
     this.playbar.pause();
     this.told.stop();
     leaveLockstep(this);
+    ignoreKeys(this);
     this.wantedScene = null; // what is still on its way is not taken in
     this.stage.destroy();
     this.root.remove();
