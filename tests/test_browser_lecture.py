@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from PIL import Image
 
-from tests.browser import GraphView, settle
+from tests.browser import GraphView, settle, watched_page
 from tests.pages import opened_sample
 
 pytestmark = pytest.mark.browser
@@ -34,6 +35,7 @@ def test_keys_step_at_once_and_the_table_and_the_address_follow(view):
     assert view.state["step"] == 0
 
 
+@pytest.mark.slow
 def test_keys_work_after_a_pass_was_switched_and_are_text_in_a_field(view):
     page = view.page
     page.locator(".st-key-on_fold_constants label").click()
@@ -53,6 +55,7 @@ def test_the_sentence_stands_above_the_picture_and_is_large(view):
     assert sentence.evaluate("element => parseFloat(getComputedStyle(element).fontSize)") >= 16
 
 
+@pytest.mark.slow
 def test_the_picture_fits_again_where_the_window_changes_and_nobody_moved_it(view):
     page = view.page
     page.keyboard.press("Escape")
@@ -75,3 +78,48 @@ def test_show_it_selects_what_the_rewrite_made_and_compares_with_the_moment_befo
     state = view.state
     assert state["compare"] == "rewrite"
     assert view.box(state["selected"])["visible"]
+
+
+def saved_as(page, kind: str):
+    with page.expect_download(timeout=60_000) as coming:
+        page.get_by_label("Save the picture").select_option(kind)
+    return coming.value
+
+
+@pytest.mark.slow
+def test_a_step_is_saved_as_a_gif_and_the_view_stays_where_it_was(view, tmp_path):
+    view.rest()
+    before = view.state
+    saved_as(view.page, "gif").save_as(tmp_path / "step.gif")
+    with Image.open(tmp_path / "step.gif") as gif:
+        assert (gif.format, gif.n_frames) == ("GIF", 4)
+        frames = []
+        for number in range(gif.n_frames):
+            gif.seek(number)
+            frames.append(gif.convert("RGB").copy())
+    assert len({frame.tobytes() for frame in frames}) == 4
+    colours = {colour for _, colour in frames[-1].getcolors(1 << 24)}
+    assert any(abs(r - 0xFF) + abs(g - 0xDA) + abs(b - 0xB9) < 24 for r, g, b in colours)  # the target's layout
+    assert {key: view.state[key] for key in ("step", "t", "compare", "zoom")} == {
+        key: before[key] for key in ("step", "t", "compare", "zoom")
+    }
+
+
+@pytest.mark.slow
+def test_the_link_is_copied_and_the_report_downloaded(view, browser, tmp_path):
+    page = view.page
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.keyboard.press("Home")
+    page.get_by_label("Save the picture").select_option("link")
+    page.locator(".gw-message").get_by_text("The link is copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == page.evaluate("location.href")
+    page.get_by_role("button", name="Copy as command").click()
+    with page.expect_download() as coming:
+        page.get_by_role("button", name="Download the report (HTML)").click()
+    coming.value.save_as(tmp_path / "report.html")
+    with watched_page(browser) as alone:
+        alone.goto((tmp_path / "report.html").as_uri())
+        report = GraphView(alone)
+        alone.keyboard.press("Home")
+        alone.keyboard.press("ArrowRight")
+        assert report.state["rewrite"] == 1

@@ -23,6 +23,7 @@ from workbench.rewrite import History
 from workbench.ui.state.session import Opened, Spec, stop_checking, worker
 from workbench.ui.state.work import Report, run_with_progress
 from workbench.ui.widgets.parts import command_of, header, markdown_escaped, opened_here, python_of, show_error
+from workbench.ui.widgets.reports import report_button
 from workbench.verification import verify_end
 
 
@@ -46,6 +47,8 @@ def export_page() -> None:
             if st.button("Prepare the file", type=_weight(history), key="prepare"):
                 _prepare(opened, history, fix_dims)
             _download(opened, history, fix_dims)
+        if history is not None and spec is not None:
+            report_button(opened, history, spec)
     with right:
         used = spec or Spec((), load_profile(DEFAULT_TARGET))
         output = _file_name(opened)

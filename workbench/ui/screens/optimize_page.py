@@ -26,6 +26,7 @@ from workbench.ui.widgets.parts import (
     say_settled,
     show_error,
 )
+from workbench.ui.widgets.reports import report_button
 from workbench.ui.widgets.steps import (
     STEP,
     choose_moment,
@@ -55,6 +56,8 @@ def optimize_page() -> None:
         st.code(command_of(opened, spec), language="bash", wrap_lines=True)
         st.caption("This view as one HTML file:")
         st.code(command_of(opened, spec, "report.html", verb="report"), language="bash", wrap_lines=True)
+        if opened.history is not None and opened.spec == spec:
+            report_button(opened, opened.history, spec)
     history = _history(opened, spec)
     if history is None:
         return

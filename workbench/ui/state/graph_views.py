@@ -23,6 +23,7 @@ from workbench.ui.state.session import Opened, Spec
 from workbench.ui.state.snapshots import Snapshot, moment_of
 from workbench.ui.widgets.graph_view import Seen, Shown
 from workbench.view.inspection import inspect_element
+from workbench.view.report import inspected, report_html
 from workbench.view.scene import Costs, View
 from workbench.view.timeline import timeline_of, timeline_of_pair
 
@@ -44,18 +45,26 @@ def shown_history(opened: Opened, history: History, spec: Spec) -> Shown:
     return shown
 
 
+def report_of(opened: Opened, history: History, spec: Spec) -> str:
+    """The history as one HTML file, with the costs that Run measured."""
+    target = aimed(history, spec.profile)
+    costs = measured_costs(opened) if opened.measured_spec == spec else ({}, {})
+    view = View(timeline_of(history, target), opened.title, target.layout, costs=costs)
+    return report_html(view, inspected(history, view, target, passes_of(spec)))
+
+
 def shown_side(history: History, title: str, spec: Spec, lockstep: str) -> Shown:
     """A view of a history that steps together with the other views of that name."""
     target = aimed(history, spec.profile)
     view = View(timeline_of(history, target), title, target.layout)
     moments: Recent[Snapshot] = Recent(_MOMENTS)
 
-    def inspected(seen: Seen) -> Mapping[str, Any]:
+    def inspect_moment(seen: Seen) -> Mapping[str, Any]:
         step, rewrites = _place(history, seen)
         moment = moments.get((step, rewrites), lambda: Snapshot(history.before(step), history.at(step, rewrites)))
         return _inspect(history, step, rewrites, seen.id, moment.groups[1], moment.layouts[1], view, target)
 
-    return Shown(view, inspected, lockstep)
+    return Shown(view, inspect_moment, lockstep)
 
 
 def shown_graph(opened: Opened, name: str, graph: Graph, target: Profile) -> Shown:
@@ -86,13 +95,13 @@ def shown_pair(
         view = View(timeline, f"{titles[0]} and {titles[1]}", target.layout)
         histories = [pipeline.start(graph, target) for graph in (moment.before, moment.after)]
 
-        def inspected(seen: Seen) -> Mapping[str, Any]:
+        def inspect_side(seen: Seen) -> Mapping[str, Any]:
             after = seen.moment not in ((0, None), (0, 0), (1, 0))
             first, second = moment.groups
             side = int(after and (seen.id in second.opened or seen.id not in first.opened))
             return _inspect(histories[side], 0, 0, seen.id, moment.groups[side], moment.layouts[side], view, target)
 
-        return Shown(view, inspected)
+        return Shown(view, inspect_side)
 
     return kept(opened, ("pair", *key), make)
 

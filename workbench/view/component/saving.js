@@ -51,14 +51,25 @@ export function savePng(view) {
   canvas.toBlob((blob) => download(blob, `${fileName(view)}.png`));
 }
 
+/** The address of what is seen, for another browser. @param {View} view */
+export async function copyLink(view) {
+  view.outside.address(view.told.place);
+  try {
+    await navigator.clipboard.writeText(window.location.href);
+    view.say("The link is copied");
+  } catch { // without a secure connection a browser has no clipboard
+    view.say("This browser does not let a page copy here: copy the address from the address bar");
+  }
+}
+
 /** @param {View} view */
-function fileName(view) {
+export function fileName(view) {
   const title = view.scene.title.replace(/[^\w.-]+/g, "_").slice(0, 60) || "graph";
   return `${title}-step${view.clock.step}`;
 }
 
 /** @param {Blob} blob @param {string} name */
-function download(blob, name) {
+export function download(blob, name) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);
   link.download = name;

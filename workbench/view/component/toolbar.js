@@ -5,7 +5,8 @@ import { goToChange } from "./changes.js";
 import { THIS_REWRITE, WHOLE_STEP } from "./clock.js";
 import { colouringsOf } from "./colouring.js";
 import { make, makeButton, makeSelect, makeToggle, setOptions, setPressed, setShown } from "./dom.js";
-import { saveDot, savePng, saveSvg } from "./saving.js";
+import { saveGif } from "./recording.js";
+import { copyLink, saveDot, savePng, saveSvg } from "./saving.js";
 
 /** @import { View } from "./types.js" */
 
@@ -26,7 +27,7 @@ export class Toolbar {
     this.hops = makeSelect("Focus on what is near the selected box (k)", (value) => view.setHops(Number(value)));
     this.inspector = makeToggle("Inspector", "Show the inspector (i)", () => view.toggleInspector());
     this.save = makeSelect("Save the picture", (value) => this.#save(value), "gw-save");
-    setOptions(this.save, [["", "Save\u2026"], ["svg", "SVG, whole graph"], ["png", "PNG, as seen"], ["dot", "DOT, whole graph"]], "");
+    setOptions(this.save, [["", "Save\u2026"], ["svg", "SVG, whole graph"], ["png", "PNG, as seen"], ["gif", "GIF, this step played"], ["dot", "DOT, whole graph"], ["link", "Copy the link"]], "");
     setOptions(this.hops, HOPS, 0);
 
     this.element = make("div", { class: "gw-toolbar", role: "toolbar", "aria-label": "Graph" },
@@ -73,7 +74,9 @@ export class Toolbar {
     if (!this.view.scene) return;
     if (kind === "svg") saveSvg(this.view);
     if (kind === "png") savePng(this.view);
+    if (kind === "gif") saveGif(this.view);
     if (kind === "dot") saveDot(this.view);
+    if (kind === "link") copyLink(this.view);
   }
 }
 
