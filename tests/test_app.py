@@ -334,7 +334,8 @@ def test_a_cancelled_pipeline_waits_for_a_word():
     fine(at.run())
     opened = at.session_state["opened"]
     opened.history, spec, opened.spec = None, opened.spec, None
-    at.session_state["cancelled_pipeline"], at.session_state["cancelled_spec"] = True, spec
+    opened.jobs.cancel("pipeline")
+    at.session_state["cancelled_spec"] = spec
     fine(at.run())
     assert "cancelled" in words(at)
     assert not at.dataframe

@@ -121,7 +121,7 @@ def test_forgotten_blocks_are_measured_again():
 
 def test_a_stopped_matrix_says_one_thing():
     at = page("matrix", small())
-    at.session_state["cancelled_matrix"] = True
+    at.session_state["opened"].jobs.cancelled.add("matrix")
     assert "Measure continues with the others" in fine(at.run()).info[0].value
     assert "Nothing is measured yet" not in words(at)
 

@@ -101,12 +101,12 @@ def test_of_a_busy_machine_no_factor_is_told(optimized):
 
 def test_a_cancelled_measurement_says_one_thing():
     at = page("run", opened_sample("conv_relu_conv_relu"))
-    at.session_state["cancelled_measure"] = True
+    at.session_state["opened"].jobs.cancelled.add("measure")
     fine(at.run())
     assert "The measurement was cancelled; nothing is measured yet." in at.info[0].value
     assert "Nothing is measured yet" not in words(at)
     fine(measured(at))
-    at.session_state["cancelled_measure"] = True
+    at.session_state["opened"].jobs.cancelled.add("measure")
     assert "earlier results are kept" in fine(at.run()).info[0].value
 
 
@@ -192,13 +192,14 @@ def test_what_failed_verification_is_exported_only_when_that_is_confirmed_and_un
     at = page("export", wrong).run()
     assert not at.exception
     assert "NOT EQUAL" in at.error[0].value.replace("\\", "")
-    assert not offered(at) and "prepare" not in [button.key for button in at.button]
+    assert [offer.label for offer in offered(at)] == ["Download the report (HTML)"]  # which shows the failure
+    assert "prepare" not in [button.key for button in at.button]
     (confirm,) = (box for box in at.checkbox if "FAILED" in box.label)
     confirm.set_value(True).run()
     at.button(key="prepare").click().run()
     assert not at.exception
     names = [offer.label for offer in offered(at)]
-    assert names == ["Download npu_reshape_add.FAILED.onnx", "Download the report (JSON)"]
+    assert names == ["Download npu_reshape_add.FAILED.onnx", "Download the report (JSON)", "Download the report (HTML)"]
     assert all(offer.type == "secondary" for offer in offered(at))
     onnx.checker.check_model(onnx.load_from_string(at.session_state["exported"][2]))
 

@@ -205,8 +205,9 @@ def test_a_measurement_that_cannot_be_kept_is_still_shown(opened, monkeypatch):
     at = AppTest.from_string(
         "import streamlit as st\n"
         "from tests.recording import record\n"
-        "from workbench.ui.state.record_runs import keep_measured\n"
-        "keep_measured(st.session_state['opened'], record({'as loaded': [1.0]}), {'as loaded': ''})\n"
+        "from workbench.ui.state.record_runs import keep_measured, say_not_kept\n"
+        "why = keep_measured(st.session_state['opened'], record({'as loaded': [1.0]}), {'as loaded': ''})\n"
+        "say_not_kept(why)\n"
     )
     at.session_state["opened"] = opened
     fine(at.run())

@@ -62,7 +62,7 @@ def test_jobs_run_in_the_order_in_which_they_came(folder, worker):
     clients = []
     for before, at in enumerate(gates):
         clients.append(Client(worker, gate=str(at)))
-        clients[-1].hears("running" if before == 0 else waiting_words(before, "cpu"))
+        clients[-1].hears("running" if before == 0 else waiting_words([""] * before, "cpu"))
     for client, at, later in zip(clients, gates, [*clients[1:], None], strict=True):
         pid = client.hears("running")["pid"] if client is not clients[0] else worker.pid
         if later is not None:

@@ -44,7 +44,7 @@ def when_running(worker: Worker, act) -> threading.Thread:
     def wait():
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
-            pid = worker.pid
+            pid = worker.outputs_pid
             if worker._busy and pid and psutil.Process(pid).cpu_percent(0.3) > 50 and _has_loaded(pid):
                 break
         time.sleep(0.5)
@@ -61,9 +61,9 @@ def _has_loaded(pid: int) -> bool:
 
 def test_outputs_come_back_and_the_process_stays(worker, tmp_path):
     assert_works(worker, tmp_path)
-    first = worker.pid
+    first = worker.outputs_pid
     assert_works(worker, tmp_path)
-    assert worker.pid == first
+    assert worker.outputs_pid == first
     assert Path(f"/proc/{first}/oom_score_adj").read_text().strip() == "1000"
     assert not list(worker.folder.glob("*.npz"))
 
@@ -80,7 +80,7 @@ def test_our_own_executor_gives_the_same(worker, tmp_path):
 
 def test_a_killed_run_is_a_sentence(worker, tmp_path):
     endless = file_of(ENDLESS, tmp_path)
-    killer = when_running(worker, lambda: os.kill(worker.pid, signal.SIGKILL))
+    killer = when_running(worker, lambda: os.kill(worker.outputs_pid, signal.SIGKILL))
     with pytest.raises(RunError) as caught:
         worker.outputs(endless, {"x": np.ones(1, np.float32)}, need_bytes=10**16, timeout_s=120)
     killer.join()
@@ -92,7 +92,7 @@ def test_a_killed_run_is_a_sentence(worker, tmp_path):
 @pytest.mark.slow
 def test_a_crash_names_its_signal(worker, tmp_path):
     endless = file_of(ENDLESS, tmp_path)
-    killer = when_running(worker, lambda: os.kill(worker.pid, signal.SIGSEGV))
+    killer = when_running(worker, lambda: os.kill(worker.outputs_pid, signal.SIGSEGV))
     with pytest.raises(RunError, match="crashed \\(SIGSEGV\\)") as caught:
         worker.outputs(endless, {"x": np.ones(1, np.float32)}, timeout_s=120)
     killer.join()
@@ -102,7 +102,7 @@ def test_a_crash_names_its_signal(worker, tmp_path):
 
 def test_a_run_over_its_time_is_stopped(worker, tmp_path):
     assert_works(worker, tmp_path)
-    old = worker.pid
+    old = worker.outputs_pid
     with pytest.raises(RunError, match=r"more than its limit of 1 s") as caught:
         worker.outputs(file_of(ENDLESS, tmp_path), {"x": np.ones(1, np.float32)}, timeout_s=1)
     sentence(caught)
@@ -122,12 +122,12 @@ def test_a_run_can_be_cancelled_from_elsewhere(worker, tmp_path):
 
 def test_memory_that_is_not_there_is_a_sentence(worker, tmp_path):
     assert_works(worker, tmp_path)
-    pid = worker.pid
+    pid = worker.outputs_pid
     with pytest.raises(RunError, match=r"out of memory \(.* are free") as caught:
         worker.outputs(file_of(HUGE, tmp_path), {"n": np.array([2**45])})
     sentence(caught)
     assert_works(worker, tmp_path)
-    assert worker.pid == pid
+    assert worker.outputs_pid == pid
 
 
 def test_an_error_in_the_model_is_a_sentence(worker, tmp_path):
@@ -160,7 +160,7 @@ def test_what_libraries_print_does_not_disturb(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with Worker() as noisy:
         assert_works(noisy, tmp_path)
-        log = (noisy.folder / "worker-cpu.log").read_text()
+        log = (noisy.folder / "worker-outputs.log").read_text()
         assert "noise" in log
         assert "more" in log
 
@@ -169,7 +169,7 @@ def test_it_runs_from_any_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with Worker() as lonely:
         assert_works(lonely, tmp_path)
-        pid, folder = lonely.pid, lonely.folder
+        pid, folder = lonely.outputs_pid, lonely.folder
     assert not psutil.pid_exists(pid)
     assert not folder.exists()
 

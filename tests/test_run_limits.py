@@ -41,7 +41,7 @@ def test_a_run_over_its_memory_is_stopped(worker, tmp_path):
         worker.outputs(model, {"n": np.array([200_000_000])}, memory_limit_bytes=500_000_000, timeout_s=120)
     assert caught.value.stage == "process"
     sentence(caught)
-    assert worker.pid is None
+    assert worker.outputs_pid is None
     x = np.ones((2, 3), np.float32)
     found = worker.outputs(file_of(SMALL, tmp_path), {"x": x}, memory_limit_bytes=2_000_000_000)  # enough
     assert np.array_equal(found.tensors["y"], x)
@@ -161,7 +161,7 @@ def test_a_systems_own_words_become_one_sentence():
 
 def test_a_stopped_process_is_killed_at_its_time_limit(worker, tmp_path):
     assert_works(worker, tmp_path)
-    old = worker.pid
+    old = worker.outputs_pid
     os.kill(old, signal.SIGSTOP)
     with pytest.raises(RunError, match=r"more than its limit of 1 s"):
         worker.outputs(file_of(SMALL, tmp_path), {"x": np.ones((2, 3), np.float32)}, timeout_s=1)

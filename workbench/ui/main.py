@@ -15,6 +15,7 @@ from workbench.ui.screens.open_page import open_page
 from workbench.ui.screens.optimize_page import optimize_page
 from workbench.ui.screens.run_page import run_page
 from workbench.ui.screens.runs_page import runs_page
+from workbench.ui.widgets.address_bar import address_bar
 from workbench.ui.widgets.parts import style
 
 _ICON = Path(__file__).parent / "icon.svg"  # a named icon would be fetched from another site
@@ -47,3 +48,4 @@ st.navigation(
     ],
     position="top",
 ).run()
+address_bar("page")

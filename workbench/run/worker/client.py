@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ from workbench.run.worker.tensors import load_tensors, save_tensors
 
 RUN_LIMIT_S = 600.0
 _WITHOUT_TURN = frozenset({"devices"})  # requests that run no model, and so need not queue
+_UNTIMED = frozenset({"outputs"})  # requests whose time does not matter; on the CPU they have a process of their own
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,9 @@ class Worker:
 
     Any number of threads, the clients, may send requests. A device runs one job
     at a time, in order of arrival, over all workers of this user on this machine
-    (see `workbench.run.worker.device_queue`). `cancel` may be called from any
-    thread.
+    (see `workbench.run.worker.device_queue`). Outputs on the CPU, whose time does
+    not matter, are computed by a process with a queue of its own. `cancel` may be
+    called from any thread.
     """
 
     def __init__(self) -> None:
@@ -69,7 +71,15 @@ class Worker:
     @property
     def pid(self) -> int | None:
         """The CPU process's id; None before its first request and after a failure."""
-        process = self._processes.get("cpu")
+        return self._pid_of("cpu")
+
+    @property
+    def outputs_pid(self) -> int | None:
+        """The same of the process that computes outputs on the CPU."""
+        return self._pid_of("outputs")
+
+    def _pid_of(self, name: str) -> int | None:
+        process = self._processes.get(name)
         return None if process is None else process.pid
 
     def close(self) -> None:
@@ -178,10 +188,10 @@ class Worker:
     def _process_in_turn(
         self, kind: str, place: str, client: threading.Thread, on_progress: ProgressSink | None
     ) -> Iterator[WorkerProcess]:
-        def heard(before: int) -> None:
+        def heard(ahead: Sequence[str]) -> None:
             self._heed_cancel(client)
             if on_progress is not None:
-                on_progress({"stage": waiting_words(before, place), "done": 0, "total": 1})
+                on_progress({"stage": waiting_words(ahead, place), "done": 0, "total": 1})
 
         if kind in _WITHOUT_TURN and not self._busy:  # a running process answers sooner than a new one
             yield self._process("cpu")
@@ -189,6 +199,10 @@ class Worker:
         if kind in _WITHOUT_TURN:
             with self._process_for_once(f"{kind}{next(self._numbers)}") as process:
                 yield process
+            return
+        if kind in _UNTIMED and place == "cpu":  # who looks at a model does not wait for who measures
+            with turn(f"{place}-{kind}", heard):
+                yield self._process(kind)
             return
         with turn(place, heard):
             yield self._process(place)

@@ -16,7 +16,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from workbench.run.worker.file_lock import is_locked, lock
 from workbench.run.worker.process import RunError
 
 _LOOK_S = 0.05  # between two checks of the queue
+_MOST_TITLES = 3  # of jobs ahead that are named
 _NUMBERING = "numbering"  # locked while a number is taken
 
 
@@ -34,16 +35,21 @@ def place_of(device: str) -> str:
     return device if re.fullmatch(r"cuda:\d+", device) else "cpu"
 
 
-def waiting_words(before: int, device: str) -> str:
-    return f"waiting for its turn, {before:,} {'job' if before == 1 else 'jobs'} before it on {device}"
+def waiting_words(ahead: Sequence[str], device: str) -> str:
+    """How many jobs are ahead on the device, and what they are. ahead: their titles, "" where a job has none."""
+    count, titles = len(ahead), [title for title in ahead if title]
+    more = f" and {len(titles) - _MOST_TITLES:,} more" if len(titles) > _MOST_TITLES else ""
+    named = f": {', then '.join(titles[:_MOST_TITLES])}{more}" if titles else ""
+    return f"waiting for its turn, {count:,} {'job' if count == 1 else 'jobs'} before it on {device}{named}"
 
 
 @contextmanager
-def turn(queue: str, on_wait: Callable[[int], None]) -> Iterator[None]:
+def turn(queue: str, on_wait: Callable[[Sequence[str]], None], title: str = "") -> Iterator[None]:
     """Wait in the queue of that name; inside the block it is this job's turn.
 
-    on_wait: is called repeatedly with the number of jobs ahead; an exception it
+    on_wait: is called repeatedly with the titles of the jobs ahead, the first one running; an exception it
              raises leaves the queue.
+    title:   what those who wait behind are told.
     Raises RunError if the folder of the queue cannot be used.
     """
     root = _root()
@@ -51,11 +57,11 @@ def turn(queue: str, on_wait: Callable[[int], None]) -> Iterator[None]:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)  # first, since `parents` do not get the mode
     folder = root / queue.replace(":", "")
     with _usable(folder):
-        ticket = _take_ticket(folder)
+        ticket = _take_ticket(folder, title)
     with ticket:
         try:
-            while before := _count_before(ticket):
-                on_wait(before)
+            while ahead := _ahead_of(ticket):
+                on_wait(ahead)
                 time.sleep(_LOOK_S)
             yield
         finally:
@@ -65,11 +71,13 @@ def turn(queue: str, on_wait: Callable[[int], None]) -> Iterator[None]:
 class _Ticket:
     """A place in the queue, held as long as its file is open."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, title: str) -> None:
         self.path = path
         self.number = int(path.name)
-        self._file = open(path, "x")  # noqa: SIM115  closed by __exit__
+        self._file = open(path, "x", encoding="utf-8", errors="replace")  # noqa: SIM115  closed by __exit__
         lock(self._file)
+        self._file.write(title)
+        self._file.flush()
 
     def __enter__(self) -> _Ticket:
         return self
@@ -95,32 +103,39 @@ def _usable(folder: Path) -> Iterator[None]:
         ) from None
 
 
-def _take_ticket(folder: Path) -> _Ticket:
+def _take_ticket(folder: Path, title: str) -> _Ticket:
     """Take the last place; its file is locked before a later one can check it."""
     folder.mkdir(mode=0o700, exist_ok=True)
     with open(folder / _NUMBERING, "w") as numbering:
         lock(numbering)
         last = max((int(path.name) for path in _tickets(folder)), default=0)
-        return _Ticket(folder / str(last + 1))
+        return _Ticket(folder / str(last + 1), title)
 
 
-def _count_before(ticket: _Ticket) -> int:
+def _ahead_of(ticket: _Ticket) -> list[str]:
+    """The titles of the jobs ahead, in their order."""
     with _usable(ticket.path.parent):
-        return sum(_is_held(path) for path in _tickets(ticket.path.parent) if int(path.name) < ticket.number)
+        before = sorted((path for path in _tickets(ticket.path.parent) if int(path.name) < ticket.number), key=_number)
+        titles = [_title_of(path) for path in before]
+    return [title for title in titles if title is not None]
 
 
 def _tickets(folder: Path) -> list[Path]:
     return [path for path in folder.iterdir() if path.name.isdecimal()]
 
 
-def _is_held(path: Path) -> bool:
-    """Whether its process is alive; the ticket of a dead one is removed."""
+def _number(path: Path) -> int:
+    return int(path.name)
+
+
+def _title_of(path: Path) -> str | None:
+    """The job's title if its process is alive, else None; the ticket of a dead one is removed."""
     try:
-        file = open(path)  # noqa: SIM115  closed below
+        file = open(path, encoding="utf-8", errors="replace")  # noqa: SIM115  closed below
     except FileNotFoundError:
-        return False
+        return None
     with file:
         if is_locked(file):
-            return True
+            return file.read()
         path.unlink(missing_ok=True)
-        return False
+        return None

@@ -10,13 +10,13 @@ import streamlit as st
 
 from workbench.api import DEFAULT_TARGET
 from workbench.ir import Graph
-from workbench.layout.declared import declared_layouts
 from workbench.layout.profile import load_profile
 from workbench.metrics import measurements_of
-from workbench.ui.state.address import other_in_address, write_open_model, write_other
+from workbench.ui.state.address import other_in_address, write_other
 from workbench.ui.state.graph_views import shown_pair
-from workbench.ui.state.session import Opened, Other, open_other, save_uploads
+from workbench.ui.state.session import Opened, Other, open_other
 from workbench.ui.state.snapshots import moment_of_files
+from workbench.ui.state.uploads import save_uploads
 from workbench.ui.widgets.graph_view import graph_view
 from workbench.ui.widgets.parts import against_command_of, header, markdown_escaped, opened_here, opening, warnings
 
@@ -33,7 +33,6 @@ def compare_page() -> None:
     opened = opened_here()
     if opened is None:
         return
-    write_open_model(opened.path, opened.dims_given, declared_layouts(opened.graph), opened.uploaded)
     top, upload, path, command = st.columns([5, 2, 2, 2], vertical_alignment="center")
     with top:
         header(opened)

@@ -91,7 +91,7 @@ def _compare(opened: Opened, history: History) -> None:
     def work(report: Report) -> None:
         verify_end(opened.verifier, history, lambda words: report(words, None))
 
-    run_with_progress("Verification", work, worker(), "verify_export")
+    run_with_progress(opened.jobs, "verify_export", "Verification", work, worker(), wanted=id(history))
 
 
 def _failed(history: History | None) -> bool:

@@ -13,13 +13,13 @@ from workbench.errors import UserError
 from workbench.layout.profile import Profile
 from workbench.library import library
 from workbench.run.measurement.formatting import error_words, figures
-from workbench.run.measurement.measured import FailedVariant, MeasuredVariant, Measurement
+from workbench.run.measurement.measured import FailedVariant, MeasuredVariant
 from workbench.ui.screens.run_page import worker_devices
 from workbench.ui.state.graph_views import shown_pair
-from workbench.ui.state.record_runs import keep_measured, measure_here
+from workbench.ui.state.record_runs import keep_measured, measure_here, say_not_kept
 from workbench.ui.state.session import Compared, Opened, compared_before, layouts_of, worker
 from workbench.ui.state.snapshots import moment_of_pair
-from workbench.ui.state.work import Report, forget_cancel, run_with_progress, was_cancelled
+from workbench.ui.state.work import Job, Report, finished, forget_cancel, run_with_progress, was_cancelled
 from workbench.ui.widgets.graph_view import graph_view
 from workbench.ui.widgets.numbers import ratio_interval, say_failures
 from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, show_error
@@ -57,7 +57,8 @@ def layouts_page() -> None:
     profile = choose_profile(choose, edit, lambda profile: f"{profile.name}: {profile.title}")
     compared = compared_before(opened, profile)
     if compared is None:
-        if start[1].button("Compare all strategies", type="primary", width="stretch", key="compare"):
+        pressed = start[1].button("Compare all strategies", type="primary", width="stretch", key="compare")
+        if pressed or "layouts" in opened.jobs.by_key:
             _compare(opened, profile)
         st.caption("Every strategy runs with the default passes; each result is compared with the original.")
         return
@@ -69,10 +70,17 @@ def layouts_page() -> None:
 
 
 def _compare(opened: Opened, profile: Profile) -> None:
-    forget_cancel("layouts")
+    forget_cancel(opened.jobs, "layouts")
     try:
         worker_devices()  # cached: it takes seconds once, and here the user waits anyway
-        run_with_progress("Layouts", lambda report: layouts_of(opened, profile, report), worker(), "layouts")
+        run_with_progress(
+            opened.jobs,
+            "layouts",
+            f"Layouts of {opened.title}",
+            lambda report: layouts_of(opened, profile, report),
+            worker(),
+            wanted=profile,
+        )
     except UserError as error:
         show_error(error)
         return
@@ -89,19 +97,19 @@ def _measure(opened: Opened, compared: Compared, where: Any, start: Any) -> str:
     gpu = next((index for index, name in enumerate(names) if name.startswith("cuda")), 0)
     device = where.selectbox("Device", names, gpu, key="layouts_device", persist_state="session")
     if start.button("Measure latency", type="primary", width="stretch", key="measure_layouts"):
-        forget_cancel("latencies")
+        forget_cancel(opened.jobs, "latencies")
+        title = f"Measuring the layouts of {opened.title}"
+        job = Job(lambda r: _latencies(opened, compared, device, r), worker(), device, title)
+        opened.jobs.start("latencies", job)
+    if "latencies" in opened.jobs.by_key:
         try:
-            found = run_with_progress(
-                "Measuring", lambda r: _latencies(opened, compared, device, r), worker(), "latencies", device
-            )
-            compared.measured[device] = found
-            keep_measured(opened, found, _commands(opened, compared))
+            say_not_kept(finished(opened.jobs, "latencies"))
         except UserError as error:
             show_error(error)
-    elif was_cancelled("latencies"):
+    elif was_cancelled(opened.jobs, "latencies"):
         stays = "earlier results are kept" if device in compared.measured else "nothing is measured yet"
         st.info(f"The measurement was cancelled; {stays}.", icon=":material/block:")
-        forget_cancel("latencies")
+        forget_cancel(opened.jobs, "latencies")
     return device
 
 
@@ -114,9 +122,11 @@ def _commands(opened: Opened, compared: Compared) -> dict[str, str]:
     }
 
 
-def _latencies(opened: Opened, compared: Compared, device: str, report: Report) -> Measurement:
+def _latencies(opened: Opened, compared: Compared, device: str, report: Report) -> str:
+    """Measure and keep the results; returns why they could not be kept among the runs, "" if they were."""
     graphs = {name: laid_out.history.graph for name, laid_out in compared.found.items()}
-    return measure_here(opened, graphs, device, report, repeat=REPEAT)
+    found = compared.measured[device] = measure_here(opened, graphs, device, report, repeat=REPEAT)
+    return keep_measured(opened, found, _commands(opened, compared))
 
 
 def _table(opened: Opened, compared: Compared, device: str) -> None:

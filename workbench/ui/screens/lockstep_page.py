@@ -10,9 +10,8 @@ import streamlit as st
 from workbench import pipeline
 from workbench.api import DEFAULT_TARGET, choose, timing_context
 from workbench.errors import UserError
-from workbench.layout.declared import declared_layouts
 from workbench.rewrite import History
-from workbench.ui.state.address import sides_in_address, target_in_address, write_open_model, write_sides
+from workbench.ui.state.address import sides_in_address, target_in_address, write_sides
 from workbench.ui.state.graph_views import shown_side
 from workbench.ui.state.pipelines import keep_pipeline, offered_pipelines, spec_of, title_of
 from workbench.ui.state.session import Opened, Spec, worker
@@ -43,7 +42,6 @@ def lockstep_page() -> None:
     opened = opened_here()
     if opened is None:
         return
-    write_open_model(opened.path, opened.dims_given, declared_layouts(opened.graph), opened.uploaded)
     header(opened)
     left, right, profile_place, edit, keep = st.columns([4, 4, 3, 2, 3], vertical_alignment="bottom")
     st.session_state.setdefault("target", target_in_address() or DEFAULT_TARGET)
@@ -96,14 +94,17 @@ def _choice(opened: Opened, place: Any, label: str, key: str, start: str) -> str
 
 def _sides(opened: Opened, specs: tuple[Spec, Spec], titles: tuple[str, str]) -> Sides | None:
     """Both pipelines run, in one job with progress; cached. None if cancelled or refused, which is said."""
-    if was_cancelled(_JOB):
+    if was_cancelled(opened.jobs, _JOB):
         st.info("The two pipelines were cancelled.", icon=":material/block:")
         if not st.button("Run both pipelines", type="primary"):
             return None
-    forget_cancel(_JOB)
+    forget_cancel(opened.jobs, _JOB)
     try:
         return opened.sides.get(
-            specs, lambda: run_with_progress("Lockstep", lambda r: _run(opened, specs, titles, r), worker(), _JOB)
+            specs,
+            lambda: run_with_progress(
+                opened.jobs, _JOB, "Lockstep", lambda r: _run(opened, specs, titles, r), worker(), wanted=specs
+            ),
         )
     except UserError as error:
         show_error(error)

@@ -37,7 +37,7 @@ from workbench.run.measurement.timing_cache import cache_file
 from workbench.run.records.store import model_hash
 from workbench.ui.screens.run_page import limits_form, worker_devices
 from workbench.ui.state.session import Opened, worker
-from workbench.ui.state.work import Report, forget_cancel, run_with_progress, was_cancelled
+from workbench.ui.state.work import Job, Report, finished, forget_cancel, was_cancelled
 from workbench.ui.widgets.numbers import counted, download_button, measured_cells, say_failures, show_table
 from workbench.ui.widgets.parts import command_of, header, markdown_escaped, opened_here, show_error
 
@@ -57,13 +57,13 @@ def matrix_page() -> None:
         st.button("Try again", key="matrix_devices_again")
         return
     _form(opened, names)
-    cancelled = was_cancelled("matrix")
+    cancelled = was_cancelled(opened.jobs, "matrix")
     if cancelled:
         st.info(
             "The matrix was stopped; finished blocks are kept, and Measure continues with the others.",
             icon=":material/block:",
         )
-        forget_cancel("matrix")
+        forget_cancel(opened.jobs, "matrix")
     if opened.matrix:
         _results(opened)
     elif not cancelled:
@@ -95,10 +95,7 @@ def _form(opened: Opened, names: list[str]) -> None:
         words.caption(markdown_escaped("; ".join(f"{name}: {plan.title}" for name, plan in PLANS.items())))
         planned = plan.form_submit_button(f"Measure the plan {next(iter(PLANS))}", width="stretch")
         go = press.form_submit_button("Measure", type="primary", width="stretch")
-    if not (go or planned):
-        return
-    forget_cancel("matrix")
-    if not planned and not (steps and backends and dtypes):
+    if go and not (steps and backends and dtypes):
         show_error("Nothing is chosen to measure; choose at least one step, one backend and one precision.")
         return
 
@@ -122,8 +119,13 @@ def _form(opened: Opened, names: list[str]) -> None:
             done.append(block)
             opened.matrix = [*done]  # shown, even if the others are cancelled
 
+    if go or planned:
+        forget_cancel(opened.jobs, "matrix")
+        opened.jobs.start("matrix", Job(work, worker(), device, f"Matrix of {opened.title}"))
+    if "matrix" not in opened.jobs.by_key:
+        return
     try:
-        run_with_progress("Matrix", work, worker(), "matrix", device)
+        finished(opened.jobs, "matrix")
     except UserError as error:
         show_error(error)
 

@@ -109,13 +109,13 @@ def _plan_of(opened: Opened, graph: Graph, choice: _Choice) -> MemoryPlan | None
         return plan_memory(sharing_of(graph, choice.order, ordered(graph, choice.order)), choice.planner)
 
     def make() -> MemoryPlan:
-        return run_with_progress("Memory", work, worker(), "memory")
+        return run_with_progress(opened.jobs, "memory", "Memory", work, worker(), wanted=key)
 
-    if was_cancelled("memory"):
+    if was_cancelled(opened.jobs, "memory"):
         st.info("Planning was cancelled.", icon=":material/block:")
         if not st.button("Plan again", type="primary"):
             return None
-    forget_cancel("memory")
+    forget_cancel(opened.jobs, "memory")
     try:
         return opened.plans.get(key, make)
     except UserError as error:

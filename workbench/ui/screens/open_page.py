@@ -15,7 +15,7 @@ from workbench.layout.declared import declared_layouts, layouts_of_rank
 from workbench.layout.infer import TENSOR
 from workbench.layout.profile import load_profile
 from workbench.summary import Summary
-from workbench.ui.state.address import address_of, write_open_model
+from workbench.ui.state.address import address_of
 from workbench.ui.state.graph_views import shown_graph
 from workbench.ui.state.session import Opened, declare_layouts, open_model, open_uploads, use_inputs
 from workbench.ui.widgets.controls import begin_from_link
@@ -40,7 +40,6 @@ def open_page(optimize: Page | None = None, pages: Mapping[str, Page] | None = N
         opened = opened_here()
     if opened is None:
         return
-    write_open_model(opened.path, opened.dims_given, declared_layouts(opened.graph), opened.uploaded)
     with right:
         _describe(opened)
 

@@ -7,9 +7,8 @@ from dataclasses import replace
 import streamlit as st
 
 from workbench.errors import UserError
-from workbench.layout.declared import declared_layouts
 from workbench.rewrite import History
-from workbench.ui.state.address import node_in_address, write_left_out, write_open_model, write_pipeline, write_seen
+from workbench.ui.state.address import node_in_address, write_left_out, write_pipeline, write_seen
 from workbench.ui.state.graph_views import shown_history
 from workbench.ui.state.session import Opened, Spec, checking_of, history_of, worker
 from workbench.ui.state.snapshots import moment_of
@@ -68,7 +67,6 @@ def optimize_page() -> None:
     step_table(opened, history)
     _views(opened, history, spec, taken)
     write_seen(chosen_moment(opened, history), node_in_address() if seen.moment is None else seen.id)
-    write_open_model(opened.path, opened.dims_given, declared_layouts(opened.graph), opened.uploaded)
     names = [name for name, _ in spec.passes]
     write_pipeline(names, changed_options(spec), spec.target, spec.mode, chosen_preset())
     write_left_out(opened.left_out)
@@ -79,11 +77,15 @@ def _view_key(opened: Opened) -> str:
 
 
 def _history(opened: Opened, spec: Spec) -> History | None:
-    if opened.spec != spec and was_cancelled("pipeline") and st.session_state.get("cancelled_spec") == spec:
+    if (
+        opened.spec != spec
+        and was_cancelled(opened.jobs, "pipeline")
+        and st.session_state.get("cancelled_spec") == spec
+    ):
         st.info("The pipeline was cancelled. Change a setting, or run it again.", icon=":material/block:")
         if not st.button("Run pipeline", type="primary"):
             return None
-    forget_cancel("pipeline")
+    forget_cancel(opened.jobs, "pipeline")
     st.session_state["cancelled_spec"] = spec
 
     def work(report: Report) -> History:
@@ -92,7 +94,7 @@ def _history(opened: Opened, spec: Spec) -> History | None:
     if opened.history is not None and opened.spec == spec:
         return opened.history
     try:
-        return run_with_progress("Pipeline", work, worker(), "pipeline")
+        return run_with_progress(opened.jobs, "pipeline", "Pipeline", work, worker(), wanted=spec)
     except UserError as error:
         show_error(error)
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import streamlit as st
@@ -9,13 +10,12 @@ import streamlit as st
 from workbench.errors import UserError
 from workbench.rewrite import History
 from workbench.run.measurement.measure import BACKENDS, DTYPES, combined
-from workbench.run.measurement.measured import Measurement
 from workbench.run.torch.compilers import compiler_note
 from workbench.run.worker.client import RUN_LIMIT_S
 from workbench.run.worker.memory import in_bytes
-from workbench.ui.state.record_runs import keep_measured, measure_here, pipeline_until
+from workbench.ui.state.record_runs import keep_measured, measure_here, pipeline_until, say_not_kept
 from workbench.ui.state.session import Opened, worker
-from workbench.ui.state.work import Report, forget_cancel, run_with_progress, was_cancelled
+from workbench.ui.state.work import Job, Report, finished, forget_cancel, was_cancelled
 from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, say_settled, show_error
 from workbench.ui.widgets.run_results import results
 
@@ -38,11 +38,11 @@ def run_page() -> None:
     _form(opened, found)
     with top:
         header(opened)  # again: the run may have bound symbolic dims to other sizes
-    cancelled = was_cancelled("measure")
+    cancelled = was_cancelled(opened.jobs, "measure")
     if cancelled:
         stays = "earlier results are kept" if opened.measured else "nothing is measured yet"
         st.info(f"The measurement was cancelled; {stays}.", icon=":material/block:")
-        forget_cancel("measure")
+        forget_cancel(opened.jobs, "measure")
     if opened.measured:
         say_settled(opened)
         if opened.measured_spec != opened.spec:
@@ -92,36 +92,49 @@ def _form(opened: Opened, found: list[dict[str, Any]]) -> None:
         labels = what.multiselect("Measure, by turns", list(choices), default=list(dict.fromkeys([_ORIGINAL, last])))
         time_limit, memory_limit = limits_form(limits)
         go = press.form_submit_button("Measure", type="primary", width="stretch")
-    if not go:
+    how = {
+        "repeat": None if repeat is None else int(repeat),
+        "cold": cold,
+        "timeout_s": time_limit,
+        "memory_limit_bytes": memory_limit,
+    }
+    if go:
+        _start(opened, device, labels, backends, dtypes, choices, how)
+    if "measure" not in opened.jobs.by_key:
         return
+    try:
+        say_not_kept(finished(opened.jobs, "measure"))
+    except UserError as error:
+        show_error(error)
+
+
+def _start(
+    opened: Opened,
+    device: str,
+    labels: list[str],
+    backends: list[str],
+    dtypes: list[str],
+    choices: Mapping[str, int],
+    how: Mapping[str, Any],
+) -> None:
+    """Start the measurement, which goes on when the page is left; what it finds is kept in the open model."""
+    forget_cancel(opened.jobs, "measure")
     if not (labels and backends and dtypes):
         show_error("Nothing is chosen to measure; choose at least one step, one backend and one precision.")
         return
     graphs = {label: _graph(opened, choices[label]) for label in labels}
     wanted = combined(graphs, backends, dtypes)
 
-    def work(report: Report) -> Measurement:
-        return measure_here(
-            opened,
-            wanted,
-            device,
-            report,
-            repeat=None if repeat is None else int(repeat),
-            cold=cold,
-            timeout_s=time_limit,
-            memory_limit_bytes=memory_limit,
-        )
-
-    try:
-        measured = run_with_progress("Measuring", work, worker(), "measure", device)
-    except UserError as error:
-        show_error(error)
-        return
-    opened.measured, opened.measured_spec = measured, opened.spec
-    opened.measured_graphs = {label: variant.graph for label, variant in wanted.items()}
+    spec = opened.spec
     steps = {id(graphs[label]): choices[label] for label in labels}
     pipelines = {label: pipeline_until(opened, steps[id(variant.graph)]) for label, variant in wanted.items()}
-    keep_measured(opened, measured, pipelines)
+
+    def work(report: Report) -> str:
+        opened.measured, opened.measured_spec = measure_here(opened, wanted, device, report, **how), spec
+        opened.measured_graphs = {label: variant.graph for label, variant in wanted.items()}
+        return keep_measured(opened, opened.measured, pipelines)
+
+    opened.jobs.start("measure", Job(work, worker(), device, f"Measuring {opened.title}"))
 
 
 def limits_form(place: Any) -> tuple[float, int | None]:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import streamlit as st
+from streamlit import runtime
 
 from workbench.api import DEFAULT_PRESET
 from workbench.errors import UserError
@@ -26,6 +27,7 @@ _MODEL, _DIMS, _TARGET, _PASSES, _OPTION, _MODE = "model", "dims", "target", "pa
 _PRESET, _INPUT_LAYOUT, _LEAVE_OUT = "preset", "input_layout", "leave_out"
 _STEP, _REWRITE, _NODE, _OTHER = "step", "rewrite", "node", "other"
 _LEFT, _RIGHT = "left", "right"
+_WANTED = "wanted_address"  # in the session: what this run of the page wrote
 _UPLOADED = "upload:"  # prefix of the name of an uploaded model, which only its session has
 
 Moment = tuple[int, int | None]  # a step, and how many of its rewrites are done; None: all, shown as one
@@ -53,6 +55,19 @@ def model_in_address() -> Named | None:
     sample = next((s for s in samples() if s.file == real_path(path)), None)
     dims, layouts = parse_dims(st.query_params.get(_DIMS, "")), parse_layouts(st.query_params.get_all(_INPUT_LAYOUT))
     return Named(path, name if sample is None else sample.title, dims, layouts)
+
+
+def named_in_address() -> tuple[str, dict[str, int]] | None:
+    """The name of the link's model, also of an upload, and the sizes of its dims; None if it names none or is wrong."""
+    path = st.query_params.get(_MODEL)
+    try:
+        return None if not path else (path, dict(parse_dims(st.query_params.get(_DIMS, ""))))
+    except UserError:
+        return None
+
+
+def address_of_model(path: str, uploaded: bool) -> str:
+    return f"{_UPLOADED}{path}" if uploaded else path
 
 
 @dataclass(frozen=True)
@@ -131,7 +146,7 @@ def write_sides(left: str, right: str, target: str) -> None:
 
 def write_open_model(path: str, dims: Mapping[str, int], layouts: Mapping[str, str], uploaded: bool) -> None:
     """Write the open model, its dims and the declared layouts of its inputs to the URL."""
-    _write(_MODEL, f"{_UPLOADED}{path}" if uploaded else path)
+    _write(_MODEL, address_of_model(path, uploaded))
     _write(_DIMS, ",".join(f"{name}={size}" for name, size in dims.items()))
     _write_all(_INPUT_LAYOUT, [f"{value}={layout}" for value, layout in layouts.items()])
 
@@ -159,14 +174,22 @@ def write_seen(moment: Moment | None, node: str) -> None:
 
 
 def _write_all(key: str, values: list[str]) -> None:
-    if st.query_params.get_all(key) != values:
-        st.query_params[key] = values
+    if type(runtime.get_instance()) is not runtime.Runtime:  # a test without a browser
+        if values:
+            st.query_params[key] = values
+        else:
+            st.query_params.pop(key, None)
+        return
+    st.session_state.setdefault(_WANTED, {})[key] = values
 
 
 def _write(key: str, value: str) -> None:
-    if st.query_params.get(key, "") == value:
-        return
-    if value or key == _PASSES:
-        st.query_params[key] = value
-    else:
-        del st.query_params[key]
+    _write_all(key, [value] if value or key == _PASSES else [])
+
+
+def written_address() -> dict[str, list[str]]:
+    """What this run of the page wrote, by key; [] for what the URL must not have. The browser puts it there.
+
+    (Streamlit's own `st.query_params` adds an entry to the browser's history for each key.)
+    """
+    return st.session_state.pop(_WANTED, {})

@@ -7,7 +7,6 @@ import time
 
 from workbench.errors import UserError
 from workbench.rewrite import History
-from workbench.run.worker.device_queue import turn
 from workbench.run.worker.process import CancelledError
 from workbench.verification import Verifier, verify_end, verify_others
 
@@ -55,17 +54,13 @@ class Checking:
     def _run(self) -> None:
         try:
             if self.history[-1].verdict is None:
-                with turn("app-cpu", self._wait):  # passes and comparisons disturb measurements
-                    verify_end(self._verifier, self.history, self._hear)
+                verify_end(self._verifier, self.history, self._hear)
             if self.history.failed is None:
                 verify_others(self._verifier, self.history, lambda: self.shown, self._hear)
         except (_Stopped, CancelledError):
             return
         except UserError as error:  # shown on the page
             self.failure = str(error)
-
-    def _wait(self, before: int) -> None:
-        self._hear(f"waiting; {before} ahead")
 
     def _hear(self, words: str) -> None:
         if self._stopped.is_set():

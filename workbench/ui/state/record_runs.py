@@ -12,7 +12,7 @@ from workbench.ir import Graph
 from workbench.run.measurement.measure import Variant, measure_models
 from workbench.run.measurement.measured import Measurement
 from workbench.run.records.store import RecordsError, RunOrigin, keep, model_hash
-from workbench.ui.state.session import Opened, worker
+from workbench.ui.state.session import Opened, stop_checking, worker
 from workbench.ui.state.work import Report
 from workbench.ui.widgets.parts import command_of, markdown_escaped
 
@@ -24,6 +24,7 @@ def measure_here(
 
     how: further arguments of `measure_models`. Raises what that and the run of the original raise.
     """
+    stop_checking(opened)  # comparisons of its steps would disturb it; Optimize goes on with them
     report("computing the reference in ONNX Runtime", 0.0)
     return measure_models(
         variants,
@@ -36,13 +37,22 @@ def measure_here(
     )
 
 
-def keep_measured(opened: Opened, found: Measurement, pipelines: Mapping[str, str]) -> None:
-    """Keep a measurement. pipelines: by label, the command that produces the variant, "" for none."""
+def keep_measured(opened: Opened, found: Measurement, pipelines: Mapping[str, str]) -> str:
+    """Keep a measurement; returns why that failed, "" if it did not.
+
+    pipelines: by label, the command that produces the variant, "" for none.
+    """
     try:
         digest = model_hash(opened.graph)
         keep(found, {label: RunOrigin(digest, opened.title, pipeline) for label, pipeline in pipelines.items()})
     except RecordsError as error:
-        st.caption(markdown_escaped(f"This measurement is shown here but was not kept among the runs: {error}."))
+        return str(error)
+    return ""
+
+
+def say_not_kept(why: str) -> None:
+    if why:
+        st.caption(markdown_escaped(f"This measurement is shown here but was not kept among the runs: {why}."))
 
 
 def pipeline_until(opened: Opened, step: int) -> str:

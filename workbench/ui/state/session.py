@@ -30,11 +30,14 @@ from workbench.run.inputs import bound_dims, bound_sizes, read_inputs
 from workbench.run.measurement.measured import Measurement
 from workbench.run.worker.client import Worker
 from workbench.summary import Summary, summarize
-from workbench.ui.state.address import left_out_in_address, model_in_address
+from workbench.ui.state.address import address_of_model, left_out_in_address, model_in_address, named_in_address
 from workbench.ui.state.checking import AT_ONCE_S, Checking, is_compared
 from workbench.ui.state.folders import check_may_open
 from workbench.ui.state.gc_freeze import let_go
 from workbench.ui.state.lru import Recent
+from workbench.ui.state.returning import found_again, key_of, remember
+from workbench.ui.state.uploads import path_from_here, save_uploads
+from workbench.ui.state.work import Jobs
 from workbench.verification import Verifier
 from workbench.view.matching import Correspondence, match_graphs, renamed
 
@@ -127,6 +130,7 @@ class Opened:
     moments: Recent[Any] = field(default_factory=lambda: Recent(_MOST_MOMENTS))
     views: Recent[Any] = field(default_factory=lambda: Recent(_MOST_VIEWS))
     plans: Recent[Any] = field(default_factory=lambda: Recent(_MOST_PLANS))
+    jobs: Jobs = field(default_factory=Jobs)
     sides: Recent[Any] = field(default_factory=lambda: Recent(_MOST_SIDES))
     toggled: dict[str, bool] = field(default_factory=dict)
     other: Other | None = None
@@ -184,6 +188,8 @@ def forget_refusal() -> None:
 
 
 def _open_first() -> None:
+    if _find_again():
+        return
     fault = _open_link()
     if _KEY not in st.session_state:
         first = samples()[0]
@@ -191,6 +197,22 @@ def _open_first() -> None:
         fault = fault and f"{fault}. The sample '{first.title}' is open instead."
     if fault:
         st.session_state[_REFUSAL] = fault
+
+
+def _find_again() -> bool:
+    """Take over what this browser had open before a reload, with results and jobs; returns whether there was any."""
+    named = named_in_address()
+    opened = None if named is None else found_again(key_of(*named))
+    if opened is None:
+        return False
+    st.session_state[_KEY] = opened
+    _remember(opened)
+    return True
+
+
+def _remember(opened: Opened) -> None:
+    for dropped in remember(key_of(address_of_model(opened.path, opened.uploaded), opened.dims_given), opened):
+        dropped.jobs.stop_all()
 
 
 def _open_link() -> str | None:
@@ -225,8 +247,11 @@ def open_model(
     kept = folder
     if kept is None and _KEY in st.session_state and st.session_state[_KEY].path == (shown_path or path):
         kept = st.session_state[_KEY].folder
-    shown = shown_path or _from_here(path)
+    shown = shown_path or path_from_here(path)
+    if _KEY in st.session_state:
+        stop_work(st.session_state[_KEY])
     st.session_state[_KEY] = Opened(title, shown, graph, verifier, folder=kept, given=tuple(dims or ()))
+    _remember(st.session_state[_KEY])
     forget_refusal()
 
 
@@ -241,7 +266,7 @@ def use_inputs(opened: Opened, file: Any | None, seed: int) -> None:
             path = Path(folder) / Path(file.name).name
             path.write_bytes(file.getbuffer())
             tensors = read_inputs(path, opened.graph)
-    stop_checking(opened)
+    stop_work(opened)
     opened.verifier = Verifier(opened.graph, tensors, seed, worker=worker(), given=opened.given)
     opened.inputs, opened.seed = ("" if file is None else Path(file.name).name), seed
     _let_go_of_results(opened)
@@ -250,6 +275,7 @@ def use_inputs(opened: Opened, file: Any | None, seed: int) -> None:
 def declare_layouts(opened: Opened, layouts: Mapping[str, str]) -> None:
     """Declare the layouts of inputs on the open model. Raises UserError, with nothing changed, if one is invalid."""
     declare(opened.graph, layouts)
+    stop_work(opened)
     opened.__dict__.pop("summary", None)  # it contains layouts
     opened.views.clear()
     opened.sides.clear()
@@ -262,26 +288,10 @@ def _let_go_of_results(opened: Opened) -> None:
     opened.moments.clear()
 
 
-def _from_here(path: str) -> str:
-    """The path relative to the working folder if it lies inside, as a user would type it."""
-    absolute = Path(path).absolute()
-    return str(absolute.relative_to(Path.cwd())) if absolute.is_relative_to(Path.cwd()) else path
-
-
 def open_uploads(files: Sequence[Any]) -> None:
     """Open an uploaded model; the other files are its external data."""
     folder, model = save_uploads(files)
     open_model(str(model), model.name, folder=folder, shown_path=model.name)
-
-
-def save_uploads(files: Sequence[Any]) -> tuple[tempfile.TemporaryDirectory[str], Path]:
-    """Save the files in a new folder; returns it and the path of the model."""
-    folder = tempfile.TemporaryDirectory(prefix="workbench-upload-")
-    saved = []
-    for file in files:
-        saved.append(Path(folder.name) / Path(file.name).name)
-        saved[-1].write_bytes(file.getbuffer())
-    return folder, next((p for p in saved if p.suffix in (".onnx", ".pt2", ".txt", ".onnxtxt")), saved[0])
 
 
 def open_other(opened: Opened, path: str, folder: tempfile.TemporaryDirectory[str] | None = None) -> None:
@@ -331,6 +341,12 @@ def checking_of(opened: Opened, history: History, shown: int) -> Checking | None
     opened.checking.wait(AT_ONCE_S)
     opened.checking.is_watched = not is_compared(history)
     return opened.checking if opened.checking.is_watched else None
+
+
+def stop_work(opened: Opened) -> None:
+    """Stop what still computes on the model, since its results would no longer be wanted."""
+    stop_checking(opened)
+    opened.jobs.stop_all()
 
 
 def stop_checking(opened: Opened) -> None:

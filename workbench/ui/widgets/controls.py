@@ -11,8 +11,8 @@ import streamlit as st
 from workbench.api import DEFAULT_PRESET
 from workbench.library import library
 from workbench.rewrite import DEFAULT_MODE, Pass, with_options
-from workbench.ui.state.address import pipeline_in_address
-from workbench.ui.state.session import Spec
+from workbench.ui.state.address import Wished, pipeline_in_address
+from workbench.ui.state.session import Spec, current
 from workbench.ui.widgets.parts import markdown_escaped, show_error
 from workbench.ui.widgets.profiles import choose_profile
 
@@ -96,7 +96,7 @@ def begin_from_link() -> None:
 
 def _take_over_link() -> None:
     """Set a new session's passes, options and target from its link; unknown names are omitted."""
-    wished = None if st.session_state.get(_STARTED) else pipeline_in_address()
+    wished = None if st.session_state.get(_STARTED) else pipeline_in_address() or _before_the_reload()
     st.session_state[_STARTED] = True
     if wished is None:
         return
@@ -117,6 +117,15 @@ def _take_over_link() -> None:
         pass_name, _, key = name.partition(".")
         if pass_name in known:
             st.session_state[f"option_{name}"] = with_options(library.find_pass(pass_name), {key: words}).options()[key]
+
+
+def _before_the_reload() -> Wished | None:
+    """The pipeline of a model that this browser had open before it loaded the page again."""
+    spec = current().spec
+    if spec is None:
+        return None
+    options = tuple(f"{name}.{key}={value}" for name, own in spec.passes for key, value in own)
+    return Wished(tuple(name for name, _ in spec.passes), options, spec.target, spec.mode, DEFAULT_PRESET)
 
 
 def _completed(order: list[str], every: list[str]) -> list[str]:

@@ -12,7 +12,9 @@ import streamlit as st
 from workbench.errors import UserError
 from workbench.layout.declared import declared_layouts
 from workbench.rewrite import DEFAULT_MODE
+from workbench.ui.state.address import write_open_model
 from workbench.ui.state.session import Opened, Spec, current, forget_refusal, refusal
+from workbench.ui.widgets.address_bar import address_bar
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|~$:^=&])")
 
@@ -55,7 +57,7 @@ def show_error(error: Exception | str) -> None:
 
 
 def opened_here() -> Opened | None:
-    """The open model, at first the link's or the first sample; shows an error if one did not open."""
+    """The open model, at first the link's or the first sample; the address names it. Shows why one did not open."""
     try:
         opened = current()
     except UserError as error:
@@ -67,6 +69,8 @@ def opened_here() -> Opened | None:
         with words:
             show_error(fault)
         button.button("Close", on_click=forget_refusal, key="close_refusal", width="stretch")
+    write_open_model(opened.path, opened.dims_given, declared_layouts(opened.graph), opened.uploaded)
+    address_bar("model")  # now: what follows may take long, and the page may be reloaded meanwhile
     return opened
 
 

@@ -1,0 +1,85 @@
+"""Work survives: a job goes on when its page is left or loaded again, and looking never waits for measuring."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser import GraphView, go, open_sample, settle, watched_page
+
+pytestmark = pytest.mark.browser
+SAMPLE = "model=sample_models/resnet50_narrow.onnx"
+
+
+def start_measuring(page, repetitions: str) -> None:
+    page.get_by_label("Repetitions", exact=True).fill(repetitions)
+    page.get_by_role("button", name="Measure", exact=True).click()
+    page.get_by_text("Measuring ResNet").first.wait_for()
+
+
+def cancel(page) -> None:
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_text("The measurement was cancelled").wait_for()
+
+
+def test_a_measurement_goes_on_while_the_page_is_loaded_again_and_left(tab, app):
+    tab.goto(f"{app[0]}/run?{SAMPLE}")
+    settle(tab)
+    start_measuring(tab, "400")
+    tab.reload()
+    tab.get_by_text("Measuring ResNet").first.wait_for()
+    go(tab, "Open")
+    go(tab, "Run")
+    tab.get_by_text("Latency: all repetitions").wait_for(timeout=120_000)
+    settle(tab)
+    tab.reload()
+    tab.get_by_text("Latency: all repetitions").wait_for()
+    assert "model=sample_models" in tab.url
+
+
+@pytest.mark.slow
+def test_after_a_reload_the_pipeline_is_the_one_that_was_chosen(tab, app):
+    tab.goto(f"{app[0]}/optimize?model=sample_models/conv_relu_conv_relu.onnx")
+    settle(tab)
+    tab.locator(".st-key-strategy").get_by_text("greedy", exact=True).click()
+    settle(tab)
+    go(tab, "Export")
+    tab.reload()
+    settle(tab)
+    go(tab, "Optimize")
+    assert (
+        tab.locator(".st-key-strategy input:checked").evaluate("input => input.closest('label').innerText") == "greedy"
+    )
+    GraphView(tab).wait("hook => hook.boxes().some(id => id.startsWith('to_nhwc'))")
+
+
+@pytest.mark.slow
+def test_another_browser_opens_and_optimizes_while_one_measures(tab, browser, app):
+    tab.goto(f"{app[0]}/run?{SAMPLE}")
+    settle(tab)
+    start_measuring(tab, "2000")
+    with watched_page(browser) as other:
+        other.goto(f"{app[0]}/run?{SAMPLE}")
+        settle(other)
+        assert not other.get_by_text("Measuring ResNet").count()  # a browser of its own
+        go(other, "Optimize")
+        other.locator(".gw-sentence").get_by_text("Equal").wait_for()  # verified meanwhile
+        go(other, "Run")
+        other.get_by_role("button", name="Measure", exact=True).click()
+        other.get_by_text("waiting for its turn, 1 job before it on cpu: Measuring ResNet").wait_for()
+        cancel(other)
+    assert tab.get_by_text("Measuring ResNet").count()
+    cancel(tab)
+
+
+def test_going_back_takes_as_many_steps_as_going_there(page):
+    entries = page.evaluate("history.length")
+    open_sample(page, "npu_path")
+    go(page, "Optimize")
+    page.locator(".st-key-strategy").get_by_text("greedy", exact=True).click()
+    settle(page)
+    GraphView(page).press("Home", "ArrowRight")
+    page.wait_for_function("() => new URL(location).searchParams.get('rewrite') === '1'")
+    assert page.evaluate("history.length") == entries + 1
+    page.go_back()
+    settle(page)
+    page.get_by_role("tab", name="Upload").wait_for()
