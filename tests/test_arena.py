@@ -120,6 +120,16 @@ def test_what_an_operator_passes_on_is_no_view_of_the_arena(body):
     check(typed(f"g (float[64] x, bool c) => (float[64] y) <int64 n = {{0}}> {{ {body} }}"))
 
 
+def test_one_part_is_a_view_and_the_other_a_copy():
+    """As a view it would keep the whole in use beside what is larger."""
+    text = """g (float[1,4,8] x) => (float[1,2,8] y) <int64[3] s = {64, 2, 8}> {
+        a = Softmax(x)  p, q = Split<axis=1, num_outputs=2>(a)  e = Expand(p, s)  f = Softmax(e)
+        m = ReduceMax<keepdims=0>(f)  y = Add(m, q) }"""
+    _, _, plan = planned(typed(text))
+    assert [value.alias_of for value in plan.values if value.name in ("p", "q")] == ["a", None]
+    check(typed(text))
+
+
 def too_short(plan: MemoryPlan, value: str, dies: int) -> MemoryPlan:
     """The plan as if nothing read the value from that step on."""
     packing = plan.sharing.packing

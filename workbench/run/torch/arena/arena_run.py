@@ -138,7 +138,10 @@ class ArenaRun:
         return run
 
     def _is_overwritten_at_once(self, value: str) -> bool:
-        """Whether only one operator reads it, which writes over it, and nothing else lies in its memory."""
+        """Whether only one operator reads it, which writes over it, and nothing else lies in its memory. On several
+        streams never: torch's allocator would give its bytes away before the other stream has read them."""
+        if self.bytes.is_cuda and self.plan.sharing.packing.partial_order is not None:
+            return False
         graph = self._program.graph
         inside = [one for one in self.plan.values if one.alias_of == value]
         return (
@@ -157,11 +160,11 @@ class ArenaRun:
                 if place is None:
                     registers[register] = self._copied_out(value)
                 else:
-                    place.copy_(value)
+                    _put(value, place)
 
         for place, value in zip(placed, results, strict=False):
             if place is not None:
-                place.copy_(value)
+                _put(value, place)
         self._keep(step, placed, results)
         return ArenaStep(step, self._releasing(step, run), "copy")
 
@@ -241,6 +244,12 @@ def _lies_at(results: tuple[Any, ...], placed: list[Any]) -> bool:
 def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether both are the same elements in the same order."""
     return one.data_ptr() == other.data_ptr() and one.is_contiguous() and other.is_contiguous()
+
+
+def _put(value: torch.Tensor, place: torch.Tensor) -> None:
+    """Of several results some may be views that lie in their places."""
+    if not _is_same(value, place):
+        place.copy_(value)
 
 
 def _joined(operands: list[Any], place: torch.Tensor, axis: int) -> Write:
