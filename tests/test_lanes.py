@@ -129,7 +129,10 @@ def test_the_command(done):
     text = done("lanes", BRANCHES)
     assert "lanes: 2, as many as operators of which none waits for another; waits between them: 1" in text
     assert "a model, not measured: an H100 with 3 TB/s" in text
-    assert "each operator measured alone" in done("lanes", BRANCHES, "--measure")
+    measured = done("lanes", BRANCHES, "--measure")
+    assert "each operator measured alone" in measured and "measured on cpu: " in measured
+    as_json = json.loads(done("lanes", BRANCHES, "--measure", "--json"))["measured"]
+    assert as_json["device"] == "cpu" and (as_json["reason"] or as_json["lanes"]["ratio"] < 1)
 
 
 def fewest_skips(after, chains: int) -> int:

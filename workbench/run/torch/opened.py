@@ -38,7 +38,8 @@ class TorchRun:
     """A run of the torch executor; weights, inputs and outputs are on the device.
 
     backend: a key of PREPARATIONS. fallbacks: what ran in another way than requested, and why.
-    kernels: of each group, if the backend chooses them. say: is called with what is being prepared.
+    kernels: of each group, if the backend chooses them. lanes: how it runs on several, if it can.
+    say: is called with what is being prepared.
     """
 
     def __init__(
@@ -54,8 +55,8 @@ class TorchRun:
         self._run, self._reason, self.kernels = prepared.run, prepared.reason, prepared.kernels
         on_cpu = _distinct_bytes(self._executor.weights) + prepared.packed_bytes
         self._weights = weights if self._gpu else on_cpu
-        self._arena = prepared.arena
-        keeps = backend in ("cuda-graphs", "arena")  # its activations
+        self._arena, self.lanes = prepared.arena, prepared.lanes
+        keeps = backend in ("cuda-graphs", "arena", "lanes")  # its activations
         self._pool = self._reserved() - held if keeps else 0
         self._backend = backend
 
@@ -126,9 +127,10 @@ class TorchRun:
         passing = measure_passing(arena)
         named = ", ".join(op for op, _ in passing.operators[:_MOST_NAMED]) or "nothing"
         planned = len(arena.bytes)
+        in_turn = ", one after the other" if self._backend == "lanes" else ""
         kind = (
             f"weights, inputs, the arena ({planned / 1e6:,.3f} MB) and what operators allocate in passing"
-            f" ({passing.bytes / 1e6:,.3f} MB: {named}), by torch's profiler"
+            f"{in_turn} ({passing.bytes / 1e6:,.3f} MB: {named}), by torch's profiler"
         )
         peak = self._weights + _distinct_bytes(_tensors(self._tensors.values())) + planned + passing.bytes
         return Memory(kind, "arena", self._weights, peak, process_bytes=process)
