@@ -13,7 +13,7 @@ from tests.test_lanes import random_after
 from workbench.lanes.dependencies import closure
 from workbench.lanes.found import find_lanes
 from workbench.memory.antichain import heaviest_antichain
-from workbench.memory.interval_order import steps_of
+from workbench.memory.interval_order import interval_steps
 from workbench.memory.local_search import improved
 from workbench.memory.packing import MemoryBlock, Packing, check_offsets
 from workbench.memory.planners import pack, planner_of
@@ -60,7 +60,7 @@ def test_steps_say_the_same_where_there_are_some():
     ordered = 0
     for seed in range(300):
         sizes, together = random_together(seed)
-        steps = steps_of(packing_of(sizes, together))
+        steps = interval_steps(packing_of(sizes, together))
         if steps is None:
             continue
         ordered += 1

@@ -50,9 +50,9 @@ def run(chosen: argparse.Namespace) -> int:
 def _measured(graph: Graph, device: str) -> RanOnLanes:
     """Each operator alone, and all side by side."""
     from workbench.api import measure
-    from workbench.run.measurement.lane_times import ROUNDS, lane_variants, ran_on_lanes
+    from workbench.run.measurement.lane_times import LANE_ROUNDS, lane_variants, ran_on_lanes
 
-    return ran_on_lanes(measure(lane_variants(graph), device=device, repeat=ROUNDS))
+    return ran_on_lanes(measure(lane_variants(graph), device=device, repeat=LANE_ROUNDS))
 
 
 def _print(found: FoundLanes) -> None:

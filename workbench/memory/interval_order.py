@@ -11,7 +11,7 @@ from itertools import pairwise
 from workbench.memory.packing import Packing
 
 
-def steps_of(packing: Packing) -> list[tuple[int, int]] | None:
+def interval_steps(packing: Packing) -> list[tuple[int, int]] | None:
     """For each block half-open steps, such that those of two blocks overlap if they may be in use together; None if
     there are none."""
     if packing.partial_order is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.util import find_spec
 
-from workbench.memory.interval_order import steps_of
+from workbench.memory.interval_order import interval_steps
 from workbench.memory.local_search import improved
 from workbench.memory.packing import Packing
 from workbench.memory.planners import colouring, greedy_by_breadth, greedy_by_size, pool_best_fit, pool_first_fit
@@ -29,7 +29,7 @@ def smallest(packing: Packing, seconds: float) -> tuple[tuple[int, ...], tuple[A
             return best, played(packing, best), True
     assert best is not None
     proven, found = False, best
-    steps = steps_of(packing)
+    steps = interval_steps(packing)
     if steps is not None and find_spec("omnimalloc") is not None:
         found, proven = _searched(packing, steps, seconds)
     elif packing.partial_order is not None:

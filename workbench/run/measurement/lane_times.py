@@ -12,7 +12,7 @@ from workbench.run.measurement.measure import Variant
 from workbench.run.measurement.measured import Measurement
 from workbench.run.measurement.profiled import MeasuredLanes
 
-ROUNDS = 5  # runs of each variant; lanes are compared when they are prepared
+LANE_ROUNDS = 5  # runs of each variant; lanes are compared when they are prepared
 _ONE_BY_ONE, _LANES = "torch", "lanes"
 
 

@@ -13,7 +13,7 @@ from workbench.run.measurement.profile import PROFILED, RunProfile, median_opera
 from workbench.run.measurement.profiled import Memory, OperatorRun
 from workbench.run.measurement.progress import OnStage
 from workbench.run.torch.arena.arena_run import ArenaRun
-from workbench.run.torch.arena.passing import measure_passing
+from workbench.run.torch.arena.passing import measure_passing, most_allocated
 from workbench.run.torch.executor import outputs_to_numpy
 from workbench.run.torch.prepared import PREPARATIONS
 from workbench.run.worker.process_memory import growth
@@ -122,6 +122,15 @@ class TorchRun:
             return Memory(_COUNTED, "values", self._weights, own, timeline, peak, process_bytes=process)
         grown = self._weights + _distinct_bytes(_tensors(self._tensors.values())) + process
         return Memory(_GROWN, "process", self._weights, grown, timeline, peak, process_bytes=process)
+
+    def peak_beside_bytes(self) -> int:
+        """The most bytes of a run beside weights and inputs, by torch's allocator; an arena is in it."""
+        if self._gpu:
+            inputs = _distinct_bytes(tensor for tensor in _tensors(self._tensors.values()) if tensor.is_cuda)
+            return self._peaks_of_gpu()[0] - self._weights - inputs
+        if self._arena is not None:
+            return len(self._arena.bytes) + measure_passing(self._arena).bytes
+        return most_allocated(self._run)
 
     def _memory_of_arena(self, arena: ArenaRun, process: int) -> Memory:
         passing = measure_passing(arena)

@@ -155,7 +155,7 @@ def lanes(executor: TorchExecutor, tensors: Mapping[str, Any], say: OnStage) -> 
     where that is faster."""
     import torch
 
-    from workbench.run.torch.lanes.choosing import Way, by_threads, fastest
+    from workbench.run.torch.lanes.choosing import LanesWay, by_threads, fastest
     from workbench.run.torch.lanes.launches import launches_of
     from workbench.run.torch.lanes.streams import StreamedRun
 
@@ -172,10 +172,10 @@ def lanes(executor: TorchExecutor, tensors: Mapping[str, Any], say: OnStage) -> 
         streamed = captured(executor, named(executor, StreamedRun(launches).run))
         if streamed.reason is not None:
             return replace(captured(executor, one_by_one), reason=streamed.reason, arena=launches.arena)
-        one_by_one, ways = captured(executor, one_by_one).run, [Way(streamed.run, True)]
+        one_by_one, ways = captured(executor, one_by_one).run, [LanesWay(streamed.run, True)]
     else:
         threaded = by_threads(launches, torch.get_num_threads())
-        ways = [Way(named(executor, one.run), one.threads > 1, one) for one in threaded]
+        ways = [LanesWay(named(executor, one.run), one.threads > 1, one) for one in threaded]
     say("comparing lanes with one operator after the other")
     chosen = fastest(launches, one_by_one, ways, torch.cuda.synchronize if on_gpu else lambda: None)
     return Prepared(chosen.run, chosen.reason, arena=launches.arena, lanes=chosen.measured)

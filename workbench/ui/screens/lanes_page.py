@@ -13,7 +13,7 @@ from workbench.errors import UserError
 from workbench.ir import Graph
 from workbench.lanes.found import FoundLanes, find_lanes
 from workbench.layout.profile import load_profile
-from workbench.run.measurement.lane_times import ROUNDS, RanOnLanes, lane_variants, ran_on_lanes
+from workbench.run.measurement.lane_times import LANE_ROUNDS, RanOnLanes, lane_variants, ran_on_lanes
 from workbench.ui.screens.memory_page import AS_LOADED, clicked_in, graphs_of
 from workbench.ui.screens.run_page import worker_devices
 from workbench.ui.state.graph_views import shown_graph
@@ -55,7 +55,7 @@ def _measured(opened: Opened, of: str, graph: Graph) -> RanOnLanes | None:
     if press.button("Measure", key=f"{kept}_button", width="stretch"):
 
         def work(report: Report) -> RanOnLanes:
-            return ran_on_lanes(measure_here(opened, lane_variants(graph), device, report, repeat=ROUNDS))
+            return ran_on_lanes(measure_here(opened, lane_variants(graph), device, report, repeat=LANE_ROUNDS))
 
         try:
             ran = run_with_progress("Measuring operators one by one and on lanes", work, worker(), "lanes", device)

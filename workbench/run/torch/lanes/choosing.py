@@ -18,7 +18,7 @@ _Run = Callable[[], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
-class Way:
+class LanesWay:
     """A way to run launches. is_beside: side by side. threaded: is closed if the way is not taken; none on CUDA."""
 
     run: _Run
@@ -49,16 +49,17 @@ def by_threads(launches: Launches, cores: int) -> list[ThreadedRun]:
     return [ThreadedRun(launches, *each) for each in ((threads, cores), (threads, few), (1, few))]
 
 
-def fastest(launches: Launches, one_by_one: _Run, ways: Sequence[Way], wait: Callable[[], None]) -> ChosenWay:
+def fastest(launches: Launches, one_by_one: _Run, ways: Sequence[LanesWay], wait: Callable[[], None]) -> ChosenWay:
     """The fastest of those ways whose results have the same bits as one after the other, and the latter if none is
     faster. wait: returns when the device has done all."""
     if not ways:
         return ChosenWay(one_by_one, _ALONE)
     expected = [copied(value) for value in one_by_one().values()]
-    same = [Way(one_by_one, False), *(way for way in ways if all(map(has_same_bits, way.run().values(), expected)))]
+    same = [way for way in ways if all(map(has_same_bits, way.run().values(), expected))]
+    same.append(LanesWay(one_by_one, is_beside=False))
     times = _times_ms([way.run for way in same], wait)
 
-    def time_of(way: Way) -> float:
+    def time_of(way: LanesWay) -> float:
         return times[way.run]
 
     alone = min((way for way in same if not way.is_beside), key=time_of)

@@ -21,7 +21,7 @@ from workbench.run.worker.failures import first_line
 if TYPE_CHECKING:
     from workbench.run.torch.executor import TorchExecutor
 
-SECONDS = 2  # of planning memory
+_SECONDS = 2  # of planning memory
 _ROUNDS = 3  # in which operators are timed
 
 
@@ -59,7 +59,7 @@ def launches_of(executor: TorchExecutor, tensors: Mapping[str, Any]) -> Launches
     measured = _times_us(executor, tensors) if executor.device.type == "cpu" else None
     problem = parallel_problem(graph, measured_us=measured)
     made = schedule(problem.dependencies)
-    plan = plan_memory(sharing_of_lanes(graph, problem, made, ARENA_ALIGNMENT), seconds=SECONDS)
+    plan = plan_memory(sharing_of_lanes(graph, problem, made, ARENA_ALIGNMENT), seconds=_SECONDS)
     return _launches(graph, problem, made, ArenaRun(executor, tensors, plan))
 
 
