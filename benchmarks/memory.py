@@ -4,7 +4,8 @@ One row per model, as loaded, batch 1: the most bytes in use at once without sha
 that of onnxsim's planner for the same file (installed in an environment of its own, --peers FOLDER keeps it), and by
 turns with torch operator by operator (a process for each backend, float32) what the backend `arena` takes.
 Without models, or with --and-light, the nine light networks with random weights, a BERT and a sample. --plans leaves
-out what is measured. With --minimalloc FOLDER, instead, MiniMalloc's instances (`*.csv`) by every planner, each for at
+out what is measured. With --orders, instead, the order of the file beside the one with the lowest peak; with
+--minimalloc FOLDER MiniMalloc's instances (`*.csv`) by every planner, each for at
 most 20 s. Prints Markdown.
 """
 
@@ -14,6 +15,7 @@ import argparse
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -54,11 +56,14 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, help="runs of each (default: until every median is known to one percent)")
     parser.add_argument("--and-light", action="store_true", help="the light networks beside the models named")
     parser.add_argument("--plans", action="store_true", help="plans alone, nothing is measured")
+    parser.add_argument("--orders", action="store_true", help="execution orders in place of plans")
     parser.add_argument("--peers", type=Path, help="folder of onnxsim's virtual environment (default: a temporary one)")
     parser.add_argument("--minimalloc", type=Path, metavar="FOLDER")
     chosen = parser.parse_args()
     if chosen.minimalloc is not None:
         instances(chosen.minimalloc)
+    elif chosen.orders:
+        orders(chosen)
     else:
         networks(chosen)
 
@@ -90,6 +95,23 @@ def networks(chosen: argparse.Namespace) -> None:
         from workbench.run.measurement.formatting import machine_words
 
         print(f"\n{machine_words(machine)}.")
+
+
+def orders(chosen: argparse.Namespace) -> None:
+    """By the pass `order_for_memory`, within 20 s each."""
+    import workbench as wb
+
+    row(["model", "order of the file MB", "lowest peak MB", "at least MB", "s"])
+    row(["---"] * 5)
+    with tempfile.TemporaryDirectory() as folder:
+        for path in models(chosen, Path(folder)):
+            graph = wb.load(path)
+            begun = time.perf_counter()
+            facts = wb.optimize(graph, ["order_for_memory"])[1].facts
+            seconds = time.perf_counter() - begun
+            bound = "proven" if facts.certified else f"{facts.bound_bytes / 1e6:.3f}"
+            peaks = (f"{size / 1e6:.3f}" for size in (facts.before_bytes, facts.after_bytes))
+            row([path.stem, *peaks, bound, f"{seconds:.2f}"])
 
 
 def measured(graph, chosen: argparse.Namespace) -> tuple[list[str], Machine]:

@@ -139,8 +139,9 @@ def view(chosen: Chosen) -> str:
 
 def memory(chosen: Chosen) -> str:
     table, machine = _run("memory.py", *_named(chosen, "bert_12l_raw", "unet_sd15_raw"), "--and-light").split("\n\n", 1)
+    orders = heads.ORDERS + _run("memory.py", "--orders")
     instances = "" if chosen.instances is None else _run("memory.py", "--minimalloc", str(chosen.instances))
-    return "".join((heads.MEMORY, table, "\n\n", machine, heads.INSTANCES if instances else "", instances))
+    return "".join((heads.MEMORY, table, "\n\n", machine, orders, heads.INSTANCES if instances else "", instances))
 
 
 def _named(chosen: Chosen, *stems: str) -> list[str]:

@@ -6,8 +6,9 @@ Written by `python benchmarks/results.py`; every number here was measured by it,
 
 Under each table stands on which machine, and when. Other work on the machine moves times; compare within one table,
 not between tables or machines.
-Nothing here ran on a GPU: none was at hand. With `--device cuda`, `benchmarks/layouts.py`, `benchmarks/running.py` and
-`benchmarks/resnet101.py` print on one what they print here: what a layout gains, running, ResNet-101.
+Nothing here ran on a GPU: none was at hand. With `--device cuda`, `benchmarks/layouts.py`, `benchmarks/running.py`,
+`benchmarks/resnet101.py`, `benchmarks/memory.py`, `benchmarks/peaks.py` and `benchmarks/lanes.py` print on one what
+they print here: what a layout gains, running, ResNet-101, plans, peaks, lanes.
 """
 
 ENGINE = """## The engine
@@ -178,6 +179,12 @@ remains when results overwrite operands, views share memory and operands of a Co
 can be smaller. "onnxsim MB" is the arena of onnxsim 0.8.1's planner for the same file; it counts the graph's inputs,
 and leaves out values that it cannot size, in brackets how many. "torch" is what eager torch holds of inputs and
 computed values at its peak; "in passing" is what operators allocate beside the arena in a run of it, and which.
+
+"""
+
+ORDERS = """
+The most bytes in use at once in the order of the file, and in the order that `order_for_memory` finds within 20 s;
+`python benchmarks/memory.py --orders`.
 
 """
 
