@@ -50,8 +50,13 @@ def lanes_page() -> None:
 def _measured(opened: Opened, of: str, graph: Graph) -> RanOnLanes | None:
     """What was measured for this graph, on this page, if anything was."""
     kept = f"lanes_measured_{opened.number}_{of}"
-    devices, press = st.columns([6, 2], vertical_alignment="bottom")
-    device = devices.selectbox("Device", [one["device"] for one in worker_devices()], key=f"{kept}_device")
+    devices, press = st.columns([6, 1], vertical_alignment="center")
+    names = [one["device"] for one in worker_devices()]
+    if len(names) > 1:
+        device = devices.selectbox("Device", names, key=f"{kept}_device")
+    else:
+        device = names[0]
+        devices.caption(f"Measured are operators one by one, and on lanes, on {device}.")
     if press.button("Measure", key=f"{kept}_button", width="stretch"):
 
         def work(report: Report) -> RanOnLanes:
