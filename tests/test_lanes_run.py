@@ -207,6 +207,7 @@ def test_measured_beside_the_others(kept_worker):
     assert "element types of the model" in narrow.variants["m"].fallbacks["lanes"]
 
 
+@pytest.mark.slow
 def test_a_measurement_of_lanes_is_cancelled_and_the_next_one_runs(kept_worker):
     graph = wb.load("sample_models/ppocr_cls_v2.onnx")
     how = {"inputs": seed_inputs(graph), "worker": kept_worker}

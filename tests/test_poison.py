@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 
 import numpy as np
@@ -14,6 +15,8 @@ from sample_models.light import LIGHT_MODELS
 from tests.conformance import RANDOM, array, cases
 from tests.conftest import CORPUS
 from tests.light_networks import light_file
+from tests.test_lanes_run import closed, run_of
+from tests.test_lanes_run import poisoned as poisoned_on_lanes
 from workbench.errors import UserError
 from workbench.io.onnx_file import load_proto
 from workbench.memory.planners import planners
@@ -22,15 +25,11 @@ from workbench.run.runnable_dims import settle_dims
 from workbench.run.torch.arena.arena_run import ArenaRun
 from workbench.run.torch.arena.planned import plan_of_run
 from workbench.run.torch.executor import TorchExecutor
+from workbench.run.torch.lanes.choosing import copied
+from workbench.run.torch.lanes.launches import launches_of
 
 pytestmark = pytest.mark.slow
 HEAVY = ("unet_sd15_raw",)  # minutes for each planner; benchmarks/memory.py runs it
-
-
-def copied(value):
-    if isinstance(value, list):
-        return [copied(one) for one in value]
-    return value.clone() if isinstance(value, torch.Tensor) else value
 
 
 def is_equal(one, other) -> bool:
@@ -53,8 +52,8 @@ def poisoned(executor, tensors, planner="exact"):
         return [copied(list(run())) for run in (arena.run_poisoned, arena.run)]
 
 
-def of_case(name: str) -> str:
-    """What becomes of one of ONNX's own cases."""
+def of_case(name: str) -> tuple[str, str]:
+    """What becomes of one of ONNX's own cases, in an arena and on lanes."""
     case = cases()[name]
     try:
         executor = TorchExecutor(load_proto(onnx.ModelProto.FromString(case.model.SerializeToString())))
@@ -62,16 +61,27 @@ def of_case(name: str) -> str:
         tensors = executor.upload(dict(zip(executor.graph.inputs, given, strict=True)))
         expected = copied(list(executor.run_tensors(tensors).values()))
     except UserError:
-        return "refused"
+        return "refused", "refused"
     if RANDOM.fullmatch(name.split("_expanded")[0]):
-        return "random"
-    return "equal" if all(is_equal(found, expected) for found in poisoned(executor, tensors)) else "wrong"
+        return "random", "random"
+    return word(poisoned(executor, tensors), expected), word(on_lanes(executor, tensors), expected)
+
+
+def word(runs, expected) -> str:
+    return "equal" if all(is_equal(found, expected) for found in runs) else "wrong"
+
+
+def on_lanes(executor, tensors):
+    """Outputs of a run with poison, in some order that the lanes allow, and of one by threads."""
+    with torch.inference_mode():
+        launches = launches_of(executor, tensors)
+        return [poisoned_on_lanes(launches, random.Random(0)), *closed(run_of(launches, 2), 1)]
 
 
 def test_onnx_s_own_cases():
     found = {name: of_case(name) for name in sorted(cases())}
-    assert [name for name, what in found.items() if what == "wrong"] == []
-    assert Counter(found.values())["equal"] > 1500
+    assert [name for name, ways in found.items() if "wrong" in ways] == []
+    assert Counter(found.values())["equal", "equal"] > 1500
 
 
 def failure_with(executor, dims) -> str | None:

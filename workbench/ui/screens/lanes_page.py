@@ -56,7 +56,7 @@ def _measured(opened: Opened, of: str, graph: Graph) -> RanOnLanes | None:
         device = devices.selectbox("Device", names, key=f"{kept}_device")
     else:
         device = names[0]
-        devices.caption(f"Measured are operators one by one, and on lanes, on {device}.")
+        devices.caption(f"Operators can be measured on {device}, one by one and on lanes.")
     if press.button("Measure", key=f"{kept}_button", width="stretch"):
 
         def work(report: Report) -> RanOnLanes:
