@@ -1,9 +1,9 @@
 """Memory at its peak while a model runs: `python benchmarks/peaks.py [--device cuda] [MODEL.onnx ...]`.
 
-One row per model, by default ResNet-50 with random weights, which stands before the models named: the plan, the arena
-with what operators allocate in passing, and the most that torch's allocator holds at once operator by operator,
-compiled, and compiled with inductor's own planning of memory. Each in a process of its own, float32, batch 1, without
-weights and inputs. Prints Markdown.
+One row per model, simplified (`--preset simplify`); ResNet-50 with random weights stands before the models named: the
+plan, the arena with what operators allocate in passing, and the most that torch's allocator holds at once operator by
+operator, compiled, and compiled with inductor's own planning of memory. Each in a process of its own, float32, batch 1,
+without weights and inputs. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ def main() -> None:
     row(["---"] * (2 + len(WAYS)))
     with tempfile.TemporaryDirectory() as folder:
         for path in [resnet50(Path(folder), chosen.narrow), *chosen.models]:
-            row([path.stem, planned(path), *(apart(path, *way, chosen.device, folder) for way in WAYS.values())])
+            simplified = Path(folder) / f"{path.stem}_simplified.onnx"
+            total = prepare(path, simplified)
+            row([path.stem, total, *(apart(simplified, *way, chosen.device, folder) for way in WAYS.values())])
 
 
 def resnet50(folder: Path, narrow: int) -> Path:
@@ -51,10 +53,13 @@ def resnet50(folder: Path, narrow: int) -> Path:
     return path
 
 
-def planned(path: Path) -> str:
+def prepare(path: Path, simplified: Path) -> str:
+    """Write the simplified model; the MB of its plan."""
     import workbench as wb
 
-    return f"{wb.memory_plan(wb.load(path)).packed.total / 1e6:.3f}"
+    graph = wb.optimize(wb.load(path), preset="simplify").graph
+    wb.export(graph, simplified)
+    return f"{wb.memory_plan(graph).packed.total / 1e6:.3f}"
 
 
 def apart(path: Path, backend: str, settings: dict[str, str], device: str, folder: str) -> str:
@@ -71,18 +76,12 @@ def apart(path: Path, backend: str, settings: dict[str, str], device: str, folde
 def peak(path: Path, backend: str, device: str) -> int | str:
     """Bytes beside weights and inputs, or why the backend runs in another way."""
     import workbench as wb
-    from workbench.io.exporting import export_onnx
     from workbench.run.inputs import seed_inputs
     from workbench.run.torch.opened import TorchRun
 
-    graph = wb.load(path)
-    with tempfile.TemporaryDirectory() as folder:
-        export_onnx(graph, Path(folder) / "model.onnx", check=False)
-        where = "cuda:0" if device == "cuda" else device
-        model = TorchRun(f"{folder}/model.onnx", seed_inputs(graph), where, backend, "float32", lambda stage: None)
-        if reason := model.fallbacks.get(backend):
-            return reason[:80]
-        return model.peak_beside_bytes()
+    where = "cuda:0" if device == "cuda" else device
+    model = TorchRun(str(path), seed_inputs(wb.load(path)), where, backend, "float32", lambda stage: None)
+    return model.fallbacks.get(backend, "")[:80] or model.peak_beside_bytes()
 
 
 def row(cells: list[str]) -> None:

@@ -196,9 +196,10 @@ MiniMalloc's instances (capacity 1,048,576) by every planner, at most 20 s each;
 
 PEAKS = """## Memory at its peak while a model runs
 
-MB beside weights and inputs: planned; the arena of that plan with what operators allocate in passing; and the most that
-torch's allocator holds at once when the executor runs operator by operator, when torch.compile has compiled the run,
-and when it has with inductor's own planning of memory (TORCHINDUCTOR_MEMORY_PLANNING=1). A process each, by torch's
+Models simplified by `--preset simplify`, MB beside weights and inputs: planned; the arena of that plan with what
+operators allocate in passing; and the most that torch's allocator holds at once when the executor runs operator by
+operator, when torch.compile has compiled the run, and when it has with inductor's own planning of memory
+(TORCHINDUCTOR_MEMORY_PLANNING=1). A process each, by torch's
 profiler, on CUDA by its allocator (`benchmarks/peaks.py`). What oneDNN allocates for itself is not in it.
 
 """
