@@ -1,18 +1,28 @@
 """Memory plans and their runs: `python benchmarks/memory.py [--repeat N] [--device cuda] [MODEL.onnx ...]`.
 
 One row per model, as loaded, batch 1: the most bytes in use at once without shared memory and with it, the exact arena,
-and by turns with torch operator by operator (a process for each backend, float32) what the backend `arena` takes.
-Without models, the nine light networks with random weights, a BERT and a sample. With --minimalloc FOLDER,
-instead, MiniMalloc's instances (`*.csv`) by every planner, each for at most 20 s. Prints Markdown.
+that of onnxsim's planner for the same file (installed in an environment of its own, --peers FOLDER keeps it), and by
+turns with torch operator by operator (a process for each backend, float32) what the backend `arena` takes.
+Without models, or with --and-light, the nine light networks with random weights, a BERT and a sample. --plans leaves
+out what is measured. With --orders, instead, the order of the file beside the one with the lowest peak; with
+--minimalloc FOLDER MiniMalloc's instances (`*.csv`) by every planner, each for at
+most 20 s. Prints Markdown.
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from workbench.run.worker.machine import Machine
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -23,6 +33,7 @@ COLUMNS = (
     "shared",
     "arena MB",
     "gap",
+    "onnxsim MB",
     "plan s",
     "arena ms",
     "of torch",
@@ -30,6 +41,12 @@ COLUMNS = (
     "in passing",
 )
 SECONDS = 20
+ONNXSIM = """
+import sys, onnx, onnxsim
+plan = onnxsim.plan_activation_memory(onnx.load(sys.argv[1]))
+print(plan.arena_bytes, len(plan.unplanned))
+"""
+PINNED = ("onnxsim==0.8.1", f"onnx=={version('onnx')}")
 
 
 def main() -> None:
@@ -37,53 +54,106 @@ def main() -> None:
     parser.add_argument("models", nargs="*", type=Path)
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--repeat", type=int, help="runs of each (default: until every median is known to one percent)")
+    parser.add_argument("--and-light", action="store_true", help="the light networks beside the models named")
+    parser.add_argument("--plans", action="store_true", help="plans alone, nothing is measured")
+    parser.add_argument("--orders", action="store_true", help="execution orders in place of plans")
+    parser.add_argument("--peers", type=Path, help="folder of onnxsim's virtual environment (default: a temporary one)")
     parser.add_argument("--minimalloc", type=Path, metavar="FOLDER")
     chosen = parser.parse_args()
     if chosen.minimalloc is not None:
         instances(chosen.minimalloc)
+    elif chosen.orders:
+        orders(chosen)
     else:
         networks(chosen)
 
 
 def networks(chosen: argparse.Namespace) -> None:
     import workbench as wb
-    from workbench.run.measurement.formatting import machine_words
-    from workbench.run.measurement.measure import Variant
-    from workbench.run.measurement.statistics import ratio
 
     row(COLUMNS)
     row(["---"] * len(COLUMNS))
+    machine: Machine | None = None
     with tempfile.TemporaryDirectory() as folder:
-        for path in chosen.models or models(Path(folder)):
+        onnxsim = environment(chosen.peers or Path(folder) / "peers")
+        for path in models(chosen, Path(folder)):
             graph = wb.load(path)
             plan = wb.memory_plan(graph, seconds=SECONDS)
             bound, packed = plan.sharing.unshared_bound, plan.packed
-            found = wb.measure(
-                {"torch": Variant(graph), "arena": Variant(graph, "arena")},
-                device=chosen.device,
-                repeat=chosen.repeat,
-            )
-            torch, arena = found.ran["torch"], found.ran["arena"]
-            beside = ratio(arena.times_ms, torch.times_ms)
-            values = torch.memory.peak_bytes - torch.memory.weights_bytes
-            row(
-                [
-                    path.stem,
-                    f"{bound / 1e6:.3f}",
-                    f"{packed.lower_bound / bound:.3f}",
-                    f"{packed.total / 1e6:.3f}",
-                    "proven" if plan.certified else f"{packed.gap:.1%}",
-                    f"{packed.seconds:.3f}",
-                    f"{arena.latency.median_ms:.2f}",
-                    f"{beside.ratio:.2f} ({beside.ratio_low:.2f} to {beside.ratio_high:.2f})",
-                    f"{values / 1e6:.3f}",
-                    arena.memory.kind.partition("in passing (")[2].partition(")")[0] or "-",
-                ]
-            )
-    print(f"\n{machine_words(found.machine)}.")
+            cells = [
+                path.stem,
+                f"{bound / 1e6:.3f}",
+                f"{packed.lower_bound / bound:.3f}",
+                f"{packed.total / 1e6:.3f}",
+                "proven" if plan.certified else f"{packed.gap:.1%}",
+                by_onnxsim(onnxsim, path),
+                f"{packed.seconds:.3f}",
+            ]
+            ran, machine = ([], machine) if chosen.plans else measured(graph, chosen)
+            row([*cells, *(ran or ["-"] * 4)])
+    if machine is not None:
+        from workbench.run.measurement.formatting import machine_words
+
+        print(f"\n{machine_words(machine)}.")
 
 
-def models(folder: Path) -> Iterator[Path]:
+def orders(chosen: argparse.Namespace) -> None:
+    """By the pass `order_for_memory`, within 20 s each."""
+    import workbench as wb
+
+    row(["model", "order of the file MB", "lowest peak MB", "at least MB", "s"])
+    row(["---"] * 5)
+    with tempfile.TemporaryDirectory() as folder:
+        for path in models(chosen, Path(folder)):
+            graph = wb.load(path)
+            begun = time.perf_counter()
+            facts = wb.optimize(graph, ["order_for_memory"])[1].facts
+            seconds = time.perf_counter() - begun
+            bound = "proven" if facts.certified else f"{facts.bound_bytes / 1e6:.3f}"
+            peaks = (f"{size / 1e6:.3f}" for size in (facts.before_bytes, facts.after_bytes))
+            row([path.stem, *peaks, bound, f"{seconds:.2f}"])
+
+
+def measured(graph, chosen: argparse.Namespace) -> tuple[list[str], Machine]:
+    import workbench as wb
+    from workbench.run.measurement.measure import Variant
+    from workbench.run.measurement.statistics import ratio
+
+    variants = {"torch": Variant(graph), "arena": Variant(graph, "arena")}
+    found = wb.measure(variants, device=chosen.device, repeat=chosen.repeat)
+    torch, arena = found.ran["torch"], found.ran["arena"]
+    beside = ratio(arena.times_ms, torch.times_ms)
+    cells = [
+        f"{arena.latency.median_ms:.2f}",
+        f"{beside.ratio:.2f} ({beside.ratio_low:.2f} to {beside.ratio_high:.2f})",
+        f"{(torch.memory.peak_bytes - torch.memory.weights_bytes) / 1e6:.3f}",
+        arena.memory.kind.partition("in passing (")[2].partition(")")[0] or "-",
+    ]
+    return cells, found.machine
+
+
+def environment(folder: Path) -> Path:
+    """The Python of a virtual environment with onnxsim, made where there is none."""
+    python = folder.resolve() / "bin" / "python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        subprocess.run([str(python), "-m", "pip", "install", "--quiet", *PINNED], check=True, stdout=sys.stderr)
+    return python
+
+
+def by_onnxsim(python: Path, model: Path) -> str:
+    """The arena that it plans, and of how many values it does not know the size."""
+    done = subprocess.run([str(python), "-I", "-c", ONNXSIM, str(model)], check=False, capture_output=True, text=True)
+    if done.returncode:
+        return "failed"
+    total, unplanned = map(int, done.stdout.split()[-2:])
+    return f"{total / 1e6:.3f}" + (f" ({unplanned:,})" if unplanned else "")
+
+
+def models(chosen: argparse.Namespace, folder: Path) -> Iterator[Path]:
+    yield from chosen.models
+    if chosen.models and not chosen.and_light:
+        return
     from sample_models.light import light_paths
     from tests.torch_bert import exported_bert
 

@@ -27,7 +27,7 @@ ROOMS = {
     "passes": {"ir", "ops", "inference", "layout", "rewrite", "fusion", "memory"},
     "pipeline": {"ir", "layout", "metrics", "rewrite", "pipeline"},
     "reporting": {"fusion", "layout", "rewrite", "memory", "reporting"},
-    "run": {"ir", "ops", "inference", "layout", "fusion", "memory", "io", "run"},
+    "run": {"ir", "ops", "inference", "layout", "fusion", "memory", "lanes", "io", "run"},
     "verification": {"ir", "io", "run", "rewrite", "pipeline", "verification"},
     "summary": {"ir", "ops", "inference", "layout", "metrics", "summary"},
     "explanation": {"ir", "rewrite", "explanation"},

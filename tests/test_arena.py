@@ -81,6 +81,55 @@ def test_random_graphs(block):
         check(typed(random_graph(seed)))
 
 
+BRANCH = "t () => (float[64] r) { r = Identity(a) }"
+IF = f"If(c) <then_branch = {BRANCH}, else_branch = {BRANCH}>"
+PASSED_ON = {
+    "a branch": f"""
+        a = Sigmoid(x)
+        s = {IF}
+        b = Neg(a)  d = Softmax(b)  e = Softmax(d)  y = Add(s, e)""",
+    "a branch, to its only reader": f"""
+        a = Sigmoid(x)  b = Softmax(a)
+        s = {IF}
+        y = Max(s)""",
+    "a branch, to the caller": f"""
+        a = Sigmoid(x)
+        y = {IF}""",
+    "a loop that runs no round": """
+        a = Sigmoid(x)
+        s = Loop(n, c, a) <body = l (int64 i, bool on, float[64] v) => (bool go, float[64] w) { go = Identity(on)  w = Neg(v) }>
+        b = Neg(a)  d = Softmax(b)  e = Softmax(d)  y = Add(s, e)""",
+    "a sequence": """
+        a = Sigmoid(x)  p = SequenceConstruct(a, x)
+        b = Neg(a)  d = Softmax(b)  e = Softmax(d)
+        s = SequenceAt(p, n)  y = Add(s, e)""",
+    "a part of a sequence": """
+        a = Sigmoid(x)  h = Constant<value = int64 {32}>()  p = SplitToSequence(a, h)
+        b = Neg(a)  d = Softmax(b)  e = Softmax(d)
+        s = ConcatFromSequence<axis = 0>(p)  y = Add(s, e)""",
+    "an optional": """
+        a = Sigmoid(x)  p = Optional(a)
+        b = Neg(a)  d = Softmax(b)  e = Softmax(d)
+        s = OptionalGetElement(p)  y = Add(s, e)""",
+}
+
+
+@pytest.mark.parametrize("body", PASSED_ON.values(), ids=PASSED_ON)
+def test_what_an_operator_passes_on_is_no_view_of_the_arena(body):
+    """Others may overwrite its memory before it is read."""
+    check(typed(f"g (float[64] x, bool c) => (float[64] y) <int64 n = {{0}}> {{ {body} }}"))
+
+
+def test_one_part_is_a_view_and_the_other_a_copy():
+    """As a view it would keep the whole in use beside what is larger."""
+    text = """g (float[1,4,8] x) => (float[1,2,8] y) <int64[3] s = {64, 2, 8}> {
+        a = Softmax(x)  p, q = Split<axis=1, num_outputs=2>(a)  e = Expand(p, s)  f = Softmax(e)
+        m = ReduceMax<keepdims=0>(f)  y = Add(m, q) }"""
+    _, _, plan = planned(typed(text))
+    assert [value.alias_of for value in plan.values if value.name in ("p", "q")] == ["a", None]
+    check(typed(text))
+
+
 def too_short(plan: MemoryPlan, value: str, dies: int) -> MemoryPlan:
     """The plan as if nothing read the value from that step on."""
     packing = plan.sharing.packing
@@ -143,3 +192,13 @@ def test_concat_in_place_copies_nothing():
     assert by_name["b"] == by_name["y"] + 128 and [step.kernel for step in arena.steps] == ["out"] * 3
     expected = np.concatenate([torch.softmax(tensors["x"], -1).numpy(), torch.sigmoid(tensors["x"]).numpy()], 1)
     np.testing.assert_allclose(arena.outputs[0].numpy(), expected, rtol=1e-6)
+
+
+def test_attention_without_a_window_makes_no_matrix_of_distances():
+    """It would be as large as the scores, in int64."""
+    executor, tensors, plan = planned(
+        typed("g (float[1,2,256,16] q) => (float[1,2,256,16] y) { a = Neg(q)  y = Attention(a, a, a) }")
+    )
+    with torch.inference_mode():
+        arena = ArenaRun(executor, tensors, plan)
+    assert measure_passing(arena).bytes < 256 * 256 * 8

@@ -50,3 +50,6 @@ def test_branches_are_seen_on_lanes(page, tmp_path):
         page.get_by_role("button", name="JSON", exact=True).click()
     coming.value.save_as(tmp_path / "lanes.json")
     assert len(json.loads((tmp_path / "lanes.json").read_text())["lanes"]) == 2
+    page.get_by_role("button", name="Measure", exact=True).click()
+    page.get_by_text("Measured on cpu: ").wait_for(timeout=120_000)
+    page.get_by_text("Times: each operator measured alone").wait_for()

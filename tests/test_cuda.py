@@ -5,17 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 import torch
 
+from sample_models.light import random_light
 from tests.commands import RESNET
 from workbench.io import load_model
 from workbench.io.exporting import export_onnx
 from workbench.run.inputs import seed_inputs
 from workbench.run.measurement.ceilings import ceilings
 from workbench.run.measurement.measure import combined, measure_models
+from workbench.run.torch.executor import TorchExecutor
+from workbench.run.torch.lanes.choosing import copied, has_same_bits
+from workbench.run.torch.lanes.launches import launches_of
+from workbench.run.torch.lanes.streams import StreamedRun
 from workbench.run.torch.opened import TorchRun
+from workbench.run.torch.prepared import captured, named
 from workbench.run.worker.client import RunError, Worker
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA device")
@@ -65,15 +72,49 @@ def test_it_computes_what_onnx_runtime_computes_on_the_cpu(worker, graph, inputs
     assert found.fallbacks == {}
 
 
-@pytest.mark.parametrize("captured", ["cuda-graphs", "arena"])
-def test_a_cuda_graph_computes_what_the_executor_computes(exported, inputs, captured):
-    backends = ("torch", captured)
+@pytest.mark.parametrize("recorded", ["cuda-graphs", "arena"])
+def test_a_cuda_graph_computes_what_the_executor_computes(exported, inputs, recorded):
+    backends = ("torch", recorded)
     eager, graph = (TorchRun(exported, inputs, GPU, backend, "float32", lambda stage: None) for backend in backends)
     assert graph.fallbacks == {}
     first, again = eager.outputs(), graph.outputs()
     assert first.keys() == again.keys()
     for name in first:
         np.testing.assert_allclose(again[name], first[name], rtol=1e-4, atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def branching(tmp_path_factory):
+    """A network with branches, as a file of ours."""
+    path = tmp_path_factory.mktemp("branching")
+    onnx.save(random_light("inception_v2", narrow=4), path / "network.onnx")
+    export_onnx(load_model(str(path / "network.onnx"), {}), path / "model.onnx")
+    return str(path / "model.onnx")
+
+
+def test_lanes_are_streams_within_one_cuda_graph(branching):
+    """To the last bit as one after the other: as they are launched, and recorded."""
+    executor = TorchExecutor(load_model(branching, {}), device=GPU)
+    tensors = executor.upload(seed_inputs(executor.graph))
+    with torch.inference_mode():
+        launches = launches_of(executor, tensors)
+        assert len(launches.schedule.lanes) == 4 and launches.schedule.waits
+        expected = copied(list(launches.arena.run()))
+        launched = copied(list(StreamedRun(launches).run()))
+        poisoned = copied(list(launches.arena.run_poisoned()))
+    recorded = captured(executor, named(executor, StreamedRun(launches).run))
+    assert recorded.reason is None
+    for found in (launched, poisoned, *(copied(list(recorded.run().values())) for _ in range(3))):
+        assert all(map(has_same_bits, found, expected))
+
+
+def test_lanes_are_taken_where_they_are_faster(branching):
+    inputs = seed_inputs(load_model(branching, {}))
+    eager, lanes = (TorchRun(branching, inputs, GPU, way, "float32", lambda stage: None) for way in ("torch", "lanes"))
+    assert lanes.lanes is not None and lanes.lanes.threads == 0
+    assert (lanes.fallbacks == {}) == lanes.lanes.is_faster
+    for name, value in eager.outputs().items():
+        np.testing.assert_allclose(lanes.outputs()[name], value, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "mixed", "float16"])
@@ -87,7 +128,7 @@ def test_fused_groups_compute_the_same(worker, graph, inputs, reference, dtype):
 
 
 def test_memory_is_the_allocators(worker, graph, inputs, reference):
-    found = measured(worker, graph, inputs, reference, ["torch", "cuda-graphs", "torch-compile", "arena"])
+    found = measured(worker, graph, inputs, reference, ["torch", "cuda-graphs", "torch-compile", "arena", "lanes"])
     for label, variant in found.variants.items():
         memory = variant.memory
         assert memory.counted == "CUDA allocator", label

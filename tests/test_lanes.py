@@ -129,4 +129,43 @@ def test_the_command(done):
     text = done("lanes", BRANCHES)
     assert "lanes: 2, as many as operators of which none waits for another; waits between them: 1" in text
     assert "a model, not measured: an H100 with 3 TB/s" in text
-    assert "each operator measured alone" in done("lanes", BRANCHES, "--measure")
+    measured = done("lanes", BRANCHES, "--measure")
+    assert "each operator measured alone" in measured and "measured on cpu: " in measured
+    as_json = json.loads(done("lanes", BRANCHES, "--measure", "--json"))["measured"]
+    assert as_json["device"] == "cpu" and (as_json["reason"] or as_json["lanes"]["ratio"] < 1)
+
+
+def fewest_skips(after, chains: int) -> int:
+    """The fewest places where a chain skips operators, of all covers by so many chains, by trying all."""
+    before = closure(after)
+
+    def fewest(number: int, ends: tuple[int, ...]) -> int:
+        if number == len(after):
+            return 0
+        new = [(fewest(number + 1, (*ends, number)))] if len(ends) < chains else []
+        behind = [end for end in ends if before[number] >> end & 1]
+        rest = [
+            (end not in after[number]) + fewest(number + 1, (*(e for e in ends if e != end), number)) for end in behind
+        ]
+        return min([*new, *rest], default=99)
+
+    return fewest(0, ())
+
+
+def test_chains_follow_edges_where_they_can():
+    for seed in range(400):
+        after = random_after(seed, 7)
+        chains = fewest_chains(after)
+        skips = sum(first not in after[second] for chain in chains for first, second in pairwise(chain))
+        assert skips == fewest_skips(after, len(chains)), seed
+
+
+def test_what_a_lane_does_not_wait_for_has_ended():
+    for seed in range(200):
+        after = random_after(seed, 14)
+        made = schedule(Dependencies(after, (1.0,) * len(after), (False,) * len(after)))
+        kept = [list(waits) for waits in made.waits_for]
+        for chain in made.lanes:
+            for first, second in pairwise(chain):
+                kept[second].append(first)
+        assert tuple(closure(kept)) == made.before

@@ -54,9 +54,10 @@ def check(packing: Packing, packed) -> None:
         assert not (together(packing, i, j) and shares_bytes(packing, packed.offsets, i, j)), (packed.planner, i, j)
     ends = [begin + block.bytes for begin, block in zip(packed.offsets, packing.blocks, strict=True)]
     assert packed.total == max(ends, default=0) >= packed.lower_bound and min(packed.offsets, default=0) >= 0
-    assert packed.lower_bound == max(
-        (sum(b.bytes for b in packing.blocks if b.born <= step < b.dies) for step in range(16)), default=0
-    )
+    if packing.partial_order is None:  # test_antichain has the bound of the others
+        assert packed.lower_bound == max(
+            (sum(b.bytes for b in packing.blocks if b.born <= step < b.dies) for step in range(16)), default=0
+        )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -74,7 +75,7 @@ def test_no_overlap_and_the_same_again(name):
 def test_no_overlap_where_operators_run_side_by_side(name):
     for seed in range(400):
         packing = random_partial_order(seed)
-        check(packing, pack(packing, planner_of(name), 1))
+        check(packing, pack(packing, planner_of(name), 0.02))
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in FREE])

@@ -162,6 +162,8 @@ def _print_bench(found: Measurement) -> None:
             say(f"{label}: {variant.error.sentence}")
         if variant.kernels:
             say(f"{label}: {kernel_words(variant.kernels)}")
+        if variant.lanes is not None:
+            say(f"{label}: {variant.lanes.sentence}")
         if variant.cold_median_ms is not None:
             say(f"{label}: {variant.cold_median_ms:,.2f} ms on an emptied cache")
     for line, labels in _shared_lines(found.ran).items():

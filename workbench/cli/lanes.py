@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from workbench.cli.arguments import load_chosen, model_arguments, names_of
@@ -14,6 +13,7 @@ from workbench.cli.printing import print_table, say, warn
 if TYPE_CHECKING:
     from workbench.ir import Graph
     from workbench.lanes.found import FoundLanes
+    from workbench.run.measurement.lane_times import RanOnLanes
 
 HELP = "find what operators could run side by side, and bound what that gains"
 _HEADER = ("lane", "operators", "busy (us)", "first", "last")
@@ -23,7 +23,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     model_arguments(command)
     command.add_argument("--passes", type=names_of, default=(), metavar="a,b,c", help="passes to run before")
     command.add_argument("--target", default="cuda", metavar="NAME", help="target profile of these (default: cuda)")
-    command.add_argument("--measure", action="store_true", help="measure each operator (default: a stated model)")
+    command.add_argument("--measure", action="store_true", help="measure operators, and lanes (default: a model)")
     command.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where to measure (default: cpu)")
     command.add_argument("--json", action="store_true", help="print JSON")
 
@@ -35,21 +35,24 @@ def run(chosen: argparse.Namespace) -> int:
     graph = load_chosen(chosen)
     if chosen.passes:
         graph = optimize(graph, list(chosen.passes), target=chosen.target).graph
-    found = find_lanes(graph, _measured(graph, chosen.device) if chosen.measure else None)
+    ran = _measured(graph, chosen.device) if chosen.measure else None
+    found = find_lanes(graph, None if ran is None else ran.times_us)
     if chosen.json:
-        print(json.dumps(found.to_json(), indent=1))
+        print(json.dumps({**found.to_json(), "measured": None if ran is None else ran.to_json()}, indent=1))
         return DONE
     _print(found)
+    if ran is not None:
+        say(ran.sentence)
     warn(graph.warnings)
     return DONE
 
 
-def _measured(graph: Graph, device: str) -> Mapping[str, float]:
-    """Microseconds of each operator, by its name."""
+def _measured(graph: Graph, device: str) -> RanOnLanes:
+    """Each operator alone, and all side by side."""
     from workbench.api import measure
+    from workbench.run.measurement.lane_times import LANE_ROUNDS, lane_variants, ran_on_lanes
 
-    ran = measure({"model": graph}, device=device, repeat=5).ran["model"]
-    return {operator.name: operator.time_ms * 1e3 for operator in ran.operators}
+    return ran_on_lanes(measure(lane_variants(graph), device=device, repeat=LANE_ROUNDS))
 
 
 def _print(found: FoundLanes) -> None:

@@ -14,6 +14,8 @@ from workbench.lanes.scheduling import Schedule, schedule
 from workbench.memory.packing import OverlapError, check_offsets
 from workbench.memory.planning import MemoryPlan, plan_memory, sharing_of
 
+_SECONDS = 2  # of planning memory for lanes
+
 
 @dataclass(frozen=True)
 class FoundLanes:
@@ -32,7 +34,7 @@ class FoundLanes:
     @cached_property
     def beside(self) -> MemoryPlan:
         """Memory if operators run on these lanes."""
-        return plan_memory(sharing_of_lanes(self.graph, self.problem, self.schedule))
+        return plan_memory(sharing_of_lanes(self.graph, self.problem, self.schedule), seconds=_SECONDS)
 
     @cached_property
     def clash(self) -> str:
@@ -46,6 +48,12 @@ class FoundLanes:
         return ""
 
     @property
+    def _proof(self) -> str:
+        if self.beside.certified:
+            return "the least that is possible"
+        return f"and at least the {self.beside.packed.lower_bound:,} of blocks that may all be in use together"
+
+    @property
     def sentences(self) -> tuple[str, ...]:
         dependencies, made = self.schedule.dependencies, self.schedule
         gain = dependencies.total / made.makespan_us if made.makespan_us else 1.0
@@ -57,7 +65,7 @@ class FoundLanes:
             f"lanes: {len(made.lanes):,}, as many as operators of which none waits for another; waits between them:"
             f" {made.waits:,}; by these times {made.makespan_us:,.1f} us, {gain:.2f} times faster",
             f"memory: {self.sequential.packed.total:,} bytes one after the other,"
-            f" {self.beside.packed.total:,} bytes on these lanes",
+            f" {self.beside.packed.total:,} bytes on these lanes, {self._proof}",
             f"the plan for one after the other is refused on these lanes: {self.clash}"
             if self.clash
             else "the plan for one after the other holds on these lanes too",
@@ -80,6 +88,8 @@ class FoundLanes:
             ],
             "sequential_bytes": self.sequential.packed.total,
             "lanes_bytes": self.beside.packed.total,
+            "lanes_lower_bound_bytes": self.beside.packed.lower_bound,
+            "lanes_certified": self.beside.certified,
             "sequential_plan_refused": self.clash,
         }
 

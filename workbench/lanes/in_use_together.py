@@ -13,17 +13,17 @@ from workbench.memory.planning import Sharing, sharing_of
 from workbench.memory.shared_memory import Alias
 
 
-def sharing_of_lanes(graph: Graph, problem: ParallelProblem, schedule: Schedule) -> Sharing:
+def sharing_of_lanes(graph: Graph, problem: ParallelProblem, schedule: Schedule, alignment: int = 1) -> Sharing:
     """Shared memory of a graph whose operators run side by side. Its packing has the pairs of blocks that may be in use
     together: all but those of which the lanes and their waits say that all operators that use the one have ended before
-    any that uses the other begins. Bodies are not included."""
+    any that uses the other begins. Bodies are not included. alignment: of blocks, in bytes."""
     step_of = {node.name: number for number, node in enumerate(graph.nodes)}
     steps = [step_of[node.name] for node in problem.operators]
     ended = {
         step: frozenset(steps[other] for other in range(len(steps)) if mask >> other & 1)
         for step, mask in zip(steps, schedule.before, strict=True)
     }
-    sharing = sharing_of(graph, "lanes", inner=False, before=ended)
+    sharing = sharing_of(graph, "lanes", inner=False, alignment=alignment, before=ended)
     return replace(sharing, packing=_packing(sharing, problem, schedule))
 
 

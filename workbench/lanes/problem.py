@@ -35,10 +35,14 @@ GPU_MODEL = DeviceModel("an H100", 3e12, 60e12, 2.0)
 
 @dataclass(frozen=True)
 class ParallelProblem:
-    """operators: the nodes that run something, in topological order: no views, nor what constants alone determine."""
+    """operators: the nodes that run something, in topological order: no views, nor what constants alone determine.
+
+    needed: for each node by its name, views included, the operators that must have run before.
+    """
 
     operators: tuple[Node, ...]
     dependencies: Dependencies
+    needed: Mapping[str, frozenset[int]]
 
 
 def parallel_problem(
@@ -49,8 +53,10 @@ def parallel_problem(
     constant = set(graph.constants)
     operators: list[Node] = []
     after: list[tuple[int, ...]] = []
+    by_node: dict[str, frozenset[int]] = {}
     for node in graph.nodes:
         needed = frozenset().union(*(made.get(value, frozenset()) for value in node.operands))
+        by_node[node.name] = needed
         if node.operands and all(value in constant for value in node.operands) and not node.bodies:
             constant.update(node.outputs)
         elif is_view(graph, node):
@@ -63,7 +69,7 @@ def parallel_problem(
     given = measured_us or {}
     times = tuple(given.get(node.name, cost.us) for node, cost in zip(operators, costs, strict=True))
     return ParallelProblem(
-        tuple(operators), Dependencies(tuple(after), times, tuple(cost.is_computing for cost in costs))
+        tuple(operators), Dependencies(tuple(after), times, tuple(cost.is_computing for cost in costs)), by_node
     )
 
 

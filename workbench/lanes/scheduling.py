@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 from workbench.lanes.dependencies import Dependencies, closure
@@ -43,11 +44,21 @@ class Schedule:
     @property
     def waits(self) -> int:
         """Events by which one lane waits for another."""
-        lane = {number: i for i, chain in enumerate(self.lanes) for number in chain}
-        found = 0
+        return sum(map(len, self.waits_for))
+
+    @cached_property
+    def waits_for(self) -> tuple[tuple[int, ...], ...]:
+        """For each operator those of other lanes whose end it must wait for: what it needs, as far as its lane or
+        another wait does not say that it has ended (the transitive reduction of the order)."""
+        previous = {second: first for chain in self.lanes for first, second in pairwise(chain)}
+        found = []
         for number, earlier in enumerate(self.dependencies.after):
-            found += len({lane[one] for one in earlier} - {lane[number]})
-        return found
+            own = previous.get(number)
+            known = 0 if own is None else self.before[own] | 1 << own
+            for one in earlier:
+                known |= self.before[one]
+            found.append(tuple(one for one in earlier if not known >> one & 1))
+        return tuple(found)
 
 
 def schedule(dependencies: Dependencies) -> Schedule:

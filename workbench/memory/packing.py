@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from workbench.errors import UserError
+from workbench.memory.antichain import heaviest_antichain
 
 
 class OverlapError(UserError):
@@ -31,7 +32,8 @@ class Packing:
     """Blocks to be placed.
 
     partial_order: the pairs of blocks, by index and lower first, that may be in use at the same time, if operators do
-    not run one after the other; None: the blocks whose steps overlap.
+    not run one after the other; None: the blocks whose steps overlap. Of any other pair, the first has ended before the
+    second is used.
     """
 
     blocks: tuple[MemoryBlock, ...]
@@ -60,10 +62,14 @@ class Packing:
             in_use.append(held)
         return tuple(in_use)
 
-    @property
+    @cached_property
     def lower_bound(self) -> int:
-        """The most bytes in use at once, which every arena must hold."""
-        return max(self.in_use, default=0)
+        """Bytes that every arena must hold: the most in use at once; if operators run side by side, the most in blocks
+        of which any two may be in use together."""
+        if self.partial_order is None:
+            return max(self.in_use, default=0)
+        sizes = [block.bytes for block in self.blocks]
+        return sum(sizes[i] for i in heaviest_antichain(sizes, self.partial_order))
 
     def _pairs(self) -> Iterable[tuple[int, int]]:
         if self.partial_order is not None:

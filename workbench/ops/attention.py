@@ -97,16 +97,15 @@ def _reach(
     if call.attr("is_causal", 0):
         right = 0
     keys = torch.arange(key.shape[2], device=query.device)
-    queries = torch.arange(query.shape[2], device=query.device).unsqueeze(1)
     limits = []
     if filled is not None:
         filled = filled.reshape(-1, 1, 1, 1)
         limits.append(keys < filled)
-    ahead = keys - queries - (past if filled is None or past else filled - query.shape[2])
-    if left >= 0:
-        limits.append(-ahead <= left)
-    if right >= 0:
-        limits.append(ahead <= right)
+    if left >= 0 or right >= 0:
+        queries = torch.arange(query.shape[2], device=query.device).unsqueeze(1)
+        ahead = keys - queries - (past if filled is None or past else filled - query.shape[2])
+        limits += [-ahead <= left] if left >= 0 else []
+        limits += [ahead <= right] if right >= 0 else []
     return reduce(torch.logical_and, limits) if limits else None
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 
+from workbench.memory.interval_order import interval_steps
+from workbench.memory.local_search import improved
 from workbench.memory.packing import Packing
 from workbench.memory.planners import colouring, greedy_by_breadth, greedy_by_size, pool_best_fit, pool_first_fit
 from workbench.memory.planners.planner import Action, Planner
@@ -25,10 +28,13 @@ def smallest(packing: Packing, seconds: float) -> tuple[tuple[int, ...], tuple[A
         if _total(packing, best) == packing.lower_bound:
             return best, played(packing, best), True
     assert best is not None
-    proven = False
-    if packing.partial_order is None and find_spec("omnimalloc") is not None:
-        found, proven = _searched(packing, seconds)
-        best = min(found, best, key=lambda offsets: _total(packing, offsets))
+    proven, found = False, best
+    steps = interval_steps(packing)
+    if steps is not None and find_spec("omnimalloc") is not None:
+        found, proven = _searched(packing, steps, seconds)
+    elif packing.partial_order is not None:
+        found = improved(packing, best, seconds)
+    best = min(found, best, key=lambda offsets: _total(packing, offsets))
     return best, played(packing, best), proven
 
 
@@ -36,13 +42,17 @@ def _total(packing: Packing, offsets: tuple[int, ...]) -> int:
     return max((begin + block.bytes for begin, block in zip(offsets, packing.blocks, strict=True)), default=0)
 
 
-def _searched(packing: Packing, seconds: float) -> tuple[tuple[int, ...], bool]:
+def _searched(packing: Packing, steps: Sequence[tuple[int, int]], seconds: float) -> tuple[tuple[int, ...], bool]:
     """Offsets by omnimalloc's branch and bound, and whether it proved that none are better."""
     from omnimalloc import Allocation
     from omnimalloc.allocators.supermalloc import SupermallocAllocator
 
-    placed = {i: block for i, block in enumerate(packing.blocks) if block.bytes and block.dies > block.born}
-    given = tuple(Allocation(id=i, size=b.bytes, start=b.born, end=b.dies) for i, b in placed.items())
+    sizes = [block.bytes for block in packing.blocks]
+    given = tuple(
+        Allocation(id=i, size=size, start=born, end=dies)
+        for i, (size, (born, dies)) in enumerate(zip(sizes, steps, strict=True))
+        if size and dies > born
+    )
     found = SupermallocAllocator(timeout=seconds, num_threads=_THREADS).solve(given)
     offsets = [0] * len(packing.blocks)
     for one in found.allocations:
@@ -58,7 +68,8 @@ PLANNER = Planner(
         "First the simple planners: an arena as small as the most bytes in use at once cannot be beaten. Where none"
         " is, a branch-and-bound search (omnimalloc's supermalloc, https://github.com/fpedd/omnimalloc) looks for a"
         " smaller one, until it has proved that there is none or the time is over. Where operators run side by side"
-        " there is no search, and the best of the planners that need no order is taken."
+        " and no order of steps says which blocks are in use together, blocks that reach the end of the arena are"
+        " placed earlier, as long as that makes it no larger."
     ),
     place=smallest,
 )

@@ -13,7 +13,7 @@ import numpy as np
 from workbench.run.compare import Tolerance, compare
 from workbench.run.inputs import turned
 from workbench.run.measurement.caches import flusher
-from workbench.run.measurement.profiled import Kernel, Memory, OperatorRun
+from workbench.run.measurement.profiled import Kernel, MeasuredLanes, Memory, OperatorRun
 from workbench.run.measurement.progress import OnStage
 from workbench.run.worker.failures import TaskError
 from workbench.run.worker.tensors import load_tensors
@@ -29,6 +29,9 @@ class OpenedModel(Protocol):
 
     @property
     def kernels(self) -> Sequence[Kernel]: ...
+
+    @property
+    def lanes(self) -> MeasuredLanes | None: ...
 
     def outputs(self) -> dict[str, np.ndarray]: ...
 
@@ -88,7 +91,7 @@ class Here:
         return found
 
     def profile(self, label: str) -> dict[str, Any]:
-        """`memory`, `operators`, `fallbacks`, `kernels`, see OpenedModel, as JSON."""
+        """`memory`, `operators`, `fallbacks`, `kernels`, `lanes`, see OpenedModel, as JSON."""
         model = self._opened[label]
         memory, operators = ran(model.memory), ran(model.operators)
         return {
@@ -96,6 +99,7 @@ class Here:
             "operators": [asdict(operator) for operator in operators],
             "fallbacks": dict(model.fallbacks),
             "kernels": [asdict(kernel) for kernel in model.kernels],
+            "lanes": None if model.lanes is None else asdict(model.lanes),
         }
 
     @cached_property

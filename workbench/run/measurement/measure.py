@@ -26,7 +26,7 @@ from workbench.run.inputs import Tensors, dims_of, output_orders, permute_inputs
 from workbench.run.measurement.ceilings import Roofs
 from workbench.run.measurement.interleave import repetitions
 from workbench.run.measurement.measured import FailedVariant, MeasuredVariant, Measurement, error_from_json
-from workbench.run.measurement.profiled import OperatorRun, kernel_from_json, memory_from_json
+from workbench.run.measurement.profiled import OperatorRun, kernel_from_json, lanes_from_json, memory_from_json
 from workbench.run.measurement.roofline import share_of_roof, with_work
 from workbench.run.measurement.statistics import BUSY, is_busy, is_stable, ratio, spread
 from workbench.run.onnxruntime.randomness import draws_numbers, with_seeds
@@ -40,6 +40,7 @@ _AS_A_WHOLE = {  # what a run does that one operator by operator does not
     "torch-compile": "fused by the compiler",
     "cuda-graphs": "launched together",
     "arena": "written to their places",
+    "lanes": "side by side",
 }
 _MOST_NAMED = 6  # variants named in a note; the rest is counted
 _WARMUP = 3  # runs before the first that counts
@@ -49,6 +50,7 @@ BACKENDS = {
     "torch-compile": "our executor, traced and compiled by torch.compile",
     "fused": "our executor, each group of operators as oneDNN, inductor or torch computes it, whichever is fastest",
     "arena": "our executor, every value at its planned offset in one block of memory",
+    "lanes": "our executor, operators side by side where that is faster: by threads on a CPU, by streams on a GPU",
     "onnxruntime": "ONNX Runtime on the exported file, with all its optimizations",
 }
 DTYPES = {"float32": FLOAT32, "mixed": BFLOAT16, "float16": FLOAT16, "bfloat16": BFLOAT16}  # with their tolerance
@@ -327,6 +329,7 @@ def summarize_variants(
             fallbacks=answer["fallbacks"],
             error=error_from_json(answer["error"]),
             kernels=tuple(kernel_from_json(kernel) for kernel in answer["kernels"]),
+            lanes=lanes_from_json(answer["lanes"]),
         )
     return found
 

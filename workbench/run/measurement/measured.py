@@ -8,7 +8,15 @@ from typing import Any
 
 from workbench.run.compare import Comparison
 from workbench.run.measurement.ceilings import Roofs
-from workbench.run.measurement.profiled import Kernel, Memory, OperatorRun, kernel_from_json, memory_from_json
+from workbench.run.measurement.profiled import (
+    Kernel,
+    MeasuredLanes,
+    Memory,
+    OperatorRun,
+    kernel_from_json,
+    lanes_from_json,
+    memory_from_json,
+)
 from workbench.run.measurement.statistics import Ratio, Spread
 from workbench.run.worker.machine import Machine
 
@@ -24,6 +32,7 @@ class MeasuredVariant:
     sum_ms: of the operators' times; `difference` is a sentence that compares it with the run's time.
     fallbacks: what ran in another way than requested, with the reason.
     kernels: how each group of operators ran, by the backend `fused`; else empty.
+    lanes: by the backend `lanes`, beside one operator after the other; None if it could not run on several.
     error: against the reference, without the single outputs; None without a reference.
     """
 
@@ -46,6 +55,7 @@ class MeasuredVariant:
     fallbacks: Mapping[str, str]
     error: Comparison | None
     kernels: Sequence[Kernel] = ()
+    lanes: MeasuredLanes | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Flat: the latency's and the ratio's numbers beside the others."""
@@ -130,6 +140,7 @@ def _variant_from_json(found: Mapping[str, Any]) -> MeasuredVariant | FailedVari
         operators=tuple(OperatorRun(**operator) for operator in found["operators"]),
         error=error_from_json(found["error"]),
         kernels=tuple(kernel_from_json(kernel) for kernel in found.get("kernels", ())),
+        lanes=lanes_from_json(found.get("lanes")),
     )
 
 

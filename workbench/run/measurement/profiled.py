@@ -58,9 +58,47 @@ class Kernel:
     source: str = ""
 
 
+@dataclass(frozen=True)
+class MeasuredLanes:
+    """A run with operators side by side, by turns with the same operators one after the other, when it was prepared.
+
+    lanes, waits: of the schedule. threads: that take operators, and that each kernel may use; 0 on CUDA.
+    one_by_one_ms, side_by_side_ms: medians.
+    """
+
+    lanes: int
+    waits: int
+    threads: int
+    threads_of_kernel: int
+    one_by_one_ms: float
+    side_by_side_ms: float
+
+    @property
+    def is_faster(self) -> bool:
+        return self.side_by_side_ms < self.one_by_one_ms
+
+    @property
+    def ratio(self) -> float:
+        """The time side by side over that one after the other: under 1 is faster."""
+        return self.side_by_side_ms / self.one_by_one_ms
+
+    @property
+    def sentence(self) -> str:
+        by = f" by {self.threads:,} threads, {self.threads_of_kernel:,} in each kernel," if self.threads else ""
+        return (
+            f"{self.one_by_one_ms:,.3f} ms one after the other, {self.side_by_side_ms:,.3f} ms on {self.lanes:,}"
+            f" lanes{by or ','} {self.ratio:.2f} times as long"
+        )
+
+
 def kernel_from_json(found: Mapping[str, Any]) -> Kernel:
     """The inverse of `dataclasses.asdict`."""
     return Kernel(**{**found, "operators": tuple(found["operators"])})
+
+
+def lanes_from_json(found: Mapping[str, Any] | None) -> MeasuredLanes | None:
+    """The inverse of `dataclasses.asdict`."""
+    return None if found is None else MeasuredLanes(**found)
 
 
 @dataclass(frozen=True)

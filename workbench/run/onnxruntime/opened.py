@@ -41,7 +41,7 @@ class SessionRun:
         self._weights = weight_bytes(from_file(model))
         self._grown = growth(self._open)
         self.fallbacks: Mapping[str, str] = {}
-        self.kernels = ()
+        self.kernels, self.lanes = (), None
 
     def _open(self) -> None:
         self._session = open_session(self._model, "all", device=self._device, memory_limit=self._limit)

@@ -13,7 +13,7 @@ from workbench.run.measurement.profile import PROFILED, RunProfile, median_opera
 from workbench.run.measurement.profiled import Memory, OperatorRun
 from workbench.run.measurement.progress import OnStage
 from workbench.run.torch.arena.arena_run import ArenaRun
-from workbench.run.torch.arena.passing import measure_passing
+from workbench.run.torch.arena.passing import measure_passing, most_allocated
 from workbench.run.torch.executor import outputs_to_numpy
 from workbench.run.torch.prepared import PREPARATIONS
 from workbench.run.worker.process_memory import growth
@@ -38,7 +38,8 @@ class TorchRun:
     """A run of the torch executor; weights, inputs and outputs are on the device.
 
     backend: a key of PREPARATIONS. fallbacks: what ran in another way than requested, and why.
-    kernels: of each group, if the backend chooses them. say: is called with what is being prepared.
+    kernels: of each group, if the backend chooses them. lanes: how it runs on several, if it can.
+    say: is called with what is being prepared.
     """
 
     def __init__(
@@ -54,8 +55,8 @@ class TorchRun:
         self._run, self._reason, self.kernels = prepared.run, prepared.reason, prepared.kernels
         on_cpu = _distinct_bytes(self._executor.weights) + prepared.packed_bytes
         self._weights = weights if self._gpu else on_cpu
-        self._arena = prepared.arena
-        keeps = backend in ("cuda-graphs", "arena")  # its activations
+        self._arena, self.lanes = prepared.arena, prepared.lanes
+        keeps = backend in ("cuda-graphs", "arena", "lanes")  # its activations
         self._pool = self._reserved() - held if keeps else 0
         self._backend = backend
 
@@ -122,13 +123,23 @@ class TorchRun:
         grown = self._weights + _distinct_bytes(_tensors(self._tensors.values())) + process
         return Memory(_GROWN, "process", self._weights, grown, timeline, peak, process_bytes=process)
 
+    def peak_beside_bytes(self) -> int:
+        """The most bytes of a run beside weights and inputs, by torch's allocator; an arena is in it."""
+        if self._gpu:
+            inputs = _distinct_bytes(tensor for tensor in _tensors(self._tensors.values()) if tensor.is_cuda)
+            return self._peaks_of_gpu()[0] - self._weights - inputs
+        if self._arena is not None:
+            return len(self._arena.bytes) + measure_passing(self._arena).bytes
+        return most_allocated(self._run)
+
     def _memory_of_arena(self, arena: ArenaRun, process: int) -> Memory:
         passing = measure_passing(arena)
         named = ", ".join(op for op, _ in passing.operators[:_MOST_NAMED]) or "nothing"
         planned = len(arena.bytes)
+        in_turn = ", one after the other" if self._backend == "lanes" else ""
         kind = (
             f"weights, inputs, the arena ({planned / 1e6:,.3f} MB) and what operators allocate in passing"
-            f" ({passing.bytes / 1e6:,.3f} MB: {named}), by torch's profiler"
+            f"{in_turn} ({passing.bytes / 1e6:,.3f} MB: {named}), by torch's profiler"
         )
         peak = self._weights + _distinct_bytes(_tensors(self._tensors.values())) + planned + passing.bytes
         return Memory(kind, "arena", self._weights, peak, process_bytes=process)

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import UserError
-from workbench.run.measurement.profiled import Kernel
+from workbench.run.measurement.profiled import Kernel, MeasuredLanes
 from workbench.run.measurement.progress import OnStage
+from workbench.run.onnxruntime.randomness import draws_numbers
 from workbench.run.worker.failures import first_line
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class Prepared:
     run:     runs once; returns the outputs.
     reason:  why it falls back to running operator by operator, if it does.
     kernels: of each group, by `fused` alone. packed_bytes: of the weights that these hold in another order.
-    arena:   of `arena` alone.
+    arena:   of `arena` and `lanes` alone. lanes: of `lanes` alone.
     """
 
     run: _Run
@@ -36,6 +37,7 @@ class Prepared:
     kernels: Sequence[Kernel] = ()
     packed_bytes: int = 0
     arena: ArenaRun | None = None
+    lanes: MeasuredLanes | None = None
 
 
 def eager(executor: TorchExecutor, tensors: Mapping[str, Any], say: OnStage) -> Prepared:
@@ -56,10 +58,10 @@ def cuda_graph(executor: TorchExecutor, tensors: Mapping[str, Any], say: OnStage
     if executor.device.type != "cuda":
         reason = "CUDA graphs need a CUDA device, and this run is on the CPU"
         return replace(eager(executor, tensors, say), reason=reason)
-    return _captured(executor, eager(executor, tensors, say).run)
+    return captured(executor, eager(executor, tensors, say).run)
 
 
-def _captured(executor: TorchExecutor, run: _Run) -> Prepared:
+def captured(executor: TorchExecutor, run: _Run) -> Prepared:
     """A run on a CUDA device, recorded once."""
     import torch
 
@@ -142,14 +144,52 @@ def arena(executor: TorchExecutor, tensors: Mapping[str, Any], say: OnStage) -> 
     plan = plan_of_run(executor, tensors)
     with torch.inference_mode():
         placed = ArenaRun(executor, tensors, plan)
-
-    def run() -> Mapping[str, Any]:
-        with torch.inference_mode():
-            return dict(zip(executor.graph.outputs, placed.run(), strict=True))
-
+    run = named(executor, placed.run)
     if executor.device.type != "cuda":
         return Prepared(run, arena=placed)
-    return replace(_captured(executor, run), arena=placed)
+    return replace(captured(executor, run), arena=placed)
+
+
+def lanes(executor: TorchExecutor, tensors: Mapping[str, Any], say: OnStage) -> Prepared:
+    """Operators side by side, by threads on a CPU and by streams within one CUDA graph on a GPU; one after the other
+    where that is faster."""
+    import torch
+
+    from workbench.run.torch.lanes.choosing import LanesWay, by_threads, fastest
+    from workbench.run.torch.lanes.launches import launches_of
+    from workbench.run.torch.lanes.streams import StreamedRun
+
+    if not executor.is_float32:
+        return replace(eager(executor, tensors, say), reason="the plan is for the element types of the model")
+    if draws_numbers(executor.graph):
+        reason = "it draws random numbers, which depend on the order of the operators"
+        return replace(arena(executor, tensors, say), reason=reason)
+    say("planning lanes")
+    with torch.inference_mode():
+        launches = launches_of(executor, tensors)
+    one_by_one, on_gpu = named(executor, launches.arena.run), executor.device.type == "cuda"
+    if on_gpu:
+        streamed = captured(executor, named(executor, StreamedRun(launches).run))
+        if streamed.reason is not None:
+            return replace(captured(executor, one_by_one), reason=streamed.reason, arena=launches.arena)
+        one_by_one, ways = captured(executor, one_by_one).run, [LanesWay(streamed.run, True)]
+    else:
+        threaded = by_threads(launches, torch.get_num_threads())
+        ways = [LanesWay(named(executor, one.run), one.threads > 1, one) for one in threaded]
+    say("comparing lanes with one operator after the other")
+    chosen = fastest(launches, one_by_one, ways, torch.cuda.synchronize if on_gpu else lambda: None)
+    return Prepared(chosen.run, chosen.reason, arena=launches.arena, lanes=chosen.measured)
+
+
+def named(executor: TorchExecutor, run: Callable[[], Sequence[Any]]) -> _Run:
+    """A run whose outputs have their names."""
+    import torch
+
+    def run_named() -> Mapping[str, Any]:
+        with torch.inference_mode():
+            return dict(zip(executor.graph.outputs, run(), strict=True))
+
+    return run_named
 
 
 def _with_parameters(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
@@ -168,6 +208,7 @@ PREPARATIONS: Mapping[str, Callable[[TorchExecutor, Mapping[str, Any], OnStage],
     "torch": eager,
     "fused": fused,
     "arena": arena,
+    "lanes": lanes,
     "cuda-graphs": cuda_graph,
     "torch-compile": compiled,
 }

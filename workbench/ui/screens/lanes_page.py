@@ -9,15 +9,20 @@ import streamlit as st
 
 from workbench.api import DEFAULT_TARGET
 from workbench.charts.lanes import lanes_chart
+from workbench.errors import UserError
 from workbench.ir import Graph
 from workbench.lanes.found import FoundLanes, find_lanes
 from workbench.layout.profile import load_profile
+from workbench.run.measurement.lane_times import LANE_ROUNDS, RanOnLanes, lane_variants, ran_on_lanes
 from workbench.ui.screens.memory_page import AS_LOADED, clicked_in, graphs_of
+from workbench.ui.screens.run_page import worker_devices
 from workbench.ui.state.graph_views import shown_graph
-from workbench.ui.state.session import Opened
+from workbench.ui.state.record_runs import measure_here
+from workbench.ui.state.session import Opened, worker
+from workbench.ui.state.work import Job, Report, finished, forget_cancel, was_cancelled
 from workbench.ui.widgets.graph_view import graph_view, seen_in, selection
 from workbench.ui.widgets.numbers import download_button, show_table, shown_csv
-from workbench.ui.widgets.parts import header, markdown_escaped, opened_here
+from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, show_error
 
 _GRAPH = 520  # pixels of height
 
@@ -30,17 +35,50 @@ def lanes_page() -> None:
     graphs = graphs_of(opened)
     of = st.selectbox("Graph", list(graphs), key=f"lanes_of_{opened.number}") if len(graphs) > 1 else AS_LOADED
     graph = graphs[of]
-    found: FoundLanes = opened.plans.get(("lanes", id(graph)), lambda: find_lanes(graph))
+    ran = _measured(opened, of, graph)
+    found: FoundLanes = opened.plans.get(
+        ("lanes", id(graph), id(ran)), lambda: find_lanes(graph, None if ran is None else ran.times_us)
+    )
     key = f"lanes_graph_{opened.number}_{of}"
     picture, beside = st.columns(2, gap="medium")
     with picture:
-        _picture(opened, found, key)
+        _picture(opened, found, ran, key)
     with beside:
         _graph(opened, of, graph, key)
 
 
-def _picture(opened: Opened, found: FoundLanes, key: str) -> None:
-    for sentence in found.sentences:
+def _measured(opened: Opened, of: str, graph: Graph) -> RanOnLanes | None:
+    """What was measured for this graph, on this page, if anything was."""
+    kept = f"lanes_measured_{opened.number}_{of}"
+    devices, press = st.columns([6, 1], vertical_alignment="center")
+    names = [one["device"] for one in worker_devices()]
+    if len(names) > 1:
+        device = devices.selectbox("Device", names, key=f"{kept}_device")
+    else:
+        device = names[0]
+        devices.caption(f"Operators can be measured on {device}, one by one and on lanes.")
+    if press.button("Measure", key=f"{kept}_button", width="stretch"):
+
+        def work(report: Report) -> None:
+            found = measure_here(opened, lane_variants(graph), device, report, repeat=LANE_ROUNDS)
+            opened.on_lanes[of] = graph, ran_on_lanes(found)
+
+        opened.jobs.start("lanes", Job(work, worker(), device, f"Measuring lanes of {opened.title}"))
+    if "lanes" in opened.jobs.by_key:
+        try:
+            finished(opened.jobs, "lanes")
+        except UserError as error:
+            show_error(error)
+    if was_cancelled(opened.jobs, "lanes"):
+        st.info("The measurement was cancelled; what is shown stays.", icon=":material/block:")
+        forget_cancel(opened.jobs, "lanes")
+    measured, ran = opened.on_lanes.get(of, (None, None))
+    return ran if measured is graph else None
+
+
+def _picture(opened: Opened, found: FoundLanes, ran: RanOnLanes | None, key: str) -> None:
+    sentences = found.sentences if ran is None else (*found.sentences, ran.sentence)
+    for sentence in sentences:
         st.caption(markdown_escaped(f"{sentence[0].upper()}{sentence[1:].removesuffix('.')}."))
     if not found.schedule.runs:
         return

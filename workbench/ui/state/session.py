@@ -131,6 +131,7 @@ class Opened:
     views: Recent[Any] = field(default_factory=lambda: Recent(_MOST_VIEWS))
     plans: Recent[Any] = field(default_factory=lambda: Recent(_MOST_PLANS))
     jobs: Jobs = field(default_factory=Jobs)
+    on_lanes: dict[str, tuple[Graph, Any]] = field(default_factory=dict)  # measured on Lanes, by the graph's name there
     sides: Recent[Any] = field(default_factory=lambda: Recent(_MOST_SIDES))
     toggled: dict[str, bool] = field(default_factory=dict)
     other: Other | None = None

@@ -44,6 +44,9 @@ def results(opened: Opened, found: Measurement) -> None:
     if among := compared_backends(ran):
         sentences = " ".join(comparison(*compared) for compared in among)
         st.caption(f"Backends and precisions compared: {sentences}")
+    for label, variant in ran.items():
+        if variant.lanes is not None:
+            st.caption(markdown_escaped(f"{label}: {variant.lanes.sentence}."))
     say_failures(found.failures.items())
     for note in found.notes:
         st.caption(markdown_escaped(note))

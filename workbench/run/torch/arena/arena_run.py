@@ -117,7 +117,7 @@ class ArenaRun:
         held = results[0].clone()
 
         def run() -> None:
-            held.set_(program.results(step, registers)[0])
+            held.set_(self._copied_out(program.results(step, registers)[0]))
 
         self._registers[step.outputs[0]] = held
         self._held[step.node.outputs[0]] = held
@@ -138,7 +138,10 @@ class ArenaRun:
         return run
 
     def _is_overwritten_at_once(self, value: str) -> bool:
-        """Whether only one operator reads it, which writes over it, and nothing else lies in its memory."""
+        """Whether only one operator reads it, which writes over it, and nothing else lies in its memory. On several
+        streams never: torch's allocator would give its bytes away before the other stream has read them."""
+        if self.bytes.is_cuda and self.plan.sharing.packing.partial_order is not None:
+            return False
         graph = self._program.graph
         inside = [one for one in self.plan.values if one.alias_of == value]
         return (
@@ -155,23 +158,22 @@ class ArenaRun:
             found = program.results(step, registers)
             for place, value, register in zip(placed, found, step.outputs, strict=False):
                 if place is None:
-                    registers[register] = value
+                    registers[register] = self._copied_out(value)
                 else:
-                    place.copy_(value)
+                    _put(value, place)
 
         for place, value in zip(placed, results, strict=False):
             if place is not None:
-                place.copy_(value)
+                _put(value, place)
         self._keep(step, placed, results)
         return ArenaStep(step, self._releasing(step, run), "copy")
 
     def _view_outside(self, step: Instruction, results: tuple[Any, ...]) -> ArenaStep | None:
         """A view of a weight or an input, which is the same in every run."""
-        operands = [self._registers[register] for register in step.inputs]
-        stores = {value.untyped_storage().data_ptr() for value in operands if hasattr(value, "untyped_storage")}
-        if self._moving.intersection(step.inputs) or not all(
-            hasattr(value, "untyped_storage") and value.untyped_storage().data_ptr() in stores for value in results
-        ):
+        if step.call.bodies or step.function is not None or self._moving.intersection(step.inputs):
+            return None
+        stores = {_storage(self._registers[register]) for register in step.inputs} - {_storage(self.bytes), None}
+        if any(_storage(value) not in stores for value in results):
             return None
         for register, value in zip(step.outputs, results, strict=False):
             self._registers[register] = value
@@ -182,16 +184,23 @@ class ArenaRun:
 
         def run() -> None:
             for register, value in zip(step.outputs, program.results(step, registers), strict=False):
-                registers[register] = value
+                registers[register] = self._copied_out(value)
 
         self._keep(step, [None] * len(results), results)
         return ArenaStep(step, run, "outside")
 
     def _keep(self, step: Instruction, placed: list[Any], results: tuple[Any, ...]) -> None:
         for register, place, value in zip(step.outputs, placed, results, strict=False):
-            self._registers[register] = value if place is None else place
+            self._registers[register] = self._copied_out(value) if place is None else place
             if place is None:
                 self._moving.add(register)
+
+    def _copied_out(self, value: Any) -> Any:
+        """A value that does not lie in the arena; a view of it, as a branch or a sequence may pass on, is copied, since
+        others write there later."""
+        if isinstance(value, list):
+            return [self._copied_out(one) for one in value]
+        return value.clone() if _storage(value) == _storage(self.bytes) else value
 
     def _is_view(self, step: Instruction) -> bool:
         values = [self._places.get(name) for name in step.node.outputs if name]
@@ -222,6 +231,12 @@ class ArenaRun:
         return [one if place < len(found) - 1 else [] for place, one in enumerate(found)]
 
 
+def _storage(value: Any) -> int | None:
+    """The address of a tensor's memory; None for what is no tensor, or has no bytes."""
+    store = value.untyped_storage() if hasattr(value, "untyped_storage") else None
+    return store.data_ptr() if store is not None and store.nbytes() else None
+
+
 def _lies_at(results: tuple[Any, ...], placed: list[Any]) -> bool:
     return all(place is not None and _is_same(value, place) for value, place in zip(results, placed, strict=False))
 
@@ -229,6 +244,12 @@ def _lies_at(results: tuple[Any, ...], placed: list[Any]) -> bool:
 def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether both are the same elements in the same order."""
     return one.data_ptr() == other.data_ptr() and one.is_contiguous() and other.is_contiguous()
+
+
+def _put(value: torch.Tensor, place: torch.Tensor) -> None:
+    """Of several results some may be views that lie in their places."""
+    if not _is_same(value, place):
+        place.copy_(value)
 
 
 def _joined(operands: list[Any], place: torch.Tensor, axis: int) -> Write:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +44,21 @@ def measure_passing(arena: ArenaRun) -> Passing:
         if highest > before:
             largest[op] = max(largest.get(op, 0), highest - before)
     return Passing(most, tuple(sorted(largest.items(), key=lambda item: -item[1])))
+
+
+def most_allocated(run: Callable[[], Any]) -> int:
+    """The most bytes that torch's allocator held at once during a run on the CPU, besides what was there before."""
+    import torch
+
+    run()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as watched:
+        run()
+    assert watched.profiler is not None and watched.profiler.kineto_results is not None
+    held = most = 0
+    for change in _changes(watched.profiler.kineto_results.experimental_event_tree()):
+        held += change
+        most = max(most, held)
+    return most
 
 
 def _changes(events: Iterable[Any]) -> Iterator[int]:

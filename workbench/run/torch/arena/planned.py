@@ -13,8 +13,14 @@ from workbench.run.torch.executor import TorchExecutor
 
 
 def plan_of_run(executor: TorchExecutor, tensors: Mapping[str, Any], planner: str = DEFAULT_PLANNER) -> MemoryPlan:
-    """The plan for these inputs; the run is made once, to see the type of every value. Values that are no tensors, or
-    that lie on another device, are not in it."""
+    """The plan for these inputs, of the values that `graph_of_run` has types for."""
+    graph = graph_of_run(executor, tensors)
+    return plan_memory(sharing_of(graph, inner=False, alignment=ARENA_ALIGNMENT), planner)
+
+
+def graph_of_run(executor: TorchExecutor, tensors: Mapping[str, Any]) -> Graph:
+    """The graph with the type of every value as one run with these inputs shows it. Values that are no tensors, or that
+    lie on another device, have none."""
     types: dict[str, TensorType] = {}
 
     def observe(node: Node, results: tuple[Any, ...]) -> None:
@@ -22,7 +28,7 @@ def plan_of_run(executor: TorchExecutor, tensors: Mapping[str, Any], planner: st
 
     types.update(_types(tuple(tensors), tuple(tensors.values()), executor.device.type))
     executor.run_tensors(tensors, observe)
-    return plan_memory(sharing_of(_typed(executor.graph, types), inner=False, alignment=ARENA_ALIGNMENT), planner)
+    return _typed(executor.graph, types)
 
 
 def _types(names: tuple[str, ...], values: tuple[Any, ...], device: str) -> dict[str, TensorType]:

@@ -1,0 +1,103 @@
+"""Operators side by side: `python benchmarks/lanes.py [--device cuda] [--narrow N] [MODEL.onnx ...]`.
+
+One row per model: the bound by the stated model of an H100 and by operators' times measured on the device, lanes,
+waits between them, the median time side by side beside one after the other (of the same operators in the same arena, by
+turns, whichever number of threads in a kernel is faster for each), and the memory planned for both. Light networks with
+random weights, a BERT and a sample stand before the models named. Prints Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+NETWORKS = ("inception_v2", "inception_v1", "squeezenet", "shufflenet", "resnet50")
+COLUMNS = (
+    "model",
+    "bound, H100 model",
+    "bound, measured",
+    "lanes",
+    "waits",
+    "one by one ms",
+    "side by side ms",
+    "of one by one",
+    "by",
+    "memory MB, one by one",
+    "on lanes",
+    "least",
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", type=Path)
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--narrow", type=int, default=1, help="divide channels by this (not of ShuffleNet)")
+    chosen = parser.parse_args()
+    row(COLUMNS)
+    row(["---"] * len(COLUMNS))
+    with tempfile.TemporaryDirectory() as folder:
+        for path in models(chosen, Path(folder)):
+            row(measured(path, chosen.device))
+
+
+def measured(path: Path, device: str) -> list[str]:
+    import workbench as wb
+    from workbench.lanes.found import find_lanes
+    from workbench.run.measurement.lane_times import LANE_ROUNDS, lane_variants, ran_on_lanes
+
+    graph = wb.load(path)
+    by_model = find_lanes(graph)
+    ran = ran_on_lanes(wb.measure(lane_variants(graph), device=device, repeat=LANE_ROUNDS))
+    found = find_lanes(graph, ran.times_us)
+    cells = [
+        path.stem,
+        f"{by_model.schedule.dependencies.bound:.2f}",
+        f"{found.schedule.dependencies.bound:.2f}",
+        f"{len(found.schedule.lanes):,}",
+        f"{found.schedule.waits:,}",
+    ]
+    if ran.lanes is None:
+        cells += ["-", "-", "-", ran.reason]
+    else:
+        threads = f"{ran.lanes.threads:,} threads, {ran.lanes.threads_of_kernel:,} in a kernel"
+        cells += [
+            f"{ran.lanes.one_by_one_ms:.2f}",
+            f"{ran.lanes.side_by_side_ms:.2f}",
+            f"{ran.lanes.ratio:.2f}",
+            threads if ran.lanes.threads else "streams",
+        ]
+    beside = found.beside
+    cells += [
+        f"{found.sequential.packed.total / 1e6:.3f}",
+        f"{beside.packed.total / 1e6:.3f}",
+        "proven" if beside.certified else f"{beside.packed.lower_bound / 1e6:.3f}",
+    ]
+    return cells
+
+
+def models(chosen: argparse.Namespace, folder: Path) -> Iterator[Path]:
+    from sample_models.light import random_light
+    from tests.torch_bert import exported_bert
+
+    for name in NETWORKS:
+        path = folder / f"{name}.onnx"
+        path.write_bytes(random_light(name, narrow=1 if name == "shufflenet" else chosen.narrow).SerializeToString())
+        yield path
+    yield exported_bert(folder / "bert.onnx")
+    yield ROOT / "sample_models" / "ppocr_cls_v2.onnx"
+    yield from chosen.models
+
+
+def row(cells) -> None:
+    print(f"| {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

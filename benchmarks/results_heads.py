@@ -1,0 +1,215 @@
+"""What stands above the tables of docs/results.md."""
+
+HEAD = """# Results
+
+Written by `python benchmarks/results.py`; every number here was measured by it, the bad ones too.
+
+Under each table stands on which machine, and when. Other work on the machine moves times; compare within one table,
+not between tables or machines.
+Nothing here ran on a GPU: none was at hand. With `--device cuda`, `benchmarks/layouts.py`, `benchmarks/running.py`,
+`benchmarks/resnet101.py`, `benchmarks/memory.py`, `benchmarks/peaks.py` and `benchmarks/lanes.py` print on one what
+they print here: what a layout gains, running, ResNet-101, plans, peaks, lanes.
+"""
+
+ENGINE = """## The engine
+
+Each command is a process of its own, started {repeat} times, from the shell's prompt to its end.
+Peak memory is the largest resident set of the whole process, for models of 20 MB and more as a multiple of the file
+too. Of the model is what it is over the same command's on a model of two nodes: the rest is Python, numpy, onnx and,
+where ONNX Runtime folds something (what NumPy would round otherwise), ONNX Runtime. Beside the models of 20 MB and more
+stands what the onnx package alone takes to load, check, infer shapes and save.
+
+"""
+
+VERIFIED = """## What it costs to be sure
+
+CPU seconds of `optimize --preset simplify`, all processes counted: not verified, the end compared with ONNX Runtime on
+the original file (the default), every step compared; and of one run of the model in ONNX Runtime, opening it counted
+in (`benchmarks/verified.py`), once each. The bound is 1.5 times the first, and three runs.
+
+"""
+
+SIMPLIFY = """## Simplifying, beside other tools
+
+The preset `simplify` in its default mode `ieee`, onnxsim, onnxslim, onnxscript and ONNX Runtime's basic level, by
+turns; `benchmarks/simplify.py`, whose head says what each column is, installs them in an environment of their own.
+Bold is the fewest nodes, and an error above 1e-6. A tool that fails or takes over 300 s has a peak all the same: of
+what it took until then.
+
+"""
+
+GROWING = """
+BERTs of more nodes as TorchScript exports them, with symbolic batch and sequence, three times each. (Of 20,000 nodes
+onnxscript did not end in 300 s; `benchmarks/simplify.py --scale 10000 20000`.)
+
+"""
+
+GROWTH_OF_ENGINE = """## How the engine's time grows
+
+CPU seconds of `optimize --preset simplify --no-verify`, a process each, its start counted in
+(`benchmarks/growth.py`). "Growth" is how many times the CPU seconds grew over how many times the nodes did: 1 is
+linear, and below 1 it is what the start of the process takes.
+
+"""
+
+REVISIONS = """## What declared rules cost
+
+The tree before rules were written as equations and as graphs ({before}) and this one simplify each model by turns
+(`benchmarks/revisions.py`, whose head says what each column is).
+
+"""
+
+LARGE = """## A model of 3 GB
+
+12 products of 8,192 times 8,192, their weights beside the model; `python benchmarks/simplify.py --large`.
+
+"""
+
+ROUNDING = """## How many digits float32 holds
+
+Where simplifying moves a result by more than 1e-6 of it, the original is itself further than that from the same network
+computed in float64, and the simplified one about as far or nearer; `benchmarks/rounding.py`, whose head says how it is
+measured. Of the generated BERTs, bert_5000 is the only one that is moved so far.
+
+"""
+
+STRATEGIES = """## Transposes that each layout strategy leaves
+
+Transposes of activations at run time, in brackets the elements that they move; the default preset, weights not counted.
+A strategy can leave more than it found: only `optimal`, `optimal-any-order` and `blocked` weigh everything together.
+`measured` goes by times taken on this machine, so its row is another elsewhere.
+
+"""
+
+FUSION = """## Memory traffic of groups
+
+Bytes that operators read and write in one run: each alone, in the groups of `fuse_groups`, and at the proven minimum of
+`fuse_minimum` under the same rules, under wider ones, and if several results may leave a group, with seconds of finding
+groups and proof (`benchmarks/fusion.py`). Where a bound is named, the minimum is not proved within 60 s. It is a count,
+not a time: no kernel is fused yet.
+
+"""
+
+MINIMUM = """## The proven minimum
+
+`layout_optimal` on networks with random weights, batch norms folded: as they are (plain), with NHWC values and each
+layout-sensitive operator between two transposes (nhwc), with every 1x1 convolution of stride 1 as a MatMul on NHWC
+values (mixed). Every row is certified: the transposes that stay move as many bytes as the maximum flow says they must.
+The last column was measured elsewhere, with a smaller operator table.
+
+"""
+
+GROWTH = """
+How the time grows: residual blocks, two of three with a MatMul on NHWC values between transposes, profile `cpu`.
+"""
+
+LAYOUTS = """## What a layout gains on this machine, ResNet-50, batch {batch}
+
+The graph of the onnx package's `light_resnet50` with random weights; all variants of a table ran by turns,
+`ratio` is the median of the time against "as loaded" (under 1 is faster) with its 95 % interval.
+
+"""
+
+
+RUNNING = """## Running ResNet-50, backends and precisions
+
+The onnx package's `light_resnet50` with random weights, all variants of a table by turns (`benchmarks/running.py`).
+`ratio` is to the first row; "first run" holds compiling; peak memory is what our executor counts of values and weights,
+for compiled runs and ONNX Runtime the growth of the process. The sum of operators is of runs that time each one.
+**CUDA graphs, CUDA's allocator and every GPU figure are missing**: `python benchmarks/running.py --device cuda` makes
+them, `python -m workbench matrix --plan oneflow --device cuda` OneFlow's table.
+
+"""
+
+EXTENDED = """## Written for ONNX Runtime, beside its own extended level
+
+Nodes of the file, of what ONNX Runtime's extended level makes of it, and of what `--preset simplify --export-for
+onnxruntime` writes; and milliseconds of one run on its CPU provider by turns, batch 1, all threads: the original file
+at the extended level, ours with all of ONNX Runtime's optimizations off ("none") and at the extended level
+(`benchmarks/extended.py`, whose head says how). The error is the largest of our file over the original, both
+unoptimized. The BERTs are small and have random weights; bert_12l_raw is a real one.
+
+"""
+
+BACKENDS = """## Torch's backends beside ONNX Runtime
+
+One row a model, all its columns by turns, a process for each backend (`benchmarks/backends.py`), float32, batch 1, all
+threads: medians of the model as loaded by torch and by ONNX Runtime with all its optimizations, and of what `simplify`
+makes of it by torch-compile, by `fused` and ("of ours") by ONNX Runtime. "best of torch" is the fastest of the three
+over ONNX Runtime on the model as loaded, "ours" ONNX Runtime's time on our file over its time on the original, with the
+interval of 95 %. "groups" says by what `fused` runs them.
+
+What is lost, by torch's profiler on one core: convolutions take most of every row, and ONNX Runtime computes them on
+blocked channels (NCHWc), oneDNN channels last; a convolution in groups with a window of one element (ShuffleNet) is a
+slow call of oneDNN; small convolutions (PP-OCR) take 15 to 25 microseconds each to prepare their call.
+
+"""
+
+BESIDE = """## ONNX Runtime alone, and by turns with torch
+
+Each round measures a model by ONNX Runtime alone, and then by turns with torch, each backend in a process of its own
+(`benchmarks/beside.py`). The ratio is by turns to alone, over rounds; where its interval holds 1, a backend is as quick
+beside another one as it is alone.
+
+"""
+
+VIEW = """## The graph view
+
+In Debian's Chromium with software rendering, 1366 x 768, driven by `benchmarks/view.py`, whose head says how each
+figure is measured. "Asked" is what was set as a goal before it was built. "First picture" holds everything from the
+navigation on, so loading the file too (1.5 s of 10,000 nodes); below it stands the same for a model that was loaded
+before. One graph fills one pane; histories have two.
+
+"""
+
+RESNET_101 = """## ResNet-101 by every strategy
+
+OneFlow's table (V100, mixed precision, its automatic NHWC): batch 16, 14 s against 13 s; 32, 24 against 22; 64, 44
+against 38. **It has not been run here, for want of a GPU**: `python benchmarks/resnet101.py --device cuda` makes it,
+NCHW against each strategy by turns, batch 16, 32 and 64, mixed precision. Below, the same command on this machine's
+CPU, float32, batch 1, random weights.
+
+"""
+
+MEMORY = """## Memory plans, and their runs
+
+`python benchmarks/memory.py`: models as loaded, float32, batch 1; times by turns, a process for each backend.
+"unshared" is the most bytes of computed values in use at once if each has its own memory, "shared" the part of it that
+remains when results overwrite operands, views share memory and operands of a Concat are computed inside it; no arena
+can be smaller. "onnxsim MB" is the arena of onnxsim 0.8.1's planner for the same file; it counts the graph's inputs,
+and leaves out values that it cannot size, in brackets how many. "torch" is what eager torch holds of inputs and
+computed values at its peak; "in passing" is what operators allocate beside the arena in a run of it, and which.
+
+"""
+
+ORDERS = """
+The most bytes in use at once in the order of the file, and in the order that `order_for_memory` finds within 20 s;
+`python benchmarks/memory.py --orders`.
+
+"""
+
+INSTANCES = """
+MiniMalloc's instances (capacity 1,048,576) by every planner, at most 20 s each; `python benchmarks/memory.py
+--minimalloc FOLDER`.
+
+"""
+
+PEAKS = """## Memory at its peak while a model runs
+
+Models simplified by `--preset simplify`, MB beside weights and inputs: planned; the arena of that plan with what
+operators allocate in passing; and the most that torch's allocator holds at once when the executor runs operator by
+operator, when torch.compile has compiled the run, and when it has with inductor's own planning of memory
+(TORCHINDUCTOR_MEMORY_PLANNING=1). A process each, by torch's
+profiler, on CUDA by its allocator (`benchmarks/peaks.py`). What oneDNN allocates for itself is not in it.
+
+"""
+
+LANES = """## Operators side by side
+
+`benchmarks/lanes.py`. "bound" is the sum of the operators' times over the longest way through the graph, by the stated
+model of an H100 and by times measured here: nothing on any number of lanes gains more. "waits" are events between
+lanes. "of one by one" is the median side by side over the fastest one after the other, of the same operators in the
+same arena, by turns: above 1 it is slower, and the backend `lanes` then runs one after the other. Memory is the plan
+for one after the other, and for these lanes.
+
+"""

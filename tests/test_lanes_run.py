@@ -1,0 +1,223 @@
+"""The backend `lanes`: operators side by side, held to the last bit against one after the other."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+
+import onnx
+import pytest
+import torch
+
+import workbench as wb
+from sample_models.light import LIGHT_MODELS, random_light
+from tests.random_graphs import random_graph
+from tests.running import typed
+from workbench.errors import UserError
+from workbench.io.samples import samples
+from workbench.run.inputs import seed_inputs
+from workbench.run.measurement.measure import Variant, combined, measure_models
+from workbench.run.measurement.measured import measurement_from_json
+from workbench.run.onnxruntime.randomness import draws_numbers
+from workbench.run.torch.executor import OperatorError, TorchExecutor
+from workbench.run.torch.lanes.choosing import copied, has_same_bits
+from workbench.run.torch.lanes.launches import Launches, launches_of
+from workbench.run.torch.lanes.threads import ThreadedRun
+from workbench.run.torch.prepared import PREPARATIONS
+from workbench.run.worker.client import CancelledError
+
+BRANCHES = "sample_models/memory/branches.onnx"
+SMALL = "g (float[N,8] x) => (float[N,8] y) { a = Relu(x)  b = Neg(x)  y = Add(a, b) }"
+_POISON = 0xFF
+
+
+def planned(graph) -> tuple[TorchExecutor, dict, Launches]:
+    executor = TorchExecutor(graph)
+    tensors = executor.upload(seed_inputs(graph))
+    with torch.inference_mode():
+        return executor, tensors, launches_of(executor, tensors)
+
+
+def run_of(launches: Launches, threads: int) -> ThreadedRun:
+    return ThreadedRun(launches, threads, torch.get_num_threads())
+
+
+def closed(run: ThreadedRun, times: int) -> list[list]:
+    """The outputs of some runs."""
+    found = [copied(list(run.run())) for _ in range(times)]
+    run.close()
+    return found
+
+
+def check(graph, threads: int = 4) -> Launches:
+    """Side by side some times, with poison in some order that the lanes allow, and as operator by operator computes."""
+    executor, tensors, launches = planned(graph)
+    eager = copied(list(executor.run_tensors(tensors).values()))
+    with torch.inference_mode():
+        expected = copied(list(launches.arena.run()))
+        found = [*closed(run_of(launches, threads), 4), *(poisoned(launches, random.Random(seed)) for seed in range(2))]
+    for run in found:
+        assert all(map(has_same_bits, run, expected))
+    for one, other in zip(expected, eager, strict=True):
+        if isinstance(one, torch.Tensor):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5, equal_nan=True)
+    return launches
+
+
+def poisoned(launches: Launches, rng: random.Random) -> list:
+    """The outputs of a run in a random order that lanes and waits allow, with NaN in the arena before it, and in the
+    memory of each block when all that uses it has run."""
+    arena, left = launches.arena, list(launches.in_order)
+    arena.bytes.fill_(_POISON)
+    used = uses_of_blocks(launches)
+    for _, write in launches.first:
+        write()
+    ended: set[int] = set()
+    while left:
+        heads = {launch.lane: launch for launch in reversed(left)}
+        chosen = rng.choice([launch for launch in heads.values() if ended.issuperset(launch.waits)])
+        left.remove(chosen)
+        chosen.run()
+        ended.add(chosen.operator)
+        for block in [block for block, users in used.items() if users <= ended]:
+            begin, size = arena.plan.packed.offsets[block], arena.plan.sharing.packing.blocks[block].bytes
+            arena.bytes[begin : begin + size].fill_(_POISON)
+            del used[block]
+    return copied(list(arena.outputs))
+
+
+def uses_of_blocks(launches: Launches) -> dict[int, set[int]]:
+    """For each block whose users are all on lanes, and of which nothing is a result, those users."""
+    sharing = launches.arena.plan.sharing
+    of_node = {node.name: launch.operator for launch in launches.in_order for node, _ in launch.runs}
+    found = {}
+    for number, name in enumerate(sharing.blocks):
+        values = [sharing.lifetimes.values[member] for member in sharing.memory.members(name)]
+        steps = {step for value in values for step in (value.producer, *value.reads) if step is not None}
+        labels = {sharing.lifetimes.steps[step].label for step in steps}
+        runs = {step.instruction.node.name for step in launches.arena.steps if step.kernel != "view"}
+        if not any(value.kind == "output" for value in values) and labels & runs and labels & runs <= of_node.keys():
+            found[number] = {of_node[label] for label in labels & runs}
+    return found
+
+
+def slow_unless(quick, value):
+    return pytest.param(value, marks=() if quick else pytest.mark.slow)
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [slow_unless(s.group == "Memory", s) for s in samples() if s.group in ("", "Memory", "Fusion")],
+    ids=lambda s: s.file.stem,
+)
+def test_samples(sample):
+    graph = wb.load(sample.file, sample.dims)
+    if draws_numbers(graph):
+        pytest.skip("it draws other random numbers in each run")
+    check(graph)
+
+
+@pytest.mark.parametrize("name", [slow_unless(name in ("inception_v2", "squeezenet"), name) for name in LIGHT_MODELS])
+def test_narrow_light_models(name, tmp_path):
+    onnx.save(random_light(name, narrow=1 if name == "shufflenet" else 8), tmp_path / "m.onnx")
+    check(wb.load(tmp_path / "m.onnx"))
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_random_graphs(block):
+    ran = 0
+    for seed in range(25 * block, 25 * block + 25):
+        graph = random_graph(seed, [SMALL, SMALL], operators=8)
+        try:
+            TorchExecutor(graph).run(seed_inputs(graph))
+        except UserError:
+            continue
+        check(graph)
+        ran += 1
+    assert ran > 20
+
+
+def failing(launches: Launches, place: int, error: Exception) -> Launches:
+    """The launches with one whose kernel fails in the first run."""
+    launch, left = launches.in_order[place], [error]
+
+    def write():
+        if left:
+            raise left.pop()
+        for _, run in launch.runs:
+            run()
+
+    broken = dataclasses.replace(launch, runs=((launch.runs[0][0], write),))
+    in_order = (*launches.in_order[:place], broken, *launches.in_order[place + 1 :])
+    return dataclasses.replace(launches, in_order=in_order)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_an_operator_that_fails_ends_the_run_with_its_sentence(threads):
+    _, _, launches = planned(wb.load(BRANCHES))
+    with torch.inference_mode():
+        expected = copied(list(launches.arena.run()))
+        for place, launch in enumerate(launches.in_order):
+            run = run_of(failing(launches, place, RuntimeError("no such kernel")), threads)
+            with pytest.raises(OperatorError, match=f"'{launch.runs[0][0].name}' failed: no such kernel"):
+                run.run()
+            assert all(map(has_same_bits, run.run(), expected))
+            run.close()
+
+
+def prepared(graph):
+    executor = TorchExecutor(graph)
+    return PREPARATIONS["lanes"](executor, executor.upload(seed_inputs(graph)), lambda stage: None)
+
+
+def test_where_nothing_runs_beside_another_it_says_so():
+    chain = prepared(typed("g (float[8] x) => (float[8] y) { a = Softmax(x)  y = Softmax(a) }"))
+    assert "there is one lane" in chain.reason and chain.lanes is None
+    drawn = prepared(
+        typed("g (float[8] x) => (float[8] y, float[8] z) { y = RandomNormalLike(x)  z = RandomUniformLike(x) }")
+    )
+    assert "draws random numbers" in drawn.reason
+
+
+def test_a_way_with_other_bits_is_not_taken(monkeypatch):
+    monkeypatch.setattr("workbench.run.torch.lanes.choosing.has_same_bits", lambda one, other: False)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    assert "differ in their last bits" in prepared(wb.load(BRANCHES)).reason
+
+
+def test_it_says_what_was_measured(monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    found = prepared(wb.load(BRANCHES))
+    measured = found.lanes
+    assert (measured.lanes, measured.waits, measured.threads) == (2, 1, 2) and measured.ratio > 0
+    assert (found.reason is None) == measured.is_faster
+    assert measured.is_faster or "that is faster here" in found.reason
+
+
+def test_measured_beside_the_others(kept_worker):
+    graph = wb.load("sample_models/ppocr_cls_v2.onnx")
+    inputs = seed_inputs(graph)
+    found = measure_models(
+        combined({"m": graph}, ["arena", "lanes"], ["float32"]), inputs=inputs, repeat=2, worker=kept_worker
+    )
+    lanes = found.ran["lanes"]
+    assert lanes.memory.counted == "arena" and measurement_from_json(found.to_json()).ran["lanes"].lanes == lanes.lanes
+    assert lanes.lanes is None or (lanes.lanes.is_faster or "that is faster here" in lanes.fallbacks["lanes"])
+    narrow = measure_models({"m": Variant(graph, "lanes", "bfloat16")}, inputs=inputs, repeat=1, worker=kept_worker)
+    assert "element types of the model" in narrow.variants["m"].fallbacks["lanes"]
+
+
+@pytest.mark.slow
+def test_a_measurement_of_lanes_is_cancelled_and_the_next_one_runs(kept_worker):
+    graph = wb.load("sample_models/ppocr_cls_v2.onnx")
+    how = {"inputs": seed_inputs(graph), "worker": kept_worker}
+    looked = []
+
+    def cancel(progress):
+        looked.append(progress)
+        if progress["done"] > 2:
+            kept_worker.cancel()
+
+    with pytest.raises(CancelledError):
+        measure_models({"m": Variant(graph, "lanes")}, repeat=100_000, on_progress=cancel, **how)
+    assert looked and measure_models({"m": Variant(graph, "lanes")}, repeat=1, **how).ran

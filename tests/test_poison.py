@@ -1,0 +1,115 @@
+"""Plans that run with poison: NaN in what is free must not show in any result, whatever the operator, planner or model."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import numpy as np
+import onnx
+import pytest
+import torch
+
+import workbench as wb
+from sample_models.light import LIGHT_MODELS
+from tests.conformance import RANDOM, array, cases
+from tests.conftest import CORPUS
+from tests.light_networks import light_file
+from tests.test_lanes_run import closed, run_of
+from tests.test_lanes_run import poisoned as poisoned_on_lanes
+from workbench.errors import UserError
+from workbench.io.onnx_file import load_proto
+from workbench.memory.planners import planners
+from workbench.run.inputs import seed_inputs
+from workbench.run.runnable_dims import settle_dims
+from workbench.run.torch.arena.arena_run import ArenaRun
+from workbench.run.torch.arena.planned import plan_of_run
+from workbench.run.torch.executor import TorchExecutor
+from workbench.run.torch.lanes.choosing import copied
+from workbench.run.torch.lanes.launches import launches_of
+
+pytestmark = pytest.mark.slow
+HEAVY = ("unet_sd15_raw",)  # minutes for each planner; benchmarks/memory.py runs it
+
+
+def is_equal(one, other) -> bool:
+    """To the last bit, except for what a matrix product in place of a convolution rounds otherwise."""
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(is_equal, one, other))
+    if not isinstance(one, torch.Tensor):
+        return np.array_equal(one, other)
+    if not one.is_floating_point():
+        return torch.equal(one, other)
+    same_shape = one.shape == other.shape and one.dtype == other.dtype
+    return same_shape and torch.allclose(one.double(), other.double(), rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
+def poisoned(executor, tensors, planner="exact"):
+    """Outputs of a run with poison, and of the run behind it without."""
+    plan = plan_of_run(executor, tensors, planner)
+    with torch.inference_mode():
+        arena = ArenaRun(executor, tensors, plan)
+        return [copied(list(run())) for run in (arena.run_poisoned, arena.run)]
+
+
+def of_case(name: str) -> tuple[str, str]:
+    """What becomes of one of ONNX's own cases, in an arena and on lanes."""
+    case = cases()[name]
+    try:
+        executor = TorchExecutor(load_proto(onnx.ModelProto.FromString(case.model.SerializeToString())))
+        given = (array(value) for value in case.data_sets[0][0])
+        tensors = executor.upload(dict(zip(executor.graph.inputs, given, strict=True)))
+        expected = copied(list(executor.run_tensors(tensors).values()))
+    except UserError:
+        return "refused", "refused"
+    if RANDOM.fullmatch(name.split("_expanded")[0]):
+        return "random", "random"
+    return word(poisoned(executor, tensors), expected), word(on_lanes(executor, tensors), expected)
+
+
+def word(runs, expected) -> str:
+    return "equal" if all(is_equal(found, expected) for found in runs) else "wrong"
+
+
+def on_lanes(executor, tensors):
+    """Outputs of a run with poison, in some order that the lanes allow, and of one by threads."""
+    with torch.inference_mode():
+        launches = launches_of(executor, tensors)
+        return [poisoned_on_lanes(launches, random.Random(0)), *closed(run_of(launches, 2), 1)]
+
+
+def test_onnx_s_own_cases():
+    found = {name: of_case(name) for name in sorted(cases())}
+    assert [name for name, ways in found.items() if "wrong" in ways] == []
+    assert Counter(found.values())["equal", "equal"] > 1500
+
+
+def failure_with(executor, dims) -> str | None:
+    try:
+        executor.run(seed_inputs(executor.graph, dims))
+    except UserError as error:
+        return str(error)
+    return None
+
+
+def check_every_planner(graph):
+    executor = TorchExecutor(graph)
+    dims = settle_dims(graph, lambda dims: failure_with(executor, dims))
+    tensors = executor.upload(seed_inputs(graph, dims))
+    expected = copied(list(executor.run_tensors(tensors).values()))
+    for planner in planners():
+        for found in poisoned(executor, tensors, planner):
+            assert is_equal(found, expected), planner
+
+
+@pytest.mark.parametrize("name", LIGHT_MODELS)
+def test_light_networks_by_every_planner(name, tmp_path):
+    check_every_planner(wb.load(light_file(name, tmp_path)))
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason=f"the corpus of real models is not at {CORPUS}")
+@pytest.mark.parametrize("path", sorted(CORPUS.glob("*.onnx")), ids=lambda path: path.stem)
+def test_real_models_by_every_planner(path):
+    if path.stem in HEAVY:
+        pytest.skip("it takes minutes for each planner")
+    check_every_planner(wb.load(path))
