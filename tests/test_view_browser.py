@@ -382,12 +382,12 @@ def test_a_graph_that_is_nearly_all_in_view_has_no_minimap_over_it(tab, app):
 
 
 def test_search_finds_by_shape_and_layout_and_says_where_nothing_is(narrow):
-    narrow.goto_node("Conv_NHWC NHWC 1x8x112x112")
+    narrow.goto_node("op:Conv_NHWC layout:NHWC shape:1x112x112x8")
     assert narrow.state["selected"] == "n0"
     field = narrow.page.locator("input.gw-search")
     field.fill("no such node")
     field.press("Enter")
-    narrow.page.get_by_text("Nothing is called").first.wait_for()
+    narrow.page.get_by_text("No node is found by").first.wait_for()
 
 
 def test_next_change_goes_through_what_differs(narrow):

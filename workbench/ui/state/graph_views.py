@@ -34,7 +34,7 @@ def shown_history(opened: Opened, history: History, spec: Spec) -> Shown:
         timeline = timeline_of(history, target)
         costs = measured_costs(opened) if opened.measured_spec == spec else ({}, {})
         view = View(timeline, opened.title, target.layout, opened.toggled, costs=costs)
-        return Shown(view, partial(_inspected, opened, history, view, target, passes_of(spec)))
+        return Shown(view, partial(_inspected, opened, history, view, target, passes_of(spec)), opened.overlay)
 
     shown = kept(opened, ("history", spec, id(history), id(opened.measured)), make)
     shown.tell_verdicts(history)
@@ -49,7 +49,7 @@ def shown_graph(opened: Opened, name: str, graph: Graph, target: Profile) -> Sho
         view = View(timeline_of(history, target), name, target.layout)
         groups = OpenedGroups(graph)
         layouts = infer_layouts(groups.opened)
-        return Shown(view, lambda seen: _inspect(history, 0, 0, seen.id, groups, layouts, view, target))
+        return Shown(view, lambda seen: _inspect(history, 0, 0, seen.id, groups, layouts, view, target), opened.overlay)
 
     return kept(opened, ("graph", name, id(graph), target), make)
 
@@ -75,7 +75,7 @@ def shown_pair(
             side = int(after and (seen.id in second.opened or seen.id not in first.opened))
             return _inspect(histories[side], 0, 0, seen.id, moment.groups[side], moment.layouts[side], view, target)
 
-        return Shown(view, inspected)
+        return Shown(view, inspected, opened.overlay)
 
     return kept(opened, ("pair", *key), make)
 

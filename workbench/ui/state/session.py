@@ -35,6 +35,7 @@ from workbench.ui.state.checking import AT_ONCE_S, Checking, is_compared
 from workbench.ui.state.folders import check_may_open
 from workbench.ui.state.gc_freeze import let_go
 from workbench.ui.state.lru import Recent
+from workbench.ui.state.overlay import Overlay
 from workbench.verification import Verifier
 from workbench.view.matching import Correspondence, match_graphs, renamed
 
@@ -103,6 +104,7 @@ class Opened:
     plans:   of memory, see `workbench.ui.screens.memory_page`.
     toggled: groups of the graph that the user opened (True) or closed.
     checking: the running comparison of the history's steps; left_out: rewrites that the user left out.
+    overlay: the user's own numbers for nodes.
     """
 
     title: str
@@ -128,6 +130,7 @@ class Opened:
     plans: Recent[Any] = field(default_factory=lambda: Recent(_MOST_PLANS))
     toggled: dict[str, bool] = field(default_factory=dict)
     other: Other | None = None
+    overlay: Overlay = field(default_factory=Overlay)
 
     @property
     def uploaded(self) -> bool:

@@ -85,7 +85,12 @@ export interface Section {
 export interface Histogram { low: number | string; high: number | string; counts: number[]; words?: string }
 
 /** Hits of a search: ids with words; `n` numbers the answers. */
-export interface Found { query: string; hits: [string, string][]; total: number; n: number }
+export interface Found { query: string; hits: [string, string][]; total: number; fault: string; n: number }
+
+/** The user's own numbers; `fault`: why the last file was refused. */
+export interface OwnNumbers { file?: string; sentence?: string; columns?: OwnColumn[]; fault: string; n: number }
+/** `boxes`: [box, its number]; of a closed group the largest in it. Without boxes there are no ends. */
+export interface OwnColumn { title: string; unit: string; low?: number; high?: number; boxes: [number, number][] }
 
 /** What Python, or the report's table, tells the view. */
 export interface ViewData {
@@ -93,12 +98,15 @@ export interface ViewData {
   at?: { step: number; rewrite: number | null; n: number } | null;
   show?: { id: string; n: number } | null;
   found?: Found | null;
+  /** Hits in boxes of the scene: [box, from, to, number of hits]. */
+  marks?: number[][];
+  own?: OwnNumbers | null;
   inspector?: Inspected | null;
   height?: string; constants?: boolean; flat?: boolean;
   offers?: { constants: boolean; flat: boolean };
 }
 
-export interface Place { step: number | string; rewrite: number | string; node: string }
+export interface Place { step: number | string; rewrite: number | string; node: string; query: string; hits: string }
 
 /** What the view asks of Python, or of the report's table. */
 export interface Outside {
@@ -108,6 +116,11 @@ export interface Outside {
   reveal(id: string): void;
   constants(on: boolean): void;
   flat(on: boolean): void;
+  stepInto(rewrite: number): void;
+  /** A file of the user's own numbers; a report has none. */
+  numbers?(file: string, text: string): void;
+  /** What the address says of the query at first. */
+  begin(): { query: string; hits: string };
   address(place: Place): void;
 }
 
