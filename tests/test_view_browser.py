@@ -420,11 +420,11 @@ def test_a_click_tells_all_about_a_node(narrow):
     panel = narrow.page.locator(".gw-inspector")
     panel.get_by_text("It is not in the graph at this moment").wait_for()
     narrow.press("ArrowUp", "ArrowUp")
-    panel.get_by_text("Why not here?").wait_for()
+    panel.get_by_text("What the passes said").wait_for()
     said = panel.inner_text()
     for words in ("Attributes", "Inputs", "Outputs", "Constant gpu_0", "Contract", "Cost", "Where it came from"):
         assert words in said, words
-    assert "would act here: BatchNormalization 'n1'" in said
+    assert "1 Fold batch normalization into convolution" in said and "BatchNormalization 'n1' scales" in said
     assert panel.locator(".gw-histogram").count() >= 1
     panel.get_by_text("Documentation of BatchNormalization").click()
     panel.get_by_text("1502.03167").wait_for()

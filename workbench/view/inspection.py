@@ -24,6 +24,7 @@ from workbench.view.facts import bound_type, bytes_of, contract_rows, cost_rows,
 from workbench.view.fused import fusion_rows, group_rows
 from workbench.view.ids import CONSTANT_ID, GROUP_ID, INPUT_ID, OUTPUT_ID
 from workbench.view.lineage import ancestry, constant_events, lives, node_events, sources
+from workbench.view.why_not import PassSaid
 
 _WORDS = {INPUT_ID: "Input", OUTPUT_ID: "Output", CONSTANT_ID: "Constant"}
 _LONGEST = 160  # characters of a name or an attribute that are shown
@@ -45,11 +46,12 @@ def inspect_element(
     layouts: Mapping[str, str] | None = None,
     target: Profile | None = None,
     members: Iterable[str] = (),
+    said: Sequence[PassSaid] = (),
 ) -> dict[str, Any]:
     """The content for `id` after `rewrites` rewrites of `step` (None: after all).
 
     id:      a node's name, or "in:<value>", "out:<value>", "const:<value>", "group:<path>".
-    passes:  whose rules say why they do not match the node.
+    passes:  whose rules say why they do not match the node at this moment; said: what the passes that ran said of it.
     groups, layouts: of that moment, if the caller has them; else they are computed, slowly for a large model.
     target:  for the operator's class; members: the nodes of the group.
     If the element does not exist at that moment, the content says when it does.
@@ -62,7 +64,7 @@ def inspect_element(
     for prefix in (INPUT_ID, OUTPUT_ID, CONSTANT_ID):
         if id.startswith(prefix) and id not in graph:
             return inspect_value(history, graph, layouts, prefix, id.removeprefix(prefix))
-    return inspect_node(history, step, groups, layouts, id, passes, target)
+    return inspect_node(history, step, groups, layouts, id, passes, target, said)
 
 
 def inspect_node(
@@ -73,6 +75,7 @@ def inspect_node(
     name: str,
     passes: Sequence[Pass],
     target: Profile | None,
+    said: Sequence[PassSaid] = (),
 ) -> dict[str, Any]:
     """The node of that name; if it is not in the graph, when it is."""
     graph = groups.opened
@@ -81,7 +84,7 @@ def inspect_node(
         events = node_events(history, name)
         about = f"It is not in the graph at this moment; it {lives(name in history.initial, events)}."
         moments = [moment.said(what) for moment, what in events]
-        return _shown(name, _short(name), about, [_moments("Where it was", moments)])
+        return _shown(name, _short(name), about, [_moments("Where it was", moments), _said(said)])
     captured = [value for value in node.operands if value not in node.inputs]
     constants = [value for value in node.operands if value in graph.constants]
     sections = [
@@ -93,6 +96,7 @@ def inspect_node(
         _rows("Cost", cost_rows(graph, node)),
         _rows("Fusion", fusion_rows(groups, node, history.steps[: step + 1])),
         _origin(history, name),
+        _said(said),
         _rows("Why not here?", refusal_rows(graph, node, passes, history.mode), ["pass", "rule", "what it says"]),
         *_exporter(node),
         document_section(graph, node),
@@ -167,6 +171,13 @@ def _rows(title: str, rows: list[list[str]], head: list[str] | None = None) -> S
 
 def _moments(title: str, moments: list[dict[str, Any]]) -> Section:
     return {"title": title, "open": True, "moments": moments} if moments else {}
+
+
+def _said(said: Sequence[PassSaid]) -> Section:
+    """What each pass said of the node; a click on a row goes to the moment after that pass, or after its rewrite."""
+    rows = [[f"{told.step} {told.title}", told.rule or "acted" * told.acted, told.sentence] for told in said]
+    section = _rows("What the passes said", rows, ["step", "rule", "what it said"])
+    return {**section, "at": [told.t for told in said]} if rows else section
 
 
 def _values(title: str, graph: Graph, layouts: Mapping[str, str], values: Sequence[str]) -> Section:

@@ -15,6 +15,7 @@ from workbench.layout.profile import Profile
 from workbench.rewrite import History, Pass
 from workbench.view.inspection import inspect_element
 from workbench.view.scene import View, packed
+from workbench.view.why_not import not_run, said_of
 
 COMPONENT = Path(__file__).parent / "component"
 MOST_OPEN = 2_500  # nodes up to which the report also has a scene with all boxes open
@@ -66,6 +67,8 @@ def inspected(history: History, view: View, target: Profile, passes: Sequence[Pa
     texts: dict[str, Any] = {}
     if len(view.timeline.versions) > MOST_INSPECTED:
         return texts
+    others = not_run(history, passes)
+    said = said_of(history, passes, target, view.timeline.versions)
     for step in reversed(range(len(history))):
         if step and not history[step].changed:
             continue
@@ -73,8 +76,9 @@ def inspected(history: History, view: View, target: Profile, passes: Sequence[Pa
         layouts = infer_layouts(groups.opened)
         done = len(history[step].rewrites)
         for name in (node.name for node in groups.opened.nodes if node.name not in texts):
+            rows = said.get(name, ())
             texts[name] = inspect_element(
-                history, step, done, name, passes, groups=groups, layouts=layouts, target=target
+                history, step, done, name, others, groups=groups, layouts=layouts, target=target, said=rows
             )
     return texts
 

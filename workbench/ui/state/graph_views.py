@@ -24,6 +24,7 @@ from workbench.ui.widgets.graph_view import Seen, Shown
 from workbench.view.inspection import inspect_element
 from workbench.view.scene import Costs, View
 from workbench.view.timeline import timeline_of, timeline_of_pair
+from workbench.view.why_not import not_run, said_of
 
 
 def shown_history(opened: Opened, history: History, spec: Spec) -> Shown:
@@ -102,8 +103,9 @@ def aimed(history: History, target: Profile) -> Profile:
 
 
 def passes_of(spec: Spec) -> list[Pass]:
-    """The passes of the pipeline with their options; the inspector explains why they did not act on a node."""
-    return [with_options(library.find_pass(name), dict(options)) for name, options in spec.passes]
+    """The passes of the pipeline as they ran; they say again why they did not act on a node."""
+    passes = [with_options(library.find_pass(name), dict(options)) for name, options in spec.passes]
+    return pipeline.without(passes, spec.left_out)[0]
 
 
 def measured_costs(opened: Opened) -> tuple[Mapping[str, Costs], Mapping[str, Costs]]:
@@ -145,6 +147,16 @@ def _inspect(
     passes: Sequence[Pass] = (),
 ) -> Mapping[str, Any]:
     members = view.members(id_)
+    said = said_of(history, passes, target, [id_]).get(id_, ()) if id_ in view.timeline.versions else ()
     return inspect_element(
-        history, step, rewrites, id_, passes, groups=groups, layouts=layouts, target=target, members=members
+        history,
+        step,
+        rewrites,
+        id_,
+        not_run(history, passes),
+        groups=groups,
+        layouts=layouts,
+        target=target,
+        members=members,
+        said=said,
     )

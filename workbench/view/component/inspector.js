@@ -58,7 +58,7 @@ export class Inspector {
     const open = this.folded.get(section.title) ?? section.open ?? false;
     const details = make("details", { class: "gw-section", open, toggle: () => this.folded.set(section.title, details.open) },
       make("summary", { text: section.title }));
-    if (section.rows?.length) details.append(tableOf(section));
+    if (section.rows?.length) details.append(tableOf(section, (t) => this.#goTo(t)));
     if (section.histogram) details.append(histogramOf(section.histogram));
     if (section.moments?.length) details.append(this.#moments(section.moments));
     if (section.text) details.append(make("p", { class: "gw-text", text: section.text, dir: "auto" }));
@@ -67,19 +67,28 @@ export class Inspector {
 
   /** Where the node came from: each moment is a button that goes there. @param {Section["moments"]} moments */
   #moments(moments) {
-    const { view } = this;
-    const goTo = (/** @type {number} */ t) => view.tick((clock) => clock.goToRewrite(clock.stepOf(t), t - clock.steps[clock.stepOf(t)].first));
     return make("ol", { class: "gw-moments" }, ...moments.map(({ t, words, what }) => make("li", {},
-      make("button", { type: "button", class: `gw-moment gw-${what ?? ""}`, text: words, dir: "auto", click: () => goTo(t) }))));
+      make("button", { type: "button", class: `gw-moment gw-${what ?? ""}`, text: words, dir: "auto", click: () => this.#goTo(t) }))));
+  }
+
+  /** To the moment after t rewrites. @param {number} t */
+  #goTo(t) {
+    this.view.tick((clock) => clock.goToRewrite(clock.stepOf(t), t - clock.steps[clock.stepOf(t)].first));
   }
 }
 
-/** @param {Section} section */
-function tableOf({ head, rows }) {
+/** A table; where its rows are of moments, the first cell is a button that goes there.
+ * @param {Section} section @param {(t: number) => void} goTo */
+function tableOf({ head, rows, at }, goTo) {
   const cells = (/** @type {"th" | "td"} */ tag, /** @type {string[]} */ row) => row.map((cell) => make(tag, { text: cell, dir: "auto" }));
+  const lineOf = (/** @type {string[]} */ row, /** @type {number} */ place) => {
+    if (!at) return cells("td", row);
+    const button = make("button", { type: "button", class: "gw-moment", text: row[0], dir: "auto", click: () => goTo(at[place]) });
+    return [make("td", {}, button), ...cells("td", row.slice(1))];
+  };
   const table = make("table", {});
   if (head) table.append(make("thead", {}, make("tr", {}, ...cells("th", head))));
-  table.append(make("tbody", {}, ...rows.map((row) => make("tr", {}, ...cells("td", row)))));
+  table.append(make("tbody", {}, ...rows.map((row, place) => make("tr", {}, ...lineOf(row, place)))));
   return make("div", { class: "gw-table" }, table);
 }
 

@@ -79,6 +79,8 @@ export interface Inspected { id: string; title?: string; about?: string; section
 export interface Section {
   title: string; open?: boolean; text?: string;
   head?: string[]; rows?: string[][];
+  /** The moment of each row. */
+  at?: number[];
   histogram?: Histogram;
   moments?: { t: number; words: string; what?: string }[];
 }
