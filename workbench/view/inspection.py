@@ -15,6 +15,7 @@ import onnx_ir
 from workbench.errors import printable
 from workbench.fusion.opened_groups import OpenedGroups
 from workbench.ir import AttrRef, Graph, Node, constant_type
+from workbench.layout.cost import bound_shape, element_bytes
 from workbench.layout.infer import TENSOR, infer_layouts
 from workbench.layout.profile import Profile
 from workbench.rewrite import History, Pass
@@ -24,12 +25,14 @@ from workbench.view.facts import bound_type, bytes_of, contract_rows, cost_rows,
 from workbench.view.fused import fusion_rows, group_rows
 from workbench.view.ids import CONSTANT_ID, GROUP_ID, INPUT_ID, OUTPUT_ID
 from workbench.view.lineage import ancestry, constant_events, lives, node_events, sources
+from workbench.view.memory_order import MemoryOrder, caption, drawing, memory_order
 from workbench.view.why_not import PassSaid
 
 _WORDS = {INPUT_ID: "Input", OUTPUT_ID: "Output", CONSTANT_ID: "Constant"}
 _LONGEST = 160  # characters of a name or an attribute that are shown
 _MOST_CONSTANTS = 8  # constants of one node that are read; the others are listed among its inputs
 _MOST_READERS = 20
+_MOST_DRAWINGS = 4
 _STACK = "stack_trace"
 
 Section = dict[str, Any]
@@ -91,6 +94,7 @@ def inspect_node(
         _rows("Attributes", [[key, _attribute(value)] for key, value in node.attributes.items()]),
         _values("Inputs", graph, layouts, (*node.inputs, *captured)),
         _values("Outputs", graph, layouts, node.outputs),
+        _memory_orders(graph, layouts, (*node.outputs, *node.inputs)),
         *(_constant(graph, layouts, value) for value in constants[:_MOST_CONSTANTS]),
         _rows("Contract", contract_rows(graph, node, target)),
         _rows("Cost", cost_rows(graph, node)),
@@ -125,7 +129,8 @@ def inspect_value(
     ends += [["read by", f"{reader.op} {_short(reader.name)}"] for reader in readers[:_MOST_READERS]]
     if len(readers) > _MOST_READERS:
         ends.append(["read by", f"{len(readers) - _MOST_READERS:,} more nodes"])
-    sections = [_values("Value", graph, layouts, (value,)), _rows("Ends", ends), moments]
+    order = _memory_orders(graph, layouts, (value,))
+    sections = [_values("Value", graph, layouts, (value,)), order, _rows("Ends", ends), moments]
     if tensor is not None:
         sections.insert(1, _constant(graph, layouts, value))
     return _shown(id_, title, f"{what} of the graph, of type {graph.type(value) or 'unknown'}", sections)
@@ -191,6 +196,20 @@ def _values(title: str, graph: Graph, layouts: Mapping[str, str], values: Sequen
         type_ = declared if bound is None or str(bound) == declared else f"{declared}, here {bound}"
         rows.append([_short(value), type_, layouts.get(value, TENSOR)])
     return _rows(title, rows, ["name", "type", "layout"])
+
+
+def _memory_orders(graph: Graph, layouts: Mapping[str, str], values: Sequence[str]) -> Section:
+    """A drawing for each value whose elements have an order; values of which the same is drawn share one."""
+    found: dict[MemoryOrder, list[str]] = {}
+    for value in dict.fromkeys(filter(None, values)):
+        order = memory_order(layouts.get(value, TENSOR), bound_shape(graph, value), element_bytes(graph, value))
+        if order is not None:
+            found.setdefault(order, []).append(_short(value))
+    drawings = [
+        {"words": f"{order.layout} of {', '.join(names)}", "about": caption(order), "svg": drawing(order)}
+        for order, names in found.items()
+    ]
+    return {"title": "Memory order", "open": True, "drawings": drawings[:_MOST_DRAWINGS]} if drawings else {}
 
 
 def _constant(graph: Graph, layouts: Mapping[str, str], value: str) -> Section:

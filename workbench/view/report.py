@@ -50,13 +50,31 @@ def report_html(view: View, texts: Mapping[str, Any]) -> str:
     scenes = {"collapsed": _scene(view)}
     if len(timeline.versions) <= MOST_OPEN:
         scenes |= {"constants": _scene(view, constants=True), "flat": _scene(view, is_flat=True)}
-    data = json.dumps({"scenes": scenes, "inspectors": packed(texts)[0]}, ensure_ascii=True)
+    drawings, lighter = _drawings_once(texts)
+    data = json.dumps(
+        {"scenes": scenes, "inspectors": packed(lighter)[0], "drawings": packed(drawings)[0]}, ensure_ascii=True
+    )
     return _PAGE.format(
         title=html.escape(f"{view.title} - Graph Workbench"),
         css=(COMPONENT / "style.css").read_text(encoding="utf-8").replace("</", "<\\/"),
         data=data.replace("<", "\\u003c"),
         script=bundle("report.js"),
     )
+
+
+def _drawings_once(texts: Mapping[str, Any]) -> tuple[list[str], dict[str, Any]]:
+    """Each drawing of the texts once, and the texts with its number in its place: many nodes have the same."""
+    numbers: dict[str, int] = {}
+    lighter = {}
+    for id_, content in texts.items():
+        sections = []
+        for section in content["sections"]:
+            if "drawings" in section:
+                told = [{**d, "svg": numbers.setdefault(d["svg"], len(numbers))} for d in section["drawings"]]
+                section = {**section, "drawings": told}
+            sections.append(section)
+        lighter[id_] = {**content, "sections": sections}
+    return list(numbers), lighter
 
 
 def inspected(history: History, view: View, target: Profile, passes: Sequence[Pass] = ()) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import base64
 import gzip
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -95,7 +95,7 @@ class View:
         return _Writer(self, boxes, links_of(self.timeline, boxes)).write()
 
 
-def packed(told: Mapping[str, Any]) -> tuple[str, str]:
+def packed(told: Mapping[str, Any] | Sequence[str]) -> tuple[str, str]:
     """A scene, or a table of texts, as base64 of gzip of JSON, with an id that changes with the content."""
     raw = json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()
     return base64.b64encode(gzip.compress(raw, 6, mtime=0)).decode(), hashlib.sha256(raw).hexdigest()[:16]

@@ -2,6 +2,7 @@
 // All about the selected box: what Python (or the report's table) knows, section by section.
 
 import { make, makeButton, setShown } from "./dom.js";
+import { Drawing } from "./drawing.js";
 import { printable, thousands } from "./text_metrics.js";
 import { tipLines } from "./tip.js";
 
@@ -13,11 +14,13 @@ export class Inspector {
   /** @param {View} view */
   constructor(view) {
     this.view = view;
+    this.drawing = new Drawing(view); // over the whole view, when it is open
     this.title = make("h2", { class: "gw-title", dir: "auto" });
     this.body = make("div", { class: "gw-sections" });
     this.element = make("aside", { class: "gw-inspector", "aria-label": "Inspector" },
       make("div", { class: "gw-inspector-head" }, this.title, makeButton("\u00d7", "Close the inspector (i)", () => view.toggleInspector())),
-      this.body);
+      this.body,
+      this.drawing.element);
     this.shown = /** @type {Inspected | string} */ (null);
     this.folded = new Map(); // title of a section: open or not, as the user left it
   }
@@ -60,6 +63,7 @@ export class Inspector {
       make("summary", { text: section.title }));
     if (section.rows?.length) details.append(tableOf(section, (t) => this.#goTo(t)));
     if (section.histogram) details.append(histogramOf(section.histogram));
+    if (section.drawings?.length) details.append(this.#drawings(section.drawings));
     if (section.moments?.length) details.append(this.#moments(section.moments));
     if (section.text) details.append(make("p", { class: "gw-text", text: section.text, dir: "auto" }));
     return details;
@@ -69,6 +73,12 @@ export class Inspector {
   #moments(moments) {
     return make("ol", { class: "gw-moments" }, ...moments.map(({ t, words, what }) => make("li", {},
       make("button", { type: "button", class: `gw-moment gw-${what ?? ""}`, text: words, dir: "auto", click: () => this.#goTo(t) }))));
+  }
+
+  /** @param {Section["drawings"]} drawings */
+  #drawings(drawings) {
+    return make("div", { class: "gw-drawings" }, ...drawings.map((drawing) =>
+      makeButton(`Draw ${printable(drawing.words)}`, drawing.about, () => this.drawing.show(drawing))));
   }
 
   /** To the moment after t rewrites. @param {number} t */

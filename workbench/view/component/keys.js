@@ -100,7 +100,7 @@ function pan(view, dx, dy) {
 
 /** @param {View} view */
 function leave(view) {
-  if (view.help.close()) return;
+  if (view.inspector.drawing.close() || view.help.close()) return;
   if (focusedIn(view.root) !== view.stage.canvas) view.stage.focus();
   else view.select("");
 }

@@ -11,10 +11,11 @@ const MOST_HITS = 2500; // a file with all boxes open has no more nodes
 const KEY = /(?:^|\s)(op|scope|name|shape|layout):/; // terms of a query, which only Python reads
 
 class Report {
-  /** @param {{ scenes: Record<string, ViewData>, inspectors: string }} tables @param {HTMLElement} parent */
+  /** @param {{ scenes: Record<string, ViewData>, inspectors: string, drawings: string }} tables @param {HTMLElement} parent */
   constructor(tables, parent) {
     this.scenes = tables.scenes;
     this.inspectors = /** @type {Record<string, Inspected>} */ ({}); // by node; packed as the scenes are, since it is long
+    this.drawings = /** @type {string[]} */ ([]);
     const here = new URLSearchParams(window.location.hash.slice(1));
     this.shown = here.get("picture") in this.scenes ? here.get("picture") : "collapsed";
     this.asked = 0; // numbers the requests, as Python does
@@ -29,12 +30,12 @@ class Report {
     this.view = new View(parent, this.#answers());
     this.view.root.style.padding = "6px";
     this.update();
-    if (tables.inspectors) this.#takeTexts(tables.inspectors);
+    if (tables.inspectors) this.#takeTexts(tables);
   }
 
-  /** @param {string} packed */
-  async #takeTexts(packed) {
-    this.inspectors = await unpack(packed);
+  /** @param {{ inspectors: string, drawings: string }} tables */
+  async #takeTexts({ inspectors, drawings }) {
+    [this.inspectors, this.drawings] = await Promise.all([unpack(inspectors), unpack(drawings)]);
     this.update();
   }
 
@@ -47,6 +48,7 @@ class Report {
       found: this.found,
       show: this.show,
       inspector: this.#inspector(),
+      drawings: this.drawings,
       height: "100vh",
       constants: this.shown === "constants",
       flat: this.shown === "flat",

@@ -82,6 +82,8 @@ export interface Section {
   /** The moment of each row. */
   at?: number[];
   histogram?: Histogram;
+  /** Pictures that are opened on request; in a report `svg` is a number, of `ViewData.drawings`. */
+  drawings?: { words: string; about: string; svg: string | number }[];
   moments?: { t: number; words: string; what?: string }[];
 }
 export interface Histogram { low: number | string; high: number | string; counts: number[]; words?: string }
@@ -103,6 +105,7 @@ export interface ViewData {
   /** Hits in boxes of the scene: [box, from, to, number of hits]. */
   marks?: number[][];
   own?: OwnNumbers | null;
+  drawings?: string[];
   inspector?: Inspected | null;
   height?: string; constants?: boolean; flat?: boolean;
   offers?: { constants: boolean; flat: boolean };
