@@ -13,7 +13,7 @@ from workbench.io.samples import FOLDER
 from workbench.layout.profile import load_profile
 from workbench.refusals import Considered, considered, refusal_lines
 from workbench.rewrite import LeftOut, PassContext, refused_by
-from workbench.view.why_not import not_run, said_of
+from workbench.view.why_not import graphs_behind, not_run, said_of
 
 CUDA = load_profile("cuda")
 TWO = """g (float[1,2,4,4] x, float[2,2,1,1] v) => (float[1,2,4,4] y, float[1,2,4,4] z)
@@ -94,7 +94,9 @@ def test_nodes_in_bodies_are_considered_under_the_node_that_holds_them():
 
 def test_a_node_tells_what_every_pass_said_of_it():
     made, history = ran(TWO, "drop_dropout", "fold_batchnorm")
-    said = said_of(history, made, CUDA, ["BatchNormalization_y", "BatchNormalization_z", "Conv_c"])
+    said = said_of(
+        history, graphs_behind(history), made, CUDA, ["BatchNormalization_y", "BatchNormalization_z", "Conv_c"]
+    )
     (acted,) = said["BatchNormalization_y"]
     assert (acted.step, acted.t, acted.acted, acted.sentence) == (2, 1, True, history[2].rewrites[0].sentence)
     refused = said["BatchNormalization_z"]

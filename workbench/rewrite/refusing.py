@@ -55,7 +55,7 @@ def refused_by(
 def _by_rules(
     pass_: Pass, graph: Graph, mode: str, names: Collection[str] | None, left_out: Collection[str]
 ) -> Iterator[RuleRefusal]:
-    rules = pass_.rules_of_run()
+    rules = pass_.rules_of_run() if names is None else pass_.rules  # for a run a pass may enter all nodes in a table
     for node in _chosen(graph, names):
         for rule in rules:
             if node.op in rule.operators or "*" in rule.operators:

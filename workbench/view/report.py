@@ -15,7 +15,7 @@ from workbench.layout.profile import Profile
 from workbench.rewrite import History, Pass
 from workbench.view.inspection import inspect_element
 from workbench.view.scene import View, packed
-from workbench.view.why_not import not_run, said_of
+from workbench.view.why_not import graphs_behind, not_run, said_of
 
 COMPONENT = Path(__file__).parent / "component"
 MOST_OPEN = 2_500  # nodes up to which the report also has a scene with all boxes open
@@ -86,7 +86,7 @@ def inspected(history: History, view: View, target: Profile, passes: Sequence[Pa
     if len(view.timeline.versions) > MOST_INSPECTED:
         return texts
     others = not_run(history, passes)
-    said = said_of(history, passes, target, view.timeline.versions)
+    said = said_of(history, graphs_behind(history), passes, target, view.timeline.versions)
     for step in reversed(range(len(history))):
         if step and not history[step].changed:
             continue

@@ -24,22 +24,33 @@ class PassSaid:
     acted: bool
 
 
+def graphs_behind(history: History) -> list[Graph]:
+    """The graph behind each step; steps that changed nothing share one."""
+    graphs = [history.initial]
+    for step in history.steps:
+        if step.rewrites:
+            graphs.append(graphs[-1].copy())
+            for rewrite in step.rewrites:
+                graphs[-1].apply(rewrite.edit)
+        else:
+            graphs.append(graphs[-1])
+    return graphs[1:]
+
+
 def said_of(
-    history: History, passes: Sequence[Pass], target: Profile, names: Collection[str]
+    history: History, graphs: Sequence[Graph], passes: Sequence[Pass], target: Profile, names: Collection[str]
 ) -> Mapping[str, list[PassSaid]]:
     """What each step's pass said of the nodes with these names: its rewrites, then its refusals when it had ended.
 
-    A step whose pass is not among `passes` is left out. Takes one replay of the history, and for each step and node a
-    look by each rule of its operator.
+    graphs: behind each step. A step whose pass is not among `passes` is left out.
     """
     found: defaultdict[str, list[PassSaid]] = defaultdict(list)
     by_name = {pass_.name: pass_ for pass_ in passes}
     context = PassContext(target, history.mode)
     left_out = [out.sentence for out in history.left_out]
-    graph, wanted, t = history.initial.copy(), set(names), 0
-    for number, step in enumerate(history.steps):
+    wanted, t = set(names), 0
+    for number, (step, graph) in enumerate(zip(history.steps, graphs, strict=True)):
         for rewrite in step.rewrites:
-            graph.apply(rewrite.edit)
             t += 1
             touched = {*rewrite.nodes, *(node.name for node in rewrite.edit.insert)}
             for name in wanted & touched:

@@ -19,12 +19,12 @@ from workbench.run.measurement.measured import MeasuredVariant
 from workbench.ui.state.gc_freeze import keep_out
 from workbench.ui.state.kernels import kernel_sections
 from workbench.ui.state.session import Opened, Spec
-from workbench.ui.state.snapshots import Snapshot, moment_of
+from workbench.ui.state.snapshots import Snapshot, graphs_of_steps, moment_of
 from workbench.ui.widgets.graph_view import Seen, Shown
 from workbench.view.inspection import inspect_element
 from workbench.view.scene import Costs, View
 from workbench.view.timeline import timeline_of, timeline_of_pair
-from workbench.view.why_not import not_run, said_of
+from workbench.view.why_not import PassSaid, not_run, said_of
 
 
 def shown_history(opened: Opened, history: History, spec: Spec) -> Shown:
@@ -129,7 +129,11 @@ def _inspected(
     total = len(history[step].rewrites)
     rewrites = total if done is None else min(done, total)
     moment = moment_of(opened, history, step, rewrites)
-    content = _inspect(history, step, rewrites, seen.id, moment.groups[1], moment.layouts[1], view, target, passes)
+    graphs = graphs_of_steps(opened, history)
+    said = said_of(history, graphs, passes, target, [seen.id]).get(seen.id, [])
+    groups, layouts = moment.groups[1], moment.layouts[1]
+    others = not_run(history, passes)
+    content = _inspect(history, step, rewrites, seen.id, groups, layouts, view, target, others, said)
     sections = content["sections"]
     place = next((i for i, section in enumerate(sections, 1) if section["title"] in ("Cost", "Inside")), 0)
     return {**content, "sections": [*sections[:place], *kernel_sections(opened.measured, seen.id), *sections[place:]]}
@@ -145,15 +149,15 @@ def _inspect(
     view: View,
     target: Profile,
     passes: Sequence[Pass] = (),
+    said: Sequence[PassSaid] = (),
 ) -> Mapping[str, Any]:
     members = view.members(id_)
-    said = said_of(history, passes, target, [id_]).get(id_, ()) if id_ in view.timeline.versions else ()
     return inspect_element(
         history,
         step,
         rewrites,
         id_,
-        not_run(history, passes),
+        passes,
         groups=groups,
         layouts=layouts,
         target=target,

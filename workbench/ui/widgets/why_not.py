@@ -12,6 +12,7 @@ from workbench.refusals import Considered, RefusalGroup, considered
 from workbench.rewrite import History, Pass, PassContext, Rule
 from workbench.ui.state.graph_views import aimed, passes_of, shown_history
 from workbench.ui.state.session import Opened, Spec
+from workbench.ui.state.snapshots import graphs_of_steps
 from workbench.ui.widgets.parts import markdown_escaped, pane
 from workbench.ui.widgets.steps import STEP, go_to
 
@@ -42,15 +43,15 @@ def show_why_not(opened: Opened, history: History, spec: Spec, index: int, heigh
 
 
 def _considered(opened: Opened, history: History, spec: Spec, passes: list[Pass], index: int) -> Considered:
-    """What the step considered; the most recent results are cached."""
-
-    def ask() -> Considered:
+    """What the step considered; cached."""
+    known: dict[int, Considered] = opened.moments.get(("considered", id(history)), dict)
+    if index not in known:
         context = PassContext(aimed(history, spec.profile), history.mode)
         sentences = [out.sentence for out in history.left_out]
-        with st.spinner("Asking the rules again"):
-            return considered(history[index], passes[index - 1], history.at(index), context, sentences)
-
-    return opened.moments.get(("considered", index), ask)
+        with st.spinner(f"Asking the rules of {passes[index - 1].title} again"):
+            after = graphs_of_steps(opened, history)[index]
+            known[index] = considered(history[index], passes[index - 1], after, context, sentences)
+    return known[index]
 
 
 def _all_steps(opened: Opened, history: History, spec: Spec, passes: list[Pass], height: int) -> None:
