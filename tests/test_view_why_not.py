@@ -29,7 +29,7 @@ def test_a_click_on_a_refused_node_shows_it_and_the_node_tells_what_each_pass_sa
     assert (view.state["step"], view.state["t"]) == (2, 53)
     panel = tab.locator(".gw-inspector")
     panel.get_by_text("What the passes said").wait_for()
-    panel.get_by_text("Conv 'n4' does not follow a Pad").wait_for()
+    panel.get_by_text("before the operator: Conv 'n4' does not follow a Pad").wait_for()
     panel.get_by_role("button", name="1 Fold batch normalization into convolution").first.click()
     view.wait("hook => hook.state().step === 1 && hook.state().rewrite > 0")
 

@@ -180,8 +180,8 @@ def _moments(title: str, moments: list[dict[str, Any]]) -> Section:
 
 def _said(said: Sequence[PassSaid]) -> Section:
     """What each pass said of the node; a click on a row goes to the moment after that pass, or after its rewrite."""
-    rows = [[f"{told.step} {told.title}", told.rule or "acted" * told.acted, told.sentence] for told in said]
-    section = _rows("What the passes said", rows, ["step", "rule", "what it said"])
+    rows = [[f"{told.step} {told.title}", f"{told.by}{told.sentence}"] for told in said]
+    section = _rows("What the passes said", rows, ["step", "what it said"])
     return {**section, "at": [told.t for told in said]} if rows else section
 
 

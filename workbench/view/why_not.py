@@ -23,6 +23,11 @@ class PassSaid:
     t: int
     acted: bool
 
+    @property
+    def by(self) -> str:
+        """Whether it acted, or which rule said the sentence; with a colon behind it, "" if there is nothing to say."""
+        return "acted: " if self.acted else f"{self.rule}: " if self.rule else ""
+
 
 def graphs_behind(history: History) -> list[Graph]:
     """The graph behind each step; steps that changed nothing share one."""

@@ -75,7 +75,7 @@ def _all_steps(opened: Opened, history: History, spec: Spec, passes: list[Pass],
 
     columns = {
         "#": st.column_config.NumberColumn(width=50),
-        "pass": st.column_config.TextColumn(width=300),
+        "pass": st.column_config.TextColumn(width=260),
         "refused": st.column_config.TextColumn(width=70, alignment="right"),
         "in words": st.column_config.TextColumn(width=600),
     }

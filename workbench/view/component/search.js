@@ -11,6 +11,13 @@ const PAUSE = 300; // ms without a key before the search starts
 const LISTED = 100; // hits
 const HINT = "Words, or op:Transpose  scope:attn2  name:to_q  shape:4096  layout:NHWC; all of them must hold";
 
+/** A hit: the operator and the name, and below them shapes and layouts; two blanks part them. @param {string} words */
+function linesOf(words) {
+  const [op, name = "", ...rest] = words.split("  ");
+  const first = make("span", {}, make("b", { text: printable(op) }), ` ${printable(name)}`);
+  return rest.length ? [first, make("small", { text: printable(rest.join(" ")) })] : [first];
+}
+
 export class Search {
   /** @param {View} view */
   constructor(view) {
@@ -140,13 +147,12 @@ export class Search {
       role: "option",
       dir: "auto",
       tabindex: "-1",
-      text: printable(words || name),
       title: printable(name),
       click: () => {
         this.current = place;
         this.#go();
       },
-    })));
+    }, ...linesOf(words || name))));
     const more = this.total - Math.min(LISTED, this.hits.length);
     setText(this.rest, more > 0 ? `and ${thousands(more)} more` : "");
     setShown(this.rest, more > 0);
