@@ -420,9 +420,18 @@ def test_a_click_tells_all_about_a_node(narrow):
     panel = narrow.page.locator(".gw-inspector")
     panel.get_by_text("It is not in the graph at this moment").wait_for()
     narrow.press("ArrowUp", "ArrowUp")
-    panel.get_by_text("What the passes said").wait_for()
+    panel.get_by_text("Attributes", exact=True).wait_for()
     said = panel.inner_text()
-    for words in ("Attributes", "Inputs", "Outputs", "Constant gpu_0", "Contract", "Cost", "Where it came from"):
+    for words in (
+        "Attributes",
+        "Inputs",
+        "Outputs",
+        "Constant gpu_0",
+        "Contract",
+        "Cost",
+        "Where it came from",
+        "What the passes said",
+    ):
         assert words in said, words
     assert "1 Fold batch normalization into convolution" in said and "BatchNormalization 'n1' scales" in said
     assert panel.locator(".gw-histogram").count() >= 1
