@@ -14,7 +14,8 @@ from workbench.run.worker.client import RunError
 from workbench.ui.screens import layouts_page
 from workbench.ui.state import snapshots
 from workbench.ui.state.record_runs import measure_here
-from workbench.ui.state.session import layouts_of, use_inputs
+from workbench.ui.state.session import use_inputs
+from workbench.ui.state.strategies import layouts_of
 from workbench.ui.widgets.parts import markdown_escaped
 
 

@@ -31,6 +31,7 @@ ROOMS = {
     "verification": {"ir", "io", "run", "rewrite", "pipeline", "verification"},
     "summary": {"ir", "ops", "inference", "layout", "metrics", "summary"},
     "explanation": {"ir", "rewrite", "explanation"},
+    "refusals": {"ir", "fusion", "rewrite", "refusals"},
     "view": {"ir", "ops", "layout", "metrics", "rewrite", "fusion", "view"},
     "charts": {"ir", "ops", "memory", "lanes", "run", "view", "charts"},
     "errors": {"errors"},

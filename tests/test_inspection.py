@@ -41,7 +41,7 @@ def shown(history, id, step=-1, rewrites=None, given=(), **more):
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     assert found["id"] == id and found["title"] and "\n" not in found["about"]
     for section in found["sections"]:
-        assert section.keys() <= {"title", "open", "head", "rows", "text", "moments", "histogram"}
+        assert section.keys() <= {"title", "open", "head", "rows", "text", "moments", "histogram", "at", "drawings"}
         assert all(isinstance(cell, str) for row in section.get("rows", ()) for cell in row)
         assert len(section.get("histogram", {}).get("counts", range(BINS))) == BINS
     return found, {section["title"]: section for section in found["sections"]}

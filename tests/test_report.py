@@ -80,7 +80,16 @@ def test_a_report_is_played_searched_and_inspected_without_a_network(done, repor
     view.page.locator(".gw-inspector").get_by_text("Attributes", exact=True).wait_for()
     view.page.get_by_role("button", name="Constants", exact=True).click()
     view.wait("hook => hook.boxes().some(id => id.startsWith('const:'))")
+    field.fill("op:BatchNormalization")
+    view.page.get_by_text("A report finds plain words only; open the model in the app to search by op:.").wait_for()
+    field.fill("conv n7")
+    view.page.locator(".gw-found").get_by_role("heading", name="found").wait_for()
+    view.page.locator(".gw-found").get_by_role("option").first.click()
+    view.page.get_by_role("button", name="Draw NHWC of").first.click()
+    view.page.get_by_role("dialog", name="Memory order").get_by_text("NHWC (this value)").wait_for()
+    view.page.keyboard.press("Escape")
     link = view.page.url
+    assert "query=conv+n7" in link
     assert "step=0" in link or "step=1" in link
 
 

@@ -10,7 +10,7 @@ from tests.viewing import history_of, sample_history
 from workbench.ir import Graph, Node, from_text
 from workbench.layout.infer import infer_layouts
 from workbench.layout.profile import load_profile
-from workbench.view.finding import find
+from workbench.view.finding import SearchHits, find
 from workbench.view.node_style import OWN, PLAIN, TARGET
 from workbench.view.scene import View
 from workbench.view.timeline import FOREVER, Edge, Timeline, timeline_of, timeline_of_pair
@@ -134,21 +134,20 @@ def test_two_graphs_may_have_other_inputs_and_outputs():
 
 def test_search_looks_into_bodies_and_names_the_node_that_holds_them():
     timeline = timeline_of(sample_history("silero_vad"), load_profile("cuda"))
-    hits, total = find(timeline, "conv")
-    assert total > 0 and all("inside" in words for _, words in hits)
-    assert {name for name, _ in hits} <= set(timeline.versions)
+    found = find(timeline, "conv")
+    assert found.total > 0 and all("inside" in words for _, words in found.hits)
+    assert {name for name, _ in found.hits} == found.spans.keys() <= timeline.versions.keys()
 
 
 def test_search_finds_by_name_operator_shape_and_layout_over_all_that_ever_was():
     timeline = timeline_of(sample_history(*HISTORIES["greedy"]), load_profile("cuda"))
-    assert find(timeline, "batchnorm")[1] == 53, "gone, and found"
-    assert find(timeline, "conv nhwc 1x8x112x112")[0][0][0] == "n0"
-    assert find(timeline, "CONV_NHWC")[1] == 53
-    assert find(timeline, "n17 relu")[1] < find(timeline, "relu")[1]
-    assert find(timeline, "") == ([], 0)
-    assert find(timeline, "no such thing") == ([], 0)
-    hits, total = find(timeline, "relu", limit=3)
-    assert len(hits) == 3 and total == 49
+    assert find(timeline, "batchnorm").total == 53, "gone, and found"
+    assert find(timeline, "conv nhwc 1x112x112x8").hits[0][0] == "n0"
+    assert find(timeline, "CONV_NHWC").total == 53
+    assert find(timeline, "n17 relu").total < find(timeline, "relu").total
+    assert find(timeline, "") == find(timeline, "no such thing") == SearchHits()
+    found = find(timeline, "relu", limit=3)
+    assert len(found.hits) == 3 and found.total == 49
 
 
 @pytest.mark.parametrize("strategy", ["greedy", "record_then_insert", "convert_layout", "blocked", "optimal_any_order"])

@@ -56,7 +56,9 @@ def test_a_real_unet_is_played_searched_and_inspected(tab, app):
     view = optimized(tab, app, CORPUS / "unet_sd15_raw.onnx", "fold_constants,layout_record_then_insert")
     shown = [id_ for id_ in view.boxes if not id_.startswith(("in:", "out:"))]
     assert 50 < len(shown) < 2 * BUDGET, "collapsed to what can be read"
-    stays(view, 100)
+    view.press(*["ArrowLeft"] * 30)
+    closed = "hook.framed().filter(id => id.startsWith('group:') && !hook.box(id).open)"
+    view.wait(f"hook => hook.framed().length && !{closed}.length")
     view.goto_node("softmax")
     found = view.state["selected"]
     view.wait(f"hook => hook.box({json.dumps(found)})?.visible")

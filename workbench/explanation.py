@@ -2,11 +2,55 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import sys
 import textwrap
+from dataclasses import dataclass
+from pathlib import Path
 
 from workbench.ir import from_text, graph_text
 from workbench.rewrite import Example, Pass, Rule
+
+
+@dataclass(frozen=True)
+class RuleSource:
+    """The lines of a rule: `file` by its folder and name, the number of the first line, and the text."""
+
+    file: str
+    line: int
+    text: str
+
+
+def rule_source(cls: type[Pass], rule: Rule) -> list[RuleSource]:
+    """The source of a rule: the function that matches, if the pass's file has it, and the call that makes the rule.
+
+    Where no call names it (rules made in a loop), the lines that collect the pass's rules.
+    """
+    module = sys.modules[cls.__module__]
+    place = Path(inspect.getfile(cls))
+    file, text = f"{place.parent.name}/{place.name}", place.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    found: list[ast.AST] = []
+    if getattr(rule.match, "__module__", "") == module.__name__:
+        found += [
+            n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == getattr(rule.match, "__name__", "")
+        ]
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and _is_named(n, rule.name)]
+    assigned = [n for n in ast.walk(tree) if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "rules"]
+    found += calls[:1] or assigned[:1]
+    return [
+        RuleSource(file, node.lineno, _lines_of(text, node)) for node in found if isinstance(node, ast.stmt | ast.expr)
+    ]
+
+
+def _is_named(call: ast.Call, name: str) -> bool:
+    """Whether the call makes something of that name: its first argument."""
+    return bool(call.args) and isinstance(call.args[0], ast.Constant) and call.args[0].value == name
+
+
+def _lines_of(text: str, node: ast.stmt | ast.expr) -> str:
+    return textwrap.dedent("\n".join(text.splitlines()[node.lineno - 1 : node.end_lineno]))
 
 
 def explain_pass(cls: type[Pass]) -> str:

@@ -5,6 +5,7 @@ import { colouringsOf, fillBy, legendOf, wordsOf } from "../../workbench/view/co
 import { Comparison } from "../../workbench/view/component/comparison.js";
 import { dotOf } from "../../workbench/view/component/dot.js";
 import { KEYS } from "../../workbench/view/component/keys.js";
+import { HIT_SIGN, Marks } from "../../workbench/view/component/marks.js";
 import { AFTER, Pane } from "../../workbench/view/component/pane.js";
 import { duration, megabytes, printable, thousands } from "../../workbench/view/component/text_metrics.js";
 import { box, chain } from "./scenes.js";
@@ -12,7 +13,7 @@ import { box, chain } from "./scenes.js";
 const THEME = { fills: ["#EEE8AA", "#FFDAB9", "#D3D3D3"], borders: [], many: ["#111111", "#222222"], neutral: "#fff", fused: "#333333" };
 
 function dot(scene, t, colouring = "layout", fill = fillBy(colouring, scene, THEME)) {
-  const view = { scene, comparison: new Comparison(scene, 0, t), theme: THEME, fill, colouring };
+  const view = { scene, comparison: new Comparison(scene, 0, t), theme: THEME, fill, colouring, marks: new Marks() };
   return dotOf(new Pane(view, AFTER, {}, 1));
 }
 
@@ -70,4 +71,27 @@ test("open groups of DOT are clusters, and colours have six digits", () => {
   const closed = chain({ boxes: [box("group:g", 0, 0, { kind: "group", title: "g", n: 1, mix: [0, 1, 0] })], edges: [] });
   assert.match(dot(closed, 0), /label="g\\n1 node" tooltip="group:g" style=filled fillcolor="#FFDAB9"/);
   assert.match(dot(closed, 0, "pass"), /fillcolor="#ffffff"/);
+});
+
+test("hits hold from moment to moment, and only for the query that was asked last", () => {
+  const scene = chain("a", "b");
+  const marks = new Marks();
+  const data = { found: { query: "op:A", hits: [], fault: "" }, marks: [[0, 0, 1, 1], [0, 1, 2, 1], [1, 1, 2, 3]] };
+  marks.take(data, "op:A", scene);
+  assert.deepEqual([marks.hitsAt(0, 0), marks.hitsAt(1, 0), marks.hitsAt(1, 1)], [1, 0, 3]);
+  assert.deepEqual(marks.colourings, [["query", "Query"]]);
+  assert.ok(marks.legendOf("query", { hit: "#123456", neutral: "#fff" })[0].words.startsWith(HIT_SIGN));
+  marks.take(data, "op:B", scene);
+  assert.deepEqual([marks.hits.size, marks.query], [0, ""]); // its hits are still on their way
+});
+
+test("one's own numbers are shaded between the ends, and said with their unit", () => {
+  const marks = new Marks();
+  const column = { title: "latency", unit: "us", low: 2, high: 4, boxes: [[0, 2], [1, 4]] };
+  marks.take({ own: { file: "a.csv", columns: [column, { title: "none", unit: "", boxes: [] }], fault: "", n: 1 } }, "", chain("a"));
+  assert.deepEqual(marks.colourings, [["own:0", "latency (us)"]]);
+  assert.deepEqual([0, 1, 2].map((index) => marks.wordsOf("own:0", index)), ["2 us", "4 us", ""]);
+  assert.equal(marks.wordsOf("layout", 0), "");
+  const { low, high, words } = marks.legendOf("own:0", { heat: [] })[0];
+  assert.deepEqual([low, high, words], ["2 us", "4 us", "latency, from a.csv"]);
 });

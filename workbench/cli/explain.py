@@ -1,20 +1,50 @@
-"""The command `explain`: what a pass does, with its examples."""
+"""The command `explain`: what a pass does, with its examples; with a model, where it acts and why not elsewhere."""
 
 from __future__ import annotations
 
 import argparse
 
+from workbench.cli.arguments import load_chosen, model_arguments, names_of
 from workbench.cli.exit_codes import DONE
+from workbench.cli.printing import say, warn
+from workbench.rewrite.exactness import DEFAULT_MODE, MODES
 
-HELP = "say what a pass does, with its examples"
+HELP = "say what a pass does, with its examples; with a model, where it acts and why not elsewhere"
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("pass_name", metavar="PASS")
+    model_arguments(command)
+    command.add_argument("--passes", type=names_of, default=(), metavar="a,b,c", help="passes to run before")
+    command.add_argument("--target", default="cuda", metavar="NAME", help="target profile (default: cuda)")
+    words = f"how exact rewrites are (default: {DEFAULT_MODE})"
+    command.add_argument("--mode", choices=tuple(MODES), default=DEFAULT_MODE, help=words)
 
 
 def run(chosen: argparse.Namespace) -> int:
     from workbench.api import explain
 
-    print(explain(chosen.pass_name), end="")
+    if chosen.model is None and chosen.torch is None:
+        print(explain(chosen.pass_name), end="")
+        return DONE
+    return _on_model(chosen)
+
+
+def _on_model(chosen: argparse.Namespace) -> int:
+    """Print what the pass considered, and its refusals by sentence."""
+    from workbench.api import choose, optimize
+    from workbench.layout.profile import load_profile
+    from workbench.refusals import considered, refusal_lines
+    from workbench.rewrite import PassContext
+
+    names = [*chosen.passes, chosen.pass_name]
+    pass_ = choose(names)[-1]
+    graph = load_chosen(chosen)
+    history = optimize(graph, names, target=chosen.target, mode=chosen.mode)
+    context = PassContext(load_profile(chosen.target), chosen.mode)
+    found = considered(history[-1], pass_, history.graph, context)
+    say(f"{chosen.pass_name}: {found.sentence}")
+    for line in refusal_lines(found):
+        say(line)
+    warn(graph.warnings)
     return DONE

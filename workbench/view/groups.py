@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import heapq
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -17,6 +18,7 @@ import numpy as np
 
 from workbench.ir import Node
 from workbench.view import ids
+from workbench.view.node_style import Look, shortened_name
 from workbench.view.timeline import Timeline
 
 BUDGET = 200  # boxes of a picture as it is first shown
@@ -24,6 +26,9 @@ _FEWEST_NODES = 3  # of a group
 _MOST_CHILDREN = 40  # entries of a group; longer lists are split
 _LONGEST_PERIOD = 400  # nodes of a block whose repetition is searched
 _FEWEST_REPEATS = 3
+_OPERATORS_IN_TITLE = 2  # of a group that no scope names
+_HEAVY = ("convolution", "matmul", "recurrent")  # categories of operators that say most of what a group does
+_LONGEST_END = 15  # characters of the first and last node's name
 _SMALLEST_BLOCK = 4  # nodes of a block that repeats: two in a row, such as Conv and Relu, are no structure
 _SCOPES = "pkg.torch.onnx.name_scopes"  # written by torch's dynamo exporter, a list as Python prints it
 
@@ -34,12 +39,14 @@ class Group:
 
     path: titles from the root; same: "x12 identical", "1 of 12 identical" or "".
     fused: whether it is a group of operators that one call computes.
+    about: from which node to which it goes, if its title says what it holds.
     """
 
     path: tuple[str, ...]
     children: list[Group | str] = field(default_factory=list)
     same: str = ""
     fused: bool = False
+    about: str = ""
 
     @property
     def id(self) -> str:
@@ -84,10 +91,11 @@ def group_nodes(timeline: Timeline) -> Group:
     _simplify(root)
     numbers = {name: _signature(timeline.versions[name][0].node, timeline.shapes[name]) for name in names}
     _numbered(root, numbers)
+    looks = {name: timeline.versions[name][0].look for name in names}
     for group in [root, *root.below()]:
-        _fold_repeats(group, numbers)
+        _fold_repeats(group, numbers, looks)
     if len(names) > BUDGET:
-        _split_long(root, [(edge.source, edge.target) for edge in timeline.edges])
+        _split_long(root, [(edge.source, edge.target) for edge in timeline.edges], looks)
     return root
 
 
@@ -246,7 +254,7 @@ def _signature(node: Node, shape: str) -> int:
     return hash((node.op, shape, repr(plain), len(node.inputs)))
 
 
-def _fold_repeats(group: Group, numbers: dict[str, int]) -> None:
+def _fold_repeats(group: Group, numbers: dict[str, int], looks: Mapping[str, Look]) -> None:
     """Consecutive identical blocks become a group of groups, "x12 identical"."""
     row = np.array([numbers[_key(child)] for child in group.children])
     children: list[Group | str] = []
@@ -256,20 +264,41 @@ def _fold_repeats(group: Group, numbers: dict[str, int]) -> None:
             continue
         children += group.children[done:start]
         blocks = [group.children[start + period * i : start + period * (i + 1)] for i in range(times)]
-        children.append(_folded(group, blocks, len(children)))
+        children.append(_folded(group, blocks, len(children) + 1, looks))
         done = start + period * times
     group.children = [*children, *group.children[done:]]
 
 
-def _folded(group: Group, blocks: list[list[Group | str]], place: int) -> Group:
+def _folded(group: Group, blocks: list[list[Group | str]], place: int, looks: Mapping[str, Look]) -> Group:
     inner = []
     for number, block in enumerate(blocks, 1):
         alone = block[0] if len(block) == 1 else None
-        one = alone if isinstance(alone, Group) else Group((*group.path, f"block {place + 1}.{number}"), block)
+        one = alone if isinstance(alone, Group) else _named(group, block, f"block {place}.{number}", looks)
         one.same = f"{number} of {len(blocks)} identical"
         inner.append(one)
-    title = f"{inner[0].title} to {inner[-1].title}"
-    return Group((*group.path, title), list(inner), f"x{len(blocks)} identical")
+    if inner[0].about:
+        folded = _named(group, list(inner), f"blocks {place}.1 to {place}.{len(blocks)}", looks)
+    else:
+        folded = Group((*group.path, f"{inner[0].title} to {inner[-1].title}"), list(inner))
+    folded.same = f"x{len(blocks)} identical"
+    return folded
+
+
+def _named(group: Group, children: list[Group | str], number: str, looks: Mapping[str, Look]) -> Group:
+    """A group in `group` that no scope names: named by its groups or operators, and the number.
+
+    Products and convolutions come first, then the commonest operators.
+    """
+    titles = [child.title for child in children if isinstance(child, Group) and not child.about]
+    if 2 * len(titles) > len(children):
+        held = f"{titles[0]} to {titles[-1]}"
+    else:
+        counts = Counter((looks[name].category in _HEAVY, looks[name].op) for c in children for name in _names(c))
+        first = sorted(counts.items(), key=lambda item: (not item[0][0], -item[1]))[:_OPERATORS_IN_TITLE]
+        held = ", ".join(f"{count} {op}" for (_, op), count in first)
+    names = [name for child in (children[0], children[-1]) for name in _names(child)]
+    ends = [shortened_name(looks[name].name or name, _LONGEST_END) for name in (names[0], names[-1])]
+    return Group((*group.path, f"{held} ({number})"), children, about=" to ".join(ends))
 
 
 def _repeats(row: np.ndarray) -> list[tuple[int, int, int]]:
@@ -292,10 +321,10 @@ def _repeats(row: np.ndarray) -> list[tuple[int, int, int]]:
     return sorted(chosen)
 
 
-def _split_long(group: Group, edges: Sequence[tuple[str, str]]) -> None:
+def _split_long(group: Group, edges: Sequence[tuple[str, str]], looks: Mapping[str, Look]) -> None:
     """Split a long list of children into runs, cut where the fewest values cross."""
     for inner in group.groups():
-        _split_long(inner, edges)
+        _split_long(inner, edges, looks)
     count = len(group.children)
     if count <= _MOST_CHILDREN:
         return
@@ -303,11 +332,10 @@ def _split_long(group: Group, edges: Sequence[tuple[str, str]]) -> None:
     cuts = [0, *_cuts(group, edges, parts), count]
     stretches = [group.children[a:b] for a, b in itertools.pairwise(cuts) if a < b]
     group.children = [
-        Group((*group.path, f"part {number} of {len(stretches)}"), stretch)
-        for number, stretch in enumerate(stretches, 1)
+        _named(group, stretch, f"{number} of {len(stretches)}", looks) for number, stretch in enumerate(stretches, 1)
     ]
     for inner in group.groups():
-        _split_long(inner, edges)
+        _split_long(inner, edges, looks)
 
 
 def _cuts(group: Group, edges: Sequence[tuple[str, str]], parts: int) -> list[int]:

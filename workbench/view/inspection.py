@@ -15,6 +15,7 @@ import onnx_ir
 from workbench.errors import printable
 from workbench.fusion.opened_groups import OpenedGroups
 from workbench.ir import AttrRef, Graph, Node, constant_type
+from workbench.layout.cost import bound_shape, element_bytes
 from workbench.layout.infer import TENSOR, infer_layouts
 from workbench.layout.profile import Profile
 from workbench.rewrite import History, Pass
@@ -24,11 +25,14 @@ from workbench.view.facts import bound_type, bytes_of, contract_rows, cost_rows,
 from workbench.view.fused import fusion_rows, group_rows
 from workbench.view.ids import CONSTANT_ID, GROUP_ID, INPUT_ID, OUTPUT_ID
 from workbench.view.lineage import ancestry, constant_events, lives, node_events, sources
+from workbench.view.memory_order import MemoryOrder, caption, drawing, memory_order
+from workbench.view.why_not import PassSaid
 
 _WORDS = {INPUT_ID: "Input", OUTPUT_ID: "Output", CONSTANT_ID: "Constant"}
 _LONGEST = 160  # characters of a name or an attribute that are shown
 _MOST_CONSTANTS = 8  # constants of one node that are read; the others are listed among its inputs
 _MOST_READERS = 20
+_MOST_DRAWINGS = 4
 _STACK = "stack_trace"
 
 Section = dict[str, Any]
@@ -45,11 +49,12 @@ def inspect_element(
     layouts: Mapping[str, str] | None = None,
     target: Profile | None = None,
     members: Iterable[str] = (),
+    said: Sequence[PassSaid] = (),
 ) -> dict[str, Any]:
     """The content for `id` after `rewrites` rewrites of `step` (None: after all).
 
     id:      a node's name, or "in:<value>", "out:<value>", "const:<value>", "group:<path>".
-    passes:  whose rules say why they do not match the node.
+    passes:  whose rules say why they do not match the node at this moment; said: what the passes that ran said of it.
     groups, layouts: of that moment, if the caller has them; else they are computed, slowly for a large model.
     target:  for the operator's class; members: the nodes of the group.
     If the element does not exist at that moment, the content says when it does.
@@ -62,7 +67,7 @@ def inspect_element(
     for prefix in (INPUT_ID, OUTPUT_ID, CONSTANT_ID):
         if id.startswith(prefix) and id not in graph:
             return inspect_value(history, graph, layouts, prefix, id.removeprefix(prefix))
-    return inspect_node(history, step, groups, layouts, id, passes, target)
+    return inspect_node(history, step, groups, layouts, id, passes, target, said)
 
 
 def inspect_node(
@@ -73,6 +78,7 @@ def inspect_node(
     name: str,
     passes: Sequence[Pass],
     target: Profile | None,
+    said: Sequence[PassSaid] = (),
 ) -> dict[str, Any]:
     """The node of that name; if it is not in the graph, when it is."""
     graph = groups.opened
@@ -81,18 +87,20 @@ def inspect_node(
         events = node_events(history, name)
         about = f"It is not in the graph at this moment; it {lives(name in history.initial, events)}."
         moments = [moment.said(what) for moment, what in events]
-        return _shown(name, _short(name), about, [_moments("Where it was", moments)])
+        return _shown(name, _short(name), about, [_moments("Where it was", moments), _said(said)])
     captured = [value for value in node.operands if value not in node.inputs]
     constants = [value for value in node.operands if value in graph.constants]
     sections = [
         _rows("Attributes", [[key, _attribute(value)] for key, value in node.attributes.items()]),
         _values("Inputs", graph, layouts, (*node.inputs, *captured)),
         _values("Outputs", graph, layouts, node.outputs),
+        _memory_orders(graph, layouts, (*node.outputs, *node.inputs)),
         *(_constant(graph, layouts, value) for value in constants[:_MOST_CONSTANTS]),
         _rows("Contract", contract_rows(graph, node, target)),
         _rows("Cost", cost_rows(graph, node)),
         _rows("Fusion", fusion_rows(groups, node, history.steps[: step + 1])),
         _origin(history, name),
+        _said(said),
         _rows("Why not here?", refusal_rows(graph, node, passes, history.mode), ["pass", "rule", "what it says"]),
         *_exporter(node),
         document_section(graph, node),
@@ -121,7 +129,8 @@ def inspect_value(
     ends += [["read by", f"{reader.op} {_short(reader.name)}"] for reader in readers[:_MOST_READERS]]
     if len(readers) > _MOST_READERS:
         ends.append(["read by", f"{len(readers) - _MOST_READERS:,} more nodes"])
-    sections = [_values("Value", graph, layouts, (value,)), _rows("Ends", ends), moments]
+    order = _memory_orders(graph, layouts, (value,))
+    sections = [_values("Value", graph, layouts, (value,)), order, _rows("Ends", ends), moments]
     if tensor is not None:
         sections.insert(1, _constant(graph, layouts, value))
     return _shown(id_, title, f"{what} of the graph, of type {graph.type(value) or 'unknown'}", sections)
@@ -169,6 +178,13 @@ def _moments(title: str, moments: list[dict[str, Any]]) -> Section:
     return {"title": title, "open": True, "moments": moments} if moments else {}
 
 
+def _said(said: Sequence[PassSaid]) -> Section:
+    """What each pass said of the node; a click on a row goes to the moment after that pass, or after its rewrite."""
+    rows = [[f"{told.step} {told.title}", f"{told.by}{told.sentence}"] for told in said]
+    section = _rows("What the passes said", rows, ["step", "what it said"])
+    return {**section, "at": [told.t for told in said]} if rows else section
+
+
 def _values(title: str, graph: Graph, layouts: Mapping[str, str], values: Sequence[str]) -> Section:
     """Name, type and layout of each; if symbolic dims are bound, the bound type after the declared one."""
     rows = []
@@ -180,6 +196,20 @@ def _values(title: str, graph: Graph, layouts: Mapping[str, str], values: Sequen
         type_ = declared if bound is None or str(bound) == declared else f"{declared}, here {bound}"
         rows.append([_short(value), type_, layouts.get(value, TENSOR)])
     return _rows(title, rows, ["name", "type", "layout"])
+
+
+def _memory_orders(graph: Graph, layouts: Mapping[str, str], values: Sequence[str]) -> Section:
+    """A drawing for each value whose elements have an order; values of which the same is drawn share one."""
+    found: dict[MemoryOrder, list[str]] = {}
+    for value in dict.fromkeys(filter(None, values)):
+        order = memory_order(layouts.get(value, TENSOR), bound_shape(graph, value), element_bytes(graph, value))
+        if order is not None:
+            found.setdefault(order, []).append(_short(value))
+    drawings = [
+        {"words": f"{order.layout} of {', '.join(names)}", "about": caption(order), "svg": drawing(order)}
+        for order, names in found.items()
+    ]
+    return {"title": "Memory order", "open": True, "drawings": drawings[:_MOST_DRAWINGS]} if drawings else {}
 
 
 def _constant(graph: Graph, layouts: Mapping[str, str], value: str) -> Section:

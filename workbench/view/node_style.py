@@ -87,6 +87,12 @@ def look_of(
     )
 
 
+def result_layouts(graph: Graph, node: Node, layouts: Mapping[str, str]) -> tuple[str, ...]:
+    """The layouts of the node's results, and of its weights if it has any, each once."""
+    named = [layouts.get(value, TENSOR) for value in node.outputs if value]
+    return tuple(dict.fromkeys(filter(None, [*named, _weights(graph, node, layouts)])))
+
+
 def constant_look(graph: Graph, value: str, layouts: Mapping[str, str], target: Profile) -> Look:
     """The look of a constant's box."""
     layout = layouts.get(value, TENSOR)
@@ -137,9 +143,9 @@ def _without_scopes(name: str) -> str:
     return last if name.startswith("/") and last.strip() else name
 
 
-def shortened_name(name: str) -> str:
+def shortened_name(name: str, most: int = _NAME) -> str:
     """The name; the middle of a long one is omitted."""
-    return name if len(name) <= _NAME else f"{name[: _NAME // 2 - 1]}...{name[-(_NAME // 2 - 2) :]}"
+    return name if len(name) <= most else f"{name[: most // 2 - 1]}...{name[-(most // 2 - 2) :]}"
 
 
 def _size_words(size: float) -> str:

@@ -15,6 +15,7 @@ from workbench.layout.profile import Profile
 from workbench.rewrite import History, Pass
 from workbench.view.inspection import inspect_element
 from workbench.view.scene import View, packed
+from workbench.view.why_not import graphs_behind, not_run, said_of
 
 COMPONENT = Path(__file__).parent / "component"
 MOST_OPEN = 2_500  # nodes up to which the report also has a scene with all boxes open
@@ -49,13 +50,31 @@ def report_html(view: View, texts: Mapping[str, Any]) -> str:
     scenes = {"collapsed": _scene(view)}
     if len(timeline.versions) <= MOST_OPEN:
         scenes |= {"constants": _scene(view, constants=True), "flat": _scene(view, is_flat=True)}
-    data = json.dumps({"scenes": scenes, "inspectors": packed(texts)[0]}, ensure_ascii=True)
+    drawings, lighter = _drawings_once(texts)
+    data = json.dumps(
+        {"scenes": scenes, "inspectors": packed(lighter)[0], "drawings": packed(drawings)[0]}, ensure_ascii=True
+    )
     return _PAGE.format(
         title=html.escape(f"{view.title} - Graph Workbench"),
         css=(COMPONENT / "style.css").read_text(encoding="utf-8").replace("</", "<\\/"),
         data=data.replace("<", "\\u003c"),
         script=bundle("report.js"),
     )
+
+
+def _drawings_once(texts: Mapping[str, Any]) -> tuple[list[str], dict[str, Any]]:
+    """Each drawing of the texts once, and the texts with its number in its place: many nodes have the same."""
+    numbers: dict[str, int] = {}
+    lighter = {}
+    for id_, content in texts.items():
+        sections = []
+        for section in content["sections"]:
+            if "drawings" in section:
+                told = [{**d, "svg": numbers.setdefault(d["svg"], len(numbers))} for d in section["drawings"]]
+                section = {**section, "drawings": told}
+            sections.append(section)
+        lighter[id_] = {**content, "sections": sections}
+    return list(numbers), lighter
 
 
 def inspected(history: History, view: View, target: Profile, passes: Sequence[Pass] = ()) -> dict[str, Any]:
@@ -66,6 +85,8 @@ def inspected(history: History, view: View, target: Profile, passes: Sequence[Pa
     texts: dict[str, Any] = {}
     if len(view.timeline.versions) > MOST_INSPECTED:
         return texts
+    others = not_run(history, passes)
+    said = said_of(history, graphs_behind(history), passes, target, view.timeline.versions)
     for step in reversed(range(len(history))):
         if step and not history[step].changed:
             continue
@@ -73,8 +94,9 @@ def inspected(history: History, view: View, target: Profile, passes: Sequence[Pa
         layouts = infer_layouts(groups.opened)
         done = len(history[step].rewrites)
         for name in (node.name for node in groups.opened.nodes if node.name not in texts):
+            rows = said.get(name, ())
             texts[name] = inspect_element(
-                history, step, done, name, passes, groups=groups, layouts=layouts, target=target
+                history, step, done, name, others, groups=groups, layouts=layouts, target=target, said=rows
             )
     return texts
 

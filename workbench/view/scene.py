@@ -10,7 +10,7 @@ import base64
 import gzip
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,9 +66,12 @@ class View:
         ids = {id_, *(inner.id for inner in group.below())} if deep else {id_}
         self._choose(dict.fromkeys(ids, id_ not in self.opened))
 
-    def reveal(self, name: str) -> None:
-        """Open the groups that hide the node."""
-        self._choose({group.id: True for group in way_to(self.root, name)})
+    def reveal(self, *names: str) -> bool:
+        """Open the groups that hide the nodes; returns whether any was closed."""
+        hiding = {group.id: True for name in names for group in way_to(self.root, name)}
+        was_closed = not hiding.keys() <= self.opened
+        self._choose(hiding)
+        return was_closed
 
     def _choose(self, chosen: Mapping[str, bool]) -> None:
         self.chosen.update(chosen)
@@ -86,13 +89,13 @@ class View:
         """The boxes that are shown now."""
         return boxes_of(self.timeline, flat(self.root) if self.is_flat else self.root, self.opened, self.constants)
 
-    def scene(self) -> dict[str, Any]:
-        """The scene as shown now."""
-        boxes = self.boxes()
+    def scene(self, boxes: Boxes | None = None) -> dict[str, Any]:
+        """The scene as shown now; `boxes` are those of now, if the caller has them."""
+        boxes = self.boxes() if boxes is None else boxes
         return _Writer(self, boxes, links_of(self.timeline, boxes)).write()
 
 
-def packed(told: Mapping[str, Any]) -> tuple[str, str]:
+def packed(told: Mapping[str, Any] | Sequence[str]) -> tuple[str, str]:
     """A scene, or a table of texts, as base64 of gzip of JSON, with an id that changes with the content."""
     raw = json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()
     return base64.b64encode(gzip.compress(raw, 6, mtime=0)).decode(), hashlib.sha256(raw).hexdigest()[:16]

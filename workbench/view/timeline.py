@@ -29,6 +29,7 @@ from workbench.view.node_style import (
     constant_look,
     is_of_weights,
     look_of,
+    result_layouts,
     shape_words,
     value_words,
 )
@@ -38,12 +39,17 @@ FOREVER = 1_000_000_000  # a moment that never comes: a version that dies then e
 
 @dataclass(frozen=True)
 class Version:
-    """A node as it was from moment `born` until moment `dies`."""
+    """A node as it was from moment `born` until moment `dies`.
+
+    shapes: of its results, "1x3x224x224", "" if unknown; layouts: of its results, and of its weights if it has any.
+    """
 
     born: int
     dies: int
     node: Node
     look: Look
+    shapes: tuple[str, ...] = ()
+    layouts: tuple[str, ...] = ()
 
     def lives_at(self, moment: int) -> bool:
         return self.born <= moment < self.dies
@@ -203,13 +209,15 @@ def _apply(record: _Record, groups: OpenedGroups, rewrite: AppliedRewrite, step:
 
 @dataclass
 class _Open:
-    """A version that has not ended; its look may be set at the end of the step."""
+    """A version that has not ended; its look and layouts may be set at the end of the step."""
 
     born: int
     node: Node
     step: int
     fused: str
     look: Look | None = None
+    shapes: tuple[str, ...] = ()
+    layouts: tuple[str, ...] = ()
 
 
 class _Record:
@@ -279,8 +287,7 @@ class _Record:
         """Record the end of a step: what it produced and still exists gets its look from the layouts."""
         self._layouts = dict(layouts)
         for name in self._fresh & self._open.keys():
-            opened = self._open[name]
-            opened.look = self._look(graph, opened)
+            self._set_look(graph, self._open[name])
         self._fresh.clear()
 
     def timeline(self, graph: Graph) -> Timeline:
@@ -318,7 +325,7 @@ class _Record:
     def _begin(self, graph: Graph, node: Node, step: int, fused: str) -> None:
         opened = self._open[node.name] = _Open(self.now, node, step, fused)
         if self.now:  # at first all are settled at once
-            opened.look = self._look(graph, opened)
+            self._set_look(graph, opened)
         self._fresh.add(node.name)
         if node.name not in self._versions:
             self._versions[node.name] = []
@@ -328,15 +335,19 @@ class _Record:
             if graph.constant(value) is not None and value not in self._constants:
                 self._constants[value] = constant_look(graph, value, self._layouts, self._target)
 
-    def _look(self, graph: Graph, opened: _Open) -> Look:
-        group = self._grouped.get(opened.node.name, "")
-        return look_of(graph, opened.node, self._layouts, self._target, opened.step, opened.fused, group)
+    def _set_look(self, graph: Graph, opened: _Open) -> None:
+        node = opened.node
+        group = self._grouped.get(node.name, "")
+        opened.look = look_of(graph, node, self._layouts, self._target, opened.step, opened.fused, group)
+        opened.shapes = tuple(shape_words(graph, value) for value in node.outputs if value)
+        opened.layouts = result_layouts(graph, node, self._layouts)
 
     def _end(self, name: str, moment: int | None = None) -> None:
         opened = self._open.pop(name)
         assert opened.look is not None
         dies = self.now if moment is None else moment
-        self._versions[name].append(Version(opened.born, dies, opened.node, opened.look))
+        version = Version(opened.born, dies, opened.node, opened.look, opened.shapes, opened.layouts)
+        self._versions[name].append(version)
 
     def _connect(self, graph: Graph, targets: Iterable[str]) -> None:
         """Record the edges into `targets` as they are in `graph` now."""

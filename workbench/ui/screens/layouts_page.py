@@ -17,8 +17,9 @@ from workbench.run.measurement.measured import FailedVariant, MeasuredVariant
 from workbench.ui.screens.run_page import worker_devices
 from workbench.ui.state.graph_views import shown_pair
 from workbench.ui.state.record_runs import keep_measured, measure_here, say_not_kept
-from workbench.ui.state.session import Compared, Opened, compared_before, layouts_of, worker
+from workbench.ui.state.session import Compared, Opened, worker
 from workbench.ui.state.snapshots import moment_of_pair
+from workbench.ui.state.strategies import compared_before, layouts_of
 from workbench.ui.state.work import Job, Report, finished, forget_cancel, run_with_progress, was_cancelled
 from workbench.ui.widgets.graph_view import graph_view
 from workbench.ui.widgets.numbers import ratio_interval, say_failures

@@ -116,7 +116,7 @@ def _run(opened: Opened, specs: tuple[Spec, Spec], titles: tuple[str, str], repo
     report("placing both graphs", 1.0)
     aligned = in_lockstep(first, second)
     shown = tuple(
-        shown_side(history, f"{opened.title}, {title}", spec, f"lockstep_{opened.number}")
+        shown_side(opened, history, f"{opened.title}, {title}", spec, f"lockstep_{opened.number}")
         for history, title, spec in zip(aligned, titles, specs, strict=True)
     )
     return Sides((first, second), (shown[0], shown[1]), _difference(first, second))

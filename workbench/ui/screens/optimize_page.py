@@ -15,7 +15,7 @@ from workbench.ui.state.snapshots import moment_of
 from workbench.ui.state.work import Report, forget_cancel, run_with_progress, was_cancelled
 from workbench.ui.widgets.controls import chosen_preset, controls
 from workbench.ui.widgets.graph_view import graph_view, moment, seen_in
-from workbench.ui.widgets.panes import GRAPH, TIMES, show_rewrites, show_texts, show_times, views_of
+from workbench.ui.widgets.panes import GRAPH, TIMES, WHY_NOT, show_rewrites, show_texts, show_times, views_of
 from workbench.ui.widgets.parts import (
     changed_options,
     command_of,
@@ -38,6 +38,7 @@ from workbench.ui.widgets.steps import (
     table_height,
 )
 from workbench.ui.widgets.verdicts import LINE, show_verdicts
+from workbench.ui.widgets.why_not import show_why_not
 
 _LEAST = 180  # pixels of height that a pane needs
 _CHOICE = 66  # pixels of the field for the step, in views that cannot choose it themselves
@@ -113,7 +114,7 @@ def _notes(opened: Opened, history: History) -> int:
 
 def _views(opened: Opened, history: History, spec: Spec, taken: int) -> None:
     """Draw one view of the chosen step. taken: pixels used above it."""
-    choice, which, done = st.columns([4, 5, 3], vertical_alignment="center")
+    choice, which, done = st.columns([6, 5, 3], vertical_alignment="center")
     index = st.session_state[STEP]
     views = views_of(history[index])
     if st.session_state.get("view") not in (None, *views):
@@ -142,6 +143,8 @@ def _views(opened: Opened, history: History, spec: Spec, taken: int) -> None:
     step = history[index]
     if view == TIMES:
         show_times(step, height)
+    elif view == WHY_NOT:
+        show_why_not(opened, history, spec, index, height)
     elif view == "Rewrites":
         show_rewrites(opened, index, step, height)
     else:

@@ -20,12 +20,13 @@ from workbench.ui.state.gc_freeze import keep_out
 from workbench.ui.state.kernels import kernel_sections
 from workbench.ui.state.lru import Recent
 from workbench.ui.state.session import Opened, Spec
-from workbench.ui.state.snapshots import Snapshot, moment_of
+from workbench.ui.state.snapshots import Snapshot, graphs_of_steps, moment_of
 from workbench.ui.widgets.graph_view import Seen, Shown
 from workbench.view.inspection import inspect_element
 from workbench.view.report import inspected, report_html
 from workbench.view.scene import Costs, View
 from workbench.view.timeline import timeline_of, timeline_of_pair
+from workbench.view.why_not import PassSaid, not_run, said_of
 
 _MOMENTS = 3  # of a history in lockstep that are cached
 
@@ -38,7 +39,7 @@ def shown_history(opened: Opened, history: History, spec: Spec) -> Shown:
         timeline = timeline_of(history, target)
         costs = measured_costs(opened) if opened.measured_spec == spec else ({}, {})
         view = View(timeline, opened.title, target.layout, opened.toggled, costs=costs)
-        return Shown(view, partial(_inspected, opened, history, view, target, passes_of(spec)))
+        return Shown(view, partial(_inspected, opened, history, view, target, passes_of(spec)), opened.overlay)
 
     shown = kept(opened, ("history", spec, id(history), id(opened.measured)), make)
     shown.tell_verdicts(history)
@@ -53,7 +54,7 @@ def report_of(opened: Opened, history: History, spec: Spec) -> str:
     return report_html(view, inspected(history, view, target, passes_of(spec)))
 
 
-def shown_side(history: History, title: str, spec: Spec, lockstep: str) -> Shown:
+def shown_side(opened: Opened, history: History, title: str, spec: Spec, lockstep: str) -> Shown:
     """A view of a history that steps together with the other views of that name."""
     target = aimed(history, spec.profile)
     view = View(timeline_of(history, target), title, target.layout)
@@ -64,7 +65,7 @@ def shown_side(history: History, title: str, spec: Spec, lockstep: str) -> Shown
         moment = moments.get((step, rewrites), lambda: Snapshot(history.before(step), history.at(step, rewrites)))
         return _inspect(history, step, rewrites, seen.id, moment.groups[1], moment.layouts[1], view, target)
 
-    return Shown(view, inspect_moment, lockstep)
+    return Shown(view, inspect_moment, opened.overlay, lockstep)
 
 
 def shown_graph(opened: Opened, name: str, graph: Graph, target: Profile) -> Shown:
@@ -75,7 +76,7 @@ def shown_graph(opened: Opened, name: str, graph: Graph, target: Profile) -> Sho
         view = View(timeline_of(history, target), name, target.layout)
         groups = OpenedGroups(graph)
         layouts = infer_layouts(groups.opened)
-        return Shown(view, lambda seen: _inspect(history, 0, 0, seen.id, groups, layouts, view, target))
+        return Shown(view, lambda seen: _inspect(history, 0, 0, seen.id, groups, layouts, view, target), opened.overlay)
 
     return kept(opened, ("graph", name, id(graph), target), make)
 
@@ -101,7 +102,7 @@ def shown_pair(
             side = int(after and (seen.id in second.opened or seen.id not in first.opened))
             return _inspect(histories[side], 0, 0, seen.id, moment.groups[side], moment.layouts[side], view, target)
 
-        return Shown(view, inspect_side)
+        return Shown(view, inspect_side, opened.overlay)
 
     return kept(opened, ("pair", *key), make)
 
@@ -128,8 +129,9 @@ def aimed(history: History, target: Profile) -> Profile:
 
 
 def passes_of(spec: Spec) -> list[Pass]:
-    """The passes of the pipeline with their options; the inspector explains why they did not act on a node."""
-    return [with_options(library.find_pass(name), dict(options)) for name, options in spec.passes]
+    """The passes of the pipeline as they ran; they say again why they did not act on a node."""
+    passes = [with_options(library.find_pass(name), dict(options)) for name, options in spec.passes]
+    return pipeline.without(passes, spec.left_out)[0]
 
 
 def measured_costs(opened: Opened) -> tuple[Mapping[str, Costs], Mapping[str, Costs]]:
@@ -150,7 +152,11 @@ def _inspected(
 ) -> Mapping[str, Any]:
     step, rewrites = _place(history, seen)
     moment = moment_of(opened, history, step, rewrites)
-    content = _inspect(history, step, rewrites, seen.id, moment.groups[1], moment.layouts[1], view, target, passes)
+    graphs = graphs_of_steps(opened, history)
+    said = said_of(history, graphs, passes, target, [seen.id]).get(seen.id, [])
+    groups, layouts = moment.groups[1], moment.layouts[1]
+    others = not_run(history, passes)
+    content = _inspect(history, step, rewrites, seen.id, groups, layouts, view, target, others, said)
     sections = content["sections"]
     place = next((i for i, section in enumerate(sections, 1) if section["title"] in ("Cost", "Inside")), 0)
     return {**content, "sections": [*sections[:place], *kernel_sections(opened.measured, seen.id), *sections[place:]]}
@@ -174,8 +180,18 @@ def _inspect(
     view: View,
     target: Profile,
     passes: Sequence[Pass] = (),
+    said: Sequence[PassSaid] = (),
 ) -> Mapping[str, Any]:
     members = view.members(id_)
     return inspect_element(
-        history, step, rewrites, id_, passes, groups=groups, layouts=layouts, target=target, members=members
+        history,
+        step,
+        rewrites,
+        id_,
+        passes,
+        groups=groups,
+        layouts=layouts,
+        target=target,
+        members=members,
+        said=said,
     )

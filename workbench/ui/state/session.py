@@ -17,7 +17,7 @@ from typing import Any
 import streamlit as st
 
 from workbench import pipeline
-from workbench.api import LaidOut, choose, layouts, timing_context
+from workbench.api import LaidOut, choose, timing_context
 from workbench.errors import UserError
 from workbench.io import load_model
 from workbench.io.samples import samples
@@ -35,6 +35,7 @@ from workbench.ui.state.checking import AT_ONCE_S, Checking, is_compared
 from workbench.ui.state.folders import check_may_open
 from workbench.ui.state.gc_freeze import let_go
 from workbench.ui.state.lru import Recent
+from workbench.ui.state.overlay import Overlay
 from workbench.ui.state.returning import found_again, key_of, remember
 from workbench.ui.state.uploads import path_from_here, save_uploads
 from workbench.ui.state.work import Jobs
@@ -102,11 +103,12 @@ class Opened:
     title:   its name on screen.
     number:  unique among all opened models; part of the keys of fields that belong to one model.
     inputs:  name of the user's own .npz, "" if inputs are generated from `seed`.
-    laid_out: see `compared_before`, by target.
+    laid_out: see `workbench.ui.state.strategies`, by target.
     moments: see `workbench.ui.state.snapshots`; views: see `workbench.ui.state.graph_views`.
     plans:   of memory, see `workbench.ui.screens.memory_page`; sides: see `workbench.ui.screens.lockstep_page`.
     toggled: groups of the graph that the user opened (True) or closed.
     checking: the running comparison of the history's steps; left_out: rewrites that the user left out.
+    overlay: the user's own numbers for nodes.
     """
 
     title: str
@@ -135,6 +137,7 @@ class Opened:
     sides: Recent[Any] = field(default_factory=lambda: Recent(_MOST_SIDES))
     toggled: dict[str, bool] = field(default_factory=dict)
     other: Other | None = None
+    overlay: Overlay = field(default_factory=Overlay)
 
     @property
     def uploaded(self) -> bool:
@@ -354,22 +357,6 @@ def stop_checking(opened: Opened) -> None:
     if opened.checking is not None:
         opened.checking.stop()
         opened.checking = None
-
-
-def compared_before(opened: Opened, profile: Profile) -> Compared | None:
-    """The results for that profile, None if there are none or the profile was changed since."""
-    kept = opened.laid_out.get(profile.name)
-    return kept if kept is not None and kept.profile == profile else None
-
-
-def layouts_of(opened: Opened, profile: Profile, report: Callable[[str, float], None]) -> Compared:
-    """The results of all strategies for that profile, each compared with the original; cached by target."""
-    kept = compared_before(opened, profile)
-    if kept is None:
-        found = layouts(opened.graph, target=profile.name, verifier=opened.verifier, on_strategy=report)
-        kept = opened.laid_out[profile.name] = Compared(profile, found)
-        opened.moments.clear()
-    return kept
 
 
 def _within(report: Callable[[str, float], None], share: float) -> Callable[[str, float], None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,6 +13,7 @@ from workbench.rewrite import History
 from workbench.ui.state.session import Compared, Opened, Other
 from workbench.view.diff import Diff, diff
 from workbench.view.text import TextRow, a_line_each, side_by_side
+from workbench.view.why_not import graphs_behind
 
 
 @dataclass
@@ -51,6 +52,11 @@ def moment_of(opened: Opened, history: History, step: int, rewrites: int) -> Sna
     """The graph before `step` and after its first `rewrites` rewrites; the most recent results are cached."""
     key = (step, rewrites)
     return opened.moments.get(key, lambda: Snapshot(history.before(step), history.at(step, rewrites)))
+
+
+def graphs_of_steps(opened: Opened, history: History) -> Sequence[Graph]:
+    """The graph behind each step of the history; cached."""
+    return opened.moments.get(("behind", id(history)), lambda: graphs_behind(history))
 
 
 def moment_of_pair(opened: Opened, compared: Compared, first: str, second: str) -> Snapshot:

@@ -23,14 +23,19 @@ from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentM
 
 from workbench.rewrite import History
 from workbench.ui.state.address import Moment, node_in_address
+from workbench.ui.state.overlay import Overlay
 from workbench.ui.widgets.parts import growing
-from workbench.view.finding import find
+from workbench.view.boxes import Boxes
+from workbench.view.finding import SearchHits, Span, find
+from workbench.view.marking import hit_marks, told_numbers
+from workbench.view.own_numbers import NumbersError, read_numbers
+from workbench.view.query import QueryError
 from workbench.view.report import COMPONENT, bundle
 from workbench.view.scene import View, packed, steps_of
 from workbench.view.timeline import take_verdicts
 
 _NAME = "graph_workbench.graph"
-_EVENTS = ("toggle", "find", "reveal", "constants", "flat")
+_EVENTS = ("toggle", "find", "reveal", "step_into", "constants", "flat", "numbers")
 _NUMBERS = itertools.count(1)  # of the requests to the browser, which handles each once
 
 
@@ -65,12 +70,15 @@ class Shown:
 
     view: View
     inspect: Inspect
+    overlay: Overlay
     lockstep: str = ""
     at: dict[str, int | None] = field(default_factory=dict)
     found: dict[str, Any] | None = None
+    spans: Mapping[str, list[Span]] = field(default_factory=dict)
     show: dict[str, Any] | None = None
     packed: tuple[str, str] | None = None
     scene: dict[str, Any] = field(default_factory=dict)
+    boxes: Boxes = field(default_factory=Boxes)
 
     def tell_verdicts(self, history: History) -> None:
         """Send new verdicts to the browser, without computing the placement again."""
@@ -87,13 +95,41 @@ class Shown:
         self.packed = None
 
     def find(self, wish: Mapping[str, Any]) -> None:
-        hits, total = find(self.view.timeline, str(wish["query"]))
-        self.found = {"query": wish["query"], "hits": hits, "total": total, "n": next(_NUMBERS)}
+        query, fault = str(wish["query"]), ""
+        try:
+            found = find(self.view.timeline, query, self.view.root)
+        except QueryError as error:
+            found, fault = SearchHits(), str(error)
+        self.spans = found.spans
+        self.found = {
+            "query": query,
+            "hits": found.hits,
+            "total": found.total,
+            "fault": fault,
+            "n": next(_NUMBERS),
+        }
 
     def reveal(self, wish: Mapping[str, Any]) -> None:
         self.view.reveal(str(wish["id"]))
         self.show = {"id": wish["id"], "n": next(_NUMBERS)}
         self.packed = None
+
+    def step_into(self, wish: Mapping[str, Any]) -> None:
+        """Open the groups in which a rewrite is."""
+        rewrite = int(wish["rewrite"])
+        if rewrite >= self.view.timeline.last:
+            return  # of a history that was shown before
+        event = self.view.timeline.events[rewrite]
+        if self.view.reveal(*event.nodes, *(node.name for node in event.come)):
+            self.packed = None
+
+    def numbers(self, wish: Mapping[str, Any]) -> None:
+        """Take in a file of the user's own numbers; a refused one leaves those of before."""
+        self.overlay.number, self.overlay.fault = next(_NUMBERS), ""
+        try:
+            self.overlay.own = read_numbers(str(wish["file"]), str(wish["text"]), self.view.timeline.versions)
+        except NumbersError as error:
+            self.overlay.fault = str(error)
 
     def constants(self, wish: Mapping[str, Any]) -> None:
         self.view.constants = bool(wish["on"])
@@ -106,7 +142,8 @@ class Shown:
     def data(self, seen: Seen, height: str) -> dict[str, Any]:
         """The data passed to the component."""
         if self.packed is None:
-            self.scene = self.view.scene()
+            self.boxes = self.view.boxes()
+            self.scene = self.view.scene(self.boxes)
             self.packed = packed(self.scene)
         scene, number = self.packed
         return {
@@ -114,13 +151,32 @@ class Shown:
             "scene_id": number,
             "at": self.at or None,
             "found": self.found,
+            "marks": hit_marks(self.boxes, self.spans, self.view.timeline.last),
+            "own": self._own(),
             "show": self.show,
-            "inspector": dict(self.inspect(seen)) if seen.id else None,
+            "inspector": self._inspected(seen) if seen.id else None,
             "height": height,
             "constants": self.view.constants,
             "flat": self.view.is_flat,
             "lockstep": self.lockstep,
         }
+
+    def _own(self) -> dict[str, Any] | None:
+        if not self.overlay.number:
+            return None
+        own = self.overlay.own
+        told = {} if own is None else told_numbers(self.boxes, own, self.view.timeline.versions)
+        return {**told, "fault": self.overlay.fault, "n": self.overlay.number}
+
+    def _inspected(self, seen: Seen) -> dict[str, Any]:
+        """The inspector's text, with the user's own numbers for the node."""
+        content = dict(self.inspect(seen))
+        own = self.overlay.own
+        rows = [] if own is None else own.rows(seen.id)
+        if own is not None and rows:
+            numbers = {"title": f"Your numbers, from {own.file}", "open": True, "rows": rows}
+            content["sections"] = [numbers, *content["sections"]]
+        return content
 
 
 @st.fragment

@@ -16,7 +16,8 @@ from workbench.view.text import MARKS, TextRow
 
 GRAPH = "Graph"
 TIMES = "Times"
-_VIEWS = (GRAPH, "Rewrites", "Text")
+WHY_NOT = "Why not"
+_VIEWS = (GRAPH, "Rewrites", WHY_NOT, "Text")
 _SHOWN_CHARACTERS = 100_000  # of a text; the whole can be downloaded
 _SHOWN_LINES = 1_500
 _WIDTHS = "<colgroup><col style='width:1.6rem'><col><col style='width:1.6rem'><col></colgroup>"
@@ -25,7 +26,7 @@ _WIDTHS = "<colgroup><col style='width:1.6rem'><col><col style='width:1.6rem'><c
 def show_rewrites(opened: Opened, index: int, step: Step, height: int) -> None:
     """A table of the rewrites with their sentences; a click shows one in the graph."""
     if not step.rewrites:
-        found_nothing = "This step found nothing to rewrite."
+        found_nothing = f"This step ran and found nothing to rewrite; {WHY_NOT} says what it looked at."
         st.caption("As loaded: nothing was rewritten." if not index else found_nothing)
         return
     rows = [

@@ -17,7 +17,7 @@ from workbench.ui.widgets.graph_view import Seen, Shown
 STEP = "step"  # the chosen step's number, in the session
 _MOMENT = "moment_"  # prefix of the keys of sliders
 _TOLD = "moment_told"  # the moment that the browser last reported or was asked to show
-_REWRITE = "rewrite_to_show"  # a step and how many of its rewrites are done, until the browser was asked to show it
+_REWRITE = "rewrite_to_show"  # a step, its rewrites that are done, and a node, until the browser was asked to show them
 _ROW, _HEAD, _MOST_ROWS = 24, 34, 7  # pixels; a longer table scrolls
 
 _COLUMNS = {
@@ -122,10 +122,10 @@ def show_chosen_moment(opened: Opened, history: History, shown: Shown) -> None:
     moment = chosen_moment(opened, history)
     wanted = st.session_state.pop(_REWRITE, None)
     if wanted is not None:
-        index, rewrites = wanted
+        index, rewrites, node = wanted
         st.session_state[_TOLD] = moment
         shown.go_to(index, rewrites)
-        shown.reveal({"id": _node_of(history[index].rewrites[rewrites - 1])})
+        shown.reveal({"id": node or _node_of(history[index].rewrites[rewrites - 1])})
         return
     if moment is None or (st.session_state.get(_TOLD) == moment and shown.at):
         return
@@ -171,7 +171,14 @@ def go_to(opened: Opened, index: int, rewrites: int) -> None:
     """Show what the last of the first `rewrites` rewrites of a step did, with a node of it selected."""
     _set(opened, index, rewrites)
     st.session_state["view"] = "Graph"
-    st.session_state[_REWRITE] = (index, rewrites)
+    st.session_state[_REWRITE] = (index, rewrites, "")
+
+
+def go_to_node(opened: Opened, history: History, index: int, node: str) -> None:
+    """Show a node in the graph that a step left behind."""
+    _set(opened, index, len(history[index].rewrites))
+    st.session_state["view"] = "Graph"
+    st.session_state[_REWRITE] = (index, None, node)
 
 
 def _set(opened: Opened, index: int, rewrites: int) -> None:

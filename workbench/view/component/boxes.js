@@ -2,6 +2,7 @@
 // Painting boxes: frames of open groups, nodes, closed groups, and the marks on them.
 
 import { ADDED, CHANGED, REMOVED, SAME, SIGNS } from "./comparison.js";
+import { HIT_SIGN } from "./marks.js";
 import { cutText, duration, thousands, widthOf } from "./text_metrics.js";
 import { TEXT_ZOOM } from "./pane.js";
 import { HEADER } from "./scene.js";
@@ -82,20 +83,9 @@ export function paintPlain(ctx, pane, indices) {
 /** @param {Pane} pane @param {number} index */
 function plainFill(pane, index) {
   const box = pane.scene.boxes[index];
-  if (box.kind !== "group") return fillOf(pane, pane.scene.lookOf(pane.boxVersion(index)));
-  if (pane.colouring !== "layout") return groupFill(pane, box);
+  if (box.kind !== "group" || pane.colouring !== "layout") return pane.fillOf(index, pane.scene.lookOf(pane.boxVersion(index)));
   const { mix } = pane.inside(index);
   return pane.theme.borders[mix.indexOf(Math.max(...mix))];
-}
-
-/** @param {Pane} pane @param {Look} look */
-function fillOf(pane, look) {
-  return look ? pane.fill(look) : pane.theme.neutral;
-}
-
-/** Where colours do not stand for layouts a closed group has one only for its measured time. @param {Pane} pane @param {Box} box */
-function groupFill(pane, box) {
-  return pane.colouring === "us" && box.us != null ? pane.fill(box) : pane.theme.neutral;
 }
 
 /** A box from near: fill, border, text, marks. @param {Context} ctx @param {Pane} pane @param {number} index */
@@ -109,7 +99,7 @@ export function paintBox(ctx, pane, index) {
   ctx.globalAlpha = pane.isDim(index) ? DIM : 1;
   const look = pane.scene.lookOf(pane.boxVersion(index));
   if (box.kind === "group") paintGroup(ctx, pane, index, box, look);
-  else paintNode(ctx, pane, box, look);
+  else paintNode(ctx, pane, index, look);
   paintMark(ctx, pane, box, pane.comparison.marks[index]);
   ctx.globalAlpha = 1;
 }
@@ -134,10 +124,11 @@ function shapePath(ctx, box, outside) {
   ctx.roundRect(box.left - outside, box.top - outside, box.w + 2 * outside, box.h + 2 * outside, Math.min(radius, box.h / 2 + outside));
 }
 
-/** @param {Context} ctx @param {Pane} pane @param {Box} box @param {Look} look */
-function paintNode(ctx, pane, box, look) {
+/** @param {Context} ctx @param {Pane} pane @param {number} index @param {Look} look */
+function paintNode(ctx, pane, index, look) {
   const { theme, zoom } = pane;
-  const fill = fillOf(pane, look);
+  const box = pane.scene.boxes[index];
+  const fill = pane.fillOf(index, look);
   const layout = look?.l ?? 2;
   ctx.fillStyle = fill;
   shapePath(ctx, box, 0);
@@ -148,8 +139,15 @@ function paintNode(ctx, pane, box, look) {
   ctx.stroke();
   ctx.setLineDash([]);
   if (zoom < TEXT_ZOOM || !look) return;
-  paintLines(ctx, box, nodeLines(box, look, inkOn(fill), theme.font));
+  paintLines(ctx, box, nodeLines(box, marked(pane, index, look), inkOn(fill), theme.font));
   if (look.w >= 0) paintSwatch(ctx, theme, box, look.w);
+}
+
+/** The look with what a query or the user's own numbers say: a sign before the operator, the number for the details.
+ * @param {Pane} pane @param {number} index @param {Look} look */
+function marked(pane, index, look) {
+  const [number, hits] = [pane.ownNumber(index), pane.hits(index)];
+  return { ...look, op: hits ? `${HIT_SIGN} ${look.op}` : look.op, d: number || look.d };
 }
 
 /** As many lines as the box has room for: operator and name, then the details.
@@ -188,18 +186,19 @@ function paintGroup(ctx, pane, index, box, look) {
   ctx.fillStyle = theme.panel;
   ctx.fillRect(box.left + 3, box.top + 3, box.w, box.h);
   ctx.strokeRect(box.left + 3, box.top + 3, box.w, box.h);
-  const fill = paintStripes(ctx, pane, box, inside.mix);
+  const fill = paintStripes(ctx, pane, index, inside.mix);
   ctx.strokeRect(box.left, box.top, box.w, box.h);
-  if (zoom >= TEXT_ZOOM) paintLines(ctx, box, groupLines(pane, box, inside, inkOn(fill), look));
+  if (zoom >= TEXT_ZOOM) paintLines(ctx, box, groupLines(pane, index, inside, inkOn(fill), look));
 }
 
 /** The layouts of a closed group, in proportion; for other colourings one fill. Returns a fill that text lies on.
- * @param {Context} ctx @param {Pane} pane @param {Box} box @param {number[]} mix */
-function paintStripes(ctx, pane, box, mix) {
+ * @param {Context} ctx @param {Pane} pane @param {number} index @param {number[]} mix */
+function paintStripes(ctx, pane, index, mix) {
   const { theme } = pane;
+  const box = pane.scene.boxes[index];
   const all = mix[0] + mix[1] + mix[2];
   const plain = pane.colouring !== "layout" || all === 0;
-  const single = groupFill(pane, box);
+  const single = pane.fillOf(index, null);
   ctx.fillStyle = single;
   if (plain) ctx.fillRect(box.left, box.top, box.w, box.h);
   if (plain) return single;
@@ -212,13 +211,17 @@ function paintStripes(ctx, pane, box, mix) {
   return theme.fills[mix.indexOf(Math.max(...mix))];
 }
 
-/** @param {Pane} pane @param {Box} box @param {ReturnType<Pane["inside"]>} inside @param {string} ink @param {Look} look */
-function groupLines(pane, box, inside, ink, look) {
+/** @param {Pane} pane @param {number} index @param {ReturnType<Pane["inside"]>} inside @param {string} ink @param {Look} look */
+function groupLines(pane, index, inside, ink, look) {
   const { theme } = pane;
+  const box = pane.scene.boxes[index];
   const small = `10px ${theme.font}`;
   const badges = [{ text: `${thousands(inside.nodes)} ${inside.nodes === 1 ? "node" : "nodes"}`, font: small, ink }];
   if (box.same) badges.push({ text: box.same, font: `600 10px ${theme.font}`, ink });
   if (box.us != null) badges.push({ text: duration(box.us), font: small, ink });
+  const [number, hits] = [pane.ownNumber(index), pane.hits(index)];
+  if (hits) badges.unshift({ text: `${HIT_SIGN} ${thousands(hits)} found`, font: small, ink });
+  if (number) badges.unshift({ text: `at most ${number}`, font: small, ink });
   const marks = [REMOVED, ADDED, CHANGED]
     .filter((mark) => inside.counts[mark] > 0)
     .map((mark) => ({ text: `${sign(mark)}${inside.counts[mark]}`, font: `700 10px ${theme.font}`, ink: inkOn(theme.marks[mark]), pill: theme.marks[mark] }));

@@ -49,7 +49,7 @@ function attributesOf(pane, index) {
   if (!look) return `label=${quoted(box.id)} ${tooltip}`;
   const label = `label=${quoted(look.op, look.name, look.d)} ${tooltip}`;
   if (box.kind === "input" || box.kind === "output") return `${label} style=rounded`;
-  return `${label} fillcolor=${hex(pane.fill(look))} ${DOT_BORDERS[look.l] ?? DOT_BORDERS[2]}`;
+  return `${label} fillcolor=${hex(pane.fillOf(index, look))} ${DOT_BORDERS[look.l] ?? DOT_BORDERS[2]}`;
 }
 
 /** The lines as one string of DOT, with nothing in them read as an escape. @param {...string} lines */

@@ -46,9 +46,15 @@ function streamlit(mounted) {
     seen: (place) => mounted.component.setStateValue("seen", place),
     toggle: (id, all) => trigger("toggle", { id, all }),
     find: (query) => trigger("find", { query }),
+    numbers: (file, text) => trigger("numbers", { file, text }),
+    stepInto: (rewrite) => trigger("step_into", { rewrite }),
     reveal: (id) => trigger("reveal", { id }),
     constants: (on) => trigger("constants", { on }),
     flat: (on) => trigger("flat", { on }),
+    begin: () => {
+      const here = new URL(window.location.href).searchParams;
+      return { query: here.get("query") ?? "", hits: here.get("hits") ?? "" };
+    },
     address: writeQuery,
   };
 }

@@ -2,6 +2,7 @@
 // All about the selected box: what Python (or the report's table) knows, section by section.
 
 import { make, makeButton, setShown } from "./dom.js";
+import { Drawing } from "./drawing.js";
 import { printable, thousands } from "./text_metrics.js";
 import { tipLines } from "./tip.js";
 
@@ -13,11 +14,13 @@ export class Inspector {
   /** @param {View} view */
   constructor(view) {
     this.view = view;
+    this.drawing = new Drawing(view); // over the whole view, when it is open
     this.title = make("h2", { class: "gw-title", dir: "auto" });
     this.body = make("div", { class: "gw-sections" });
     this.element = make("aside", { class: "gw-inspector", "aria-label": "Inspector" },
       make("div", { class: "gw-inspector-head" }, this.title, makeButton("\u00d7", "Close the inspector (i)", () => view.toggleInspector())),
-      this.body);
+      this.body,
+      this.drawing.element);
     this.shown = /** @type {Inspected | string} */ (null);
     this.folded = new Map(); // title of a section: open or not, as the user left it
   }
@@ -58,8 +61,9 @@ export class Inspector {
     const open = this.folded.get(section.title) ?? section.open ?? false;
     const details = make("details", { class: "gw-section", open, toggle: () => this.folded.set(section.title, details.open) },
       make("summary", { text: section.title }));
-    if (section.rows?.length) details.append(tableOf(section));
+    if (section.rows?.length) details.append(tableOf(section, (t) => this.#goTo(t)));
     if (section.histogram) details.append(histogramOf(section.histogram));
+    if (section.drawings?.length) details.append(this.#drawings(section.drawings));
     if (section.moments?.length) details.append(this.#moments(section.moments));
     if (section.text) details.append(make("p", { class: "gw-text", text: section.text, dir: "auto" }));
     return details;
@@ -67,19 +71,34 @@ export class Inspector {
 
   /** Where the node came from: each moment is a button that goes there. @param {Section["moments"]} moments */
   #moments(moments) {
-    const { view } = this;
-    const goTo = (/** @type {number} */ t) => view.tick((clock) => clock.goToRewrite(clock.stepOf(t), t - clock.steps[clock.stepOf(t)].first));
     return make("ol", { class: "gw-moments" }, ...moments.map(({ t, words, what }) => make("li", {},
-      make("button", { type: "button", class: `gw-moment gw-${what ?? ""}`, text: words, dir: "auto", click: () => goTo(t) }))));
+      make("button", { type: "button", class: `gw-moment gw-${what ?? ""}`, text: words, dir: "auto", click: () => this.#goTo(t) }))));
+  }
+
+  /** @param {Section["drawings"]} drawings */
+  #drawings(drawings) {
+    return make("div", { class: "gw-drawings" }, ...drawings.map((drawing) =>
+      makeButton(`Draw ${printable(drawing.words)}`, drawing.about, () => this.drawing.show(drawing))));
+  }
+
+  /** To the moment after t rewrites. @param {number} t */
+  #goTo(t) {
+    this.view.tick((clock) => clock.goToRewrite(clock.stepOf(t), t - clock.steps[clock.stepOf(t)].first));
   }
 }
 
-/** @param {Section} section */
-function tableOf({ head, rows }) {
+/** A table; where its rows are of moments, the first cell is a button that goes there.
+ * @param {Section} section @param {(t: number) => void} goTo */
+function tableOf({ head, rows, at }, goTo) {
   const cells = (/** @type {"th" | "td"} */ tag, /** @type {string[]} */ row) => row.map((cell) => make(tag, { text: cell, dir: "auto" }));
+  const lineOf = (/** @type {string[]} */ row, /** @type {number} */ place) => {
+    if (!at) return cells("td", row);
+    const button = make("button", { type: "button", class: "gw-moment", text: row[0], dir: "auto", click: () => goTo(at[place]) });
+    return [make("td", {}, button), ...cells("td", row.slice(1))];
+  };
   const table = make("table", {});
   if (head) table.append(make("thead", {}, make("tr", {}, ...cells("th", head))));
-  table.append(make("tbody", {}, ...rows.map((row) => make("tr", {}, ...cells("td", row)))));
+  table.append(make("tbody", {}, ...rows.map((row, place) => make("tr", {}, ...lineOf(row, place)))));
   return make("div", { class: "gw-table" }, table);
 }
 

@@ -5,6 +5,7 @@ import { goToChange } from "./changes.js";
 import { focusedIn, setText } from "./dom.js";
 import { isFrame } from "./scene.js";
 import { alongEdge, inOrder, nearestToMiddle } from "./navigation.js";
+import { toggleGroup } from "./opening.js";
 
 /** @import { Key, View } from "./types.js" */
 
@@ -30,8 +31,8 @@ export const KEYS = /** @type {Key[]} */ ([
   [["n", "Alt+ArrowRight"], "select the next box", (view) => walk(view, (box) => inOrder(view, box, 1))],
   [["N", "Alt+ArrowLeft"], "select the previous box", (view) => walk(view, (box) => inOrder(view, box, -1))],
   [["u"], "select the group round the box", (view) => walk(view, (box) => view.scene.boxes[box].up ?? -1)],
-  [["Enter"], "open or close the selected group", (view) => view.toggleGroup(view.selectedBox, false)],
-  [["Alt+Enter"], "the same with all below", (view) => view.toggleGroup(view.selectedBox, true)],
+  [["Enter"], "open or close the selected group", (view) => toggleGroup(view, view.selectedBox, false)],
+  [["Alt+Enter"], "the same with all below", (view) => toggleGroup(view, view.selectedBox, true)],
   [["k"], "focus: all, 1, 2, 3 hops round the selected box", (view) => view.setHops((view.hops + 1) % 4)],
   [["i"], "inspector", (view) => view.toggleInspector()],
   [["2"], "one pane, two panes", (view) => view.setPanes(3 - view.panes)],
@@ -137,8 +138,7 @@ function pan(view, dx, dy) {
 
 /** @param {View} view */
 function leave(view) {
-  if (view.help.close()) return;
-  view.search.list.hidden = true;
+  if (view.inspector.drawing.close() || view.help.close()) return;
   if (focusedIn(view.root) !== view.stage.canvas) view.stage.focus();
   else view.select("");
 }

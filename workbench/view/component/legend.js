@@ -15,12 +15,12 @@ export class Legend {
   }
 
   update() {
-    const { scene, theme, colouring, panes, clock } = this.view;
+    const { scene, theme, colouring, marks, panes, clock } = this.view;
     if (!scene) return;
-    const wanted = [scene, theme, colouring, panes, clock.compare];
+    const wanted = [scene, theme, colouring, marks.own, marks.asked, panes, clock.compare];
     if (wanted.every((value, index) => value === this.shown[index])) return;
     this.shown = wanted;
-    this.element.replaceChildren(...legendOf(colouring, scene, theme).map(fillEntry), ...this.#marks(), ...this.#others());
+    this.element.replaceChildren(...(marks.legendOf(colouring, theme) ?? legendOf(colouring, scene, theme)).map(fillEntry), ...this.#marks(), ...this.#others());
   }
 
   #marks() {
@@ -47,6 +47,7 @@ export class Legend {
 
 /** @param {LegendEntry} entry */
 function fillEntry({ fill, line, border, words, scale, low, high }) {
+  if (!fill && !scale) return make("span", { class: "gw-key", text: words });
   const swatch = make("i", { class: scale ? "gw-scale" : "gw-swatch" });
   if (scale) {
     swatch.style.background = `linear-gradient(to right, ${scale[0]}, ${scale[1]})`;

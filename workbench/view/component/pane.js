@@ -2,9 +2,10 @@
 // What one pane shows of a comparison: the moment before, the moment after, or both in one.
 
 import { ABSENT, ADDED, REMOVED } from "./comparison.js";
+import { QUERY } from "./marks.js";
 import { HEADER } from "./scene.js";
 
-/** @import { Box, Extent, Version, View } from "./types.js" */
+/** @import { Box, Extent, Look, Version, View } from "./types.js" */
 
 export const BEFORE = "before";
 export const AFTER = "after";
@@ -19,13 +20,14 @@ export const WORDS_ZOOM = 0.6; // edges have words from here on
  * `region` is what is seen, in px of the scene.
  */
 export class Pane {
-  /** @param {Pick<View, "scene" | "comparison" | "theme" | "fill" | "colouring" | "selectedBox" | "framed" | "near">} view @param {string} side @param {Extent} region @param {number} zoom */
+  /** @param {Pick<View, "scene" | "comparison" | "theme" | "fill" | "colouring" | "marks" | "selectedBox" | "framed" | "near">} view @param {string} side @param {Extent} region @param {number} zoom */
   constructor(view, side, region, zoom) {
     this.scene = view.scene;
     this.comparison = view.comparison;
     this.theme = view.theme;
     this.fill = view.fill;
     this.colouring = view.colouring;
+    this.marks = view.marks;
     this.selected = view.selectedBox;
     this.framed = view.framed;
     this.near = view.near; // boxes that are not dimmed, or null for all
@@ -49,6 +51,31 @@ export class Pane {
     if (this.side === BEFORE) return before;
     if (this.side === AFTER) return after;
     return after ?? before;
+  }
+
+  /** The fill of a box that has that look; a closed group has one only for its measured time. @param {number} index @param {Look} look */
+  fillOf(index, look) {
+    const marked = this.marks.fillOf(this.colouring, index, this.#momentOf(index), this.theme);
+    if (marked !== undefined) return marked;
+    const box = this.scene.boxes[index];
+    if (box.kind === "group") return this.colouring === "us" && box.us != null ? this.fill(box) : this.theme.neutral;
+    return look ? this.fill(look) : this.theme.neutral;
+  }
+
+  /** How many hits of the query a box has, where colours stand for them. @param {number} index */
+  hits(index) {
+    return this.colouring === QUERY ? this.marks.hitsAt(index, this.#momentOf(index)) : 0;
+  }
+
+  /** The user's own number of a box, where colours stand for it. @param {number} index */
+  ownNumber(index) {
+    return this.marks.wordsOf(this.colouring, index);
+  }
+
+  /** The moment at which this pane shows a box. @param {number} index */
+  #momentOf(index) {
+    const { a, b, after } = this.comparison;
+    return this.side === BEFORE || (this.side === BOTH && !after[index]) ? a : b;
   }
 
   /** Does the box exist only in the other pane? @param {number} index */

@@ -2,6 +2,7 @@
 // Mouse, touch and wheel on the canvas.
 
 import { boxAt } from "./pick.js";
+import { toggleGroup } from "./opening.js";
 
 /** @import { Point, View } from "./types.js" */
 
@@ -83,7 +84,7 @@ export function listenToPointer(view) {
   canvas.addEventListener("dblclick", (event) => {
     const at = placeOf(event);
     if (stage.minimap.scenePoint(stage, at.x, at.y)) return;
-    view.toggleGroup(boxUnder(at), event.altKey);
+    toggleGroup(view, boxUnder(at), event.altKey);
   });
 
   canvas.addEventListener("wheel", (event) => {

@@ -7,17 +7,20 @@ import { View } from "./view.js";
 
 /** @import { Found, Inspected, Outside, ViewData } from "./types.js" */
 
-const MOST_HITS = 200;
+const MOST_HITS = 2500; // a file with all boxes open has no more nodes
+const KEY = /(?:^|\s)(op|scope|name|shape|layout):/; // terms of a query, which only Python reads
 
 class Report {
-  /** @param {{ scenes: Record<string, ViewData>, inspectors: string }} tables @param {HTMLElement} parent */
+  /** @param {{ scenes: Record<string, ViewData>, inspectors: string, drawings: string }} tables @param {HTMLElement} parent */
   constructor(tables, parent) {
     this.scenes = tables.scenes;
     this.inspectors = /** @type {Record<string, Inspected>} */ ({}); // by node; packed as the scenes are, since it is long
+    this.drawings = /** @type {string[]} */ ([]);
     const here = new URLSearchParams(window.location.hash.slice(1));
     this.shown = here.get("picture") in this.scenes ? here.get("picture") : "collapsed";
     this.asked = 0; // numbers the requests, as Python does
     this.searched = /** @type {Scene} */ (null); // the scene that has most boxes, once something is searched
+    this.begun = { query: here.get("query") ?? "", hits: here.get("hits") ?? "" };
     const step = here.get("step");
     const rewrite = here.get("rewrite");
     this.at = step === null ? null : { step: Number(step), rewrite: rewrite === null ? null : Number(rewrite), n: 1 };
@@ -27,12 +30,12 @@ class Report {
     this.view = new View(parent, this.#answers());
     this.view.root.style.padding = "6px";
     this.update();
-    if (tables.inspectors) this.#takeTexts(tables.inspectors);
+    if (tables.inspectors) this.#takeTexts(tables);
   }
 
-  /** @param {string} packed */
-  async #takeTexts(packed) {
-    this.inspectors = await unpack(packed);
+  /** @param {{ inspectors: string, drawings: string }} tables */
+  async #takeTexts({ inspectors, drawings }) {
+    [this.inspectors, this.drawings] = await Promise.all([unpack(inspectors), unpack(drawings)]);
     this.update();
   }
 
@@ -45,6 +48,7 @@ class Report {
       found: this.found,
       show: this.show,
       inspector: this.#inspector(),
+      drawings: this.drawings,
       height: "100vh",
       constants: this.shown === "constants",
       flat: this.shown === "flat",
@@ -67,8 +71,10 @@ class Report {
       toggle: (id) => this.#swap("flat", id),
       find: (query) => this.#find(query),
       reveal: (id) => this.#swap("flat", id),
+      stepInto: () => this.#stepInto(),
       constants: (on) => this.#swap(on ? "constants" : "collapsed"),
       flat: (on) => this.#swap(on ? "flat" : "collapsed"),
+      begin: () => this.begun,
       address: (state) => writeHash({ picture: this.shown === "collapsed" ? "" : this.shown, ...state }),
     };
   }
@@ -86,19 +92,28 @@ class Report {
     this.update();
   }
 
+  #stepInto() {
+    if (!("flat" in this.scenes)) return;
+    this.shown = "flat";
+    this.update();
+  }
+
   /** @param {string} query */
   async #find(query) {
     this.searched ??= new Scene(await unpack((this.scenes.flat ?? this.scenes.constants ?? this.scenes.collapsed).scene));
-    const wanted = query.toLowerCase();
+    const wanted = query.toLowerCase().split(/\s+/);
+    const key = KEY.exec(query);
+    const fault = key ? `a report finds plain words only; open the model in the app to search by ${key[1]}:` : "";
     const hits = /** @type {[string, string][]} */ ([]);
     let total = 0;
     this.searched.boxes.forEach((box, index) => {
       const words = wordsFor(this.searched, index);
-      if (!`${box.id} ${words}`.toLowerCase().includes(wanted)) return;
+      const text = `${box.id} ${words}`.toLowerCase();
+      if (fault || !wanted.every((word) => text.includes(word))) return;
       total++;
       if (hits.length < MOST_HITS) hits.push([box.id, words]);
     });
-    this.found = { query, hits, total, n: ++this.asked };
+    this.found = { query, hits, total, fault, n: ++this.asked };
     this.update();
   }
 }

@@ -1,18 +1,30 @@
 // @ts-check
-// Finding over the whole model: the search itself runs outside, hits come back with the data.
+// Finding over the whole model: a query goes out, hits come back with the data and are listed beside the graph.
 
-import { focusedIn, make, makeButton, setShown, setText } from "./dom.js";
+import { make, makeButton, makeToggle, setPressed, setShown, setText } from "./dom.js";
+import { QUERY, takeMarks } from "./marks.js";
 import { printable, thousands } from "./text_metrics.js";
 
 /** @import { Found, View } from "./types.js" */
 
 const PAUSE = 300; // ms without a key before the search starts
+const LISTED = 100; // hits
+const HINT = "Words, or op:Transpose  scope:attn2  name:to_q  shape:4096  layout:NHWC; all of them must hold";
+
+/** A hit: the operator and the name, and below them shapes and layouts; two blanks part them. @param {string} words */
+function linesOf(words) {
+  const [op, name = "", ...rest] = words.split("  ");
+  const first = make("span", {}, make("b", { text: printable(op) }), ` ${printable(name)}`);
+  return rest.length ? [first, make("small", { text: printable(rest.join(" ")) })] : [first];
+}
 
 export class Search {
   /** @param {View} view */
   constructor(view) {
     this.view = view;
     this.asked = ""; // the query sent last
+    this.fault = ""; // why it cannot be read
+    this.repeated = /** @type {string} */ (null); // the scene for which it was sent again
     this.seen = /** @type {number} */ (undefined); // number of the answer taken last
     this.hits = /** @type {[string, string][]} */ ([]);
     this.total = 0;
@@ -22,17 +34,34 @@ export class Search {
       type: "search",
       class: "gw-search",
       placeholder: "Find (/)",
-      "aria-label": "Find a name, operator, shape or layout in the whole model",
+      title: HINT,
+      "aria-label": "Find in the whole model",
       spellcheck: "false",
       input: () => this.#typed(),
       keydown: (/** @type {KeyboardEvent} */ event) => this.#key(event),
-      blur: () => setTimeout(() => setShown(this.list, this.list.matches(":focus-within")), 150),
     });
     this.count = make("span", { class: "gw-count", role: "status" });
     this.back = makeButton("\u2191", "Previous hit (Shift+Enter)", () => this.step(-1));
     this.on = makeButton("\u2193", "Next hit (Enter)", () => this.step(1));
-    this.list = make("div", { class: "gw-hits", role: "listbox", "aria-label": "Hits", hidden: true });
     this.element = make("span", { class: "gw-find", role: "search" }, this.field, this.count, this.back, this.on);
+    this.heading = make("h2", { class: "gw-title", dir: "auto" });
+    this.colour = makeToggle("Colour", "Colour by the query: what it finds, and what not", () => view.setColouring(view.colouring === QUERY ? "layout" : QUERY));
+    this.only = makeToggle("Only hits", "Dim all that the query does not find", () => this.#toggleOnly());
+    this.list = make("div", { class: "gw-hits", role: "listbox", "aria-label": "Hits" });
+    this.rest = make("p", { class: "gw-rest" });
+    this.panel = make("aside", { class: "gw-found", "aria-label": "Hits", hidden: true },
+      make("div", { class: "gw-inspector-head" }, this.heading, makeButton("\u00d7", "Clear the query", () => this.ask(""))),
+      make("div", { class: "gw-found-how" }, this.colour, this.only),
+      this.list,
+      this.rest);
+  }
+
+  #toggleOnly() {
+    const { view } = this;
+    view.onlyHits = !view.onlyHits;
+    view.focus();
+    view.stage.request();
+    view.refresh();
   }
 
   focus() {
@@ -47,11 +76,18 @@ export class Search {
     if (found.query !== this.asked) return; // an answer to what nobody asks any more
     this.hits = found.hits;
     this.total = found.total;
+    this.fault = found.fault;
     this.current = -1;
     this.#fillList();
-    if (!this.total) this.view.say(`Nothing is called \u201c${printable(found.query)}\u201d`);
     if (this.goWhenFound && this.hits.length) this.step(1);
     this.goWhenFound = false;
+  }
+
+  /** Asks again where the data are of another query: of a history that was not asked before. @param {Found} found */
+  askAgain(found) {
+    if (!this.asked || found?.query === this.asked || this.repeated === this.view.shownScene) return;
+    this.repeated = this.view.shownScene;
+    setTimeout(() => this.view.outside.find(this.asked)); // not while the component is mounted
   }
 
   /** To the next (1) or previous (-1) hit. @param {number} direction */
@@ -67,26 +103,29 @@ export class Search {
     const [name] = this.hits[this.current];
     if (scene.byId.has(name)) view.select(name, { centre: true });
     else view.outside.reveal(name);
-    if (!this.list.matches(":focus-within")) setShown(this.list, focusedIn(view.root) === this.field && this.hits.length > 1);
     this.update();
   }
 
   #typed() {
     clearTimeout(this.waiting);
-    this.waiting = setTimeout(() => this.#ask(), PAUSE);
+    this.waiting = setTimeout(() => this.ask(this.field.value), PAUSE);
   }
 
-  #ask() {
+  /** Sends the query, unless it was the last one; "" clears it. @param {string} text */
+  ask(text) {
     clearTimeout(this.waiting);
-    const query = this.field.value.trim();
+    const query = text.trim();
+    if (this.field.value.trim() !== query) this.field.value = query;
     if (query === this.asked) return;
     this.asked = query;
     this.hits = /** @type {[string, string][]} */ ([]);
     this.total = 0;
+    this.fault = "";
     this.current = -1;
     this.#fillList();
     if (query) this.view.outside.find(query);
-    this.update();
+    takeMarks(this.view);
+    this.view.refresh();
   }
 
   /** @param {KeyboardEvent} event */
@@ -96,34 +135,48 @@ export class Search {
     event.preventDefault();
     if (this.field.value.trim() !== this.asked) {
       this.goWhenFound = true;
-      this.#ask();
+      this.ask(this.field.value);
     } else if (this.hits.length) this.step(direction);
     else this.goWhenFound = true;
   }
 
   #fillList() {
-    this.list.replaceChildren(...this.hits.slice(0, 100).map(([name, words], place) => make("button", {
+    this.list.replaceChildren(...this.hits.slice(0, LISTED).map(([name, words], place) => make("button", {
       type: "button",
       class: "gw-hit",
       role: "option",
       dir: "auto",
       tabindex: "-1",
-      text: printable(words || name),
       title: printable(name),
       click: () => {
         this.current = place;
         this.#go();
       },
-    })));
-    setShown(this.list, this.hits.length > 0);
+    }, ...linesOf(words || name))));
+    const more = this.total - Math.min(LISTED, this.hits.length);
+    setText(this.rest, more > 0 ? `and ${thousands(more)} more` : "");
+    setShown(this.rest, more > 0);
   }
 
   update() {
-    const asking = this.asked && this.view.data.found?.query !== this.asked;
+    const { view } = this;
+    const asking = this.asked && view.data.found?.query !== this.asked;
     const place = this.current < 0 ? thousands(this.total) : `${thousands(this.current + 1)} of ${thousands(this.total)}`;
-    setText(this.count, !this.asked ? "" : asking ? "\u2026" : place);
+    setText(this.count, !this.asked || this.fault ? "" : asking ? "\u2026" : place);
     this.back.disabled = this.on.disabled = !this.hits.length;
+    setShown(this.panel, this.asked);
+    this.panel.classList.toggle("gw-failed", Boolean(this.fault));
+    setText(this.heading, asking ? "Searching" : this.#said());
+    this.colour.disabled = this.only.disabled = !this.hits.length;
+    setPressed(this.colour, view.colouring === QUERY);
+    setPressed(this.only, view.onlyHits);
     [...this.list.children].forEach((hit, at) => hit.setAttribute("aria-selected", String(at === this.current)));
     this.list.children[this.current]?.scrollIntoView({ block: "nearest" });
+  }
+
+  #said() {
+    if (this.fault) return `${this.fault[0].toUpperCase()}${this.fault.slice(1)}.`;
+    if (!this.total) return `No node is found by \u201c${printable(this.asked)}\u201d.`;
+    return `${thousands(this.total)} ${this.total === 1 ? "node" : "nodes"} found`;
   }
 }

@@ -1,8 +1,12 @@
 // @ts-check
 // SelectionSync those outside what is looked at: the inspector's text, the page and its address depend on it.
 
+import { QUERY } from "./marks.js";
+
 /** @import { View } from "./types.js" */
 
+export const COLOURED = "colour"; // how hits are shown, in the address
+export const ONLY = "only";
 export const WALKED = 200; // ms after a step along the edges: only where one stops matters
 export const SETTLED = 700; // ms after a step in time
 
@@ -15,9 +19,10 @@ export class SelectionSync {
 
   /** What is looked at, as the page's address says it; no rewrite where a step is seen as a whole. */
   get place() {
-    const { clock, selected } = this.view;
+    const { clock, selected, search, colouring, onlyHits } = this.view;
     const part = clock.compare === "rewrite" || clock.t !== clock.last;
-    return { step: clock.step, rewrite: part ? clock.t - clock.first : "", node: selected };
+    const hits = [colouring === QUERY ? COLOURED : "", onlyHits ? ONLY : ""].filter(Boolean).join(" ");
+    return { step: clock.step, rewrite: part ? clock.t - clock.first : "", node: selected, query: search.asked, hits };
   }
 
   now() {

@@ -15,6 +15,7 @@ export function putHook(key, view) {
     go: (/** @type {number} */ t) => view.tick((clock) => clock.goToRewrite(clock.stepOf(t), t - clock.steps[clock.stepOf(t)].first)),
     select: (/** @type {string} */ id) => view.select(id, { centre: true }),
     centre: (/** @type {string} */ id) => view.centreOn(view.scene.boxes[view.scene.byId.get(id)]),
+    framed: () => view.framed.map((index) => view.scene.boxes[index].id),
     legend: () => view.legend.element.textContent,
   };
 }
@@ -37,6 +38,9 @@ function stateOf(view) {
     compare: clock.compare,
     colouring: view.colouring,
     hops: view.hops,
+    query: view.search.asked,
+    hits: view.marks.hits.size,
+    only_hits: view.onlyHits,
     scene_id: view.shownScene,
     frames: stage.frames,
     last_step_ms: view.lastStepMs,
@@ -54,5 +58,5 @@ function boxOf(view, id) {
   const left = page.left + stage.leftOf(stage.sides.length - 1);
   const visible = place.x < page.right && place.x + place.w > left && place.y < page.bottom && place.y + place.h > page.top;
   const mark = view.comparison.marks[index];
-  return { ...place, visible: visible && mark !== ABSENT, mark: SIGNS[mark], open: Boolean(box.open) };
+  return { ...place, visible: visible && mark !== ABSENT, mark: SIGNS[mark], open: Boolean(box.open), number: view.marks.wordsOf(view.colouring, index) };
 }

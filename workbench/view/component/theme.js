@@ -9,6 +9,7 @@ const LIGHT = {
   neutral: "#EFF1F4",
   neutralBorder: "#8B93A0",
   fused: "#C3CDF0",
+  hit: "#7FD3DE", // what a query finds
   frame: "#1565C0", // round what a rewrite is about: unlike any mark, in any theme
   heat: ["#F1EEF7", "#52247F"],
   many: ["#C6DCF4", "#D8CCF0", "#B9E2E4", "#F4CCE2", "#DCD0C2", "#C3CCD6", "#AEC2F2", "#E6CCF4", "#D5E9F7", "#BFB1A3", "#F3DCEA", "#A6C3CE"],
@@ -22,6 +23,7 @@ const DARK = {
   neutral: "#262B34",
   neutralBorder: "#727B89",
   fused: "#3B4A86",
+  hit: "#1E7E8C",
   frame: "#6FB1FF",
   heat: ["#2A2533", "#C9A4F2"],
   many: ["#2F5078", "#4D4079", "#20595C", "#70395A", "#5C4E3D", "#434D59", "#38509A", "#5E3B75", "#2C6280", "#6F604E", "#664457", "#3B5D6B"],

@@ -35,13 +35,14 @@ export function tipLines(view, index) {
     const title = [...scene.scopes(index), index].map((scope) => scene.boxes[scope].title).join(" / ");
     const operators = box.d ?? scene.lookOf(box.v[box.v.length - 1])?.d;
     const size = box.open ? "" : `${thousands(nodes)} nodes`;
-    return lines([title, size, operators, box.same, changes, box.open ? "double-click closes" : "double-click opens"]);
+    const number = view.marks.wordsOf(view.colouring, index);
+    return lines([title, size, number && `at most ${number}`, operators, box.same, changes, box.open ? "double-click closes" : "double-click opens"]);
   }
   const look = scene.lookOf(comparison.after[index] ?? comparison.before[index]);
   const name = box.id.replace(/^(in|out|const):/, "");
   const what = look?.op === name ? name : `${look?.op ?? ""}  ${name}`;
   const fused = look?.d.endsWith(look.f) ? "" : look?.f;
-  return lines([what, look?.d, fused, look ? wordsOf(view.colouring, look, scene) : "", mark]);
+  return lines([what, look?.d, fused, look ? wordsOf(view.colouring, look, scene) : "", view.marks.wordsOf(view.colouring, index), mark]);
 }
 
 /** @param {string[]} words */

@@ -79,13 +79,22 @@ export interface Inspected { id: string; title?: string; about?: string; section
 export interface Section {
   title: string; open?: boolean; text?: string;
   head?: string[]; rows?: string[][];
+  /** The moment of each row. */
+  at?: number[];
   histogram?: Histogram;
+  /** Pictures that are opened on request; in a report `svg` is a number, of `ViewData.drawings`. */
+  drawings?: { words: string; about: string; svg: string | number }[];
   moments?: { t: number; words: string; what?: string }[];
 }
 export interface Histogram { low: number | string; high: number | string; counts: number[]; words?: string }
 
 /** Hits of a search: ids with words; `n` numbers the answers. */
-export interface Found { query: string; hits: [string, string][]; total: number; n: number }
+export interface Found { query: string; hits: [string, string][]; total: number; fault: string; n: number }
+
+/** The user's own numbers; `fault`: why the last file was refused. */
+export interface OwnNumbers { file?: string; sentence?: string; columns?: OwnColumn[]; fault: string; n: number }
+/** `boxes`: [box, its number]; of a closed group the largest in it. Without boxes there are no ends. */
+export interface OwnColumn { title: string; unit: string; low?: number; high?: number; boxes: [number, number][] }
 
 /** What Python, or the report's table, tells the view. */
 export interface ViewData {
@@ -93,6 +102,10 @@ export interface ViewData {
   at?: { step: number; rewrite: number | null; n: number } | null;
   show?: { id: string; n: number } | null;
   found?: Found | null;
+  /** Hits in boxes of the scene: [box, from, to, number of hits]. */
+  marks?: number[][];
+  own?: OwnNumbers | null;
+  drawings?: string[];
   inspector?: Inspected | null;
   height?: string; constants?: boolean; flat?: boolean;
   /** Views of the same name step together. */
@@ -100,7 +113,7 @@ export interface ViewData {
   offers?: { constants: boolean; flat: boolean };
 }
 
-export interface Place { step: number | string; rewrite: number | string; node: string }
+export interface Place { step: number | string; rewrite: number | string; node: string; query: string; hits: string }
 
 /** What the view asks of Python, or of the report's table. */
 export interface Outside {
@@ -110,6 +123,11 @@ export interface Outside {
   reveal(id: string): void;
   constants(on: boolean): void;
   flat(on: boolean): void;
+  stepInto(rewrite: number): void;
+  /** A file of the user's own numbers; a report has none. */
+  numbers?(file: string, text: string): void;
+  /** What the address says of the query at first. */
+  begin(): { query: string; hits: string };
   address(place: Place): void;
 }
 

@@ -5,7 +5,7 @@
 import { findAnchor } from "./anchor.js";
 import { Breadcrumb } from "./breadcrumb.js";
 import { Clock } from "./clock.js";
-import { colouringsOf, fillBy } from "./colouring.js";
+import { fillBy } from "./colouring.js";
 import { Comparison } from "./comparison.js";
 import { make, setText } from "./dom.js";
 import { Help } from "./help.js";
@@ -13,8 +13,9 @@ import { Inspector } from "./inspector.js";
 import { ignoreKeys, KEYS, listenToKeys } from "./keys.js";
 import { Legend } from "./legend.js";
 import { joinLockstep, leadLockstep, leaveLockstep } from "./lockstep.js";
+import { Marks, takeMarks, takeNumbers } from "./marks.js";
 import { forgetCuts } from "./text_metrics.js";
-import { restore } from "./memory.js";
+import { beginAsLeft } from "./memory.js";
 import { Playbar } from "./playbar.js";
 import { listenToPointer } from "./pointer.js";
 import { unpack, Scene } from "./scene.js";
@@ -24,6 +25,7 @@ import { readTheme } from "./theme.js";
 import { showTip } from "./tip.js";
 import { SETTLED, SelectionSync, WALKED } from "./selection_sync.js";
 import { Toolbar } from "./toolbar.js";
+import { stepInto } from "./opening.js";
 import { within } from "./navigation.js";
 
 /** @import { Box, Anchor, Memory, Outside, Point, ViewData } from "./types.js" */
@@ -45,6 +47,8 @@ export class View {
     this.told = new SelectionSync(this);
     this.comparison = /** @type {Comparison} */ (null);
     this.colouring = "layout";
+    this.marks = new Marks(); // what the query and the user's own numbers say
+    this.onlyHits = false; // what the query does not find is dimmed
     this.panes = 2;
     this.selected = ""; // id; it may be of a box that this scene does not show
     this.selectedBox = -1;
@@ -53,10 +57,12 @@ export class View {
     this.hops = 0;
     this.wheelZooms = false;
     this.inspectorOpen = true;
-    this.seen = { at: undefined, show: undefined }; // what Python asked for last
+    this.seen = { at: undefined, show: undefined, own: undefined }; // what Python asked for last
     this.begun = false; // the camera has its first place
     this.changePlace = -1;
     this.anchor = /** @type {Anchor} */ (null); // what must not move when the next scene comes
+    this.steppingInto = 0; // the timer, and whether a closed group is being opened for a rewrite
+    this.steppedInto = false;
     this.stepStarted = 0;
     this.lastStepMs = 0;
     this.build(parent);
@@ -72,14 +78,15 @@ export class View {
     this.playbar = new Playbar(this);
     this.legend = new Legend(this);
     this.help = new Help(KEYS, () => this.stage.focus());
+    this.side = make("div", { class: "gw-side" }, this.search.panel, this.inspector.element);
     this.message = make("div", { class: "gw-message", hidden: true });
     this.live = make("div", { class: "gw-hidden", "aria-live": "polite", role: "status" });
-    this.stage.element.append(this.message, this.search.list, this.help.element);
+    this.stage.element.append(this.message, this.help.element);
     this.root = make("div", { class: "graph-workbench", role: "region", "aria-label": "Graph, before and after" },
       this.toolbar.element,
       make("div", { class: "gw-where" }, this.breadcrumb.element, this.toolbar.second),
       this.playbar.sentence,
-      make("div", { class: "gw-middle" }, this.stage.element, this.inspector.element),
+      make("div", { class: "gw-middle" }, this.stage.element, this.side),
       this.playbar.element,
       this.legend.element,
       this.live);
@@ -99,6 +106,7 @@ export class View {
   destroy() {
     this.lightOrDark.removeEventListener("change", this.takeTheme);
     this.playbar.pause();
+    clearTimeout(this.steppingInto);
     this.told.stop();
     leaveLockstep(this);
     ignoreKeys(this);
@@ -135,10 +143,12 @@ export class View {
       return;
     }
     if (this.wantedScene !== id) return; // another one was asked for meanwhile
-    const before = this.scene ? this.scene.boxes : restore(this, this.memory, raw.title);
+    const before = this.scene ? this.scene.boxes : beginAsLeft(this, raw.title);
     this.swap(new Scene({ ...raw, id }), before);
     this.shownScene = id;
     this.follow();
+    if (this.steppedInto) this.bringIntoView();
+    this.steppedInto = false;
     this.refresh();
     this.arrived = true;
   }
@@ -156,8 +166,7 @@ export class View {
     this.root.classList.toggle("gw-still", scene.T === 0);
     this.root.classList.toggle("gw-pair", Boolean(scene.pair));
     if (isFirst && (scene.T === 0 || this.lockstep)) this.panes = 1;
-    if (!colouringsOf(scene).some(([key]) => key === this.colouring)) this.colouring = "layout";
-    this.fill = fillBy(this.colouring, scene, this.theme);
+    takeMarks(this);
     this.selectedBox = scene.byId.get(this.selected) ?? -1;
     this.compare();
     if (isFirst) this.stage.resize(true);
@@ -193,6 +202,9 @@ export class View {
       } else this.say(`${show.id} is not in this picture`);
     }
     this.search.take(this.data.found);
+    this.search.askAgain(this.data.found);
+    takeMarks(this);
+    takeNumbers(this);
     this.stage.request();
   }
 
@@ -245,6 +257,7 @@ export class View {
     }
     this.compare();
     this.bringIntoView();
+    stepInto(this);
     this.hover(-1);
     this.stage.request();
     this.refresh();
@@ -287,9 +300,11 @@ export class View {
     this.refresh();
   }
 
-  /** Dims what is further than so many hops from the selected box. */
+  /** Dims what the query does not find, or what is further than so many hops from the selected box. */
   focus() {
-    this.near = this.hops && this.selectedBox >= 0 ? within(this, this.selectedBox, this.hops) : null;
+    const [a, b] = this.clock.moments;
+    if (this.onlyHits && this.marks.query) this.near = this.marks.boxesAt(a, b);
+    else this.near = this.hops && this.selectedBox >= 0 ? within(this, this.selectedBox, this.hops) : null;
   }
 
   /** @param {number} hops */
@@ -302,19 +317,6 @@ export class View {
     }
     this.stage.request();
     this.refresh();
-  }
-
-  /** Opens or closes a group; its upper left corner stays where it is on the screen. @param {number} index @param {boolean} all */
-  toggleGroup(index, all) {
-    const box = this.scene?.boxes[index];
-    if (box?.kind !== "group") return;
-    const { camera } = this.stage;
-    let [x, y] = [camera.screenX(box.left), camera.screenY(box.top)];
-    // A frame that begins outside of the pane: what it closes to comes in sight.
-    if (box.open) [x, y] = [Math.max(x, 8), Math.max(y, 8)];
-    this.anchor = { id: box.id, x, y };
-    this.root.classList.add("gw-busy");
-    this.outside.toggle(box.id, all);
   }
 
   /** @param {Point} point */
@@ -348,12 +350,6 @@ export class View {
     this.colouring = colouring;
     if (this.scene) this.fill = fillBy(colouring, this.scene, this.theme);
     this.stage.request();
-    this.refresh();
-  }
-
-  /** @param {boolean} on */
-  setWheelZooms(on) {
-    this.wheelZooms = on;
     this.refresh();
   }
 

@@ -1,0 +1,151 @@
+"""What the pass of a step looked at, where it acted, and why it left the other nodes as they are.
+
+Nothing of this is kept while passes run: it is asked for again on the graph behind the step.
+"""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from workbench.explanation import indented_graph, rule_source
+from workbench.refusals import Considered, RefusalGroup, considered
+from workbench.rewrite import History, Pass, PassContext, Rule
+from workbench.ui.state.graph_views import aimed, passes_of
+from workbench.ui.state.session import Opened, Spec
+from workbench.ui.state.snapshots import graphs_of_steps
+from workbench.ui.widgets.parts import markdown_escaped, pane
+from workbench.ui.widgets.steps import STEP, go_to_node
+
+_ROW = 24  # pixels
+_SOURCE = 0.45  # of the height, for the rule's example and source
+
+
+def show_why_not(opened: Opened, history: History, spec: Spec, index: int, height: int) -> None:
+    """Draw what the step considered; for step 0, a table of all steps that answers whether each ran."""
+    passes = passes_of(spec)
+    if not index:
+        _all_steps(opened, history, spec, passes, height)
+        return
+    found = _considered(opened, history, spec, passes, index)
+    step = history[index]
+    st.caption(markdown_escaped(f"{step.title} ran, in {step.seconds:.2f} s: {found.sentence}."))
+    if not found.groups:
+        return
+    groups, nodes = st.columns([3, 2], gap="small")
+    table = round(height * (1 - _SOURCE))
+    with groups:
+        group = found.groups[_group_table(opened, found, index, table)]
+    with nodes:
+        _node_table(opened, history, index, group, table)
+    rule = next((rule for rule in passes[index - 1].rules if rule.name == group.rule), None)
+    if rule is not None:
+        _rule(passes[index - 1], rule, group, height - table)
+
+
+def _considered(opened: Opened, history: History, spec: Spec, passes: list[Pass], index: int) -> Considered:
+    """What the step considered; cached."""
+    known: dict[int, Considered] = opened.moments.get(("considered", id(history)), dict)
+    if index not in known:
+        context = PassContext(aimed(history, spec.profile), history.mode)
+        sentences = [out.sentence for out in history.left_out]
+        with st.spinner(f"Asking the rules of {passes[index - 1].title} again"):
+            after = graphs_of_steps(opened, history)[index]
+            known[index] = considered(history[index], passes[index - 1], after, context, sentences)
+    return known[index]
+
+
+def _all_steps(opened: Opened, history: History, spec: Spec, passes: list[Pass], height: int) -> None:
+    """Every pass: whether it ran, and what it considered; a click chooses its step."""
+    st.caption(
+        "Every pass of the list ran, also those that changed nothing. Click one to see what it said of each node."
+    )
+    rows = []
+    for index, step in enumerate(history.steps[1:], 1):
+        found = _considered(opened, history, spec, passes, index)
+        refused = "-" if found.about else f"{found.refused:,}"
+        rows.append(
+            {"#": index, "pass": step.title, "acted on": found.acted, "refused": refused, "in words": found.sentence}
+        )
+    key = f"why_not_steps_{opened.number}"
+
+    def clicked() -> None:
+        cells = st.session_state[key]["selection"]["cells"]
+        if cells:
+            st.session_state[STEP] = cells[0][0] + 1
+
+    columns = {
+        "#": st.column_config.NumberColumn(width=50),
+        "pass": st.column_config.TextColumn(width=260),
+        "refused": st.column_config.TextColumn(width=70, alignment="right"),
+        "in words": st.column_config.TextColumn(width=600),
+    }
+    st.dataframe(
+        rows,
+        hide_index=True,
+        row_height=_ROW,
+        height=height,
+        column_config=columns,
+        key=key,
+        on_select=clicked,
+        selection_mode="single-cell",
+    )
+
+
+def _group_table(opened: Opened, found: Considered, index: int, height: int) -> int:
+    """The sentences with their numbers of nodes; returns the number of the chosen one, at first the first."""
+    key = f"why_not_{opened.number}_{index}"
+    columns = {
+        "nodes": st.column_config.NumberColumn(width=60, format="localized"),
+        "what it said": st.column_config.TextColumn(width=440),
+    }
+    rows = [{"nodes": len(g.nodes), "what it said": g.sentence, "rule": g.rule or "-"} for g in found.groups]
+    state = st.dataframe(
+        rows,
+        hide_index=True,
+        row_height=_ROW,
+        height=height,
+        column_config=columns,
+        key=key,
+        on_select="rerun",
+        selection_mode="single-cell",
+    )
+    cells = state["selection"]["cells"]
+    return min(cells[0][0], len(found.groups) - 1) if cells else 0
+
+
+def _node_table(opened: Opened, history: History, index: int, group: RefusalGroup, height: int) -> None:
+    """The nodes of a group; a click shows one in the graph behind the step."""
+    key = f"why_not_nodes_{opened.number}_{index}_{group.rule}_{group.sentence}"
+
+    def clicked() -> None:
+        cells = st.session_state[key]["selection"]["cells"]
+        if cells:
+            go_to_node(opened, history, index, group.said[cells[0][0]][0])
+
+    columns = {"node (click to see it)": st.column_config.TextColumn(width=160)}
+    st.dataframe(
+        [{"node (click to see it)": name, "what was said of it": sentence} for name, sentence in group.said],
+        hide_index=True,
+        row_height=_ROW,
+        height=height,
+        column_config=columns,
+        key=key,
+        on_select=clicked,
+        selection_mode="single-cell",
+    )
+
+
+def _rule(pass_: Pass, rule: Rule, group: RefusalGroup, height: int) -> None:
+    """What the rule said of the first node of the group, and its example beside its source."""
+    node, sentence = group.said[0]
+    with pane("why_not_rule", height, border=True):
+        st.caption(markdown_escaped(f"Rule {rule.name}, of {node}: {sentence}."))
+        example, source = st.columns(2, gap="small")
+        with example:
+            st.caption("The rule's example, before and after")
+            st.code(indented_graph(rule.example.before), language=None, wrap_lines=True)
+            st.code(indented_graph(rule.example.after), language=None, wrap_lines=True)
+        with source:
+            for lines in rule_source(type(pass_), rule):
+                st.caption(markdown_escaped(f"{lines.file}, line {lines.line}"))
+                st.code(lines.text, language="python", wrap_lines=True)

@@ -1,0 +1,151 @@
+"""A user's own numbers for nodes, from a CSV or JSON file: an overlay of the picture.
+
+CSV: a heading, then a line for each node: its name, and a number for each further column. JSON: an object of numbers
+by node, or of objects of numbers by node. A unit stands in brackets behind the name of a column, "latency (us)".
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.errors import UserError
+
+_UNIT = re.compile(r"(.+?)\s*[(\[]([^)\]]+)[)\]]\s*")
+_DELIMITERS = ",;\t"
+_NAMED = 5  # unknown names that the sentence lists
+
+
+class NumbersError(UserError):
+    """A file of numbers that cannot be read, or is of another model; the message is one sentence."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One kind of number: its title, its unit ("" if the file gives none), and its numbers by name of node."""
+
+    title: str
+    unit: str
+    numbers: Mapping[str, float]
+
+    def words(self, node: str) -> str:
+        """The node's number with its unit."""
+        return f"{self.numbers[node]:,.6g} {self.unit}".strip()
+
+
+@dataclass(frozen=True)
+class OwnNumbers:
+    """The numbers of a file."""
+
+    file: str
+    columns: tuple[Column, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names in the file that have a number."""
+        return tuple(dict.fromkeys(name for column in self.columns for name in column.numbers))
+
+    def sentence(self, nodes: Collection[str]) -> str:
+        """How many of these nodes have numbers, and which names are none of them."""
+        unknown = [name for name in self.names if name not in nodes]
+        known = len(self.names) - len(unknown)
+        told = f"{self.file} has numbers for {known:,} node{'' if known == 1 else 's'}"
+        if not unknown:
+            return told
+        more = f" and {len(unknown) - _NAMED:,} more" if len(unknown) > _NAMED else ""
+        which = "name in it is no node" if len(unknown) == 1 else "names in it are no nodes"
+        return f"{told}; {len(unknown):,} {which} of this model: {', '.join(unknown[:_NAMED])}{more}"
+
+    def rows(self, node: str) -> list[list[str]]:
+        """Title and number of each column that has one for the node."""
+        return [[column.title, column.words(node)] for column in self.columns if node in column.numbers]
+
+
+def read_numbers(file: str, text: str, nodes: Collection[str]) -> OwnNumbers:
+    """The numbers in a file of that name and text. Raises NumbersError if it has none for any of these nodes."""
+    table = _read_json(file, text) if text.lstrip()[:1] in ("{", "[") else _read_csv(file, text)
+    own = OwnNumbers(file, tuple(_column(heading, numbers) for heading, numbers in table.items()))
+    if not own.names:
+        raise NumbersError(f"{file} has no numbers; it needs a line for each node, such as conv1,3.5")
+    if not any(name in nodes for name in own.names):
+        raise NumbersError(
+            f"{file} names no node of this model; its first name is '{own.names[0]}', and a node of the model "
+            f"is '{next(iter(nodes), '')}'"
+        )
+    return own
+
+
+def _column(heading: str, numbers: Mapping[str, float]) -> Column:
+    found = _UNIT.fullmatch(heading)
+    return Column(found[1], found[2], numbers) if found else Column(heading, "", numbers)
+
+
+def _read_csv(file: str, text: str) -> dict[str, dict[str, float]]:
+    text = text.removeprefix("\ufeff")
+    delimiter = max(_DELIMITERS, key=text.partition("\n")[0].count)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    try:
+        lines = [(reader.line_num, [cell.strip() for cell in line]) for line in reader if any(line)]
+    except csv.Error as error:
+        raise NumbersError(f"line {reader.line_num} of {file} is no CSV ({error}); write a name and a number") from None
+    heading = lines[0][1] if lines else []
+    if len(heading) < 2 or not all(heading[1:]) or any(_is_number(cell) for cell in heading[1:]):
+        raise NumbersError(f"the first line of {file} must be a heading such as node,latency (us)")
+    if len(set(heading)) < len(heading):
+        raise NumbersError(f"{file} has two columns of one name in its first line; give each its own")
+    table: dict[str, dict[str, float]] = {title: {} for title in heading[1:]}
+    seen: set[str] = set()
+    for number, (name, *cells) in lines[1:]:
+        where = f"line {number} of {file}"
+        if len(cells) > len(heading) - 1:
+            raise NumbersError(f"{where} has {len(cells) + 1} cells, but the heading has {len(heading)}; quote commas")
+        if name in seen:
+            raise NumbersError(f"{where} names '{name}' a second time; give each node one line")
+        seen.add(name)
+        for title, cell in zip(heading[1:], cells, strict=False):
+            if cell:
+                table[title][name] = _number(cell, f"{where}, column '{title}'")
+    return table
+
+
+def _read_json(file: str, text: str) -> dict[str, dict[str, float]]:
+    try:
+        told = json.loads(text, object_pairs_hook=lambda pairs: _object(file, pairs))
+    except (ValueError, RecursionError) as error:
+        raise NumbersError(f'{file} is no JSON ({error}); write an object such as {{"conv1": 3.5}}') from None
+    if not isinstance(told, dict):
+        raise NumbersError(f'{file} must hold an object with a number for each node, such as {{"conv1": 3.5}}')
+    table: dict[str, dict[str, float]] = {}
+    for name, held in told.items():
+        numbers = held if isinstance(held, dict) else {"number": held}
+        for title, number in numbers.items():
+            table.setdefault(title, {})[name] = _number(number, f"'{title}' of '{name}' in {file}")
+    return table
+
+
+def _object(file: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise NumbersError(f"{file} names '{twice}' a second time; give each node one entry")
+    return made
+
+
+def _number(told: Any, where: str) -> float:
+    if isinstance(told, bool) or not _is_number(told):
+        raise NumbersError(f"{where}: '{told}' is no number; leave it empty where nothing is known")
+    return float(told)
+
+
+def _is_number(told: Any) -> bool:
+    try:
+        return math.isfinite(float(told))
+    except (TypeError, ValueError):
+        return False
