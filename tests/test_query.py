@@ -83,6 +83,7 @@ def test_hits_have_the_operator_first_and_say_when_they_are_hits():
     name, words = found.hits[0]
     assert words.startswith("Conv, then ") and name in words
     assert all(born > 53 for spans in found.spans.values() for born, _ in spans), "NHWC only from layout_greedy on"
+    assert [parse_query(word).rank(OURS) for word in ("n1", "conv_nhwc", "nhw", "4096")] == [0, 0, 1, 2]
     ops = [timeline.versions[name][0].node.op for name, _ in find(timeline, "transpose").hits]
     assert ops == sorted(ops, key=lambda op: op != "Transpose")
 

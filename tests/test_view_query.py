@@ -56,6 +56,7 @@ def test_a_scope_is_searched_its_hits_stand_beside_the_graph_and_the_address_kee
     assert panel.is_hidden() and "query" not in tab.url
 
 
+@pytest.mark.slow
 def test_a_query_that_cannot_be_read_is_a_sentence_and_the_next_one_works(narrow):
     search(narrow, "lay:NHWC")
     panel = narrow.page.locator(".gw-found")
@@ -92,6 +93,7 @@ def choose_file(page, folder, name: str, text: str) -> None:
     settle(page)
 
 
+@pytest.mark.slow
 def test_a_step_inside_a_closed_group_opens_it(narrow):
     words = "hook => hook.boxes().find(id => /block [0-9.]+\\)$/.test(id) && hook.box(id).open)"
     group, boxes = narrow.ask(words), len(narrow.boxes)

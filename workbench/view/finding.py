@@ -20,8 +20,9 @@ Span = tuple[int, int]  # from the first moment, up to the second one
 class SearchHits:
     """The hits of a query.
 
-    hits:  at most so many as were asked for, each a node's name and its words; operators that the query names first,
-           else in the graph's order. A node of a body is listed under the name of the If, Loop or Scan that holds it.
+    hits:  at most so many as were asked for, each a node's name and its words; those first whose operator or name a
+           word of the query is, else in the graph's order. A node of a body is listed under the name of the If, Loop
+           or Scan that holds it.
     total: the number of all hits.
     spans: for each node with a hit, when it is one, since a node's operator and layout may change.
     """

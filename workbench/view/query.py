@@ -65,10 +65,10 @@ class Query:
         return all(term.holds(node) for term in self.terms)
 
     def rank(self, node: NodeFacts) -> int:
-        """The place of a hit: 0 if a plain word is its operator, 1 if it is a part of it, else 2."""
+        """The place of a hit: 0 if a plain word is its operator or name, 1 if it is a part of its operator, else 2."""
         op = _without_domain(node)
         words = [term.value for term in self.terms if not term.key]
-        return 0 if op in words else 1 if any(word in op for word in words) else 2
+        return 0 if op in words or node.name.casefold() in words else 1 if any(word in op for word in words) else 2
 
 
 def parse_query(text: str) -> Query:
