@@ -12,7 +12,7 @@ sys.path.insert(0, str(HERE.parent))
 
 def main() -> None:
     """The pages in the order of the data, on the first sample; then the figure of LayoutPresetToNPU."""
-    from tests.browser import SCREEN, GraphView, chromium, running_app, settle, watched_page
+    from tests.browser import SCREEN, GraphView, chromium, page_link, running_app, settle, watched_page
 
     folder = HERE / "screenshots"
     folder.mkdir(exist_ok=True)
@@ -36,7 +36,7 @@ def main() -> None:
             page.set_viewport_size(SCREEN)
 
         def link(name: str):
-            return page.get_by_role("link", name=name, exact=True)
+            return page_link(page, name)
 
         def view(name: str):
             return page.locator(".st-key-view").get_by_text(name)
@@ -67,7 +67,7 @@ def main() -> None:
         click(page.get_by_role("button", name="Measure latency"))
         page.get_by_text("Measured on").wait_for()
         shot("layouts", 960)
-        click(link("Run"))
+        click(link("Measure"))
         page.get_by_label("Repetitions", exact=True).fill("40")
         for _ in range(2):  # so that Runs has a change over time to show
             click(page.get_by_role("button", name="Measure"))
@@ -107,7 +107,7 @@ def main() -> None:
         GraphView(page).click("group:group_1")
         settle(page)
         shot("groups")
-        click(link("Run"))
+        click(link("Measure"))
         page.get_by_role("combobox", name="Backends").click()
         page.get_by_role("option", name="fused").click()
         page.keyboard.press("Escape")

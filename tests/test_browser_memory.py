@@ -33,7 +33,7 @@ def test_the_trap_is_seen_played_and_downloaded(page, tmp_path):
     settle(page)
     page.get_by_text("No reuse, order file: 8,196 bytes").wait_for()
     assert page.locator(".js-plotly-plot").count() >= 2
-    go(page, "Run")
+    go(page, "Measure")
     go(page, "Memory")
     page.get_by_text("No reuse, order file: 8,196 bytes").wait_for()
 

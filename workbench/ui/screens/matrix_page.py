@@ -38,8 +38,9 @@ from workbench.run.records.store import model_hash
 from workbench.ui.screens.run_page import limits_form, worker_devices
 from workbench.ui.state.session import Opened, worker
 from workbench.ui.state.work import Report, forget_cancel, run_with_progress, was_cancelled
-from workbench.ui.widgets.numbers import counted, download_button, measured_cells, say_failures, show_table
+from workbench.ui.widgets.numbers import download_button, measured_cells, say_failures, show_table
 from workbench.ui.widgets.parts import command_of, header, markdown_escaped, opened_here, show_error
+from workbench.ui.widgets.units import counted
 
 _ORIGINAL, _OPTIMIZED = "as loaded", "as on Optimize"
 _FORGET = "Finished blocks are not measured again; forget them to have Measure repeat them."

@@ -20,7 +20,7 @@ from workbench import pipeline
 from workbench.api import LaidOut, choose, layouts, timing_context
 from workbench.errors import UserError
 from workbench.io import load_model
-from workbench.io.samples import samples
+from workbench.io.samples import Shows, samples
 from workbench.ir import Graph
 from workbench.layout.infer import declare
 from workbench.layout.profile import Profile
@@ -30,7 +30,7 @@ from workbench.run.inputs import bound_dims, bound_sizes, read_inputs
 from workbench.run.measurement.measured import Measurement
 from workbench.run.worker.client import Worker
 from workbench.summary import Summary, summarize
-from workbench.ui.state.address import left_out_in_address, model_in_address
+from workbench.ui.state.address import left_out_in_address, model_in_address, sample_at
 from workbench.ui.state.checking import AT_ONCE_S, Checking, is_compared
 from workbench.ui.state.folders import check_may_open
 from workbench.ui.state.gc_freeze import let_go
@@ -101,6 +101,7 @@ class Opened:
     laid_out: see `compared_before`, by target.
     moments: see `workbench.ui.state.snapshots`; views: see `workbench.ui.state.graph_views`.
     plans:   of memory, see `workbench.ui.screens.memory_page`.
+    came_with: the pipeline with which a sample or a lesson opened it.
     toggled: groups of the graph that the user opened (True) or closed.
     checking: the running comparison of the history's steps; left_out: rewrites that the user left out.
     """
@@ -128,6 +129,7 @@ class Opened:
     plans: Recent[Any] = field(default_factory=lambda: Recent(_MOST_PLANS))
     toggled: dict[str, bool] = field(default_factory=dict)
     other: Other | None = None
+    came_with: Shows | None = None
 
     @property
     def uploaded(self) -> bool:
@@ -172,9 +174,19 @@ def current() -> Opened:
     return st.session_state[_KEY]
 
 
+def opened_if_any() -> Opened | None:
+    """The open model, None before the first is opened."""
+    return st.session_state.get(_KEY)
+
+
 def refusal() -> str | None:
-    """Why the link's model did not open, until another model is opened or the user closes the message."""
+    """Why the link's model, or a dropped one, did not open, until another opens or the message is closed."""
     return st.session_state.get(_REFUSAL)
+
+
+def refuse(words: str) -> None:
+    """Why a model did not open, to be shown until it is closed."""
+    st.session_state[_REFUSAL] = words
 
 
 def forget_refusal() -> None:
@@ -196,7 +208,8 @@ def _open_link() -> str | None:
     try:
         named = model_in_address()
         if named is not None:
-            open_model(named.path, named.title, named.dims)
+            sample = sample_at(named.path)
+            open_model(named.path, named.title, named.dims, came_with=None if sample is None else sample.shows)
             st.session_state[_KEY].left_out = left_out_in_address()
             declare(st.session_state[_KEY].graph, named.layouts)
     except UserError as error:
@@ -210,6 +223,7 @@ def open_model(
     dims: Mapping[str, int] | None = None,
     folder: tempfile.TemporaryDirectory[str] | None = None,
     shown_path: str | None = None,
+    came_with: Shows | None = None,
 ) -> None:
     """Load a file and make it the session's model. On an error (UserError) the open model stays open.
 
@@ -224,7 +238,8 @@ def open_model(
     if kept is None and _KEY in st.session_state and st.session_state[_KEY].path == (shown_path or path):
         kept = st.session_state[_KEY].folder
     shown = shown_path or _from_here(path)
-    st.session_state[_KEY] = Opened(title, shown, graph, verifier, folder=kept, given=tuple(dims or ()))
+    given = tuple(dims or ())
+    st.session_state[_KEY] = Opened(title, shown, graph, verifier, folder=kept, given=given, came_with=came_with)
     forget_refusal()
 
 
