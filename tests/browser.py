@@ -190,7 +190,7 @@ def open_sample(page, stem: str) -> None:
 def upload(page, file: Path) -> None:
     page.get_by_role("tab", name="Upload").click()
     with page.expect_response(lambda answer: "/upload_file/" in answer.url):
-        page.locator("input[type=file]").first.set_input_files(str(file))
+        page.locator("[data-testid=stTabs] input[type=file]").first.set_input_files(str(file))
     page.get_by_text(file.name).first.wait_for()
     settle(page)
     page.get_by_role("button", name="Open upload").click()

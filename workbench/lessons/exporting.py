@@ -36,6 +36,7 @@ h2 { margin: 0; font-size: 1rem; }
 .ask { padding: 0.6rem 0.8rem; border: 1px solid color-mix(in srgb, CanvasText 30%, Canvas); border-radius: 6px; }
 .small { font-size: 0.8rem; opacity: 0.8; margin: 0.2rem 0; }
 summary { cursor: pointer; }
+section svg { max-width: 100%; height: auto; }
 @media (max-width: 760px) { main { display: block; } #texts { max-height: none; } }
 """
 

@@ -16,7 +16,8 @@ from workbench.memory.planning import MemoryPlan, plan_memory, sharing_of
 
 _COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb")  # Tol's, for the colour-blind
 _MOST_ELEMENTS = 72
-_ORDERS = {"NCHW": ("NCHW", "NHWC"), "OIHW": ("OIHW", "HWOI", "OHWI")}
+_INK = ".wb-ink {fill: #24262b} @media (prefers-color-scheme: dark) {.wb-ink {fill: #f0f1f3}}"
+_ORDERS = {"NCHW": ("NCHW", "NHWC"), "OIHW": ("OIHW", "HWIO", "HWOI")}
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,12 @@ def _memory(words: Sequence[str], graph: Graph) -> Picture:
 
 def _arena(plan: MemoryPlan) -> str:
     """Steps from left to right, bytes from bottom to top; a colour and a number for each block."""
-    wide, high, left, top = 560, 250, 14, 12
+    wide, high, left, top = 560, 190, 14, 12
     steps = plan.sharing.lifetimes.steps
     drawn = [value for value in plan.values if value.offset is not None and value.bytes and value.dies > value.born]
+    given = [action for action in plan.packed.actions if action.label is not None and action.does != "free"]
+    labels = {action.block: action.label for action in given if action.label is not None}
+    word = "label" if labels else "block"
     ends = {value.alias_of: value.born for value in reversed(drawn) if value.how == "in place"}
     x = wide / max(len(steps), 1)
     y = high / max(plan.packed.total, 1)
@@ -68,16 +72,19 @@ def _arena(plan: MemoryPlan) -> str:
         width = (ends.get(value.name, value.dies) - value.born) * x
         height, bottom = (value.bytes or 0) * y, (value.offset or 0) * y
         place = left + value.born * x, top + high - bottom - height
-        colour = _COLOURS[int(value.block or 0) % len(_COLOURS)]
+        label = labels.get(value.block or 0, value.block or 0)
+        colour = _COLOURS[label % len(_COLOURS)]
         parts.append(_rectangle(*place, width, height, colour))
-        how = f", {value.how}" if value.how else ""
         middle = place[0] + width / 2, place[1] + height / 2
-        parts.append(_text(*middle, value.name, 13, "middle", bold=True))
-        if height > 34:
-            parts.append(_text(middle[0], middle[1] + 15, f"{value.bytes:,} B{how}, block {value.block}", 10, "middle"))
+        words = [f"{value.bytes:,} B", *([str(value.how)] if value.how else []), f"{word} {label}"]
+        room = int((height - 18) // 12)
+        first = middle[1] + 4 - 6 * min(room, len(words)) if room > 0 else middle[1] + 4
+        parts.append(_text(middle[0], first, value.name, 13, "middle", bold=True))
+        for line, said in enumerate(words[: max(room, 0)], 1):
+            parts.append(_text(middle[0], first + 1 + 12 * line, said, 10, "middle"))
     for number, step in enumerate(steps):
         parts.append(_text(left + (number + 0.5) * x, top + high + 16, f"{number}: {step.label}", 11, "middle"))
-    parts.append(f'<path d="M{left} {top}V{top + high}H{left + wide}" fill="none" stroke="currentColor"/>')
+    parts.append(f'<path d="M{left} {top}V{top + high}H{left + wide}" fill="none" stroke="#888888"/>')
     return _svg(wide + left + 6, high + top + 24, "Memory over the steps", parts)
 
 
@@ -105,7 +112,7 @@ def _elements(words: Sequence[str], graph: Graph) -> Picture:
 
 
 def _rows(sizes: Mapping[str, int], orders: Sequence[str], coloured: str) -> str:
-    """A row of cells for each order of the axes; a colour and a letter for each index along `coloured`."""
+    """A row of cells for each order of the axes, the value's own first. coloured: the axis of colours and letters."""
     count = 1
     for size in sizes.values():
         count *= size
@@ -113,7 +120,7 @@ def _rows(sizes: Mapping[str, int], orders: Sequence[str], coloured: str) -> str
     parts = []
     for row, order in enumerate(orders):
         top = 8 + row * (cell + 30)
-        parts.append(_text(4, top + cell / 2 + 4, order, 13, "start", bold=True))
+        parts.append(_text(4, top + cell / 2 + 4, order, 13, "start", bold=not row))
         for number, index in enumerate(product(*(range(sizes[axis]) for axis in order))):
             at = dict(zip(order, index, strict=True))
             colour = _COLOURS[at[coloured] % len(_COLOURS)]
@@ -128,15 +135,16 @@ def _rows(sizes: Mapping[str, int], orders: Sequence[str], coloured: str) -> str
     words = "channel" if coloured == "C" else "result channel"
     last = 8 + len(orders) * (cell + 30)
     parts.append(_text(58, last - 4, f"letter and colour: the {words}; number: the place within it", 11, "start"))
-    return _svg(58 + count * cell + 6, last + 4, "Elements in the order of their bytes", parts)
+    return _svg(max(58 + count * cell + 6, 420), last + 4, "Elements in the order of their bytes", parts)
 
 
 # ---- svg ---------------------------------------------------------------------------------
 
 
 def _svg(width: float, height: float, label: str, parts: Sequence[str]) -> str:
-    size = f'viewBox="0 0 {width:.0f} {height:.0f}" style="width: 100%; max-width: {width * 1.4:.0f}px"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{label}">{"".join(parts)}</svg>'
+    size = f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{label}"><style>{_INK}</style>'
+    return f"{head}{''.join(parts)}</svg>"
 
 
 def _rectangle(x: float, y: float, width: float, height: float, colour: str) -> str:
@@ -147,7 +155,7 @@ def _rectangle(x: float, y: float, width: float, height: float, colour: str) -> 
 def _text(x: float, y: float, words: str, size: float, anchor: str, bold: bool = False) -> str:
     weight = ' font-weight="700"' if bold else ""
     where = f'x="{x:.1f}" y="{y:.1f}" font-size="{size:.1f}" text-anchor="{anchor}"{weight}'
-    return f'<text {where} fill="currentColor" font-family="sans-serif">{escape(words)}</text>'
+    return f'<text {where} class="wb-ink" font-family="sans-serif">{escape(words)}</text>'
 
 
 _KINDS: Mapping[str, Callable[[Sequence[str], Graph], Picture]] = {"memory": _memory, "elements": _elements}

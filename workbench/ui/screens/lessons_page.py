@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from functools import partial
 
 import streamlit as st
@@ -14,6 +15,7 @@ from workbench.io.samples import Shows
 from workbench.layout.declared import parse_layouts
 from workbench.lessons import Lesson, PlayedStop, shipped_lessons
 from workbench.lessons.exporting import inline_html, lesson_html
+from workbench.lessons.pictures import Picture
 from workbench.rewrite import DEFAULT_MODE
 from workbench.ui.state.address import address_of
 from workbench.ui.state.lessons import PlayedLesson, played_lesson, shown_stop
@@ -25,7 +27,7 @@ from workbench.ui.widgets.steps import look_from_link
 from workbench.ui.widgets.units import counted
 
 _LESSON, _STOP = "lesson", "stop"  # in the address
-_GRAPH = 560  # pixels of height
+_GRAPH, _GRAPH_BELOW = 560, 340  # pixels of height, without and with a picture above
 
 
 def lessons_page(optimize: Page | None = None) -> None:
@@ -78,11 +80,19 @@ def _stop(played: PlayedLesson, number: int, optimize: Page | None) -> None:
         _words(lesson, stop, number)
     with picture:
         if stop.picture is not None:
-            st.caption(markdown_escaped(stop.picture.title))
-            st.html(stop.picture.svg)
-            for line in stop.picture.lines:
-                st.caption(markdown_escaped(line))
-        graph_view(f"lesson_{lesson.name}_{played.pipeline_number(stop)}", shown_stop(played, stop, number), _GRAPH)
+            _picture(stop.picture)
+        height = _GRAPH if stop.picture is None else _GRAPH_BELOW
+        graph_view(f"lesson_{lesson.name}_{played.pipeline_number(stop)}", shown_stop(played, stop, number), height)
+
+
+def _picture(picture: Picture) -> None:
+    drawn, lines = st.columns([3, 2]) if picture.lines else (st.container(), st.container())
+    with drawn:
+        st.caption(markdown_escaped(picture.title))
+        st.image(picture.svg)
+    with lines:
+        words = "<br>".join(map(html.escape, picture.lines))
+        st.html(f'<div class="wb-lines">{words}</div>')
 
 
 def _bar(played: PlayedLesson, number: int, optimize: Page | None) -> None:

@@ -60,9 +60,9 @@ def shown_stop(played: PlayedLesson, stop: PlayedStop, number: int) -> Shown:
     shown = played.views[wanted]
     if played.shown.get(wanted) != number:
         played.shown = {wanted: number}
-        shown.go_to(stop.step, stop.rewrites)
+        shown.go_to(stop.step, stop.rewrites, panes=2 if stop.step else 1)
         if stop.stop.node:
-            shown.reveal({"id": stop.stop.node})
+            shown.reveal({"id": stop.stop.node, "whole": True})
     return shown
 
 

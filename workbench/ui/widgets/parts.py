@@ -46,7 +46,8 @@ _STYLE = """<style>
 [class*="st-key-card_"] {padding: 0.35rem 0.7rem;}
 [class*="st-key-card_"] [data-testid="stColumn"]:last-child {min-width: 4.6rem;}
 [class*="st-key-card_"] p {line-height: 1.35;}
-.wb-key {font-size: 1.7rem; line-height: 1.25; font-weight: 600; margin: 0.1rem 0 0.3rem 0; max-width: 62rem;}
+.wb-key {font-size: 1.7rem; line-height: 1.25; font-weight: 600; margin: 0.1rem 0 0.3rem 0;}
+.wb-lines {font-size: 0.8rem; line-height: 1.45; opacity: 0.85;}
 .wb-text {font: 0.75rem/1.5 monospace; width: 100%; border-collapse: collapse; table-layout: fixed;}
 .wb-text td {white-space: pre-wrap; overflow-wrap: anywhere; vertical-align: top; padding: 0 0.4rem;}
 .wb-text td.mark {padding: 0; text-align: center; font-weight: 700;}

@@ -24,8 +24,8 @@ export class Offline {
     this.searched = /** @type {Scene} */ (null); // the scene that has most boxes, once something is searched
     const step = here.get("step");
     const rewrite = here.get("rewrite");
-    this.at = step === null ? null : { step: Number(step), rewrite: rewrite === null ? null : Number(rewrite), n: 1 };
-    this.show = here.get("node") ? { id: here.get("node"), n: 1 } : null;
+    this.at = /** @type {ViewData["at"]} */ (step === null ? null : { step: Number(step), rewrite: rewrite === null ? null : Number(rewrite), n: 1 });
+    this.show = /** @type {ViewData["show"]} */ (here.get("node") ? { id: here.get("node"), n: 1 } : null);
     this.found = /** @type {Found} */ (null);
     this.pinned = /** @type {Inspected | null} */ (null);
     this.selected = here.get("node") ?? "";
@@ -61,8 +61,8 @@ export class Offline {
    * @param {number} step @param {number | null} rewrite @param {string} node @param {Inspected | null} text */
   goTo(step, rewrite, node, text) {
     this.pinned = text;
-    this.at = { step, rewrite, n: ++this.asked + 1 };
-    this.show = node ? { id: node, n: ++this.asked + 1 } : null;
+    this.at = { step, rewrite, panes: step ? 2 : 1, n: ++this.asked + 1 };
+    this.show = node ? { id: node, whole: true, n: ++this.asked + 1 } : null;
     this.selected = node;
     this.update();
   }
