@@ -62,7 +62,7 @@ def runs_page() -> None:
 
 def _empty(every: bool, place: str) -> None:
     whose = "" if every else " of this model"
-    st.info(f"No run{whose} is kept yet; measure on the page Run or with `python -m workbench bench`.")
+    st.info(f"No run{whose} is kept yet; measure on the page Measure or with `python -m workbench bench`.")
     st.caption(f"Runs are kept in {markdown_escaped(place)}.")
 
 
