@@ -18,7 +18,7 @@ from workbench.view.timeline import timeline_of
 
 _CODE = re.compile(r"`([^`]+)`")
 _STRONG = re.compile(r"\*\*([^*]+)\*\*")
-_EMPHASIS = re.compile(r"(?<!\w)[*_]([^*_]+)[*_](?!\w)")
+_EMPHASIS = re.compile(r"(?<!\w)[*_](\S|\S[^*_]*\S)[*_](?!\w)")
 _ITEM = re.compile(r"^[-*] ", re.MULTILINE)
 
 _STYLE = """
@@ -75,6 +75,7 @@ def lesson_html(lesson: Lesson, stops: Sequence[PlayedStop]) -> str:
             "history": pipelines.index(stop.stop.pipeline),
             "step": stop.step,
             "rewrite": stop.rewrites,
+            "panes": stop.panes,
             "node": stop.stop.node,
             "text": _inspected(stop),
         }

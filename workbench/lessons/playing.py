@@ -53,6 +53,11 @@ class PlayedStop:
     picture: Picture | None
 
     @property
+    def panes(self) -> int:
+        """Two, before and after, where the step changed something."""
+        return 2 if self.history[self.step].rewrites else 1
+
+    @property
     def graph(self) -> Graph:
         """The graph at the moment."""
         return self.history.at(self.step, self.rewrites)

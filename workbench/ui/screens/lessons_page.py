@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from functools import partial
+from typing import Any
 
 import streamlit as st
 from streamlit.navigation.page import Page
@@ -75,14 +76,15 @@ def _stop(played: PlayedLesson, number: int, optimize: Page | None) -> None:
     lesson, stop = played.lesson, played.stops[number - 1]
     _bar(played, number, optimize)
     st.html(f'<div class="wb-key">{inline_html(stop.stop.sentence)}</div>')
-    words, picture = st.columns([2, 5], gap="medium")
+    with st.container(key="lesson_body"):  # the style sheet puts its columns below each other on a narrow screen
+        words, picture = st.columns([2, 5], gap="medium")
     with words:
         _words(lesson, stop, number)
     with picture:
         if stop.picture is not None:
             _picture(stop.picture)
         height = _GRAPH if stop.picture is None else _GRAPH_BELOW
-        graph_view(f"lesson_{lesson.name}_{played.pipeline_number(stop)}", shown_stop(played, stop, number), height)
+        graph_view(played.key_of(stop), shown_stop(played, stop, number), height)
 
 
 def _picture(picture: Picture) -> None:
@@ -98,39 +100,26 @@ def _picture(picture: Picture) -> None:
 def _bar(played: PlayedLesson, number: int, optimize: Page | None) -> None:
     """The lesson's title, where one is, and where one can go."""
     name, last = played.name, len(played.stops)
-    title, back, ahead, try_it, file, every = st.columns([7, 3, 3, 3, 3, 2], vertical_alignment="center")
-    title.markdown(f"**{markdown_escaped(played.lesson.title)}**&ensp;·&ensp;stop {number} of {last}")
-    back.button(
-        "Previous",
-        key="lesson_back",
-        shortcut="PageUp",
-        disabled=number == 1,
-        on_click=_go,
-        args=(name, number - 1),
-        width="stretch",
-    )
-    ahead.button(
-        "Next",
-        key="lesson_next",
-        type="primary",
-        shortcut="PageDown",
-        disabled=number == last,
-        on_click=_go,
-        args=(name, number + 1),
-        width="stretch",
-    )
-    if optimize is not None and try_it.button("Try it in 2 Optimize", key="lesson_try", width="stretch"):
-        _open(played.stops[number - 1], optimize)
-    file.download_button(
-        "As one HTML file",
-        partial(lesson_html, played.lesson, played.stops),
-        f"{played.lesson.name}.html",
-        "text/html",
-        key="lesson_file",
-        width="stretch",
-        on_click="ignore",
-    )
-    every.button("All lessons", key="lesson_list", on_click=_go, args=("", 1), width="stretch")
+    with st.container(horizontal=True, vertical_alignment="center", key="lesson_bar"):
+        st.markdown(f"**{markdown_escaped(played.lesson.title)}**&ensp;·&ensp;stop {number} of {last}")
+        _turn_button("Previous", "PageUp", "lesson_back", number == 1, (name, number - 1))
+        _turn_button("Next", "PageDown", "lesson_next", number == last, (name, number + 1))
+        if optimize is not None and st.button("Try it in 2 Optimize", key="lesson_try"):
+            _open(played.stops[number - 1], optimize)
+        st.download_button(
+            "As one HTML file",
+            partial(lesson_html, played.lesson, played.stops),
+            f"{played.lesson.name}.html",
+            "text/html",
+            key="lesson_file",
+            on_click="ignore",
+        )
+        st.button("All lessons", key="lesson_list", on_click=_go, args=("", 1))
+
+
+def _turn_button(label: str, shortcut: str, key: str, disabled: bool, to: tuple[str, int]) -> None:
+    kind: Any = "primary" if label == "Next" else "secondary"
+    st.button(label, key=key, type=kind, shortcut=shortcut, disabled=disabled, on_click=_go, args=to)
 
 
 def _words(lesson: Lesson, stop: PlayedStop, number: int) -> None:

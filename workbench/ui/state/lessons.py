@@ -15,7 +15,7 @@ from workbench.lessons import Lesson, Pipeline, PlayedStop, find_lesson, play
 from workbench.ui.state.folders import check_may_open
 from workbench.ui.state.graph_views import aimed
 from workbench.ui.state.lru import Recent
-from workbench.ui.widgets.graph_view import Seen, Shown
+from workbench.ui.widgets.graph_view import Seen, Shown, seen_in
 from workbench.view.inspection import inspect_element
 from workbench.view.scene import View
 from workbench.view.timeline import timeline_of
@@ -26,16 +26,31 @@ _MOST = 4
 
 @dataclass
 class PlayedLesson:
-    """A lesson with its stops, and a view for each pipeline. name: as the address has it."""
+    """A lesson with its stops, and a view for each pipeline. name: as the address has it.
+
+    shown: the number of the stop that was last sent to the browser, by its pipeline.
+    asked: what the browser showed when that stop was sent, until it reports something else; and the stop.
+    """
 
     name: str
     lesson: Lesson
     stops: Sequence[PlayedStop]
     views: dict[Pipeline, Shown] = field(default_factory=dict)
     shown: dict[Pipeline, int] = field(default_factory=dict)
+    asked: tuple[Seen, PlayedStop] | None = None
 
-    def pipeline_number(self, stop: PlayedStop) -> int:
-        return list(dict.fromkeys(one.stop.pipeline for one in self.stops)).index(stop.stop.pipeline)
+    def key_of(self, stop: PlayedStop) -> str:
+        """The key of the graph view in which the stop is shown."""
+        number = list(dict.fromkeys(one.stop.pipeline for one in self.stops)).index(stop.stop.pipeline)
+        return f"lesson_{self.lesson.name}_{number}"
+
+    def seen_after_asking(self, seen: Seen) -> Seen:
+        """What the browser shows or is about to show."""
+        if self.asked is None or seen != self.asked[0]:
+            self.asked = None
+            return seen
+        stop = self.asked[1]
+        return Seen(stop.stop.node or seen.id, (stop.step, stop.rewrites))
 
 
 def played_lesson(name: str) -> PlayedLesson:
@@ -56,22 +71,24 @@ def shown_stop(played: PlayedLesson, stop: PlayedStop, number: int) -> Shown:
     wanted = stop.stop.pipeline
     if wanted not in played.views:
         with st.spinner("Placing the graph"):
-            played.views[wanted] = _view(stop)
+            played.views[wanted] = _view(played, stop)
     shown = played.views[wanted]
     if played.shown.get(wanted) != number:
         played.shown = {wanted: number}
-        shown.go_to(stop.step, stop.rewrites, panes=2 if stop.step else 1)
+        played.asked = seen_in(played.key_of(stop)), stop
+        shown.go_to(stop.step, stop.rewrites, stop.panes)
         if stop.stop.node:
             shown.reveal({"id": stop.stop.node, "whole": True})
     return shown
 
 
-def _view(stop: PlayedStop) -> Shown:
+def _view(played: PlayedLesson, stop: PlayedStop) -> Shown:
     history = stop.history
     target = aimed(history, load_profile(stop.stop.pipeline.profile))
     view = View(timeline_of(history, target), stop.model.stem, target.layout)
 
     def inspected(seen: Seen) -> Mapping[str, Any]:
+        seen = played.seen_after_asking(seen)
         step, done = seen.moment or (stop.step, stop.rewrites)
         step = min(step, len(history) - 1)
         groups = OpenedGroups(history.at(step, done))

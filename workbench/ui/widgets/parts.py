@@ -47,6 +47,10 @@ _STYLE = """<style>
 [class*="st-key-card_"] [data-testid="stColumn"]:last-child {min-width: 4.6rem;}
 [class*="st-key-card_"] p {line-height: 1.35;}
 .wb-key {font-size: 1.7rem; line-height: 1.25; font-weight: 600; margin: 0.1rem 0 0.3rem 0;}
+@media (max-width: 1100px) {
+  .st-key-lesson_body > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"] {flex-wrap: wrap;}
+  .st-key-lesson_body > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"] > div {min-width: 100%;}
+}
 .wb-lines {font-size: 0.8rem; line-height: 1.45; opacity: 0.85;}
 .wb-text {font: 0.75rem/1.5 monospace; width: 100%; border-collapse: collapse; table-layout: fixed;}
 .wb-text td {white-space: pre-wrap; overflow-wrap: anywhere; vertical-align: top; padding: 0 0.4rem;}

@@ -7,7 +7,7 @@ import { putHook, removeHook } from "./test_api.js";
 /** @import { Tables } from "./offline.js" */
 /** @import { Inspected } from "./types.js" */
 
-/** @typedef {{ history: number, step: number, rewrite: number | null, node: string, text: Inspected | null }} LessonStop */
+/** @typedef {{ history: number, step: number, rewrite: number | null, panes: number, node: string, text: Inspected | null }} LessonStop */
 
 const HOOK = "lesson";
 
@@ -41,9 +41,9 @@ class LessonPage {
     this.next.disabled = number === this.stops.length - 1;
     this.place.textContent = `stop ${number + 1} of ${this.stops.length}`;
     window.history.replaceState(null, "", `#stop=${number + 1}`);
-    const { history, step, rewrite, node, text } = this.stops[number];
+    const { history, step, rewrite, panes, node, text } = this.stops[number];
     if (history !== this.history) this.#mount(history);
-    this.offline.goTo(step, rewrite, node, text);
+    this.offline.goTo({ step, rewrite, panes, n: 0 }, node, text);
   }
 
   /** @param {number} history */

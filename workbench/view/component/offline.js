@@ -58,10 +58,10 @@ export class Offline {
   }
 
   /** To a moment, with a box selected, of which the inspector says `text` until another is.
-   * @param {number} step @param {number | null} rewrite @param {string} node @param {Inspected | null} text */
-  goTo(step, rewrite, node, text) {
+   * @param {ViewData["at"]} at @param {string} node @param {Inspected | null} text */
+  goTo(at, node, text) {
     this.pinned = text;
-    this.at = { step, rewrite, panes: step ? 2 : 1, n: ++this.asked + 1 };
+    this.at = { ...at, n: ++this.asked + 1 };
     this.show = node ? { id: node, whole: true, n: ++this.asked + 1 } : null;
     this.selected = node;
     this.update();
