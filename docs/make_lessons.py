@@ -13,9 +13,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-SCREEN = {"width": 1440, "height": 900}
+SCREEN = {"width": 1280, "height": 800}
 SHOWN = 720  # pixels of width of a stop in the picture
-QUALITY = 32  # of 100: text stays readable
+QUALITY = 20  # of 100: text stays readable
 
 
 def main(wanted: list[str]) -> None:

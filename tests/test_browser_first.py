@@ -82,6 +82,10 @@ def test_a_lesson_is_gone_through_by_keys_and_tried_on_optimize(page):
     page.get_by_text("stop 2 of 5").wait_for()
     settle(page)
     GraphView(page).wait("hook => hook.state().selected === 'to_nhwc_input' && hook.state().step === 1")
+    page.keyboard.press("ArrowRight")  # at once, without a click on the graph
+    GraphView(page).wait("hook => hook.state().rewrite === 2")
+    page.keyboard.press("ArrowLeft")
+    settle(page)
     page.keyboard.press("a")
     page.get_by_text("is the order from before").wait_for()
     page.keyboard.press("PageDown")

@@ -74,7 +74,8 @@ def matrix_page() -> None:
 def _form(opened: Opened, names: list[str]) -> None:
     with st.form("matrix_form"):
         first, second, third = st.columns([4, 5, 3])
-        others = {sample.title: sample for sample in samples() if not sample.group and sample.title != opened.title}
+        networks = (sample for sample in samples() if sample.shows is None and not sample.page)
+        others = {sample.title: sample for sample in networks if sample.title != opened.title}
         beside = first.multiselect("Other models", list(others), help="Samples, measured with the same strategies.")
         choices = [_ORIGINAL, *([] if opened.history is None else [_OPTIMIZED]), *library.compared_strategies()]
         steps = second.multiselect(

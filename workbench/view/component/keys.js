@@ -60,14 +60,35 @@ function combinationOf(event) {
 /** @param {View} view */
 export function listenToKeys(view) {
   const actions = new Map(KEYS.flatMap(([keys, , action]) => keys.map((key) => /** @type {const} */ ([key, action]))));
-  view.root.addEventListener("keydown", (event) => {
+  const act = (/** @type {KeyboardEvent} */ event) => {
     const combination = combinationOf(event);
     const action = actions.get(combination);
     if (!action || !view.scene || event.defaultPrevented || keeps(event.target, combination)) return;
     event.preventDefault();
     event.stopPropagation();
     action(view);
-  });
+  };
+  const actOnPage = (/** @type {KeyboardEvent} */ event) => {
+    if (!view.root.isConnected) document.removeEventListener("keydown", actOnPage);
+    else if (view.scene?.T > 0 && !event.ctrlKey && !event.metaKey && isIdle(event.target) && isInSight(view)) act(event);
+  };
+  view.root.addEventListener("keydown", act);
+  document.addEventListener("keydown", actOnPage); // keys work at once, without a click on the graph
+}
+
+/** Whether nothing on the page waits for keys: nothing has the focus, or a button or link that was pressed.
+ * @param {any} target */
+function isIdle(target) {
+  if (target === document.body) return true;
+  if (!(target instanceof Element)) return false;
+  const isPlain = !target.getAttribute("role") && !target.closest("[role=dialog], [role=menu], [role=listbox]");
+  return (target.tagName === "BUTTON" || target.tagName === "A") && isPlain;
+}
+
+/** Whether half of the graph is on the screen; else the arrow keys scroll the page. @param {View} view */
+function isInSight(view) {
+  const { top, bottom, height } = view.stage.canvas.getBoundingClientRect();
+  return Math.min(bottom, window.innerHeight) - Math.max(top, 0) > height / 2;
 }
 
 /** Keys that the focused control needs itself. @param {any} target @param {string} combination */
