@@ -46,6 +46,8 @@ _STYLE = """<style>
   font-size: 1.6rem; background: color-mix(in srgb, Canvas 80%, transparent); border: 6px dashed; pointer-events: none;}
 [class*="st-key-card_"] {padding: 0.35rem 0.7rem;}
 [class*="st-key-card_"] [data-testid="stColumn"]:last-child {min-width: 4.6rem;}
+[class*="st-key-card_"] [data-testid="stHorizontalBlock"] {flex-wrap: nowrap;}
+[class*="st-key-card_"] [data-testid="stColumn"]:first-child {min-width: 0;}
 [class*="st-key-card_"] p {line-height: 1.35;}
 .wb-key {font-size: 1.7rem; line-height: 1.25; font-weight: 600; margin: 0.1rem 0 0.3rem 0;}
 @media (max-width: 1100px) {
