@@ -12,7 +12,7 @@ sys.path.insert(0, str(HERE.parent))
 
 def main() -> None:
     """The pages in the order of the data, on the first sample; then the figure of LayoutPresetToNPU."""
-    from tests.browser import SCREEN, GraphView, chromium, running_app, settle, watched_page
+    from tests.browser import SCREEN, GraphView, chromium, page_link, running_app, settle, watched_page
 
     folder = HERE / "screenshots"
     folder.mkdir(exist_ok=True)
@@ -36,7 +36,7 @@ def main() -> None:
             page.set_viewport_size(SCREEN)
 
         def link(name: str):
-            return page.get_by_role("link", name=name, exact=True)
+            return page_link(page, name)
 
         def view(name: str):
             return page.locator(".st-key-view").get_by_text(name)
@@ -62,12 +62,11 @@ def main() -> None:
         shot("text")
         click(view("Graph"))
         click(link("Layouts"))
-        click(page.get_by_role("button", name="Compare all strategies"))
         page.get_by_text("compared with", exact=True).wait_for()
         click(page.get_by_role("button", name="Measure latency"))
         page.get_by_text("Measured on").wait_for()
         shot("layouts", 960)
-        click(link("Run"))
+        click(link("Measure"))
         page.get_by_label("Repetitions", exact=True).fill("40")
         for _ in range(2):  # so that Runs has a change over time to show
             click(page.get_by_role("button", name="Measure"))
@@ -107,7 +106,7 @@ def main() -> None:
         GraphView(page).click("group:group_1")
         settle(page)
         shot("groups")
-        click(link("Run"))
+        click(link("Measure"))
         page.get_by_role("combobox", name="Backends").click()
         page.get_by_role("option", name="fused").click()
         page.keyboard.press("Escape")
@@ -123,9 +122,12 @@ def main() -> None:
         settle(page)
         shot("memory", 1150)
         click(link("Open"))
-        click(page.locator(".st-key-samples_Memory").get_by_text("Memory (5)"))
+        click(page.locator(".st-key-samples_Memory").get_by_text("Memory (6)"))
         click(page.locator(".st-key-sample_branches button"))
         shot("lanes", 900)
+        page.goto(f"{address}/lessons?lesson=why_a_transpose&stop=4")
+        settle(page)
+        shot("lesson", 900)
         dark = rooms.enter_context(watched_page(browser, color_scheme="dark"))
         dark.goto(f"{address}/optimize?model=sample_models/npu_reshape_add.onnx&passes=layout_greedy&target=npu")
         settle(dark)

@@ -14,7 +14,7 @@ import zlib
 from pathlib import Path
 
 import numpy as np
-from onnx import ModelProto, checker, numpy_helper, parser
+from onnx import ModelProto, checker, helper, numpy_helper, parser
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -23,6 +23,7 @@ from sample_models.light import random_light
 from workbench.ir import from_text, to_text
 from workbench.ir.from_proto import from_proto
 from workbench.ir.to_proto import to_proto
+from workbench.layout.declared import DECLARED
 from workbench.ops.channels_last import DOMAIN
 from workbench.ops.npu import with_own_functions
 
@@ -89,6 +90,31 @@ GRAPHS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
         """,
         {"input2": (512, 8, 3, 3)},
     ),
+    # The same as its second to fourth figures have it: the kernel is an input, in HWOI, which ONNX's Conv cannot read.
+    "npu_three_inputs.onnx": (
+        """
+        npu_three_inputs (float[1,8,7,7] input1, float[3,3,16,8] input2, float[1,16,7,7] input3)
+        => (float[1,784] output) {
+            oihw = Transpose <perm = [2, 3, 0, 1]> (input2)
+            conv2d = Conv <pads = [1, 1, 1, 1]> (input1, oihw)
+            flat = Constant <value_ints = [1, 784]> ()
+            reshape1 = Reshape (conv2d, flat)
+            reshape2 = Reshape (input3, flat)
+            output = Add (reshape1, reshape2)
+        }
+        """,
+        {},
+    ),
+    # Buddy-compiler's two figures of NCHW and NHWC: few elements, an operator that likes each order.
+    "two_orders.onnx": (
+        """
+        two_orders (float[1,3,2,4] x) => (float[1,2,1,2] y) {
+            conv = Conv (x, kernel)
+            y = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (conv)
+        }
+        """,
+        {"kernel": (2, 3, 1, 1)},
+    ),
     # OneFlow's bias_add and dropout: axis 3 of [2,3,4,5], in training, with a seed.
     "bias_add_dropout.onnx": (
         """
@@ -97,6 +123,23 @@ GRAPHS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
             rate = Constant <value_float = 0.5> ()
             training = Constant <value = bool {1}> ()
             y = Dropout <seed = 7> (bias_add, rate, training)
+        }
+        """,
+        {},
+    ),
+    # What Megatron-LM fuses besides: a bias and Gelu.
+    "fusion/bias_gelu.onnx": (
+        """
+        bias_gelu (float[2,8,16] x, float[16] bias) => (float[2,8,16] y) {
+            sum = Add (x, bias)
+            half = Constant <value_float = 0.5> ()
+            one = Constant <value_float = 1.0> ()
+            root = Constant <value_float = 1.4142135> ()
+            scaled = Div (sum, root)
+            erf = Erf (scaled)
+            shifted = Add (erf, one)
+            product = Mul (sum, shifted)
+            y = Mul (product, half)
         }
         """,
         {},
@@ -186,6 +229,19 @@ GRAPHS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
         """,
         {},
     ),
+    # Its figure of colouring: B is read twice, E and F meet in G.
+    "memory/colouring.onnx": (
+        """
+        colouring (float[1,1,32,32] A) => (float[1,1,16,16] G) {
+            B = Sigmoid (A)
+            C = Sigmoid (B)
+            E = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (C)
+            F = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (B)
+            G = Mul (E, F)
+        }
+        """,
+        {},
+    ),
     "memory/buffer_reuse.onnx": (
         """
         buffer_reuse (float[1,32] x) => (float[1,16] y) {
@@ -226,7 +282,71 @@ GRAPHS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
         """,
         {f"w{place}": (64, 64) for place in range(1, 7)},
     ),
+    # Its three kinds of constant folding, and what looks like them and is not.
+    "folding/constant_operands.onnx": (
+        """
+        constant_operands (float[2,4] x) => (float[2,4] y) {
+            sum = Add (w1, w2)
+            scaled = Mul (x, sum)
+            noise = RandomUniform <shape = [4], seed = 3.0> ()
+            y = Add (scaled, noise)
+        }
+        """,
+        {"w1": (4,), "w2": (4,)},
+    ),
+    "folding/shape_arithmetic.onnx": (
+        """
+        shape_arithmetic (float[2,3,4] x) => (float[2,12] y) {
+            first = Constant <value_ints = [0]> ()
+            rest = Constant <value_ints = [-1]> ()
+            shape = Shape (x)
+            batch = Gather (shape, first)
+            target = Concat <axis = 0> (batch, rest)
+            flat = Reshape (x, target)
+            y = Relu (flat)
+        }
+        """,
+        {},
+    ),
+    "folding/batchnorm.onnx": (
+        """
+        batchnorm (float[1,3,8,8] x) => (float[1,4,8,8] y) {
+            conv = Conv <pads = [1, 1, 1, 1]> (x, w)
+            norm = BatchNormalization (conv, scale, shift, mean, variance)
+            y = Relu (norm)
+        }
+        """,
+        {"w": (4, 3, 3, 3), **dict.fromkeys(("scale", "shift", "mean", "variance"), (4,))},
+    ),
+    "folding/two_readers.onnx": (
+        """
+        two_readers (float[1,3,8,8] x) => (float[1,4,8,8] y) {
+            conv = Conv <pads = [1, 1, 1, 1]> (x, w)
+            norm = BatchNormalization (conv, scale, shift, mean, variance)
+            y = Add (norm, conv)
+        }
+        """,
+        {"w": (4, 3, 3, 3), **dict.fromkeys(("scale", "shift", "mean", "variance"), (4,))},
+    ),
+    # Three rewrites, one for each mode of exactness: to the last bit, up to rounding, for ordinary numbers.
+    "folding/neutral_numbers.onnx": (
+        """
+        neutral_numbers (float[2,4] x) => (float[2,4] y) {
+            one = Constant <value_float = 1.0> ()
+            zero = Constant <value_float = 0.0> ()
+            three = Constant <value_float = 3.0> ()
+            tenth = Constant <value_float = 0.1> ()
+            same = Mul (x, one)
+            plus_zero = Add (same, zero)
+            tripled = Mul (plus_zero, three)
+            y = Mul (tripled, tenth)
+        }
+        """,
+        {},
+    ),
 }
+# file -> the layouts of inputs that do not follow from its operators
+DECLARED_LAYOUTS = {"npu_three_inputs.onnx": {"input2": "HWOI", "input3": "NCHW"}}
 # file -> the pass and the rule whose example it is
 ALGEBRA = {
     "algebra/reciprocal_of_a_product.onnxtxt": ("algebra_products", "reciprocal of a product"),
@@ -240,6 +360,8 @@ ALGEBRA = {
     "algebra/convolutions_of_one_operand.onnxtxt": ("algebra_products", "convolutions of one operand"),
     "algebra/small_summands_first.onnxtxt": ("algebra_products", "small summands first"),
     "algebra/shifted_to_the_left.onnxtxt": ("algebra_reduce", "shifted to the left"),
+    "algebra/undone.onnxtxt": ("algebra_inverse", "twice"),
+    "algebra/same_again.onnxtxt": ("algebra_inverse", "same again"),
     "algebra/product_of_exponentials.onnxtxt": ("algebra_reduce", "product of exponentials"),
 }
 _HEADER = '<ir_version: 8, opset_import: ["": 17], producer_name: "graph-workbench samples">\n'
@@ -248,6 +370,8 @@ _HEADER = '<ir_version: 8, opset_import: ["": 17], producer_name: "graph-workben
 def models() -> dict[str, ModelProto]:
     """Every model that is made, by file name."""
     made = {file: _model(text, shapes) for file, (text, shapes) in GRAPHS.items()}
+    for file, layouts in DECLARED_LAYOUTS.items():
+        helper.set_model_props(made[file], {f"{DECLARED}{value}": layout for value, layout in layouts.items()})
     made["resnet50_narrow.onnx"] = random_light("resnet50", narrow=8, classes=250)
     return made
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import socket
@@ -171,8 +172,13 @@ def settle(page: Page, limit_s: float = 120) -> None:
     page.wait_for_function(AT_REST, polling=POLL_MS, timeout=limit_s * 1000)
 
 
+def page_link(page, name: str) -> Any:
+    """The link to a page of the app: "Optimize" is "2 Optimize" there."""
+    return page.get_by_role("link", name=re.compile(rf"^(\d )?{name}$"))
+
+
 def go(page, name: str) -> None:
-    page.get_by_role("link", name=name, exact=True).click()
+    page_link(page, name).click()
     settle(page)
 
 
@@ -184,7 +190,7 @@ def open_sample(page, stem: str) -> None:
 def upload(page, file: Path) -> None:
     page.get_by_role("tab", name="Upload").click()
     with page.expect_response(lambda answer: "/upload_file/" in answer.url):
-        page.locator("input[type=file]").first.set_input_files(str(file))
+        page.locator("[data-testid=stTabs] input[type=file]").first.set_input_files(str(file))
     page.get_by_text(file.name).first.wait_for()
     settle(page)
     page.get_by_role("button", name="Open upload").click()

@@ -18,7 +18,7 @@ from workbench.ui.state.address import address_of
 from workbench.ui.widgets.steps import STEP
 
 OF_ALGEBRA = [sample for sample in samples() if sample.group == "Algebra"]
-DOCUMENTED = 12  # rules of the documents: DNNFusion's table 4 and what the course adds
+DOCUMENTED = 14  # rules of the documents: DNNFusion's table 4, what the course adds, involution, idempotence
 
 
 def rule_of(sample):

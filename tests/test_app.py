@@ -37,7 +37,7 @@ from workbench.ui.state import session
 from workbench.ui.state.session import Spec, history_of, open_uploads
 from workbench.ui.widgets.parts import python_of
 
-SAMPLES = [sample.file.stem for sample in samples() if not sample.group]
+SAMPLES = [sample.file.stem for sample in samples() if sample.group in ("Real networks", "Layouts", "Patterns")]
 SMALL = ("conv_relu_conv_relu", "tvm_two_convs_nhwc", "npu_path", "npu_reshape_add", "bias_add_dropout")
 PRESET = [name for name in library.presets()["default"]["passes"] if name != library.PLACE_OF_LAYOUT]
 COMBINED = [

@@ -8,7 +8,8 @@ import pytest
 from tests.pages import fine, opened_sample, page, words
 from workbench.layout.profile import load_profile
 from workbench.run.inputs import InputError
-from workbench.ui.state.session import Spec, checking_of, history_of, use_inputs
+from workbench.ui.state.model_inputs import use_inputs
+from workbench.ui.state.session import Spec, checking_of, history_of
 from workbench.ui.widgets.parts import python_of
 from workbench.view.scopes import MAIN, inner_graphs
 

@@ -13,8 +13,8 @@ from workbench.run.measurement.measured import FailedVariant
 from workbench.run.worker.client import RunError
 from workbench.ui.screens import layouts_page
 from workbench.ui.state import snapshots
+from workbench.ui.state.model_inputs import use_inputs
 from workbench.ui.state.record_runs import measure_here
-from workbench.ui.state.session import use_inputs
 from workbench.ui.state.strategies import layouts_of
 from workbench.ui.widgets.parts import markdown_escaped
 
@@ -22,7 +22,7 @@ from workbench.ui.widgets.parts import markdown_escaped
 def compared(stem: str, target: str = "cuda"):
     at = fine(page("layouts", opened_sample(stem)).run())
     fine(at.selectbox(key="target").set_value(target).run())
-    return fine(at.button(key="compare").click().run())
+    return at
 
 
 @pytest.mark.parametrize("target", ["cuda", *(pytest.param(t, marks=pytest.mark.slow) for t in ("npu", "cpu", "nchw"))])
@@ -46,10 +46,12 @@ def test_two_strategies_stand_against_each_other():
     assert "0 nodes" in drawn(at)["scene"]["rewrites"][0]["s"]
 
 
-def test_nothing_runs_before_it_is_asked_for():
+def test_a_large_model_waits_for_a_click(monkeypatch):
+    monkeypatch.setattr(layouts_page, "_QUICK_NODES", 0)
     at = fine(page("layouts", opened_sample("npu_path")).run())
     assert not at.dataframe
     assert "compared with the original" in words(at)
+    assert fine(at.button(key="compare").click().run()).dataframe
 
 
 def test_results_are_kept_until_the_inputs_change():
@@ -73,7 +75,6 @@ def test_every_result_is_measured_by_turns_when_asked_and_kept_by_device():
     kept = at.session_state["opened"].laid_out["cuda"].measured
     assert list(kept) == [at.selectbox(key="layouts_device").value]
     fine(at.selectbox(key="target").set_value("npu").run())
-    fine(at.button(key="compare").click().run())
     assert "latency" not in at.dataframe[0].value
     fine(at.selectbox(key="target").set_value("cuda").run())
     assert at.dataframe[0].value.to_dict("records") == rows

@@ -56,7 +56,7 @@ def select(at: AppTest, *rows: int) -> AppTest:
 
 def test_nothing_kept_says_what_to_do(opened):
     at = fine(page("runs", opened).run())
-    assert "No run of this model is kept yet; measure on the page Run" in at.info[0].value
+    assert "No run of this model is kept yet; measure on the page Measure" in at.info[0].value
     assert not at.dataframe and not charts(at)
 
 

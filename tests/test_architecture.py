@@ -39,7 +39,19 @@ ROOMS = {
     "imports": {"imports"},
 }
 EVERYWHERE = {"errors", "files", "imports"}
-ANYTHING = {"ui", "cli", "api", "library", "pass_list", "group_comparison", "matrix", "plans", "__main__", "__init__"}
+ANYTHING = {
+    "ui",
+    "cli",
+    "api",
+    "library",
+    "pass_list",
+    "group_comparison",
+    "lessons",
+    "matrix",
+    "plans",
+    "__main__",
+    "__init__",
+}
 LATE = {"torch", "onnxruntime", "plotly", "pandas", "streamlit", "highspy", "sqlalchemy", "psycopg"}
 MAY_USE_STREAMLIT = {"ui"}
 MAY_USE_PLOTLY = {"workbench/charts/variants.py"}

@@ -54,7 +54,9 @@ def check(graph, planner="exact") -> ArenaRun:
 
 
 @pytest.mark.parametrize(
-    "sample", [s for s in samples() if s.group in ("", "Memory", "Fusion")], ids=lambda s: s.file.stem
+    "sample",
+    [s for s in samples() if s.group in ("Real networks", "Layouts", "Memory", "Fusion")],
+    ids=lambda s: s.file.stem,
 )
 def test_samples(sample):
     if sample.file.stem == "bias_add_dropout":

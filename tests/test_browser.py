@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 import passes as library
-from tests.browser import SCREEN, GraphView, go, open_sample, settle, upload, watched_page
+from tests.browser import SCREEN, GraphView, go, open_sample, page_link, settle, upload, watched_page
 from tests.making import HOSTILE, hostile_model
 from workbench.io.samples import FOLDER
 
@@ -44,7 +44,7 @@ def test_from_a_sample_to_the_downloaded_file(page, tmp_path):
     page.locator(".st-key-view").get_by_text("Text").click()
     settle(page)
     page.locator(".wb-text").wait_for()
-    go(page, "Run")
+    go(page, "Measure")
     measure(page)
     page.locator(".js-plotly-plot").first.wait_for()
     go(page, "Export")
@@ -84,7 +84,7 @@ def test_what_was_chosen_is_still_there_after_a_look_at_another_page(page):
     go(page, "Optimize")
     page.locator(".st-key-strategy").get_by_text("greedy", exact=True).click()
     settle(page)
-    go(page, "Run")
+    go(page, "Measure")
     go(page, "Optimize")
     assert page.locator(".st-key-strategy").get_by_role("radio", name="greedy").is_checked()
 
@@ -97,7 +97,7 @@ def test_a_pass_that_was_off_is_off_after_a_look_at_another_page(page):
     boxes = page.locator("[class*=st-key-on_] input")
     before = [box.is_checked() for box in boxes.all()]
     assert not all(before)
-    go(page, "Run")
+    go(page, "Measure")
     go(page, "Optimize")
     assert [box.is_checked() for box in boxes.all()] == before
 
@@ -113,7 +113,6 @@ def test_a_profile_is_made_and_every_strategy_compared_and_measured_with_it(page
     page.get_by_role("dialog").wait_for(state="hidden")
     settle(page)
     assert page.locator(".st-key-target input").input_value() == "browser-made: Made in a browser"
-    page.get_by_role("button", name="Compare all strategies").click()
     page.get_by_role("button", name="Measure latency").wait_for()
     settle(page)
     page.get_by_role("button", name="Measure latency").click()
@@ -161,7 +160,7 @@ def place_in_pane(page, node: str) -> tuple[float, float]:
 def test_a_hostile_name_is_shown_as_text(page, tmp_path):
     upload(page, hostile_model(tmp_path))
     GraphView(page).wait(f"hook => hook.boxes().some(id => id.includes({json.dumps(HOSTILE)}))")
-    for name in ("Optimize", "Run", "Export"):
+    for name in ("Optimize", "Measure", "Export"):
         go(page, name)
     go(page, "Optimize")
     GraphView(page).wait(f"hook => hook.boxes().some(id => id.includes({json.dumps(HOSTILE)}))")
@@ -170,6 +169,7 @@ def test_a_hostile_name_is_shown_as_text(page, tmp_path):
 
 def test_a_truncated_upload_is_one_sentence_and_the_last_model_stays(page, tmp_path):
     open_sample(page, "npu_path")
+    go(page, "Open")
     broken = tmp_path / "cut_off.onnx"
     broken.write_bytes(ONE.read_bytes()[:4000])
     upload(page, broken)
@@ -183,7 +183,7 @@ def test_a_truncated_upload_is_one_sentence_and_the_last_model_stays(page, tmp_p
 
 @pytest.mark.slow
 def test_cancel_brings_the_page_back(page):
-    go(page, "Run")
+    go(page, "Measure")
     start_measuring(page, LONG)
     page.get_by_role("button", name="Cancel").click()
     settle(page)
@@ -193,7 +193,7 @@ def test_cancel_brings_the_page_back(page):
 
 @pytest.mark.slow
 def test_a_killed_run_is_a_message_and_the_next_works(page, app):
-    go(page, "Run")
+    go(page, "Measure")
     start_measuring(page, LONG)
     page.get_by_text(re.compile(r"Measuring: (warming up|run \d+)")).wait_for()
     workers = [p for p in psutil.Process(app[1]).children(recursive=True) if "workbench.run.worker" in p.cmdline()]
@@ -205,7 +205,7 @@ def test_a_killed_run_is_a_message_and_the_next_works(page, app):
 
 @pytest.mark.slow
 def test_two_sessions_do_not_disturb_each_other(page, browser, app):
-    go(page, "Run")
+    go(page, "Measure")
     start_measuring(page, LONG)
     page.get_by_role("button", name="Cancel").wait_for()
     with watched_page(browser) as other:
@@ -213,7 +213,7 @@ def test_two_sessions_do_not_disturb_each_other(page, browser, app):
         settle(other)
         open_sample(other, "npu_path")  # while the first measures
         other.get_by_text("NPU: one CNN path").first.wait_for()
-        other.get_by_role("link", name="Optimize", exact=True).click()
+        page_link(other, "Optimize").click()
         other.get_by_text("waiting for its turn").wait_for()
         page.get_by_role("button", name="Cancel").click()
         page.get_by_text("The measurement was cancelled").wait_for()

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.browser
 
 
 def test_the_trap_is_seen_played_and_downloaded(page, tmp_path):
-    page.locator(".st-key-samples_Memory").get_by_text("Memory (5)").click()
+    page.locator(".st-key-samples_Memory").get_by_text("Memory (6)").click()
     open_sample(page, "in_place_trap")
     page.get_by_text("Exact, order file: 8,196 bytes for 3 blocks; no smaller arena exists").wait_for()
     GraphView(page).goto_node("C")
@@ -33,13 +33,13 @@ def test_the_trap_is_seen_played_and_downloaded(page, tmp_path):
     settle(page)
     page.get_by_text("No reuse, order file: 8,196 bytes").wait_for()
     assert page.locator(".js-plotly-plot").count() >= 2
-    go(page, "Run")
+    go(page, "Measure")
     go(page, "Memory")
     page.get_by_text("No reuse, order file: 8,196 bytes").wait_for()
 
 
 def test_branches_are_seen_on_lanes(page, tmp_path):
-    page.locator(".st-key-samples_Memory").get_by_text("Memory (5)").click()
+    page.locator(".st-key-samples_Memory").get_by_text("Memory (6)").click()
     open_sample(page, "branches")
     page.get_by_text("on however many lanes at most 1.75 times faster").wait_for()
     page.get_by_text("The plan for one after the other is refused on these lanes: 'left2'").wait_for()

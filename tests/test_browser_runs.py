@@ -20,7 +20,7 @@ def test_what_was_measured_is_compared_and_downloaded(page, tmp_path):
     go(page, "Optimize")
     page.locator(".st-key-strategy").get_by_text("greedy", exact=True).click()
     settle(page)
-    go(page, "Run")
+    go(page, "Measure")
     page.get_by_role("spinbutton").fill("3")
     page.get_by_role("button", name="Measure").click()
     settle(page)

@@ -60,6 +60,7 @@ def test_the_installed_command_optimizes_and_measures(installed, tmp_path):
     assert "equal" in command(installed, "optimize", sample, "-o", out, "--layout", "greedy")
     assert onnx.load(out).graph.node
     assert "median ms" in command(installed, "bench", sample, "--repeat", "2")
+    assert "5 stops, nothing wrong" in command(installed, "lesson", "check", "why_a_transpose")
 
 
 @pytest.mark.slow

@@ -154,7 +154,7 @@ def test_measured_latency_is_a_colouring_with_a_scale(page):
     expect(page.get_by_label("Colour by").locator("option")).to_have_text(
         ["Layout", "Operator category", "Contract class", "Changed by pass", "Fused groups"]
     )
-    go(page, "Run")
+    go(page, "Measure")
     page.get_by_label("Repetitions", exact=True).fill("3")
     page.get_by_role("button", name="Measure").click()
     settle(page)

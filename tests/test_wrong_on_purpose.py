@@ -111,6 +111,5 @@ def test_the_app_leaves_it_out_and_goes_on():
 @pytest.mark.slow
 def test_the_page_of_all_strategies_leaves_it_out():
     at = page("layouts", opened_sample("npu_reshape_add")).run()
-    at.button(key="compare").click().run()
     assert NAME not in [row["strategy"] for row in steps(at)]
     assert {row["verdict"] for row in steps(at)} == {"equal"}

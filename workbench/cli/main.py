@@ -32,6 +32,7 @@ COMMANDS = (
     "groups",
     "memory",
     "lanes",
+    "lesson",
     "verify",
     "bench",
     "matrix",

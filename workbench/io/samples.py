@@ -16,12 +16,18 @@ FOLDER = _INSTALLED if _INSTALLED.is_dir() else _PACKAGE.parent / "sample_models
 
 @dataclass(frozen=True)
 class Shows:
-    """The rewrite at which a sample opens: number `rewrite` of step `step` with these passes in this mode."""
+    """What a sample opens with: passes, target, mode, and the moment, rewrite number `rewrite` of step `step`.
+
+    rewrite: None for the whole step. preset: the list that the passes stand in for on screen. node: is selected.
+    """
 
     passes: Sequence[str]
     step: int
-    rewrite: int
+    rewrite: int | None = None
     mode: str = ""
+    target: str = ""
+    preset: str = ""
+    node: str = ""
 
 
 @dataclass(frozen=True)
@@ -29,8 +35,8 @@ class Sample:
     """One model to try.
 
     dims:  numbers for symbolic dims.
-    group: the group in which it is listed; "" if none.
-    shows: the rewrite at which it opens; None if it opens without passes.
+    group: the group in which it is listed.
+    shows: what it opens with; None if it opens without passes, for those that the user chooses.
     page:  on which it opens, "memory", "lanes" or "".
     """
 

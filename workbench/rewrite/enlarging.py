@@ -24,7 +24,7 @@ class Enlarging(Pass):
 
     flops_per_byte: int = option(
         _FLOPS_PER_BYTE,
-        "The FLOPs that the device computes while it moves a byte; Run's roofline measures it.",
+        "The FLOPs that the device computes while it moves a byte; the roofline of the page Measure has it.",
         least=0,
     )
     force: bool = option(False, "Enlarge wherever the results stay the same, whatever it costs.")

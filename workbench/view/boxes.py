@@ -117,7 +117,15 @@ def _closed(timeline: Timeline, group: Group, members: tuple[str, ...], frame: i
     ops = Counter(timeline.versions[name][0].look.op for name in members)
     words = ", ".join(f"{count} {op}" for op, count in ops.most_common(3))
     detail = shortened_name(group.about or (words if len(ops) <= 3 else f"{words} ..."))
-    look = Look(shortened_name(group.title), f"{len(members):,} nodes", detail, PLAIN, NO_KIND, GROUP, "")
+    look = Look(
+        shortened_name(group.title),
+        "1 node" if len(members) == 1 else f"{len(members):,} nodes",
+        detail,
+        PLAIN,
+        NO_KIND,
+        GROUP,
+        "",
+    )
     return Box(group.id, GROUP, [(0, FOREVER, look)], frame, group, members=members)
 
 

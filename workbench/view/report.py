@@ -1,4 +1,4 @@
-"""The whole history as one HTML file: the same component, its scenes and the inspector's texts, no network."""
+"""The whole history as one HTML file: the view, its scenes and the inspector's texts, no network."""
 
 from __future__ import annotations
 
@@ -46,13 +46,10 @@ style-src 'unsafe-inline'; img-src data: blob:">
 
 def report_html(view: View, texts: Mapping[str, Any]) -> str:
     """The file's text. `texts`: the inspector's content by id."""
-    timeline = view.timeline
-    scenes = {"collapsed": _scene(view)}
-    if len(timeline.versions) <= MOST_OPEN:
-        scenes |= {"constants": _scene(view, constants=True), "flat": _scene(view, is_flat=True)}
     drawings, lighter = _drawings_once(texts)
     data = json.dumps(
-        {"scenes": scenes, "inspectors": packed(lighter)[0], "drawings": packed(drawings)[0]}, ensure_ascii=True
+        {"scenes": scenes_of(view), "inspectors": packed(lighter)[0], "drawings": packed(drawings)[0]},
+        ensure_ascii=True,
     )
     return _PAGE.format(
         title=html.escape(f"{view.title} - Graph Workbench"),
@@ -75,6 +72,14 @@ def _drawings_once(texts: Mapping[str, Any]) -> tuple[list[str], dict[str, Any]]
             sections.append(section)
         lighter[id_] = {**content, "sections": sections}
     return list(numbers), lighter
+
+
+def scenes_of(view: View) -> dict[str, dict[str, str]]:
+    """The view's scenes by name; of a graph that is not too large also those with constants and with all boxes open."""
+    scenes = {"collapsed": _scene(view)}
+    if len(view.timeline.versions) <= MOST_OPEN:
+        scenes |= {"constants": _scene(view, constants=True), "flat": _scene(view, is_flat=True)}
+    return scenes
 
 
 def inspected(history: History, view: View, target: Profile, passes: Sequence[Pass] = ()) -> dict[str, Any]:

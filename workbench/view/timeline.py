@@ -154,8 +154,8 @@ def timeline_of(history: History, target: Profile) -> Timeline:
                 first,
                 len(step.rewrites),
                 *_verdict(step),
-                f"{step.before.text('nodes')} to {step.after.text('nodes')} nodes, "
-                f"{step.before.text('transposes')} to {step.after.text('transposes')} transposes",
+                f"nodes {step.before.text('nodes')} to {step.after.text('nodes')}, "
+                f"transposes {step.before.text('transposes')} to {step.after.text('transposes')}",
             )
         )
     return record.timeline(groups.opened)

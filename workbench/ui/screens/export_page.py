@@ -65,7 +65,7 @@ def _verdict(history: History | None) -> None:
         return
     first, last = history[0].before, history[-1].after
     st.markdown(
-        f"{first.text('nodes')} nodes as loaded, **{last.text('nodes')}** now; "
+        f"Nodes {first.text('nodes')} as loaded, **{last.text('nodes')}** now; "
         f"transposes {first.text('transposes')}, now **{last.text('transposes')}**; "
         f"elements moved {first.text('elements_moved')}, now **{last.text('elements_moved')}**."
     )

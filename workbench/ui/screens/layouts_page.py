@@ -29,6 +29,7 @@ from workbench.ui.widgets.profiles import choose_profile
 REPEAT = 20  # runs of each result
 _ROW = 24  # pixels
 _PANES = 560  # pixels of height for the table's rows and the panes
+_QUICK_NODES, _QUICK_FLOPS = 500, 2e9
 _AS_IT_IS = "leave as it is"
 _COLUMNS = {
     "transposes": st.column_config.NumberColumn(format="localized"),
@@ -58,8 +59,9 @@ def layouts_page() -> None:
     profile = choose_profile(choose, edit, lambda profile: f"{profile.name}: {profile.title}")
     compared = compared_before(opened, profile)
     if compared is None:
-        pressed = start[1].button("Compare all strategies", type="primary", width="stretch", key="compare")
-        if pressed or "layouts" in opened.jobs.by_key:
+        asked = start[1].button("Compare all strategies", type="primary", width="stretch", key="compare")
+        going_on = "layouts" in opened.jobs.by_key
+        if asked or going_on or (_is_quick(opened) and not was_cancelled(opened.jobs, "layouts")):
             _compare(opened, profile)
         st.caption("Every strategy runs with the default passes; each result is compared with the original.")
         return
@@ -68,6 +70,12 @@ def layouts_page() -> None:
     device = _measure(opened, compared, *start)
     _table(opened, compared, device)
     _two(opened, compared)
+
+
+def _is_quick(opened: Opened) -> bool:
+    """Whether all strategies take seconds, so that the page need not wait for a click."""
+    summary = opened.summary
+    return summary.nodes <= _QUICK_NODES and summary.flops <= _QUICK_FLOPS and not summary.unknown_flops
 
 
 def _compare(opened: Opened, profile: Profile) -> None:

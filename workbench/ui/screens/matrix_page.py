@@ -38,8 +38,9 @@ from workbench.run.records.store import model_hash
 from workbench.ui.screens.run_page import limits_form, worker_devices
 from workbench.ui.state.session import Opened, worker
 from workbench.ui.state.work import Job, Report, finished, forget_cancel, was_cancelled
-from workbench.ui.widgets.numbers import counted, download_button, measured_cells, say_failures, show_table
+from workbench.ui.widgets.numbers import download_button, measured_cells, say_failures, show_table
 from workbench.ui.widgets.parts import command_of, header, markdown_escaped, opened_here, show_error
+from workbench.ui.widgets.units import counted
 
 _ORIGINAL, _OPTIMIZED = "as loaded", "as on Optimize"
 _FORGET = "Finished blocks are not measured again; forget them to have Measure repeat them."
@@ -73,7 +74,8 @@ def matrix_page() -> None:
 def _form(opened: Opened, names: list[str]) -> None:
     with st.form("matrix_form"):
         first, second, third = st.columns([4, 5, 3])
-        others = {sample.title: sample for sample in samples() if not sample.group and sample.title != opened.title}
+        networks = (sample for sample in samples() if sample.shows is None and not sample.page)
+        others = {sample.title: sample for sample in networks if sample.title != opened.title}
         beside = first.multiselect("Other models", list(others), help="Samples, measured with the same strategies.")
         choices = [_ORIGINAL, *([] if opened.history is None else [_OPTIMIZED]), *library.compared_strategies()]
         steps = second.multiselect(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 
@@ -17,25 +17,41 @@ from workbench.layout.profile import load_profile
 from workbench.summary import Summary
 from workbench.ui.state.address import address_of
 from workbench.ui.state.graph_views import shown_graph
-from workbench.ui.state.session import Opened, declare_layouts, open_model, open_uploads, use_inputs
-from workbench.ui.widgets.controls import begin_from_link
+from workbench.ui.state.model_inputs import declare_layouts, use_inputs
+from workbench.ui.state.session import Opened, open_model, open_uploads
+from workbench.ui.widgets.controls import begin_from_link, forget_samples_settings
 from workbench.ui.widgets.graph_view import graph_view
 from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, opening, pane, warnings
 from workbench.ui.widgets.steps import look_from_link
+from workbench.ui.widgets.units import in_units, short_count
 from workbench.view.scopes import MAIN, inner_graphs
 
+_OPEN_GROUPS = 2  # the others are collapsed
 _UPLOADS = "uploads_done"  # number of uploads opened; in the key of the field, so that each upload empties it
 
 
-def open_page(optimize: Page | None = None, pages: Mapping[str, Page] | None = None) -> None:
-    """Draw the page. optimize: the page on which a sample that shows a rewrite opens; None to stay here.
+_WELCOME = (
+    "**Graph Workbench** opens a neural network, shows what every optimization does to its graph and why, checks that "
+    "it still computes the same, measures what that gains, and exports it."
+)
+_FIRST = (
+    "Choose a model here, or drop a file anywhere on this window; its graph is drawn beside. "
+    "Then press **Next** at the top: 2 Optimize, 3 Measure, 4 Export. The pages behind these four are tools."
+)
 
-    pages: others on which samples open, by their names in the list of samples.
+
+def open_page(
+    optimize: Page | None = None, pages: Mapping[str, Page] | None = None, lessons: Page | None = None
+) -> None:
+    """Draw the page. optimize: the page on which a sample that comes with passes opens; None to stay here.
+
+    pages: others on which samples open, by their names in the list of samples. lessons: the page that they link to.
     """
     top = st.container()
+    top.markdown(f"{_WELCOME} {_FIRST}")
     left, right = st.columns([2, 3], gap="medium")
     with left:
-        _choose(optimize, pages or {})
+        _choose(optimize, pages or {}, lessons)
     with top:  # shows why a link does not open
         opened = opened_here()
     if opened is None:
@@ -44,39 +60,52 @@ def open_page(optimize: Page | None = None, pages: Mapping[str, Page] | None = N
         _describe(opened)
 
 
-def _choose(optimize: Page | None, pages: Mapping[str, Page]) -> None:
+def _choose(optimize: Page | None, pages: Mapping[str, Page], lessons: Page | None) -> None:
     sample, upload, path = st.tabs(["Samples", "Upload", "Path"])
-    with sample, pane("samples", 640, border=False):
-        for group, entries in groupby(samples(), lambda sample: sample.group):
-            _cards(group, list(entries), optimize, pages)
+    with sample, pane("samples", 600, border=False):
+        for number, (group, entries) in enumerate(groupby(samples(), lambda sample: sample.group)):
+            if number == 1:
+                st.caption("Graphs of lessons: one idea each, opened with the passes and the profile that show it.")
+                if lessons is not None:
+                    st.page_link(lessons, label="Go through them step by step: Lessons", icon=":material/school:")
+            _cards(group, list(entries), optimize, pages, number < _OPEN_GROUPS)
     with upload:
         files = st.file_uploader(
             "A model (.onnx, .pt2, ONNX text), with its external data files if it has any",
             accept_multiple_files=True,
             key=f"uploads_{st.session_state.setdefault(_UPLOADS, 0)}",
         )
-        if st.button("Open upload", disabled=not files) and opening(lambda: open_uploads(files)):
+        if st.button("Open upload", disabled=not files) and _opening_own(lambda: open_uploads(files)):
             st.session_state[_UPLOADS] += 1
             st.rerun()
     with path, st.form("path_form", border=False):
         entered = st.text_input("Path of a model on this machine", key="path")
         if st.form_submit_button("Open path"):
-            opening(lambda: open_model(entered.strip(), entered.strip().rpartition("/")[2] or "(no path)"))
+            _opening_own(lambda: open_model(entered.strip(), entered.strip().rpartition("/")[2] or "(no path)"))
 
 
-def _cards(group: str, entries: Sequence[Sample], optimize: Page | None, pages: Mapping[str, Page]) -> None:
-    """A card for each sample; those of a group are in one collapsed section."""
-    with st.expander(f"{group} ({len(entries)})", key=f"samples_{group}") if group else st.container():
+def _opening_own(action: Callable[[], None]) -> bool:
+    """Open a model that is no sample."""
+    forget_samples_settings()
+    return opening(action)
+
+
+def _cards(
+    group: str, entries: Sequence[Sample], optimize: Page | None, pages: Mapping[str, Page], is_open: bool
+) -> None:
+    """A card for each sample; those of a group are in one section."""
+    with st.expander(f"{group} ({len(entries)})", key=f"samples_{group}", expanded=is_open):
         for entry in entries:
             with st.container(border=True, key=f"card_{entry.file.stem}"):
-                words, button = st.columns([6, 1], vertical_alignment="center")
+                words, button = st.columns([5, 1], vertical_alignment="center")
                 words.markdown(f"**{markdown_escaped(entry.title)}**  \n:small[{markdown_escaped(entry.description)}]")
                 if button.button("Open", key=f"sample_{entry.file.stem}", width="stretch"):
                     _open_sample(entry, optimize, pages)
 
 
 def _open_sample(entry: Sample, optimize: Page | None, pages: Mapping[str, Page]) -> None:
-    done = opening(partial(open_model, str(entry.file), entry.title, entry.dims))
+    forget_samples_settings()
+    done = opening(partial(open_model, str(entry.file), entry.title, entry.dims, came_with=entry.shows))
     if done and entry.shows is not None and optimize is not None:
         begin_from_link()
         look_from_link()
@@ -89,11 +118,11 @@ def _describe(opened: Opened) -> None:
     summary = opened.summary
     header(opened)
     warnings(opened.graph.warnings)
-    numbers = st.columns([2, 3, 3, 3, 3, 2])
+    numbers = st.columns([2, 3, 3, 4, 3, 2])
     numbers[0].metric("Nodes", f"{summary.nodes:,}")
-    numbers[1].metric("Parameters", f"{summary.parameters / 1e6:,.2f} M")
-    numbers[2].metric("Weights", f"{summary.weight_bytes / 1e6:,.2f} MB")
-    numbers[3].metric("One run", f"{summary.flops / 1e9:,.2f} GFLOP", help=_unknown(summary))
+    numbers[1].metric("Parameters", short_count(summary.parameters))
+    numbers[2].metric("Weights", in_units(summary.weight_bytes, "B"))
+    numbers[3].metric("One run", in_units(summary.flops, "FLOP"), help=_unknown(summary))
     numbers[4].metric("Transposes", f"{summary.transposes:,}", help=f"They move {summary.elements_moved:,} elements.")
     brought = f"The file uses opset {summary.file_opset}; models are converted to one opset when they are opened."
     numbers[5].metric("Opset", f"{summary.opset}", help=brought)
@@ -107,7 +136,7 @@ def _describe(opened: Opened) -> None:
         where = st.selectbox("Graph shown", list(inner), key=f"inner_{opened.number}") if len(inner) > 1 else MAIN
         graph = inner[where]
         height = (
-            560 - (70 if len(inner) > 1 else 0) - (120 if opened.graph.dims else 0) - 60 * len(opened.graph.warnings)
+            530 - (70 if len(inner) > 1 else 0) - (120 if opened.graph.dims else 0) - 60 * len(opened.graph.warnings)
         )
         graph_view(f"loaded_{opened.number}", shown_graph(opened, where, graph, target), max(height, 300))
     with operators:

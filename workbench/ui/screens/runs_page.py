@@ -16,8 +16,9 @@ from workbench.run.records.changes import differences, meaning, ratio_of
 from workbench.run.records.formats import csv_of, json_of, pairs
 from workbench.run.records.store import MOST, Run, find_runs, forget, model_hash, records_of, shown_place
 from workbench.ui.state.session import Opened
-from workbench.ui.widgets.numbers import comparison, counted, download_button, show_table
+from workbench.ui.widgets.numbers import comparison, download_button, show_table
 from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, show_error
+from workbench.ui.widgets.units import counted
 
 _ROWS = 7  # visible without scrolling
 _MOST_COMPARED = 12  # runs
@@ -61,7 +62,7 @@ def runs_page() -> None:
 
 def _empty(every: bool, place: str) -> None:
     whose = "" if every else " of this model"
-    st.info(f"No run{whose} is kept yet; measure on the page Run or with `python -m workbench bench`.")
+    st.info(f"No run{whose} is kept yet; measure on the page Measure or with `python -m workbench bench`.")
     st.caption(f"Runs are kept in {markdown_escaped(place)}.")
 
 

@@ -18,7 +18,7 @@ from streamlit import runtime
 from workbench.api import DEFAULT_PRESET
 from workbench.errors import UserError
 from workbench.io.dims import parse_dims
-from workbench.io.samples import Shows, samples
+from workbench.io.samples import Sample, Shows, samples
 from workbench.layout.declared import parse_layouts
 from workbench.rewrite import DEFAULT_MODE, LeftOut
 from workbench.ui.state.folders import real_path
@@ -51,8 +51,7 @@ def model_in_address() -> Named | None:
     if path.startswith(_UPLOADED):
         name = path.removeprefix(_UPLOADED)
         raise UserError(f"the link is to '{name}', which was uploaded in another session; upload the file here")
-    name = path.rpartition("/")[2]
-    sample = next((s for s in samples() if s.file == real_path(path)), None)
+    name, sample = path.rpartition("/")[2], sample_at(path)
     dims, layouts = parse_dims(st.query_params.get(_DIMS, "")), parse_layouts(st.query_params.get_all(_INPUT_LAYOUT))
     return Named(path, name if sample is None else sample.title, dims, layouts)
 
@@ -68,6 +67,11 @@ def named_in_address() -> tuple[str, dict[str, int]] | None:
 
 def address_of_model(path: str, uploaded: bool) -> str:
     return f"{_UPLOADED}{path}" if uploaded else path
+
+
+def sample_at(path: str) -> Sample | None:
+    """The sample whose file that is, None for any other file."""
+    return next((s for s in samples() if s.file == real_path(path)), None)
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,15 @@ def left_out_in_address() -> tuple[LeftOut, ...]:
 
 def address_of(shows: Shows) -> dict[str, str]:
     """The query parameters of a link to a sample's rewrite: the pipeline and the moment."""
-    said = {_PASSES: ",".join(shows.passes), _MODE: shows.mode, _STEP: str(shows.step), _REWRITE: str(shows.rewrite)}
+    said = {
+        _PASSES: ",".join(shows.passes),
+        _TARGET: shows.target,
+        _MODE: shows.mode,
+        _PRESET: shows.preset,
+        _STEP: str(shows.step),
+        _REWRITE: "" if shows.rewrite is None else str(shows.rewrite),
+        _NODE: shows.node,
+    }
     return {key: words for key, words in said.items() if words}
 
 

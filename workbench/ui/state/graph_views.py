@@ -135,7 +135,7 @@ def passes_of(spec: Spec) -> list[Pass]:
 
 
 def measured_costs(opened: Opened) -> tuple[Mapping[str, Costs], Mapping[str, Costs]]:
-    """The costs of operators that the page Run measured, in the first variant and in the last."""
+    """The costs of operators that the page Measure measured, in the first variant and in the last."""
     variants = [*opened.measured.ran.values()] if opened.measured else []
     if not variants:
         return {}, {}

@@ -1,4 +1,4 @@
-"""What the inspector says of the kernel in which a node ran when the page Run measured the backend `fused`."""
+"""What the inspector says of the kernel in which a node ran when the page Measure measured the backend `fused`."""
 
 from __future__ import annotations
 

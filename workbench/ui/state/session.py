@@ -20,17 +20,23 @@ from workbench import pipeline
 from workbench.api import LaidOut, choose, timing_context
 from workbench.errors import UserError
 from workbench.io import load_model
-from workbench.io.samples import samples
+from workbench.io.samples import Shows, samples
 from workbench.ir import Graph
 from workbench.layout.infer import declare
 from workbench.layout.profile import Profile
 from workbench.matrix import Block
 from workbench.rewrite import DEFAULT_MODE, AppliedRewrite, History, LeftOut
-from workbench.run.inputs import bound_dims, bound_sizes, read_inputs
+from workbench.run.inputs import bound_dims, bound_sizes
 from workbench.run.measurement.measured import Measurement
 from workbench.run.worker.client import Worker
 from workbench.summary import Summary, summarize
-from workbench.ui.state.address import address_of_model, left_out_in_address, model_in_address, named_in_address
+from workbench.ui.state.address import (
+    address_of_model,
+    left_out_in_address,
+    model_in_address,
+    named_in_address,
+    sample_at,
+)
 from workbench.ui.state.checking import AT_ONCE_S, Checking, is_compared
 from workbench.ui.state.folders import check_may_open
 from workbench.ui.state.gc_freeze import let_go
@@ -106,6 +112,7 @@ class Opened:
     laid_out: see `workbench.ui.state.strategies`, by target.
     moments: see `workbench.ui.state.snapshots`; views: see `workbench.ui.state.graph_views`.
     plans:   of memory, see `workbench.ui.screens.memory_page`; sides: see `workbench.ui.screens.lockstep_page`.
+    came_with: the pipeline with which a sample or a lesson opened it.
     toggled: groups of the graph that the user opened (True) or closed.
     checking: the running comparison of the history's steps; left_out: rewrites that the user left out.
     overlay: the user's own numbers for nodes.
@@ -138,6 +145,7 @@ class Opened:
     toggled: dict[str, bool] = field(default_factory=dict)
     other: Other | None = None
     overlay: Overlay = field(default_factory=Overlay)
+    came_with: Shows | None = None
 
     @property
     def uploaded(self) -> bool:
@@ -182,9 +190,19 @@ def current() -> Opened:
     return st.session_state[_KEY]
 
 
+def opened_if_any() -> Opened | None:
+    """The open model, None before the first is opened."""
+    return st.session_state.get(_KEY)
+
+
 def refusal() -> str | None:
-    """Why the link's model did not open, until another model is opened or the user closes the message."""
+    """Why the link's model, or a dropped one, did not open, until another opens or the message is closed."""
     return st.session_state.get(_REFUSAL)
+
+
+def refuse(words: str) -> None:
+    """Why a model did not open, to be shown until it is closed."""
+    st.session_state[_REFUSAL] = words
 
 
 def forget_refusal() -> None:
@@ -224,7 +242,8 @@ def _open_link() -> str | None:
     try:
         named = model_in_address()
         if named is not None:
-            open_model(named.path, named.title, named.dims)
+            sample = sample_at(named.path)
+            open_model(named.path, named.title, named.dims, came_with=None if sample is None else sample.shows)
             st.session_state[_KEY].left_out = left_out_in_address()
             declare(st.session_state[_KEY].graph, named.layouts)
     except UserError as error:
@@ -238,6 +257,7 @@ def open_model(
     dims: Mapping[str, int] | None = None,
     folder: tempfile.TemporaryDirectory[str] | None = None,
     shown_path: str | None = None,
+    came_with: Shows | None = None,
 ) -> None:
     """Load a file and make it the session's model. On an error (UserError) the open model stays open.
 
@@ -252,44 +272,12 @@ def open_model(
     if kept is None and _KEY in st.session_state and st.session_state[_KEY].path == (shown_path or path):
         kept = st.session_state[_KEY].folder
     shown = shown_path or path_from_here(path)
+    given = tuple(dims or ())
     if _KEY in st.session_state:
         stop_work(st.session_state[_KEY])
-    st.session_state[_KEY] = Opened(title, shown, graph, verifier, folder=kept, given=tuple(dims or ()))
+    st.session_state[_KEY] = Opened(title, shown, graph, verifier, folder=kept, given=given, came_with=came_with)
     _remember(st.session_state[_KEY])
     forget_refusal()
-
-
-def use_inputs(opened: Opened, file: Any | None, seed: int) -> None:
-    """Compare and measure on the user's .npz, or on inputs generated from `seed`; drops results of other inputs.
-
-    Raises InputError, with nothing changed, for a file that does not fit the model.
-    """
-    tensors = None
-    if file is not None:
-        with tempfile.TemporaryDirectory(prefix="workbench-inputs-") as folder:
-            path = Path(folder) / Path(file.name).name
-            path.write_bytes(file.getbuffer())
-            tensors = read_inputs(path, opened.graph)
-    stop_work(opened)
-    opened.verifier = Verifier(opened.graph, tensors, seed, worker=worker(), given=opened.given)
-    opened.inputs, opened.seed = ("" if file is None else Path(file.name).name), seed
-    _let_go_of_results(opened)
-
-
-def declare_layouts(opened: Opened, layouts: Mapping[str, str]) -> None:
-    """Declare the layouts of inputs on the open model. Raises UserError, with nothing changed, if one is invalid."""
-    declare(opened.graph, layouts)
-    stop_work(opened)
-    opened.__dict__.pop("summary", None)  # it contains layouts
-    opened.views.clear()
-    opened.sides.clear()
-    _let_go_of_results(opened)
-
-
-def _let_go_of_results(opened: Opened) -> None:
-    opened.history = opened.spec = opened.measured_spec = opened.measured = None
-    opened.laid_out = {}
-    opened.moments.clear()
 
 
 def open_uploads(files: Sequence[Any]) -> None:

@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import streamlit as st
 
-from workbench.api import DEFAULT_PRESET
+from workbench.api import DEFAULT_PRESET, DEFAULT_TARGET
 from workbench.library import library
 from workbench.rewrite import DEFAULT_MODE, Pass, with_options
 from workbench.ui.state.address import Wished, pipeline_in_address
-from workbench.ui.state.session import Spec, current
+from workbench.ui.state.session import Opened, Spec, current, opened_if_any
 from workbench.ui.widgets.parts import markdown_escaped, show_error
 from workbench.ui.widgets.profiles import choose_profile
 
@@ -23,6 +23,7 @@ _MODES = {
     "fast": "Also rewrites that may change signed zeros, infinities or NaN, or lose digits.",
 }
 _STARTED = "pipeline_of_link_taken"
+_SETTINGS = (_ORDER, _PRESET, "strategy", "mode", "target")
 
 
 def controls() -> Spec:
@@ -92,6 +93,25 @@ def _reset() -> None:
 def begin_from_link() -> None:
     """When the controls are drawn next, set them from the link, as in a new session."""
     st.session_state.pop(_STARTED, None)
+
+
+def _came_with(opened: Opened) -> bool:
+    """Whether the pipeline is still the one that the open model came with, so that it is not the user's own."""
+    shows, spec = opened.came_with, opened.spec
+    if spec is None or shows is None:
+        return False
+    mine = [name for name, _ in spec.passes], spec.target, spec.mode
+    return mine == (list(shows.passes), shows.target or DEFAULT_TARGET, shows.mode or DEFAULT_MODE)
+
+
+def forget_samples_settings() -> None:
+    """Reset the controls if they are as the open sample set them, so that the next model starts as in a new session."""
+    opened = opened_if_any()
+    if opened is None or not _came_with(opened):
+        return
+    for key in [k for k in st.session_state if k in _SETTINGS or str(k).startswith(("on_", "option_"))]:
+        del st.session_state[key]
+    st.session_state[_STARTED] = True
 
 
 def _take_over_link() -> None:

@@ -86,9 +86,12 @@ class Shown:
             self.scene["steps"] = steps_of(self.view.timeline)
             self.packed = packed(self.scene)
 
-    def go_to(self, step: int, rewrite: int | None) -> None:
-        """Ask the browser to show the step after its first `rewrite` rewrites, or as a whole if None."""
-        self.at = {"step": step, "rewrite": rewrite, "n": next(_NUMBERS)}
+    def go_to(self, step: int, rewrite: int | None, panes: int = 0) -> None:
+        """Ask the browser to show the step after its first `rewrite` rewrites, or as a whole if None.
+
+        panes: 1 or 2; 0 leaves them as they are.
+        """
+        self.at = {"step": step, "rewrite": rewrite, "panes": panes, "n": next(_NUMBERS)}
 
     def toggle(self, wish: Mapping[str, Any]) -> None:
         self.view.toggle(str(wish["id"]), bool(wish.get("all")))
@@ -111,7 +114,7 @@ class Shown:
 
     def reveal(self, wish: Mapping[str, Any]) -> None:
         self.view.reveal(str(wish["id"]))
-        self.show = {"id": wish["id"], "n": next(_NUMBERS)}
+        self.show = {"id": wish["id"], "whole": bool(wish.get("whole")), "n": next(_NUMBERS)}
         self.packed = None
 
     def step_into(self, wish: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""How pages show measured numbers: tables, their downloads, sentences, counts."""
+"""How pages show measured numbers: tables, their downloads, sentences."""
 
 from __future__ import annotations
 
@@ -24,11 +24,6 @@ _SOMETIMES = (
 )
 
 _Row = Mapping[str, Any]
-
-
-def counted(number: int, thing: str) -> str:
-    """ "1 block", "1,234 blocks"."""
-    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
 # ---- tables ------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from workbench.rewrite import DEFAULT_MODE
 from workbench.ui.state.address import write_open_model
 from workbench.ui.state.session import Opened, Spec, current, forget_refusal, refusal
 from workbench.ui.widgets.address_bar import address_bar
+from workbench.ui.widgets.units import counted, short_count
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|~$:^=&])")
 
@@ -38,8 +39,24 @@ _STYLE = """<style>
 [data-testid="stSidebar"] [data-testid="stHorizontalBlock"] {min-height: 0; gap: 0.1rem; flex-wrap: nowrap;}
 [data-testid="stSidebar"] [data-testid="stColumn"] {min-width: 0;}
 [data-testid="stSidebar"] button[kind="tertiary"] {min-height: 1.4rem; padding: 0;}
+.st-key-way_next {position: fixed; top: 0.8rem; right: 1rem; width: auto; z-index: 1000001;}
+.st-key-way_next button {min-height: 1.9rem; padding: 0 0.8rem;}
+[data-testid="stHeader"] {padding-right: 12rem;}
+[data-testid="stTopNav"] .rc-overflow-item:nth-child(5) {border-left: 1px solid #88888880; padding-left: 0.6rem;}
+.st-key-dropped {position: fixed; left: -9999px; width: 1px;}
+.wb-drop {position: fixed; inset: 0; z-index: 1000002; display: flex; align-items: center; justify-content: center;
+  font-size: 1.6rem; background: color-mix(in srgb, Canvas 80%, transparent); border: 6px dashed; pointer-events: none;}
 [class*="st-key-card_"] {padding: 0.35rem 0.7rem;}
+[class*="st-key-card_"] [data-testid="stColumn"]:last-child {min-width: 4.6rem;}
+[class*="st-key-card_"] [data-testid="stHorizontalBlock"] {flex-wrap: nowrap;}
+[class*="st-key-card_"] [data-testid="stColumn"]:first-child {min-width: 0;}
 [class*="st-key-card_"] p {line-height: 1.35;}
+.wb-key {font-size: 1.7rem; line-height: 1.25; font-weight: 600; margin: 0.1rem 0 0.3rem 0;}
+@media (max-width: 1100px) {
+  .st-key-lesson_body > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"] {flex-wrap: wrap;}
+  .st-key-lesson_body > [data-testid="stLayoutWrapper"] > [data-testid="stHorizontalBlock"] > div {min-width: 100%;}
+}
+.wb-lines {font-size: 0.8rem; line-height: 1.45; opacity: 0.85;}
 .wb-text {font: 0.75rem/1.5 monospace; width: 100%; border-collapse: collapse; table-layout: fixed;}
 .wb-text td {white-space: pre-wrap; overflow-wrap: anywhere; vertical-align: top; padding: 0 0.4rem;}
 .wb-text td.mark {padding: 0; text-align: center; font-weight: 700;}
@@ -91,9 +108,13 @@ def header(opened: Opened) -> None:
     inputs = ", ".join(f"{_in_a_line(name)} {type_}" for name, type_ in opened.input_types(3).items())
     more = f" and {len(summary.inputs) - 3} more" if len(summary.inputs) > 3 else ""
     st.markdown(
-        f"**{markdown_escaped(opened.title)}**&ensp;·&ensp;{summary.nodes:,} nodes&ensp;·&ensp;"
-        f"{summary.parameters / 1e6:,.2f} M parameters&ensp;·&ensp;{markdown_escaped(inputs + more)}"
+        f"**{markdown_escaped(opened.title)}**&ensp;·&ensp;{counted(summary.nodes, 'node')}&ensp;·&ensp;"
+        f"{_parameters(summary.parameters)}&ensp;·&ensp;{markdown_escaped(inputs + more)}"
     )
+
+
+def _parameters(number: int) -> str:
+    return "1 parameter" if number == 1 else f"{short_count(number)} parameters"
 
 
 def _in_a_line(name: str) -> str:

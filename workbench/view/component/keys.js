@@ -82,7 +82,7 @@ export function ignoreKeys(view) {
 function pressOutside(event) {
   const combination = combinationOf(event);
   if (OUTSIDE.includes(combination) || combination.startsWith("Ctrl") || isNeeded(event)) return;
-  const view = listening.find(({ root }) => isInSight(root));
+  const view = listening.find(({ root, scene }) => scene?.T > 0 && isInSight(root)); // keys of a still picture scroll the page
   if (view) press(view, event, combination);
 }
 
@@ -102,10 +102,10 @@ function isNeeded(event) {
   return target.matches?.(TAKES_KEYS) || around.some((one) => one.matches?.(HOLDS_KEYS));
 }
 
-/** @param {HTMLElement} root */
+/** Whether half of it is on the screen. @param {HTMLElement} root */
 function isInSight(root) {
   const { top, bottom, height } = root.getBoundingClientRect();
-  return height > 0 && bottom > 0 && top < window.innerHeight;
+  return height > 0 && Math.min(bottom, window.innerHeight) - Math.max(top, 0) > height / 2;
 }
 
 /** Keys that the focused control needs itself. @param {any} target @param {string} combination */

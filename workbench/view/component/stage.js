@@ -1,7 +1,7 @@
 // @ts-check
 // The canvas with its one or two panes: size, camera, and drawing when something has changed.
 
-import { Camera, READING_ZOOM } from "./camera.js";
+import { Camera, READING_ZOOM, SMALL_ZOOM } from "./camera.js";
 import { make } from "./dom.js";
 import { Minimap } from "./minimap.js";
 import { paintPane } from "./painter.js";
@@ -24,10 +24,12 @@ export class Stage {
     this.panes = 0; // how many there were when it took on its size
     this.scheduled = 0;
     this.screenChanged = false; // full screen begins or ends: the size follows
+    this.whole = /** @type {number | null} */ (null); // the box with which all is kept in sight, until the user moves it
     this.canvas = make("canvas", { class: "gw-canvas", tabindex: "0", role: "application" });
     this.labels = [make("span", { class: "gw-pane-label" }), make("span", { class: "gw-pane-label" })];
     this.tip = make("div", { class: "gw-tip", role: "tooltip", hidden: true });
     this.element = make("div", { class: "gw-stage" }, this.canvas, ...this.labels, this.tip);
+    for (const kind of ["pointerdown", "wheel", "keydown"]) this.canvas.addEventListener(kind, () => { this.whole = null; }, { passive: true });
     this.sizes = new ResizeObserver(() => this.resize());
     this.sizes.observe(this.element);
     this.toFullScreen = () => (this.screenChanged = true);
@@ -69,6 +71,7 @@ export class Stage {
     camera.height = height;
     if (grew && this.view.scene && (camera.fits || this.screenChanged)) this.fitAgain();
     this.view.resized();
+    if (this.whole !== null) this.keepWhole(this.whole);
     this.request();
   }
 
@@ -101,12 +104,18 @@ export class Stage {
     return new Pane(this.view, this.sides[place], region, camera.zoom);
   }
 
+  /** Shows all of a small graph, whatever size the panes get, else that box. @param {number} box */
+  keepWhole(box) {
+    this.whole = box;
+    if (this.ready && this.view.scene) this.begin(box, SMALL_ZOOM);
+  }
+
   /** The start: everything if it can be read, else the first change (or the top) at reading zoom. @param {number} first */
-  begin(first) {
+  begin(first, least = READING_ZOOM) {
     const { camera } = this;
     const { scene } = this.view;
     camera.allow(scene);
-    if (camera.fittingZoom(scene) >= READING_ZOOM) {
+    if (camera.fittingZoom(scene) >= least) {
       camera.fit(scene);
       return;
     }

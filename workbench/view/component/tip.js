@@ -34,7 +34,7 @@ export function tipLines(view, index) {
     const changes = counts.slice(2).some(Boolean) ? `${counts[2]} removed, ${counts[3]} added, ${counts[4]} changed` : "";
     const title = [...scene.scopes(index), index].map((scope) => scene.boxes[scope].title).join(" / ");
     const operators = box.d ?? scene.lookOf(box.v[box.v.length - 1])?.d;
-    const size = box.open ? "" : `${thousands(nodes)} nodes`;
+    const size = box.open ? "" : `${thousands(nodes)} ${nodes === 1 ? "node" : "nodes"}`;
     const number = view.marks.wordsOf(view.colouring, index);
     return lines([title, size, number && `at most ${number}`, operators, box.same, changes, box.open ? "double-click closes" : "double-click opens"]);
   }

@@ -99,8 +99,8 @@ export interface OwnColumn { title: string; unit: string; low?: number; high?: n
 /** What Python, or the report's table, tells the view. */
 export interface ViewData {
   scene?: string; scene_id?: string;
-  at?: { step: number; rewrite: number | null; n: number } | null;
-  show?: { id: string; n: number } | null;
+  at?: { step: number; rewrite: number | null; panes?: number; n: number } | null; // panes: 0 for as they are
+  show?: { id: string; whole?: boolean; n: number } | null; // whole: with the graph around it, not in the middle
   found?: Found | null;
   /** Hits in boxes of the scene: [box, from, to, number of hits]. */
   marks?: number[][];

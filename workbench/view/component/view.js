@@ -191,14 +191,15 @@ export class View {
       if (at.rewrite === null || at.rewrite === undefined) this.clock.goToStep(at.step);
       else this.clock.goToRewrite(at.step, at.rewrite);
       this.compare();
+      if (at.panes) this.setPanes(at.panes);
       if (this.begun) this.bringIntoView();
     }
     this.resized();
     if (show && show.n !== this.seen.show) {
       this.seen.show = show.n;
       if (this.scene.byId.has(show.id)) {
-        const known = this.data.inspector?.id === show.id;
-        this.select(show.id, { centre: true, report: !known });
+        this.select(show.id, { centre: !show.whole, report: this.data.inspector?.id !== show.id });
+        if (show.whole) this.stage.keepWhole(this.selectedBox);
       } else this.say(`${show.id} is not in this picture`);
     }
     this.search.take(this.data.found);

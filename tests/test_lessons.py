@@ -1,0 +1,217 @@
+"""Lessons: each that is shipped plays; every fault is a sentence with its line; a lesson is one HTML file."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.pages import drawn, fine
+from workbench.errors import UserError
+from workbench.io.samples import FOLDER, samples
+from workbench.lessons import LessonError, find_lesson, play, read_lesson, shipped_lessons
+from workbench.lessons.exporting import inline_html, lesson_html
+
+NAMES = [lesson.name for lesson in shipped_lessons()]
+WANTED = {  # by the documents: what the issue names
+    "Why is there a transpose here?",
+    "Greedy against record-then-insert",
+    "The Reshape that must not be reached",
+    "Two convolutions, two transposes",
+    "Insert and cancel",
+    "What may be folded, and what may not",
+    "-0.0, NaN and the last bit",
+}
+FRONT = "---\ntitle: T\nmodel: npu_path.onnx\nprofile: npu\nstrategy: greedy\n---\n\n"
+STOP = "## S\n\nmoment: greedy 1\nnode: output\n\n> K\n\nText.\n\nQuestion: Q?\nAnswer: A.\n"
+
+
+def written(folder, text):
+    file = folder / "lesson.md"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+# ---- shipped -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_shipped_lesson_plays(name):
+    lesson = find_lesson(name)
+    stops = play(lesson)
+    assert len(stops) == len(lesson.stops) >= 3
+    assert lesson.about.endswith(".")
+    for stop in stops:
+        assert stop.stop.question.endswith("?") or "?" in stop.stop.question
+        assert stop.stop.sentence.endswith(".")
+
+
+def test_the_lessons_that_were_asked_for_are_there():
+    assert {lesson.title for lesson in shipped_lessons()} >= WANTED
+    assert len(set(NAMES)) == len(NAMES)
+
+
+def test_every_sample_of_a_lesson_is_in_one():
+    shown = {stop.pipeline.model for lesson in shipped_lessons() for stop in lesson.stops}
+    listed = {str(one.file.relative_to(FOLDER)) for one in samples() if one.group != "Real networks"}
+    assert listed - shown == {"npu_reshape_add.onnx"}  # npu_three_inputs is the figure to the last box
+
+
+def test_the_lessons_are_in_the_wheel():
+    table = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert table["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]["lessons"] == "workbench/lesson_files"
+
+
+# ---- faults ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("## S\n", 1, "must begin with front matter"),
+        ("---\ntitle: T\n", 1, "must begin with front matter"),
+        ("---\nmodel: npu_path.onnx\n---\n" + STOP, 1, "no 'title'"),
+        ("---\ntitle: T\n---\n" + STOP, 1, "no 'model'"),
+        (FRONT, 7, "there is no stop"),
+        (FRONT.replace("profile: npu", "profil: npu") + STOP, 4, "no key 'profil' here; did you mean 'profile'?"),
+        (FRONT.replace("profile: npu", "profile npu") + STOP, 4, "'profile npu' is no line of the form `key: words`"),
+        (FRONT.replace("profile: npu", "title: U") + STOP, 4, "'title' stands twice; the first is in line 2"),
+        (FRONT + STOP.replace("> K\n", ""), 8, "the stop 'S' has no sentence; write its key sentence behind >"),
+        (FRONT + STOP.replace("Question: Q?\n", ""), 8, "the stop 'S' has no question"),
+        (FRONT + STOP.replace("Answer: A.\n", ""), 8, "the stop 'S' has no answer"),
+        (FRONT + STOP.replace("moment: greedy 1\n", ""), 8, "the stop 'S' has no moment"),
+        (FRONT + STOP.replace("## S", "## "), 8, "the stop has no title"),
+        (FRONT.replace("npu_path.onnx", "npu_pat.onnx") + STOP, 3, "did you mean 'npu_path.onnx'?"),
+        (FRONT.replace("profile: npu", "profile: npx") + STOP, 4, "no target profile 'npx'; did you mean 'npu'?"),
+        (FRONT.replace("strategy: greedy", "strategy: greed") + STOP, 5, "there is no layout strategy 'greed'"),
+        (FRONT.replace("strategy: greedy", "mode: quick") + STOP, 5, "no mode 'quick'"),
+        (FRONT.replace("strategy: greedy", "preset: quick") + STOP, 5, "no preset 'quick'"),
+        (FRONT.replace("strategy: greedy", "passes: fold_batchnrm") + STOP, 5, "no pass 'fold_batchnrm'"),
+        (FRONT.replace("strategy: greedy", "layouts: z=NHWC") + STOP, 5, "has no input 'z'"),
+        (FRONT + STOP.replace("greedy 1", "greedi 1"), 10, "'greedi' is no pass that runs here"),
+        (FRONT + STOP.replace("greedy 1", "greedy 9"), 10, "has 2 rewrites here; write a number from 0 to 2"),
+        (
+            FRONT + STOP.replace("node: output", "node: outpu"),
+            11,
+            "no node 'outpu' at this moment; did you mean 'output'?",
+        ),
+        (FRONT + STOP.replace("node: output", "picture: film"), 11, "no picture 'film'"),
+        (FRONT + STOP.replace("node: output", "picture: memory best"), 11, "no planner 'best'"),
+        (FRONT + STOP.replace("node: output", "picture: memory exact up"), 11, "no execution order 'up'"),
+        (FRONT + STOP.replace("node: output", "picture: elements input"), 11, "a picture has room for"),
+        (FRONT + STOP.replace("node: output", "picture: elements q"), 11, "is no image and no kernel"),
+    ],
+)
+def test_a_fault_is_a_sentence_with_its_file_and_line(tmp_path, run, text, line, words):
+    file = written(tmp_path, text)
+    with pytest.raises(LessonError) as caught:
+        play(read_lesson(file))
+    assert [(fault.file, fault.line) for fault in caught.value.faults] == [(str(file), line)]
+    assert words in caught.value.faults[0].sentence
+    code, said, _ = run("lesson", "check", file)
+    assert code == 1 and said.startswith(f"{file}, line {line}: ") and said.count("\n") == 1
+
+
+def test_all_faults_are_told_at_once_and_in_order(tmp_path):
+    file = written(tmp_path, FRONT.replace("title: T", "titel: T") + STOP.replace("Answer: A.\n", ""))
+    with pytest.raises(LessonError) as caught:
+        read_lesson(file)
+    assert [fault.line for fault in caught.value.faults] == [1, 2, 8]
+    assert "and 2 more" in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_a_sentence(refused, tmp_path):
+    assert "cannot be read" in refused("lesson", "check", tmp_path / "none.md")
+    assert "there is no lesson 'why'" in refused("lesson", "check", "why")
+    assert "end 'l.txt' with .html" in refused("lesson", "export", "folding", "-o", "l.txt")
+
+
+# ---- what a lesson says ------------------------------------------------------------------
+
+
+def test_a_stop_takes_over_what_it_does_not_say_itself(tmp_path):
+    other = STOP.replace("moment: greedy 1", "strategy: record-then-insert\nmoment: record-then-insert 1")
+    first, second = play(read_lesson(written(tmp_path, FRONT + STOP + "\n" + other)))
+    assert (first.history.steps[1].pass_name, second.history.steps[1].pass_name) == (
+        "layout_greedy",
+        "layout_record_then_insert",
+    )
+    assert first.stop.pipeline.profile == second.stop.pipeline.profile == "npu"
+    assert (first.step, first.rewrites) == (1, 1)
+    assert (first.stop.sentence, first.stop.text, first.stop.question, first.stop.answer) == ("K", "Text.", "Q?", "A.")
+
+
+def test_a_model_may_lie_beside_its_lesson(tmp_path):
+    (tmp_path / "mine.onnx").write_bytes((FOLDER / "npu_path.onnx").read_bytes())
+    (stop,) = play(read_lesson(written(tmp_path, FRONT.replace("npu_path", "mine") + STOP)))
+    assert stop.model == tmp_path / "mine.onnx"
+    with pytest.raises(UserError, match="not this"):
+        play(read_lesson(tmp_path / "lesson.md"), may_open=refuse)
+
+
+def refuse(path: str) -> None:
+    raise UserError(f"not this: {path}")
+
+
+def test_the_elements_are_drawn_in_the_order_of_their_bytes():
+    first, second, kernel = play(find_lesson("two_orders"))
+    cells = [re.findall(r">([a-z]\d+)<", stop.picture.svg) for stop in (first, second, kernel)]
+    nchw, nhwc = [f"{c}{i}" for c in "abc" for i in range(8)], [f"{c}{i}" for i in range(8) for c in "abc"]
+    assert cells[:2] == [[*nchw, *nhwc], [*nhwc, *nchw]]
+    assert cells[2][6:12] == ["a0", "b0", "a1", "b1", "a2", "b2"]
+
+
+def test_emphasis_and_code_are_all_the_markup_there_is():
+    assert inline_html("a **b** _c_ `d_e_f` <script>") == "a <b>b</b> <em>c</em> <code>d_e_f</code> &lt;script&gt;"
+
+
+def test_a_lesson_is_one_file_without_a_network(tmp_path, done):
+    said = done("lesson", "export", "why_a_transpose", "-o", tmp_path / "l.html")
+    text = (tmp_path / "l.html").read_text()
+    assert "open it in a browser" in said
+    assert text.count("<section data-stop") == 5
+    assert not re.search(r"""(?:src|href)=["']?http""", text)
+    lesson = find_lesson("why_a_transpose")
+    assert lesson_html(lesson, play(lesson)) == text
+    assert "why_a_transpose: Why is there a transpose here?" in done("lesson", "list")
+
+
+# ---- the page ----------------------------------------------------------------------------
+
+
+def lessons_page(**query):
+    from streamlit.testing.v1 import AppTest
+
+    at = AppTest.from_string(
+        "from workbench.ui.screens.lessons_page import lessons_page; lessons_page()", default_timeout=120
+    )
+    for key, words in query.items():
+        at.query_params[key] = words
+    return at
+
+
+def test_the_page_lists_the_lessons_and_begins_one():
+    at = fine(lessons_page().run())
+    fine(at.button(key="begin_folding").click().run())
+    assert at.query_params["lesson"] in ("folding", ["folding"])
+    assert "stop 1 of 6" in " ".join(element.value for element in at.markdown)
+
+
+def test_a_stop_shows_its_moment_its_node_and_then_its_answer():
+    at = fine(lessons_page(lesson="why_a_transpose", stop="2").run())
+    found = drawn(at)
+    assert (found["at"]["step"], found["at"]["rewrite"], found["show"]["id"]) == (1, 1, "to_nhwc_input")
+    words = lambda: " ".join(element.value for element in at.markdown)  # noqa: E731
+    assert "Nothing: " not in words()
+    fine(at.button(key="lesson_answer").click().run())
+    assert "Nothing: " in words()
+    fine(at.button(key="lesson_next").click().run())
+    assert drawn(at)["at"]["rewrite"] == 2 and "Nothing: " not in words()
+
+
+def test_a_link_to_a_lesson_that_does_not_play_is_one_sentence(tmp_path):
+    at = lessons_page(lesson=str(written(tmp_path, FRONT + STOP.replace("greedy 1", "greedy 9")))).run()
+    (error,) = at.error
+    assert "line 10" in error.value and not at.exception

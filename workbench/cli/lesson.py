@@ -1,0 +1,72 @@
+"""The command `lesson`: check lessons, or write one as an HTML file."""
+
+from __future__ import annotations
+
+import argparse
+
+from workbench.cli.exit_codes import DONE, FAILED
+from workbench.cli.printing import megabytes, say
+from workbench.errors import UserError
+from workbench.files import check_outputs, write_text
+
+HELP = "check lessons, or write one as an HTML file"
+_ALL = "all"
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    does = command.add_subparsers(dest="does", required=True, metavar="DOES")
+    check = does.add_parser("check", help="play lessons and print every fault with its file and line")
+    check.add_argument("lessons", nargs="+", metavar="FILE", help="an .md file, the name of a lesson, or 'all'")
+    export = does.add_parser("export", help="write a lesson as one HTML file that needs no network")
+    export.add_argument("lesson", metavar="FILE", help="an .md file or the name of a lesson")
+    export.add_argument("-o", "--output", required=True, metavar="L.html", help="the file to write")
+    does.add_parser("list", help="the lessons that are part of the program")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    if chosen.does == "list":
+        return list_command()
+    if chosen.does == "check":
+        return check_command(chosen.lessons)
+    return export_command(chosen.lesson, chosen.output)
+
+
+def list_command() -> int:
+    from workbench.lessons import shipped_lessons
+
+    for lesson in shipped_lessons():
+        say(f"{lesson.name}: {lesson.title} {lesson.about}")
+    return DONE
+
+
+def check_command(names: list[str]) -> int:
+    """Print every fault of every lesson; fails if there is one."""
+    from workbench.lessons import LessonError, find_lesson, play, shipped_lessons
+
+    every = [one.name for one in shipped_lessons()] if _ALL in names else names
+    code = DONE
+    for name in every:
+        try:
+            lesson = find_lesson(name)
+            stops = play(lesson)
+        except LessonError as error:
+            code = FAILED
+            for fault in error.faults:
+                say(str(fault))
+            continue
+        say(f"{lesson.file}: {len(stops)} stop{'' if len(stops) == 1 else 's'}, nothing wrong")
+    return code
+
+
+def export_command(name: str, output: str) -> int:
+    from workbench.lessons import find_lesson, play
+    from workbench.lessons.exporting import lesson_html
+
+    if not output.endswith(".html"):
+        raise UserError(f"the lesson is written as HTML; end '{output}' with .html")
+    check_outputs([output], [name])
+    lesson = find_lesson(name)
+    text = lesson_html(lesson, play(lesson))
+    write_text(output, text)
+    say(f"wrote {output}, {megabytes(len(text.encode()))}; open it in a browser")
+    return DONE

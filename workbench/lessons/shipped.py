@@ -1,0 +1,29 @@
+"""The lessons that are part of the program: the files of `lessons/`, in the order of their names."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from workbench.errors import UserError
+from workbench.lessons.lesson import Lesson
+from workbench.lessons.reading import closest, read_lesson
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+_INSTALLED = _PACKAGE / "lesson_files"
+LESSONS_FOLDER = _INSTALLED if _INSTALLED.is_dir() else _PACKAGE.parent / "lessons"
+
+
+@cache
+def shipped_lessons() -> tuple[Lesson, ...]:
+    return tuple(read_lesson(file) for file in sorted(LESSONS_FOLDER.glob("*.md")))
+
+
+def find_lesson(name: str) -> Lesson:
+    """The shipped lesson of that name, or that of the .md file. Raises UserError."""
+    found = next((lesson for lesson in shipped_lessons() if lesson.name == name), None)
+    if found is not None:
+        return found
+    if not name.endswith(".md"):
+        raise UserError(f"there is no lesson '{name}'{closest(name, [one.name for one in shipped_lessons()])}")
+    return read_lesson(name)

@@ -1,0 +1,46 @@
+"""What the user says of the open model's inputs: their values, and the layouts in which they arrive."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from workbench.layout.infer import declare
+from workbench.run.inputs import read_inputs
+from workbench.ui.state.session import Opened, stop_work, worker
+from workbench.verification import Verifier
+
+
+def use_inputs(opened: Opened, file: Any | None, seed: int) -> None:
+    """Compare and measure on the user's .npz, or on inputs generated from `seed`; drops results of other inputs.
+
+    Raises InputError, with nothing changed, for a file that does not fit the model.
+    """
+    tensors = None
+    if file is not None:
+        with tempfile.TemporaryDirectory(prefix="workbench-inputs-") as folder:
+            path = Path(folder) / Path(file.name).name
+            path.write_bytes(file.getbuffer())
+            tensors = read_inputs(path, opened.graph)
+    stop_work(opened)
+    opened.verifier = Verifier(opened.graph, tensors, seed, worker=worker(), given=opened.given)
+    opened.inputs, opened.seed = ("" if file is None else Path(file.name).name), seed
+    _let_go_of_results(opened)
+
+
+def declare_layouts(opened: Opened, layouts: Mapping[str, str]) -> None:
+    """Declare the layouts of inputs on the open model. Raises UserError, with nothing changed, if one is invalid."""
+    declare(opened.graph, layouts)
+    stop_work(opened)
+    opened.__dict__.pop("summary", None)  # it contains layouts
+    opened.views.clear()
+    opened.sides.clear()
+    _let_go_of_results(opened)
+
+
+def _let_go_of_results(opened: Opened) -> None:
+    opened.history = opened.spec = opened.measured_spec = opened.measured = None
+    opened.laid_out = {}
+    opened.moments.clear()

@@ -1,0 +1,25 @@
+"""Numbers with their units, as pages show them: "1 node", "2,048", "4.61 kB"."""
+
+from __future__ import annotations
+
+_WHOLE = 100_000  # a count below it is shown to the last digit
+_SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def counted(number: int, thing: str) -> str:
+    """ "1 block", "1,234 blocks"."""
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+
+
+def short_count(number: int) -> str:
+    """ "2,048", "318 k", "25.6 M"."""
+    return f"{number:,}" if number < _WHOLE else in_units(number, "").rstrip()
+
+
+def in_units(number: float, unit: str) -> str:
+    """In the largest unit of which there is at least one: "512 B", "4.61 kB", "159 MFLOP"."""
+    for scale, prefix in _SCALES:
+        if number >= scale:
+            size = number / scale
+            return f"{size:,.{2 if size < 10 else 1 if size < 100 else 0}f} {prefix}{unit}"
+    return f"{number:,.0f} {unit}"
