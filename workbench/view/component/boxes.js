@@ -154,9 +154,9 @@ function marked(pane, index, look) {
  * @param {Box} box @param {Look} look @param {string} ink @param {string} family */
 function nodeLines(box, look, ink, family) {
   const room = Math.floor((box.h - 4) / LINE);
-  const op = { text: look.op, font: `600 ${box.chip ? 10 : 12}px ${family}`, ink };
-  const name = { text: look.name, font: `${box.chip ? 10 : 11}px ${family}`, ink };
-  const details = { text: look.d, font: `10px ${family}`, ink };
+  const op = { text: look.op, font: `600 ${box.chip ? 11 : 12}px ${family}`, ink };
+  const name = { text: look.name, font: `11px ${family}`, ink };
+  const details = { text: look.d, font: `11px ${family}`, ink };
   if (box.chip) return [[op, details]];
   if (room >= 3) return [[op], [name], [details]];
   return room === 2 ? [[op, name], [look.d ? details : { ...details, text: look.f }]] : [[op, name]];
@@ -215,16 +215,16 @@ function paintStripes(ctx, pane, index, mix) {
 function groupLines(pane, index, inside, ink, look) {
   const { theme } = pane;
   const box = pane.scene.boxes[index];
-  const small = `10px ${theme.font}`;
+  const small = `11px ${theme.font}`;
   const badges = [{ text: `${thousands(inside.nodes)} ${inside.nodes === 1 ? "node" : "nodes"}`, font: small, ink }];
-  if (box.same) badges.push({ text: box.same, font: `600 10px ${theme.font}`, ink });
+  if (box.same) badges.push({ text: box.same, font: `600 11px ${theme.font}`, ink });
   if (box.us != null) badges.push({ text: duration(box.us), font: small, ink });
   const [number, hits] = [pane.ownNumber(index), pane.hits(index)];
   if (hits) badges.unshift({ text: `${HIT_SIGN} ${thousands(hits)} found`, font: small, ink });
   if (number) badges.unshift({ text: `at most ${number}`, font: small, ink });
   const marks = [REMOVED, ADDED, CHANGED]
     .filter((mark) => inside.counts[mark] > 0)
-    .map((mark) => ({ text: `${sign(mark)}${inside.counts[mark]}`, font: `700 10px ${theme.font}`, ink: inkOn(theme.marks[mark]), pill: theme.marks[mark] }));
+    .map((mark) => ({ text: `${sign(mark)}${inside.counts[mark]}`, font: `700 11px ${theme.font}`, ink: inkOn(theme.marks[mark]), pill: theme.marks[mark] }));
   const title = { text: box.title || box.id, font: `600 12px ${theme.font}`, ink };
   const room = Math.floor((box.h - 4) / LINE);
   if (room < 2) return [[title, ...marks, ...badges]];

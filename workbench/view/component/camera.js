@@ -4,7 +4,7 @@
 /** @import { Box, Scene } from "./types.js" */
 
 export const SMALL_ZOOM = 0.5; // down to here all of a small graph is more use than large names
-export const READING_ZOOM = 0.8; // names are legible from here on
+export const READING_ZOOM = 1; // all text is at least 11 px high from here on
 const LARGEST = 4;
 const LARGEST_FIT = 2.2; // a small graph fills the pane, and a node does not fill the wall
 const MARGIN = 24; // px left free round what is fitted

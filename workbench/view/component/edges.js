@@ -103,7 +103,7 @@ function isSeen({ left, right, top, bottom }, region, least) {
  * @param {Context} ctx @param {Pane} pane @param {[number[], Version][]} lettered */
 function paintWords(ctx, pane, lettered) {
   const { scene, theme } = pane;
-  const font = `10px ${theme.font}`;
+  const font = `11px ${theme.font}`;
   const taken = /** @type {Extent[]} */ ([]);
   ctx.font = font;
   ctx.textAlign = "left";
@@ -139,7 +139,7 @@ function longestStretch(p) {
  * @param {Context} ctx @param {Pane} pane @param {number} index */
 export function paintStubs(ctx, pane, index) {
   const { scene, theme } = pane;
-  const font = `9px ${theme.font}`;
+  const font = `11px ${theme.font}`;
   const room = scene.boxes[index].w / 2 / scene.ticks[index].length;
   for (const edgeIndex of scene.ticks[index]) {
     const version = pane.edgeVersion(edgeIndex);

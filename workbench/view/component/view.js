@@ -18,6 +18,7 @@ import { forgetCuts } from "./text_metrics.js";
 import { beginAsLeft } from "./memory.js";
 import { Playbar } from "./playbar.js";
 import { listenToPointer } from "./pointer.js";
+import { addSkipLink, removeSkipLink } from "./skip.js";
 import { unpack, Scene } from "./scene.js";
 import { Search } from "./search.js";
 import { Stage } from "./stage.js";
@@ -94,6 +95,7 @@ export class View {
     this.theme = readTheme(this.root);
     listenToPointer(this);
     listenToKeys(this);
+    addSkipLink(this);
     this.lightOrDark = window.matchMedia("(prefers-color-scheme: dark)");
     this.takeTheme = () => this.readTheme();
     this.lightOrDark.addEventListener("change", this.takeTheme);
@@ -110,6 +112,7 @@ export class View {
     this.told.stop();
     leaveLockstep(this);
     ignoreKeys(this);
+    removeSkipLink(this);
     this.wantedScene = null; // what is still on its way is not taken in
     this.stage.destroy();
     this.root.remove();
