@@ -69,7 +69,7 @@ _CONTRAST = """<style>
 [data-testid="stCaptionContainer"] p {{color: {faint};}}
 [data-testid="stWidgetLabel"] p {{color: {ink};}}
 [data-testid="stCode"] .token {{color: {ink} !important;}}
-[data-testid^="stBaseButton-primary"] p, span[data-tag], [data-testid="stMultiSelect"] span[title] {{color: {on_primary};}}
+[data-testid^="stBaseButton-primary"] p, [data-testid="stMultiSelect"] span[title] {{color: {on_primary};}}
 button kbd {{color: inherit !important; opacity: 1 !important;}}
 [data-testid^="stBaseButton-primary"] kbd {{color: {on_primary} !important;}}
 </style>"""
