@@ -131,7 +131,7 @@ def _views(opened: Opened, history: History, spec: Spec, taken: int) -> None:
             persist_state="session",
         )
     table = table_height(len(shown_steps(history, index)))
-    height = max(620 - table - taken, _LEAST)
+    height = max(606 - table - taken, _LEAST)
     if view == GRAPH:
         shown = shown_history(opened, history, spec)
         show_chosen_moment(opened, history, shown)

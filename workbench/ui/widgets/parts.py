@@ -46,6 +46,7 @@ _STYLE = """<style>
 .st-key-dropped {position: fixed; left: -9999px; width: 1px;}
 .wb-drop {position: fixed; inset: 0; z-index: 1000002; display: flex; align-items: center; justify-content: center;
   font-size: 1.6rem; background: color-mix(in srgb, Canvas 80%, transparent); border: 6px dashed; pointer-events: none;}
+[class*="st-key-address_"], .stLayoutWrapper:has(> .st-key-way_next) {position: absolute;}
 [class*="st-key-card_"] {padding: 0.35rem 0.7rem;}
 [class*="st-key-card_"] [data-testid="stColumn"]:last-child {min-width: 4.6rem;}
 [class*="st-key-card_"] [data-testid="stHorizontalBlock"] {flex-wrap: nowrap;}
