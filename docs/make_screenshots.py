@@ -61,6 +61,8 @@ def main() -> None:
         click(view("Text"))
         shot("text")
         click(view("Graph"))
+        click(link("Lockstep"))
+        shot("lockstep", 900)
         click(link("Layouts"))
         page.get_by_text("compared with", exact=True).wait_for()
         click(page.get_by_role("button", name="Measure latency"))

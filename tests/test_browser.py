@@ -195,10 +195,11 @@ def test_cancel_brings_the_page_back(page):
 def test_a_killed_run_is_a_message_and_the_next_works(page, app):
     go(page, "Measure")
     start_measuring(page, LONG)
-    page.get_by_text(re.compile(r"Measuring: (warming up|run \d+)")).wait_for()
+    page.get_by_text(re.compile(r"Measuring [^:]*: (warming up|run \d+)")).wait_for()
     workers = [p for p in psutil.Process(app[1]).children(recursive=True) if "workbench.run.worker" in p.cmdline()]
-    assert len(workers) == 1
-    workers[0].kill()
+    assert workers  # one that measures, one that computes outputs
+    for worker in workers:
+        worker.kill()
     page.get_by_text("The run was killed").wait_for()
     measure(page)
 
@@ -213,11 +214,11 @@ def test_two_sessions_do_not_disturb_each_other(page, browser, app):
         settle(other)
         other.locator(".st-key-sample_npu_path button").click()  # it opens on Optimize, while the first measures
         other.get_by_text("NPU: one CNN path").first.wait_for()
-        other.get_by_text("waiting for its turn").wait_for()
+        GraphView(other)
+        assert not other.get_by_text("waiting for its turn").count()  # who looks does not wait for who measures
         page.get_by_role("button", name="Cancel").click()
         page.get_by_text("The measurement was cancelled").wait_for()
         settle(other)
-        GraphView(other)
         assert "ResNet-50" in page.locator("[data-testid=stMainBlockContainer]").inner_text()
         assert "NPU: one CNN path" in other.locator("[data-testid=stMainBlockContainer]").inner_text()
 

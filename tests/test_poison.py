@@ -45,15 +45,16 @@ def is_equal(one, other) -> bool:
 
 
 def poisoned(executor, tensors, planner="exact"):
-    """Outputs of a run with poison, and of the run behind it without."""
+    """Outputs of a run with poison, and for the planner that runs use, of the run behind it without."""
     plan = plan_of_run(executor, tensors, planner)
     with torch.inference_mode():
         arena = ArenaRun(executor, tensors, plan)
-        return [copied(list(run())) for run in (arena.run_poisoned, arena.run)]
+        runs = (arena.run_poisoned, arena.run) if planner == "exact" else (arena.run_poisoned,)
+        return [copied(list(run())) for run in runs]
 
 
-def of_case(name: str) -> tuple[str, str]:
-    """What becomes of one of ONNX's own cases, in an arena and on lanes."""
+def of_case(number: int, name: str) -> tuple[str, str]:
+    """What becomes of one of ONNX's own cases, in an arena and, every fourth, on lanes."""
     case = cases()[name]
     try:
         executor = TorchExecutor(load_proto(onnx.ModelProto.FromString(case.model.SerializeToString())))
@@ -64,7 +65,8 @@ def of_case(name: str) -> tuple[str, str]:
         return "refused", "refused"
     if RANDOM.fullmatch(name.split("_expanded")[0]):
         return "random", "random"
-    return word(poisoned(executor, tensors), expected), word(on_lanes(executor, tensors), expected)
+    in_arena = word(poisoned(executor, tensors), expected)
+    return in_arena, word(on_lanes(executor, tensors), expected) if number % 4 == 0 else "left out"
 
 
 def word(runs, expected) -> str:
@@ -79,9 +81,10 @@ def on_lanes(executor, tensors):
 
 
 def test_onnx_s_own_cases():
-    found = {name: of_case(name) for name in sorted(cases())}
+    found = {name: of_case(number, name) for number, name in enumerate(sorted(cases()))}
     assert [name for name, ways in found.items() if "wrong" in ways] == []
-    assert Counter(found.values())["equal", "equal"] > 1500
+    counts = Counter(found.values())
+    assert counts["equal", "equal"] > 350 and counts["equal", "left out"] > 1100
 
 
 def failure_with(executor, dims) -> str | None:
