@@ -28,7 +28,7 @@ def test_a_measurement_goes_on_while_the_page_is_loaded_again_and_left(tab, app)
     tab.reload()
     tab.get_by_text("Measuring ResNet").first.wait_for()
     go(tab, "Open")
-    go(tab, "Run")
+    go(tab, "Measure")
     tab.get_by_text("Latency: all repetitions").wait_for(timeout=120_000)
     settle(tab)
     tab.reload()
@@ -63,7 +63,7 @@ def test_another_browser_opens_and_optimizes_while_one_measures(tab, browser, ap
         assert not other.get_by_text("Measuring ResNet").count()  # a browser of its own
         go(other, "Optimize")
         other.locator(".gw-sentence").get_by_text("Equal").wait_for()  # verified meanwhile
-        go(other, "Run")
+        go(other, "Measure")
         other.get_by_role("button", name="Measure", exact=True).click()
         other.get_by_text("waiting for its turn, 1 job before it on cpu: Measuring ResNet").wait_for()
         cancel(other)
@@ -71,15 +71,16 @@ def test_another_browser_opens_and_optimizes_while_one_measures(tab, browser, ap
     cancel(tab)
 
 
-def test_going_back_takes_as_many_steps_as_going_there(page):
+def test_going_back_takes_no_more_steps_than_going_there(page):
     entries = page.evaluate("history.length")
-    open_sample(page, "npu_path")
-    go(page, "Optimize")
+    open_sample(page, "npu_path")  # it opens on Optimize
     page.locator(".st-key-strategy").get_by_text("greedy", exact=True).click()
     settle(page)
     GraphView(page).press("Home", "ArrowRight")
     page.wait_for_function("() => new URL(location).searchParams.get('rewrite') === '1'")
-    assert page.evaluate("history.length") == entries + 1
-    page.go_back()
-    settle(page)
+    made = page.evaluate("history.length") - entries
+    assert made <= 2  # the other page, and its sample
+    for _ in range(made):
+        page.go_back()
+        settle(page)
     page.get_by_role("tab", name="Upload").wait_for()
