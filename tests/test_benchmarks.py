@@ -48,6 +48,17 @@ def test_beside_in_one_round():
 
 
 @pytest.mark.slow
+def test_lanes_narrow():
+    words = ("--narrow", "16")
+    done = subprocess.run(
+        [sys.executable, "benchmarks/lanes.py", *words], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    rows = [line.split(" | ") for line in done.stdout.splitlines()[2:]]
+    assert len(rows) == 7 and all(float(row[1]) >= 1 and float(row[2]) >= 1 for row in rows)
+    assert all(row[-1] == "proven |" and float(row[-2]) >= float(row[-3]) for row in rows)
+
+
+@pytest.mark.slow
 def test_resnet101_is_resnet101():
     """44.55 million weights, as torchvision's has (its batch norms' running statistics not counted)."""
     model = resnet(RESNET_101)
