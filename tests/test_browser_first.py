@@ -74,32 +74,30 @@ def test_a_sample_brings_its_pipeline_and_the_next_one_does_not_keep_it(page):
     assert page.locator(".st-key-strategy").get_by_role("radio", name="greedy").is_checked()  # the user's own choice
 
 
+def turn(page, key: str, stop: int) -> None:
+    page.keyboard.press(key)
+    page.get_by_text(f"stop {stop} of 5").wait_for()
+    settle(page)
+
+
 def test_a_lesson_is_gone_through_by_keys_and_tried_on_optimize(page):
     go(page, "Lessons")
     page.locator(".st-key-begin_why_a_transpose button").click()
     settle(page)
-    page.keyboard.press("PageDown")
-    page.get_by_text("stop 2 of 5").wait_for()
-    settle(page)
+    turn(page, "PageDown", 2)
     GraphView(page).wait("hook => hook.state().selected === 'to_nhwc_input' && hook.state().step === 1")
     page.keyboard.press("ArrowRight")  # at once, without a click on the graph
     GraphView(page).wait("hook => hook.state().rewrite === 2")
     page.keyboard.press("ArrowLeft")
-    settle(page)
+    GraphView(page).wait("hook => hook.state().rewrite === 1")
     page.keyboard.press("a")
     page.get_by_text("is the order from before").wait_for()
-    page.keyboard.press("PageDown")
-    page.get_by_text("stop 3 of 5").wait_for()
-    settle(page)
-    page.keyboard.press("PageDown")
-    settle(page)
+    turn(page, "PageDown", 3)
+    turn(page, "PageDown", 4)
     page.locator(".gw-inspector").get_by_text("12,544 elements").first.wait_for()  # of this moment
-    page.keyboard.press("PageUp")
-    settle(page)
+    turn(page, "PageUp", 3)
     page.locator(".gw-inspector").get_by_text("workbench.Conv_NHWC_HWOI output").wait_for()
-    page.keyboard.press("PageUp")
-    page.get_by_text("stop 2 of 5").wait_for()
-    settle(page)
+    turn(page, "PageUp", 2)
     page.get_by_role("button", name="Try it in 2 Optimize").click()
     settle(page)
     asked = query(page)
