@@ -14,7 +14,7 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, numpy_helper
 from onnx.shape_inference import InferenceError, infer_node_outputs
 
-from workbench.inference.shapes import infer_types
+from workbench.inference.shapes import infer_types, with_dims
 from workbench.inference.sizes import Size, contents_of
 from workbench.ir import Graph, Node, TensorType, constant_shape, constant_type
 from workbench.ir.to_proto import inside, write_node, write_value
@@ -33,15 +33,9 @@ def bound_types(graph: Graph, model: ModelProto | None = None) -> dict[str, Tens
     if numbers is None:
         return infer_types(graph, graph.dims, model=model)
     types = {value: type_ for value, type_ in graph.types.items() if isinstance(type_, TensorType)}
-    types.update((value, _bound(type_, numbers)) for value, type_ in types.items())
+    types.update((value, with_dims(type_, numbers)) for value, type_ in types.items())
     types.update((value, constant_type(tensor)) for value, tensor in graph.constants.items())
     return types
-
-
-def _bound(type_: TensorType, numbers: Mapping[str, int]) -> TensorType:
-    if type_.static_shape is not None or type_.shape is None:
-        return type_
-    return type_.with_shape(tuple(numbers.get(d, d) if isinstance(d, str) else d for d in type_.shape))
 
 
 def _numbers(graph: Graph) -> dict[str, int] | None:
@@ -83,7 +77,7 @@ def _shapes_of(graph: Graph, node: Node, numbers: Mapping[str, int]) -> dict[str
         if type_ is None:
             return {}
         info = ValueInfoProto()
-        write_value(info, value, _bound(type_, numbers))
+        write_value(info, value, with_dims(type_, numbers))
         types[value] = info.type
         elements = _elements(graph, value, numbers)
         if elements is not None:

@@ -68,7 +68,7 @@ def infer_types(
         _put_in(value, bound)
     if model.functions:  # bodies then see the attributes of the call, whose numbers inference needs
         model = onnx.inliner.inline_local_functions(model)
-    types = {v: _bound(t, bound) for v, t in graph.types.items() if isinstance(t, TensorType)}
+    types = {v: with_dims(t, bound) for v, t in graph.types.items() if isinstance(t, TensorType)}
     if not again:  # the file's unk__0 comes from another inference
         types.update((v, _without_made_up(t)) for v, t in types.items() if v not in graph.inputs)
     if bound:  # numbers that follow from the bound sizes save a round of inference
@@ -109,7 +109,8 @@ def _put_in(value: ValueInfoProto, dims: Mapping[str, int]) -> None:
             dim.dim_value = dims[dim.dim_param]
 
 
-def _bound(found: TensorType, dims: Mapping[str, int]) -> TensorType:
+def with_dims(found: TensorType, dims: Mapping[str, int]) -> TensorType:
+    """The type with numbers in place of the symbols that have one."""
     if found.shape is None:
         return found
     return found.with_shape(tuple(dims.get(d, d) if isinstance(d, str) else d for d in found.shape))

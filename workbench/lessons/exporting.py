@@ -12,7 +12,7 @@ from workbench.layout.profile import load_profile
 from workbench.lessons.lesson import Lesson
 from workbench.lessons.playing import PlayedStop
 from workbench.view.inspection import inspect_element
-from workbench.view.report import COMPONENT, bundle, inspected, scenes_of
+from workbench.view.report import COMPONENT, HEAD, bundle, inspected, scenes_of
 from workbench.view.scene import View, packed
 from workbench.view.timeline import timeline_of
 
@@ -40,16 +40,9 @@ section svg { max-width: 100%; height: auto; }
 @media (max-width: 760px) { main { display: block; } #texts { max-height: none; } }
 """
 
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'unsafe-inline'; \
-style-src 'unsafe-inline'; img-src data: blob:">
-<title>{title} - Graph Workbench</title>
-<style>{css}</style>
-</head>
+_PAGE = (
+    HEAD
+    + """\
 <body>
 <header><b>{title}</b> <span id="place"></span>
 <button id="back" title="Page Up">Previous</button> <button id="next" title="Page Down">Next</button></header>
@@ -64,6 +57,7 @@ style-src 'unsafe-inline'; img-src data: blob:">
 </body>
 </html>
 """
+)
 
 
 def lesson_html(lesson: Lesson, stops: Sequence[PlayedStop]) -> str:

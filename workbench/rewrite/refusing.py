@@ -19,7 +19,7 @@ from workbench.rewrite.exactness import EXACT
 from workbench.rewrite.packing import packed_anew
 from workbench.rewrite.pass_context import PassContext
 from workbench.rewrite.passes import Pass
-from workbench.rewrite.rule import NoMatch, Rule
+from workbench.rewrite.rule import NoMatch, Rewrite, Rule
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,8 @@ def _chosen(graph: Graph, names: Collection[str] | None) -> Iterable[Node]:
     return graph.nodes if names is None else filter(None, map(graph.find, names))
 
 
-def _sentence(rule: Rule, graph: Graph, node: Node, pass_: Pass, mode: str, left_out: Collection[str]) -> str:
+def rewrite_or_refusal(rule: Rule, graph: Graph, node: Node, pass_: Pass, mode: str) -> Rewrite | str:
+    """What the rule would do at the node, or why it does nothing there."""
     try:
         found = rule.match(graph, node, pass_)
     except NoMatch as no:
@@ -78,6 +79,13 @@ def _sentence(rule: Rule, graph: Graph, node: Node, pass_: Pass, mode: str, left
         return f"the rule failed with {type(error).__name__}: {error}"
     if not rule.exactness.runs_in(mode):
         return f"would act here, but not in mode {mode}, since its results are {rule.results}"
+    return found
+
+
+def _sentence(rule: Rule, graph: Graph, node: Node, pass_: Pass, mode: str, left_out: Collection[str]) -> str:
+    found = rewrite_or_refusal(rule, graph, node, pass_, mode)
+    if isinstance(found, str):
+        return found
     if found.sentence in left_out:
         return f"left out, since results differ with it: {found.sentence}"
     packed = packed_anew(graph, found.edit) if mode == EXACT else None

@@ -10,7 +10,8 @@ from workbench.layout.classes import class_of
 from workbench.layout.cost import bound_shape, element_bytes, elements, known_sum, moved_by_node, perm_of
 from workbench.layout.profile import Profile
 from workbench.ops import contract_of
-from workbench.rewrite import NoMatch, Pass, Rule
+from workbench.rewrite import Pass, Rule
+from workbench.rewrite.refusing import rewrite_or_refusal
 
 _KINDS = {
     "agnostic": "agnostic: it runs in any order of axes",
@@ -72,15 +73,8 @@ def refusal_rows(graph: Graph, node: Node, passes: Sequence[Pass], mode: str) ->
 
 
 def _refusal(graph: Graph, node: Node, pass_: Pass, rule: Rule, mode: str) -> str:
-    try:
-        found = rule.match(graph, node, pass_)
-    except NoMatch as no:
-        return str(no)
-    except Exception as error:  # a fault of the rule: shown beside the refusals of the others
-        return f"the rule failed with {type(error).__name__}: {error}"
-    if not rule.exactness.runs_in(mode):
-        return f"would act here, but not in mode {mode}, since its results are {rule.results}"
-    return f"would act here: {found.sentence}"
+    found = rewrite_or_refusal(rule, graph, node, pass_, mode)
+    return found if isinstance(found, str) else f"would act here: {found.sentence}"
 
 
 def flops_of(graph: Graph, node: Node) -> int | None:

@@ -24,16 +24,20 @@ _IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w]+\.js)";\n', re.MULTILINE
 _EXPORT = re.compile(r"^export (?:default )?(?=function|async|const|class)", re.MULTILINE)
 _COMMENT = re.compile(r"^ *(?:/\*\*(?:(?!\*/).)*\*/|//[^\n]*)\n", re.MULTILINE | re.DOTALL)
 
-_PAGE = """<!doctype html>
+HEAD = """<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'unsafe-inline'; \
 style-src 'unsafe-inline'; img-src data: blob:">
-<title>{title}</title>
+<title>{title} - Graph Workbench</title>
 <style>{css}</style>
 </head>
+"""
+_PAGE = (
+    HEAD
+    + """\
 <body style="margin: 0">
 <script type="application/json" id="graph-workbench-data">{data}</script>
 <script type="module">
@@ -42,6 +46,7 @@ style-src 'unsafe-inline'; img-src data: blob:">
 </body>
 </html>
 """
+)
 
 
 def report_html(view: View, texts: Mapping[str, Any]) -> str:
@@ -52,7 +57,7 @@ def report_html(view: View, texts: Mapping[str, Any]) -> str:
         ensure_ascii=True,
     )
     return _PAGE.format(
-        title=html.escape(f"{view.title} - Graph Workbench"),
+        title=html.escape(view.title),
         css=(COMPONENT / "style.css").read_text(encoding="utf-8").replace("</", "<\\/"),
         data=data.replace("<", "\\u003c"),
         script=bundle("report.js"),
