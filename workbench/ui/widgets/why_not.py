@@ -5,6 +5,9 @@ Nothing of this is kept while passes run: it is asked for again on the graph beh
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import streamlit as st
 
 from workbench.explanation import indented_graph, rule_source
@@ -79,16 +82,7 @@ def _all_steps(opened: Opened, history: History, spec: Spec, passes: list[Pass],
         "refused": st.column_config.TextColumn(width=70, alignment="right"),
         "in words": st.column_config.TextColumn(width=600),
     }
-    st.dataframe(
-        rows,
-        hide_index=True,
-        row_height=_ROW,
-        height=height,
-        column_config=columns,
-        key=key,
-        on_select=clicked,
-        selection_mode="single-cell",
-    )
+    _table(rows, columns, height, key, clicked)
 
 
 def _group_table(opened: Opened, found: Considered, index: int, height: int) -> int:
@@ -99,16 +93,7 @@ def _group_table(opened: Opened, found: Considered, index: int, height: int) -> 
         "what it said": st.column_config.TextColumn(width=440),
     }
     rows = [{"nodes": len(g.nodes), "what it said": g.sentence, "rule": g.rule or "-"} for g in found.groups]
-    state = st.dataframe(
-        rows,
-        hide_index=True,
-        row_height=_ROW,
-        height=height,
-        column_config=columns,
-        key=key,
-        on_select="rerun",
-        selection_mode="single-cell",
-    )
+    state = _table(rows, columns, height, key, "rerun")
     cells = state["selection"]["cells"]
     return min(cells[0][0], len(found.groups) - 1) if cells else 0
 
@@ -123,14 +108,20 @@ def _node_table(opened: Opened, history: History, index: int, group: RefusalGrou
             go_to_node(opened, history, index, group.said[cells[0][0]][0])
 
     columns = {"node (click to see it)": st.column_config.TextColumn(width=160)}
-    st.dataframe(
-        [{"node (click to see it)": name, "what was said of it": sentence} for name, sentence in group.said],
+    rows = [{"node (click to see it)": name, "what was said of it": sentence} for name, sentence in group.said]
+    _table(rows, columns, height, key, clicked)
+
+
+def _table(rows: list[dict[str, Any]], columns: Mapping[str, Any], height: int, key: str, on_select: Any) -> Any:
+    """A table of which a click chooses a cell; returns its state."""
+    return st.dataframe(
+        rows,
         hide_index=True,
         row_height=_ROW,
         height=height,
         column_config=columns,
         key=key,
-        on_select=clicked,
+        on_select=on_select,
         selection_mode="single-cell",
     )
 
