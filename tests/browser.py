@@ -262,11 +262,11 @@ class GraphView:
 
     def goto_node(self, query: str) -> None:
         """Find it, and go to the first hit."""
+        settle(self.page)
         field = self.page.locator("input.gw-search")
         field.fill(query)
         field.press("Enter")
-        self.page.locator(".gw-count[role=status]").get_by_text(
-            " of "
-        ).wait_for()  # else what was selected before counts
+        count = self.page.locator(".gw-count[role=status]").get_by_text(" of ")
+        count.wait_for(timeout=60_000)  # else what was selected before counts
         settle(self.page)
         self.wait("hook => hook.state().selected !== ''")

@@ -58,6 +58,7 @@ def test_a_file_dropped_on_any_page_opens_and_a_broken_one_is_a_sentence(page):
 
 def test_a_sample_brings_its_pipeline_and_the_next_one_does_not_keep_it(page):
     open_sample(page, "npu_path")
+    page.wait_for_url(lambda url: "passes=" in url)  # the script of the page writes it, after the page that opened it
     asked = query(page)
     assert (asked["passes"], asked["target"]) == (["layout_record_then_insert"], ["npu"])
     page.reload()

@@ -38,7 +38,15 @@ def found(busy: str = "") -> Measurement:
         step, backend = label.split(", ")
         wanted[label] = Variant(graph, backend, "float32", step)
         times = [time * (1 + 0.001 * (turn % 3) + (turn % 4 if label == busy else 0)) for turn in range(20)]
-        told = {"times_ms": times, "operators": [], "memory": memory, "fallbacks": {}, "kernels": [], "error": None}
+        told = {
+            "times_ms": times,
+            "operators": [],
+            "memory": memory,
+            "fallbacks": {},
+            "kernels": [],
+            "lanes": None,
+            "error": None,
+        }
         raw[label] = told | {"first_result_s": 1.0}
     variants = summarize_variants(raw, wanted, {id(graph): {}}, {"float32": None})
     return Measurement(variants, Machine("cpu", "Xeon", 2, {}), {"float32": None}, {}, None, 3, [])

@@ -29,7 +29,8 @@ from workbench.run.torch.lanes.choosing import copied
 from workbench.run.torch.lanes.launches import launches_of
 
 pytestmark = pytest.mark.slow
-HEAVY = ("unet_sd15_raw",)  # minutes for each planner; benchmarks/memory.py runs it
+HEAVY = ("unet_sd15_raw",)  # minutes for each planner
+REAL = [path for path in sorted(CORPUS.glob("*.onnx")) if path.stem not in HEAVY]
 
 
 def is_equal(one, other) -> bool:
@@ -95,24 +96,24 @@ def failure_with(executor, dims) -> str | None:
     return None
 
 
-def check_every_planner(graph):
+def check(number, graph):
+    """By the planner that runs use, and by two others in turn: all of them on a model would take minutes."""
     executor = TorchExecutor(graph)
     dims = settle_dims(graph, lambda dims: failure_with(executor, dims))
     tensors = executor.upload(seed_inputs(graph, dims))
     expected = copied(list(executor.run_tensors(tensors).values()))
-    for planner in planners():
+    others = [name for name in planners() if name != "exact"]
+    for planner in ("exact", *(others[(2 * number + step) % len(others)] for step in range(2))):
         for found in poisoned(executor, tensors, planner):
             assert is_equal(found, expected), planner
 
 
 @pytest.mark.parametrize("name", LIGHT_MODELS)
-def test_light_networks_by_every_planner(name, tmp_path):
-    check_every_planner(wb.load(light_file(name, tmp_path)))
+def test_light_networks(name, tmp_path):
+    check(list(LIGHT_MODELS).index(name), wb.load(light_file(name, tmp_path)))
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason=f"the corpus of real models is not at {CORPUS}")
-@pytest.mark.parametrize("path", sorted(CORPUS.glob("*.onnx")), ids=lambda path: path.stem)
-def test_real_models_by_every_planner(path):
-    if path.stem in HEAVY:
-        pytest.skip("it takes minutes for each planner")
-    check_every_planner(wb.load(path))
+@pytest.mark.skipif(not REAL, reason=f"the corpus of real models is not at {CORPUS}")
+@pytest.mark.parametrize("path", REAL, ids=[path.stem for path in REAL])
+def test_real_models(path):
+    check(REAL.index(path), wb.load(path))

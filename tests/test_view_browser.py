@@ -289,7 +289,7 @@ def test_what_the_table_of_steps_chooses_the_view_shows_and_back(narrow):
 
 def test_a_box_opens_and_closes_and_stays_under_the_pointer(scoped):
     scoped.page.get_by_role("button", name="Fit").click()
-    group = closed_group(scoped)
+    group = closed_group(scoped.rest())
     before = scoped.box(group)
     scoped.click(group, double=True)
     scoped.wait(f"hook => hook.box({json.dumps(group)})?.open === true")
@@ -303,7 +303,7 @@ def test_a_box_opens_and_closes_and_stays_under_the_pointer(scoped):
 @pytest.mark.slow
 def test_alt_and_a_double_click_open_all_below(scoped):
     scoped.page.get_by_role("button", name="Fit").click()
-    group = closed_group(scoped)
+    group = closed_group(scoped.rest())
     before = len(scoped.boxes)
     scoped.click(group, double=True, modifiers=["Alt"])
     scoped.wait(f"hook => hook.boxes().length > {before + 15}")
@@ -445,7 +445,7 @@ def test_a_click_tells_all_about_a_node(narrow):
 @pytest.mark.slow
 def test_a_group_and_an_input_are_inspected_too(scoped):
     scoped.page.get_by_role("button", name="Fit").click()
-    group = closed_group(scoped)
+    group = closed_group(scoped.rest())
     scoped.click(group)
     scoped.page.locator(".gw-inspector").get_by_text("FLOPs").first.wait_for()
     scoped.goto_node("abs_0")

@@ -99,13 +99,13 @@ def test_a_step_inside_a_closed_group_opens_it(narrow):
     group, boxes = narrow.ask(words), len(narrow.boxes)
     narrow.ask(f"hook => hook.select({json.dumps(group)})")
     narrow.press("Enter")
-    narrow.wait(f"hook => !hook.box({json.dumps(group)}).open && hook.boxes().length < {boxes}")
+    narrow.wait(f"hook => hook.box({json.dumps(group)})?.open === false && hook.boxes().length < {boxes}")
     settle(narrow.page)
     inside = next(
         t for t in range(54, 175) if group in narrow.ask(f"hook => {{ hook.go({t}); return hook.framed(); }}")
     )
     narrow.ask(f"hook => hook.go({inside})")
-    narrow.wait(f"hook => hook.box({json.dumps(group)}).open")
+    narrow.wait(f"hook => hook.box({json.dumps(group)})?.open")
     narrow.rest()
     assert len(narrow.boxes) == boxes
     assert any(narrow.box(id_)["visible"] for id_ in narrow.ask("hook => hook.framed()"))

@@ -137,7 +137,10 @@ export class Search {
       this.goWhenFound = true;
       this.ask(this.field.value);
     } else if (this.hits.length) this.step(direction);
-    else this.goWhenFound = true;
+    else if (this.#waits()) {
+      this.goWhenFound = true;
+      this.view.outside.find(this.asked); // an answer that does not come: Streamlit drops a request now and then
+    }
   }
 
   #fillList() {
@@ -158,9 +161,14 @@ export class Search {
     setShown(this.rest, more > 0);
   }
 
+  /** Is the query sent, and its answer not here? */
+  #waits() {
+    return Boolean(this.asked) && this.view.data.found?.query !== this.asked;
+  }
+
   update() {
     const { view } = this;
-    const asking = this.asked && view.data.found?.query !== this.asked;
+    const asking = this.#waits();
     const place = this.current < 0 ? thousands(this.total) : `${thousands(this.current + 1)} of ${thousands(this.total)}`;
     setText(this.count, !this.asked || this.fault ? "" : asking ? "\u2026" : place);
     this.back.disabled = this.on.disabled = !this.hits.length;
