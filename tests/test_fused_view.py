@@ -98,7 +98,7 @@ def test_a_group_is_a_frame_from_its_first_rewrite_on(name):
                 around.add(scene["boxes"][above]["id"])
                 above = scene["boxes"][above]["up"]
             assert group.id in around
-        view.toggle(group.id, deep=False)
+        view.set_open(group.id, False, deep=False)
     closed = {box["id"]: box for box in view.scene()["boxes"]}
     for group in fused:
         assert not closed[group.id]["open"] and not closed.keys() & set(group.members())

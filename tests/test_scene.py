@@ -155,20 +155,21 @@ def test_opening_closing_and_revealing_boxes():
     view.opened = set()
     before = view.scene()
     group = next(box for box in before["boxes"] if box["kind"] == "group")
-    view.toggle(group["id"], deep=False)
+    view.set_open(group["id"], True, deep=False)
+    view.set_open(group["id"], True, deep=False)  # asked for twice
     opened = view.scene()
     assert next(box for box in opened["boxes"] if box["id"] == group["id"])["open"]
     assert len(opened["boxes"]) > len(before["boxes"])
-    view.toggle(group["id"], deep=False)
+    view.set_open(group["id"], False, deep=False)
     assert packed(view.scene()) == packed(before)
-    view.toggle(group["id"], deep=True)
+    view.set_open(group["id"], True, deep=True)
     inside = view.members(group["id"])
     shown = {box["id"] for box in view.scene()["boxes"]}
     assert inside and set(inside) <= shown
-    view.toggle(group["id"], deep=True)
+    view.set_open(group["id"], False, deep=True)
     assert packed(view.scene()) == packed(before)
     view.reveal("no such node")
-    view.toggle("group:no such group", deep=True)
+    view.set_open("group:no such group", True, deep=True)
     assert packed(view.scene()) == packed(before)
     last = list(view.timeline.versions)[-1]
     view.reveal(last)
@@ -178,7 +179,7 @@ def test_opening_closing_and_revealing_boxes():
 def test_what_was_opened_by_hand_is_open_in_the_next_view_of_the_model():
     view = view_of(history_of(large_graph(3000, scopes=True), []))
     closed = next(group.id for group in view.root.below() if group.id not in view.opened)
-    view.toggle(closed, deep=False)
+    view.set_open(closed, True, deep=False)
     again = View(view.timeline, view.title, view.target, dict(view.chosen))
     assert closed in again.opened
 

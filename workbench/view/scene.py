@@ -58,13 +58,13 @@ class View:
         self.opened = opened_at_first(self.root, self.timeline)
         self._choose(self.chosen)
 
-    def toggle(self, id_: str, deep: bool) -> None:
-        """Open a closed group or close an open one, with `deep` all groups in it too; an unknown id changes nothing."""
+    def set_open(self, id_: str, is_open: bool, deep: bool) -> None:
+        """Open or close a group, with `deep` all groups in it too; an unknown id changes nothing."""
         group = self._group(id_)
         if group is None:
             return
         ids = {id_, *(inner.id for inner in group.below())} if deep else {id_}
-        self._choose(dict.fromkeys(ids, id_ not in self.opened))
+        self._choose(dict.fromkeys(ids, is_open))
 
     def reveal(self, *names: str) -> bool:
         """Open the groups that hide the nodes; returns whether any was closed."""

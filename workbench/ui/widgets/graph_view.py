@@ -35,7 +35,7 @@ from workbench.view.scene import View, packed, steps_of
 from workbench.view.timeline import take_verdicts
 
 _NAME = "graph_workbench.graph"
-_EVENTS = ("toggle", "find", "reveal", "step_into", "constants", "flat", "numbers")
+_EVENTS = ("set_open", "find", "reveal", "step_into", "constants", "flat", "numbers")
 _NUMBERS = itertools.count(1)  # of the requests to the browser, which handles each once
 
 
@@ -93,8 +93,9 @@ class Shown:
         """
         self.at = {"step": step, "rewrite": rewrite, "panes": panes, "n": next(_NUMBERS)}
 
-    def toggle(self, wish: Mapping[str, Any]) -> None:
-        self.view.toggle(str(wish["id"]), bool(wish.get("all")))
+    def set_open(self, wish: Mapping[str, Any]) -> None:
+        """Open or close a group, whichever is wished: Streamlit may hand over a wish twice."""
+        self.view.set_open(str(wish["id"]), bool(wish["open"]), bool(wish["all"]))
         self.packed = None
 
     def find(self, wish: Mapping[str, Any]) -> None:

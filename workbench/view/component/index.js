@@ -44,7 +44,7 @@ function streamlit(mounted) {
   const trigger = (/** @type {string} */ name, /** @type {object} */ value) => mounted.component.setTriggerValue(name, value);
   return {
     seen: (place) => mounted.component.setStateValue("seen", place),
-    toggle: (id, all) => trigger("toggle", { id, all }),
+    setOpen: (id, open, all) => trigger("set_open", { id, open, all }),
     find: (query) => trigger("find", { query }),
     numbers: (file, text) => trigger("numbers", { file, text }),
     stepInto: (rewrite) => trigger("step_into", { rewrite }),

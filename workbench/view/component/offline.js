@@ -85,7 +85,7 @@ export class Offline {
         this.selected = id;
         this.update();
       },
-      toggle: (id) => this.#swap("flat", id),
+      setOpen: (id) => this.#swap("flat", id),
       find: (query) => this.#find(query),
       reveal: (id) => this.#swap("flat", id),
       stepInto: () => this.#stepInto(),

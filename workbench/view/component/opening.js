@@ -16,7 +16,7 @@ export function toggleGroup(view, index, all) {
   if (box.open) [x, y] = [Math.max(x, 8), Math.max(y, 8)];
   view.anchor = { id: box.id, x, y };
   view.root.classList.add("gw-busy");
-  view.outside.toggle(box.id, all);
+  view.outside.setOpen(box.id, !box.open, all);
 }
 
 /** Opens the closed groups in which the present rewrite is, once it is stayed at. @param {View} view */

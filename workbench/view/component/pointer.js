@@ -7,6 +7,7 @@ import { toggleGroup } from "./opening.js";
 /** @import { Point, View } from "./types.js" */
 
 const CLICK = 4; // px that a click may move
+const TWICE = 500; // ms within which a second click belongs to the first
 
 /** @param {View} view */
 export function listenToPointer(view) {
@@ -15,6 +16,7 @@ export function listenToPointer(view) {
   const fingers = new Map(); // pointer id: last place
   let moved = 0;
   let onMinimap = false;
+  let clicked = { id: "", x: 0, y: 0, time: -Infinity }; // the last click, or the first of two
 
   const placeOf = (/** @type {MouseEvent} */ event) => {
     const box = canvas.getBoundingClientRect();
@@ -74,8 +76,11 @@ export function listenToPointer(view) {
     const at = placeOf(event);
     canvas.classList.remove("gw-dragging");
     if (!fingers.delete(event.pointerId) || moved > CLICK || onMinimap) return;
+    // What the first click selects may move the picture: the inspector takes room. The second one is still meant for it.
+    if (event.timeStamp - clicked.time < TWICE && Math.hypot(at.x - clicked.x, at.y - clicked.y) <= CLICK) return;
     const box = boxUnder(at);
-    view.select(box < 0 ? "" : view.scene.boxes[box].id);
+    clicked = { id: box < 0 ? "" : view.scene.boxes[box].id, ...at, time: event.timeStamp };
+    view.select(clicked.id);
   });
 
   canvas.addEventListener("pointercancel", (event) => fingers.delete(event.pointerId));
@@ -84,7 +89,7 @@ export function listenToPointer(view) {
   canvas.addEventListener("dblclick", (event) => {
     const at = placeOf(event);
     if (stage.minimap.scenePoint(stage, at.x, at.y)) return;
-    toggleGroup(view, boxUnder(at), event.altKey);
+    toggleGroup(view, view.scene?.byId.get(clicked.id) ?? -1, event.altKey);
   });
 
   canvas.addEventListener("wheel", (event) => {

@@ -118,7 +118,7 @@ export interface Place { step: number | string; rewrite: number | string; node: 
 /** What the view asks of Python, or of the report's table. */
 export interface Outside {
   seen(place: { id: string; step: number | string; rewrite: number | string | null }): void;
-  toggle(id: string, all: boolean): void;
+  setOpen(id: string, open: boolean, all: boolean): void;
   find(query: string): void;
   reveal(id: string): void;
   constants(on: boolean): void;
