@@ -30,11 +30,11 @@ from tests.pages import (
     words,
 )
 from workbench.io.samples import samples
-from workbench.layout.profile import load_profile, profile_names
+from workbench.layout.profile import profile_names
 from workbench.reporting import layout_step
 from workbench.run.worker.client import Worker
 from workbench.ui.state import session
-from workbench.ui.state.session import Spec, history_of, open_uploads
+from workbench.ui.state.session import open_uploads
 from workbench.ui.widgets.parts import python_of
 
 SAMPLES = [sample.file.stem for sample in samples() if sample.group in ("Real networks", "Layouts", "Patterns")]
@@ -327,36 +327,6 @@ def test_a_failing_pass_is_shown_failing_with_its_rewrite(tmp_path, monkeypatch)
     assert "spoiled number 1" in at.error[0].value
     assert "Rewrite 2 of 2" in at.error[0].value
     assert at.session_state["opened"].history[-1].broken_by == 1
-
-
-def test_a_cancelled_pipeline_waits_for_a_word():
-    at = page("optimize", opened_sample("conv_relu_conv_relu"))
-    fine(at.run())
-    opened = at.session_state["opened"]
-    opened.history, spec, opened.spec = None, opened.spec, None
-    opened.jobs.cancel("pipeline")
-    at.session_state["cancelled_spec"] = spec
-    fine(at.run())
-    assert "cancelled" in words(at)
-    assert not at.dataframe
-    fine(next(b for b in at.button if b.label == "Run pipeline").click().run())
-    assert verdicts(at) == {"equal"}
-
-
-def test_only_the_passes_from_the_changed_one_on_run_again():
-    opened = opened_sample("conv_relu_conv_relu")
-    names = ["fold_constants", "fold_batchnorm", "cancel_transposes", "dead_nodes"]
-    spec = Spec(tuple((name, ()) for name in names), load_profile("cuda"))
-    heard: list[str] = []
-    first = history_of(opened, spec, lambda text, share: heard.append(text)).steps
-    assert [name for name in names if any(h.startswith(name) for h in heard)] == names
-    heard.clear()
-    changed = Spec((*spec.passes[:2], ("dead_nodes", ()), spec.passes[2]), spec.profile)
-    second = history_of(opened, changed, lambda text, share: heard.append(text)).steps
-    assert all(a is b for a, b in zip(first[:3], second[:3], strict=True))
-    assert not any(h.startswith(("fold_constants", "fold_batchnorm")) for h in heard)
-    assert second[3] is not first[3]
-    assert history_of(opened, changed, lambda *_: pytest.fail("nothing is to run")).steps == second
 
 
 @pytest.mark.slow

@@ -8,8 +8,9 @@ import pytest
 from tests.pages import fine, opened_sample, page, words
 from workbench.layout.profile import load_profile
 from workbench.run.inputs import InputError
+from workbench.ui.state.histories import checking_of, history_of
 from workbench.ui.state.model_inputs import use_inputs
-from workbench.ui.state.session import Spec, checking_of, history_of
+from workbench.ui.state.session import Spec
 from workbench.ui.widgets.parts import python_of
 from workbench.view.scopes import MAIN, inner_graphs
 
@@ -39,7 +40,7 @@ def test_own_inputs_are_what_is_compared_and_what_the_command_says():
     use_inputs(opened, npz(**{name: x}), 0)
     assert opened.history is None
     history = history_of(opened, SPEC, lambda words, share: None)
-    checking_of(opened, history, 1)
+    checking_of(opened, history, 1, "each")
     opened.checking.wait(180)
     assert history[1].verdict.ok
     np.testing.assert_array_equal(opened.verifier.inputs[name], x)
@@ -88,7 +89,7 @@ def test_the_layout_of_an_input_can_be_declared():
     fine(next(button for button in at.button if button.label == "Declare").click().run())
     assert opened.summary.inputs[1].layout == "NCHW"
     history = history_of(opened, Spec((("layout_greedy", ()),), load_profile("npu")), lambda words, share: None)
-    checking_of(opened, history, 1)
+    checking_of(opened, history, 1, "each")
     opened.checking.wait(180)
     assert history[1].verdict.ok
 

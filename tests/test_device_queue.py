@@ -288,11 +288,11 @@ def shows(job: Job, words: str) -> None:
 
 def test_a_tab_sees_its_place_and_its_cancel_takes_it_out_alone(folder, shared):
     first, third = gate(folder, "first"), gate(folder, "third")
-    running = Job(holding(first), shared, "cpu")
+    running = Job(holding(first), shared, "cpu").start()
     shows(running, "running")
-    waiting = Job(holding("never reached"), shared, "cpu")
+    waiting = Job(holding("never reached"), shared, "cpu").start()
     shows(waiting, "waiting for its turn, 1 job before it on cpu")
-    last = Job(holding(third), shared, "cpu")
+    last = Job(holding(third), shared, "cpu").start()
     shows(last, "waiting for its turn, 2 jobs before it on cpu")
     waiting.stop()
     until(lambda: waiting.is_done(within_s=0))
@@ -307,9 +307,9 @@ def test_a_tab_sees_its_place_and_its_cancel_takes_it_out_alone(folder, shared):
 
 def test_a_tab_that_runs_is_stopped_alone(folder, shared):
     at = gate(folder, "gate")
-    running = Job(holding(gate(folder, "never opened")), shared, "cpu")
+    running = Job(holding(gate(folder, "never opened")), shared, "cpu").start()
     shows(running, "running")
-    waiting = Job(holding(at), shared, "cpu")
+    waiting = Job(holding(at), shared, "cpu").start()
     shows(waiting, "waiting for its turn, 1 job before it on cpu")
     running.stop()
     with pytest.raises(CancelledError):
@@ -326,7 +326,7 @@ def test_work_that_was_stopped_between_two_runs_gets_no_other(shared):
         stopped.wait()
         return shared.request("nothing")
 
-    job = Job(work, shared, "cpu")
+    job = Job(work, shared, "cpu").start()
     begun.wait()
     job.stop()
     stopped.set()
@@ -337,9 +337,9 @@ def test_work_that_was_stopped_between_two_runs_gets_no_other(shared):
 
 def test_work_for_another_device_goes_on_at_the_same_time(folder, shared):
     at = gate(folder, "gate")
-    running = Job(holding(at), shared, "cpu")
+    running = Job(holding(at), shared, "cpu").start()
     shows(running, "running")
-    assert Job(lambda report: "done", shared, "cuda").result() == "done"
+    assert Job(lambda report: "done", shared, "cuda").start().result() == "done"
     open_gate(at)
     running.result()
 

@@ -12,8 +12,9 @@ from workbench.cli.bench import _print_bench
 from workbench.io.samples import FOLDER
 from workbench.ir import from_text
 from workbench.run.measurement.formatting import compared_alike, compared_backends, speed_words
-from workbench.run.measurement.measure import Variant, notes_of, summarize_variants
+from workbench.run.measurement.measure import Variant, summarize_variants
 from workbench.run.measurement.measured import Measurement
+from workbench.run.measurement.notes import notes_of
 from workbench.run.measurement.statistics import ratio
 from workbench.run.worker.machine import Machine
 

@@ -27,7 +27,8 @@ from workbench.matrix import (
     run_matrix,
 )
 from workbench.plans import PLANS
-from workbench.run.measurement.measure import notes_of, refused_sizes
+from workbench.run.measurement.measure import refused_sizes
+from workbench.run.measurement.notes import notes_of
 from workbench.run.worker.client import CancelledError, RunError
 
 SMALL = (

@@ -15,7 +15,8 @@ from workbench.run.measurement import ceilings as ceiling
 from workbench.run.measurement.caches import flusher, last_cache_bytes
 from workbench.run.measurement.ceilings import Roofs, ceilings
 from workbench.run.measurement.interleave import Repetitions, by_turns, repetitions
-from workbench.run.measurement.measure import MeasureError, Variant, combined, measure_models, notes_of
+from workbench.run.measurement.measure import MeasureError, Variant, combined, measure_models
+from workbench.run.measurement.notes import notes_of
 from workbench.run.measurement.profile import median_operators, profile
 from workbench.run.measurement.profiled import OperatorRun
 from workbench.run.measurement.roofline import share_of_roof, with_work
@@ -78,6 +79,19 @@ def test_a_bound_ends_what_never_settles():
     clock = Clock()
     slow = by_turns({"a": clock.work("a", rng.uniform(1e3, 9e3, 1000))}, Repetitions(warmup=0), clock=lambda: clock.now)
     assert len(slow["a"]) == 10  # 20 s are over long before, and ten runs are the least
+
+
+@pytest.mark.parametrize(("after", "runs"), [(0, 1), (4, 2), (5, 3)])
+def test_who_asks_to_end_gets_the_turns_that_are_done_and_at_least_one(after, runs):
+    clock, heard = Clock(), []
+    found = by_turns(
+        {"a": clock.work("a", [5.0] * 1000), "b": clock.work("b", [5.0] * 1000)},
+        Repetitions(warmup=2),
+        heard.append,
+        lambda: clock.now,
+        is_enough=lambda: len(heard) >= 2 * after,
+    )
+    assert [len(times) for times in found.values()] == [runs] * 2
 
 
 def test_a_number_of_repetitions_is_kept_to():

@@ -21,8 +21,9 @@ from workbench.io.dims import bind_dims, symbols
 from workbench.ir import Graph
 from workbench.ir.to_proto import structure
 from workbench.run.measurement.formatting import FIGURES, csv_text, figures
-from workbench.run.measurement.measure import combined, measure_models, notes_of, refused_sizes, validate_request
+from workbench.run.measurement.measure import combined, measure_models, refused_sizes, validate_request
 from workbench.run.measurement.measured import MeasuredVariant, Measurement, measurement_from_json
+from workbench.run.measurement.notes import notes_of
 from workbench.run.records.store import RecordsError, RunOrigin, keep, model_hash
 from workbench.run.worker.client import RUN_LIMIT_S, Worker
 from workbench.run.worker.process import CancelledError

@@ -21,13 +21,24 @@ LOADED = "as loaded"
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of a pipeline: pass `index` of `count`, what it does, and its rewrites so far."""
+    """The progress of a pipeline: pass `index` of `count`, what it does in a sentence, and its rewrites so far."""
 
     index: int
     count: int
     pass_name: str
     title: str
+    about: str
     rewrites: int
+
+    @property
+    def words(self) -> str:
+        done = f", {self.rewrites:,} rewrites" if self.rewrites else ""
+        return f"pass {self.index + 1} of {self.count}: {self.title}{done}"
+
+    @property
+    def share(self) -> float:
+        """Of the passes that are done, from 0 to 1."""
+        return self.index / self.count
 
 
 OnProgress = Callable[[Progress], None]
@@ -54,7 +65,7 @@ def run_pipeline(
     history.left_out = list(left_out)
     kept, sentences = without(passes, left_out)
     for index, pass_ in enumerate(kept):
-        hear = _reporter(on_progress, index, len(kept), pass_)
+        hear = reporter(on_progress, index, len(kept), pass_)
         extend(history, pass_, context, hear, check_each, sentences)
         if after_step is not None:
             after_step(history)
@@ -104,17 +115,18 @@ def extend(
     return step
 
 
-def _reporter(
+def reporter(
     on_progress: OnProgress | None, index: int, count: int, pass_: Pass
 ) -> Callable[[AppliedRewrite], None] | None:
+    """Tells the progress before the pass `index` of `count`, and returns what tells it after each rewrite."""
     if on_progress is None:
         return None
-    done = 0
+    about, done = type(pass_).summary(), 0
 
     def report(rewrite: AppliedRewrite) -> None:
         nonlocal done
         done += 1
-        on_progress(Progress(index, count, pass_.name, pass_.title, done))
+        on_progress(Progress(index, count, pass_.name, pass_.title, about, done))
 
-    on_progress(Progress(index, count, pass_.name, pass_.title, 0))
+    on_progress(Progress(index, count, pass_.name, pass_.title, about, 0))
     return report

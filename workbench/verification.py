@@ -256,7 +256,7 @@ def verify_step(verifier: Verifier, history: History, on_check: OnCheck | None =
     if not step.changed and before is not None:
         step.verdict = before
         return
-    step.verdict = _checked(verifier, history, history.graph, on_check)
+    step.verdict = _checked(verifier, history, index, on_check)
     if step.verdict.ok is not False or not index or (before is not None and before.ok is False):
         return
     _find_rewrite(verifier, history, index, on_check, known_right=before is not None)
@@ -271,13 +271,13 @@ def verify_end(verifier: Verifier, history: History, on_check: OnCheck | None = 
     on_check: is called before each comparison with what is compared; may raise to stop.
     """
     last = len(history) - 1
-    verdict = history[last].verdict = _checked(verifier, history, history.graph, on_check)
+    verdict = history[last].verdict = _checked(verifier, history, last, on_check)
     if verdict.ok is not False or last == 0:
         return
 
     def is_wrong(index: int) -> bool:
         step = history[index]
-        step.verdict = _checked(verifier, history, history.at(index), on_check)
+        step.verdict = _checked(verifier, history, index, on_check)
         return step.verdict.ok is False
 
     places = [0, *(index for index, step in enumerate(history.steps) if step.changed)]
@@ -309,7 +309,7 @@ def verify_others(
         if not waiting:
             return
         index = max((i for i in waiting if i <= shown()), default=waiting[0])
-        history[index].verdict = _checked(verifier, history, history.at(index), on_check)
+        history[index].verdict = _checked(verifier, history, index, on_check)
 
 
 def bisect(is_wrong: Callable[[int], bool], count: int, known_right: bool = False) -> int:
@@ -336,15 +336,21 @@ def _find_rewrite(
     """Set in the failing step the rewrite that broke it. known_right: whether the step before is known to pass."""
 
     def is_wrong(rewrites: int) -> bool:
-        return _checked(verifier, history, history.at(index, rewrites), on_check).ok is False
+        return _checked(verifier, history, index, on_check, rewrites).ok is False
 
     number = bisect(is_wrong, len(history[index].rewrites), known_right)
     history[index].broken_by = number - 1 if number else None
 
 
-def _checked(verifier: Verifier, history: History, graph: Graph, on_check: OnCheck | None) -> Verdict:
+def _checked(
+    verifier: Verifier, history: History, index: int, on_check: OnCheck | None, rewrites: int | None = None
+) -> Verdict:
+    """The verdict on the graph after a step, or after so many of its rewrites."""
+    is_last = index == len(history) - 1 and rewrites is None
+    graph = history.graph if is_last else history.at(index, rewrites)
     if on_check is not None:
-        on_check(f"comparing {graph.name}, {len(graph):,} nodes, with the original")
+        partly = "" if rewrites is None else f" after {rewrites:,} of {len(history[index].rewrites):,} rewrites"
+        on_check(f"comparing step {index}, {history[index].title}{partly}, with the original")
     return verifier.check(graph, history.is_exact)
 
 

@@ -15,6 +15,7 @@ DASHES = ("solid", "dash", "dot", "dashdot")
 GREY = "#808080"  # legible on a light and on a dark page
 HEIGHT = 270  # pixels, without a legend below
 _LEGEND_LINE = 19  # pixels
+_TOOLBAR = 40  # pixels of width beside the plot
 _ROW, _AROUND = 36, 60  # pixels, of a row with two lines of name, of an axis
 _FEW = 12  # operators, up to which each has a tick
 
@@ -25,12 +26,13 @@ def empty_figure(x: str, y: str) -> go.Figure:
     figure.update_layout(
         template="simple_white",
         height=HEIGHT,
-        margin={"l": 55, "r": 15, "t": 10, "b": 40},
+        margin={"l": 55, "r": _TOOLBAR, "t": 10, "b": 40},
         xaxis_title=x,
         yaxis_title=y,
         legend={"orientation": "h", "yref": "container", "y": 1, "yanchor": "top", "x": 0},
         font={"family": "Helvetica, Arial, sans-serif", "size": 12},
         hoverlabel={"namelength": -1},
+        modebar={"orientation": "v"},  # in the margin, not over data
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
     )

@@ -29,8 +29,7 @@ class ProgressLine:
 
     def passing(self, progress: Progress) -> None:
         """The number of the running pass, what it does, and how much is done."""
-        done = f", {progress.rewrites:,} rewrites" if progress.rewrites else ""
-        self._show(f"pass {progress.index + 1} of {progress.count}: {progress.title}{done}", not progress.rewrites)
+        self._show(progress.words, not progress.rewrites)
 
     def comparing(self, words: str) -> None:
         self._show(words, True)

@@ -38,12 +38,16 @@ def by_turns(
     count: Repetitions,
     step: Callable[[str], None] = lambda stage: None,
     clock: Callable[[], float] = time.monotonic,
+    is_enough: Callable[[], bool] = lambda: False,
 ) -> dict[str, list[float]]:
     """The times of all runs in milliseconds, taken by turns; all lists have the same length.
 
     runs: label -> a function that runs once and returns the milliseconds.
+    is_enough: asked after each turn; if true, the runs so far are all, at least one of each.
     """
     for _ in range(count.warmup):
+        if is_enough():
+            break
         for run in runs.values():
             run()
             step("warming up")
@@ -53,6 +57,8 @@ def by_turns(
         for label, run in runs.items():
             times[label].append(run())
             step(f"run {turn} of at most {count.most}" if count.least < count.most else f"run {turn} of {count.most}")
+        if is_enough():
+            break
         if turn >= count.least and (clock() > ends or (turn % _CHECKED_EVERY == 0 and _all_stable(times))):
             break
     return times

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -26,9 +26,10 @@ from workbench.run.inputs import Tensors, dims_of, output_orders, permute_inputs
 from workbench.run.measurement.ceilings import Roofs
 from workbench.run.measurement.interleave import repetitions
 from workbench.run.measurement.measured import FailedVariant, MeasuredVariant, Measurement, error_from_json
+from workbench.run.measurement.notes import ended_early, named, notes_of
 from workbench.run.measurement.profiled import OperatorRun, kernel_from_json, lanes_from_json, memory_from_json
 from workbench.run.measurement.roofline import share_of_roof, with_work
-from workbench.run.measurement.statistics import BUSY, is_busy, is_stable, ratio, spread
+from workbench.run.measurement.statistics import is_busy, is_stable, ratio, spread
 from workbench.run.onnxruntime.randomness import draws_numbers, with_seeds
 from workbench.run.worker.client import RUN_LIMIT_S, Worker
 from workbench.run.worker.machine import Machine
@@ -42,7 +43,6 @@ _AS_A_WHOLE = {  # what a run does that one operator by operator does not
     "arena": "written to their places",
     "lanes": "side by side",
 }
-_MOST_NAMED = 6  # variants named in a note; the rest is counted
 _WARMUP = 3  # runs before the first that counts
 BACKENDS = {
     "torch": "our executor, operator by operator",
@@ -104,6 +104,7 @@ def measure_models(
     on_progress: ProgressSink | None = None,
     timeout_s: float = RUN_LIMIT_S,
     memory_limit_bytes: int | None = None,
+    is_enough: Callable[[], bool] = lambda: False,
 ) -> Measurement:
     """Latency and memory of each variant on the same inputs, by turns, each backend in a separate process.
 
@@ -116,6 +117,7 @@ def measure_models(
     on_progress: is called with {"done", "total", "stage"} after every run.
     timeout_s, memory_limit_bytes: limits of the whole job, see `Worker.request`; of a CUDA device,
                each backend's process may use as much.
+    is_enough: asked after every run; once true, the runs so far are all, and a note says how many there are.
     What a backend does not support, such as ONNX Runtime in another type than the model's own, is
     omitted, and a note says so.
     Raises MeasureError, DoesNotFitError, or RunError for a run that broke off.
@@ -137,6 +139,14 @@ def measure_models(
     own = worker is None
     worker = worker or Worker()
     folder = Path(tempfile.mkdtemp(dir=worker.folder, prefix="measure-"))
+    enough = folder / "enough"
+
+    def hear(event: dict[str, Any]) -> None:
+        if is_enough():
+            enough.touch()
+        if on_progress is not None:
+            on_progress(event)
+
     try:
         files = {key: str(_exported(graph, folder)) for key, graph in graphs.items()}
         drawn = {key for key, graph in graphs.items() if reference is not None and draws_numbers(graph)}
@@ -161,11 +171,13 @@ def measure_models(
             device=device,
             repetitions=asdict(repetitions(repeat, warmup)),
             cold=cold,
-            on_progress=on_progress,
+            enough=str(enough),
+            on_progress=hear,
             timeout_s=timeout_s,
             memory_limit_bytes=memory_limit_bytes,
             need_bytes=need,
         )
+        ended = enough.exists()
     finally:
         if own:
             worker.close()
@@ -182,7 +194,8 @@ def measure_models(
         warmup=warmup,
         notes=[*_left_out(asked), *_nothing_converted(wanted, types), *([_SAME_SEED] if drawn else [])],
     )
-    return replace(found, notes=[*found.notes, *notes_of(found.ran, device)])
+    early = ended_early(found.ran) if ended else []
+    return replace(found, notes=[*found.notes, *early, *notes_of(found.ran, device)])
 
 
 def _as_run(variant: Variant) -> Variant:
@@ -349,30 +362,12 @@ def _difference(total: float, median: float, backend: str, fallbacks: Mapping[st
     return f"{both}: timing each one costs more than passes between them, so take them as shares."
 
 
-# ---- notes -----------------------------------------------------------------------------
-
-
-def notes_of(variants: Mapping[str, MeasuredVariant], device: str) -> list[str]:
-    """Notes on measured variants, each once with the labels that it concerns."""
-    notes = []
-    busy = [label for label, found in variants.items() if found.busy]
-    unsure = [label for label, found in variants.items() if not found.stable and not found.busy]
-    copying = [label for label, found in variants.items() if found.backend == "onnxruntime"]
-    if busy:
-        notes.append(
-            f"The machine was busy with something else while {_named(busy)} ran (the middle half of the times spreads "
-            f"by more than {BUSY:.0%} of the median), so no factor is shown; trust the minimum, or measure again."
-        )
-    if unsure:
-        notes.append(f"The median of {_named(unsure)} is not known to one percent yet; measure with more repetitions.")
-    if device != "cpu" and copying:
-        notes.append("ONNX Runtime copies inputs and outputs to and from the GPU in every run; torch's stay there.")
-    return notes
+# ---- what else is to be said -----------------------------------------------------------
 
 
 def _left_out(asked: Mapping[str, Variant]) -> list[str]:
     labels = [label for label, variant in asked.items() if not _can_be_asked(variant.backend, variant.dtype)]
-    return [f"{_OWN_TYPES}: {_named(labels)} left out."] if labels else []
+    return [f"{_OWN_TYPES}: {named(labels)} left out."] if labels else []
 
 
 def _nothing_converted(wanted: Mapping[str, Variant], types: Mapping[int, Mapping[str, TensorType]]) -> list[str]:
@@ -383,7 +378,7 @@ def _nothing_converted(wanted: Mapping[str, Variant], types: Mapping[int, Mappin
     ]
     if not labels:
         return []
-    return [f"Nothing was converted in {_named(labels)}: no value is of float32, so the model ran in its own types."]
+    return [f"Nothing was converted in {named(labels)}: no value is of float32, so the model ran in its own types."]
 
 
 def _has_float32(graph: Graph, types: Mapping[str, Any]) -> bool:
@@ -392,9 +387,3 @@ def _has_float32(graph: Graph, types: Mapping[str, Any]) -> bool:
         return True
     found = (types.get(value) for value in graph.values())
     return any(not isinstance(type_, TensorType) or type_.dtype == DataType.FLOAT for type_ in found)
-
-
-def _named(labels: Sequence[str]) -> str:
-    more = len(labels) - _MOST_NAMED
-    words = ", ".join(f"'{label}'" for label in labels[:_MOST_NAMED])
-    return f"{words} and {more:,} more" if more > 0 else words

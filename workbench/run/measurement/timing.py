@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from workbench.errors import UserError
@@ -24,6 +25,7 @@ def measure_variants(request: Mapping[str, Any], report: _Report) -> dict[str, A
     """Times, memory, errors of every variant in `variants` (label, model, inputs, backend, dtype), by turns.
 
     A variant that cannot be opened or run is `failed` with its sentence; the others are measured.
+    Once the file `enough` exists, the runs so far are all.
     Progress: {"done", "total", "stage"} after every run.
     """
     check_device(request["device"])
@@ -107,10 +109,10 @@ def _time(
     progress: _Progress,
 ) -> None:
     """The times of all variants, by turns; if one fails, the others begin again without it."""
-    cold = name == "cold_times_ms"
+    cold, enough = name == "cold_times_ms", Path(request["enough"])
     while runs := {label: _timed(label, place, cold) for label, place in _good(opened, results).items()}:
         try:
-            for label, times in by_turns(runs, count, progress.step).items():
+            for label, times in by_turns(runs, count, progress.step, is_enough=enough.exists).items():
                 results[label][name] = times
             return
         except _RunFailed as failed:

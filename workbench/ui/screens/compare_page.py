@@ -19,6 +19,7 @@ from workbench.ui.state.snapshots import moment_of_files
 from workbench.ui.state.uploads import save_uploads
 from workbench.ui.widgets.graph_view import graph_view
 from workbench.ui.widgets.parts import against_command_of, header, markdown_escaped, opened_here, opening, warnings
+from workbench.ui.widgets.tables import table
 
 _COLUMNS = {
     "file": st.column_config.TextColumn(width=420),
@@ -72,7 +73,7 @@ def _unmatched(opened: Opened, other: Other) -> None:
     ]
     if rows:
         with st.popover(f"Unmatched nodes ({len(rows):,})"):
-            st.dataframe(rows, hide_index=True, row_height=24, height=300)
+            table(rows)
 
 
 def _row(title: str, graph: Graph, other: Other, only: Sequence[str]) -> dict[str, Any]:
@@ -94,7 +95,7 @@ def _compared(opened: Opened, other: Other) -> None:
         _row(opened.title, opened.graph, other, other.found.only_a),
         _row(other.title, other.graph, other, other.found.only_b),
     ]
-    st.dataframe(rows, hide_index=True, row_height=24, column_config=_COLUMNS)
+    table(rows, _COLUMNS)
     _unmatched(opened, other)
     titles = (opened.title, other.title)
     moment = moment_of_files(opened, other)

@@ -20,11 +20,17 @@ from workbench.errors import UserError
 from workbench.layout.profile import load_profile
 from workbench.reporting import history_report
 from workbench.rewrite import History
+from workbench.ui.state.checking import OFF
 from workbench.ui.state.session import Opened, Spec, stop_checking, worker
-from workbench.ui.state.work import Report, run_with_progress
+from workbench.ui.state.work import Report, forget_cancel, was_cancelled
+from workbench.ui.widgets.controls import chosen_verification
 from workbench.ui.widgets.parts import command_of, header, markdown_escaped, opened_here, python_of, show_error
+from workbench.ui.widgets.progress import run_with_progress
 from workbench.ui.widgets.reports import report_button
 from workbench.verification import verify_end
+
+_VERIFY = "verify_export"
+_WANTED = "verify_wanted"  # the history that the user asked to verify though that is off
 
 
 def export_page() -> None:
@@ -35,7 +41,8 @@ def export_page() -> None:
     history, spec = opened.history, opened.spec
     fix_dims = False
     left, right = st.columns([1, 1], gap="large")
-    if history is not None and history[-1].verdict is None:
+    how = chosen_verification()
+    if history is not None and history[-1].verdict is None and _is_to_compare(opened, how):
         _compare(opened, history)
     with left:
         _verdict(history)
@@ -53,9 +60,9 @@ def export_page() -> None:
         used = spec or Spec((), load_profile(DEFAULT_TARGET))
         output = _file_name(opened)
         st.caption("The same as a command")
-        st.code(command_of(opened, used, output, fix_dims), language="bash", wrap_lines=True)
+        st.code(command_of(opened, used, output, fix_dims, verified=how != OFF), language="bash", wrap_lines=True)
         st.caption("The same in Python")
-        st.code(python_of(opened, used, output, fix_dims), language="python", wrap_lines=True)
+        st.code(python_of(opened, used, output, fix_dims, verified=how != OFF), language="python", wrap_lines=True)
 
 
 def _verdict(history: History | None) -> None:
@@ -78,10 +85,26 @@ def _verdict(history: History | None) -> None:
         )
         return
     if verdict is None:
-        st.caption("This result was not verified.")
         return
     show = st.success if verdict.ok else st.warning
     show(markdown_escaped(verdict.sentence))
+
+
+def _is_to_compare(opened: Opened, how: str) -> bool:
+    """Whether the result is compared with the original now: not if that is switched off, or was cancelled."""
+    cancelled = was_cancelled(opened.jobs, _VERIFY)
+    if not cancelled and (how != OFF or st.session_state.get(_WANTED) == id(opened.history)):
+        return True
+    why = "the comparison was cancelled" if cancelled else "verification is switched off on Optimize"
+    words, button = st.columns([6, 1], vertical_alignment="center")
+    words.warning(f"This result is not verified: {why}.", icon=":material/info:")
+    button.button("Verify it now", key="verify_now", width="stretch", on_click=_want, args=(opened,))
+    return False
+
+
+def _want(opened: Opened) -> None:
+    forget_cancel(opened.jobs, _VERIFY)
+    st.session_state[_WANTED] = id(opened.history)
 
 
 def _compare(opened: Opened, history: History) -> None:
@@ -91,7 +114,7 @@ def _compare(opened: Opened, history: History) -> None:
     def work(report: Report) -> None:
         verify_end(opened.verifier, history, lambda words: report(words, None))
 
-    run_with_progress(opened.jobs, "verify_export", "Verification", work, worker(), wanted=id(history))
+    run_with_progress(opened.jobs, _VERIFY, "Verification", work, worker(), wanted=id(history))
 
 
 def _failed(history: History | None) -> bool:

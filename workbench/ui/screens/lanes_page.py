@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from threading import Event
 from typing import Any
 
 import streamlit as st
@@ -19,10 +20,11 @@ from workbench.ui.screens.run_page import worker_devices
 from workbench.ui.state.graph_views import shown_graph
 from workbench.ui.state.record_runs import measure_here
 from workbench.ui.state.session import Opened, worker
-from workbench.ui.state.work import Job, Report, finished, forget_cancel, was_cancelled
+from workbench.ui.state.work import Job, Report, forget_cancel, was_cancelled
 from workbench.ui.widgets.graph_view import graph_view, seen_in, selection
 from workbench.ui.widgets.numbers import download_button, show_table, shown_csv
 from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, show_error
+from workbench.ui.widgets.progress import finished
 
 _GRAPH = 520  # pixels of height
 
@@ -58,12 +60,13 @@ def _measured(opened: Opened, of: str, graph: Graph) -> RanOnLanes | None:
         device = names[0]
         devices.caption(f"Operators can be measured on {device}, one by one and on lanes.")
     if press.button("Measure", key=f"{kept}_button", width="stretch"):
+        finish = Event()
 
         def work(report: Report) -> None:
-            found = measure_here(opened, lane_variants(graph), device, report, repeat=LANE_ROUNDS)
+            found = measure_here(opened, lane_variants(graph), device, report, finish, repeat=LANE_ROUNDS)
             opened.on_lanes[of] = graph, ran_on_lanes(found)
 
-        opened.jobs.start("lanes", Job(work, worker(), device, f"Measuring lanes of {opened.title}"))
+        opened.jobs.start("lanes", Job(work, worker(), device, f"Measuring lanes of {opened.title}", finish=finish))
     if "lanes" in opened.jobs.by_key:
         try:
             finished(opened.jobs, "lanes")

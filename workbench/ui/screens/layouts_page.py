@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Event
 from typing import Any
 
 import streamlit as st
@@ -20,11 +21,13 @@ from workbench.ui.state.record_runs import keep_measured, measure_here, say_not_
 from workbench.ui.state.session import Compared, Opened, worker
 from workbench.ui.state.snapshots import moment_of_pair
 from workbench.ui.state.strategies import compared_before, layouts_of
-from workbench.ui.state.work import Job, Report, finished, forget_cancel, run_with_progress, was_cancelled
+from workbench.ui.state.work import Job, Report, forget_cancel, was_cancelled
 from workbench.ui.widgets.graph_view import graph_view
 from workbench.ui.widgets.numbers import ratio_interval, say_failures
 from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, show_error
 from workbench.ui.widgets.profiles import choose_profile
+from workbench.ui.widgets.progress import finished, run_with_progress
+from workbench.ui.widgets.tables import table
 
 REPEAT = 20  # runs of each result
 _ROW = 24  # pixels
@@ -108,7 +111,9 @@ def _measure(opened: Opened, compared: Compared, where: Any, start: Any) -> str:
     if start.button("Measure latency", type="primary", width="stretch", key="measure_layouts"):
         forget_cancel(opened.jobs, "latencies")
         title = f"Measuring the layouts of {opened.title}"
-        job = Job(lambda r: _latencies(opened, compared, device, r), worker(), device, title)
+        finish = Event()
+        work = lambda report: _latencies(opened, compared, device, report, finish)  # noqa: E731
+        job = Job(work, worker(), device, title, finish=finish)
         opened.jobs.start("latencies", job)
     if "latencies" in opened.jobs.by_key:
         try:
@@ -131,36 +136,28 @@ def _commands(opened: Opened, compared: Compared) -> dict[str, str]:
     }
 
 
-def _latencies(opened: Opened, compared: Compared, device: str, report: Report) -> str:
+def _latencies(opened: Opened, compared: Compared, device: str, report: Report, finish: Event) -> str:
     """Measure and keep the results; returns why they could not be kept among the runs, "" if they were."""
     graphs = {name: laid_out.history.graph for name, laid_out in compared.found.items()}
-    found = compared.measured[device] = measure_here(opened, graphs, device, report, repeat=REPEAT)
+    found = compared.measured[device] = measure_here(opened, graphs, device, report, finish, repeat=REPEAT)
     return keep_measured(opened, found, _commands(opened, compared))
 
 
 def _table(opened: Opened, compared: Compared, device: str) -> None:
     """One row per strategy; a click chooses it for Optimize."""
     names = list(compared.found)
-    key = f"layouts_{opened.number}"
 
-    def clicked() -> None:
-        cells = st.session_state[key]["selection"]["cells"]
-        if cells:
-            st.session_state["strategy"] = names[cells[0][0]]
+    def choose(row: int) -> None:
+        st.session_state["strategy"] = names[row]
 
+    first = ["strategy", "transposes", "bytes", "bound", "verdict"]
     measured = compared.measured.get(device)
     rows = [_row(name, laid_out) for name, laid_out in compared.found.items()]
     if measured is not None:
+        first = ["strategy", "bytes", "latency", "ratio", "verdict"]
         rows = [{**row, **_latency(measured.variants[name])} for name, row in zip(names, rows, strict=True)]
-    st.dataframe(
-        rows,
-        hide_index=True,
-        row_height=_ROW,
-        column_config=_COLUMNS,
-        key=key,
-        on_select=clicked,
-        selection_mode="single-cell",
-    )
+    key = f"layouts_{opened.number}"
+    table(rows, _COLUMNS, first=first, most=len(rows), row_height=_ROW, key=key, on_click=choose)
     chosen = st.session_state.get("strategy", "none")
     words = f"Click a strategy to use it on the page Optimize; now chosen there: {_word(chosen)}."
     if measured is not None:

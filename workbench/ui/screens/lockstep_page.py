@@ -15,11 +15,13 @@ from workbench.ui.state.address import sides_in_address, target_in_address, writ
 from workbench.ui.state.graph_views import shown_side
 from workbench.ui.state.pipelines import keep_pipeline, offered_pipelines, spec_of, title_of
 from workbench.ui.state.session import Opened, Spec, worker
-from workbench.ui.state.work import Report, forget_cancel, run_with_progress, was_cancelled
+from workbench.ui.state.work import Report, forget_cancel, was_cancelled
 from workbench.ui.widgets.graph_view import Shown, graph_view
-from workbench.ui.widgets.numbers import download_button, show_table, shown_csv
+from workbench.ui.widgets.numbers import download_button, shown_csv
 from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, show_error
 from workbench.ui.widgets.profiles import choose_profile
+from workbench.ui.widgets.progress import run_with_progress
+from workbench.ui.widgets.tables import table
 from workbench.view.diff import diff
 from workbench.view.lockstep import in_lockstep
 from workbench.view.matching import match_graphs, renamed
@@ -96,9 +98,8 @@ def _sides(opened: Opened, specs: tuple[Spec, Spec], titles: tuple[str, str]) ->
     """Both pipelines run, in one job with progress; cached. None if cancelled or refused, which is said."""
     if was_cancelled(opened.jobs, _JOB):
         st.info("The two pipelines were cancelled.", icon=":material/block:")
-        if not st.button("Run both pipelines", type="primary"):
-            return None
-    forget_cancel(opened.jobs, _JOB)
+        st.button("Run both pipelines", type="primary", on_click=forget_cancel, args=(opened.jobs, _JOB))
+        return None
     try:
         return opened.sides.get(
             specs,
@@ -131,7 +132,7 @@ def _history(opened: Opened, spec: Spec, title: str, report: Report) -> History:
         opened.graph,
         passes,
         context,
-        on_progress=lambda at: report(f"{title}: {at.title}, {at.rewrites:,} rewrites", at.index / at.count),
+        on_progress=lambda at: report(f"{title}: {at.words}. {at.about}", at.share),
     )
 
 
@@ -164,7 +165,7 @@ def _differences(sides: Sides, titles: tuple[str, str]) -> None:
     words.markdown(markdown_escaped(sides.sentence))
     download_button(as_csv, "CSV", shown_csv(rows), "lockstep.csv", "lockstep_csv")
     numbers = {title: st.column_config.NumberColumn(format="localized") for title in (*titles, "difference")}
-    show_table(rows, column_config=numbers)
+    table(rows, numbers)
 
 
 def _rewrites(history: History) -> int:

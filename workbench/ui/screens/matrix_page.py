@@ -37,9 +37,10 @@ from workbench.run.measurement.timing_cache import cache_file
 from workbench.run.records.store import model_hash
 from workbench.ui.screens.run_page import limits_form, worker_devices
 from workbench.ui.state.session import Opened, worker
-from workbench.ui.state.work import Job, Report, finished, forget_cancel, was_cancelled
-from workbench.ui.widgets.numbers import download_button, measured_cells, say_failures, show_table
+from workbench.ui.state.work import Job, Report, forget_cancel, was_cancelled
+from workbench.ui.widgets.numbers import MEASURED, download_button, measured_cells, say_failures, show_table
 from workbench.ui.widgets.parts import command_of, header, markdown_escaped, opened_here, show_error
+from workbench.ui.widgets.progress import finished
 from workbench.ui.widgets.units import counted
 
 _ORIGINAL, _OPTIMIZED = "as loaded", "as on Optimize"
@@ -199,7 +200,9 @@ def _results(opened: Opened) -> None:
     for note in matrix_notes(blocks):
         st.caption(markdown_escaped(note))
     by_batch = len({row["batch"] for row in ran}) > 1
-    show_table([_row(row) for row in ran])
+    rows = [_row(row) for row in ran]
+    apart = [name for name in _SETTINGS if len({row.get(name) for row in rows}) > 1]
+    show_table(rows, first=(*(apart or ["step"]), *MEASURED))
     st.caption("Median latency, and its 95 % interval")
     st.plotly_chart(bars_chart(ran), key="matrix_bars")
     if not by_batch:
@@ -228,6 +231,9 @@ def _forget(place: Any, opened: Opened) -> None:
             return
         opened.matrix = []
         st.rerun()
+
+
+_SETTINGS = ("model", "batch", "step", "backend", "precision")  # a table shows those at first that differ in it
 
 
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,10 +22,12 @@ from workbench.memory.planning import DEFAULT_PLANNER, SECONDS, MemoryPlan, plan
 from workbench.ui.screens.memory_steps import play_steps
 from workbench.ui.state.graph_views import shown_graph
 from workbench.ui.state.session import Opened, worker
-from workbench.ui.state.work import Report, forget_cancel, run_with_progress, was_cancelled
+from workbench.ui.state.work import Report, forget_cancel, was_cancelled
 from workbench.ui.widgets.graph_view import graph_view, seen_in, selection
 from workbench.ui.widgets.numbers import download_button, show_table, shown_csv
 from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, show_error
+from workbench.ui.widgets.progress import run_with_progress
+from workbench.ui.widgets.tables import table
 
 AS_LOADED, _OPTIMIZED = "as loaded", "after the passes of Optimize"
 _GRAPH = 470  # pixels of height of the graph
@@ -113,9 +115,8 @@ def _plan_of(opened: Opened, graph: Graph, choice: _Choice) -> MemoryPlan | None
 
     if was_cancelled(opened.jobs, "memory"):
         st.info("Planning was cancelled.", icon=":material/block:")
-        if not st.button("Plan again", type="primary"):
-            return None
-    forget_cancel(opened.jobs, "memory")
+        st.button("Plan again", type="primary", on_click=forget_cancel, args=(opened.jobs, "memory"))
+        return None
     try:
         return opened.plans.get(key, make)
     except UserError as error:
@@ -213,7 +214,8 @@ def _planners(opened: Opened, graph: Graph, plan: MemoryPlan) -> None:
     words, as_csv = st.columns(_BESIDE, vertical_alignment="bottom")
     words.caption("All planners on the same blocks, in the same order.")
     download_button(as_csv, "CSV", shown_csv(rows), "planners.csv", "planners_csv")
-    show_table(rows, {"gap (%)": 2, "seconds": 3}, column_config=_localized("arena (bytes)", "at least (bytes)"))
+    first = ("planner", "arena (bytes)", "gap (%)", "no smaller arena exists", "seconds")
+    show_table(rows, {"gap (%)": 2, "seconds": 3}, _localized("arena (bytes)", "at least (bytes)"), first=first)
 
 
 def _values(plan: MemoryPlan) -> None:
@@ -237,7 +239,8 @@ def _values(plan: MemoryPlan) -> None:
     download_button(as_json, "JSON", partial(_json, plan), "memory_plan.json", "memory_plan_json")
     problem = partial(write_packing, plan.sharing.packing, plan.packed.offsets)
     download_button(as_problem, "MiniMalloc CSV", problem, "minimalloc.csv", "memory_minimalloc")
-    show_table(rows, column_config=_localized("bytes", "offset", "born", "dies", "block"))
+    first = ("value", "bytes", "offset", "born", "dies")
+    table(rows, _localized("bytes", "offset", "born", "dies", "block"), first=first)
 
 
 def _localized(*names: str) -> dict[str, Any]:
@@ -267,5 +270,4 @@ def _sharing(plan: MemoryPlan) -> None:
     words, as_csv = st.columns(_BESIDE, vertical_alignment="bottom")
     words.caption(f"{accepted:,} of {len(rows):,} possible ways to share memory are used; each with its reason.")
     download_button(as_csv, "CSV", shown_csv(rows), "shared_memory.csv", "memory_sharing_csv")
-    columns = {"why": st.column_config.TextColumn(width=760)}
-    show_table(rows, column_config=columns)
+    table(rows, {"why": st.column_config.TextColumn(width=760)})

@@ -23,6 +23,7 @@ from workbench.ui.widgets.controls import begin_from_link, forget_samples_settin
 from workbench.ui.widgets.graph_view import graph_view
 from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, opening, pane, warnings
 from workbench.ui.widgets.steps import look_from_link
+from workbench.ui.widgets.tables import table
 from workbench.ui.widgets.units import in_units, short_count
 from workbench.view.scopes import MAIN, inner_graphs
 
@@ -145,14 +146,14 @@ def _describe(opened: Opened) -> None:
                 markdown_escaped(f"The torch executor runs these in ONNX Runtime: {', '.join(summary.not_native)}.")
             )
         rows = [{"operator": op, "count": count} for op, count in summary.operators.items()]
-        st.dataframe(rows, hide_index=True, row_height=26, height=420)
+        table(rows, most=15)
     with values:
         rows = [
             {"kind": kind, "name": v.name, "type": v.type, "runs with": v.bound, "layout": v.layout}
             for kind, described in (("input", summary.inputs), ("output", summary.outputs))
             for v in described
         ]
-        st.dataframe(rows, hide_index=True, row_height=26)
+        table(rows)
         _layouts_form(opened)
         _inputs_form(opened)
 

@@ -8,12 +8,20 @@ import streamlit as st
 
 from workbench.errors import UserError
 from workbench.rewrite import History
-from workbench.ui.state.address import node_in_address, write_left_out, write_pipeline, write_seen
+from workbench.ui.state.address import (
+    node_in_address,
+    write_left_out,
+    write_pipeline,
+    write_seen,
+    write_verification,
+)
+from workbench.ui.state.checking import EACH, OFF
 from workbench.ui.state.graph_views import shown_history
-from workbench.ui.state.session import Opened, Spec, checking_of, history_of, worker
+from workbench.ui.state.histories import checking_of, history_of
+from workbench.ui.state.session import Opened, Spec, worker
 from workbench.ui.state.snapshots import moment_of
-from workbench.ui.state.work import Report, forget_cancel, run_with_progress, was_cancelled
-from workbench.ui.widgets.controls import chosen_preset, controls
+from workbench.ui.state.work import Report, forget_cancel, was_cancelled
+from workbench.ui.widgets.controls import chosen_preset, chosen_verification, controls
 from workbench.ui.widgets.graph_view import graph_view, moment, seen_in
 from workbench.ui.widgets.panes import GRAPH, TIMES, WHY_NOT, show_rewrites, show_texts, show_times, views_of
 from workbench.ui.widgets.parts import (
@@ -25,17 +33,17 @@ from workbench.ui.widgets.parts import (
     say_settled,
     show_error,
 )
+from workbench.ui.widgets.progress import run_with_progress
 from workbench.ui.widgets.reports import report_button
 from workbench.ui.widgets.steps import (
     STEP,
     choose_moment,
     choose_step,
     chosen_moment,
+    height_of_steps,
     show_chosen_moment,
-    shown_steps,
     step_table,
     stepped_to,
-    table_height,
 )
 from workbench.ui.widgets.verdicts import LINE, show_verdicts
 from workbench.ui.widgets.why_not import show_why_not
@@ -49,27 +57,31 @@ def optimize_page() -> None:
     if opened is None:
         return
     spec = replace(controls(), left_out=opened.left_out)
+    how = chosen_verification()
     top, command = st.columns([5, 1], vertical_alignment="center")
     with top:
         header(opened)
     with command, st.popover("Copy as command", width="stretch"):
-        st.code(command_of(opened, spec), language="bash", wrap_lines=True)
+        as_model = command_of(opened, spec, verified=how != OFF)
+        as_page = command_of(opened, spec, "report.html", verb="report", verified=how != OFF)
+        st.code(as_model, language="bash", wrap_lines=True)
         st.caption("This view as one HTML file:")
-        st.code(command_of(opened, spec, "report.html", verb="report"), language="bash", wrap_lines=True)
+        st.code(as_page, language="bash", wrap_lines=True)
         if opened.history is not None and opened.spec == spec:
             report_button(opened, opened.history, spec)
     history = _history(opened, spec)
-    if history is None:
+    if history is None or opened.spec is None:
         return
     with st.container():  # keeps the view below in its place, not remounted, when a note disappears
-        taken = _notes(opened, history)
+        taken = _notes(opened, history, how)
     seen = seen_in(_view_key(opened))
     stepped_to(opened, history, seen)
     step_table(opened, history)
-    _views(opened, history, spec, taken)
+    _views(opened, history, opened.spec, taken)
     write_seen(chosen_moment(opened, history), node_in_address() if seen.moment is None else seen.id)
     names = [name for name, _ in spec.passes]
     write_pipeline(names, changed_options(spec), spec.target, spec.mode, chosen_preset())
+    write_verification(how, EACH)
     write_left_out(opened.left_out)
 
 
@@ -78,14 +90,22 @@ def _view_key(opened: Opened) -> str:
 
 
 def _history(opened: Opened, spec: Spec) -> History | None:
+    """The history of the pipeline; if the user cancelled it, of the passes that were done, "as loaded" being none."""
     if (
         opened.spec != spec
         and was_cancelled(opened.jobs, "pipeline")
         and st.session_state.get("cancelled_spec") == spec
     ):
-        st.info("The pipeline was cancelled. Change a setting, or run it again.", icon=":material/block:")
-        if not st.button("Run pipeline", type="primary"):
-            return None
+        done = 0 if opened.spec is None else len(opened.spec.passes)
+        words, button = st.columns([6, 1], vertical_alignment="center")
+        words.info(
+            f"The pipeline was cancelled after {done} of {len(spec.passes)} passes; what they did is shown below. "
+            "Change a setting, or run the rest.",
+            icon=":material/block:",
+        )
+        again = (opened.jobs, "pipeline")
+        button.button("Run the rest", type="primary", width="stretch", on_click=forget_cancel, args=again)
+        return opened.history
     forget_cancel(opened.jobs, "pipeline")
     st.session_state["cancelled_spec"] = spec
 
@@ -101,15 +121,15 @@ def _history(opened: Opened, spec: Spec) -> History | None:
         return None
 
 
-def _notes(opened: Opened, history: History) -> int:
+def _notes(opened: Opened, history: History, how: str) -> int:
     """Draw the notes on the history above its table; returns their approximate height in pixels."""
     taken = LINE if say_settled(opened) else 0
     for index, step in enumerate(history.steps):
         if step.conclusion:
             taken += LINE
             st.caption(markdown_escaped(f"Step {index}, {step.title}: {step.conclusion}."))
-    checking = checking_of(opened, history, st.session_state.get(STEP) or len(history) - 1)
-    return taken + show_verdicts(opened, history, checking)
+    checking = checking_of(opened, history, st.session_state.get(STEP) or len(history) - 1, how)
+    return taken + show_verdicts(opened, history, checking, how)
 
 
 def _views(opened: Opened, history: History, spec: Spec, taken: int) -> None:
@@ -130,8 +150,7 @@ def _views(opened: Opened, history: History, spec: Spec, taken: int) -> None:
             format_func=lambda name: name if name != "Rewrites" else f"Rewrites ({len(history[index].rewrites):,})",
             persist_state="session",
         )
-    table = table_height(len(shown_steps(history, index)))
-    height = max(606 - table - taken, _LEAST)
+    height = max(606 - height_of_steps(history) - taken, _LEAST)
     if view == GRAPH:
         shown = shown_history(opened, history, spec)
         show_chosen_moment(opened, history, shown)

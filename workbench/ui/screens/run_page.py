@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from threading import Event
 from typing import Any
 
 import streamlit as st
@@ -15,8 +16,9 @@ from workbench.run.worker.client import RUN_LIMIT_S
 from workbench.run.worker.memory import in_bytes
 from workbench.ui.state.record_runs import keep_measured, measure_here, pipeline_until, say_not_kept
 from workbench.ui.state.session import Opened, worker
-from workbench.ui.state.work import Job, Report, finished, forget_cancel, was_cancelled
+from workbench.ui.state.work import Job, Report, forget_cancel, was_cancelled
 from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, say_settled, show_error
+from workbench.ui.widgets.progress import finished
 from workbench.ui.widgets.run_results import results
 
 _ORIGINAL = "as loaded"
@@ -129,12 +131,14 @@ def _start(
     steps = {id(graphs[label]): choices[label] for label in labels}
     pipelines = {label: pipeline_until(opened, steps[id(variant.graph)]) for label, variant in wanted.items()}
 
+    finish = Event()
+
     def work(report: Report) -> str:
-        opened.measured, opened.measured_spec = measure_here(opened, wanted, device, report, **how), spec
+        opened.measured, opened.measured_spec = measure_here(opened, wanted, device, report, finish, **how), spec
         opened.measured_graphs = {label: variant.graph for label, variant in wanted.items()}
         return keep_measured(opened, opened.measured, pipelines)
 
-    opened.jobs.start("measure", Job(work, worker(), device, f"Measuring {opened.title}"))
+    opened.jobs.start("measure", Job(work, worker(), device, f"Measuring {opened.title}", finish=finish))
 
 
 def limits_form(place: Any) -> tuple[float, int | None]:

@@ -24,7 +24,6 @@ _ROWS = 7  # visible without scrolling
 _MOST_COMPARED = 12  # runs
 _MOST_LINES = 8
 _LONGEST_NAME = 60  # characters in a sentence
-_OF_MODELS = ("model", "model file")  # columns that are shown only if runs are of several models
 _COLUMNS = {
     "time (UTC)": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm:ss", width=140),
     "model": st.column_config.TextColumn(width=150),
@@ -71,9 +70,9 @@ def _table(opened: Opened, runs: Sequence[Run], every: bool) -> Sequence[Run]:
     rows = [_row(run) for run in runs]
     event = show_table(
         rows,
+        columns=_COLUMNS,
         most=_ROWS,
-        column_config=_COLUMNS,
-        column_order=[column for column in rows[0] if every or column not in _OF_MODELS],
+        first=["time (UTC)", *(["model"] if every else []), "variant", "median (ms)", "peak memory (MB)", "pipeline"],
         key=f"runs_{opened.number}_{every}_{runs[0].id}_{len(runs)}",  # new for other runs: rows are selected by number
         on_select="rerun",
         selection_mode="multi-row",

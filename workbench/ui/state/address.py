@@ -3,6 +3,7 @@
 model, dims, input_layout, target, passes, option, mode: the arguments of `workbench optimize`; the pages write them.
 leave_out: rewrites that the user left out, "pass: sentence".
 preset: the preset that the list of passes started from, and is reset to.
+verify: what is compared with the original, if not each step.
 left, right: the pipelines beside each other on Lockstep.
 step, rewrite, node: what is on screen; the component writes them during stepping, without a rerun.
 """
@@ -24,7 +25,7 @@ from workbench.rewrite import DEFAULT_MODE, LeftOut
 from workbench.ui.state.folders import real_path
 
 _MODEL, _DIMS, _TARGET, _PASSES, _OPTION, _MODE = "model", "dims", "target", "passes", "option", "mode"
-_PRESET, _INPUT_LAYOUT, _LEAVE_OUT = "preset", "input_layout", "leave_out"
+_PRESET, _INPUT_LAYOUT, _LEAVE_OUT, _VERIFY = "preset", "input_layout", "leave_out", "verify"
 _STEP, _REWRITE, _NODE, _OTHER = "step", "rewrite", "node", "other"
 _LEFT, _RIGHT = "left", "right"
 _WANTED = "wanted_address"  # in the session: what this run of the page wrote
@@ -170,6 +171,16 @@ def write_pipeline(passes: Sequence[str], options: Mapping[str, object], target:
     _write(_MODE, "" if mode == DEFAULT_MODE else mode)
     _write(_PRESET, "" if preset == DEFAULT_PRESET else preset)
     _write_all(_OPTION, [f"{key}={value}" for key, value in options.items()])
+
+
+def verification_in_address() -> str:
+    """What the link compares with the original, "" where it says nothing."""
+    return st.query_params.get(_VERIFY, "")
+
+
+def write_verification(how: str, default: str) -> None:
+    """Write what is compared with the original to the URL."""
+    _write(_VERIFY, "" if how == default else how)
 
 
 def write_left_out(left_out: Sequence[LeftOut]) -> None:

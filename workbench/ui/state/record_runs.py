@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from threading import Event
 from typing import Any
 
 import streamlit as st
@@ -18,11 +19,12 @@ from workbench.ui.widgets.parts import command_of, markdown_escaped
 
 
 def measure_here(
-    opened: Opened, variants: Mapping[str, Graph | Variant], device: str, report: Report, **how: Any
+    opened: Opened, variants: Mapping[str, Graph | Variant], device: str, report: Report, finish: Event, **how: Any
 ) -> Measurement:
     """Measure variants on the inputs of the open model, compared with its original.
 
-    how: further arguments of `measure_models`. Raises what that and the run of the original raise.
+    finish: once set, the runs so far are all. how: further arguments of `measure_models`.
+    Raises what that and the run of the original raise.
     """
     stop_checking(opened)  # comparisons of its steps would disturb it; Optimize goes on with them
     report("computing the reference in ONNX Runtime", 0.0)
@@ -33,6 +35,7 @@ def measure_here(
         device=device,
         worker=worker(),
         on_progress=lambda event: report(event["stage"], event["done"] / max(event["total"], 1)),
+        is_enough=finish.is_set,
         **how,
     )
 

@@ -1,14 +1,10 @@
-"""The state of a browser session: the open model and the history of its pipeline.
-
-The pipeline is cached by step: a new list of passes reuses the leading steps
-that it shares with the last one and runs the rest.
-"""
+"""The state of a browser session: the open model with the history of its pipeline (`histories.py`)."""
 
 from __future__ import annotations
 
 import itertools
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,8 +12,7 @@ from typing import Any
 
 import streamlit as st
 
-from workbench import pipeline
-from workbench.api import LaidOut, choose, timing_context
+from workbench.api import LaidOut
 from workbench.errors import UserError
 from workbench.io import load_model
 from workbench.io.samples import Shows, samples
@@ -25,7 +20,7 @@ from workbench.ir import Graph
 from workbench.layout.infer import declare
 from workbench.layout.profile import Profile
 from workbench.matrix import Block
-from workbench.rewrite import DEFAULT_MODE, AppliedRewrite, History, LeftOut
+from workbench.rewrite import DEFAULT_MODE, History, LeftOut
 from workbench.run.inputs import bound_dims, bound_sizes
 from workbench.run.measurement.measured import Measurement
 from workbench.run.worker.client import Worker
@@ -37,7 +32,7 @@ from workbench.ui.state.address import (
     named_in_address,
     sample_at,
 )
-from workbench.ui.state.checking import AT_ONCE_S, Checking, is_compared
+from workbench.ui.state.checking import Checking
 from workbench.ui.state.folders import check_may_open
 from workbench.ui.state.gc_freeze import let_go
 from workbench.ui.state.lru import Recent
@@ -298,43 +293,6 @@ def open_other(opened: Opened, path: str, folder: tempfile.TemporaryDirectory[st
     opened.other = Other(Path(path).name, path, graph, renamed(graph, found.pairs, opened.graph), found, folder)
 
 
-def history_of(opened: Opened, spec: Spec, report: Callable[[str, float], None]) -> History:
-    """The history of `spec`, reusing the leading steps shared with the last one; new steps have no verdict yet.
-
-    `report` is called with the progress, in words and as a share from 0 to 1, and may raise to stop.
-    """
-    if opened.history is not None and opened.spec == spec:
-        return opened.history
-    stop_checking(opened)
-    chosen = choose([name for name, _ in spec.passes], options=spec.options)
-    passes, sentences = pipeline.without(chosen, spec.left_out)
-    history = _shared(opened, spec)
-    history.left_out = list(spec.left_out)
-    for index in range(len(history) - 1, len(passes)):
-        share, pass_ = index / len(passes), passes[index]
-        report(pass_.name, share)
-        context = timing_context(spec.target, opened.verifier.worker, _within(report, share), mode=spec.mode)
-        pipeline.extend(history, pass_, context, _counting(report, pass_.name, share), leave_out=sentences)
-    opened.history, opened.spec = history, spec
-    opened.moments.clear()
-    return history
-
-
-def checking_of(opened: Opened, history: History, shown: int) -> Checking | None:
-    """The comparison of the history's steps with the original, started if needed; None if all steps are compared."""
-    checking = opened.checking
-    if checking is not None and checking.history is history:
-        checking.shown = shown
-        return None if is_compared(history) and checking.is_done else checking
-    stop_checking(opened)
-    if is_compared(history):
-        return None
-    opened.checking = Checking(opened.verifier, history, shown)
-    opened.checking.wait(AT_ONCE_S)
-    opened.checking.is_watched = not is_compared(history)
-    return opened.checking if opened.checking.is_watched else None
-
-
 def stop_work(opened: Opened) -> None:
     """Stop what still computes on the model, since its results would no longer be wanted."""
     stop_checking(opened)
@@ -345,29 +303,3 @@ def stop_checking(opened: Opened) -> None:
     if opened.checking is not None:
         opened.checking.stop()
         opened.checking = None
-
-
-def _within(report: Callable[[str, float], None], share: float) -> Callable[[str, float], None]:
-    """Reports the words of a part of the work with the share of the whole."""
-    return lambda words, _: report(words, share)
-
-
-def _counting(report: Callable[[str, float], None], name: str, share: float) -> Callable[[AppliedRewrite], None]:
-    numbers = itertools.count(1)
-    return lambda _: report(f"{name}, {next(numbers):,} rewrites", share)
-
-
-def _setting(spec: Spec) -> tuple[Profile, str, tuple[LeftOut, ...]]:
-    """The settings that affect every step."""
-    return spec.profile, spec.mode, spec.left_out
-
-
-def _shared(opened: Opened, spec: Spec) -> History:
-    """A history of the leading steps that the new list shares with the last one."""
-    last, old = opened.history, opened.spec
-    if last is None or old is None or _setting(old) != _setting(spec):
-        return pipeline.start(opened.graph, spec.profile, spec.mode)
-    same = 0
-    while same < min(len(old.passes), len(spec.passes)) and old.passes[same] == spec.passes[same]:
-        same += 1
-    return History(last.initial, last.at(same), last.target, list(last.steps[: same + 1]), spec.mode)

@@ -11,7 +11,8 @@ import streamlit as st
 from workbench.api import DEFAULT_PRESET, DEFAULT_TARGET
 from workbench.library import library
 from workbench.rewrite import DEFAULT_MODE, Pass, with_options
-from workbench.ui.state.address import Wished, pipeline_in_address
+from workbench.ui.state.address import Wished, pipeline_in_address, verification_in_address
+from workbench.ui.state.checking import EACH, END, HOW, OFF
 from workbench.ui.state.session import Opened, Spec, current, opened_if_any
 from workbench.ui.widgets.parts import markdown_escaped, show_error
 from workbench.ui.widgets.profiles import choose_profile
@@ -22,6 +23,8 @@ _MODES = {
     "ieee": "Rounding may differ; NaN, infinities and -0.0 are kept, except where an intermediate result overflows.",
     "fast": "Also rewrites that may change signed zeros, infinities or NaN, or lose digits.",
 }
+_VERIFICATION = {EACH: "each step", END: "only the end", OFF: "off"}
+_VERIFY = "verification"
 _STARTED = "pipeline_of_link_taken"
 _SETTINGS = (_ORDER, _PRESET, "strategy", "mode", "target")
 
@@ -42,6 +45,15 @@ def controls() -> Spec:
             help="Decides which values are stored channels-last and where transposes go. Set its position below.",
         )
         mode = _mode()
+        st.selectbox(
+            "Verification",
+            list(_VERIFICATION),
+            key=_VERIFY,
+            format_func=lambda how: _VERIFICATION[how],
+            persist_state="session",
+            help="What is compared with ONNX Runtime on the original file. What is exported is compared in any case, "
+            "unless verification is off.",
+        )
         st.selectbox(
             "Passes, in order",
             list(library.presets()),
@@ -77,6 +89,11 @@ def _mode() -> str:
         "Exactness", list(_MODES), 1, key="mode", persist_state="session", help=markdown_escaped(words)
     )
     return str(choice)
+
+
+def chosen_verification() -> str:
+    """Which steps are compared with the original, of HOW."""
+    return st.session_state.get(_VERIFY, EACH)
 
 
 def chosen_preset() -> str:
@@ -116,6 +133,8 @@ def forget_samples_settings() -> None:
 
 def _take_over_link() -> None:
     """Set a new session's passes, options and target from its link; unknown names are omitted."""
+    if not st.session_state.get(_STARTED) and verification_in_address() in HOW:
+        st.session_state[_VERIFY] = verification_in_address()
     wished = None if st.session_state.get(_STARTED) else pipeline_in_address() or _before_the_reload()
     st.session_state[_STARTED] = True
     if wished is None:

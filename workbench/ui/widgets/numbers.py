@@ -9,14 +9,15 @@ import streamlit as st
 
 from workbench.run.measurement.formatting import csv_text, error_words
 from workbench.ui.widgets.parts import markdown_escaped
+from workbench.ui.widgets.tables import table
 
-_ROW, _HEAD = 26, 34  # pixels of a row, and of the header
 _DECIMALS = {
     3: ("median (ms)", "± 95 % (ms)", "min (ms)", "p90 (ms)", "p99 (ms)", "cold (ms)", "ratio", "first result (s)"),
     2: ("peak memory (MB)", "weights (MB)", "reserved (MB)", "process grew (MB)"),
 }
 _COLUMNS = {name: decimals for decimals, names in _DECIMALS.items() for name in names}
 
+MEASURED = ("median (ms)", "ratio", "peak memory (MB)")  # what a table of `measured_cells` shows at first
 _SOMETIMES = (
     ("cold_median_ms", "cold (ms)", 1),
     ("reserved_bytes", "reserved (MB)", 1e6),
@@ -29,25 +30,21 @@ _Row = Mapping[str, Any]
 # ---- tables ------------------------------------------------------------------------------
 
 
-def show_table(rows: Sequence[_Row], decimals: Mapping[str, int] | None = None, most: int = 10, **how: Any) -> Any:
-    """A table with at most `most` rows visible without scrolling, and "-" for a missing number.
+def show_table(
+    rows: Sequence[_Row],
+    decimals: Mapping[str, int] | None = None,
+    columns: Mapping[str, Any] | None = None,
+    **how: Any,
+) -> Any:
+    """A `table` of measured numbers.
 
-    decimals: of columns that `measured_cells` does not have.
-    how: further arguments of `st.dataframe`, whose result is returned.
+    decimals: of columns that `measured_cells` does not have. columns: how others are drawn. how: see `table`.
     """
     formats = {
         name: st.column_config.NumberColumn(format=f"%.{digits}f")
         for name, digits in {**_COLUMNS, **(decimals or {})}.items()
     }
-    return st.dataframe(
-        rows,
-        hide_index=True,
-        row_height=_ROW,
-        height=_HEAD + _ROW * min(len(rows), most),
-        placeholder="-",
-        column_config={**formats, **how.pop("column_config", {})},
-        **how,
-    )
+    return table(rows, {**formats, **(columns or {})}, **how)
 
 
 def download_button(place: Any, label: str, content: str | Callable[[], str], name: str, key: str) -> None:

@@ -12,6 +12,7 @@ from workbench.ui.state.session import Opened
 from workbench.ui.state.snapshots import Snapshot
 from workbench.ui.widgets.parts import markdown_escaped, pane, shown_mark
 from workbench.ui.widgets.steps import go_to
+from workbench.ui.widgets.tables import table
 from workbench.view.text import MARKS, TextRow
 
 GRAPH = "Graph"
@@ -40,22 +41,11 @@ def show_rewrites(opened: Opened, index: int, step: Step, height: int) -> None:
     }
     key = f"rewrites_{opened.number}_{index}"
 
-    def clicked() -> None:
-        cells = st.session_state[key]["selection"]["cells"]
-        if cells:
-            go_to(opened, index, cells[0][0] + 1)
+    def show(row: int) -> None:
+        go_to(opened, index, row + 1)
 
     st.caption("Click a rewrite to see the graph just after it.")
-    st.dataframe(
-        rows,
-        hide_index=True,
-        row_height=24,
-        height=height,
-        column_config=columns,
-        key=key,
-        on_select=clicked,
-        selection_mode="single-cell",
-    )
+    table(rows, columns, height=height, key=key, on_click=show)
 
 
 def views_of(step: Step) -> tuple[str, ...]:
@@ -89,7 +79,7 @@ def show_times(step: Step, height: int) -> None:
         "converted": us(width=80, format="localized", help="Number of these nodes that now run in the other layout."),
         "spread": us("spread (us)", format="%.1f", help="From the fastest run to the lower quartile of all runs."),
     }
-    st.dataframe(rows, hide_index=True, row_height=24, height=height, column_config=columns)
+    table(rows, columns, height=height)
 
 
 def show_texts(moment: Snapshot, height: int) -> None:

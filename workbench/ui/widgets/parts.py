@@ -163,7 +163,12 @@ def pane(key: str, height: int, border: bool = True) -> Any:
 
 
 def command_of(
-    opened: Opened, spec: Spec, output: str = "optimized.onnx", fix_dims: bool = False, verb: str = "optimize"
+    opened: Opened,
+    spec: Spec,
+    output: str = "optimized.onnx",
+    fix_dims: bool = False,
+    verb: str = "optimize",
+    verified: bool = True,
 ) -> str:
     """The equivalent command: optimize and write, or with the verb "report" the view as HTML."""
     words = ["python", "-m", "workbench", verb, opened.path, "-o", output]
@@ -180,8 +185,10 @@ def command_of(
         words += ["--inputs", opened.inputs]
     elif opened.seed:
         words += ["--seed", str(opened.seed)]
-    if spec.left_out:
+    if spec.left_out and verified:
         words += ["--on-failure", "skip"]
+    if not verified:
+        words.append("--no-verify")
     if fix_dims:
         words.append("--fix-dims")
     return " ".join(w if w == "''" else shlex.quote(w) for w in words)
@@ -194,7 +201,9 @@ def against_command_of(opened: Opened) -> str:
     return " ".join(map(shlex.quote, words))
 
 
-def python_of(opened: Opened, spec: Spec, output: str = "optimized.onnx", fix_dims: bool = False) -> str:
+def python_of(
+    opened: Opened, spec: Spec, output: str = "optimized.onnx", fix_dims: bool = False, verified: bool = True
+) -> str:
     """The equivalent Python code."""
     options = changed_options(spec)
     dims = f", dims={dict(opened.graph.dims)!r}" if opened.graph.dims else ""
@@ -203,16 +212,20 @@ def python_of(opened: Opened, spec: Spec, output: str = "optimized.onnx", fix_di
     fixed = ", fix_dims=True" if fix_dims else ""
     given = f", inputs=np.load({opened.inputs!r})" if opened.inputs else f", seed={opened.seed}" if opened.seed else ""
     names = [name for name, _ in spec.passes]
+    written = f"wb.export(history.graph, {output!r}{fixed})"
+    check = [
+        f"verdict = wb.verify(graph, history.graph{given})",
+        "print(verdict.sentence)",
+        "if verdict.ok is not False:",
+        f"    {written}",
+    ]
     return "\n".join(
         [
-            *(["import numpy as np"] if opened.inputs else []),
+            *(["import numpy as np"] if opened.inputs and verified else []),
             "import workbench as wb",
             f"graph = wb.load({opened.path!r}{dims})",
             f"history = wb.optimize(graph, {names!r}, target={spec.target!r}{more})",
-            f"verdict = wb.verify(graph, history.graph{given})",
-            "print(verdict.sentence)",
-            "if verdict.ok is not False:",
-            f"    wb.export(history.graph, {output!r}{fixed})",
+            *(check if verified else [written]),
         ]
     )
 

@@ -20,6 +20,7 @@ from workbench.run.measurement.profiled import OperatorRun
 from workbench.ui.state.session import Opened
 from workbench.ui.widgets.kernels import kernels_of
 from workbench.ui.widgets.numbers import (
+    MEASURED,
     comparison,
     download_button,
     measured_cells,
@@ -51,7 +52,7 @@ def results(opened: Opened, found: Measurement) -> None:
     for note in found.notes:
         st.caption(markdown_escaped(note))
     rows = [{"variant": label, **measured_cells(figures(variant))} for label, variant in ran.items()]
-    show_table(rows)
+    show_table(rows, first=("variant", *MEASURED, "error against ONNX Runtime"))
     machine, as_csv, as_json = st.columns([6, 1, 1], vertical_alignment="center")
     machine.caption(markdown_escaped(machine_words(found.machine)))
     download_button(as_csv, "CSV", shown_csv(rows), "run.csv", "run_csv")
@@ -106,7 +107,7 @@ def _operators(opened: Opened, variants: Mapping[str, MeasuredVariant], ceilings
     total = variant.sum_ms or 1.0
     rows = [_operator_row(op, total) for op in sorted(operators, key=lambda op: -op.time_ms)]
     st.caption("All operators, the slowest first")
-    show_table(rows, _OPERATOR_DECIMALS)
+    show_table(rows, _OPERATOR_DECIMALS, first=("operator", "name", "time (ms)", "share (%)", "of the roof (%)"))
     download_button(as_csv, "CSV", shown_csv(rows), "operators.csv", "operators_csv")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import streamlit as st
@@ -13,12 +12,14 @@ from workbench.ui.state.address import Moment as At
 from workbench.ui.state.address import moment_in_address
 from workbench.ui.state.session import Opened
 from workbench.ui.widgets.graph_view import Seen, Shown
+from workbench.ui.widgets.tables import table, table_height
 
 STEP = "step"  # the chosen step's number, in the session
 _MOMENT = "moment_"  # prefix of the keys of sliders
 _TOLD = "moment_told"  # the moment that the browser last reported or was asked to show
 _REWRITE = "rewrite_to_show"  # a step, its rewrites that are done, and a node, until the browser was asked to show them
-_ROW, _HEAD, _MOST_ROWS = 24, 34, 7  # pixels; a longer table scrolls
+_ROW, _MOST_ROWS = 24, 7  # pixels of a row; a longer table scrolls
+_FIRST = ("#", "step", "rewrites", "nodes", "moved", "verdict")  # columns
 
 _COLUMNS = {
     "#": st.column_config.TextColumn(width=40),
@@ -48,17 +49,13 @@ def step_table(opened: Opened, history: History) -> None:
         for key in [key for key in st.session_state if str(key).startswith(_MOMENT)]:
             del st.session_state[key]  # a new list is shown with all rewrites done
     shown = shown_steps(history, st.session_state[STEP])
-    key = f"steps_{opened.number}"
-    st.dataframe(
-        [_row(index, history[index], index == st.session_state[STEP]) for index in shown],
-        hide_index=True,
-        row_height=_ROW,
-        height=table_height(len(shown)),
-        column_config=_COLUMNS,
-        key=key,
-        on_select=lambda: _clicked(key, shown),
-        selection_mode="single-cell",
-    )
+
+    def choose(row: int) -> None:
+        st.session_state[STEP] = shown[row]
+
+    rows = [_row(index, history[index], index == st.session_state[STEP]) for index in shown]
+    words: dict[str, Any] = {"most": _MOST_ROWS, "row_height": _ROW, "key": f"steps_{opened.number}"}
+    table(rows, _COLUMNS, first=_FIRST, on_click=choose, **words)
 
 
 def shown_steps(history: History, chosen: int) -> list[int]:
@@ -72,15 +69,9 @@ def _tells(step: Step) -> bool:
     return step.changed or step.facts is not None
 
 
-def table_height(rows: int) -> int:
-    """Height in pixels of a table of `rows` rows; a longer one scrolls."""
-    return _ROW * min(rows, _MOST_ROWS) + _HEAD
-
-
-def _clicked(key: str, shown: Sequence[int]) -> None:
-    cells = st.session_state[key]["selection"]["cells"]
-    if cells:
-        st.session_state[STEP] = shown[cells[0][0]]
+def height_of_steps(history: History) -> int:
+    """The height in pixels of the table of steps."""
+    return table_height(len(shown_steps(history, st.session_state[STEP])), _MOST_ROWS, _ROW)
 
 
 def _row(index: int, step: Step, chosen: bool) -> dict[str, Any]:

@@ -7,18 +7,22 @@ import time
 import streamlit as st
 
 from workbench.rewrite import History
-from workbench.ui.state.checking import Checking, is_compared
+from workbench.ui.state.checking import END, OFF, Checking, is_compared
 from workbench.ui.state.session import Opened
 from workbench.ui.widgets.parts import markdown_escaped, show_error
+from workbench.ui.widgets.progress import time_left
 from workbench.ui.widgets.steps import go_to
 
 LOOK_EVERY_S = 1.0  # interval at which the page updates the progress
 LINE, ROW, ALERT = 26, 44, 98  # pixels of height: a caption, a line with a button, an alert of three lines
 
 
-def show_verdicts(opened: Opened, history: History, checking: Checking | None) -> int:
-    """Draw the verdicts and the progress; returns their approximate height in pixels."""
+def show_verdicts(opened: Opened, history: History, checking: Checking | None, how: str) -> int:
+    """Draw the verdicts and the progress; returns their approximate height in pixels. how: of HOW."""
     taken = _left_out(opened)
+    if how == OFF and history[-1].verdict is None:
+        st.caption("Verification is off: the result is not compared with the original.")
+        taken += LINE
     told = checking or opened.checking
     if told is not None and told.history is history and told.is_watched and history.failed is None:
         with st.container(height=ROW, border=False):  # kept when all is compared, or the view would move
@@ -35,7 +39,7 @@ def show_verdicts(opened: Opened, history: History, checking: Checking | None) -
 
 def _watch(opened: Opened, checking: Checking) -> None:
     """A line with the progress; the page reruns when the last step is compared, and when all are."""
-    if is_compared(checking.history):
+    if is_compared(checking.history, checking.how):
         st.caption(f"Verification: {_count(checking)}.")
         return
     if checking.is_done:
@@ -52,7 +56,8 @@ def _watch(opened: Opened, checking: Checking) -> None:
             st.rerun()
         words, button = st.columns([6, 1], vertical_alignment="center")
         passed = time.monotonic() - checking.started
-        words.caption(markdown_escaped(f"Verification: {checking.words}; {_count(checking)} ({passed:,.0f} s)."))
+        times = f"{passed:,.0f} s{time_left(passed, checking.share)}"
+        words.caption(markdown_escaped(f"Verification: {checking.words}; {_count(checking)} ({times})."))
         button.button("Stop", key="stop_comparing", on_click=checking.stop, width="stretch")
 
     line()
@@ -63,6 +68,8 @@ def _known(checking: Checking) -> tuple[bool, bool]:
 
 
 def _count(checking: Checking) -> str:
+    if checking.how == END:
+        return "only the end is compared"
     return f"{checking.compared} of {len(checking.history)} steps have a verdict"
 
 

@@ -5,9 +5,6 @@ Nothing of this is kept while passes run: it is asked for again on the graph beh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import streamlit as st
 
 from workbench.explanation import indented_graph, rule_source
@@ -18,6 +15,7 @@ from workbench.ui.state.session import Opened, Spec
 from workbench.ui.state.snapshots import graphs_of_steps
 from workbench.ui.widgets.parts import markdown_escaped, pane
 from workbench.ui.widgets.steps import STEP, go_to_node
+from workbench.ui.widgets.tables import table
 
 _ROW = 24  # pixels
 _SOURCE = 0.45  # of the height, for the rule's example and source
@@ -35,14 +33,14 @@ def show_why_not(opened: Opened, history: History, spec: Spec, index: int, heigh
     if not found.groups:
         return
     groups, nodes = st.columns([3, 2], gap="small")
-    table = round(height * (1 - _SOURCE))
+    upper = round(height * (1 - _SOURCE))
     with groups:
-        group = found.groups[_group_table(opened, found, index, table)]
+        group = found.groups[_group_table(opened, found, index, upper)]
     with nodes:
-        _node_table(opened, history, index, group, table)
+        _node_table(opened, history, index, group, upper)
     rule = next((rule for rule in passes[index - 1].rules if rule.name == group.rule), None)
     if rule is not None:
-        _rule(passes[index - 1], rule, group, height - table)
+        _rule(passes[index - 1], rule, group, height - upper)
 
 
 def _considered(opened: Opened, history: History, spec: Spec, passes: list[Pass], index: int) -> Considered:
@@ -71,10 +69,8 @@ def _all_steps(opened: Opened, history: History, spec: Spec, passes: list[Pass],
         )
     key = f"why_not_steps_{opened.number}"
 
-    def clicked() -> None:
-        cells = st.session_state[key]["selection"]["cells"]
-        if cells:
-            st.session_state[STEP] = cells[0][0] + 1
+    def choose(row: int) -> None:
+        st.session_state[STEP] = row + 1
 
     columns = {
         "#": st.column_config.NumberColumn(width=50),
@@ -82,7 +78,7 @@ def _all_steps(opened: Opened, history: History, spec: Spec, passes: list[Pass],
         "refused": st.column_config.TextColumn(width=70, alignment="right"),
         "in words": st.column_config.TextColumn(width=600),
     }
-    _table(rows, columns, height, key, clicked)
+    table(rows, columns, height=height, key=key, on_click=choose)
 
 
 def _group_table(opened: Opened, found: Considered, index: int, height: int) -> int:
@@ -93,7 +89,7 @@ def _group_table(opened: Opened, found: Considered, index: int, height: int) -> 
         "what it said": st.column_config.TextColumn(width=440),
     }
     rows = [{"nodes": len(g.nodes), "what it said": g.sentence, "rule": g.rule or "-"} for g in found.groups]
-    state = _table(rows, columns, height, key, "rerun")
+    state = table(rows, columns, height=height, key=key, on_select="rerun", selection_mode="single-cell")
     cells = state["selection"]["cells"]
     return min(cells[0][0], len(found.groups) - 1) if cells else 0
 
@@ -102,28 +98,12 @@ def _node_table(opened: Opened, history: History, index: int, group: RefusalGrou
     """The nodes of a group; a click shows one in the graph behind the step."""
     key = f"why_not_nodes_{opened.number}_{index}_{group.rule}_{group.sentence}"
 
-    def clicked() -> None:
-        cells = st.session_state[key]["selection"]["cells"]
-        if cells:
-            go_to_node(opened, history, index, group.said[cells[0][0]][0])
+    def show(row: int) -> None:
+        go_to_node(opened, history, index, group.said[row][0])
 
     columns = {"node (click to see it)": st.column_config.TextColumn(width=160)}
     rows = [{"node (click to see it)": name, "what was said of it": sentence} for name, sentence in group.said]
-    _table(rows, columns, height, key, clicked)
-
-
-def _table(rows: list[dict[str, Any]], columns: Mapping[str, Any], height: int, key: str, on_select: Any) -> Any:
-    """A table of which a click chooses a cell; returns its state."""
-    return st.dataframe(
-        rows,
-        hide_index=True,
-        row_height=_ROW,
-        height=height,
-        column_config=columns,
-        key=key,
-        on_select=on_select,
-        selection_mode="single-cell",
-    )
+    table(rows, columns, height=height, key=key, on_click=show)
 
 
 def _rule(pass_: Pass, rule: Rule, group: RefusalGroup, height: int) -> None:

@@ -1,0 +1,41 @@
+"""Notes on a measurement: what a reader of its numbers has to know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from workbench.run.measurement.measured import MeasuredVariant
+from workbench.run.measurement.statistics import BUSY
+
+_MOST_NAMED = 6  # variants named in a note; the rest is counted
+
+
+def notes_of(variants: Mapping[str, MeasuredVariant], device: str) -> list[str]:
+    """Notes on measured variants, each once with the labels that it concerns."""
+    notes = []
+    busy = [label for label, found in variants.items() if found.busy]
+    unsure = [label for label, found in variants.items() if not found.stable and not found.busy]
+    copying = [label for label, found in variants.items() if found.backend == "onnxruntime"]
+    if busy:
+        notes.append(
+            f"The machine was busy with something else while {named(busy)} ran (the middle half of the times spreads "
+            f"by more than {BUSY:.0%} of the median), so no factor is shown; trust the minimum, or measure again."
+        )
+    if unsure:
+        notes.append(f"The median of {named(unsure)} is not known to one percent yet; measure with more repetitions.")
+    if device != "cpu" and copying:
+        notes.append("ONNX Runtime copies inputs and outputs to and from the GPU in every run; torch's stay there.")
+    return notes
+
+
+def ended_early(variants: Mapping[str, MeasuredVariant]) -> list[str]:
+    """The note on a measurement that its user ended before the medians were known."""
+    runs = min((len(variant.times_ms) for variant in variants.values()), default=0)
+    return [f"Ended early, as asked, after {runs:,} {'run' if runs == 1 else 'runs'} of each variant."]
+
+
+def named(labels: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
+    more = len(labels) - _MOST_NAMED
+    words = ", ".join(f"'{label}'" for label in labels[:_MOST_NAMED])
+    return f"{words} and {more:,} more" if more > 0 else words

@@ -1,0 +1,93 @@
+"""The progress of long work on the page, with its time and a button that cancels it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+import streamlit as st
+
+from workbench.run.worker.client import Worker
+from workbench.ui.state.work import Job, Jobs, Report
+from workbench.ui.widgets.parts import markdown_escaped
+
+_T = TypeVar("_T")
+_SHOW_AFTER_S = 0.6
+_POLL_S = 0.1
+_REDRAW_S = 0.5  # a browser on this machine disturbs measurements
+_ESTIMATE_AFTER_S, _ESTIMATE_FROM = 3.0, 0.05  # less work than this says nothing about the rest
+
+
+def run_with_progress(
+    jobs: Jobs,
+    key: str,
+    title: str,
+    work: Callable[[Report], _T],
+    worker: Worker,
+    *,
+    wanted: Hashable = None,
+    device: str | None = None,
+) -> _T:
+    """Run `work`, which reports (words, share from 0 to 1 or None), or go on with the job that does it already.
+
+    wanted: what tells this request from another of the same key, such as the pipeline.
+    device: where it measures; None: it measures nothing.
+    Returns what the work returns, and raises what it raises. If the page is left meanwhile, the job goes on.
+    """
+    job = jobs.by_key.get(key)
+    if job is None or job.wanted != wanted:
+        jobs.start(key, Job(work, worker, device, title, wanted))
+    return finished(jobs, key)
+
+
+def finished(jobs: Jobs, key: str) -> Any:
+    """The result of the job of that key, with its progress until it ends. Raises what the work raised."""
+    job = jobs.by_key[key]
+    if not job.is_done(within_s=_SHOW_AFTER_S):
+        _watch(job, jobs, key)
+    if jobs.by_key.get(key) is job:
+        del jobs.by_key[key]
+    return job.result()
+
+
+def _watch(job: Job, jobs: Jobs, key: str) -> None:
+    place = st.empty()
+    with place.container(border=True):
+        left, right = st.columns([6, 1], vertical_alignment="center")
+        if job.is_finishing:
+            about = "It ends without a result."
+            right.button("Drop it", key=f"cancel_{key}", on_click=jobs.cancel, args=(key,), help=about)
+        else:
+            right.button("Cancel", key=f"cancel_{key}", on_click=_cancel, args=(jobs, key))
+        bar = left.progress(0.0, text=_words(job))
+    redrawn = 0.0
+    while not job.is_done(within_s=_POLL_S):
+        if time.monotonic() - redrawn >= _REDRAW_S:
+            bar.progress(min(job.shown[1] or 0.0, 1.0), text=_words(job))
+            redrawn = time.monotonic()
+    place.empty()
+
+
+def _cancel(jobs: Jobs, key: str) -> None:
+    """End the job: soon, with what it has, if it works already and can; else at once."""
+    job = jobs.by_key.get(key)
+    if job is None or job.finish is None or job.began is None:
+        jobs.cancel(key)
+    else:
+        job.finish.set()
+
+
+def _words(job: Job) -> str:
+    words, share = job.shown
+    now = time.monotonic()
+    left = "" if job.began is None else time_left(now - job.began, share)
+    words = f"ending, what is measured is kept; {words}" if job.is_finishing else words
+    return markdown_escaped(f"{job.title}: {words} ({now - job.started:,.0f} s{left})")
+
+
+def time_left(passed_s: float, share: float | None) -> str:
+    """ ", about 40 s left" for a share of the work done in that time; "" while that is too little to tell."""
+    if share is None or passed_s < _ESTIMATE_AFTER_S or not _ESTIMATE_FROM <= share < 1:
+        return ""
+    return f", about {max(passed_s * (1 / share - 1), 1):,.0f} s left"
