@@ -15,7 +15,7 @@ DASHES = ("solid", "dash", "dot", "dashdot")
 GREY = "#808080"  # legible on a light and on a dark page
 HEIGHT = 270  # pixels, without a legend below
 _LEGEND_LINE = 19  # pixels
-_TOOLBAR = 40  # pixels of width beside the plot
+_TOOLBAR = 40  # pixels of width beside the plot, so that it does not cover data
 _ROW, _AROUND = 36, 60  # pixels, of a row with two lines of name, of an axis
 _FEW = 12  # operators, up to which each has a tick
 
@@ -32,7 +32,7 @@ def empty_figure(x: str, y: str) -> go.Figure:
         legend={"orientation": "h", "yref": "container", "y": 1, "yanchor": "top", "x": 0},
         font={"family": "Helvetica, Arial, sans-serif", "size": 12},
         hoverlabel={"namelength": -1},
-        modebar={"orientation": "v"},  # in the margin, not over data
+        modebar={"orientation": "v", "bgcolor": "rgba(0,0,0,0)", "color": GREY, "activecolor": COLOURS[0]},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
     )
@@ -88,6 +88,7 @@ def latency_chart(times_ms: Mapping[str, Sequence[float]]) -> go.Figure:
                 x=times,
                 name=plain_label(label),
                 boxpoints="all",
+                hoveron="points",  # the figures of the box stand in the table
                 jitter=0.4,
                 pointpos=0,
                 marker={"color": COLOURS[index % len(COLOURS)], "size": 4, "opacity": 0.55},

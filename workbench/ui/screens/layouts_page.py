@@ -157,9 +157,12 @@ def _table(opened: Opened, compared: Compared, device: str) -> None:
         first = ["strategy", "bytes", "latency", "ratio", "verdict"]
         rows = [{**row, **_latency(measured.variants[name])} for name, row in zip(names, rows, strict=True)]
     key = f"layouts_{opened.number}"
-    table(rows, _COLUMNS, first=first, most=len(rows), row_height=_ROW, key=key, on_click=choose)
+    table(rows, _COLUMNS, first=first, most=len(rows), row_height=_ROW, says_more=False, key=key, on_click=choose)
     chosen = st.session_state.get("strategy", "none")
-    words = f"Click a strategy to use it on the page Optimize; now chosen there: {_word(chosen)}."
+    words = (
+        f"Click a strategy to use it on the page Optimize; now chosen there: {_word(chosen)}. "
+        "The eye above the right end of the table shows all columns."
+    )
     if measured is not None:
         words += f" Measured on {measured.machine.device_name}."
         busy = any(variant.busy for variant in measured.ran.values())

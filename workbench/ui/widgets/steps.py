@@ -22,7 +22,7 @@ _ROW, _MOST_ROWS = 24, 7  # pixels of a row; a longer table scrolls
 _FIRST = ("#", "step", "rewrites", "nodes", "moved", "verdict")  # columns
 
 _COLUMNS = {
-    "#": st.column_config.TextColumn(width=40),
+    "#": st.column_config.TextColumn(width=40, help="The eye above the right end of the table shows all columns."),
     "step": st.column_config.TextColumn(width=330),
     "rewrites": st.column_config.TextColumn(width=70, alignment="right"),
     "nodes": st.column_config.NumberColumn(width=70, format="localized"),
@@ -54,7 +54,12 @@ def step_table(opened: Opened, history: History) -> None:
         st.session_state[STEP] = shown[row]
 
     rows = [_row(index, history[index], index == st.session_state[STEP]) for index in shown]
-    words: dict[str, Any] = {"most": _MOST_ROWS, "row_height": _ROW, "key": f"steps_{opened.number}"}
+    words: dict[str, Any] = {
+        "most": _MOST_ROWS,
+        "row_height": _ROW,
+        "says_more": False,
+        "key": f"steps_{opened.number}",
+    }
     table(rows, _COLUMNS, first=_FIRST, on_click=choose, **words)
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import streamlit as st
 
+from workbench.ui.widgets.parts import markdown_escaped
+
 MOST_COLUMNS = 5
 _ROW, _HEAD = 26, 34  # pixels of a row, and of the header
 
@@ -21,6 +23,7 @@ def table(
     row_height: int = _ROW,
     key: str = "",
     on_click: Callable[[int], None] | None = None,
+    says_more: bool = True,
     **how: Any,
 ) -> Any:
     """Draw a table, with "-" for a missing number; what it is called with as `how` goes to `st.dataframe`.
@@ -28,6 +31,7 @@ def table(
     columns: how columns are drawn, by name.
     first: the columns to see at first, by default the first MOST_COLUMNS; the toolbar's eye shows the others.
     most: rows to see without scrolling, unless the height in pixels is given.
+    says_more: whether a line below the table names the columns that are not seen.
     on_click: is called with the number of the row that was clicked; the table needs a key then.
     """
 
@@ -38,17 +42,23 @@ def table(
 
     if on_click is not None:
         how |= {"on_select": clicked, "selection_mode": "single-cell"}
-    return st.dataframe(
+    order = _order(rows, first)
+    state = st.dataframe(
         rows,
         hide_index=True,
         row_height=row_height,
         height=height or table_height(len(rows), most, row_height),
         placeholder="-",
         column_config=dict(columns or {}),
-        column_order=_order(rows, first),
+        column_order=order,
         key=key or None,
         **how,
     )
+    every = _names(rows)
+    if says_more and order is not None and len(order) < len(every):
+        more = ", ".join(name for name in every if name not in order)
+        st.caption(markdown_escaped(f"Further columns, by the eye above the right end of the table: {more}."))
+    return state
 
 
 def table_height(rows: int, most: int, row_height: int = _ROW) -> int:
@@ -58,5 +68,9 @@ def table_height(rows: int, most: int, row_height: int = _ROW) -> int:
 
 def _order(rows: Sequence[Mapping[str, Any]], first: Sequence[str]) -> list[str] | None:
     """The columns to see at first; None for all."""
-    every = list(dict.fromkeys(name for row in rows for name in row))
+    every = _names(rows)
     return [name for name in first if name in every] or every[:MOST_COLUMNS] or None
+
+
+def _names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(name for row in rows for name in row))
