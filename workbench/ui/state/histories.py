@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import streamlit as st
+
 from workbench import pipeline
 from workbench.api import choose, timing_context
 from workbench.layout.profile import Profile
@@ -65,7 +67,8 @@ def checking_of(opened: Opened, history: History, shown: int, how: str) -> Check
     if is_compared(history, how):
         return None
     opened.checking = Checking(opened.verifier, history, shown, how)
-    opened.checking.wait(AT_ONCE_S)
+    with st.spinner("Comparing with the original"):
+        opened.checking.wait(AT_ONCE_S)
     opened.checking.is_watched = not is_compared(history, how)
     return opened.checking if opened.checking.is_watched else None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import streamlit as st
@@ -13,7 +14,7 @@ from workbench.errors import UserError
 from workbench.layout.declared import declared_layouts
 from workbench.rewrite import DEFAULT_MODE
 from workbench.ui.state.address import write_open_model
-from workbench.ui.state.session import Opened, Spec, current, forget_refusal, refusal
+from workbench.ui.state.session import Opened, Spec, current, forget_refusal, opened_if_any, refusal
 from workbench.ui.widgets.address_bar import address_bar
 from workbench.ui.widgets.units import counted, short_count
 
@@ -91,7 +92,8 @@ def show_error(error: Exception | str) -> None:
 def opened_here() -> Opened | None:
     """The open model, at first the link's or the first sample; the address names it. Shows why one did not open."""
     try:
-        opened = current()
+        with nullcontext() if opened_if_any() else st.spinner("Opening the model"):
+            opened = current()
     except UserError as error:
         show_error(error)
         return None
