@@ -16,6 +16,7 @@ from workbench.library import library
 from workbench.run.measurement.formatting import error_words, figures
 from workbench.run.measurement.measured import FailedVariant, MeasuredVariant
 from workbench.ui.screens.run_page import worker_devices
+from workbench.ui.state.address import write_target
 from workbench.ui.state.graph_views import shown_pair
 from workbench.ui.state.record_runs import keep_measured, measure_here, say_not_kept
 from workbench.ui.state.session import Compared, Opened, worker
@@ -60,6 +61,7 @@ def layouts_page() -> None:
     header(opened)
     choose, edit, *start = st.columns([6, 2, 2, 2], vertical_alignment="bottom")
     profile = choose_profile(choose, edit, lambda profile: f"{profile.name}: {profile.title}")
+    write_target(profile.name)
     compared = compared_before(opened, profile)
     if compared is None:
         asked = start[1].button("Compare all strategies", type="primary", width="stretch", key="compare")

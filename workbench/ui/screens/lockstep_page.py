@@ -8,10 +8,10 @@ from typing import Any
 import streamlit as st
 
 from workbench import pipeline
-from workbench.api import DEFAULT_TARGET, choose, timing_context
+from workbench.api import choose, timing_context
 from workbench.errors import UserError
 from workbench.rewrite import History
-from workbench.ui.state.address import sides_in_address, target_in_address, write_sides
+from workbench.ui.state.address import sides_in_address, write_sides
 from workbench.ui.state.graph_views import shown_side
 from workbench.ui.state.pipelines import keep_pipeline, offered_pipelines, spec_of, title_of
 from workbench.ui.state.session import Opened, Spec, worker
@@ -46,7 +46,6 @@ def lockstep_page() -> None:
         return
     header(opened)
     left, right, profile_place, edit, keep = st.columns([4, 4, 3, 2, 3], vertical_alignment="bottom")
-    st.session_state.setdefault("target", target_in_address() or DEFAULT_TARGET)
     profile = choose_profile(profile_place, edit, lambda profile: profile.name)
     words = tuple(
         _choice(opened, place, label, key, start)

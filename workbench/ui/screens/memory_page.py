@@ -28,6 +28,7 @@ from workbench.ui.widgets.numbers import download_button, show_table, shown_csv
 from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, show_error
 from workbench.ui.widgets.progress import run_with_progress
 from workbench.ui.widgets.tables import table
+from workbench.ui.widgets.units import counted
 
 AS_LOADED, _OPTIMIZED = "as loaded", "after the passes of Optimize"
 _GRAPH = 470  # pixels of height of the graph
@@ -147,7 +148,7 @@ def _sentence(plan: MemoryPlan) -> str:
     unknown = f"; {len(sharing.unknown):,} values of unknown size are left out" if sharing.unknown else ""
     return (
         f"{planners()[packed.planner].title}, order {sharing.order}: {packed.total:,} bytes for"
-        f" {len(sharing.packing.blocks):,} blocks{proven}. Most in use at once: {packed.lower_bound:,} bytes"
+        f" {counted(len(sharing.packing.blocks), 'block')}{proven}. Most in use at once: {packed.lower_bound:,} bytes"
         f"{least if sharing.unshared_bound else ''}{unknown}."
     )
 

@@ -154,6 +154,11 @@ def write_sides(left: str, right: str, target: str) -> None:
     """Write the two pipelines of Lockstep and their target profile to the URL."""
     _write(_LEFT, left)
     _write(_RIGHT, right)
+    write_target(target)
+
+
+def write_target(target: str) -> None:
+    """Write the target profile to the URL."""
     _write(_TARGET, target)
 
 

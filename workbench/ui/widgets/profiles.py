@@ -23,6 +23,7 @@ from workbench.layout.profile import (
 )
 from workbench.ops.blocked import BLOCKED_LAYOUTS, block_of
 from workbench.ops.permutation.blocking import may_be_blocked
+from workbench.ui.state.address import target_in_address
 from workbench.ui.widgets.parts import markdown_escaped, show_error
 
 _CHOSEN = "target"  # the chosen profile's name, in the session
@@ -38,7 +39,7 @@ def choose_profile(place: Any, edit: Any, words: Callable[[Profile], str]) -> Pr
     """Draw the field for the profile in `place` and the button of the editor in `edit`; returns the chosen profile."""
     found, faults = profiles()
     names = list(found)
-    wanted = st.session_state.pop(_NEXT, st.session_state.get(_CHOSEN, DEFAULT_TARGET))
+    wanted = st.session_state.pop(_NEXT, st.session_state.get(_CHOSEN, target_in_address()))
     st.session_state[_CHOSEN] = wanted if wanted in names else DEFAULT_TARGET
     name = place.selectbox(
         "Profile",
