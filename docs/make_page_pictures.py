@@ -1,4 +1,4 @@
-"""Write every page at 1440 and 900 pixels in both themes: `python docs/make_page_pictures.py FOLDER`. To be looked at."""
+"""Write every page at 1440 and 900 pixels in both themes, to be looked at: `python docs/make_page_pictures.py OUT`."""
 
 import os
 import sys

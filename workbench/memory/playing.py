@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from workbench.memory.packing import Packing
-from workbench.memory.planners.planner import Action
+from workbench.memory.planners.planner import Action, Packed
 
 
 @dataclass(frozen=True)
@@ -62,3 +62,21 @@ def in_sequence(packing: Packing, born: Callable[[int], None], dies: Callable[[i
     events = [(block.dies, 0, i) for i, block in enumerate(blocks)] + [(b.born, 1, i) for i, b in enumerate(blocks)]
     for _, is_born, i in sorted(events):
         (born if is_born else dies)(i)
+
+
+def labels_of(packed: Packed) -> dict[int, int]:
+    """By block, the label that the planner gave it; empty for a planner that gives none."""
+    return {action.block: action.label for action in packed.actions if action.label is not None}
+
+
+def free_labels(packed: Packed, step: int) -> list[int]:
+    """The labels that were given and are free at a step, before whose end others may have been given."""
+    free: dict[int, None] = {}
+    for action in packed.actions:
+        if action.label is None or action.step > step:
+            continue
+        if action.does == "free":
+            free[action.label] = None
+        else:
+            free.pop(action.label, None)
+    return sorted(free)

@@ -26,7 +26,7 @@ from workbench.run.inputs import Tensors, dims_of, output_orders, permute_inputs
 from workbench.run.measurement.ceilings import Roofs
 from workbench.run.measurement.interleave import repetitions
 from workbench.run.measurement.measured import FailedVariant, MeasuredVariant, Measurement, error_from_json
-from workbench.run.measurement.notes import ended_early, named, notes_of
+from workbench.run.measurement.notes import ended_early, notes_of, quoted
 from workbench.run.measurement.profiled import OperatorRun, kernel_from_json, lanes_from_json, memory_from_json
 from workbench.run.measurement.roofline import share_of_roof, with_work
 from workbench.run.measurement.statistics import is_busy, is_stable, ratio, spread
@@ -367,7 +367,7 @@ def _difference(total: float, median: float, backend: str, fallbacks: Mapping[st
 
 def _left_out(asked: Mapping[str, Variant]) -> list[str]:
     labels = [label for label, variant in asked.items() if not _can_be_asked(variant.backend, variant.dtype)]
-    return [f"{_OWN_TYPES}: {named(labels)} left out."] if labels else []
+    return [f"{_OWN_TYPES}: {quoted(labels)} left out."] if labels else []
 
 
 def _nothing_converted(wanted: Mapping[str, Variant], types: Mapping[int, Mapping[str, TensorType]]) -> list[str]:
@@ -378,7 +378,7 @@ def _nothing_converted(wanted: Mapping[str, Variant], types: Mapping[int, Mappin
     ]
     if not labels:
         return []
-    return [f"Nothing was converted in {named(labels)}: no value is of float32, so the model ran in its own types."]
+    return [f"Nothing was converted in {quoted(labels)}: no value is of float32, so the model ran in its own types."]
 
 
 def _has_float32(graph: Graph, types: Mapping[str, Any]) -> bool:

@@ -18,11 +18,11 @@ def notes_of(variants: Mapping[str, MeasuredVariant], device: str) -> list[str]:
     copying = [label for label, found in variants.items() if found.backend == "onnxruntime"]
     if busy:
         notes.append(
-            f"The machine was busy with something else while {named(busy)} ran (the middle half of the times spreads "
+            f"The machine was busy with something else while {quoted(busy)} ran (the middle half of the times spreads "
             f"by more than {BUSY:.0%} of the median), so no factor is shown; trust the minimum, or measure again."
         )
     if unsure:
-        notes.append(f"The median of {named(unsure)} is not known to one percent yet; measure with more repetitions.")
+        notes.append(f"The median of {quoted(unsure)} is not known to one percent yet; measure with more repetitions.")
     if device != "cpu" and copying:
         notes.append("ONNX Runtime copies inputs and outputs to and from the GPU in every run; torch's stay there.")
     return notes
@@ -34,7 +34,7 @@ def ended_early(variants: Mapping[str, MeasuredVariant]) -> list[str]:
     return [f"Ended early, as asked, after {runs:,} {'run' if runs == 1 else 'runs'} of each variant."]
 
 
-def named(labels: Sequence[str]) -> str:
+def quoted(labels: Sequence[str]) -> str:
     """The first of them, and how many more there are."""
     more = len(labels) - _MOST_NAMED
     words = ", ".join(f"'{label}'" for label in labels[:_MOST_NAMED])

@@ -12,6 +12,7 @@ import streamlit as st
 
 from workbench.api import DEFAULT_TARGET
 from workbench.charts.memory import arena_chart
+from workbench.charts.memory_drawings import MOST_DRAWN, conflict_graph, recycle_box
 from workbench.errors import UserError
 from workbench.ir import Graph
 from workbench.layout.profile import load_profile
@@ -19,6 +20,7 @@ from workbench.memory.minimalloc import write_packing
 from workbench.memory.orders import ORDERS, ordered
 from workbench.memory.planners import planners
 from workbench.memory.planning import DEFAULT_PLANNER, SECONDS, MemoryPlan, plan_memory, sharing_of
+from workbench.memory.playing import labels_of
 from workbench.ui.screens.memory_steps import play_steps
 from workbench.ui.state.graph_views import shown_graph
 from workbench.ui.state.session import Opened, worker
@@ -185,7 +187,8 @@ def clicked_in(key: str) -> str:
 
 
 def _details(opened: Opened, graph: Graph, plan: MemoryPlan) -> None:
-    by_planner, values, sharing, steps = st.tabs(["Planners", "Values", "Shared memory", "Step by step"])
+    names = ["Planners", "Values", "Shared memory", "Step by step", "Conflicts"]
+    by_planner, values, sharing, steps, conflicts = st.tabs(names)
     with by_planner:
         _planners(opened, graph, plan)
     with values:
@@ -194,6 +197,21 @@ def _details(opened: Opened, graph: Graph, plan: MemoryPlan) -> None:
         _sharing(plan)
     with steps:
         play_steps(opened.number, plan)
+    with conflicts:
+        _conflicts(plan)
+
+
+def _conflicts(plan: MemoryPlan) -> None:
+    """The conflict graph, and for a planner that gives labels, who has them when, if both can be read."""
+    count = len(plan.sharing.packing.blocks)
+    if count > MOST_DRAWN:
+        st.caption(f"The conflict graph of {counted(count, 'block')} cannot be read; up to {MOST_DRAWN} are drawn.")
+        return
+    st.caption("An edge joins two blocks that are in use at once. Blocks of one colour share memory.")
+    st.image(conflict_graph(plan))
+    if labels_of(plan.packed):
+        st.caption("Who has which label at each step; in the recycle box are those that nobody has.")
+        st.image(recycle_box(plan))
 
 
 def _planners(opened: Opened, graph: Graph, plan: MemoryPlan) -> None:

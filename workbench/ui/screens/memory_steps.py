@@ -6,6 +6,7 @@ import streamlit as st
 
 from workbench.charts.memory import arena_chart
 from workbench.memory.planning import MemoryPlan
+from workbench.memory.playing import free_labels
 from workbench.ui.widgets.parts import markdown_escaped
 
 _EVERY_S = 1.2  # between steps while playing
@@ -55,7 +56,7 @@ def _moment(plan: MemoryPlan, step: int) -> None:
     sentences += [action.sentence for action in plan.packed.actions if action.step == step]
     for sentence in sentences:
         st.caption(markdown_escaped(sentence))
-    free = _recycled(plan, step)
+    free = free_labels(plan.packed, step)
     if free:
         st.caption(f"Recycle box, labels free for reuse: {', '.join(map(str, free))}")
 
@@ -63,16 +64,3 @@ def _moment(plan: MemoryPlan, step: int) -> None:
 def _in_use(plan: MemoryPlan, step: int) -> int:
     in_use = plan.sharing.packing.in_use
     return in_use[step] if step < len(in_use) else 0
-
-
-def _recycled(plan: MemoryPlan, step: int) -> list[int]:
-    """The labels that a planner has given and got back by then."""
-    free: dict[int, None] = {}
-    for action in plan.packed.actions:
-        if action.label is None or action.step > step:
-            continue
-        if action.does == "free":
-            free[action.label] = None
-        else:
-            free.pop(action.label, None)
-    return sorted(free)

@@ -134,12 +134,12 @@ def _notes(opened: Opened, history: History, how: str) -> int:
 
 def _views(opened: Opened, history: History, spec: Spec, taken: int) -> None:
     """Draw one view of the chosen step. taken: pixels used above it."""
-    choice, which, done = st.columns([6, 5, 3], vertical_alignment="center")
+    row = st.container(horizontal=True, vertical_alignment="center")
     index = st.session_state[STEP]
     views = views_of(history[index])
     if st.session_state.get("view") not in (None, *views):
         st.session_state["view"] = GRAPH
-    with choice:
+    with row:
         view = st.segmented_control(
             "View",
             views,
@@ -157,7 +157,7 @@ def _views(opened: Opened, history: History, spec: Spec, taken: int) -> None:
         graph_view(_view_key(opened), shown, height, follow=moment)
         return
     height -= _CHOICE
-    with which:
+    with row:
         index = choose_step(opened, history)
     step = history[index]
     if view == TIMES:
@@ -167,6 +167,6 @@ def _views(opened: Opened, history: History, spec: Spec, taken: int) -> None:
     elif view == "Rewrites":
         show_rewrites(opened, index, step, height)
     else:
-        with done:
+        with row:
             rewrites = choose_moment(opened, index, len(step.rewrites))
         show_texts(moment_of(opened, history, index, rewrites), height)

@@ -23,17 +23,19 @@ _FIRST = ("#", "step", "rewrites", "nodes", "moved", "verdict")  # columns
 
 _COLUMNS = {
     "#": st.column_config.TextColumn(width=40, help="The eye above the right end of the table shows all columns."),
-    "step": st.column_config.TextColumn(width=330),
-    "rewrites": st.column_config.TextColumn(width=70, alignment="right"),
-    "nodes": st.column_config.NumberColumn(width=70, format="localized"),
+    "step": st.column_config.TextColumn(width=240),
+    "rewrites": st.column_config.TextColumn(width=64, alignment="right"),
+    "nodes": st.column_config.NumberColumn(width=60, format="localized"),
     "transposes": st.column_config.NumberColumn(width=80, format="localized"),
     "moved": st.column_config.NumberColumn(
-        "elements moved", format="localized", help="Elements that transposes move in one run."
+        "elements moved", width=100, format="localized", help="Elements that transposes move in one run."
     ),
     "error": st.column_config.TextColumn(
         "max relative error", help="Relative to ONNX Runtime on the original file, on the same inputs."
     ),
-    "verdict": st.column_config.TextColumn(help="Whether the graph still computes what the original computes."),
+    "verdict": st.column_config.TextColumn(
+        width=80, help="Whether the graph still computes what the original computes."
+    ),
     "seconds": st.column_config.NumberColumn("time (s)", format="%.2f", help="Time that the pass took."),
 }
 

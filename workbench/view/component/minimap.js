@@ -11,6 +11,7 @@ const WIDEST = 90;
 const NARROWEST = 34;
 const EDGE = 8; // px from the pane's corner
 const MOST = 0.75; // of the graph, across and down
+const FEW = 12; // boxes, among which nobody gets lost
 
 export class Minimap {
   constructor() {
@@ -22,7 +23,7 @@ export class Minimap {
   place(stage) {
     const { scene } = stage.view;
     const { camera } = stage;
-    if (!scene || camera.seesMost(scene, MOST)) return null;
+    if (!scene || scene.boxes.length <= FEW || camera.seesMost(scene, MOST)) return null;
     const height = Math.min(camera.height * 0.45, 220);
     // Graphs are far taller than wide: the two directions have scales of their own.
     const width = Math.min(WIDEST, Math.max(NARROWEST, (height * scene.width) / scene.height));

@@ -23,7 +23,7 @@ export class Stage {
     this.ratio = 1;
     this.panes = 0; // how many there were when it took on its size
     this.scheduled = 0;
-    this.screenChanged = false; // full screen begins or ends: the size follows
+    this.screenChanged = false; // full screen begins or ends, or the window has another size: that of the view follows
     this.whole = /** @type {number | null} */ (null); // the box with which all is kept in sight, until the user moves it
     this.canvas = make("canvas", { class: "gw-canvas", tabindex: "0", role: "application" });
     this.labels = [make("span", { class: "gw-pane-label" }), make("span", { class: "gw-pane-label" })];
@@ -32,13 +32,15 @@ export class Stage {
     for (const kind of ["pointerdown", "wheel", "keydown"]) this.canvas.addEventListener(kind, () => { this.whole = null; }, { passive: true });
     this.sizes = new ResizeObserver(() => this.resize());
     this.sizes.observe(this.element);
-    this.toFullScreen = () => (this.screenChanged = true);
-    document.addEventListener("fullscreenchange", this.toFullScreen);
+    this.toScreen = () => (this.screenChanged = true);
+    document.addEventListener("fullscreenchange", this.toScreen);
+    window.addEventListener("resize", this.toScreen);
   }
 
   destroy() {
     this.sizes.disconnect();
-    document.removeEventListener("fullscreenchange", this.toFullScreen);
+    document.removeEventListener("fullscreenchange", this.toScreen);
+    window.removeEventListener("resize", this.toScreen);
     cancelAnimationFrame(this.scheduled);
   }
 
@@ -63,12 +65,13 @@ export class Stage {
     }
     const panes = this.sides.length;
     const paneWidth = (width - GAP * (panes - 1)) / panes;
-    // Another number of panes: what is in the middle stays there. Another width: what is under the pointer does.
-    if (!first && panes !== this.panes) camera.x -= (paneWidth - camera.width) / camera.zoom / 2;
+    // Another number of panes or another window: what is in the middle stays there. Else what is under the pointer does.
+    if (!first && (panes !== this.panes || this.screenChanged)) camera.x -= (paneWidth - camera.width) / camera.zoom / 2;
     this.panes = panes;
     const grew = camera.width !== paneWidth || camera.height !== height;
     camera.width = paneWidth;
     camera.height = height;
+    if (grew && this.screenChanged) this.view.inspector.update(); // in a narrow view it waits for a selection
     if (grew && this.view.scene && (camera.fits || this.screenChanged)) this.fitAgain();
     this.view.resized();
     if (this.whole !== null) this.keepWhole(this.whole);
