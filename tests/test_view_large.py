@@ -39,7 +39,8 @@ def stays(view: GraphView, steps: int) -> None:
     for _ in range(steps):
         view.press("ArrowLeft")
     after = view.places()
-    assert [id_ for id_ in before if before[id_][:2] != after[id_][:2]] == []
+    moved = {id_: (before[id_][:2], after[id_][:2]) for id_ in before if before[id_][:2] != after[id_][:2]}
+    assert moved == {}
 
 
 def test_resnet_101_before_and_after(tab, app, models):
