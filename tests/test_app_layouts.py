@@ -1,5 +1,6 @@
 """The page that compares the layout strategies, without a browser."""
 
+import itertools
 import re
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ from workbench.ui.state import snapshots
 from workbench.ui.state.model_inputs import use_inputs
 from workbench.ui.state.record_runs import measure_here
 from workbench.ui.state.strategies import layouts_of
+from workbench.ui.state.work import Stopped
 from workbench.ui.widgets.parts import markdown_escaped
 
 
@@ -113,3 +115,23 @@ def test_pictures_are_made_once(monkeypatch):
     monkeypatch.setattr(snapshots, "infer_layouts", lambda graph: asked.append(graph) or infer_layouts(graph))
     fine(at.run())
     assert not asked
+
+
+def test_a_stopped_comparison_keeps_its_strategies_and_goes_on_with_the_others():
+    opened, profile = opened_sample("tvm_two_convs_nhwc"), load_profile("cuda")
+
+    def stopping(words: str, share: float | None) -> None:
+        if words.startswith("greedy"):
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        layouts_of(opened, profile, stopping)
+    begun = dict(opened.laid_out_begun["cuda"].found)
+    assert list(begun) == ["none", *itertools.takewhile(lambda name: name != "greedy", library.compared_strategies())]
+    opened.jobs.cancel("layouts")
+    at = fine(page("layouts", opened).run())
+    assert "leave as it is, blocked, convert" in words(at)
+    found = layouts_of(opened, profile, lambda words, share: None).found
+    assert list(found) == ["none", *library.compared_strategies()]
+    assert all(found[name] is laid_out for name, laid_out in begun.items())
+    assert not opened.laid_out_begun

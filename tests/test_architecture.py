@@ -46,6 +46,7 @@ ANYTHING = {
     "library",
     "pass_list",
     "group_comparison",
+    "layout_comparison",
     "lessons",
     "matrix",
     "plans",

@@ -13,7 +13,6 @@ wb.report(history, "report.html")
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,9 +21,9 @@ from workbench.files import write_text
 from workbench.ir import Graph
 from workbench.ir.display import notebook_html
 from workbench.layout.profile import load_profile, profile_names
+from workbench.layout_comparison import LaidOut
 from workbench.library import library
 from workbench.pipeline import OnProgress, branch, extend, run_pipeline, start
-from workbench.reporting import layout_facts, layout_step
 from workbench.rewrite import DEFAULT_MODE, History, LeftOut, OptionError, Pass, PassContext, with_options
 
 if TYPE_CHECKING:
@@ -179,18 +178,22 @@ def layouts(
     target: str = DEFAULT_TARGET,
     verifier: Verifier | None = None,
     on_strategy: OnShare | None = None,
+    found: dict[str, LaidOut] | None = None,
 ) -> dict[str, LaidOut]:
     """The result of every layout strategy on a copy of `graph`, by name; the first, "none", is the preset alone.
 
     verifier:    compares each result with the original.
     on_strategy: is called with the next strategy and the progress from 0 to 1; may raise to stop.
+    found:       is filled and returned; what it has, from a call that was stopped, is not made again.
     """
-    found: dict[str, LaidOut] = {}
+    found = {} if found is None else found
     names = (None, *library.compared_strategies())
     worker = None if verifier is None else verifier.worker
     before = list(takewhile(lambda pass_: not pass_.is_layout, choose(preset=preset, layout=names[-1])))
     normalized = run_pipeline(graph, before, PassContext(load_profile(target)))
     for index, name in enumerate(names):
+        if (name or "none") in found:
+            continue
         report = _reporter(on_strategy, name or "none", index / len(names))
         report("", 0)
         context, history = timing_context(target, worker, report), branch(normalized)
@@ -263,28 +266,6 @@ def _reporter(on_strategy: OnShare | None, name: str, share: float) -> OnShare:
             on_strategy(f"{name}, {words}" if words else name, share)
 
     return report
-
-
-@dataclass(frozen=True)
-class LaidOut:
-    """One strategy's result; `verdict` is None without verification."""
-
-    history: History
-    verdict: Verdict | None
-
-    def row(self) -> dict[str, Any]:
-        """Counts, bound and certificate, seconds, and the verdict, as a row of a table."""
-        step, last = layout_step(self.history), self.history[-1].after
-        facts = layout_facts(step)
-        return {
-            **{name: last[name] for name in ("nodes", "transposes", "elements_moved", "bytes_moved")},
-            "lower_bound": facts.lower_bound,
-            "certified": facts.certified,
-            "seconds": None if step is None else round(step.seconds, 4),
-            "verified": None if self.verdict is None else self.verdict.ok,
-            "max_abs_error": None if self.verdict is None else self.verdict.max_abs_error,
-            "max_rel_error": None if self.verdict is None else self.verdict.max_rel_error,
-        }
 
 
 def explain(pass_name: str) -> str:

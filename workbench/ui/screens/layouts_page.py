@@ -7,11 +7,11 @@ from typing import Any
 
 import streamlit as st
 
-from workbench.api import LaidOut
 from workbench.cli.command_text import optimize_text
 from workbench.cli.printing import verdict_word
 from workbench.errors import UserError
 from workbench.layout.profile import Profile
+from workbench.layout_comparison import LaidOut
 from workbench.library import library
 from workbench.run.measurement.formatting import error_words, figures
 from workbench.run.measurement.measured import FailedVariant, MeasuredVariant
@@ -21,7 +21,7 @@ from workbench.ui.state.graph_views import shown_pair
 from workbench.ui.state.record_runs import keep_measured, measure_here, say_not_kept
 from workbench.ui.state.session import Compared, Opened, worker
 from workbench.ui.state.snapshots import moment_of_pair
-from workbench.ui.state.strategies import compared_before, layouts_of
+from workbench.ui.state.strategies import begun_before, compared_before, layouts_of
 from workbench.ui.state.work import Job, Report, forget_cancel, was_cancelled
 from workbench.ui.widgets.graph_view import graph_view
 from workbench.ui.widgets.numbers import ratio_interval, say_failures
@@ -68,6 +68,10 @@ def layouts_page() -> None:
         going_on = "layouts" in opened.jobs.by_key
         if asked or going_on or (_is_quick(opened) and not was_cancelled(opened.jobs, "layouts")):
             _compare(opened, profile)
+        begun = begun_before(opened, profile)
+        if begun is not None and begun.found:
+            there = ", ".join(map(_word, begun.found))
+            st.info(markdown_escaped(f"Stopped; these results are kept: {there}. Compare goes on with the others."))
         st.caption("Every strategy runs with the default passes; each result is compared with the original.")
         return
     for name, fault in library.broken_strategies().items():

@@ -12,13 +12,13 @@ from typing import Any
 
 import streamlit as st
 
-from workbench.api import LaidOut
 from workbench.errors import UserError
 from workbench.io import load_model
 from workbench.io.samples import Shows, samples
 from workbench.ir import Graph
 from workbench.layout.infer import declare
 from workbench.layout.profile import Profile
+from workbench.layout_comparison import LaidOut
 from workbench.matrix import Block
 from workbench.rewrite import DEFAULT_MODE, History, LeftOut
 from workbench.run.inputs import bound_dims, bound_sizes
@@ -75,7 +75,7 @@ class Compared:
     """The results of all layout strategies for one profile, and their measurements by device."""
 
     profile: Profile
-    found: Mapping[str, LaidOut]
+    found: dict[str, LaidOut]
     measured: dict[str, Measurement] = field(default_factory=dict)
 
 
@@ -126,6 +126,7 @@ class Opened:
     measured_graphs: dict[str, Graph] = field(default_factory=dict)
     matrix: list[Block] = field(default_factory=list)
     laid_out: dict[str, Compared] = field(default_factory=dict)
+    laid_out_begun: dict[str, Compared] = field(default_factory=dict)  # comparisons that were stopped
     folder: tempfile.TemporaryDirectory[str] | None = None
     given: tuple[str, ...] = ()
     inputs: str = ""
