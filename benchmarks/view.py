@@ -173,7 +173,7 @@ def _clicks(page: Page, view: GraphView, ids: list[str]) -> list[float]:
     found = []
     for id_ in ids:
         page.evaluate("id => Object.values(window.graphWorkbench).at(-1).centre(id)", id_)
-        page.wait_for_timeout(150)
+        page.wait_for_timeout(600)  # else it would be the second of a double click
         found.append(_since(page, "inspector", lambda id_=id_: view.click(id_)))
         settle(page)
     return found
