@@ -132,7 +132,7 @@ def test_a_terminal_hears_how_far_it_is_and_a_pipe_does_not(tmp_path):
                 break
         assert process.wait() == 0
     os.close(ours)
-    assert b"pass 1 of 9: " in shown and b"nodes, with the original (" in shown
+    assert b"pass 1 of 9: " in shown and b"comparing step 9, " in shown and b"with the original (" in shown
     assert shown.endswith(b"\r\x1b[K")
     piped = subprocess.run(words, cwd=ROOT, capture_output=True, check=True)
     assert piped.stderr == b""
