@@ -74,10 +74,11 @@ export class Search {
     if (!found || found.n === this.seen) return;
     this.seen = found.n;
     if (found.query !== this.asked) return; // an answer to what nobody asks any more
+    const at = this.hits[this.current]?.[0]; // the same query answered again: one stays where one was
     this.hits = found.hits;
     this.total = found.total;
     this.fault = found.fault;
-    this.current = -1;
+    this.current = at === undefined ? -1 : this.hits.findIndex(([name]) => name === at);
     this.#fillList();
     if (this.goWhenFound && this.hits.length) this.step(1);
     this.goWhenFound = false;
