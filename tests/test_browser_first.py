@@ -6,7 +6,6 @@ import base64
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import TimeoutError
 
 from tests.browser import GraphView, go, open_sample, page_link, settle
 from workbench.io.samples import FOLDER
@@ -98,13 +97,7 @@ def test_a_lesson_is_gone_through_by_keys_and_tried_on_optimize(page):
     turn(page, "PageDown", 4)
     page.locator(".gw-inspector").get_by_text("12,544 elements").first.wait_for()  # of this moment
     turn(page, "PageUp", 3)
-    told = page.locator(".gw-inspector").get_by_text("workbench.Conv_NHWC_HWOI output")
-    try:
-        told.wait_for(timeout=10_000)
-    except TimeoutError:  # Streamlit drops a request now and then: there and back asks again
-        turn(page, "PageUp", 2)
-        turn(page, "PageDown", 3)
-        told.wait_for()
+    page.locator(".gw-inspector").get_by_text("workbench.Conv_NHWC_HWOI output").wait_for()
     turn(page, "PageUp", 2)
     page.get_by_role("button", name="Try it in 2 Optimize").click()
     settle(page)

@@ -14,6 +14,7 @@ from workbench.layout.infer import infer_layouts
 from workbench.memory.orders import ORDERS, ordered
 from workbench.memory.planners import planners
 from workbench.memory.planning import MemoryPlan, plan_memory, sharing_of
+from workbench.memory.playing import labels_of
 
 _MOST_ELEMENTS = 72
 _ORDERS = {"NCHW": ("NCHW", "NHWC"), "OIHW": ("OIHW", "HWIO", "HWOI")}
@@ -53,7 +54,7 @@ def _conflicts(words: Sequence[str], graph: Graph) -> Picture:
 
 def _recycle(words: Sequence[str], graph: Graph) -> Picture:
     plan = _plan(words, graph)
-    if all(action.label is None for action in plan.packed.actions):
+    if not labels_of(plan.packed):
         raise UserError(f"the planner '{plan.packed.planner}' gives no labels, and so has no recycle box")
     return Picture(_title(plan), recycle_box(plan), _lines(plan))
 
@@ -129,9 +130,6 @@ def _rows(sizes: Mapping[str, int], orders: Sequence[str], coloured: str) -> str
     last = 8 + len(orders) * (cell + 30)
     parts.append(text(58, last - 4, f"letter and colour: the {words}; number: the place within it", 11, "start"))
     return svg(max(58 + count * cell + 6, 420), last + 4, "Elements in the order of their bytes", parts)
-
-
-# ------------------------------------------------------------------------------------------
 
 
 _KINDS: Mapping[str, Callable[[Sequence[str], Graph], Picture]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from threading import Event
 from typing import Any
 
@@ -118,7 +119,7 @@ def _measure(opened: Opened, compared: Compared, where: Any, start: Any) -> str:
         forget_cancel(opened.jobs, "latencies")
         title = f"Measuring the layouts of {opened.title}"
         finish = Event()
-        work = lambda report: _latencies(opened, compared, device, report, finish)  # noqa: E731
+        work = partial(_latencies, opened, compared, device, finish=finish)
         job = Job(work, worker(), device, title, finish=finish)
         opened.jobs.start("latencies", job)
     if "latencies" in opened.jobs.by_key:

@@ -11,14 +11,11 @@ import time
 from workbench.errors import UserError
 from workbench.rewrite import History
 from workbench.run.worker.process import CancelledError
+from workbench.ui.state.work import Stopped
 from workbench.verification import Verifier, verify_end, verify_others
 
 EACH, END, OFF = HOW = ("each", "end", "off")
 AT_ONCE_S = 1.0  # the page waits this long for verdicts when it is first drawn
-
-
-class _Stopped(BaseException):
-    """Raised inside the comparison when it was stopped."""
 
 
 class Checking:
@@ -69,14 +66,14 @@ class Checking:
                 verify_end(self._verifier, self.history, self._hear)
             if self.how == EACH and self.history.failed is None:
                 verify_others(self._verifier, self.history, lambda: self.shown, self._hear)
-        except (_Stopped, CancelledError):
+        except (Stopped, CancelledError):
             return
         except UserError as error:  # shown on the page
             self.failure = str(error)
 
     def _hear(self, words: str) -> None:
         if self._stopped.is_set():
-            raise _Stopped
+            raise Stopped
         self.words = words
 
 

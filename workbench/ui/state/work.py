@@ -22,7 +22,7 @@ Report = Callable[[str, float | None], None]
 
 
 class Stopped(BaseException):
-    """Raised inside the work when it was cancelled or replaced."""
+    """Raised inside work in the background when it was cancelled or replaced."""
 
 
 class Job(Generic[_T]):

@@ -27,17 +27,17 @@ def run_with_progress(
     worker: Worker,
     *,
     wanted: Hashable = None,
-    device: str | None = None,
 ) -> _T:
     """Run `work`, which reports (words, share from 0 to 1 or None), or go on with the job that does it already.
 
+    The work measures nothing: a job that does waits for its device, and its page starts it by itself.
+
     wanted: what tells this request from another of the same key, such as the pipeline.
-    device: where it measures; None: it measures nothing.
     Returns what the work returns, and raises what it raises. If the page is left meanwhile, the job goes on.
     """
     job = jobs.by_key.get(key)
     if job is None or job.wanted != wanted:
-        jobs.start(key, Job(work, worker, device, title, wanted))
+        jobs.start(key, Job(work, worker, title=title, wanted=wanted))
     return finished(jobs, key)
 
 

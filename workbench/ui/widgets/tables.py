@@ -9,7 +9,7 @@ import streamlit as st
 
 from workbench.ui.widgets.parts import markdown_escaped
 
-MOST_COLUMNS = 5
+_MOST_COLUMNS = 5
 _ROW, _HEAD = 26, 34  # pixels of a row, and of the header
 
 
@@ -29,7 +29,7 @@ def table(
     """Draw a table, with "-" for a missing number; what it is called with as `how` goes to `st.dataframe`.
 
     columns: how columns are drawn, by name.
-    first: the columns to see at first, by default the first MOST_COLUMNS; the toolbar's eye shows the others.
+    first: the columns to see at first, by default the first _MOST_COLUMNS; the toolbar's eye shows the others.
     most: rows to see without scrolling, unless the height in pixels is given.
     says_more: whether a line below the table names the columns that are not seen.
     on_click: is called with the number of the row that was clicked; the table needs a key then.
@@ -69,7 +69,7 @@ def table_height(rows: int, most: int, row_height: int = _ROW) -> int:
 def _order(rows: Sequence[Mapping[str, Any]], first: Sequence[str]) -> list[str] | None:
     """The columns to see at first; None for all."""
     every = _names(rows)
-    return [name for name in first if name in every] or every[:MOST_COLUMNS] or None
+    return [name for name in first if name in every] or every[:_MOST_COLUMNS] or None
 
 
 def _names(rows: Sequence[Mapping[str, Any]]) -> list[str]:

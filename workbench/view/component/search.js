@@ -69,8 +69,14 @@ export class Search {
     this.field.select();
   }
 
+  /** What has arrived with the data. @param {Found} found */
+  heed(found) {
+    this.#take(found);
+    this.#askAgain(found);
+  }
+
   /** Hits that have arrived. @param {Found} found */
-  take(found) {
+  #take(found) {
     if (!found || found.n === this.seen) return;
     this.seen = found.n;
     if (found.query !== this.asked) return; // an answer to what nobody asks any more
@@ -85,7 +91,7 @@ export class Search {
   }
 
   /** Asks again where the data are of another query: of a history that was not asked before. @param {Found} found */
-  askAgain(found) {
+  #askAgain(found) {
     if (!this.asked || found?.query === this.asked || this.repeated === this.view.shownScene) return;
     this.repeated = this.view.shownScene;
     setTimeout(() => this.view.outside.find(this.asked)); // not while the component is mounted
@@ -140,7 +146,7 @@ export class Search {
     } else if (this.hits.length) this.step(direction);
     else if (this.#waits()) {
       this.goWhenFound = true;
-      this.view.outside.find(this.asked); // an answer that does not come: Streamlit drops a request now and then
+      this.view.outside.find(this.asked); // Enter once more asks once more
     }
   }
 

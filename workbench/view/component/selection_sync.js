@@ -1,5 +1,5 @@
 // @ts-check
-// SelectionSync those outside what is looked at: the inspector's text, the page and its address depend on it.
+// Tells those outside what is looked at: the inspector's text, the page and its address depend on it.
 
 import { QUERY } from "./marks.js";
 
@@ -15,6 +15,16 @@ export class SelectionSync {
   constructor(view) {
     this.view = view;
     this.waiting = 0;
+    this.toldAgain = ""; // the node that was told a second time
+  }
+
+  /** Where the answer is about another node, two requests crossed, such as a stop of a lesson and the end of a step: the
+   * node is told once more. */
+  heed() {
+    const { data, selected } = this.view;
+    if (!data.inspector || !selected || data.inspector.id === selected || this.toldAgain === selected) return;
+    this.toldAgain = selected;
+    this.late(SETTLED);
   }
 
   /** What is looked at, as the page's address says it; no rewrite where a step is seen as a whole. */
@@ -27,6 +37,7 @@ export class SelectionSync {
 
   now() {
     this.stop();
+    if (this.view.selected !== this.toldAgain) this.toldAgain = "";
     const { step, rewrite, node } = this.place;
     this.view.outside.seen({ id: node, step, rewrite: rewrite === "" ? null : rewrite });
   }

@@ -205,10 +205,10 @@ export class View {
         if (show.whole) this.stage.keepWhole(this.selectedBox);
       } else this.say(`${show.id} is not in this picture`);
     }
-    this.search.take(this.data.found);
-    this.search.askAgain(this.data.found);
+    this.search.heed(this.data.found);
     takeMarks(this);
     takeNumbers(this);
+    this.told.heed();
     this.stage.request();
   }
 
