@@ -63,6 +63,7 @@ def test_from_a_sample_to_the_downloaded_file(page, tmp_path):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_sample_of_algebra_opens_at_its_rewrite_also_in_a_session_that_looked_at_something_else(page):
     open_sample(page, ONE.stem)
     go(page, "Optimize")
@@ -167,6 +168,7 @@ def test_a_hostile_name_is_shown_as_text(page, tmp_path):
     assert page.locator("img[src=x]").count() == 0
 
 
+@pytest.mark.slow
 def test_a_truncated_upload_is_one_sentence_and_the_last_model_stays(page, tmp_path):
     open_sample(page, "npu_path")
     go(page, "Open")

@@ -57,6 +57,7 @@ def test_no_page_violates_wcag_aa(browser, app, scheme):
             assert violations(page) == {}, name
 
 
+@pytest.mark.slow
 def test_a_skip_link_leads_to_the_graph(tab, app):
     tab.goto(f"{app[0]}/{PAGES['optimize']}")
     settle(tab)
@@ -69,6 +70,7 @@ def test_a_skip_link_leads_to_the_graph(tab, app):
     view.wait("hook => hook.state().selected !== ''")
 
 
+@pytest.mark.slow
 def test_no_text_on_the_canvas_is_smaller_than_11_px_at_the_default_zoom(browser, app):
     with watched_page(browser) as page:
         page.add_init_script(RECORD_TEXT)

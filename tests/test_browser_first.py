@@ -31,6 +31,7 @@ def query(page) -> dict[str, list[str]]:
     return parse_qs(urlsplit(page.url).query)
 
 
+@pytest.mark.slow
 def test_the_way_is_numbered_and_next_leads_along_it(page):
     page.get_by_text("opens a neural network, shows what every optimization does").wait_for()
     for name in ("1 Open", "2 Optimize", "3 Measure", "4 Export", "Lessons", "Layouts", "Memory"):
@@ -45,6 +46,7 @@ def test_the_way_is_numbered_and_next_leads_along_it(page):
     GraphView(page)
 
 
+@pytest.mark.slow
 def test_a_file_dropped_on_any_page_opens_and_a_broken_one_is_a_sentence(page):
     go(page, "Export")
     drop(page, "mine.onnx", (FOLDER / "npu_path.onnx").read_bytes())
@@ -56,6 +58,7 @@ def test_a_file_dropped_on_any_page_opens_and_a_broken_one_is_a_sentence(page):
     page.get_by_text("mine.onnx · 1 node").wait_for()
 
 
+@pytest.mark.slow
 def test_a_sample_brings_its_pipeline_and_the_next_one_does_not_keep_it(page):
     open_sample(page, "npu_path")
     page.wait_for_url(lambda url: "passes=" in url)  # the script of the page writes it, after the page that opened it
@@ -81,6 +84,7 @@ def turn(page, key: str, stop: int) -> None:
     settle(page)
 
 
+@pytest.mark.slow
 def test_a_lesson_is_gone_through_by_keys_and_tried_on_optimize(page):
     go(page, "Lessons")
     page.locator(".st-key-begin_why_a_transpose button").click()

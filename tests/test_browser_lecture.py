@@ -67,6 +67,7 @@ def test_the_picture_fits_again_where_the_window_changes_and_nobody_moved_it(vie
     assert all(view.box(name)["visible"] for name in ("in:input", "to_nhwc_input", "output", "restore_output"))
 
 
+@pytest.mark.slow
 def test_show_it_selects_what_the_rewrite_made_and_compares_with_the_moment_before(tab, app):
     sample = opened_sample("npu_reshape_add").path
     tab.goto(f"{app[0]}/optimize?model={sample}&target=npu&passes=layout_wrong_on_purpose")

@@ -11,6 +11,7 @@ from tests.browser import GraphView, go, open_sample, settle
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.slow
 def test_the_trap_is_seen_played_and_downloaded(page, tmp_path):
     page.locator(".st-key-samples_Memory").get_by_text("Memory (6)").click()
     open_sample(page, "in_place_trap")
@@ -38,6 +39,7 @@ def test_the_trap_is_seen_played_and_downloaded(page, tmp_path):
     page.get_by_text("No reuse, order file: 8,196 bytes").wait_for()
 
 
+@pytest.mark.slow
 def test_branches_are_seen_on_lanes(page, tmp_path):
     page.locator(".st-key-samples_Memory").get_by_text("Memory (6)").click()
     open_sample(page, "branches")

@@ -23,6 +23,7 @@ def cancel(page) -> None:
     page.get_by_text(re.compile("Ended early, as asked|The measurement was cancelled")).first.wait_for()
 
 
+@pytest.mark.slow
 def test_a_measurement_goes_on_while_the_page_is_loaded_again_and_left(tab, app):
     tab.goto(f"{app[0]}/run?{SAMPLE}")
     settle(tab)
@@ -73,6 +74,7 @@ def test_another_browser_opens_and_optimizes_while_one_measures(tab, browser, ap
     cancel(tab)
 
 
+@pytest.mark.slow
 def test_going_back_takes_no_more_steps_than_going_there(page):
     entries = page.evaluate("history.length")
     open_sample(page, "npu_path")  # it opens on Optimize

@@ -16,6 +16,7 @@ from passes.ort.ort_attention import OrtAttention
 from passes.ort.ort_multi_head_attention import OrtMultiHeadAttention
 from tests.conftest import CORPUS, ROOT
 from tests.running import outputs, random_inputs, typed
+from tests.slow import slow_unless
 from tests.test_ort_operators import saved
 from tests.torch_bert import exported_bert
 from workbench.errors import UserError
@@ -54,7 +55,7 @@ def test_bert_with_its_attention_and_residual_sums_as_kernels(done, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("dynamic", [False, True], ids=["of one size", "of any size"])
+@pytest.mark.parametrize("dynamic", [False, slow_unless(False, True)], ids=["of one size", "of any size"])
 def test_a_bert_exported_by_torchscript(dynamic, done, tmp_path):
     source, out = exported_bert(tmp_path / "bert.onnx", dynamic), tmp_path / "out.onnx"
     words = ("--preset", "simplify", "--export-for", "onnxruntime")
@@ -122,6 +123,7 @@ def test_attention_to_another_text(dynamo, done, tmp_path):
     assert not {"Transpose", "Softmax", "Reshape"} & set(operators(out))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not CORPUS.is_dir(), reason=f"THE CORPUS OF REAL MODELS IS NOT AT {CORPUS}")
 def test_the_attention_of_a_unet():
     made = wb.optimize(load_model(CORPUS / "unet_sd15_raw.onnx"), preset="simplify", export_for="onnxruntime").graph

@@ -209,6 +209,7 @@ def test_without_a_seed_both_sides_are_given_the_same_mask(rate, mask):
     assert "Random operators had the same seed on both sides." in changed.sentence
 
 
+@pytest.mark.slow
 def test_run_compares_with_the_same_mask_and_times_the_models_own():
     """ONNX Runtime draws another mask in its second run, even with a seed; the comparison is of a first one."""
     for seed in (None, 7):

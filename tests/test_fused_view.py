@@ -117,6 +117,7 @@ def test_a_rewrite_marks_the_operators_of_both_groups():
     assert len(timeline.events) > 100
 
 
+@pytest.mark.slow
 def test_the_inspector_says_what_a_group_moves_and_why_it_ends():
     history = sample_history("basic_pitch_nmp", "fuse_groups")
     groups = OpenedGroups(history.graph.copy())

@@ -305,6 +305,7 @@ def test_a_group_that_does_not_pay_is_not_kept_and_it_is_said():
         run_pass(FuseGroups(measured=True), typed(text), PassContext(load_profile("cuda")))
 
 
+@pytest.mark.slow
 def test_groups_are_timed_on_this_machine(shared_worker, tmp_path, monkeypatch):
     """Each group as one kernel and each of its operators, once; another run reads the times."""
     monkeypatch.setenv("WORKBENCH_CACHE", str(tmp_path))

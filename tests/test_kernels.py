@@ -2,11 +2,14 @@
 
 from dataclasses import replace
 
+import pytest
+
 from tests.running import normal, outputs, typed
 from workbench.run.measurement.measure import combined, measure_models
 from workbench.ui.state.kernels import kernel_sections
 
 
+@pytest.mark.slow
 def test_a_node_and_its_group_have_the_kernel_in_which_they_ran(shared_worker):
     graph = typed(
         "g (float[32,64] x) => (float[32,64] y, float[32,64] z) { a = Exp(x)  y = Neg(a)  z = LpNormalization(x) }"

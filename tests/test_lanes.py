@@ -122,6 +122,7 @@ def test_a_sequential_plan_is_refused_on_branches():
             replay(found.graph, sequential, random_interleaving(found, random.Random(seed)))
 
 
+@pytest.mark.slow
 def test_the_command(done):
     found = json.loads(done("lanes", BRANCHES, "--json"))
     assert found["lanes"] == [["left1", "left2", "left3", "y"], ["right1", "right2", "right3"]]

@@ -13,6 +13,7 @@ import workbench as wb
 from sample_models.light import LIGHT_MODELS, random_light
 from tests.random_graphs import random_graph
 from tests.running import typed
+from tests.slow import slow_unless
 from workbench.errors import UserError
 from workbench.io.samples import samples
 from workbench.run.inputs import seed_inputs
@@ -101,10 +102,6 @@ def uses_of_blocks(launches: Launches) -> dict[int, set[int]]:
     return found
 
 
-def slow_unless(quick, value):
-    return pytest.param(value, marks=() if quick else pytest.mark.slow)
-
-
 @pytest.mark.parametrize(
     "sample",
     [slow_unless(s.group == "Memory", s) for s in samples() if s.group in ("", "Memory", "Fusion")],
@@ -117,13 +114,13 @@ def test_samples(sample):
     check(graph)
 
 
-@pytest.mark.parametrize("name", [slow_unless(name in ("inception_v2", "squeezenet"), name) for name in LIGHT_MODELS])
+@pytest.mark.parametrize("name", [slow_unless(name == "squeezenet", name) for name in LIGHT_MODELS])
 def test_narrow_light_models(name, tmp_path):
     onnx.save(random_light(name, narrow=1 if name == "shufflenet" else 8), tmp_path / "m.onnx")
     check(wb.load(tmp_path / "m.onnx"))
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", [slow_unless(block == 0, block) for block in range(4)])
 def test_random_graphs(block):
     ran = 0
     for seed in range(25 * block, 25 * block + 25):
@@ -194,6 +191,7 @@ def test_it_says_what_was_measured(monkeypatch):
     assert measured.is_faster or "that is faster here" in found.reason
 
 
+@pytest.mark.slow
 def test_measured_beside_the_others(kept_worker):
     graph = wb.load("sample_models/ppocr_cls_v2.onnx")
     inputs = seed_inputs(graph)

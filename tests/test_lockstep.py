@@ -86,6 +86,7 @@ def test_a_kept_pipeline_comes_back_from_its_word():
     assert spec_of(opened, word, spec.profile) == changed
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_key_on_one_side_moves_both_and_a_reload_keeps_the_sides(tab, app):
     tab.goto(f"{app[0]}/lockstep?model=sample_models/npu_path.onnx&target=npu&left=layout:optimal&right=layout:greedy")

@@ -89,6 +89,7 @@ def test_the_inspector_has_a_drawing_for_images_and_weights_and_a_report_has_eac
     assert len(report_html(view, {conv: content, "again": content})) < len(once) + 2_000
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_layout_is_opened_as_a_picture_from_the_inspector(tab, app):
     words = "model=sample_models/conv_relu_conv_relu.onnx&passes=layout_greedy&target=npu&step=1"

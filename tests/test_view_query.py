@@ -29,6 +29,7 @@ def search(view: GraphView, query: str) -> None:
     settle(view.page)
 
 
+@pytest.mark.slow
 def test_a_scope_is_searched_its_hits_stand_beside_the_graph_and_the_address_keeps_the_query(tab, app, tmp_path):
     file = tmp_path / "scoped.onnx"
     export_onnx(large_graph(600, scopes=True), file)
@@ -66,6 +67,7 @@ def test_a_query_that_cannot_be_read_is_a_sentence_and_the_next_one_works(narrow
     assert narrow.state["selected"] == "n3"
 
 
+@pytest.mark.slow
 def test_ones_own_numbers_stand_on_the_nodes_in_the_legend_and_in_the_inspector(narrow, tmp_path):
     page = narrow.page
     choose_file(page, tmp_path, "mine.csv", CSV)

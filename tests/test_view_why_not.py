@@ -11,6 +11,7 @@ from workbench.ui.state.session import Spec
 HEAD, ROW = 34, 24  # px of a table
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_a_click_on_a_refused_node_shows_it_and_the_node_tells_what_each_pass_said(tab, app):
     passes = "fold_batchnorm,fold_pad,layout_greedy"
