@@ -1,4 +1,5 @@
-"""The optimizations, one per file, in folders by kind; files here and in the folders are discovered.
+"""The optimizations, one per file, in folders by kind; files here and in the folders are discovered, and so are the
+user's own tools (`workbench/rewrite/own_tool.py`).
 
 A file that does not import is not skipped: `broken()` returns its error, the
 app shows it as a red card, and a test fails.
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.errors import UserError
+from workbench.rewrite.own_tool import own_tools
 from workbench.rewrite.passes import LAYOUT_PREFIX, Pass
 
 RUNTIMES = ("onnxruntime",)
@@ -59,15 +61,20 @@ def _pass_in(name: str) -> type[Pass]:
     return classes[0]
 
 
+def _every() -> Mapping[str, type[Pass] | str]:
+    """Every pass by name, or what is wrong with its file."""
+    return {**{name: _loaded(name) for name in _modules()}, **own_tools(_modules())}
+
+
 def all_passes() -> Mapping[str, type[Pass]]:
-    """Every pass by name, in the order of the names."""
-    found = {name: _loaded(name) for name in _modules()}
+    """Every pass by name, in the order of the names; the user's own tools are last."""
+    found = _every()
     return {name: one for name, one in found.items() if not isinstance(one, str)}
 
 
 def broken() -> Mapping[str, str]:
     """Files that do not import or hold no pass, each with its error."""
-    found = {name: _loaded(name) for name in _modules()}
+    found = _every()
     return {name: fault for name, fault in found.items() if isinstance(fault, str)}
 
 
@@ -94,9 +101,9 @@ def _strategy(pass_name: str) -> str:
 
 def find_pass(name: str) -> type[Pass]:
     """The pass of that name. Raises PassError, with the existing names, if there is none."""
-    if name not in _modules():
+    found = _loaded(name) if name in _modules() else own_tools(_modules()).get(name)
+    if found is None:
         raise PassError(f"there is no pass '{name}'; there are: {', '.join(all_passes())}")
-    found = _loaded(name)
     if isinstance(found, str):
         raise PassError(f"pass '{name}' cannot be used, its file does not import: {found}")
     return found

@@ -20,6 +20,7 @@ CORPUS = ROOT.parent / "shared" / "corpus"
 # of a network, measured beside another, took 115 s, and takes 13 s with a thread each.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["WORKBENCH_PROFILES"] = str(ROOT / "tests" / "no_own_profiles")  # whoever tests may have profiles
+os.environ["WORKBENCH_TOOLS"] = str(ROOT / "tests" / "no_own_tools")
 os.environ.pop("WORKBENCH_RUNS_URL", None)  # and a database of runs
 
 

@@ -31,6 +31,7 @@ from workbench.pipeline import run_pipeline
 from workbench.rewrite import MODES, Example, History, Pass, PassContext, Rewrite, Rule, with_options
 from workbench.rewrite import passes as running
 from workbench.rewrite.rule import FindRewrite
+from workbench.rewrite.tool_pass import ToolPass
 from workbench.run.compare import BITS, compare, tolerance_for
 from workbench.run.inputs import output_orders, permute_inputs, turned
 from workbench.run.onnxruntime.randomness import is_random
@@ -283,10 +284,10 @@ class Fragment:
 
 
 def fragments() -> list[Fragment]:
-    """Every example of every pass but demonstrations."""
+    """Every example of every pass but demonstrations and optimizers of others."""
     found = []
     for name, cls in passes.all_passes().items():
-        if not cls.demonstration:
+        if not cls.demonstration and not issubclass(cls, ToolPass):
             found += [Fragment(f"{name}.{rule.name}", cls, rule.example) for rule in cls.rules]
             found += [Fragment(name, cls, example) for example in cls.own_examples]
     return found

@@ -11,9 +11,10 @@ from tests.running import outputs, random_inputs, typed
 from workbench.explanation import explain_pass
 from workbench.ir import Graph, from_text, graph_text, to_text
 from workbench.rewrite import NoMatch, run_pass, with_options
+from workbench.rewrite.tool_pass import ToolPass
 from workbench.run.inputs import output_orders, permute_inputs, turned
 
-PASSES = dict(passes.all_passes())
+PASSES = {name: cls for name, cls in passes.all_passes().items() if not issubclass(cls, ToolPass)}  # test_tools.py
 EXAMPLES = [
     pytest.param(cls, example, id=f"{name}-{i}")
     for name, cls in PASSES.items()

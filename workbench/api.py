@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from workbench.run.measurement.progress import OnShare
     from workbench.run.worker.client import Worker
     from workbench.summary import Summary
+    from workbench.tools.running import ToolCall, ToolResult
     from workbench.verification import Verdict, Verifier
 
 DEFAULT_TARGET = "cuda"
@@ -135,7 +136,7 @@ def optimize(
         export_for=export_for,
         options=options,
     )
-    context = timing_context(target, None if verifier is None else verifier.worker, mode=mode)
+    context = pass_context(target, None if verifier is None else verifier.worker, mode=mode)
     after_step = None if verifier is None or verify != "each" else verified_by(verifier, on_check)
     left_out: list[LeftOut] = []
     while True:
@@ -152,16 +153,22 @@ def optimize(
         left_out.append(culprit)
 
 
-def timing_context(
+def pass_context(
     target: str, worker: Worker | None = None, on_share: OnShare | None = None, *, mode: str = DEFAULT_MODE
 ) -> PassContext:
-    """The context of passes: the target of that name, and a timer of operators in `worker`, or in a new one.
+    """The context of passes: the target of that name, a timer of operators in `worker`, or in a new one, and a runner
+    of tools.
 
-    on_share: is called with the progress of timing, in words and from 0 to 1; may raise to stop.
+    on_share: is called with the progress of timing and of tools, in words and from 0 to 1; may raise to stop.
     """
     from workbench.run.measurement.operator_timer import DeviceOperatorTimer
 
-    return PassContext(load_profile(target), mode, DeviceOperatorTimer(worker, on_share))
+    def tool_runner(graph: Graph, call: ToolCall) -> ToolResult:
+        from workbench.run.tools import run_tool
+
+        return run_tool(graph, call, lambda: None if on_share is None else on_share(f"{call.title} runs", 0.0))
+
+    return PassContext(load_profile(target), mode, DeviceOperatorTimer(worker, on_share), tool_runner)
 
 
 def verified_by(verifier: Verifier, on_check: Callable[[str], None] | None = None) -> Callable[[History], None]:
@@ -196,7 +203,7 @@ def layouts(
             continue
         report = _reporter(on_strategy, name or "none", index / len(names))
         report("", 0)
-        context, history = timing_context(target, worker, report), branch(normalized)
+        context, history = pass_context(target, worker, report), branch(normalized)
         for pass_ in choose(preset=preset, layout=name)[len(before) :]:
             extend(history, pass_, context)
         found[name or "none"] = LaidOut(history, None if verifier is None else verifier.check(history.graph))

@@ -70,3 +70,10 @@ def cache_folder() -> Path:
     own = os.environ.get("WORKBENCH_CACHE")
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return Path(own) if own else home / "graph-workbench"
+
+
+def settings_folder(kind: str, variable: str) -> Path:
+    """The user's folder for settings of a kind, graph-workbench/`kind` in theirs, or the one that `variable` names."""
+    own = os.environ.get(variable)
+    home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    return Path(own).expanduser() if own else home / "graph-workbench" / kind

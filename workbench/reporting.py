@@ -13,6 +13,7 @@ from workbench.memory.facts import OrderFacts
 from workbench.rewrite import History, Step
 from workbench.rewrite.history import StepVerdict
 from workbench.rewrite.passes import LAYOUT_PREFIX
+from workbench.rewrite.tool_pass import ToolFacts
 
 _REPORTED = ("nodes", "transposes", "elements_moved")  # the metrics of each step
 
@@ -52,6 +53,7 @@ def step_report(step: Step) -> dict[str, Any]:
         "sentences": [rewrite.sentence for rewrite in step.rewrites],
         **(_fusion_report(step.facts) if isinstance(step.facts, FusionFacts) else {}),
         **({"order": asdict(step.facts)} if isinstance(step.facts, OrderFacts) else {}),
+        **({"tool": asdict(step.facts)} if isinstance(step.facts, ToolFacts) else {}),
     }
 
 

@@ -34,7 +34,7 @@ from workbench.io.streaming_proto import MalformedProtoError, TooDeepError, read
 from workbench.io.weights import Files, mapped, note_read
 from workbench.ir import Edit, Graph
 from workbench.ir.from_proto import NodeMetadata, from_proto
-from workbench.ir.text import parse_words
+from workbench.ir.text import OPSET, parse_words
 from workbench.ir.to_proto import LARGE
 from workbench.ir.types import MOST_AXES
 from workbench.ops.channels_last import DOMAIN
@@ -45,9 +45,9 @@ LARGEST_ARRAY = 2**63 - 1  # bytes of a NumPy array, axes of size 0 counted as 1
 _TYPED_DATA = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
 
 
-def load_onnx(path: Path, dims: Mapping[str, int] | None = None) -> Graph:
-    """The graph of an `.onnx` file; its weights stay in the file. Raises LoadError."""
-    return _load(mapped(path), path.parent, dims)
+def load_onnx(path: Path, dims: Mapping[str, int] | None = None, newest: int = OPSET) -> Graph:
+    """The graph of an `.onnx` file; its weights stay in the file. newest: see `to_opset`. Raises LoadError."""
+    return _load(mapped(path), path.parent, dims, newest)
 
 
 def load_text(text: str, dims: Mapping[str, int] | None = None) -> tuple[Graph, ModelProto]:
@@ -64,7 +64,7 @@ def load_proto(model: ModelProto, dims: Mapping[str, int] | None = None) -> Grap
     return _load(memoryview(model.SerializeToString()), None, dims)
 
 
-def _load(data: memoryview, folder: Path | None, dims: Mapping[str, int] | None) -> Graph:
+def _load(data: memoryview, folder: Path | None, dims: Mapping[str, int] | None, newest: int = OPSET) -> Graph:
     try:
         model, metadata = read_model(data)
     except TooDeepError:
@@ -87,7 +87,7 @@ def _load(data: memoryview, folder: Path | None, dims: Mapping[str, int] | None)
     if any(SHOWN_NOT_RUN in sentence for sentence in unknown):
         converted, more = model, unknown
     else:
-        converted, more = to_opset(model, types)
+        converted, more = to_opset(model, types, newest)
         more = [*unknown, *more]
     graph = _readable(with_types(converted, types), files, metadata)
     check_operands(graph)

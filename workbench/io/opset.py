@@ -38,15 +38,16 @@ _UPSAMPLED = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "f
 _CONVERTER_ERRORS = (RuntimeError, ValueError, version_converter.ConvertError)
 
 
-def to_opset(model: ModelProto, types: TypesOfFile) -> tuple[ModelProto, list[str]]:
-    """The model at OPSET, and warnings. A newer model, or one that cannot be converted, keeps its opset.
+def to_opset(model: ModelProto, types: TypesOfFile, newest: int = OPSET) -> tuple[ModelProto, list[str]]:
+    """The model at OPSET, or at `newest` if that is older, and warnings.
 
-    If ONNX Runtime lacks kernels at OPSET, or has different ones, the newest suitable opset is used.
+    A newer model, or one that cannot be converted, keeps its opset. If ONNX Runtime lacks kernels at OPSET, or has
+    different ones, the newest suitable opset is used.
     """
     version = opset_of(model)
     if version > OPSET:
         return model, _newer_forms(model, version)
-    target = _target(model, version)
+    target = min(_target(model, version), newest)
     if version == 0 or version >= target:
         return model, []
     known, aside = set_aside(model)

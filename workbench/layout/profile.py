@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from workbench.errors import UserError
+from workbench.files import settings_folder
 from workbench.layout.declared import OF_WEIGHTS
 from workbench.ops import contracts
 from workbench.ops.blocked import BLOCKED_LAYOUTS, block_of
@@ -119,11 +119,7 @@ def desired(op: str, wanted: object, what: str) -> tuple[str, str | None]:
 
 def own_folder() -> Path:
     """The folder of the user's own profiles: $WORKBENCH_PROFILES, or graph-workbench/profiles in their settings."""
-    chosen = os.environ.get(FOLDER_VARIABLE)
-    if chosen:
-        return Path(chosen).expanduser()
-    settings = os.environ.get("XDG_CONFIG_HOME")
-    return (Path(settings) if settings else Path.home() / ".config") / "graph-workbench" / "profiles"
+    return settings_folder("profiles", FOLDER_VARIABLE)
 
 
 @cache

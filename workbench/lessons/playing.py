@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from workbench.api import choose, timing_context
+from workbench.api import choose, pass_context
 from workbench.errors import UserError
 from workbench.fusion.opened_groups import OpenedGroups
 from workbench.io import load_model
@@ -109,7 +109,7 @@ class _Player:
         if wanted.mode not in MODES:
             raise _Fault("mode", f"there is no mode '{wanted.mode}'; there are: {', '.join(MODES)}")
         passes = tuple(_passes(wanted))
-        context = timing_context(wanted.profile, mode=wanted.mode)
+        context = pass_context(wanted.profile, mode=wanted.mode)
         history = _saying("passes", lambda: run_pipeline(graph, passes, context))
         return _Ran(model, passes, history)
 

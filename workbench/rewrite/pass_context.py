@@ -1,4 +1,4 @@
-"""What a pass is given besides the graph: target, mode and operator timer."""
+"""What a pass is given besides the graph: target, mode, operator timer and runner of tools."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from workbench.layout.problem.probe import OperatorTimer
 from workbench.layout.profile import Profile
 from workbench.rewrite.exactness import DEFAULT_MODE
+from workbench.tools.running import ToolRunner
 
 
 @dataclass(frozen=True)
@@ -16,8 +17,10 @@ class PassContext:
     target:         what the hardware wants of layouts.
     mode:           how exact rewrites must be (MODES).
     operator_timer: times operators on a device, for strategies that weigh time; None if there is no device.
+    tool_runner:    runs optimizers of others, each in a process of its own; None if there is no process.
     """
 
     target: Profile
     mode: str = DEFAULT_MODE
     operator_timer: OperatorTimer | None = None
+    tool_runner: ToolRunner | None = None

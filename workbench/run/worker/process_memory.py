@@ -16,7 +16,7 @@ def growth(run: Callable[[], Any]) -> int:
     """Bytes that the resident memory grew by at most while `run` ran."""
     before = _reset_peak()
     run()
-    return max(0, _peak() - before)
+    return max(0, peak() - before)
 
 
 def _reset_peak() -> int:
@@ -25,12 +25,12 @@ def _reset_peak() -> int:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:  # glibc: what earlier models left free goes back to the system, or growth would hide in it
         trim(0)
-    with suppress(OSError):  # not Linux, see _peak
+    with suppress(OSError):  # not Linux, see `peak`
         Path("/proc/self/clear_refs").write_text("5")
     return psutil.Process().memory_info().rss
 
 
-def _peak() -> int:
+def peak() -> int:
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:  # not Linux: what is left when the run is over

@@ -13,6 +13,7 @@ from workbench.run.worker.failures import TaskError
 from workbench.run.worker.machine import devices, versions
 from workbench.run.worker.runners import check_device, open_executor, run_session, session_of
 from workbench.run.worker.tensors import load_tensors, save_tensors
+from workbench.run.worker.tool_tasks import convert_by_tool, same_values
 
 _Report = Callable[[dict[str, Any]], None]
 
@@ -48,4 +49,6 @@ TASKS: Mapping[str, Callable[[Mapping[str, Any], _Report], dict[str, Any]]] = {
     "operator_times": operator_times,
     "devices": _devices,
     "apart": answering(),
+    "tool": convert_by_tool,
+    "same_values": same_values,
 }

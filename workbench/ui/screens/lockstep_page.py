@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from workbench import pipeline
-from workbench.api import choose, timing_context
+from workbench.api import choose, pass_context
 from workbench.errors import UserError
 from workbench.rewrite import History
 from workbench.ui.state.address import sides_in_address, write_sides
@@ -126,7 +126,7 @@ def _history(opened: Opened, spec: Spec, title: str, report: Report) -> History:
     if spec == opened.spec and opened.history is not None:
         return opened.history
     passes = choose([name for name, _ in spec.passes], options=spec.options)
-    context = timing_context(spec.target, opened.verifier.worker, lambda words, _: report(words, None), mode=spec.mode)
+    context = pass_context(spec.target, opened.verifier.worker, lambda words, _: report(words, None), mode=spec.mode)
     return pipeline.run_pipeline(
         opened.graph,
         passes,

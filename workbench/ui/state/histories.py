@@ -13,7 +13,7 @@ from typing import Any
 import streamlit as st
 
 from workbench import pipeline
-from workbench.api import choose, timing_context
+from workbench.api import choose, pass_context
 from workbench.layout.profile import Profile
 from workbench.rewrite import History, LeftOut
 from workbench.run.worker.process import CancelledError
@@ -43,7 +43,7 @@ def history_of(opened: Opened, spec: Spec, report: Report) -> History:
                 lambda at: report(f"{at.words}. {at.about}", at.share), index, len(passes), passes[index]
             )
             words = _within(report, index / len(passes))
-            context = timing_context(spec.target, opened.verifier.worker, words, mode=spec.mode)
+            context = pass_context(spec.target, opened.verifier.worker, words, mode=spec.mode)
             pipeline.extend(history, passes[index], context, hear, leave_out=sentences)
     except (Stopped, CancelledError):
         done = len(history) - 1

@@ -1,0 +1,1 @@
+"""Optimizers that others wrote, each as one pass over the whole model."""

@@ -1,0 +1,59 @@
+"""ONNX Runtime's own graph optimizations at one level, as it makes them for the CPU when it opens a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from workbench.rewrite import Example, option
+from workbench.rewrite.tool_pass import ToolPass
+
+_LEVELS = {"basic": "ORT_ENABLE_BASIC", "extended": "ORT_ENABLE_EXTENDED", "all": "ORT_ENABLE_ALL"}
+_WITHOUT_WEIGHTS = 2**31 - 2**24  # bytes of a model, above which its weights must stay beside the file
+
+
+@dataclass(frozen=True)
+class OrtOptimizer(ToolPass):
+    """A session is opened at the level, and the model that it would run is taken.
+
+    "basic" uses ONNX's operators alone, "extended" also operators of `com.microsoft`, which only ONNX Runtime runs,
+    "all" also layouts of the processor at hand (`com.microsoft.nchwc`).
+
+    Source: https://onnxruntime.ai/docs/performance/model-optimizations/graph-optimizations.html.
+    """
+
+    title = "ONNX Runtime's optimizer"
+    packages = ("onnxruntime",)
+
+    level: str = option("basic", "How far its optimizations go.", choices=tuple(_LEVELS))
+    without: str = option("", "Names of its optimizers that are switched off, separated by commas.")
+
+    own_examples = (
+        Example(
+            title="Transposes around a Relu",
+            before="""g (float[2,3] x) => (float[2,3] y) {
+                a = Transpose<perm=[1,0]>(x)
+                b = Relu(a)
+                y = Transpose<perm=[1,0]>(b)
+            }""",
+            after="g (float[2,3] x) => (float[2,3] y) { y = Relu(x) }",
+            sentences=(
+                "Transpose 'Transpose_a', Relu 'Relu_b' and Transpose 'Transpose_y' become Relu 'Relu_b'; 2 nodes less",
+            ),
+        ),
+    )
+
+    def convert(self, source: Path, target: Path) -> None:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, _LEVELS[self.level])
+        options.optimized_model_filepath = str(target)
+        options.log_severity_level = 4  # errors come as exceptions
+        if sum(file.stat().st_size for file in source.parent.glob("model*")) > _WITHOUT_WEIGHTS:
+            beside = "session.optimized_model_external_initializers_file_name"
+            options.add_session_config_entry(beside, f"{target.name}.data")
+        off = [name.strip() for name in self.without.split(",") if name.strip()]
+        onnxruntime.InferenceSession(
+            str(source), options, providers=["CPUExecutionProvider"], disabled_optimizers=off or None
+        )

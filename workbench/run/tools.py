@@ -1,0 +1,133 @@
+"""Runs a tool on a graph: in a process of its own, with limits, and compares what it wrote value by value."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workbench.errors import UserError
+from workbench.io.checks import SHOWN_NOT_RUN
+from workbench.io.exporting import export_onnx
+from workbench.io.onnx_file import load_onnx
+from workbench.ir import Graph
+from workbench.ir.text import OPSET
+from workbench.run.compare import tolerance_for
+from workbench.run.inputs import seed_inputs
+from workbench.run.onnxruntime.randomness import is_random
+from workbench.run.runnable_dims import settle_dims
+from workbench.run.worker.memory import available_bytes, in_gigabytes
+from workbench.run.worker.process import CancelledError, Limits, RunError, WorkerProcess
+from workbench.run.worker.tensors import save_tensors
+from workbench.tools.running import ToolCall, ToolError, ToolResult
+
+COMPARE_LIMIT_S = 300.0
+
+
+def run_tool(graph: Graph, call: ToolCall, heed_cancel: Callable[[], None]) -> ToolResult:
+    """Run the tool on the graph's export, in a process of its own. Raises ToolError.
+
+    heed_cancel: is called ten times a second, and may raise to stop.
+    """
+    with tempfile.TemporaryDirectory(prefix="workbench-tool-") as name:
+        folder = Path(name)
+        source, target = folder / "model.onnx", folder / "result" / "model.onnx"
+        target.parent.mkdir()
+        process = WorkerProcess(folder / "tool.log")
+        try:
+            export_onnx(graph, source, check=False)
+            ask = _Asking(process, heed_cancel)
+            limits = Limits(call.seconds, call.memory_bytes)
+            names = {"module": call.module, "factory": call.factory, "fields": dict(call.fields)}
+            told = ask(limits, kind="tool", source=str(source), target=str(target), **names)
+            after = load_onnx(target, newest=graph.opset_imports.get("", OPSET))
+            _refuse_unknown(graph, after)
+            same, reason = _same_values(ask, graph, after, [source, target])
+        except CancelledError:
+            raise
+        except UserError as error:
+            raise ToolError(str(error)) from error
+        finally:
+            process.kill()
+    return ToolResult(after, told["seconds"], told["peak_bytes"], same, reason)
+
+
+def _refuse_unknown(before: Graph, after: Graph) -> None:
+    """Raise ToolError for operators that the tool brought in and nobody knows."""
+    new = next((said for said in after.warnings if SHOWN_NOT_RUN in said and said not in before.warnings), None)
+    if new is not None:
+        raise ToolError(f"its result cannot be run{new.removeprefix(SHOWN_NOT_RUN)}")
+
+
+@dataclass(frozen=True)
+class _Asking:
+    """Asks the process, and raises RunError for what it answers in the way of errors."""
+
+    process: WorkerProcess
+    heed_cancel: Callable[[], None]
+
+    def __call__(self, limits: Limits, **message: Any) -> dict[str, Any]:
+        request = {"device": "cpu", "memory_limit_bytes": limits.memory_bytes, **message}
+        answer = self.process.ask(request, limits=limits, heed_cancel=self.heed_cancel)
+        if "error" in answer:
+            raise RunError(answer["error"], answer.get("stage", "run"))
+        result: dict[str, Any] = answer["result"]
+        return result
+
+
+def _same_values(
+    ask: _Asking, before: Graph, after: Graph, files: Sequence[Path]
+) -> tuple[Mapping[str, str] | None, str]:
+    """Values of `after` with the numbers of one of `before`; None with the reason if they cannot be compared."""
+    if is_random(before):
+        return None, "the model draws random numbers"
+    values = [_tensors(graph) for graph in (before, after)]
+    values[1] += [value for value in values[0] if value in after.constants]
+    need, free = sum(map(_bytes_of, (before, after), values)), available_bytes()
+    if need > free // 2:
+        return None, f"they take {in_gigabytes(need)}, and {in_gigabytes(free)} of memory are free"
+    tolerance, inputs = tolerance_for(before), files[0].with_name("inputs.npz")
+    found: list[Mapping[str, str]] = []
+    failures: list[str] = []
+
+    def compare(dims: Mapping[str, int]) -> str | None:
+        save_tensors(inputs, seed_inputs(before, dims))
+        try:
+            told = ask(
+                Limits(COMPARE_LIMIT_S),
+                kind="same_values",
+                models=[str(file) for file in files],
+                inputs=str(inputs),
+                values=values,
+                relative=tolerance.relative,
+                absolute=tolerance.absolute,
+                quantized=tolerance.quantized,
+            )
+        except RunError as error:
+            if error.stage != "run":  # other lengths do not help
+                raise
+            failures.append(str(error))
+            return str(error)
+        found.append(told["same"])
+        return None
+
+    try:
+        settle_dims(before, compare)
+    except CancelledError:
+        raise
+    except UserError as error:
+        return None, str(error)
+    return (found[-1], "") if found else (None, failures[0])
+
+
+def _tensors(graph: Graph) -> list[str]:
+    """The tensors that the graph computes."""
+    return [v for node in graph.nodes for v in node.outputs if v and graph.tensor_type(v) is not None]
+
+
+def _bytes_of(graph: Graph, values: Sequence[str]) -> int:
+    """The bytes of these values together, as far as known."""
+    types = (graph.bound_types.get(value) or graph.tensor_type(value) for value in values)
+    return sum(type_.bytes or 0 for type_ in types if type_ is not None)

@@ -1,0 +1,1 @@
+"""Optimizers that others wrote: how one is asked, and what it changed."""
