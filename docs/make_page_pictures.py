@@ -21,6 +21,7 @@ PAGES = {  # its address, and what is pressed there
     "matrix": ("matrix", ""),
     "memory": ("memory", ""),
     "lanes": ("lanes", ""),
+    "rivals": ("rivals", "Run all tools"),
     "runs": ("runs", ""),
 }
 HEIGHTS = {1440: 900, 900: 1000}

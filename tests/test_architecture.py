@@ -51,6 +51,7 @@ ANYTHING = {
     "lessons",
     "matrix",
     "plans",
+    "rivals",
     "__main__",
     "__init__",
 }

@@ -2,13 +2,39 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from workbench.rewrite import Example, option
 from workbench.rewrite.tool_pass import ToolPass
+from workbench.tools.files import logged
 
 _LEVELS = {"basic": "ORT_ENABLE_BASIC", "extended": "ORT_ENABLE_EXTENDED", "all": "ORT_ENABLE_ALL"}
+_ACTED = re.compile(r"GraphTransformer (\S+) modified: 1 ")
+# The rules of its rule-based optimizers, which have no line of their own in the log; their names are those of its code.
+_RULES = (
+    "EliminateIdentity",
+    "EliminateSlice",
+    "UnsqueezeElimination",
+    "EliminateDropout",
+    "ExpandElimination",
+    "CastElimination",
+    "CastChainElimination",
+    "PreShapeNodeElimination",
+    "NoopElimination",
+    "DivMulFusion",
+    "FuseReluClip",
+    "GemmSumFusion",
+    "GemmTransposeFusion",
+    "NotWhereFusion",
+    "ConvAddFusion",
+    "ConvMulFusion",
+    "ConvBNFusion",
+    "Pad_Fusion",
+    "LabelEncoderFusion",
+    "MatMul_BatchNormalization_Fusion",
+)
 _WITHOUT_WEIGHTS = 2**31 - 2**24  # bytes of a model, above which its weights must stay beside the file
 
 
@@ -43,17 +69,24 @@ class OrtOptimizer(ToolPass):
         ),
     )
 
-    def convert(self, source: Path, target: Path) -> None:
+    def convert(self, source: Path, target: Path) -> str:
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, _LEVELS[self.level])
         options.optimized_model_filepath = str(target)
-        options.log_severity_level = 4  # errors come as exceptions
+        options.log_severity_level = 0  # its optimizers tell what they did
         if sum(file.stat().st_size for file in source.parent.glob("model*")) > _WITHOUT_WEIGHTS:
             beside = "session.optimized_model_external_initializers_file_name"
             options.add_session_config_entry(beside, f"{target.name}.data")
         off = [name.strip() for name in self.without.split(",") if name.strip()]
-        onnxruntime.InferenceSession(
-            str(source), options, providers=["CPUExecutionProvider"], disabled_optimizers=off or None
-        )
+        cpu = ["CPUExecutionProvider"]
+        with logged() as lines:
+            onnxruntime.InferenceSession(str(source), options, providers=cpu, disabled_optimizers=off or None)
+        acted = dict.fromkeys(_ACTED.findall("".join(lines)))
+        return f"these of its optimizers changed the model: {', '.join(acted)}" if acted else ""
+
+    @classmethod
+    def switches(cls, said: str) -> list[str]:
+        acted = said.partition(": ")[2].split(", ")
+        return [name for one in acted if one for name in (_RULES if one.endswith("RuleBasedTransformer") else (one,))]

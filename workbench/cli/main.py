@@ -36,6 +36,7 @@ COMMANDS = (
     "verify",
     "bench",
     "matrix",
+    "rivals",
     "runs",
     "app",
 )

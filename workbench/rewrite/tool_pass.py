@@ -28,6 +28,7 @@ class ToolFacts:
 
     failed:       why there is no result; "" if there is one.
     seconds, peak_bytes: its wall time, and the largest resident memory of its process.
+    said:         what the tool said of itself, as a part of a sentence.
     other_values: names that mean other numbers in its result; these values have got names of their own.
     uncompared:   why values were matched by their names alone; "" if their numbers were compared.
     """
@@ -37,6 +38,7 @@ class ToolFacts:
     failed: str = ""
     seconds: float = 0.0
     peak_bytes: int = 0
+    said: str = ""
     other_values: tuple[str, ...] = ()
     uncompared: str = ""
 
@@ -46,6 +48,8 @@ class ToolFacts:
             return f"{self.tool} failed, and the step changes nothing: {self.failed}"
         said = f"{self.tool} {self.version}".rstrip()
         said += f" took {self.seconds:.1f} s and {self.peak_bytes / MEGABYTE:,.0f} MB"
+        if self.said:
+            said += f"; {self.said}"
         if self.other_values:
             named = ", ".join(f"'{name}'" for name in self.other_values[:_MOST_NAMED])
             more = len(self.other_values) - _MOST_NAMED
@@ -69,9 +73,17 @@ class ToolPass(Pass):
     seconds: int = option(300, "How many seconds the tool may take.", least=1)
     megabytes: int = option(16_000, "How many megabytes of memory its process may take.", least=100)
 
-    def convert(self, source: Path, target: Path) -> None:
-        """Read the model in one file, write the optimized one to the other; in the tool's own process."""
+    def convert(self, source: Path, target: Path) -> str | None:
+        """Read the model in one file, write the optimized one to the other; in the tool's own process.
+
+        Returns what the tool said of itself, to be a part of a sentence.
+        """
         raise NotImplementedError(f"tool {self.name} does not define `convert`")
+
+    @classmethod
+    def switches(cls, said: str) -> list[str]:
+        """What its option `without` can switch off, one at a time, of the parts of it that `convert` said acted."""
+        return []
 
     @classmethod
     def missing(cls) -> str:
@@ -117,9 +129,9 @@ class ToolPass(Pass):
             sentence = _sentence(change)
             if sentence not in leave_out:
                 yield Rewrite(change.edit, sentence, tuple(node.name for node in change.gone))
-        return ToolFacts(
-            tool, self.version(), "", result.seconds, result.peak_bytes, found.other_values, result.reason.rstrip(".")
-        )
+        ran, uncompared = result.run, result.reason.rstrip(".")
+        version = self.version()
+        return ToolFacts(tool, version, "", ran.seconds, ran.peak_bytes, ran.said, found.other_values, uncompared)
 
 
 def _sentence(change: Change) -> str:

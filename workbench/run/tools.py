@@ -21,7 +21,7 @@ from workbench.run.runnable_dims import settle_dims
 from workbench.run.worker.memory import available_bytes, in_gigabytes
 from workbench.run.worker.process import CancelledError, Limits, RunError, WorkerProcess
 from workbench.run.worker.tensors import save_tensors
-from workbench.tools.running import ToolCall, ToolError, ToolResult
+from workbench.tools.running import ToolCall, ToolError, ToolResult, ToolRun
 
 COMPARE_LIMIT_S = 300.0
 
@@ -39,9 +39,7 @@ def run_tool(graph: Graph, call: ToolCall, heed_cancel: Callable[[], None]) -> T
         try:
             export_onnx(graph, source, check=False)
             ask = _Asking(process, heed_cancel)
-            limits = Limits(call.seconds, call.memory_bytes)
-            names = {"module": call.module, "factory": call.factory, "fields": dict(call.fields)}
-            told = ask(limits, kind="tool", source=str(source), target=str(target), **names)
+            ran = ask.to_convert(call, source, target)
             after = load_onnx(target, newest=graph.opset_imports.get("", OPSET))
             _refuse_unknown(graph, after)
             same, reason = _same_values(ask, graph, after, [source, target])
@@ -51,7 +49,21 @@ def run_tool(graph: Graph, call: ToolCall, heed_cancel: Callable[[], None]) -> T
             raise ToolError(str(error)) from error
         finally:
             process.kill()
-    return ToolResult(after, told["seconds"], told["peak_bytes"], same, reason)
+    return ToolResult(after, ran, same, reason)
+
+
+def convert_file(source: Path, target: Path, call: ToolCall, heed_cancel: Callable[[], None]) -> ToolRun:
+    """Run the tool on a file as it is, in a process of its own. Raises ToolError."""
+    with tempfile.TemporaryDirectory(prefix="workbench-tool-") as name:
+        process = WorkerProcess(Path(name) / "tool.log")
+        try:
+            return _Asking(process, heed_cancel).to_convert(call, source, target)
+        except CancelledError:
+            raise
+        except UserError as error:
+            raise ToolError(str(error)) from error
+        finally:
+            process.kill()
 
 
 def _refuse_unknown(before: Graph, after: Graph) -> None:
@@ -75,6 +87,11 @@ class _Asking:
             raise RunError(answer["error"], answer.get("stage", "run"))
         result: dict[str, Any] = answer["result"]
         return result
+
+    def to_convert(self, call: ToolCall, source: Path, target: Path) -> ToolRun:
+        names = {"module": call.module, "factory": call.factory, "fields": dict(call.fields)}
+        files = {"source": str(source.resolve()), "target": str(target.resolve())}
+        return ToolRun(**self(Limits(call.seconds, call.memory_bytes), kind="tool", **names, **files))
 
 
 def _same_values(

@@ -23,7 +23,8 @@ class ToolCall:
     """One run of a tool.
 
     title:  as the user reads it.
-    module, factory, fields: where the object is whose `convert(source, target)` reads one file and writes the other.
+    module, factory, fields: where the object is whose `convert(source, target)` reads one file and writes the other,
+                             and returns what the tool said, if anything.
     seconds, memory_bytes: limits of its process.
     """
 
@@ -36,18 +37,25 @@ class ToolCall:
 
 
 @dataclass(frozen=True)
+class ToolRun:
+    """seconds: wall time of `convert`. peak_bytes: largest resident memory of its process. said: what it returned."""
+
+    seconds: float
+    peak_bytes: int
+    said: str = ""
+
+
+@dataclass(frozen=True)
 class ToolResult:
     """What the tool wrote.
 
-    seconds, peak_bytes: wall time of `convert`, and the largest resident memory of its process.
     same:   its values that have the same numbers as one of the original in one seeded run, and that one's name; None
             if they were not compared.
     reason: why they were not compared.
     """
 
     graph: Graph
-    seconds: float
-    peak_bytes: int
+    run: ToolRun
     same: Mapping[str, str] | None
     reason: str = ""
 

@@ -14,6 +14,7 @@ from workbench.ui.screens.matrix_page import matrix_page
 from workbench.ui.screens.memory_page import memory_page
 from workbench.ui.screens.open_page import open_page
 from workbench.ui.screens.optimize_page import optimize_page
+from workbench.ui.screens.rivals_page import rivals_page
 from workbench.ui.screens.run_page import run_page
 from workbench.ui.screens.runs_page import runs_page
 from workbench.ui.widgets.address_bar import address_bar
@@ -29,6 +30,7 @@ style()
 _optimize = st.Page(optimize_page, title="2 Optimize", url_path="optimize")
 _memory = st.Page(memory_page, title="Memory", url_path="memory")
 _lanes = st.Page(lanes_page, title="Lanes", url_path="lanes")
+_compare = st.Page(compare_page, title="Compare", url_path="compare")
 _lessons = st.Page(lambda: lessons_page(_optimize), title="Lessons", url_path="lessons")
 _open = st.Page(
     lambda: open_page(_optimize, {"memory": _memory, "lanes": _lanes}, _lessons),
@@ -46,7 +48,8 @@ _tools = [
     _lessons,
     st.Page(layouts_page, title="Layouts", url_path="layouts"),
     st.Page(lockstep_page, title="Lockstep", url_path="lockstep"),
-    st.Page(compare_page, title="Compare", url_path="compare"),
+    _compare,
+    st.Page(lambda: rivals_page(_compare), title="Rivals", url_path="rivals"),
     st.Page(matrix_page, title="Matrix", url_path="matrix"),
     _memory,
     _lanes,

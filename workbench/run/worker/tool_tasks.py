@@ -36,7 +36,7 @@ def convert_by_tool(request: Mapping[str, Any], report: _Report) -> dict[str, An
     started = time.perf_counter()
     try:
         tool = getattr(importlib.import_module(request["module"]), request["factory"])(**request["fields"])
-        tool.convert(Path(request["source"]), target)
+        said = tool.convert(Path(request["source"]), target)
     except MemoryError:
         raise
     except Exception as error:  # of whatever class the tool has
@@ -44,7 +44,7 @@ def convert_by_tool(request: Mapping[str, Any], report: _Report) -> dict[str, An
     if not target.is_file():
         raise ConversionError("it wrote no model")
     seconds = time.perf_counter() - started
-    return {"seconds": seconds, "peak_bytes": max(peak(), _peak_of_children())}
+    return {"seconds": seconds, "peak_bytes": max(peak(), _peak_of_children()), "said": said or ""}
 
 
 def _peak_of_children() -> int:

@@ -21,6 +21,7 @@ from workbench.layout.profile import Profile
 from workbench.layout_comparison import LaidOut
 from workbench.matrix import Block
 from workbench.rewrite import DEFAULT_MODE, History, LeftOut
+from workbench.rivals import RivalResult
 from workbench.run.inputs import bound_dims, bound_sizes
 from workbench.run.measurement.measured import Measurement
 from workbench.run.worker.client import Worker
@@ -127,6 +128,8 @@ class Opened:
     matrix: list[Block] = field(default_factory=list)
     laid_out: dict[str, Compared] = field(default_factory=dict)
     laid_out_begun: dict[str, Compared] = field(default_factory=dict)  # comparisons that were stopped
+    rivals: dict[str, RivalResult] = field(default_factory=dict)  # by the tool's name
+    rivals_folder: tempfile.TemporaryDirectory[str] | None = None  # of the files that tools wrote
     folder: tempfile.TemporaryDirectory[str] | None = None
     given: tuple[str, ...] = ()
     inputs: str = ""
@@ -282,8 +285,10 @@ def open_uploads(files: Sequence[Any]) -> None:
     open_model(str(model), model.name, folder=folder, shown_path=model.name)
 
 
-def open_other(opened: Opened, path: str, folder: tempfile.TemporaryDirectory[str] | None = None) -> None:
-    """Compare the open model with another, an upload or a file that may be opened.
+def open_other(
+    opened: Opened, path: str, folder: tempfile.TemporaryDirectory[str] | None = None, title: str = ""
+) -> None:
+    """Compare the open model with another, an upload or a file that may be opened, called `title` or by its name.
 
     On an error (UserError) the previous other model stays.
     """
@@ -291,7 +296,7 @@ def open_other(opened: Opened, path: str, folder: tempfile.TemporaryDirectory[st
         check_may_open(path)
     graph = load_model(path)
     found = match_graphs(opened.graph, graph)
-    opened.other = Other(Path(path).name, path, graph, renamed(graph, found.pairs, opened.graph), found, folder)
+    opened.other = Other(title or Path(path).name, path, graph, renamed(graph, found.pairs, opened.graph), found, folder)
 
 
 def stop_work(opened: Opened) -> None:

@@ -1,0 +1,155 @@
+"""The open model through every optimizer that is here: the command, the page, wrong results and failures."""
+
+import json
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import workbench as wb
+from tests.browser import guarded, running_app, settle
+from tests.conftest import CORPUS, ROOT
+from tests.pages import LIMIT_S, fine, opened_sample, words
+from tests.running import typed
+from tests.wrong_tool import WrongTool
+from workbench import rivals
+from workbench.rivals import ORIGINAL, OURS, chosen_rivals, compare_rivals, rivals_here
+from workbench.ui.screens import rivals_page
+from workbench.verification import Verifier
+
+KEYS = ["tool", "version", "nodes", "seconds", "peak_bytes", "max_rel_error", "equal", "failed", "median_ms"]
+MODEL = ROOT / "sample_models" / "resnet50_narrow.onnx"
+WRONG = "import os\n\ndef optimize(model):\n    model.graph.node[0].op_type = 'Sin'\n    return model\n"
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """A wrong tool and one that crashes."""
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    (folder / "wrong.py").write_text(WRONG)
+    (folder / "crashes.py").write_text("import os\n\ndef optimize(model):\n    os.abort()\n")
+    monkeypatch.setenv("WORKBENCH_TOOLS", str(folder))
+    wb.export(typed("g (float[2,3] x) => (float[2,3] y) { a = Exp(x)  y = Neg(a) }"), tmp_path / "m.onnx")
+    return tmp_path / "m.onnx"
+
+
+def test_the_json_has_a_row_a_tool_the_original_first(done):
+    tools = f"{OURS},onnxscript_optimizer,ort_optimizer:extended"
+    rows = json.loads(done("rivals", MODEL, "--tools", tools, "--repeat", 3, "--json"))
+    assert [row["tool"] for row in rows] == [ORIGINAL, OURS, "onnxscript_optimizer", "ort_optimizer:extended"]
+    assert all(list(row) == KEYS for row in rows)
+    assert all(row["equal"] is True and row["failed"] is None and row["median_ms"] > 0 for row in rows)
+    assert [row["nodes"] for row in rows] == [176, 123, 123, 90]
+    assert all(row["seconds"] > 0 and row["peak_bytes"] > 10**7 for row in rows[1:])
+    assert rows[0]["seconds"] is None and rows[0]["peak_bytes"] is None
+
+
+def test_who_is_wrong_and_who_failed_is_said(own, done):
+    out = done("rivals", own, "--tools", f"{OURS},wrong,crashes", "--no-measure")
+    assert "wrong: Output 'y' differs: relative error" in out
+    assert "crashes: The run crashed (SIGABRT)" in out
+    lines = {line.split("  ")[0]: line for line in out.splitlines()}
+    assert "NOT EQUAL" in lines["wrong"] and "failed" in lines["crashes"] and "equal" in lines[OURS]
+
+
+def test_what_the_tools_write_can_be_kept(own, done, tmp_path):
+    done("rivals", own, "--tools", "wrong,ort_optimizer:basic", "--no-measure", "--save", tmp_path / "kept")
+    assert [node.op for node in wb.load(tmp_path / "kept" / "wrong" / "m.onnx").nodes] == ["Sin", "Neg"]
+    assert (tmp_path / "kept" / "ort_optimizer_basic" / "m.onnx").is_file()
+
+
+def test_a_tool_that_is_not_there_is_refused_with_those_that_are(own, refused):
+    said = refused("rivals", own, "--tools", "no_such")
+    assert said.startswith(f"workbench: there is no tool 'no_such'; there are: {ORIGINAL}, {OURS}, onnxoptimizer, ")
+
+
+def test_the_part_that_is_wrong_is_found_by_switching_off_one_at_a_time(tmp_path, monkeypatch):
+    text = "g (float[4] x) => (float[4] y) { a = Exp(x)  b = Mul(x, x)  c = Relu(b)  y = Add(a, c) }"
+    wb.export(typed(text), tmp_path / "m.onnx")
+    monkeypatch.setattr(rivals, "tools", lambda: {"wrong_tool": WrongTool})
+    graph = wb.load(tmp_path / "m.onnx")
+    with Verifier(graph) as verifier:
+        found = compare_rivals(graph, chosen_rivals(["wrong_tool"]), tmp_path, verifier, measure=False)
+    result = found["wrong_tool"]
+    assert result.verdict.ok is False and result.blamed == ("SinForExp",)
+    assert result.row()["failed"].endswith(" It is right without SinForExp.")
+
+
+def test_a_comparison_that_was_stopped_goes_on_where_it_was(own):
+    class Stop(Exception):
+        pass
+
+    asked = []
+
+    def stop(words, share):
+        asked.append(words)
+        if words.startswith("wrong"):
+            raise Stop
+
+    graph, found = wb.load(own), {}
+    with Verifier(graph) as verifier:
+        chosen = chosen_rivals(["ort_optimizer:basic", "wrong"])
+        with pytest.raises(Stop):
+            compare_rivals(graph, chosen, own.parent, verifier, measure=False, on_share=stop, found=found)
+        assert list(found) == [ORIGINAL, "ort_optimizer:basic"]
+        asked.clear()
+        compare_rivals(
+            graph, chosen, own.parent, verifier, measure=False, on_share=lambda w, s: asked.append(w), found=found
+        )
+    assert set(asked) == {"wrong (3 of 3)"}
+    assert list(found) == [ORIGINAL, "ort_optimizer:basic", "wrong"]
+
+
+def test_a_missing_package_is_a_row(monkeypatch):
+    monkeypatch.setattr(rivals.tools()["onnxsim"], "packages", ("no_such_package",))
+    (found,) = (rival for rival in rivals_here() if rival.name == "onnxsim")
+    assert found.missing == "no_such_package is not installed; pip install no_such_package"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not here")
+def test_a_wrong_result_of_another_tool_on_a_real_model(done):
+    """onnxslim 0.1.98 merges what two convolutions of this network share."""
+    rows = json.loads(
+        done("rivals", CORPUS / "open_nsfw_resnet.onnx", "--tools", f"{OURS},onnxslim", "--no-measure", "--json")
+    )
+    original, ours, slim = rows
+    assert ours["equal"] and ours["nodes"] < slim["nodes"] < original["nodes"]
+    assert slim["equal"] is False and slim["failed"].startswith("Output '4195' differs: relative error 0.0")
+
+
+# ---- the page ---------------------------------------------------------------------------
+
+
+def few(names):
+    return [rival for rival in rivals_here() if rival.name in names]
+
+
+def test_the_page_says_what_it_runs_and_shows_a_row_a_tool(monkeypatch):
+    monkeypatch.setattr(rivals_page, "rivals_here", lambda: few((ORIGINAL, OURS, "ort_optimizer:basic")))
+    script = "from workbench.ui.screens.rivals_page import rivals_page; rivals_page(None)"
+    at = AppTest.from_string(script, default_timeout=LIMIT_S)
+    at.session_state["opened"] = opened_sample("conv_relu_conv_relu")
+    fine(at.run())
+    assert f"{OURS}, ort" in words(at) and not at.dataframe
+    fine(at.button(key="run_rivals").click().run())
+    rows = at.dataframe[0].value.to_dict("records")
+    assert [row["tool"] for row in rows] == [ORIGINAL, OURS, "ort_optimizer:basic"]
+    assert {row["result"] for row in rows} == {"equal"} and all(row["latency (ms)"] > 0 for row in rows)
+    assert fine(at.run()).dataframe, "a second look keeps the results"
+
+
+@pytest.mark.slow
+def test_a_click_on_a_tool_compares_its_result_with_the_model(browser):
+    with running_app() as (address, _), guarded(browser, address) as page:
+        page.goto(f"{address}/rivals?model=sample_models/npu_types.onnx")
+        settle(page)
+        page.get_by_role("button", name="Run all tools", exact=True).click()
+        table = page.get_by_test_id("stDataFrame")
+        table.wait_for(timeout=LIMIT_S * 1000)
+        settle(page)
+        box = table.bounding_box()
+        page.mouse.click(box["x"] + 60, box["y"] + 34 + 26 * 1.5)  # the second row: ours
+        page.wait_for_url("**/compare?*")
+        settle(page)
+        page.get_by_text(f"by {OURS}").first.wait_for()

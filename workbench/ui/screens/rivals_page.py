@@ -1,0 +1,135 @@
+"""Rivals: the open model through every optimizer that is here, ours among them; a click compares a result with it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import streamlit as st
+
+from workbench.cli.printing import verdict_word
+from workbench.errors import UserError
+from workbench.rivals import ORIGINAL, RivalResult, compare_rivals, rivals_here
+from workbench.run.measurement.formatting import error_words
+from workbench.ui.state.session import Opened, open_other, stop_checking, worker
+from workbench.ui.state.work import Job, Report, forget_cancel, was_cancelled
+from workbench.ui.widgets.numbers import say_failures
+from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, opening, show_error
+from workbench.ui.widgets.progress import finished
+from workbench.ui.widgets.tables import table
+
+_JOB = "rivals"
+_FIRST = ["tool", "nodes", "time (s)", "result", "latency (ms)"]
+_COLUMNS = {
+    "nodes": st.column_config.NumberColumn(format="localized", help="Operators, those of bodies and functions too."),
+    "time (s)": st.column_config.NumberColumn(
+        format="%.2f", help="From the call to the file written, in a process of its own; the tool's import counts."
+    ),
+    "peak (MB)": st.column_config.NumberColumn(format="%.0f", help="Largest resident memory of that process."),
+    "max error": st.column_config.TextColumn(help="Relative to ONNX Runtime on your file, unoptimized."),
+    "result": st.column_config.TextColumn(help="Whether the tool's file computes what your file computes."),
+    "latency (ms)": st.column_config.NumberColumn(
+        format="%.3f", help="Median in ONNX Runtime with all its optimizations, on the CPU, by turns with the others."
+    ),
+}
+
+
+def rivals_page(compare: Any) -> None:
+    """compare: the page on which a result is compared with the open model."""
+    opened = opened_here()
+    if opened is None:
+        return
+    where, start = st.columns([10, 2], vertical_alignment="center")
+    with where:
+        header(opened)
+    if start.button("Run all tools", type="primary", width="stretch", key="run_rivals"):
+        _start(opened)
+    if _JOB in opened.jobs.by_key:
+        try:
+            finished(opened.jobs, _JOB)
+        except UserError as error:
+            show_error(error)
+    elif was_cancelled(opened.jobs, _JOB):
+        st.info("It was cancelled; the results so far are kept.", icon=":material/block:")
+        forget_cancel(opened.jobs, _JOB)
+    if not opened.rivals:
+        st.caption(_about())
+        return
+    _table(opened)
+    asked = st.session_state.pop(_asked(opened), None)
+    if asked is not None:
+        _compare(opened, opened.rivals[asked], compare)
+
+
+def _about() -> str:
+    here = rivals_here()
+    names = ", ".join(rival.name for rival in here if rival.call is not None and not rival.missing)
+    missing = "".join(f" {markdown_escaped(rival.name)}: {rival.missing}." for rival in here if rival.missing)
+    return (
+        f"Runs on your file, each in a process of its own: {markdown_escaped(names)}. Results are compared with your "
+        f"file, and their latencies are measured by turns.{missing}"
+    )
+
+
+def _start(opened: Opened) -> None:
+    forget_cancel(opened.jobs, _JOB)
+    if opened.rivals_folder is None:
+        opened.rivals_folder = tempfile.TemporaryDirectory(prefix="workbench-rivals-")
+    opened.rivals.clear()
+    finish = Event()
+    title = f"Other tools on {opened.title}"
+    work = partial(_run, opened, Path(opened.rivals_folder.name), finish)
+    opened.jobs.start(_JOB, Job(work, worker(), "cpu", title, finish=finish))
+
+
+def _run(opened: Opened, folder: Path, finish: Event, report: Report) -> None:
+    stop_checking(opened)  # comparisons of its steps would disturb the measurement; Optimize goes on with them
+    verifier, rivals = opened.verifier, rivals_here()
+    compare_rivals(
+        opened.graph, rivals, folder, verifier, on_share=report, found=opened.rivals, is_enough=finish.is_set
+    )
+
+
+def _table(opened: Opened) -> None:
+    names = list(opened.rivals)
+
+    def choose(row: int) -> None:
+        st.session_state[_asked(opened)] = names[row]
+
+    rows = [_row(result.row()) for result in opened.rivals.values()]
+    table(rows, _COLUMNS, first=_FIRST, most=len(rows), says_more=False, key=f"rivals_{opened.number}", on_click=choose)
+    st.caption(
+        "Click a tool to see its result beside your model on the page Compare. The eye above the right end of the "
+        "table shows all columns. To see what a tool changed rewrite by rewrite, switch its pass on on Optimize."
+    )
+    failures = {result.rival.name: result.row()["failed"] for result in opened.rivals.values()}
+    say_failures([(name, why) for name, why in failures.items() if why])
+
+
+def _row(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "tool": row["tool"],
+        "nodes": row["nodes"],
+        "time (s)": row["seconds"],
+        "result": "failed" if row["nodes"] is None else verdict_word(row["equal"]),
+        "latency (ms)": row["median_ms"],
+        "max error": "-" if row["max_rel_error"] is None else error_words(row["max_rel_error"]),
+        "peak (MB)": None if row["peak_bytes"] is None else row["peak_bytes"] / 1e6,
+        "version": row["version"] or "-",
+    }
+
+
+def _compare(opened: Opened, result: RivalResult, compare: Any) -> None:
+    if result.file is None or result.rival.name == ORIGINAL:
+        return
+    title = f"{opened.title} by {result.rival.name}"
+    if opening(partial(open_other, opened, str(result.file), opened.rivals_folder, title), "Comparing"):
+        st.switch_page(compare)
+
+
+def _asked(opened: Opened) -> str:
+    return f"rival_asked_{opened.number}"
