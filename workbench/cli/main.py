@@ -33,6 +33,7 @@ COMMANDS = (
     "memory",
     "lanes",
     "lesson",
+    "reduce",
     "verify",
     "bench",
     "matrix",
