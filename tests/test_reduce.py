@@ -7,6 +7,7 @@ import onnx
 import pytest
 from onnx import helper, parser
 
+import workbench as wb
 from tests.commands import OCR, RESNET, SPEECH
 from tests.conftest import CORPUS
 from tests.faults import FAULTS, check_of, differs, each, faulty, order_of, outputs_of
@@ -35,7 +36,7 @@ def reduced(tmp_path, shared_worker):
         values = tmp_path / "values"
         values.mkdir()
         if inputs is None:
-            whole = recorded_whole(str(path), "", None, 0, shared_worker, values).whole
+            whole = recorded_whole(str(path), {}, None, 0, shared_worker, values).whole
         else:
             file = open_proto(path)
             whole = Whole(file, Recording(file, inputs, shared_worker, values))
@@ -145,7 +146,7 @@ def test_each_model_is_asked_once_and_in_the_same_order(tmp_path, reduced, share
     before, asked[:] = list(asked), []
     values = tmp_path / "again"
     values.mkdir()
-    Reduction(recorded_whole(str(OCR), "", None, 0, shared_worker, values).whole, check, shared_worker, values).run()
+    Reduction(recorded_whole(str(OCR), {}, None, 0, shared_worker, values).whole, check, shared_worker, values).run()
     assert asked == before
 
 
@@ -276,8 +277,16 @@ def test_an_interrupted_search_has_the_smallest_so_far(reduced, tmp_path, shared
     values = tmp_path / "interrupted"
     values.mkdir()
     reduction = Reduction(
-        recorded_whole(str(OCR), "", None, 0, shared_worker, values).whole, check, shared_worker, values
+        recorded_whole(str(OCR), {}, None, 0, shared_worker, values).whole, check, shared_worker, values
     )
     with pytest.raises(KeyboardInterrupt):
         reduction.run()
     assert 2 < reduction.best.nodes < 566 and has("Conv", "BatchNormalization")(reduction.best)
+
+
+def test_the_verb(tmp_path):
+    path = tmp_path / "model.onnx"
+    onnx.save(model_of("g (float[4] x, float[4] w) => (float[4] y) { a = Relu(x) b = Sub(a, w) y = Exp(b) }"), path)
+    wrong = each("Sub", order_of(1, 0))
+    small, inputs = wb.reduce(path, lambda model, inputs: differs(model, wrong, inputs))
+    assert operators(small) == ["Sub"] and differs(small, wrong, inputs)

@@ -34,6 +34,7 @@ COMMANDS = (
     "lanes",
     "lesson",
     "reduce",
+    "extract",
     "verify",
     "bench",
     "matrix",

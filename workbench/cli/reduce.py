@@ -16,6 +16,7 @@ from workbench.cli.printing import megabytes, say, warn
 from workbench.cli.progress_line import ProgressLine
 from workbench.errors import UserError
 from workbench.files import check_outputs, not_written
+from workbench.io.dims import parse_dims
 
 if TYPE_CHECKING:
     from workbench.reduction.command import Command
@@ -51,10 +52,11 @@ def run(chosen: argparse.Namespace) -> int:
     with ExitStack() as opened:
         worker = opened.enter_context(Worker())
         folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="graph-workbench-")))
-        recorded = recorded_whole(chosen.model, chosen.dims, chosen.inputs, chosen.seed, worker, folder)
+        recorded = recorded_whole(chosen.model, parse_dims(chosen.dims), chosen.inputs, chosen.seed, worker, folder)
         if command.wants_inputs and not recorded.whole.recorded:
             raise UserError("the command asks for {inputs}, and there are none, since the model does not run here")
-        warn(recorded.notes)
+        if recorded.failure is not None:
+            warn([f"no values were recorded, so that cut values become inputs, never constants: {recorded.failure}"])
         _check_start(command, recorded.source, recorded.whole, folder)
         progress = opened.enter_context(ProgressLine())
         reduction = Reduction(recorded.whole, command, worker, folder, progress.reducing)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from workbench.io import LoadError, load_model
-from workbench.io.dims import parse_dims
 from workbench.io.proto_file import open_proto
 from workbench.reduction.recording import Recording
 from workbench.reduction.regions import Whole
@@ -19,14 +19,16 @@ from workbench.verification import Verifier
 
 @dataclass(frozen=True)
 class RecordedWhole:
-    """source: the file, of ONNX text the file that holds the same; notes: sentences, why nothing could be recorded."""
+    """source: the file, of ONNX text the file that holds the same; failure: why nothing could be recorded."""
 
     whole: Whole
     source: str
-    notes: tuple[str, ...] = ()
+    failure: str | None = None
 
 
-def recorded_whole(path: str, dims: str, inputs: str | None, seed: int, worker: Worker, folder: Path) -> RecordedWhole:
+def recorded_whole(
+    path: str, dims: Mapping[str, int], inputs: str | None, seed: int, worker: Worker, folder: Path
+) -> RecordedWhole:
     """The file, its values recorded in `folder` if it runs.
 
     dims, inputs, seed: as for `verify`. A file that cannot be loaded as a graph or does not run can still be reduced,
@@ -34,23 +36,19 @@ def recorded_whole(path: str, dims: str, inputs: str | None, seed: int, worker: 
     fit.
     """
     try:
-        graph = load_model(path, parse_dims(dims))
+        graph = load_model(path, dims)
     except LoadError as error:
         if dims or inputs:
             raise
-        return RecordedWhole(Whole(open_proto(path)), path, (_not_recorded(error),))
+        return RecordedWhole(Whole(open_proto(path)), path, str(error))
     source = str(graph.source)
     file = open_proto(source)
     own = None if inputs is None else read_inputs(inputs, graph)
     try:
-        given = Verifier(graph, own, seed, worker, parse_dims(dims)).inputs
+        given = Verifier(graph, own, seed, worker, dims).inputs
         recording = Recording(file, given, worker, folder)
     except CancelledError:
         raise
     except (RunError, DoesNotFitError, InputError) as error:
-        return RecordedWhole(Whole(file), source, (_not_recorded(error),))
+        return RecordedWhole(Whole(file), source, str(error))
     return RecordedWhole(Whole(file, recording), source)
-
-
-def _not_recorded(error: Exception) -> str:
-    return f"no values were recorded, so that cut values become inputs and never constants: {error}"

@@ -6,6 +6,7 @@ each.
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from workbench.errors import UserError
 from workbench.io.proto_file import ProtoFile
 from workbench.reduction.candidates import Candidate, is_well_formed
 from workbench.reduction.openings import openings
+from workbench.reduction.recorded import recorded_whole
 from workbench.reduction.recording import Recording
 from workbench.reduction.regions import Region, RegionError, Whole, node_count
 from workbench.reduction.search import RegionSearch
@@ -173,3 +175,14 @@ class Reduction:
                 "a model of one Identity shows the fault too, so the check tells nothing of this one; a script that "
                 "ends with an exception exits with 1 as well: let it exit with another code"
             )
+
+
+def reduce_file(
+    path: str, shows: Callable[[ModelProto, Mapping[str, np.ndarray]], bool], inputs: str | None, seed: int
+) -> tuple[ModelProto, dict[str, np.ndarray]]:
+    """The smallest part found, with all its weights in memory, and the numbers of its inputs. As `api.reduce`."""
+    with Worker() as worker, tempfile.TemporaryDirectory(prefix="graph-workbench-") as folder:
+        whole = recorded_whole(path, {}, inputs, seed, worker, Path(folder)).whole
+        check = lambda candidate: shows(candidate.complete, candidate.inputs)  # noqa: E731
+        best = Reduction(whole, check, worker, Path(folder)).run()
+        return best.complete, best.inputs

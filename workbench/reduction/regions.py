@@ -116,10 +116,6 @@ class Whole:
         outside = (*self.read(region), *region.outputs)
         return tuple(dict.fromkeys(value for value in outside if value not in made))
 
-    def needed(self, outputs: Iterable[str], stop: Collection[str] = ()) -> tuple[int, ...]:
-        """The nodes that compute these values, back to the values in `stop`."""
-        return self.live(Region(tuple(range(len(self.nodes))), tuple(outputs)), stop).nodes
-
     def live(self, region: Region, stop: Collection[str] = ()) -> Region:
         """The region without nodes that its outputs do not need, which read no further than the values in `stop`."""
         wanted, kept = set(region.outputs) - set(stop), []
