@@ -260,3 +260,22 @@ def test_a_model_that_does_not_run_is_reduced_by_its_types(run, refused, tmp_pat
     assert "there are none, since the model does not run" in refused(
         "reduce", path, "--check", checks(HAS_MUL, "{} {inputs}"), "-o", tmp_path / "small.onnx"
     )
+
+
+def test_what_was_found_outlives_the_command(run, tmp_path, model, checks, monkeypatch):
+    """The script's interpreter goes while it is used: what is smallest so far is written, and the reason told."""
+    link = tmp_path / "python"
+    link.symlink_to(sys.executable)
+    code = f"""
+import os, sys, onnx
+ops = [node.op_type for node in onnx.load(sys.argv[1]).graph.node]
+if len(ops) == 2:
+    os.remove({str(link)!r})
+sys.exit("Mul" in ops)
+"""
+    command = checks(code).replace(shlex.quote(sys.executable), shlex.quote(str(link)), 1)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))  # the interpreter behind a link knows no environment
+    out = tmp_path / "small.onnx"
+    code, said, errors = run("reduce", model, "--check", command, "-o", out)
+    assert code == 2 and "cannot be run (No such file or directory)" in errors
+    assert "Mul" in operators(out) and len(operators(out)) == 2 and said.startswith("nodes: 4 before, 2 left")

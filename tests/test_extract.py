@@ -8,7 +8,7 @@ import pytest
 from onnx import helper, parser
 
 from tests.commands import NHWC, OCR, RESNET, SPEECH
-from tests.faults import outputs_of
+from tests.faulty_models import outputs_of
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
 

@@ -10,7 +10,8 @@ from onnx import helper, parser
 import workbench as wb
 from tests.commands import OCR, RESNET, SPEECH
 from tests.conftest import CORPUS
-from tests.faults import FAULTS, check_of, differs, each, faulty, order_of, outputs_of
+from tests.faults import FAULTS, each, order_of
+from tests.faulty_models import check_of, differs, faulty, outputs_of
 from workbench.io.checks import every_node
 from workbench.io.proto_file import open_proto
 from workbench.reduction.recorded import recorded_whole
@@ -48,6 +49,10 @@ def reduced(tmp_path, shared_worker):
 
 def operators(model):
     return [node.op_type for node in every_node(model)]
+
+
+def operators_in(node):
+    return [inner.op_type for attribute in node.attribute for inner in attribute.g.node]
 
 
 def has(*ops):
@@ -182,9 +187,14 @@ def test_a_body_is_opened(reduced, text):
 
 
 @pytest.mark.parametrize(("text", "op"), [(LOOP, "Loop"), (BRANCH, "If"), (SCAN, "Scan")], ids=["Loop", "If", "Scan"])
-def test_an_operator_with_bodies_stays_whole(reduced, text, op):
-    small, _ = reduced(model_of(text), lambda c: op in operators(c.model))
+def test_a_body_is_cut_down_where_its_operator_stays(reduced, text, op):
+    def check(candidate):
+        return any(node.op_type == op and "Sub" in operators_in(node) for node in candidate.model.graph.node)
+
+    small, reduction = reduced(model_of(text), check)
     assert [node.op_type for node in small.model.graph.node] == [op]
+    assert small.nodes <= 3 < reduction.nodes_before - 3
+    onnx.checker.check_model(small.complete)
     assert outputs_of(small.complete, small.inputs)
 
 

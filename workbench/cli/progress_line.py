@@ -43,8 +43,8 @@ class ProgressLine:
 
     def reducing(self, progress: ReductionProgress) -> None:
         """How small the model is already, what is tried, and about how long that takes."""
-        tries = f"{progress.stage}, about {progress.left:,} candidates and {progress.seconds_left:,.0f} s more"
-        self._show(f"{progress.nodes:,} nodes left, {progress.asked:,} candidates asked; {tries}", False)
+        rest = f"{progress.stage}, about {progress.left:,} more in {progress.seconds_left:,.0f} s"
+        self._show(f"nodes left: {progress.nodes:,}; candidates asked: {progress.asked:,}; {rest}", False)
 
     def _show(self, words: str, at_once: bool) -> None:
         now = time.monotonic()

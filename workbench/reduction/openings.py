@@ -5,10 +5,12 @@ A body gets the numbers of its first run: of a Loop those before it and iteratio
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import onnx.inliner
+import onnx_ir
 from onnx import GraphProto, ModelProto, NodeProto, helper
 
 from workbench.io.checks import reads
@@ -16,6 +18,7 @@ from workbench.io.proto_file import ProtoFile
 from workbench.ir.from_proto import bodies
 from workbench.reduction.candidates import Candidate
 from workbench.reduction.recording import type_of
+from workbench.reduction.regions import Region, Whole, tensor_of
 
 _Opening = tuple[ProtoFile, dict[str, np.ndarray]]  # a model and the numbers of its inputs
 _KNOWN = ("If", "Loop", "Scan")
@@ -29,13 +32,46 @@ def openings(candidate: Candidate) -> Iterator[_Opening]:
         called = {(node.domain, node.op_type) for node in model.graph.node}
         for name in [(f.domain, f.name) for f in model.functions if (f.domain, f.name) in called]:
             yield ProtoFile(onnx.inliner.inline_selected_functions(model, [name]), read), candidate.inputs
-    for node in model.graph.node:
-        if node.op_type not in _KNOWN or node.domain not in ("", "ai.onnx"):
-            continue
-        for body in (body for attribute in node.attribute for body in bodies(attribute)):
-            inner = _body_inputs(candidate, node, body)
-            if inner is not None:
-                yield _alone(candidate, body, inner)
+    yield from filter(None, (body_opening(candidate, place) for place in range(len(_bodies_of(model)))))
+
+
+def body_count(candidate: Candidate) -> int:
+    """How many bodies the nodes of its main graph have."""
+    return len(_bodies_of(candidate.model))
+
+
+def body_opening(candidate: Candidate, place: int) -> _Opening | None:
+    """The body at that place of all as a model of its own; None if its inputs are not known."""
+    node, body = _bodies_of(candidate.model)[place]
+    inputs = _body_inputs(candidate, node, body)
+    return None if inputs is None else _alone(candidate, body, inputs)
+
+
+def with_part_of_body(candidate: Candidate, place: int, opened: Whole, nodes: Sequence[int]) -> Candidate:
+    """The candidate with only some nodes in that body; what they read of others has the numbers of its first run.
+
+    Raises RegionError if those are not known.
+    """
+    region = opened.live(Region(tuple(nodes), opened.outputs))
+    own = opened.inputs  # of the body, and what it captures
+    constants = frozenset(value for value in opened.boundary(region) if value not in own)
+    part = opened.build(replace(region, constants=constants)).graph
+    model = ModelProto()
+    model.CopyFrom(candidate.model)
+    _, body = _bodies_of(model)[place]
+    del body.node[:], body.value_info[:]
+    body.node.extend(part.node)
+    for tensor in part.initializer:
+        if tensor.name in constants:
+            body.initializer.append(
+                onnx_ir.serde.serialize_tensor(tensor_of(opened.recorded_array(tensor.name), tensor.name))
+            )
+    return replace(candidate, model=model)
+
+
+def _bodies_of(model: ModelProto) -> list[tuple[NodeProto, GraphProto]]:
+    found = [node for node in model.graph.node if node.op_type in _KNOWN and node.domain in ("", "ai.onnx")]
+    return [(node, body) for node in found for attribute in node.attribute for body in bodies(attribute)]
 
 
 def _alone(candidate: Candidate, body: GraphProto, inputs: dict[str, np.ndarray]) -> _Opening:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,8 @@ from onnx import ModelProto, TensorProto, helper
 from workbench.errors import UserError
 from workbench.io.proto_file import ProtoFile
 from workbench.reduction.candidates import Candidate, is_well_formed
-from workbench.reduction.openings import openings
+from workbench.reduction.delta_debugging import minimized
+from workbench.reduction.openings import body_count, body_opening, openings, with_part_of_body
 from workbench.reduction.recorded import recorded_whole
 from workbench.reduction.recording import Recording
 from workbench.reduction.regions import Region, RegionError, Whole, node_count
@@ -87,6 +89,7 @@ class Reduction:
         self._reduce(self._start, region)
         while self._opened():
             pass
+        self._empty_bodies()
         return self._found
 
     @property
@@ -109,6 +112,21 @@ class Reduction:
                 return True
         return False
 
+    def _empty_bodies(self) -> None:
+        """Fewer nodes in the bodies of operators that the fault needs."""
+        for place in range(body_count(self._found)):
+            opening = body_opening(self._found, place)
+            opened = None if opening is None else Whole(opening[0], self._recorded(*opening))
+            if opened is not None and opened.recorded:
+                shows = partial(self._ask_body, self._found, place, opened)
+                minimized(range(len(opened.nodes)), shows, partial(self._begin, "fewer nodes in a body"))
+
+    def _ask_body(self, start: Candidate, place: int, opened: Whole, nodes: Sequence[int]) -> bool:
+        try:
+            return self._ask_candidate(with_part_of_body(start, place, opened, nodes))
+        except RegionError:
+            return False
+
     def _recorded(self, file: ProtoFile, inputs: Mapping[str, np.ndarray]) -> Recording | None:
         if not self._start.recorded:
             return None
@@ -124,9 +142,11 @@ class Reduction:
     def _ask(self, whole: Whole, region: Region) -> bool:
         """Whether the region is a well-formed model that shows the fault."""
         try:
-            candidate = Candidate(whole, region, whole.build(region))
+            return self._ask_candidate(Candidate(whole, region, whole.build(region)))
         except RegionError:
             return False
+
+    def _ask_candidate(self, candidate: Candidate) -> bool:
         shows = self._answers.get(candidate.key)
         if shows is None:
             if self._is_checked and not is_well_formed(candidate.model):
