@@ -81,6 +81,7 @@ sys.exit(operand == "a" and ("a" not in inputs or inputs["a"].min() >= 0))
     assert operators(out) == ["Mul"]
 
 
+@pytest.mark.slow
 def test_external_data_stays_readable(done, tmp_path, model, checks):
     whole = onnx.load(model)
     whole.graph.initializer[0].CopyFrom(
@@ -240,6 +241,7 @@ def test_a_folder_that_cannot_be_written_is_told_first(refused, tmp_path, model)
     assert "its folder does not exist" in refused(
         "reduce", model, "--check", "x {}", "-o", tmp_path / "none" / "s.onnx"
     )
+    assert "it is a pipe or a device" in refused("reduce", model, "--check", "x {}", "-o", os.devnull)
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o500)
     if os.access(closed, os.W_OK):
@@ -262,6 +264,7 @@ def test_a_model_that_does_not_run_is_reduced_by_its_types(run, refused, tmp_pat
     )
 
 
+@pytest.mark.slow
 def test_what_was_found_outlives_the_command(run, tmp_path, model, checks, monkeypatch):
     """The script's interpreter goes while it is used: what is smallest so far is written, and the reason told."""
     link = tmp_path / "python"

@@ -19,7 +19,7 @@ from workbench.reduction.recording import Recording
 from workbench.reduction.reduce import Reduction
 from workbench.reduction.regions import Whole
 
-QUICK = 5  # of the faults
+QUICK = (0, 2)  # of the faults
 MOST = 5  # nodes that may be left
 
 
@@ -75,7 +75,7 @@ def _ends(node, ops, made):
 
 
 def with_marks(index, fault):
-    return pytest.param(index, id=fault.name, marks=[] if index < QUICK else pytest.mark.slow)
+    return pytest.param(index, id=fault.name, marks=[] if index in QUICK else pytest.mark.slow)
 
 
 @pytest.mark.parametrize("index", [with_marks(index, fault) for index, fault in enumerate(FAULTS)])
@@ -90,7 +90,13 @@ def test_a_fault_is_cut_down(reduced, index):
 
 
 @pytest.mark.parametrize(
-    "ops", [("Conv", "BatchNormalization"), ("Add", "Clip", "Mul"), ("Add", "HardSigmoid")], ids="-".join
+    "ops",
+    [
+        ("Conv", "BatchNormalization"),
+        pytest.param(("Add", "Clip", "Mul"), marks=pytest.mark.slow),
+        pytest.param(("Add", "HardSigmoid"), marks=pytest.mark.slow),
+    ],
+    ids="-".join,
 )
 def test_a_pattern_is_cut_down(reduced, ops):
     """Of operators on which a tool gives up; none of them can be an input."""
@@ -144,14 +150,14 @@ def test_each_model_is_asked_once_and_in_the_same_order(tmp_path, reduced, share
 
     def check(candidate):
         asked.append(candidate.complete.SerializeToString(deterministic=True))
-        return has("Conv", "BatchNormalization")(candidate)
+        return has("Sum", "Relu")(candidate)
 
-    _, first = reduced(onnx.load(OCR), check)
+    _, first = reduced(onnx.load(RESNET), check)
     assert len(set(asked)) == len(asked) == first.asked
     before, asked[:] = list(asked), []
     values = tmp_path / "again"
     values.mkdir()
-    Reduction(recorded_whole(str(OCR), {}, None, 0, shared_worker, values).whole, check, shared_worker, values).run()
+    Reduction(recorded_whole(str(RESNET), {}, None, 0, shared_worker, values).whole, check, shared_worker, values).run()
     assert asked == before
 
 
@@ -280,18 +286,18 @@ def test_an_interrupted_search_has_the_smallest_so_far(reduced, tmp_path, shared
     def check(candidate):
         nonlocal count
         count += 1
-        if count == 12:
+        if count == 7:
             raise KeyboardInterrupt
-        return has("Conv", "BatchNormalization")(candidate)
+        return has("Sum", "Relu")(candidate)
 
     values = tmp_path / "interrupted"
     values.mkdir()
     reduction = Reduction(
-        recorded_whole(str(OCR), {}, None, 0, shared_worker, values).whole, check, shared_worker, values
+        recorded_whole(str(RESNET), {}, None, 0, shared_worker, values).whole, check, shared_worker, values
     )
     with pytest.raises(KeyboardInterrupt):
         reduction.run()
-    assert 2 < reduction.best.nodes < 566 and has("Conv", "BatchNormalization")(reduction.best)
+    assert 2 < reduction.best.nodes < 176 and has("Sum", "Relu")(reduction.best)
 
 
 def test_the_verb(tmp_path):

@@ -33,6 +33,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
+    from workbench.io.exporting import check_replaceable
+
+    check_replaceable(chosen.output)
     return _extract(chosen) if chosen.put_back is None else _put_back(chosen)
 
 

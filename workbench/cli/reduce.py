@@ -41,6 +41,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
+    from workbench.io.exporting import check_replaceable
     from workbench.reduction.command import Command
     from workbench.reduction.recorded import recorded_whole
     from workbench.reduction.reduce import Reduction
@@ -49,6 +50,7 @@ def run(chosen: argparse.Namespace) -> int:
     command = Command(chosen.check, chosen.timeout)
     beside = inputs_beside(chosen.output)
     check_outputs([chosen.output, beside], [chosen.model, chosen.inputs])
+    check_replaceable(chosen.output)
     with ExitStack() as opened:
         worker = opened.enter_context(Worker())
         folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="graph-workbench-")))
