@@ -54,13 +54,15 @@ def run(chosen: argparse.Namespace) -> int:
     with ExitStack() as opened:
         worker = opened.enter_context(Worker())
         folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="graph-workbench-")))
+        progress = opened.enter_context(ProgressLine())
+        progress.comparing("running the model, to record its values")
         recorded = recorded_whole(chosen.model, parse_dims(chosen.dims), chosen.inputs, chosen.seed, worker, folder)
+        progress.clear()
         if command.wants_inputs and not recorded.whole.recorded:
             raise UserError("the command asks for {inputs}, and there are none, since the model does not run here")
         if recorded.failure is not None:
             warn([f"no values were recorded, so that cut values become inputs, never constants: {recorded.failure}"])
         _check_start(command, recorded.source, recorded.whole, folder)
-        progress = opened.enter_context(ProgressLine())
         reduction = Reduction(recorded.whole, command, worker, folder, progress.reducing)
         start = time.monotonic()
         stopped: BaseException | None = None
