@@ -156,6 +156,10 @@ def lanes(chosen: Chosen) -> str:
     return heads.LANES + _run("lanes.py", *_named(chosen, "ppocrv4_det", "bert_12l_raw", "ddddocr_det_yolox"))
 
 
+def reducing(chosen: Chosen) -> str:
+    return heads.REDUCING + _run("reducing.py")
+
+
 PARTS = (
     engine,
     verified,
@@ -177,6 +181,7 @@ PARTS = (
     memory,
     peaks,
     lanes,
+    reducing,
 )
 
 

@@ -214,3 +214,12 @@ same arena, by turns: above 1 it is slower, and the backend `lanes` then runs on
 for one after the other, and for these lanes.
 
 """
+
+REDUCING = """## The smallest model that shows a fault
+
+`benchmarks/reducing.py`. A few nodes are put behind a random value of a real model, on which a deliberately wrong
+optimizer goes wrong (`tests/faults.py`); the check runs a candidate and what that optimizer makes of it in ONNX Runtime
+and compares the numbers. "nodes" are those of the model with the fault, "left" those of the smallest candidate. The
+check is a function of this process; with a command its start comes on top, once for each candidate.
+
+"""

@@ -30,6 +30,7 @@ ROOMS = {
     "reporting": {"fusion", "layout", "rewrite", "memory", "reporting"},
     "run": {"ir", "ops", "inference", "layout", "fusion", "memory", "lanes", "io", "tools", "run"},
     "verification": {"ir", "io", "run", "rewrite", "pipeline", "verification"},
+    "reduction": {"ir", "inference", "io", "run", "verification", "reduction"},
     "summary": {"ir", "ops", "inference", "layout", "metrics", "summary"},
     "explanation": {"ir", "rewrite", "explanation"},
     "refusals": {"ir", "fusion", "rewrite", "refusals"},

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         measure,
         memory_plan,
         optimize,
+        reduce,
         report,
         verify,
     )
@@ -51,6 +52,7 @@ __all__ = [
     "measure",
     "memory_plan",
     "optimize",
+    "reduce",
     "report",
     "verify",
 ]

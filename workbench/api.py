@@ -29,6 +29,7 @@ from workbench.rewrite import DEFAULT_MODE, History, LeftOut, OptionError, Pass,
 if TYPE_CHECKING:
     import numpy as np
     from graphviz import Digraph
+    from onnx import ModelProto
 
     from workbench.group_comparison import Grouping
     from workbench.io.exporting import ExportReport
@@ -370,6 +371,22 @@ def report_pair(first: Graph, second: Graph, path: str | Path, *, target: str = 
     view = View(timeline, " and ".join(titles), profile.layout)
     texts = inspected(start(first, profile), view, profile) | inspected(start(other, profile), view, profile)
     return found.sentence, _written(path, report_html(view, texts))
+
+
+def reduce(
+    path: str | Path,
+    shows: Callable[[ModelProto, Mapping[str, np.ndarray]], bool],
+    *,
+    inputs: str | Path | None = None,
+    seed: int = 0,
+) -> tuple[ModelProto, dict[str, np.ndarray]]:
+    """The smallest part found of a file's model that still shows a fault, and real numbers for its inputs.
+
+    shows: is given a candidate and its inputs. inputs: an .npz for the whole model, in place of seeded ones.
+    """
+    from workbench.reduction.reduce import reduce_file
+
+    return reduce_file(str(path), shows, None if inputs is None else str(inputs), seed)
 
 
 def dot(graph: Graph, *, target: str = DEFAULT_TARGET) -> Digraph:

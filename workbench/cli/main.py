@@ -33,6 +33,8 @@ COMMANDS = (
     "memory",
     "lanes",
     "lesson",
+    "reduce",
+    "extract",
     "verify",
     "bench",
     "matrix",

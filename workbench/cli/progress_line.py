@@ -5,9 +5,13 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from workbench.errors import printable
 from workbench.pipeline import Progress
+
+if TYPE_CHECKING:
+    from workbench.reduction.reduce import ReductionProgress
 
 SHOW_EVERY_S = 0.1
 
@@ -24,6 +28,9 @@ class ProgressLine:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.clear()
+
+    def clear(self) -> None:
         if self._is_shown:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
@@ -33,6 +40,11 @@ class ProgressLine:
 
     def comparing(self, words: str) -> None:
         self._show(words, True)
+
+    def reducing(self, progress: ReductionProgress) -> None:
+        """How small the model is already, what is tried, and about how long that takes."""
+        rest = f"{progress.stage}, about {progress.left:,} more in {progress.seconds_left:,.0f} s"
+        self._show(f"nodes left: {progress.nodes:,}; candidates asked: {progress.asked:,}; {rest}", False)
 
     def _show(self, words: str, at_once: bool) -> None:
         now = time.monotonic()

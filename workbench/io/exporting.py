@@ -63,7 +63,7 @@ def export_onnx(
     path = Path(os.path.realpath(path) if os.path.islink(path) else path)  # a link is kept, its target replaced
     whole = complete(with_fixed_dims(graph, graph.dims) if fix_dims else graph)
     bare = structure(whole, path.name)
-    beside = _weight_bytes(bare) > LARGEST_FILE if external_data is None else external_data
+    beside = outside_bytes(bare) > LARGEST_FILE if external_data is None else external_data
     try:
         with tempfile.TemporaryDirectory(prefix=".graph-workbench-", dir=path.parent) as folder:
             draft = Path(folder) / path.name
@@ -150,8 +150,8 @@ class _Hashed:
         return self._digest.hexdigest()
 
 
-def _weight_bytes(model: onnx.ModelProto) -> int:
-    """Bytes of the weights that a structure omits."""
+def outside_bytes(model: onnx.ModelProto) -> int:
+    """Bytes of the weights that the message itself does not hold."""
     entries = (entry for tensor in every_tensor(model) for entry in tensor.external_data)
     return sum(int(entry.value) for entry in entries if entry.key == "length")
 
@@ -163,12 +163,12 @@ def _write(path: Path, graph: Graph, beside: bool) -> str:
         place = None
         if beside:
             weights = open_files.enter_context(open(path.with_name(path.name + ".data"), "wb"))
-            place = _placed_in(weights, path.name + ".data")
+            place = placed_in(weights, path.name + ".data")
         write_model(hashed, graph, place)  # type: ignore[arg-type]
     return hashed.sha256
 
 
-def _placed_in(file: BinaryIO, location: str) -> TensorPlace:
+def placed_in(file: BinaryIO, location: str) -> TensorPlace:
     """Writes each large constant to `file` when its place is requested."""
 
     def place(tensor: Constant, name: str) -> Mapping[str, str] | None:

@@ -79,7 +79,7 @@ def _load(data: memoryview, folder: Path | None, dims: Mapping[str, int] | None,
     warnings = _drop_constant_inputs(model)
     _check_sizes(model)
     _spell_out(model)
-    _read_small(model, files)
+    read_small_weights(model, files)
     name_unknown_dims(model)
     unknown = unknown_operators(model)
     check_calls(model)
@@ -174,7 +174,7 @@ def _check_sizes(model: ModelProto) -> None:
             raise LoadError(f"weight '{tensor.name}' needs {needed:,} {unit} and has {found:,}")
 
 
-def _read_small(model: ModelProto, files: Files) -> None:
+def read_small_weights(model: ModelProto, files: Files) -> None:
     """Read small external tensors: they may be shapes or axes, which inference needs."""
     for tensor in every_tensor(model):
         if tensor.data_location != TensorProto.EXTERNAL:

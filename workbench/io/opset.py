@@ -27,6 +27,7 @@ from onnx import (
 from workbench.inference.shapes import TypesOfFile
 from workbench.io.checks import every_graph, every_node, opset_of
 from workbench.io.early import put_back, set_aside
+from workbench.io.errors import LoadError
 from workbench.io.forms import same_form
 from workbench.io.kernels import newest_opset
 from workbench.ir.from_proto import bodies
@@ -50,16 +51,24 @@ def to_opset(model: ModelProto, types: TypesOfFile, newest: int = OPSET) -> tupl
     target = min(_target(model, version), newest)
     if version == 0 or version >= target:
         return model, []
+    try:
+        return at_opset(model, target, types), []
+    except LoadError as error:
+        return model, [f"the model stays at opset {version}, for it cannot be brought to {target}: {error}"]
+
+
+def at_opset(model: ModelProto, target: int, types: TypesOfFile) -> ModelProto:
+    """The model at a newer opset. Raises LoadError with the reason if it cannot be converted."""
     known, aside = set_aside(model)
     try:
-        converted = _converted(known, version, target, types)
+        converted = _converted(known, opset_of(model), target, types)
         put_back(converted, aside)
-        return converted, []
+        return converted
     except _NotConverted as error:
         reason = str(error)
     except _CONVERTER_ERRORS as error:
         reason = _culprit(model, target) or _last_line(error)
-    return model, [f"the model stays at opset {version}, for it cannot be brought to {target}: {reason}"]
+    raise LoadError(reason)
 
 
 def _target(model: ModelProto, version: int) -> int:

@@ -209,6 +209,17 @@ def write_model(file: BinaryIO, graph: Graph, place: TensorPlace | None = None) 
             write_weight(file, piece)
 
 
+def write_message(file: BinaryIO, model: onnx.ModelProto, weights: Sequence[Constant]) -> None:
+    """Write a model as it is; a tensor external at THIS_FILE with the offset i gets the elements of `weights[i]`."""
+    data = memoryview(model.SerializeToString())
+    filled = _filled(data, 0, len(data), "Model", weights)
+    for piece in [data] if filled is None else filled[1]:
+        if isinstance(piece, bytes | memoryview):
+            file.write(piece)
+        else:
+            write_weight(file, piece)
+
+
 def write_weight(file: BinaryIO, weight: Constant) -> None:
     """Write its elements as ONNX stores them, little-endian; a mapped weight passes through memory in pieces."""
     weight.tofile(file)  # type: ignore[attr-defined]  # the protocol lacks it, every tensor of onnx_ir has it

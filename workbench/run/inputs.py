@@ -219,6 +219,20 @@ def read_inputs(path: str | Path, graph: Graph) -> Tensors:
     return tensors
 
 
+def write_inputs(path: str | Path, tensors: Mapping[str, np.ndarray]) -> None:
+    """Write an .npz file that `read_inputs` reads; types that numpy's format lacks are written as float32.
+
+    Raises OSError.
+    """
+    with zipfile.ZipFile(path, "w") as archive:  # numpy.savez has arguments of its own, whose names inputs may have
+        for name, tensor in tensors.items():
+            array = np.asarray(tensor)
+            known = array.astype(str) if array.dtype == object else array
+            plain = known if known.dtype.isbuiltin or known.dtype.kind in "SU" else known.astype(np.float32)
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, plain, allow_pickle=False)
+
+
 def dims_of(graph: Graph, tensors: Mapping[str, np.ndarray]) -> dict[str, int]:
     """The numbers that the tensors' shapes give to free dims. Raises InputError if two disagree."""
     found: dict[str, tuple[int, str]] = {}

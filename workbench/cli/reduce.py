@@ -1,0 +1,123 @@
+"""The command `reduce`: the smallest model found that still shows a fault of another program."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from workbench.cli.arguments import dims_argument, input_arguments, positive
+from workbench.cli.exit_codes import DONE, STOPPED
+from workbench.cli.printing import megabytes, say, warn
+from workbench.cli.progress_line import ProgressLine
+from workbench.errors import UserError
+from workbench.files import check_outputs, not_written
+from workbench.io.dims import parse_dims
+
+if TYPE_CHECKING:
+    from workbench.reduction.command import Command
+    from workbench.reduction.reduce import Reduction
+    from workbench.reduction.regions import Whole
+
+HELP = "the smallest part of a model with which a command still fails (delta debugging)"
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("model", metavar="MODEL", help=".onnx, or ONNX text")
+    words = (
+        "a command that exits with 1 if the fault shows in the model whose path stands for {}, with anything else if "
+        "not; {inputs} is the path of an .npz of the model's inputs; it is run without a shell"
+    )
+    command.add_argument("--check", required=True, metavar="COMMAND", help=words)
+    command.add_argument("-o", "--output", required=True, metavar="SMALL.onnx", help="the file to write")
+    words = "time limit of one run of the command, which is then taken for one without the fault (default: 60)"
+    command.add_argument("--timeout", type=positive, default=60.0, metavar="S", help=words)
+    dims_argument(command)
+    input_arguments(command)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    from workbench.io.exporting import check_replaceable
+    from workbench.reduction.command import Command
+    from workbench.reduction.recorded import recorded_whole
+    from workbench.reduction.reduce import Reduction
+    from workbench.run.worker.client import Worker
+
+    command = Command(chosen.check, chosen.timeout)
+    beside = inputs_beside(chosen.output)
+    check_outputs([chosen.output, beside], [chosen.model, chosen.inputs])
+    check_replaceable(chosen.output)
+    with ExitStack() as opened:
+        worker = opened.enter_context(Worker())
+        folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="graph-workbench-")))
+        progress = opened.enter_context(ProgressLine())
+        progress.comparing("running the model, to record its values")
+        recorded = recorded_whole(chosen.model, parse_dims(chosen.dims), chosen.inputs, chosen.seed, worker, folder)
+        progress.clear()
+        if command.wants_inputs and not recorded.whole.recorded:
+            raise UserError("the command asks for {inputs}, and there are none, since the model does not run here")
+        if recorded.failure is not None:
+            warn([f"no values were recorded, so that cut values become inputs, never constants: {recorded.failure}"])
+        _check_start(command, recorded.source, recorded.whole, folder)
+        reduction = Reduction(recorded.whole, command, worker, folder, progress.reducing)
+        start = time.monotonic()
+        stopped: BaseException | None = None
+        try:
+            reduction.run()
+        except (KeyboardInterrupt, UserError, OSError) as error:  # what was found in an hour is not lost
+            if reduction.best is None:
+                raise
+            stopped = error
+        progress.clear()
+        _write(reduction, command, chosen.output, beside, time.monotonic() - start)
+    if stopped is None:
+        return DONE
+    if not isinstance(stopped, KeyboardInterrupt):
+        raise stopped
+    say(f"workbench: stopped; '{chosen.output}' is the smallest so far", sys.stderr)
+    return STOPPED
+
+
+def inputs_beside(model: str) -> str:
+    """The path of the .npz with the inputs of a model: `part.onnx` has `part.inputs.npz`."""
+    return str(Path(model).with_suffix(".inputs.npz"))
+
+
+def _check_start(command: Command, source: str, whole: Whole, folder: Path) -> None:
+    """The fault must show in the file itself."""
+    from workbench.reduction.command import SHOWS
+    from workbench.run.inputs import write_inputs
+
+    inputs = folder / "model.inputs.npz"
+    if command.wants_inputs:
+        write_inputs(inputs, {name: whole.recorded_array(name) for name in whole.inputs})
+    code = command.exit_code(source, inputs)
+    if code == SHOWS:
+        return
+    if code is None:
+        what = f"did not end within {command.timeout_s:g} s, its time limit; allow more with --timeout"
+    elif code < 0:
+        what = f"was ended by signal {-code}; let it exit with 1 if the fault shows"
+    else:
+        what = f"exits with {code} on the model itself; it must exit with 1 while the fault shows"
+    said = f" (the last that it said: {command.last_words[:200]})" if command.last_words else ""
+    raise UserError(f"the command {what}{said}")
+
+
+def _write(reduction: Reduction, command: Command, output: str, beside: str, seconds: float) -> None:
+    best = reduction.best
+    assert best is not None  # the search has begun
+    has_inputs = bool(best.whole.recorded)
+    try:
+        best.save(Path(output), Path(beside) if has_inputs else None)
+    except OSError as error:
+        raise not_written(output, error) from None
+    size = Path(output).stat().st_size
+    nodes = f"nodes: {reduction.nodes_before:,} before, {best.nodes:,} left"
+    say(f"{nodes}; candidates asked: {reduction.asked:,} in {seconds:,.1f} s")
+    say(f"wrote {output}, {megabytes(size)}" + (f", and its inputs, {beside}" if has_inputs else ""))
+    say(f"see it again: {command.text(output, beside)}")

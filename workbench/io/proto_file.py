@@ -1,0 +1,105 @@
+"""A file as an ONNX message: its own opset, operators, attributes and functions, which a graph would not keep.
+
+For work on other people's files, where a fault of another tool may depend on each of these. Large weights stay in
+their files, as for graphs; metadata of nodes is left out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from onnx import ModelProto, TensorProto, TypeProto
+
+from workbench.inference.shapes import infer_model
+from workbench.io.calls import check_calls
+from workbench.io.checks import check_model, every_tensor, without_declared_types
+from workbench.io.errors import LoadError
+from workbench.io.exporting import LARGEST_FILE, outside_bytes, placed_in
+from workbench.io.onnx_file import read_small_weights
+from workbench.io.streaming_proto import MalformedProtoError, read_model, write_message
+from workbench.io.weights import Files, mapped, note_read
+from workbench.ir import Constant
+from workbench.ir.to_proto import THIS_FILE
+
+ReadTensor = Callable[[TensorProto], Constant]
+
+
+@dataclass(frozen=True)
+class ProtoFile:
+    """A model without its large weights, and what reads these from their files."""
+
+    model: ModelProto
+    read: ReadTensor
+
+
+def open_proto(path: str | Path) -> ProtoFile:
+    """The model of an `.onnx` file, unchanged but for node metadata. Raises LoadError, as loading a graph does."""
+    path = Path(path)
+    try:
+        data = mapped(path)
+        model, _ = read_model(data)
+    except MalformedProtoError:
+        raise LoadError(f"{path.name}: the file is not ONNX, or it was cut off; export or copy it again") from None
+    except OSError as error:
+        raise LoadError(f"{path.name}: the file cannot be read ({error.strerror or error})") from None
+    note_read(data)
+    files = Files(path.parent, data)
+    try:
+        check_model(model)
+        check_calls(model)
+        read_small_weights(model, files)
+    except LoadError as error:
+        raise LoadError(f"{path.name}: {error}") from None
+    return ProtoFile(model, files.read)
+
+
+def declared_types(model: ModelProto) -> dict[str, TypeProto]:
+    """The types of the main graph's values: inferred, else as the file declares them; those without are left out."""
+    found = {info.name: info.type for info in (*model.graph.value_info, *model.graph.output)}
+    typed = infer_model(without_declared_types(model)).graph
+    for info in (*typed.value_info, *typed.output):
+        if is_typed(info.type) or info.name not in found:
+            found[info.name] = info.type
+    found.update((info.name, info.type) for info in model.graph.input)
+    return {name: type_ for name, type_ in found.items() if is_typed(type_)}
+
+
+def is_typed(type_: TypeProto) -> bool:
+    """Whether it says what onnx.checker asks of an input or output: an element type, and the rank of a tensor."""
+    kind = type_.WhichOneof("value")
+    if kind not in ("tensor_type", "sparse_tensor_type"):
+        return kind is not None
+    tensor = getattr(type_, kind)
+    return bool(tensor.elem_type != TensorProto.UNDEFINED and tensor.HasField("shape"))
+
+
+def write_proto(path: str | Path, model: ModelProto, read: ReadTensor) -> None:
+    """Write the model with its weights inside, above 2 GB beside it; weights pass through memory in pieces.
+
+    The file is written beside its place and then moved there.
+    """
+    path = Path(os.path.realpath(path))
+    draft, data = path.with_name(f".{path.name}.draft"), path.with_name(path.name + ".data")
+    alone = ModelProto()
+    alone.CopyFrom(model)
+    outside = [tensor for tensor in every_tensor(alone) if tensor.data_location == TensorProto.EXTERNAL]
+    weights = [read(tensor) for tensor in outside]
+    try:
+        with contextlib.ExitStack() as files:
+            place = None
+            if outside_bytes(model) > LARGEST_FILE:
+                place = placed_in(files.enter_context(open(data, "wb")), data.name)
+            for index, (tensor, weight) in enumerate(zip(outside, weights, strict=True)):
+                inside = {"location": THIS_FILE, "offset": str(index)}
+                entries = inside if place is None else place(weight, tensor.name) or inside
+                del tensor.external_data[:]
+                for key, text in entries.items():
+                    tensor.external_data.add(key=key, value=text)
+            write_message(files.enter_context(open(draft, "wb")), alone, weights)
+        os.replace(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)

@@ -1,0 +1,76 @@
+"""A candidate of a reduction: a model that may still show the fault, with the numbers of its inputs."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import ModelProto, TensorProto
+
+from workbench.io.checks import every_tensor
+from workbench.io.proto_file import write_proto
+from workbench.reduction.regions import Region, Whole, node_count
+from workbench.run.inputs import write_inputs
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A region of a whole as a model. model: without its large weights; `complete` has them."""
+
+    whole: Whole
+    region: Region
+    model: ModelProto
+
+    @property
+    def nodes(self) -> int:
+        """Those of bodies and functions too."""
+        return node_count(self.model)
+
+    @property
+    def complete(self) -> ModelProto:
+        """The model with all its weights in memory, for a check in this process."""
+        full = ModelProto()
+        full.CopyFrom(self.model)
+        self.whole.fetch_constants(full)
+        for tensor in every_tensor(full):
+            if tensor.data_location == TensorProto.EXTERNAL:
+                weight = self.whole.read_tensor(tensor)
+                tensor.ClearField("external_data")
+                tensor.ClearField("data_location")
+                tensor.raw_data = weight.tobytes()
+        return full
+
+    @property
+    def inputs(self) -> dict[str, np.ndarray]:
+        """Recorded numbers of the model's inputs; {} if nothing could be recorded."""
+        return self.whole.numbers(self.model)
+
+    @cached_property
+    def key(self) -> str:
+        """Equal for candidates of one whole that are the same model."""
+        return hashlib.sha256(self.model.SerializeToString(deterministic=True)).hexdigest()
+
+    def save(self, model: Path, inputs: Path | None) -> None:
+        """Write the model, and the numbers of its inputs if a path is given. Raises OSError."""
+        self.whole.fetch_constants(self.model)
+        write_proto(model, self.model, self.whole.read_tensor)
+        if inputs is not None:
+            write_inputs(inputs, self.inputs)
+
+
+def is_well_formed(model: ModelProto) -> bool:
+    """Whether onnx.checker passes it; large weights are taken for empty ones, since it would look for their files."""
+    light = ModelProto()
+    light.CopyFrom(model)
+    for tensor in every_tensor(light):
+        if tensor.data_location == TensorProto.EXTERNAL:
+            tensor.CopyFrom(TensorProto(name=tensor.name, data_type=tensor.data_type, dims=[0], raw_data=b""))
+    try:
+        onnx.checker.check_model(light)
+    except onnx.checker.ValidationError:
+        return False
+    return True

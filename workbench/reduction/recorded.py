@@ -1,0 +1,54 @@
+"""A file as a whole with the values of one run: on the user's inputs, or on seeded ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from workbench.io import LoadError, load_model
+from workbench.io.proto_file import open_proto
+from workbench.reduction.recording import Recording
+from workbench.reduction.regions import Whole
+from workbench.run.inputs import InputError, read_inputs
+from workbench.run.worker.client import Worker
+from workbench.run.worker.memory import DoesNotFitError
+from workbench.run.worker.process import CancelledError, RunError
+from workbench.verification import Verifier
+
+
+@dataclass(frozen=True)
+class RecordedWhole:
+    """source: the file, of ONNX text the file that holds the same; failure: why nothing could be recorded."""
+
+    whole: Whole
+    source: str
+    failure: str | None = None
+
+
+def recorded_whole(
+    path: str, dims: Mapping[str, int], inputs: str | None, seed: int, worker: Worker, folder: Path
+) -> RecordedWhole:
+    """The file, its values recorded in `folder` if it runs.
+
+    dims, inputs, seed: as for `verify`. A file that cannot be loaded as a graph or does not run can still be reduced,
+    for that may be the fault. Raises LoadError for one that cannot be read at all, InputError for inputs that do not
+    fit.
+    """
+    try:
+        graph = load_model(path, dims)
+    except LoadError as error:
+        if dims or inputs:
+            raise
+        return RecordedWhole(Whole(open_proto(path)), path, str(error))
+    source = str(graph.source)
+    file = open_proto(source)
+    own = None if inputs is None else read_inputs(inputs, graph)
+    try:
+        given = Verifier(graph, own, seed, worker, dims).inputs
+        recording = Recording(file, given, worker, folder)
+    except CancelledError:
+        raise
+    except (RunError, DoesNotFitError, InputError) as error:
+        return RecordedWhole(Whole(file), source, str(error))
+    return RecordedWhole(Whole(file, recording), source)

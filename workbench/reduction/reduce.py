@@ -1,0 +1,208 @@
+"""The smallest model found in a file that still shows a fault.
+
+A check says whether a candidate shows it. Every candidate is a well-formed model, and the check is asked once for
+each.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from onnx import ModelProto, TensorProto, helper
+
+from workbench.errors import UserError
+from workbench.io.proto_file import ProtoFile
+from workbench.reduction.candidates import Candidate, is_well_formed
+from workbench.reduction.delta_debugging import minimized
+from workbench.reduction.openings import body_count, body_opening, openings, with_part_of_body
+from workbench.reduction.recorded import recorded_whole
+from workbench.reduction.recording import Recording
+from workbench.reduction.regions import Region, RegionError, Whole, node_count
+from workbench.reduction.search import RegionSearch
+from workbench.run.worker.client import Worker
+from workbench.run.worker.process import CancelledError, RunError
+
+Check = Callable[[Candidate], bool]
+
+
+class ReduceError(UserError):
+    """There is nothing to reduce: the fault does not show, or it shows in anything."""
+
+
+@dataclass(frozen=True)
+class ReductionProgress:
+    """nodes: of the smallest candidate so far that shows the fault; asked: candidates so far; left: how many more
+    candidates this stage has at most, about; seconds_left: the same in seconds."""
+
+    stage: str
+    nodes: int
+    asked: int
+    left: int
+    seconds_left: float
+
+
+OnReduction = Callable[[ReductionProgress], None]
+
+
+class Reduction:
+    """A run of the search, which the check may interrupt by any exception; `best` is then the smallest so far."""
+
+    def __init__(
+        self, whole: Whole, check: Check, worker: Worker, folder: Path, on_progress: OnReduction | None = None
+    ) -> None:
+        """folder: for recorded values, which candidates read as long as they are used."""
+        self._start, self._check, self._worker, self._folder = whole, check, worker, folder
+        self._on_progress = on_progress
+        self._answers: dict[str, bool] = {}
+        self._stage, self._left = "the whole model", 1
+        self._seconds = 0.0
+        self._is_checked = is_well_formed(whole.file.model)
+        self.nodes_before = node_count(whole.file.model)
+        self._latest: Candidate | None = None
+        self._outer: Candidate | None = None  # while what is inside of it is searched
+
+    @property
+    def best(self) -> Candidate | None:
+        """The smallest candidate so far that shows the fault."""
+        found = [candidate for candidate in (self._outer, self._latest) if candidate is not None]
+        return min(found, key=lambda candidate: candidate.nodes, default=None)
+
+    @property
+    def asked(self) -> int:
+        return len(self._answers)
+
+    def run(self) -> Candidate:
+        """The smallest candidate. Raises ReduceError; what the check raises ends the search."""
+        self._refuse_what_shows_in_anything()
+        region = self._start.everything
+        if not self._ask(self._start, region):
+            raise ReduceError(
+                "the fault does not show in the model as it is written again, without metadata of nodes, unused inputs "
+                "and unused functions; look for it in these"
+            )
+        self._reduce(self._start, region)
+        while self._opened():
+            pass
+        self._empty_bodies()
+        return self._found
+
+    @property
+    def _found(self) -> Candidate:
+        assert self.best is not None  # the first candidate showed the fault
+        return self.best
+
+    def _reduce(self, whole: Whole, region: Region) -> None:
+        RegionSearch(whole, lambda part: self._ask(whole, part), self._begin).smallest(region)
+
+    def _opened(self) -> bool:
+        """Whether what is inside of the best candidate, alone, made a smaller one."""
+        self._outer = outer = self._found
+        wholes = [Whole(file, self._recorded(file, inputs)) for file, inputs in openings(outer)]
+        for whole in sorted(wholes, key=lambda whole: not whole.recorded):  # a branch that runs is cut down further
+            self._begin("the inside of a node", 1)
+            if self._ask(whole, whole.everything):
+                self._reduce(whole, whole.everything)
+            if self._found is not outer:
+                return True
+        return False
+
+    def _empty_bodies(self) -> None:
+        """Fewer nodes in the bodies of operators that the fault needs."""
+        for place in range(body_count(self._found)):
+            opening = body_opening(self._found, place)
+            opened = None if opening is None else Whole(opening[0], self._recorded(*opening))
+            if opened is not None and opened.recorded:
+                shows = partial(self._ask_body, self._found, place, opened)
+                minimized(range(len(opened.nodes)), shows, partial(self._begin, "fewer nodes in a body"))
+
+    def _ask_body(self, start: Candidate, place: int, opened: Whole, nodes: Sequence[int]) -> bool:
+        try:
+            return self._ask_candidate(with_part_of_body(start, place, opened, nodes))
+        except RegionError:
+            return False
+
+    def _recorded(self, file: ProtoFile, inputs: Mapping[str, np.ndarray]) -> Recording | None:
+        if not self._start.recorded:
+            return None
+        try:
+            return Recording(file, inputs, self._worker, self._folder)
+        except CancelledError:
+            raise
+        except RunError:  # it need not run alone; the check decides
+            return None
+
+    # ---- one candidate -------------------------------------------------------------------------
+
+    def _ask(self, whole: Whole, region: Region) -> bool:
+        """Whether the region is a well-formed model that shows the fault."""
+        try:
+            return self._ask_candidate(Candidate(whole, region, whole.build(region)))
+        except RegionError:
+            return False
+
+    def _ask_candidate(self, candidate: Candidate) -> bool:
+        shows = self._answers.get(candidate.key)
+        if shows is None:
+            if self._is_checked and not is_well_formed(candidate.model):
+                return False
+            self._left = max(0, self._left - 1)
+            self._tell(candidate)
+            shows = self._answer(candidate)
+        if shows:
+            self._latest = candidate
+        return shows
+
+    def _answer(self, candidate: Candidate) -> bool:
+        start = time.monotonic()
+        try:
+            shows = self._check(candidate)
+        except CancelledError:
+            raise
+        except RunError:  # a constant that it needs cannot be recorded, for lack of memory or time
+            shows = False
+        self._answers[candidate.key] = shows
+        self._seconds += time.monotonic() - start
+        return shows
+
+    def _begin(self, stage: str, count: int) -> None:
+        self._stage, self._left = stage, count
+
+    def _tell(self, candidate: Candidate) -> None:
+        if self._on_progress is None:
+            return
+        each = self._seconds / max(1, self.asked)
+        nodes = (self.best or candidate).nodes
+        self._on_progress(ReductionProgress(self._stage, nodes, self.asked, self._left, self._left * each))
+
+    def _refuse_what_shows_in_anything(self) -> None:
+        """A check that fails for another reason, such as an exception in a script, takes any model for faulty."""
+        source = self._start.file.model
+        type_ = helper.make_tensor_type_proto(TensorProto.FLOAT, [1])
+        model = ModelProto(ir_version=source.ir_version, opset_import=source.opset_import)
+        model.graph.name = "identity"
+        model.graph.input.add(name="x", type=type_)
+        model.graph.node.add(op_type="Identity", input=["x"], output=["y"])
+        model.graph.output.add(name="y", type=type_)
+        alone = Whole(ProtoFile(model, self._start.read_tensor))
+        if self._answer(Candidate(alone, alone.everything, model)):
+            raise ReduceError(
+                "a model of one Identity shows the fault too, so the check tells nothing of this one; a script that "
+                "ends with an exception exits with 1 as well: let it exit with another code"
+            )
+
+
+def reduce_file(
+    path: str, shows: Callable[[ModelProto, Mapping[str, np.ndarray]], bool], inputs: str | None, seed: int
+) -> tuple[ModelProto, dict[str, np.ndarray]]:
+    """The smallest part found, with all its weights in memory, and the numbers of its inputs. As `api.reduce`."""
+    with Worker() as worker, tempfile.TemporaryDirectory(prefix="graph-workbench-") as folder:
+        whole = recorded_whole(path, {}, inputs, seed, worker, Path(folder)).whole
+        check = lambda candidate: shows(candidate.complete, candidate.inputs)  # noqa: E731
+        best = Reduction(whole, check, worker, Path(folder)).run()
+        return best.complete, best.inputs

@@ -1,0 +1,281 @@
+"""A region of a file's graph as a model of its own, with the file's own opset, operators, attributes and functions.
+
+A region is some of the nodes. What they read and do not compute becomes an input, or a constant with the numbers of
+a recorded run; initializers come along if they are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+import onnx_ir
+from onnx import FunctionProto, ModelProto, NodeProto, TensorProto, TypeProto, helper
+
+from workbench.errors import UserError
+from workbench.io.checks import every_node, reads
+from workbench.io.proto_file import ProtoFile, declared_types
+from workbench.ir import Constant, TensorType
+from workbench.ir.from_proto import bodies, value_type
+from workbench.ir.to_proto import LARGE
+from workbench.reduction.recording import Recording
+
+RECORDED = "<recorded>"  # the location of a constant whose numbers are those of the recorded run
+_ALL_INPUTS = 4  # the IR version before which every initializer had to be an input too
+_FEW = 64  # elements of a shape, of axes, of pads
+
+
+class RegionError(UserError):
+    """Nodes that cannot be a model of their own, or values that bound no region."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """Nodes of a whole, by their places in ascending order, and what goes out of them.
+
+    constants: values read from outside that are constants with their recorded numbers; the others are inputs.
+    bypassed:  results of removed nodes, with the value that is read instead.
+    declared:  whether the file's declared types of intermediate values are kept.
+    """
+
+    nodes: tuple[int, ...]
+    outputs: tuple[str, ...]
+    constants: frozenset[str] = frozenset()
+    bypassed: Mapping[str, str] = field(default_factory=dict)
+    declared: bool = False
+
+    def standing_for(self, value: str) -> str:
+        """The value that is read in place of this one."""
+        while value in self.bypassed:
+            value = self.bypassed[value]
+        return value
+
+
+class Whole:
+    """The model from which regions are cut. Immutable; nothing is copied before a region is built."""
+
+    def __init__(self, file: ProtoFile, recording: Recording | None = None) -> None:
+        """recording: of the file; None if it does not run."""
+        self.file, self._recording = file, recording
+        graph = file.model.graph
+        self.nodes: Sequence[NodeProto] = tuple(graph.node)
+        self.operands = tuple(tuple(dict.fromkeys(reads(node))) for node in self.nodes)
+        self.initializers: dict[str, TensorProto] = {tensor.name: tensor for tensor in graph.initializer}
+        self.with_default = {info.name for info in graph.input if info.name in self.initializers}
+        self.inputs = tuple(info.name for info in graph.input if info.name not in self.initializers)
+        self.outputs = tuple(info.name for info in graph.output)
+        self.made_by = {value: place for place, node in enumerate(self.nodes) for value in node.output if value}
+
+    @cached_property
+    def types(self) -> dict[str, TypeProto]:
+        """Of the main graph's values: as inferred, with symbols; else of the recorded run."""
+        found = declared_types(self.file.model)
+        for value, type_ in self.recorded.items():
+            if value not in found:
+                found[value] = helper.make_tensor_type_proto(int(type_.dtype), type_.static_shape)
+        return found
+
+    @property
+    def recorded(self) -> Mapping[str, TensorType]:
+        """The types, with the sizes of the recorded run, of the values whose numbers `recorded_array` has."""
+        return {} if self._recording is None else self._recording.types
+
+    def recorded_array(self, value: str) -> np.ndarray:
+        """Raises RunError."""
+        assert self._recording is not None  # `recorded` has the value
+        return self._recording.read(value)
+
+    @cached_property
+    def from_inputs(self) -> set[str]:
+        """The values that depend on an input."""
+        found = set(self.inputs)
+        for node, operands in zip(self.nodes, self.operands, strict=True):
+            if not found.isdisjoint(operands):
+                found.update(filter(None, node.output))
+        return found
+
+    @property
+    def everything(self) -> Region:
+        return Region(tuple(range(len(self.nodes))), self.outputs, declared=True)
+
+    # ---- what belongs to a region -----------------------------------------------------------
+
+    def made(self, nodes: Iterable[int]) -> Iterator[str]:
+        """The values that these nodes compute."""
+        return (value for place in nodes for value in self.nodes[place].output if value)
+
+    def read(self, region: Region) -> Iterator[str]:
+        """The values that the region's nodes read, bypassed ones replaced."""
+        return (region.standing_for(value) for place in region.nodes for value in self.operands[place])
+
+    def boundary(self, region: Region) -> tuple[str, ...]:
+        """The values that it reads and does not compute, initializers excluded, in the order in which they are read."""
+        made = set(self.made(region.nodes)) | self.initializers.keys()
+        outside = (*self.read(region), *region.outputs)
+        return tuple(dict.fromkeys(value for value in outside if value not in made))
+
+    def live(self, region: Region, stop: Collection[str] = ()) -> Region:
+        """The region without nodes that its outputs do not need, which read no further than the values in `stop`."""
+        wanted, kept = set(region.outputs) - set(stop), []
+        for place in reversed(region.nodes):
+            if not wanted.isdisjoint(self.nodes[place].output):
+                kept.append(place)
+                wanted.update(v for o in self.operands[place] if (v := region.standing_for(o)) not in stop)
+        return replace(region, nodes=tuple(reversed(kept)))
+
+    def is_constant_by_nature(self, value: str) -> bool:
+        """Whether it depends on no input, or is a few integers: a shape, axes, an index."""
+        type_ = self.recorded.get(value)
+        if type_ is None or value in self.inputs:
+            return False
+        is_few = type_.dtype.is_integer() and (type_.rank or 0) <= 1 and (type_.elements or 0) <= _FEW
+        return is_few or value not in self.from_inputs
+
+    # ---- the region as a model ----------------------------------------------------------------
+
+    def build(self, region: Region) -> ModelProto:
+        """The model of the region; its large weights are external, for `read_tensor`.
+
+        Raises RegionError if a value that would be an input or output has no known type, is no tensor, or has no
+        recorded numbers.
+        """
+        source = self.file.model
+        model = ModelProto()
+        for entry, value in source.ListFields():
+            if entry.name not in ("graph", "functions", "training_info"):
+                _copy_field(model, entry.name, value)
+        graph = model.graph
+        graph.name = source.graph.name or "graph"
+        for place in region.nodes:
+            node = graph.node.add()
+            node.CopyFrom(self.nodes[place])
+            if region.bypassed:
+                _rename(node, region)
+        self._add_sources(model, region)
+        for value in region.outputs:
+            graph.output.add(name=value, type=self._type(value))
+        if region.declared:
+            made = set(self.made(region.nodes)) - set(region.outputs)
+            graph.value_info.extend(info for info in source.graph.value_info if info.name in made)
+        model.functions.extend(_called(model, source.functions))
+        return model
+
+    def _add_sources(self, model: ModelProto, region: Region) -> None:
+        """Initializers and inputs: all that is read and not computed."""
+        graph, made = model.graph, set(self.made(region.nodes))
+        outside = [v for v in dict.fromkeys((*self.read(region), *region.outputs)) if v not in made]
+        for value in sorted(outside, key=lambda v: self.inputs.index(v) if v in self.inputs else len(self.inputs)):
+            if value in self.initializers:
+                graph.initializer.append(self.initializers[value])
+                is_input = value in self.with_default
+            elif value in region.constants:
+                graph.initializer.append(self._recorded_tensor(value))
+                is_input = model.ir_version < _ALL_INPUTS
+            else:
+                is_input = True
+                if not self._type(value).HasField("tensor_type"):
+                    raise RegionError(f"value '{value}' is no tensor, so that it cannot be an input of a part")
+            if is_input:
+                graph.input.add(name=value, type=self._type(value))
+
+    def _type(self, value: str) -> TypeProto:
+        if value in self.types:
+            return self.types[value]
+        if value in self.initializers:
+            tensor = self.initializers[value]
+            return helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
+        raise RegionError(f"the type of value '{value}' is not known, so that it cannot be an input or output")
+
+    def _recorded_tensor(self, value: str) -> TensorProto:
+        type_ = self.recorded.get(value)
+        if type_ is None:
+            raise RegionError(f"value '{value}' was not recorded, so that it cannot be a constant")
+        size = type_.bytes
+        if size is None or size <= LARGE:
+            return onnx_ir.serde.serialize_tensor(tensor_of(self.recorded_array(value), value))
+        tensor = TensorProto(name=value, data_type=int(type_.dtype), dims=type_.static_shape)
+        tensor.data_location = TensorProto.EXTERNAL
+        tensor.external_data.add(key="location", value=RECORDED)
+        tensor.external_data.add(key="length", value=str(size))
+        return tensor
+
+    def read_tensor(self, tensor: TensorProto) -> Constant:
+        """The elements of an external tensor of a built model."""
+        if self._is_recorded(tensor):
+            return tensor_of(self.recorded_array(tensor.name), tensor.name)
+        return self.file.read(tensor)
+
+    def numbers(self, model: ModelProto) -> dict[str, np.ndarray]:
+        """The recorded numbers of a built model's inputs; of those that have any."""
+        fixed = {tensor.name for tensor in model.graph.initializer}
+        names = [i.name for i in model.graph.input if i.name not in fixed and i.name in self.recorded]
+        self.fetch(names)
+        return {name: self.recorded_array(name) for name in names}
+
+    def fetch_constants(self, model: ModelProto) -> None:
+        """Record at once what `read_tensor` will be asked for."""
+        self.fetch(tensor.name for tensor in model.graph.initializer if self._is_recorded(tensor))
+
+    def fetch(self, values: Iterable[str]) -> None:
+        if self._recording is not None:
+            self._recording.fetch(values)
+
+    def _is_recorded(self, tensor: TensorProto) -> bool:
+        """Whether its numbers are of this whole's run, not of that of another from which the whole was opened."""
+        is_own = tensor.name not in self.initializers
+        return is_own and any(e.key == "location" and e.value == RECORDED for e in tensor.external_data)
+
+    def same_type(self, value: str, other: str) -> bool:
+        """Whether both are tensors of one element type and shape, all of whose sizes are known or equal symbols."""
+        found = [self.recorded.get(v) or value_type(self._type(v)) for v in (value, other) if self._is_typed(v)]
+        if len(found) < 2 or not isinstance(found[0], TensorType) or found[0].shape is None:
+            return False
+        return found[0] == found[1] and None not in found[0].shape
+
+    def _is_typed(self, value: str) -> bool:
+        return value in self.types or value in self.initializers
+
+
+def tensor_of(array: np.ndarray, name: str) -> Constant:
+    if array.dtype.kind in "US":
+        return onnx_ir.StringTensor(array.astype(object), name=name)
+    return onnx_ir.Tensor(array, name=name)
+
+
+def node_count(model: ModelProto) -> int:
+    """Its nodes, those of bodies and of functions too."""
+    return sum(1 for _ in every_node(model))
+
+
+def _copy_field(model: ModelProto, name: str, value: object) -> None:
+    if isinstance(value, str | int | bytes):
+        setattr(model, name, value)
+    else:
+        getattr(model, name).extend(value)
+
+
+def _rename(node: NodeProto, region: Region) -> None:
+    """Replace the bypassed values that it reads, in its bodies too, where no name of outside is defined again."""
+    for at, value in enumerate(node.input):
+        node.input[at] = region.standing_for(value)
+    for attribute in node.attribute:
+        for body in bodies(attribute):
+            for inner in body.node:
+                _rename(inner, region)
+            for output in body.output:
+                output.name = region.standing_for(output.name)
+
+
+def _called(model: ModelProto, functions: Iterable[FunctionProto]) -> Iterator[FunctionProto]:
+    """The functions that the model calls, and those that these call, in the order of the file."""
+    table = {(f.domain, f.name, f.overload): f for f in functions}
+    waiting, found = list(every_node(model)), set()
+    while waiting:
+        node = waiting.pop()
+        key = (node.domain, node.op_type, node.overload)
+        if key in table and key not in found:
+            found.add(key)
+            waiting += every_node(ModelProto(functions=[table[key]]))
+    return (function for key, function in table.items() if key in found)
