@@ -11,8 +11,9 @@ import workbench as wb
 from tests.conftest import CORPUS, ROOT
 from tests.running import outputs, random_inputs, typed
 from tests.slow import slow_unless
-from workbench.api import optimize, pass_context
+from workbench.api import optimize
 from workbench.cli.exit_codes import BAD_INPUT, DONE, FAILED
+from workbench.contexts import pass_context
 from workbench.ir import from_text, graph_text, to_text
 from workbench.rewrite import run_pass
 from workbench.rewrite.difference import difference

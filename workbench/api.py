@@ -17,6 +17,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from workbench.contexts import pass_context
 from workbench.files import write_text
 from workbench.ir import Graph
 from workbench.ir.display import notebook_html
@@ -37,9 +38,7 @@ if TYPE_CHECKING:
     from workbench.run.measurement.measure import Variant
     from workbench.run.measurement.measured import Measurement
     from workbench.run.measurement.progress import OnShare
-    from workbench.run.worker.client import Worker
     from workbench.summary import Summary
-    from workbench.tools.running import ToolCall, ToolResult
     from workbench.verification import Verdict, Verifier
 
 DEFAULT_TARGET = "cuda"
@@ -152,24 +151,6 @@ def optimize(
         if culprit is None:
             return history
         left_out.append(culprit)
-
-
-def pass_context(
-    target: str, worker: Worker | None = None, on_share: OnShare | None = None, *, mode: str = DEFAULT_MODE
-) -> PassContext:
-    """The context of passes: the target of that name, a timer of operators in `worker`, or in a new one, and a runner
-    of tools.
-
-    on_share: is called with the progress of timing and of tools, in words and from 0 to 1; may raise to stop.
-    """
-    from workbench.run.measurement.operator_timer import DeviceOperatorTimer
-
-    def tool_runner(graph: Graph, call: ToolCall) -> ToolResult:
-        from workbench.run.tools import run_tool
-
-        return run_tool(graph, call, lambda: None if on_share is None else on_share(f"{call.title} runs", 0.0))
-
-    return PassContext(load_profile(target), mode, DeviceOperatorTimer(worker, on_share), tool_runner)
 
 
 def verified_by(verifier: Verifier, on_check: Callable[[str], None] | None = None) -> Callable[[History], None]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from workbench.api import choose, pass_context
+from workbench.api import choose
+from workbench.contexts import pass_context
 from workbench.errors import UserError
 from workbench.fusion.opened_groups import OpenedGroups
 from workbench.io import load_model

@@ -8,7 +8,8 @@ from typing import Any
 import streamlit as st
 
 from workbench import pipeline
-from workbench.api import choose, pass_context
+from workbench.api import choose
+from workbench.contexts import pass_context
 from workbench.errors import UserError
 from workbench.rewrite import History
 from workbench.ui.state.address import sides_in_address, write_sides

@@ -13,7 +13,8 @@ from typing import Any
 import streamlit as st
 
 from workbench import pipeline
-from workbench.api import choose, pass_context
+from workbench.api import choose
+from workbench.contexts import pass_context
 from workbench.layout.profile import Profile
 from workbench.rewrite import History, LeftOut
 from workbench.run.worker.process import CancelledError

@@ -296,7 +296,9 @@ def open_other(
         check_may_open(path)
     graph = load_model(path)
     found = match_graphs(opened.graph, graph)
-    opened.other = Other(title or Path(path).name, path, graph, renamed(graph, found.pairs, opened.graph), found, folder)
+    opened.other = Other(
+        title or Path(path).name, path, graph, renamed(graph, found.pairs, opened.graph), found, folder
+    )
 
 
 def stop_work(opened: Opened) -> None:

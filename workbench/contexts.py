@@ -1,0 +1,32 @@
+"""The context of passes, with what runs in processes: the timer of operators, and the tools."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from workbench.ir import Graph
+from workbench.layout.profile import load_profile
+from workbench.rewrite import DEFAULT_MODE, PassContext
+from workbench.run.measurement.operator_timer import DeviceOperatorTimer
+from workbench.tools.running import ToolCall, ToolResult
+
+if TYPE_CHECKING:
+    from workbench.run.measurement.progress import OnShare
+    from workbench.run.worker.client import Worker
+
+
+def pass_context(
+    target: str, worker: Worker | None = None, on_share: OnShare | None = None, *, mode: str = DEFAULT_MODE
+) -> PassContext:
+    """The context of passes: the target of that name, a timer of operators in `worker`, or in a new one, and a runner
+    of tools.
+
+    on_share: is called with the progress of timing and of tools, in words and from 0 to 1; may raise to stop.
+    """
+
+    def tool_runner(graph: Graph, call: ToolCall) -> ToolResult:
+        from workbench.run.tools import run_tool
+
+        return run_tool(graph, call, lambda: None if on_share is None else on_share(f"{call.title} runs", 0.0))
+
+    return PassContext(load_profile(target), mode, DeviceOperatorTimer(worker, on_share), tool_runner)
