@@ -54,6 +54,7 @@ ANYTHING = {
     "plans",
     "rivals",
     "contexts",
+    "tool_fault",
     "__main__",
     "__init__",
 }

@@ -13,6 +13,8 @@ from tests.running import typed
 from tests.wrong_tool import WrongTool
 from workbench import rivals
 from workbench.rivals import ORIGINAL, OURS, chosen_rivals, compare_rivals, rivals_here
+from workbench.run.worker.client import Worker
+from workbench.tool_fault import ToolFault
 from workbench.ui.screens import rivals_page
 from workbench.verification import Verifier
 
@@ -153,3 +155,40 @@ def test_a_click_on_a_tool_compares_its_result_with_the_model(browser):
         page.wait_for_url("**/compare?*")
         settle(page)
         page.get_by_text(f"by {OURS}").first.wait_for()
+
+
+# ---- the smallest model on which a tool is wrong -----------------------------------------
+
+NEGATIVE_PLACES = """g (float[2,3,4,5] x) => (int64[2] z, float[2,3,4,5] w)
+    <int64[1] t = {1}, int64[1] f = {9}, int64[1] i = {0}> {
+    a = Relu(x)  b = Sigmoid(a)  c = Mul(b, a)  w = Neg(c)
+    k = Shape<start=1, end=-1>(c)  s = Slice(k, t, f, i)  n = Neg(s)  m = Abs(n)  z = Concat<axis=0>(m, m)
+}"""  # onnx/optimizer#263
+
+
+@pytest.mark.slow
+def test_a_wrong_result_is_reduced_to_the_nodes_that_it_needs(tmp_path, run):
+    if rivals.tools()["onnxoptimizer"].missing():
+        pytest.skip(rivals.tools()["onnxoptimizer"].missing())
+    wb.export(typed(NEGATIVE_PLACES), tmp_path / "m.onnx")
+    small = tmp_path / "small.onnx"
+    code, out, err = run("reduce", tmp_path / "m.onnx", "--tool", "onnxoptimizer", "-o", small)
+    assert code == 0, out + err
+    assert {node.op for node in wb.load(small).nodes} == {"Shape", "Slice"}
+    again = ["rivals", small, "--inputs", tmp_path / "small.inputs.npz", "--tools", "onnxoptimizer", "--no-measure"]
+    assert "NOT EQUAL" in run(*again)[1]
+
+
+def test_a_fault_is_the_same_fault(own, tmp_path):
+    other = tmp_path / "other.onnx"
+    wb.export(typed("g (float[2,3] x) => (float[2,3] y) { y = Sin(x) }"), other)
+    with Worker() as worker:
+        wrong, crashes = (ToolFault(name, worker, 60) for name in ("wrong", "crashes"))
+        assert (wrong.exit_code(own, "none.npz"), wrong.exit_code(other, "none.npz")) == (1, 0)
+        assert crashes.exit_code(own, "none.npz") == 1
+        assert ToolFault("wrong", worker, 60).exit_code(other, "none.npz") == 0
+
+
+def test_a_tool_that_is_right_leaves_nothing_to_reduce(own, refused, tmp_path):
+    said = refused("reduce", own, "--tool", "ort_optimizer:basic", "-o", tmp_path / "s.onnx")
+    assert said.endswith("ort_optimizer:basic computes what the model computes, so there is no fault to look for\n")

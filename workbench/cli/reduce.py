@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from workbench.reduction.command import Command
     from workbench.reduction.reduce import Reduction
     from workbench.reduction.regions import Whole
+    from workbench.run.worker.client import Worker
+    from workbench.tool_fault import ToolFault
 
-HELP = "the smallest part of a model with which a command still fails (delta debugging)"
+HELP = "the smallest part of a model on which a command or a tool still fails (delta debugging)"
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -32,7 +34,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "a command that exits with 1 if the fault shows in the model whose path stands for {}, with anything else if "
         "not; {inputs} is the path of an .npz of the model's inputs; it is run without a shell"
     )
-    command.add_argument("--check", required=True, metavar="COMMAND", help=words)
+    fault = command.add_mutually_exclusive_group(required=True)
+    fault.add_argument("--check", metavar="COMMAND", help=words)
+    words = "a tool, by its name in `rivals`, that changes the model's results or fails on it"
+    fault.add_argument("--tool", metavar="NAME", help=words)
     command.add_argument("-o", "--output", required=True, metavar="SMALL.onnx", help="the file to write")
     words = "time limit of one run of the command, which is then taken for one without the fault (default: 60)"
     command.add_argument("--timeout", type=positive, default=60.0, metavar="S", help=words)
@@ -47,12 +52,13 @@ def run(chosen: argparse.Namespace) -> int:
     from workbench.reduction.reduce import Reduction
     from workbench.run.worker.client import Worker
 
-    command = Command(chosen.check, chosen.timeout)
+    command: Command | ToolFault | None = None if chosen.check is None else Command(chosen.check, chosen.timeout)
     beside = inputs_beside(chosen.output)
     check_outputs([chosen.output, beside], [chosen.model, chosen.inputs])
     check_replaceable(chosen.output)
     with ExitStack() as opened:
         worker = opened.enter_context(Worker())
+        command = command or _of_tool(chosen, worker)
         folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="graph-workbench-")))
         progress = opened.enter_context(ProgressLine())
         progress.comparing("running the model, to record its values")
@@ -82,12 +88,18 @@ def run(chosen: argparse.Namespace) -> int:
     return STOPPED
 
 
+def _of_tool(chosen: argparse.Namespace, worker: Worker) -> ToolFault:
+    from workbench.tool_fault import ToolFault
+
+    return ToolFault(chosen.tool, worker, chosen.timeout)
+
+
 def inputs_beside(model: str) -> str:
     """The path of the .npz with the inputs of a model: `part.onnx` has `part.inputs.npz`."""
     return str(Path(model).with_suffix(".inputs.npz"))
 
 
-def _check_start(command: Command, source: str, whole: Whole, folder: Path) -> None:
+def _check_start(command: Command | ToolFault, source: str, whole: Whole, folder: Path) -> None:
     """The fault must show in the file itself."""
     from workbench.reduction.command import SHOWS
     from workbench.run.inputs import write_inputs
@@ -98,17 +110,10 @@ def _check_start(command: Command, source: str, whole: Whole, folder: Path) -> N
     code = command.exit_code(source, inputs)
     if code == SHOWS:
         return
-    if code is None:
-        what = f"did not end within {command.timeout_s:g} s, its time limit; allow more with --timeout"
-    elif code < 0:
-        what = f"was ended by signal {-code}; let it exit with 1 if the fault shows"
-    else:
-        what = f"exits with {code} on the model itself; it must exit with 1 while the fault shows"
-    said = f" (the last that it said: {command.last_words[:200]})" if command.last_words else ""
-    raise UserError(f"the command {what}{said}")
+    raise UserError(command.why_not(code))
 
 
-def _write(reduction: Reduction, command: Command, output: str, beside: str, seconds: float) -> None:
+def _write(reduction: Reduction, command: Command | ToolFault, output: str, beside: str, seconds: float) -> None:
     best = reduction.best
     assert best is not None  # the search has begun
     has_inputs = bool(best.whole.recorded)

@@ -55,6 +55,17 @@ class Command:
         """The same for a shell."""
         return shlex.join(self.words(model, inputs))
 
+    def why_not(self, code: int | None) -> str:
+        """Why the model itself is no beginning: what the command does with it, and what it must do."""
+        if code is None:
+            what = f"did not end within {self.timeout_s:g} s, its time limit; allow more with --timeout"
+        elif code < 0:
+            what = f"was ended by signal {-code}; let it exit with 1 if the fault shows"
+        else:
+            what = f"exits with {code} on the model itself; it must exit with 1 while the fault shows"
+        said = f" (the last that it said: {self.last_words[:200]})" if self.last_words else ""
+        return f"the command {what}{said}"
+
     def __call__(self, candidate: Candidate) -> bool:
         """Whether the fault shows. Raises CommandError if the command cannot be started."""
         with tempfile.TemporaryDirectory(prefix="graph-workbench-") as folder:
