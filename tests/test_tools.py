@@ -180,7 +180,7 @@ def test_a_failure_is_a_sentence_and_the_pipeline_goes_on(case, own):
     )
     step = history[1]
     assert not step.rewrites and step.facts.failed
-    assert step.conclusion.startswith("hostile failed, and the step changes nothing: ")
+    assert step.conclusion.startswith("failed, and the step changes nothing: ")
     assert sentence in step.conclusion
     assert "\n" not in step.conclusion
     assert history[2].rewrites, "what comes after it runs"
@@ -192,7 +192,7 @@ def test_a_tool_that_is_not_installed_is_said(monkeypatch):
     assert "Not here: no_such_package is not installed; pip install no_such_package." in cls.summary()
     step = optimized(typed(RELU), "onnxsim")
     assert step.conclusion == (
-        "onnxsim failed, and the step changes nothing: no_such_package is not installed; pip install no_such_package"
+        "failed, and the step changes nothing: no_such_package is not installed; pip install no_such_package"
     )
 
 
@@ -307,7 +307,7 @@ def test_a_command_is_a_pass(own, tmp_path, done):
     assert "copies" in done("passes") and "Copies" in done("passes")
     step = optimized(typed(RELU), "copies")
     assert not step.rewrites and not step.facts.failed
-    assert step.conclusion.startswith("Copies took ")
+    assert step.conclusion.endswith(" MB of memory")
 
 
 def test_a_function_is_a_pass_with_its_docstring_as_words(own, done):

@@ -45,9 +45,9 @@ class ToolFacts:
     @property
     def sentence(self) -> str:
         if self.failed:
-            return f"{self.tool} failed, and the step changes nothing: {self.failed}"
-        said = f"{self.tool} {self.version}".rstrip()
-        said += f" took {self.seconds:.1f} s and {self.peak_bytes / MEGABYTE:,.0f} MB"
+            return f"failed, and the step changes nothing: {self.failed}"
+        version = f"version {self.version}, " if self.version else ""
+        said = f"{version}{self.seconds:.1f} s, {self.peak_bytes / MEGABYTE:,.0f} MB of memory"
         if self.said:
             said += f"; {self.said}"
         if self.other_values:

@@ -8,6 +8,7 @@ import streamlit as st
 
 from workbench.errors import UserError
 from workbench.rewrite import History
+from workbench.rewrite.tool_pass import ToolFacts
 from workbench.ui.state.address import (
     node_in_address,
     write_left_out,
@@ -45,7 +46,7 @@ from workbench.ui.widgets.steps import (
     step_table,
     stepped_to,
 )
-from workbench.ui.widgets.verdicts import LINE, show_verdicts
+from workbench.ui.widgets.verdicts import ALERT, LINE, show_verdicts
 from workbench.ui.widgets.why_not import show_why_not
 
 _LEAST = 180  # pixels of height that a pane needs
@@ -125,9 +126,13 @@ def _notes(opened: Opened, history: History, how: str) -> int:
     """Draw the notes on the history above its table; returns their approximate height in pixels."""
     taken = LINE if say_settled(opened) else 0
     for index, step in enumerate(history.steps):
-        if step.conclusion:
+        said = markdown_escaped(f"Step {index}, {step.title}: {step.conclusion}.")
+        if isinstance(step.facts, ToolFacts) and step.facts.failed:
+            taken += ALERT
+            st.warning(said, icon=":material/error:")
+        elif step.conclusion:
             taken += LINE
-            st.caption(markdown_escaped(f"Step {index}, {step.title}: {step.conclusion}."))
+            st.caption(said)
     checking = checking_of(opened, history, st.session_state.get(STEP) or len(history) - 1, how)
     return taken + show_verdicts(opened, history, checking, how)
 
