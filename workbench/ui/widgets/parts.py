@@ -43,6 +43,7 @@ _STYLE = """<style>
 .st-key-way_next {position: fixed; top: 0.8rem; right: 1rem; width: auto; z-index: 1000001;}
 .st-key-way_next button {min-height: 1.9rem; padding: 0 0.8rem;}
 [data-testid="stHeader"] {padding-right: 12rem;}
+[data-testid="stTopNav"] a {padding: 0 5px;}
 [data-testid="stTopNav"] .rc-overflow-item:nth-child(5) {border-left: 1px solid #88888880; padding-left: 0.6rem;}
 .st-key-dropped {position: fixed; left: -9999px; width: 1px;}
 .wb-drop {position: fixed; inset: 0; z-index: 1000002; display: flex; align-items: center; justify-content: center;
