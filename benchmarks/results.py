@@ -160,6 +160,11 @@ def reducing(chosen: Chosen) -> str:
     return heads.REDUCING + _run("reducing.py")
 
 
+def rivals(chosen: Chosen) -> str:
+    real = [str(path) for path in chosen.found if "unet" not in path.stem]
+    return "".join((heads.RIVALS, _run("rivals.py", *real), heads.RIVALS_KNOWN, _run("rivals.py", "--known")))
+
+
 PARTS = (
     engine,
     verified,
@@ -182,6 +187,7 @@ PARTS = (
     peaks,
     lanes,
     reducing,
+    rivals,
 )
 
 

@@ -223,3 +223,16 @@ and compares the numbers. "nodes" are those of the model with the fault, "left" 
 check is a function of this process; with a command its start comes on top, once for each candidate.
 
 """
+
+RIVALS = """## Models through every optimizer
+
+What `rivals MODEL` measures (`benchmarks/rivals.py`): every tool on the file as it is, in a process of its own, then
+all results by turns in ONNX Runtime with all its optimizations, on the CPU. The UNet is not among them.
+
+"""
+
+RIVALS_KNOWN = """
+Graphs of `tests/known_wrong.py`, small ones after public reports, on which a tool of today is still wrong or fails;
+each tool is a pass of a pipeline, and verification names the rewrite (`benchmarks/rivals.py --known`).
+
+"""
