@@ -151,11 +151,11 @@ def types_of_file(typed: ModelProto) -> TypesOfFile:
 
 
 def _has_ranks(typed: GraphProto) -> bool:
-    infos = {info.name: info.type for info in itertools.chain(typed.value_info, typed.output)}
-    if any(bodies(attribute) for node in typed.node for attribute in node.attribute):
+    infos = itertools.chain(typed.value_info, typed.output)
+    ranked = {info.name for info in infos if info.type.tensor_type.HasField("shape")}
+    if not all(value in ranked for node in typed.node for value in node.output if value):
         return False
-    made = (value for node in typed.node for value in node.output if value)
-    return all(value in infos and infos[value].tensor_type.HasField("shape") for value in made)
+    return not any(bodies(attribute) for node in typed.node for attribute in node.attribute)
 
 
 def infer_model(model: ModelProto, lengths: Mapping[str, int] | None = None) -> ModelProto:
@@ -231,7 +231,7 @@ def _compute_numbers(model: ModelProto, kinds: Mapping[str, int], shapes: Mappin
 
     kinds, shapes: the element type, and the shape if known, by value.
     """
-    computed = _computed_nodes(model, kinds)
+    computed = _with_known_operands(model, _computed_nodes(model, kinds), shapes)
     read = {value for node in computed for value in node.input}
     known = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer if t.name in read and _is_small(t)}
     for node in model.graph.node:
@@ -263,6 +263,19 @@ def _computed_nodes(model: ModelProto, kinds: Mapping[str, int]) -> list[NodePro
             known.update(node.output)
             computed.append(node)
     return computed
+
+
+def _with_known_operands(
+    model: ModelProto, computed: list[NodeProto], shapes: Mapping[str, StaticShape]
+) -> list[NodeProto]:
+    """Those that depend on constants and known shapes alone, before any element is read."""
+    known, found = {tensor.name for tensor in model.graph.initializer} | {""}, []
+    known.update(value for node in model.graph.node if node.op_type == "Constant" for value in node.output)
+    for node in computed:
+        if node.input[0] in shapes if node.op_type in _SIZES else known.issuperset(node.input):
+            known.update(node.output)
+            found.append(node)
+    return found
 
 
 def _is_small(tensor: TensorProto) -> bool:

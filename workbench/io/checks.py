@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import onnx
@@ -56,7 +56,8 @@ def _broken_text(message: Message) -> bytes | None:
         if field.type == FieldDescriptor.TYPE_STRING:
             found = next((item for item in items if isinstance(item, bytes)), None)
         elif field.type == FieldDescriptor.TYPE_MESSAGE:
-            found = next((text for text in map(_broken_text, items) if text is not None), None)
+            odd = (item for item in items if not item.SerializeToString().isascii())  # ASCII is UTF-8
+            found = next((text for text in map(_broken_text, odd) if text is not None), None)
         else:
             continue
         if found is not None:
@@ -114,10 +115,11 @@ def _put_in_order(
     seen = set(known)
     in_order = True
     for node in graph.node:
-        for value in reads(node):
-            if value not in seen and value not in makers:
+        later = [value for value in reads(node) if value not in seen]
+        for value in later:
+            if value not in makers:
                 raise LoadError(f"{called(node)} reads '{value}', which is not defined")
-            in_order = in_order and value in seen
+        in_order = in_order and not later
         seen.update(node.output)
     if in_order:
         return
@@ -166,13 +168,16 @@ def _unfolded(
     return sizes[key]
 
 
-def unknown_operators(model: ModelProto) -> list[str]:
-    """A sentence for each operator that neither ONNX, a contract, nor a function of the model defines."""
+def unknown_operators(model: ModelProto, nodes: Iterable[NodeProto]) -> list[str]:
+    """A sentence for each operator that neither ONNX, a contract, nor a function of the model defines.
+
+    nodes: all of the model.
+    """
     functions = {(f.domain, f.name) for f in model.functions}
     versions = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in model.opset_import}
     known: set[tuple[str, str]] = set()
     found: dict[str, str] = {}
-    for node in every_node(model):
+    for node in nodes:
         key = (node.domain, node.op_type)
         if key in known or key in functions:
             continue
@@ -276,11 +281,11 @@ def check_types(model: ModelProto) -> TypesOfFile:
     Declared types of intermediate values and shapes of outputs are ignored, as by
     ONNX Runtime: exporters often write wrong ones.
     """
+    bare = without_declared_types(model)
     try:
-        typed = onnx.shape_inference.infer_shapes(without_declared_types(model), check_type=True, strict_mode=True)
+        typed = onnx.shape_inference.infer_shapes(bare, check_type=True, strict_mode=True)
     except (onnx.shape_inference.InferenceError, ValueError) as error:  # ValueError: an empty type
         raise LoadError(f"the graph is ill-typed: {_reason(error)}") from None
-    bare = without_declared_types(model)
     if put_stand_ins(bare):  # not strictly: ONNX Runtime's own operators are checked by it alone
         typed = onnx.shape_inference.infer_shapes(bare)
     return types_of_file(typed)

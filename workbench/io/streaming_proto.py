@@ -37,6 +37,7 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _NODE, _GRAPH, _RAW_DATA = 1, 7, 9  # fields of a graph, of a model, of a tensor
 _NODE_METADATA = 9
 _METADATA_KEY = bytes([_NODE_METADATA << 3 | _BYTES])
+_BODY_KEYS = [bytes([field << 3 | _BYTES]) for field, inner in _NESTED["Attribute"].items() if inner == "Graph"]
 _PACKED = {4: TensorProto.FLOAT, 10: TensorProto.DOUBLE}  # typed data with the same bytes as raw data
 
 
@@ -91,7 +92,11 @@ def _stays(data: memoryview, start: int, end: int, message: str, metadata: NodeM
     """Whether it is small and without node metadata."""
     if end - start > LARGE:
         return False
-    return message == "Tensor" or metadata is None or _METADATA_KEY not in bytes(data[start:end])
+    if message == "Tensor" or metadata is None:
+        return True
+    inside = bytes(data[start:end])
+    holds_nodes = message != "Attribute" or any(key in inside for key in _BODY_KEYS)
+    return not holds_nodes or _METADATA_KEY not in inside
 
 
 def _keep_metadata(node: bytearray, entries: list[bytes], metadata: NodeMetadata) -> None:
