@@ -52,6 +52,10 @@ def match_call(graph: Graph, node: Node, options: Pass) -> Rewrite:
     return Rewrite(edit, f"{node} calls a function of the model; replaced by its {len(body):,} nodes", (node.name,))
 
 
+def _is_call(graph: Graph, node: Node) -> bool:
+    return (node.domain, node.op_type, node.overload) in graph.functions
+
+
 def _other_version(graph: Graph, function: Function) -> tuple[str, int] | None:
     """A domain of which the model imports another version than the function, and the function's version."""
     for domain, version in function.graph.opset_imports.items():
@@ -136,6 +140,7 @@ class InlineFunctions(Pass):
                     "own.twice 'twice_y' is written for version 18 of ONNX, the model imports another",
                 ),
             ),
+            may_match=_is_call,
             exactness=Exactness.BITS,
         ),
     )

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -92,8 +93,7 @@ class Size:
         return all(factor > 0 for _, factor in self.terms)
 
 
-@dataclass(frozen=True)
-class Contents:
+class Contents(NamedTuple):
     """The symbolic elements of a value of rank 0 or 1."""
 
     sizes: tuple[Size, ...]
@@ -123,13 +123,18 @@ def shape_sizes(graph: Graph, value: str) -> tuple[Size, ...] | None:
     return None if shape is None else tuple(_size_of_dim(value, axis, d, is_declared) for axis, d in enumerate(shape))
 
 
+def may_be_followed(graph: Graph, node: Node) -> bool:
+    """A quick look: False only if the contents of the node's first result are unknown."""
+    type_ = graph.types.get(node.outputs[0])
+    return not isinstance(type_, TensorType) or _may_be_followed(type_)
+
+
 def contents_of(graph: Graph, value: str) -> Contents | None:
     """The symbolic elements of `value`; None if unknown."""
     return _Query(graph, {}).contents(value)
 
 
-@dataclass(frozen=True)
-class _Query:
+class _Query(NamedTuple):
     """A backward traversal from one value. found: results by value, so that a shared one is computed once."""
 
     graph: Graph
@@ -149,7 +154,7 @@ def _followed(query: _Query, value: str) -> Contents | None:
         shape = constant_shape(tensor)
         if len(shape) > 1 or math.prod(shape) > _SMALL or tensor.dtype not in _INTEGERS:
             return None
-        return Contents(tuple(Size.number(int(n)) for n in tensor.numpy().reshape(-1)), not shape)
+        return Contents(tuple(Size.number(int(n)) for n in tensor.numpy().reshape(-1).tolist()), not shape)
     node, type_ = graph.producer(value), graph.tensor_type(value)
     if node is None or query.depth > _DEEPEST or (type_ is not None and not _may_be_followed(type_)):
         return None

@@ -77,7 +77,7 @@ class Graph(Body):
     def nodes(self) -> tuple[Node, ...]:
         """All nodes in topological order."""
         if self._sorted is None:
-            self._sorted = tuple(sorted(self._nodes.values(), key=lambda node: self._rank[node.name]))
+            self._sorted = tuple(map(self._nodes.__getitem__, sorted(self._nodes, key=self._rank.__getitem__)))
         return self._sorted
 
     def nodes_of(self, operators: Collection[str]) -> list[Node]:

@@ -11,7 +11,7 @@ import numpy as np
 from workbench.ir import Constant, Edit, Graph, Node, constant
 from workbench.rewrite.guards import forward_operand
 from workbench.rewrite.matching import Match, Pattern, matches
-from workbench.rewrite.rule import NoMatch, Rewrite
+from workbench.rewrite.rule import MayMatch, NoMatch, Rewrite
 from workbench.rewrite.schemas import later_opset
 from workbench.rewrite.searching import Misses
 from workbench.rewrite.terms import Absent, Datum, Operation, Result, Term, Variable
@@ -28,9 +28,7 @@ def first_rewrite(
 
     If none does, its NoMatch gives the reason of the attempt that matched most.
     """
-
-    operators = dict.fromkeys(operator for pattern in patterns for operator in pattern.operators)
-    by_operator = {one: [pattern for pattern in patterns if one in pattern.operators] for one in operators}
+    by_operator = _by_operator(patterns)
 
     def match(graph: Graph, node: Node, options: Any) -> Rewrite:
         misses = Misses()
@@ -52,6 +50,17 @@ def first_rewrite(
         raise NoMatch(misses)  # formatted only when it is shown
 
     return match
+
+
+def may_match_first(patterns: Sequence[Pattern]) -> MayMatch:
+    """A rule's quick look: whether one of the patterns may match at a node."""
+    by_operator = _by_operator(patterns)
+    return lambda graph, node: any(pattern.may_match(graph, node) for pattern in by_operator[node.op])
+
+
+def _by_operator(patterns: Sequence[Pattern]) -> dict[str, list[Pattern]]:
+    operators = dict.fromkeys(operator for pattern in patterns for operator in pattern.operators)
+    return {one: [pattern for pattern in patterns if one in pattern.operators] for one in operators}
 
 
 def _rewritten(match: Match, sentence: str) -> Rewrite:

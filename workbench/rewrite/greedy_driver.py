@@ -105,6 +105,8 @@ def _first_match(
     rules: Sequence[Rule], graph: Graph, node: Node, options: Options, may_be_done: MayBeDone
 ) -> Rewrite | None:
     for rule in rules:
+        if rule.may_match is not None and not rule.may_match(graph, node):
+            continue
         try:
             found = rule.match(graph, node, options)
         except NoMatch:

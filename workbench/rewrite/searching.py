@@ -27,6 +27,7 @@ from workbench.rewrite.terms import (
     parts_of,
 )
 
+_COMPOUND = (Operation, Result, Either, Product)  # terms that operators compute
 _MOST_READERS = 64  # of a value, tried for a further result
 
 
@@ -49,7 +50,10 @@ class State(NamedTuple):
         return State(self.values, {**self.data, name: datum}, self.nodes)
 
     def through(self, *nodes: Node) -> State:
-        return State(self.values, self.data, {**self.nodes, **{node.name: node for node in nodes}})
+        matched = dict(self.nodes)
+        for node in nodes:
+            matched[node.name] = node
+        return State(self.values, self.data, matched)
 
 
 @dataclass
@@ -156,7 +160,7 @@ class Search:
 
     def _operands(self, terms: Sequence[Term], operands: Sequence[str], node: Node, state: State) -> Iterator[State]:
         for place, (term, value) in enumerate(zip(terms, operands, strict=True)):
-            if term not in state.values and isinstance(term, Operation | Result | Either | Product):
+            if isinstance(term, _COMPOUND) and term not in state.values:
                 for found in self._compound(term, value, node, state):
                     yield from self._operands(terms[place + 1 :], operands[place + 1 :], node, found)
                 return
