@@ -188,17 +188,19 @@ def write_model(file: BinaryIO, graph: Graph, place: TensorPlace | None = None) 
         weights.append(tensor)
         return {"location": THIS_FILE, "offset": str(len(weights) - 1)}
 
-    def filled(message: Message, kind: str) -> _Filled:
+    def filled(message: Message, kind: str, known: int = 0) -> _Filled:
+        """known: how many weights were numbered before this message."""
         data = memoryview(message.SerializeToString())
-        return _filled(data, 0, len(data), kind, weights) or (len(data), [data])
+        parts = _filled(data, 0, len(data), kind, weights) if len(weights) > known else None
+        return parts or (len(data), [data])
 
     place = place or numbered
     pieces: list[_Piece] = []
     length = 0
     for node in graph.nodes:
-        proto = onnx.NodeProto()
+        proto, known = onnx.NodeProto(), len(weights)
         write_node(proto, node, (graph,), place)
-        size, parts = filled(proto, "Node")
+        size, parts = filled(proto, "Node", known)
         head = _varint(_NODE << 3 | _BYTES) + _varint(size)
         pieces += [head, *parts]
         length += len(head) + size
