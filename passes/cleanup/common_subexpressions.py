@@ -86,7 +86,7 @@ def _makes_all(a: Node, b: Node) -> bool:
 
 def _computed(node: Node) -> Hashable:
     """What the node computes: operator, operands and attributes."""
-    attributes = tuple((key, _told(node.attributes[key])) for key in sorted(node.attributes))
+    attributes = tuple([(key, _told(node.attributes[key])) for key in sorted(node.attributes)])
     return node.op, node.overload, node.inputs, len(node.outputs), attributes
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import onnx
@@ -88,14 +88,14 @@ def _check_graph(graph: GraphProto | onnx.FunctionProto, name: str, inputs: list
     twice = next((v for i, v in enumerate(inputs) if v in inputs[:i]), None)
     if twice is not None:
         raise LoadError(f"graph '{name}' has two inputs named '{twice}'")
-    makers: dict[str, NodeProto] = {}
+    given, made = constants | set(inputs), set[str]()
     for node in graph.node:
         for value in filter(None, node.output):
-            if value in makers or value in inputs or value in constants:
+            if value in made or value in given:
                 raise LoadError(f"value '{value}' is defined twice, the second time by {called(node)}")
-            makers[value] = node
-    known = outside | constants | set(inputs)
-    _put_in_order(graph, name, known, makers)
+            made.add(value)
+    known = outside | given
+    _put_in_order(graph, name, known, made)
     for node in graph.node:
         for attribute in node.attribute:
             if attribute.type == AttributeProto.UNDEFINED:
@@ -108,16 +108,14 @@ def _check_graph(graph: GraphProto | onnx.FunctionProto, name: str, inputs: list
             raise LoadError(f"output '{value}' of graph '{name}' is not defined")
 
 
-def _put_in_order(
-    graph: GraphProto | onnx.FunctionProto, name: str, known: set[str], makers: Mapping[str, NodeProto]
-) -> None:
-    """Kahn's algorithm, only if some node uses a value defined later."""
+def _put_in_order(graph: GraphProto | onnx.FunctionProto, name: str, known: set[str], made: Collection[str]) -> None:
+    """Kahn's algorithm, only if some node uses a value defined later. made: what the nodes define."""
     seen = set(known)
     in_order = True
     for node in graph.node:
         later = [value for value in reads(node) if value not in seen]
         for value in later:
-            if value not in makers:
+            if value not in made:
                 raise LoadError(f"{called(node)} reads '{value}', which is not defined")
         in_order = in_order and not later
         seen.update(node.output)
@@ -230,10 +228,10 @@ def _nodes(owner: GraphProto | onnx.FunctionProto) -> Iterator[NodeProto]:
                 yield from _nodes(body)
 
 
-def every_graph(model: ModelProto) -> Iterator[GraphProto]:
-    """The main graph and every body, including those of functions."""
+def every_graph(model: ModelProto, nested: bool = True) -> Iterator[GraphProto]:
+    """The main graph and every body, including those of functions. nested: False if no node is known to hold one."""
     yield model.graph
-    for owner in (model.graph, *model.functions):
+    for owner in (model.graph, *model.functions) if nested else ():
         yield from _bodies(owner)
 
 
@@ -263,11 +261,11 @@ def _tensors(owner: GraphProto | onnx.FunctionProto) -> Iterator[TensorProto]:
                 yield from _tensors(body)
 
 
-def without_declared_types(model: ModelProto) -> ModelProto:
-    """A copy without the types of intermediate values and the shapes of outputs, in bodies too."""
+def without_declared_types(model: ModelProto, nested: bool) -> ModelProto:
+    """A copy without the types of intermediate values and the shapes of outputs, in bodies too if it is `nested`."""
     bare = ModelProto()
     bare.CopyFrom(model)
-    for graph in every_graph(bare):
+    for graph in every_graph(bare, nested):
         del graph.value_info[:]
         for output in graph.output:
             if output.type.HasField("tensor_type"):
@@ -275,20 +273,22 @@ def without_declared_types(model: ModelProto) -> ModelProto:
     return bare
 
 
-def check_types(model: ModelProto) -> TypesOfFile:
+def check_types(model: ModelProto, nodes: Iterable[NodeProto]) -> TypesOfFile:
     """The types of values. Raises LoadError for an ill-typed graph: a float added to an int, shapes that do not fit.
 
-    Declared types of intermediate values and shapes of outputs are ignored, as by
+    nodes: all of the model. Declared types of intermediate values and shapes of outputs are ignored, as by
     ONNX Runtime: exporters often write wrong ones.
     """
-    bare = without_declared_types(model)
+    nested = any(bodies(attribute) for node in nodes for attribute in node.attribute)
+    bare = without_declared_types(model, nested)
     try:
         typed = onnx.shape_inference.infer_shapes(bare, check_type=True, strict_mode=True)
     except (onnx.shape_inference.InferenceError, ValueError) as error:  # ValueError: an empty type
         raise LoadError(f"the graph is ill-typed: {_reason(error)}") from None
-    if put_stand_ins(bare):  # not strictly: ONNX Runtime's own operators are checked by it alone
+    foreign = any(node.domain == ONNX_RUNTIME for node in nodes)
+    if foreign and put_stand_ins(bare):  # not strictly: ONNX Runtime's own operators are checked by it alone
         typed = onnx.shape_inference.infer_shapes(bare)
-    return types_of_file(typed)
+    return types_of_file(typed, nested)
 
 
 def _reason(error: Exception) -> str:

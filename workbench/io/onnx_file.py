@@ -84,7 +84,7 @@ def _load(data: memoryview, folder: Path | None, dims: Mapping[str, int] | None)
     name_unknown_dims(model)
     unknown = unknown_operators(model, nodes)
     check_calls(model, nodes)
-    types = check_types(model)
+    types = check_types(model, nodes)
     if any(SHOWN_NOT_RUN in sentence for sentence in unknown):
         converted, more = model, unknown
     else:
@@ -192,15 +192,15 @@ def with_types(model: ModelProto, types: TypesOfFile) -> ModelProto:
 
     Declared outputs of bodies are ignored. types: of the model before opset conversion.
     """
-    typed = infer_model(without_declared_types(model), types.lengths)
+    typed = infer_model(without_declared_types(model, types.nested), types.lengths)
     result = ModelProto()
     result.CopyFrom(model)
-    main, *bodies = pairs = list(zip(every_graph(result), every_graph(typed), strict=True))
+    main, *bodies = pairs = list(zip(every_graph(result, types.nested), every_graph(typed, types.nested), strict=True))
     for graph, inferred in pairs:
         sized = {i.name for i in inferred.value_info if _has_shape(i)}
         left = [_without_made_up(i) for i in graph.value_info if i.name not in sized]
         rest = {i.name for i in left}
-        kept = [*left, *(i for i in inferred.value_info if i.name not in rest)]
+        kept = [*left, *(i for i in inferred.value_info if i.name not in rest)] if left else inferred.value_info
         del graph.value_info[:]
         graph.value_info.extend(kept)
     for output, found in zip(main[0].output, main[1].output, strict=True):

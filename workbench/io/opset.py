@@ -202,9 +202,8 @@ def _info(value: str, types: Mapping[str, _Known]) -> ValueInfoProto:
 
 
 def _replace_nodes(graph: GraphProto, nodes: Sequence[NodeProto]) -> None:
-    copies = GraphProto(node=nodes)  # some belong to the graph itself
     del graph.node[:]
-    graph.node.extend(copies.node)
+    graph.node.extend(nodes)
 
 
 def _import_opset(message: ModelProto | FunctionProto, target: int) -> None:

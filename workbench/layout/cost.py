@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import cast
 
 from workbench.ir import DataType, Graph, Node, TensorType
 from workbench.ir.permutation import Permutation, inverse, moves_data, permuted
@@ -62,8 +63,8 @@ def _shape_by_reshape(graph: Graph, value: str) -> tuple[int, ...] | None:
 def _bound(type_: TensorType | None, graph: Graph) -> tuple[int, ...] | None:
     if type_ is None or type_.shape is None:
         return None
-    shape = [graph.dims.get(d) if isinstance(d, str) else d for d in type_.shape]
-    return None if None in shape else tuple(d for d in shape if d is not None)
+    shape = tuple([graph.dims.get(d) if isinstance(d, str) else d for d in type_.shape])
+    return None if None in shape else cast(tuple[int, ...], shape)
 
 
 def moved_by(graph: Graph, value: str, perm: Permutation) -> int | None:

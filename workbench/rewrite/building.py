@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from workbench.ir import Constant, Edit, Graph, Node, constant
 from workbench.rewrite.guards import forward_operand
 from workbench.rewrite.matching import Match, Pattern, matches
+from workbench.rewrite.outlines import Outline
 from workbench.rewrite.rule import MayMatch, NoMatch, Rewrite
 from workbench.rewrite.schemas import later_opset
 from workbench.rewrite.searching import Misses
@@ -55,7 +57,15 @@ def first_rewrite(
 def may_match_first(patterns: Sequence[Pattern]) -> MayMatch:
     """A rule's quick look: whether one of the patterns may match at a node."""
     by_operator = _by_operator(patterns)
-    return lambda graph, node: any(pattern.may_match(graph, node) for pattern in by_operator[node.op])
+
+    @cache
+    def outlines(operator: str) -> list[Outline]:
+        return [outline for pattern in by_operator[operator] for outline in pattern.outlines[operator]]
+
+    def may_match(graph: Graph, node: Node) -> bool:
+        return any(outline.fits(graph, node) for outline in outlines(node.op))
+
+    return may_match
 
 
 def _by_operator(patterns: Sequence[Pattern]) -> dict[str, list[Pattern]]:

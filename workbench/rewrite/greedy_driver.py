@@ -112,7 +112,8 @@ def _first_match(
         except NoMatch:
             continue
         if may_be_done(graph, found):
-            return replace(found, edit=with_inferred_types(graph, found.edit))
+            edit = with_inferred_types(graph, found.edit)
+            return found if edit is found.edit else replace(found, edit=edit)
     return None
 
 

@@ -128,10 +128,6 @@ class Pattern:
                     outlines[operator].append(outline)
         return outlines
 
-    def may_match(self, graph: Graph, node: Node) -> bool:
-        """Whether the operators before the node, and which operands are constants, leave a match possible."""
-        return any(outline.fits(graph, node) for outline in self.outlines[node.op])
-
     @cached_property
     def kept(self) -> frozenset[Term]:
         """Terms of the left side that the right side uses: their nodes stay, whatever their other users."""

@@ -38,7 +38,7 @@ class Outline:
 
     def fits(self, graph: Graph, node: Node) -> bool:
         """Whether the node, which has one of the operators, has such operands."""
-        if self.constant and not any(graph.constant(value) is not None for value in node.inputs):
+        if self.constant and graph.constants.keys().isdisjoint(node.inputs):
             return False
         if not self.operands:
             return True
