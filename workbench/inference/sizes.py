@@ -120,13 +120,12 @@ def shape_sizes(graph: Graph, value: str) -> tuple[Size, ...] | None:
     """
     shape = graph.shape(value)
     is_declared = graph.is_output(value) and value not in graph.inputs
-    return None if shape is None else tuple(_size_of_dim(value, axis, d, is_declared) for axis, d in enumerate(shape))
+    return None if shape is None else tuple([_size_of_dim(value, axis, d, is_declared) for axis, d in enumerate(shape)])
 
 
 def may_be_followed(graph: Graph, node: Node) -> bool:
     """A quick look: False only if the contents of the node's first result are unknown."""
-    type_ = graph.types.get(node.outputs[0])
-    return not isinstance(type_, TensorType) or _may_be_followed(type_)
+    return _is_followed(graph, node.outputs[0])
 
 
 def contents_of(graph: Graph, value: str) -> Contents | None:
@@ -154,19 +153,24 @@ def _followed(query: _Query, value: str) -> Contents | None:
         shape = constant_shape(tensor)
         if len(shape) > 1 or math.prod(shape) > _SMALL or tensor.dtype not in _INTEGERS:
             return None
-        return Contents(tuple(Size.number(int(n)) for n in tensor.numpy().reshape(-1).tolist()), not shape)
-    node, type_ = graph.producer(value), graph.tensor_type(value)
-    if node is None or query.depth > _DEEPEST or (type_ is not None and not _may_be_followed(type_)):
+        numbers = tensor.numpy().reshape(-1).tolist()
+        return Contents(tuple([Size.number(int(number)) for number in numbers]), not shape)
+    node = graph.producer(value)
+    follow = None if node is None else FOLLOWED.get(node.op)
+    if node is None or follow is None or query.depth > _DEEPEST or not _is_followed(graph, value):
         return None
-    follow = FOLLOWED.get(node.op)
-    found = None if follow is None else follow(_Query(graph, query.found, query.depth + 1), node)
+    found = follow(_Query(graph, query.found, query.depth + 1), node)
     if found is None or len(found.sizes) > _SMALL or not all(size.fits for size in found.sizes):
         return None
     return found
 
 
-def _may_be_followed(type_: TensorType) -> bool:
-    return type_.dtype in _INTEGERS and (type_.shape is None or len(type_.shape) <= 1)
+def _is_followed(graph: Graph, value: str) -> bool:
+    """Whether the type of a computed value, as far as known, is that of a size or a list of sizes."""
+    type_ = graph.types.get(value)
+    if not isinstance(type_, TensorType):
+        return True
+    return (type_.shape is None or len(type_.shape) <= 1) and type_.dtype in _INTEGERS
 
 
 def _multiplied(sizes: Iterable[Size]) -> Size | None:

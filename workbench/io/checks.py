@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import onnx
 from google.protobuf.descriptor import FieldDescriptor
-from google.protobuf.message import Message
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from workbench.inference.shapes import TypesOfFile, types_of_file
@@ -34,7 +38,7 @@ def check_model(model: ModelProto) -> None:
     """
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
         raise LoadError("the file holds no graph; check that it is an ONNX model")
-    broken = _broken_text(model)
+    broken = None if _is_text(model) else _broken_text(model)
     if broken is not None:
         raise LoadError(f"the file is damaged: the text {broken[:80]!r} in it is not UTF-8; export or copy it again")
     _check_opset(model)
@@ -49,6 +53,26 @@ def check_model(model: ModelProto) -> None:
             raise LoadError(f"function '{function.name}' expands to more than {MOST_NODES:,} nodes")
 
 
+def _is_text(model: ModelProto) -> bool:
+    """Whether every text is UTF-8: whether the parser reads the model that looks at it."""
+    try:
+        _strict_model().FromString(model.SerializeToString())
+    except DecodeError:
+        return False
+    return True
+
+
+@cache
+def _strict_model() -> Any:
+    """ModelProto of proto3, whose parser refuses other text; onnx has proto2, whose parser does not."""
+    file = FileDescriptorProto()
+    onnx.onnx_ml_pb2.DESCRIPTOR.CopyToProto(file)
+    file.syntax = "proto3"
+    pool = DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    return GetMessageClass(pool.FindMessageTypeByName(ModelProto.DESCRIPTOR.full_name))
+
+
 def _broken_text(message: Message) -> bytes | None:
     """The first text that is not UTF-8, which protobuf returns as bytes; None if there is none."""
     for field, value in message.ListFields():
@@ -56,8 +80,7 @@ def _broken_text(message: Message) -> bytes | None:
         if field.type == FieldDescriptor.TYPE_STRING:
             found = next((item for item in items if isinstance(item, bytes)), None)
         elif field.type == FieldDescriptor.TYPE_MESSAGE:
-            odd = (item for item in items if not item.SerializeToString().isascii())  # ASCII is UTF-8
-            found = next((text for text in map(_broken_text, odd) if text is not None), None)
+            found = next((text for text in map(_broken_text, items) if text is not None), None)
         else:
             continue
         if found is not None:

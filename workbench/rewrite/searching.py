@@ -178,13 +178,10 @@ class Search:
         self, term: Operation | Result | Either | Product, value: str, reader: Node, state: State
     ) -> Iterator[State]:
         if isinstance(term, Either):
-            for one in term.terms:
-                for found in self._term(one, value, reader, state):
-                    yield found.bound(term, value)
-        elif isinstance(term, Product):
-            yield from self._product(term, value, reader, state)
-        else:
-            yield from self._node(term, value, reader, state)
+            return (found.bound(term, value) for one in term.terms for found in self._term(one, value, reader, state))
+        if isinstance(term, Product):
+            return self._product(term, value, reader, state)
+        return self._node(term, value, reader, state)
 
     def _node(self, term: Operation | Result, value: str, reader: Node, state: State) -> Iterator[State]:
         call, index = (term.call, term.index) if isinstance(term, Result) else (term, 0)
