@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from workbench.ir import AttrRef, Function, Graph, Node
-from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite import Exactness, Example, NoMatch, Pass, PassContext, Refusal, Rewrite, Rule
 from workbench.rewrite.inlining import in_place, inlined_call
 
 _OWN = "workbench"  # this project's domain; its operators are functions, so that any runtime can run them
@@ -102,6 +102,9 @@ class InlineFunctions(Pass):
     """
 
     title = "Inline functions of the model"
+
+    def run(self, graph: Graph, context: PassContext, leave_out: Collection[str] = ()) -> Iterator[Rewrite]:
+        return super().run(graph, context, leave_out) if graph.functions else iter(())
 
     rules = (
         Rule(

@@ -87,8 +87,8 @@ def _converted(
     functions = [_function_at(f, version, target) for f in model.functions]
     result = _with_infos(model, types)
     changed = frozenset(op for op in operators if not same_form(op, version, target))
-    taken = frozenset(_values(model.graph))
-    conversion = _Conversion(list(result.opset_import), target, changed, taken, itertools.count())
+    taken = frozenset(_values(model.graph, types.nested))
+    conversion = _Conversion(list(result.opset_import), target, changed, taken, types.nested, itertools.count())
     if version < 13:
         for graph in every_graph(result):
             _spell_out_hardmax(graph, conversion)
@@ -115,12 +115,16 @@ def _with_infos(model: ModelProto, types: TypesOfFile) -> ModelProto:
 
 @dataclass(frozen=True)
 class _Conversion:
-    """Data of one conversion. changed: operators whose calls need conversion. taken: the names of all values."""
+    """Data of one conversion.
+
+    changed: operators whose calls need conversion. taken: the names of all values. nested: whether nodes hold bodies.
+    """
 
     imports: Sequence[onnx.OperatorSetIdProto]
     target: int
     changed: Collection[str]
     taken: Collection[str]
+    nested: bool
     numbers: Iterator[int]
 
     def concerns(self, node: NodeProto) -> bool:
@@ -146,7 +150,7 @@ def _bring(graph: GraphProto, outside: Mapping[str, _Known], conversion: _Conver
         if conversion.concerns(node):
             nodes += _taking_the_place_of(node, converted, conversion)
             continue
-        for attribute in node.attribute:
+        for attribute in node.attribute if conversion.nested else ():
             for body in bodies(attribute):
                 _bring(body, types, conversion)
         nodes.append(node)
@@ -290,14 +294,14 @@ def _keep_old_defaults(before: ModelProto, after: ModelProto, version: int) -> N
                 node.attribute.append(helper.make_attribute(name, value))
 
 
-def _values(graph: GraphProto) -> Iterator[str]:
+def _values(graph: GraphProto, nested: bool) -> Iterator[str]:
     yield from (i.name for i in graph.input)
     yield from (t.name for t in graph.initializer)
     for node in graph.node:
         yield from node.output
-        for attribute in node.attribute:
+        for attribute in node.attribute if nested else ():
             for body in bodies(attribute):
-                yield from _values(body)
+                yield from _values(body, nested)
 
 
 def _function_at(function: FunctionProto, model_version: int, target: int) -> FunctionProto:

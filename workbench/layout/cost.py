@@ -39,8 +39,11 @@ def _shape_of_rank(graph: Graph, value: str, rank: int) -> tuple[int, ...] | Non
 
 def _known_shape(graph: Graph, value: str, rank: int) -> tuple[int, ...] | None:
     """Bound sizes can change the rank: a Squeeze without axes then removes a batch of 1 too."""
-    own, with_sizes = (_bound(type_, graph) for type_ in (graph.tensor_type(value), graph.bound_types.get(value)))
-    return next((shape for shape in (own, with_sizes) if shape is not None and len(shape) == rank), None)
+    for type_ in (graph.tensor_type(value), graph.bound_types.get(value)):
+        shape = _bound(type_, graph)
+        if shape is not None and len(shape) == rank:
+            return shape
+    return None
 
 
 def _shape_by_reshape(graph: Graph, value: str) -> tuple[int, ...] | None:
