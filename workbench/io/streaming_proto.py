@@ -18,7 +18,7 @@ import onnx
 from google.protobuf.message import DecodeError, Message
 from onnx import TensorProto
 
-from workbench.ir.from_proto import NodeMetadata
+from workbench.ir.from_proto import NodeMetadata, bodies
 from workbench.ir.graph import Graph
 from workbench.ir.to_proto import LARGE, THIS_FILE, TensorPlace, graph_parts, is_large, model_without_graph, write_node
 from workbench.ir.types import Constant
@@ -37,7 +37,6 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _NODE, _GRAPH, _RAW_DATA = 1, 7, 9  # fields of a graph, of a model, of a tensor
 _NODE_METADATA = 9
 _METADATA_KEY = bytes([_NODE_METADATA << 3 | _BYTES])
-_BODY_KEYS = [bytes([field << 3 | _BYTES]) for field, inner in _NESTED["Attribute"].items() if inner == "Graph"]
 _PACKED = {4: TensorProto.FLOAT, 10: TensorProto.DOUBLE}  # typed data with the same bytes as raw data
 
 
@@ -95,8 +94,16 @@ def _stays(data: memoryview, start: int, end: int, message: str, metadata: NodeM
     if message == "Tensor" or metadata is None:
         return True
     inside = bytes(data[start:end])
-    holds_nodes = message != "Attribute" or any(key in inside for key in _BODY_KEYS)
-    return not holds_nodes or _METADATA_KEY not in inside
+    return _METADATA_KEY not in inside or (message == "Node" and _is_bare(inside))
+
+
+def _is_bare(node: bytes) -> bool:
+    """Whether the node has neither metadata nor bodies: the key's byte is one of a tensor, or of a number."""
+    try:
+        found = onnx.NodeProto.FromString(node)
+    except DecodeError:
+        return False  # the fields are looked at one by one, which says what is wrong
+    return not (found.metadata_props or any(map(bodies, found.attribute)))
 
 
 def _keep_metadata(node: bytearray, entries: list[bytes], metadata: NodeMetadata) -> None:
