@@ -1,5 +1,6 @@
 """Random graphs through presets, strategies and modes give what ONNX Runtime gives; and the fuzzer finds what is wrong."""
 
+import random
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from tests.fuzz import Fuzzer, Plan, failure, fragments, main
 from tests.random_graphs import random_graph
 from tests.running import outputs, random_inputs, typed
 from workbench.ir import Edit, check, graph_text
-from workbench.rewrite import Exactness, Pass, Rewrite
+from workbench.rewrite import Exactness, NoMatch, Pass, Rewrite
 from workbench.run.onnxruntime.randomness import is_random
 
 SMALL, LARGE = range(30), range(1000, 2000)
@@ -65,6 +66,25 @@ def test_most_random_graphs_run_and_are_the_same_for_the_same_seed():
         assert not is_random(graph) and len(graph) >= 1
         ran += bool(outputs(graph, random_inputs(graph)))
     assert ran == 12
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_quick_look_misses_no_match(seed):
+    """A rule whose quick look says no is not asked: on random graphs around the examples of all rules."""
+    every = [cls() for cls in passes.all_passes().values()]
+    rules = [(pass_, rule) for pass_ in every for rule in pass_.rules if rule.may_match is not None]
+    draw, found, skipped = random.Random(seed), 0, 0
+    for pass_, rule in draw.sample(rules, 24):
+        graph = random_graph(draw.randrange(1_000), [rule.example.before])
+        for node in (node for node in graph.nodes if not {node.op, "*"}.isdisjoint(rule.operators)):
+            try:
+                rule.match(graph, node, pass_)
+            except NoMatch:
+                skipped += not rule.may_match(graph, node)
+            else:
+                found += 1
+                assert rule.may_match(graph, node), f"{rule.name} matches {node}"
+    assert found > 5 and skipped > 5
 
 
 WRONG = """g (float[2,3] x, float[3] z) => (float[2,3] y, float[2,3] u) {

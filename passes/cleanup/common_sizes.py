@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from weakref import WeakKeyDictionary
 
-from workbench.inference.sizes import FOLLOWED, Contents, contents_of
+from workbench.inference.sizes import FOLLOWED, Contents, contents_of, may_be_followed
 from workbench.ir import DataType, Edit, Graph, Node
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 
@@ -122,6 +122,7 @@ class CommonSizes(Pass):
                     "the result of Shape 'Shape_y' is not computed from symbolic dims, or is constant",
                 ),
             ),
+            may_match=may_be_followed,
             exactness=Exactness.BITS,
         ),
         Rule(
@@ -149,6 +150,7 @@ class CommonSizes(Pass):
                     "Gather 'Gather_y' does not compute sizes of axes",
                 ),
             ),
+            may_match=may_be_followed,
             exactness=Exactness.BITS,
         ),
     )

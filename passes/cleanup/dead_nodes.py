@@ -24,6 +24,10 @@ def match_dead(graph: Graph, node: Node, options: Pass) -> Rewrite:
     return Rewrite(Edit(remove=names), f"{node} is unused; removed{others}", names)
 
 
+def _may_be_dead(graph: Graph, node: Node) -> bool:
+    return not any(map(graph.count_users, node.outputs))
+
+
 def _with_what_fed_it(graph: Graph, node: Node) -> list[Node]:
     """The node, and those before it whose results are read only by nodes of this list."""
     gone = {node.name: node}
@@ -82,6 +86,7 @@ class DeadNodes(Pass):
                     "'y' of Relu 'Relu_y' is an output of the graph",
                 ),
             ),
+            may_match=_may_be_dead,
             exactness=Exactness.BITS,
         ),
     )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from workbench.ir import AttrRef, Function, Graph, Node
-from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite import Exactness, Example, NoMatch, Pass, PassContext, Refusal, Rewrite, Rule
 from workbench.rewrite.inlining import in_place, inlined_call
 
 _OWN = "workbench"  # this project's domain; its operators are functions, so that any runtime can run them
@@ -50,6 +50,10 @@ def match_call(graph: Graph, node: Node, options: Pass) -> Rewrite:
     body = _body_of(_unfolded(graph, function, {}), function, node)
     edit = inlined_call(graph, node, body, _operands(function, node))
     return Rewrite(edit, f"{node} calls a function of the model; replaced by its {len(body):,} nodes", (node.name,))
+
+
+def _is_call(graph: Graph, node: Node) -> bool:
+    return (node.domain, node.op_type, node.overload) in graph.functions
 
 
 def _other_version(graph: Graph, function: Function) -> tuple[str, int] | None:
@@ -99,6 +103,9 @@ class InlineFunctions(Pass):
 
     title = "Inline functions of the model"
 
+    def run(self, graph: Graph, context: PassContext, leave_out: Collection[str] = ()) -> Iterator[Rewrite]:
+        return super().run(graph, context, leave_out) if graph.functions else iter(())
+
     rules = (
         Rule(
             "call",
@@ -136,6 +143,7 @@ class InlineFunctions(Pass):
                     "own.twice 'twice_y' is written for version 18 of ONNX, the model imports another",
                 ),
             ),
+            may_match=_is_call,
             exactness=Exactness.BITS,
         ),
     )

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from workbench.ir import Constant, Edit, Graph, constant_shape
 from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite
 
+_SHORT = 32  # bytes; as many as a digest has
+
 
 @dataclass(frozen=True)
 class ShareConstants(Pass):
@@ -60,7 +62,8 @@ class ShareConstants(Pass):
         same: dict[Hashable, list[str]] = {}
         for value, tensor in graph.constants.items():
             if alike[kinds[value]] > 1:
-                content = hashlib.sha256(tensor.tobytes()).digest()
+                data = tensor.tobytes()
+                content = data if len(data) <= _SHORT else hashlib.sha256(data).digest()
                 same.setdefault((*kinds[value], content), []).append(value)
         for first, *others in same.values():
             gone = [value for value in others if not graph.is_output(value)]

@@ -77,6 +77,10 @@ def match_constant(graph: Graph, node: Node, options: FoldConstants) -> Rewrite:
     return Rewrite(_folded(graph, node, results), sentence, (node.name,))
 
 
+def _has_constants_alone(graph: Graph, node: Node) -> bool:
+    return all(v in graph.constants for v in node.operands)
+
+
 def match_shape(graph: Graph, node: Node, options: FoldConstants) -> Rewrite:
     type_ = graph.tensor_type(node.inputs[0])
     shape = None if type_ is None else type_.static_shape
@@ -162,6 +166,7 @@ class FoldConstants(Pass):
                     "Neg 'Neg_z' makes an output of the graph",
                 ),
             ),
+            may_match=_has_constants_alone,
             exactness=Exactness.BITS,
         ),
         Rule(

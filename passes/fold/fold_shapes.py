@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.inference.sizes import FOLLOWED, Contents, Size, contents_of, shape_sizes
+from workbench.inference.sizes import FOLLOWED, Contents, Size, contents_of, may_be_followed, shape_sizes
 from workbench.ir import DataType, Edit, Graph, Node, constant
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
 
@@ -209,6 +209,7 @@ class FoldShapes(Pass):
                     "the result of Add 'Add_a' is not computed from shapes",
                 ),
             ),
+            may_match=may_be_followed,
             exactness=Exactness.BITS,
             law="for sizes: (n + m) + k == n + (m + k); n * m == m * n; n * (m + k) == n * m + n * k; "
             "(n + m) - m == n; (n * m) / m == n if m > 0",
@@ -250,6 +251,7 @@ class FoldShapes(Pass):
                     "Concat 'Concat_y' does not compute sizes of axes",
                 ),
             ),
+            may_match=may_be_followed,
             exactness=Exactness.BITS,
         ),
         Rule(

@@ -9,7 +9,6 @@ from typing import Any, TextIO
 
 from workbench.errors import printable
 from workbench.files import write_text
-from workbench.run.measurement.formatting import error_words
 
 
 def say(text: str, file: TextIO | None = None) -> None:
@@ -39,7 +38,7 @@ _CELLS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "first result s": lambda row: f"{row['first_result_s']:,.2f}",
     "peak MB": lambda row: f"{row['peak_bytes'] / 1e6:,.1f}",
     "peak is of": lambda row: row["peak_counted"],
-    "max error": lambda row: error_words(row["max_rel_error"]),
+    "max error": lambda row: _error_words(row["max_rel_error"]),
 }
 
 
@@ -62,7 +61,13 @@ def error_text(verdict: Any) -> str:
     """The error as tables show it: "bit-equal", or the largest relative error."""
     if verdict.bit_equal:
         return "bit-equal"
-    return error_words(verdict.max_rel_error)
+    return _error_words(verdict.max_rel_error)
+
+
+def _error_words(largest: float | None) -> str:
+    from workbench.run.measurement.formatting import error_words  # with it comes what measures, for which few ask
+
+    return error_words(largest)
 
 
 def warn(warnings: Sequence[str]) -> None:

@@ -18,6 +18,7 @@ LIMIT = 1_000_000  # elements over all values; real models have thousands
 _RANK = 16  # elements of a Shape whose operand is unknown
 # the operators with a data propagation function in ONNX 1.23 (`schema.has_data_propagation_function`)
 _FOLLOWED = frozenset("Add Cast Concat Gather Mul Shape Size Slice Squeeze Sub Unsqueeze".split())  # noqa: SIM905
+_WITHOUT_BODIES = _FOLLOWED | {"Constant"}
 Functions = Mapping[tuple[str, str, str], FunctionProto]
 
 
@@ -30,14 +31,14 @@ def is_bounded(model: ModelProto, lengths: Mapping[str, int]) -> bool:
     return _held(model.graph, dict(lengths), functions) <= LIMIT
 
 
-def lengths_of(graph: GraphProto) -> dict[str, int]:
-    """The lengths of values of rank 1 by name, bodies included, as far as known."""
+def lengths_of(graph: GraphProto, nested: bool = True) -> dict[str, int]:
+    """The lengths of values of rank 1 by name, as far as known, bodies included if it is `nested`."""
     found = {}
     for info in (*graph.input, *graph.value_info, *graph.output):
         dims = info.type.tensor_type.shape.dim
         if len(dims) == 1 and (length := dims[0].dim_value) > 0:
             found[info.name] = length
-    for node in graph.node:
+    for node in graph.node if nested else ():
         for attribute in node.attribute:
             for body in bodies(attribute):
                 found.update(lengths_of(body))
@@ -63,7 +64,7 @@ def _held(owner: GraphProto | FunctionProto, counts: dict[str, int], functions: 
         elif op_type == "Constant":
             numbers = (_numbers(a.t) if a.HasField("t") else len(a.ints) for a in node.attribute)
             counts[node.output[0]] = max(numbers, default=0)
-        for attribute in node.attribute:
+        for attribute in node.attribute if called is not None or op_type not in _WITHOUT_BODIES else ():
             for body in bodies(attribute):
                 total += _held(body, counts, functions)
         if total > LIMIT:

@@ -137,25 +137,30 @@ class TypesOfFile:
 
     infos:    types of the main graph's values, if all have a rank and there are no bodies; else None.
     lengths:  `lengths_of` the graph, if some size is unknown; None if all are known.
+    nested:   whether a node holds a body, of functions too.
     """
 
     infos: Sequence[ValueInfoProto] | None
     lengths: Mapping[str, int] | None
+    nested: bool
 
 
-def types_of_file(typed: ModelProto) -> TypesOfFile:
+def types_of_file(typed: ModelProto, nested: bool) -> TypesOfFile:
     """Copied, so that the typed model, which takes memory, can be released."""
     graph = typed.graph
-    infos = GraphProto(value_info=[*graph.value_info, *graph.output]).value_info if _has_ranks(graph) else None
-    return TypesOfFile(infos, None if _is_settled(graph) else lengths_of(graph))
+    told = _has_ranks(graph) and not (nested and _holds_bodies(graph))
+    infos = GraphProto(value_info=[*graph.value_info, *graph.output]).value_info if told else None
+    return TypesOfFile(infos, None if _is_settled(graph) else lengths_of(graph, nested), nested)
 
 
 def _has_ranks(typed: GraphProto) -> bool:
-    infos = {info.name: info.type for info in itertools.chain(typed.value_info, typed.output)}
-    if any(bodies(attribute) for node in typed.node for attribute in node.attribute):
-        return False
-    made = (value for node in typed.node for value in node.output if value)
-    return all(value in infos and infos[value].tensor_type.HasField("shape") for value in made)
+    infos = itertools.chain(typed.value_info, typed.output)
+    ranked = {info.name for info in infos if info.type.tensor_type.HasField("shape")}
+    return all(value in ranked for node in typed.node for value in node.output if value)
+
+
+def _holds_bodies(graph: GraphProto) -> bool:
+    return any(bodies(attribute) for node in graph.node for attribute in node.attribute)
 
 
 def infer_model(model: ModelProto, lengths: Mapping[str, int] | None = None) -> ModelProto:
@@ -189,7 +194,7 @@ def _is_settled(typed: GraphProto) -> bool:
         known.add(info.name)
     if not all(value in known for node in typed.node for value in node.output if value):
         return False
-    return not any(bodies(attribute) for node in typed.node for attribute in node.attribute)
+    return not _holds_bodies(typed)
 
 
 def _is_sized(type_: TypeProto.Tensor) -> bool:
@@ -231,7 +236,7 @@ def _compute_numbers(model: ModelProto, kinds: Mapping[str, int], shapes: Mappin
 
     kinds, shapes: the element type, and the shape if known, by value.
     """
-    computed = _computed_nodes(model, kinds)
+    computed = _with_known_operands(model, _computed_nodes(model, kinds), shapes)
     read = {value for node in computed for value in node.input}
     known = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer if t.name in read and _is_small(t)}
     for node in model.graph.node:
@@ -263,6 +268,19 @@ def _computed_nodes(model: ModelProto, kinds: Mapping[str, int]) -> list[NodePro
             known.update(node.output)
             computed.append(node)
     return computed
+
+
+def _with_known_operands(
+    model: ModelProto, computed: list[NodeProto], shapes: Mapping[str, StaticShape]
+) -> list[NodeProto]:
+    """Those that depend on constants and known shapes alone, before any element is read."""
+    known, found = {tensor.name for tensor in model.graph.initializer} | {""}, []
+    known.update(value for node in model.graph.node if node.op_type == "Constant" for value in node.output)
+    for node in computed:
+        if node.input[0] in shapes if node.op_type in _SIZES else known.issuperset(node.input):
+            known.update(node.output)
+            found.append(node)
+    return found
 
 
 def _is_small(tensor: TensorProto) -> bool:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -92,8 +93,7 @@ class Size:
         return all(factor > 0 for _, factor in self.terms)
 
 
-@dataclass(frozen=True)
-class Contents:
+class Contents(NamedTuple):
     """The symbolic elements of a value of rank 0 or 1."""
 
     sizes: tuple[Size, ...]
@@ -120,7 +120,12 @@ def shape_sizes(graph: Graph, value: str) -> tuple[Size, ...] | None:
     """
     shape = graph.shape(value)
     is_declared = graph.is_output(value) and value not in graph.inputs
-    return None if shape is None else tuple(_size_of_dim(value, axis, d, is_declared) for axis, d in enumerate(shape))
+    return None if shape is None else tuple([_size_of_dim(value, axis, d, is_declared) for axis, d in enumerate(shape)])
+
+
+def may_be_followed(graph: Graph, node: Node) -> bool:
+    """A quick look: False only if the contents of the node's first result are unknown."""
+    return _is_followed(graph, node.outputs[0])
 
 
 def contents_of(graph: Graph, value: str) -> Contents | None:
@@ -128,8 +133,7 @@ def contents_of(graph: Graph, value: str) -> Contents | None:
     return _Query(graph, {}).contents(value)
 
 
-@dataclass(frozen=True)
-class _Query:
+class _Query(NamedTuple):
     """A backward traversal from one value. found: results by value, so that a shared one is computed once."""
 
     graph: Graph
@@ -149,19 +153,24 @@ def _followed(query: _Query, value: str) -> Contents | None:
         shape = constant_shape(tensor)
         if len(shape) > 1 or math.prod(shape) > _SMALL or tensor.dtype not in _INTEGERS:
             return None
-        return Contents(tuple(Size.number(int(n)) for n in tensor.numpy().reshape(-1)), not shape)
-    node, type_ = graph.producer(value), graph.tensor_type(value)
-    if node is None or query.depth > _DEEPEST or (type_ is not None and not _may_be_followed(type_)):
+        numbers = tensor.numpy().reshape(-1).tolist()
+        return Contents(tuple([Size.number(int(number)) for number in numbers]), not shape)
+    node = graph.producer(value)
+    follow = None if node is None else FOLLOWED.get(node.op)
+    if node is None or follow is None or query.depth > _DEEPEST or not _is_followed(graph, value):
         return None
-    follow = FOLLOWED.get(node.op)
-    found = None if follow is None else follow(_Query(graph, query.found, query.depth + 1), node)
+    found = follow(_Query(graph, query.found, query.depth + 1), node)
     if found is None or len(found.sizes) > _SMALL or not all(size.fits for size in found.sizes):
         return None
     return found
 
 
-def _may_be_followed(type_: TensorType) -> bool:
-    return type_.dtype in _INTEGERS and (type_.shape is None or len(type_.shape) <= 1)
+def _is_followed(graph: Graph, value: str) -> bool:
+    """Whether the type of a computed value, as far as known, is that of a size or a list of sizes."""
+    type_ = graph.types.get(value)
+    if not isinstance(type_, TensorType):
+        return True
+    return (type_.shape is None or len(type_.shape) <= 1) and type_.dtype in _INTEGERS
 
 
 def _multiplied(sizes: Iterable[Size]) -> Size | None:

@@ -17,19 +17,19 @@ def put_stand_ins(model: ModelProto) -> bool:
 
 def _put_into(graph: GraphProto) -> bool:
     nodes: list[NodeProto] = []
-    found = False
+    own = inside = False
     for node in graph.node:
         for attribute in node.attribute:
             for body in bodies(attribute):
-                found |= _put_into(body)
+                inside |= _put_into(body)
         standing = _stand_ins(node) if node.domain == ONNX_RUNTIME else []
-        found |= bool(standing)
+        own |= bool(standing)
         nodes += standing or [node]
-    if len(nodes) != len(graph.node) or any(a is not b for a, b in zip(nodes, graph.node, strict=True)):
+    if own:
         copies = GraphProto(node=nodes)  # some belong to the graph itself
         del graph.node[:]
         graph.node.extend(copies.node)
-    return found
+    return own or inside
 
 
 def _stand_ins(node: NodeProto) -> list[NodeProto]:

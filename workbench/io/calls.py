@@ -6,18 +6,20 @@ Its C++ reads a first operand that is left out, a size behind the last of a Spli
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import onnx
 from onnx import ModelProto, NodeProto
 
-from workbench.io.checks import called, every_node
+from workbench.io.checks import called
 from workbench.io.errors import LoadError
 
 
-def check_calls(model: ModelProto) -> None:
-    """Raise LoadError for a call that ONNX's shape inference does not survive."""
+def check_calls(model: ModelProto, nodes: Iterable[NodeProto]) -> None:
+    """Raise LoadError for a call that ONNX's shape inference does not survive. nodes: all of the model."""
     needs_first: dict[tuple[str, str], bool] = {}
     versions = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in model.opset_import}
-    for node in every_node(model):
+    for node in nodes:
         key = ("" if node.domain == "ai.onnx" else node.domain, node.op_type)
         if key not in needs_first:
             needs_first[key] = _needs_first_operand(*key, versions)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import onnx
 from google.protobuf.descriptor import FieldDescriptor
-from google.protobuf.message import Message
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from workbench.inference.shapes import TypesOfFile, types_of_file
@@ -34,7 +38,7 @@ def check_model(model: ModelProto) -> None:
     """
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
         raise LoadError("the file holds no graph; check that it is an ONNX model")
-    broken = _broken_text(model)
+    broken = None if _is_text(model) else _broken_text(model)
     if broken is not None:
         raise LoadError(f"the file is damaged: the text {broken[:80]!r} in it is not UTF-8; export or copy it again")
     _check_opset(model)
@@ -47,6 +51,26 @@ def check_model(model: ModelProto) -> None:
         _check_graph(function, function.name, list(function.input), set())
         if _unfolded(function, table, (), sizes) > MOST_NODES:
             raise LoadError(f"function '{function.name}' expands to more than {MOST_NODES:,} nodes")
+
+
+def _is_text(model: ModelProto) -> bool:
+    """Whether every text is UTF-8: whether the parser reads the model that looks at it."""
+    try:
+        _strict_model().FromString(model.SerializeToString())
+    except DecodeError:
+        return False
+    return True
+
+
+@cache
+def _strict_model() -> Any:
+    """ModelProto of proto3, whose parser refuses other text; onnx has proto2, whose parser does not."""
+    file = FileDescriptorProto()
+    onnx.onnx_ml_pb2.DESCRIPTOR.CopyToProto(file)
+    file.syntax = "proto3"
+    pool = DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    return GetMessageClass(pool.FindMessageTypeByName(ModelProto.DESCRIPTOR.full_name))
 
 
 def _broken_text(message: Message) -> bytes | None:
@@ -87,14 +111,14 @@ def _check_graph(graph: GraphProto | onnx.FunctionProto, name: str, inputs: list
     twice = next((v for i, v in enumerate(inputs) if v in inputs[:i]), None)
     if twice is not None:
         raise LoadError(f"graph '{name}' has two inputs named '{twice}'")
-    makers: dict[str, NodeProto] = {}
+    given, made = constants | set(inputs), set[str]()
     for node in graph.node:
         for value in filter(None, node.output):
-            if value in makers or value in inputs or value in constants:
+            if value in made or value in given:
                 raise LoadError(f"value '{value}' is defined twice, the second time by {called(node)}")
-            makers[value] = node
-    known = outside | constants | set(inputs)
-    _put_in_order(graph, name, known, makers)
+            made.add(value)
+    known = outside | given
+    _put_in_order(graph, name, known, made)
     for node in graph.node:
         for attribute in node.attribute:
             if attribute.type == AttributeProto.UNDEFINED:
@@ -107,17 +131,16 @@ def _check_graph(graph: GraphProto | onnx.FunctionProto, name: str, inputs: list
             raise LoadError(f"output '{value}' of graph '{name}' is not defined")
 
 
-def _put_in_order(
-    graph: GraphProto | onnx.FunctionProto, name: str, known: set[str], makers: Mapping[str, NodeProto]
-) -> None:
-    """Kahn's algorithm, only if some node uses a value defined later."""
+def _put_in_order(graph: GraphProto | onnx.FunctionProto, name: str, known: set[str], made: Collection[str]) -> None:
+    """Kahn's algorithm, only if some node uses a value defined later. made: what the nodes define."""
     seen = set(known)
     in_order = True
     for node in graph.node:
-        for value in reads(node):
-            if value not in seen and value not in makers:
+        later = [value for value in reads(node) if value not in seen]
+        for value in later:
+            if value not in made:
                 raise LoadError(f"{called(node)} reads '{value}', which is not defined")
-            in_order = in_order and value in seen
+        in_order = in_order and not later
         seen.update(node.output)
     if in_order:
         return
@@ -166,13 +189,16 @@ def _unfolded(
     return sizes[key]
 
 
-def unknown_operators(model: ModelProto) -> list[str]:
-    """A sentence for each operator that neither ONNX, a contract, nor a function of the model defines."""
+def unknown_operators(model: ModelProto, nodes: Iterable[NodeProto]) -> list[str]:
+    """A sentence for each operator that neither ONNX, a contract, nor a function of the model defines.
+
+    nodes: all of the model.
+    """
     functions = {(f.domain, f.name) for f in model.functions}
     versions = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in model.opset_import}
     known: set[tuple[str, str]] = set()
     found: dict[str, str] = {}
-    for node in every_node(model):
+    for node in nodes:
         key = (node.domain, node.op_type)
         if key in known or key in functions:
             continue
@@ -225,10 +251,10 @@ def _nodes(owner: GraphProto | onnx.FunctionProto) -> Iterator[NodeProto]:
                 yield from _nodes(body)
 
 
-def every_graph(model: ModelProto) -> Iterator[GraphProto]:
-    """The main graph and every body, including those of functions."""
+def every_graph(model: ModelProto, nested: bool = True) -> Iterator[GraphProto]:
+    """The main graph and every body, including those of functions. nested: False if no node is known to hold one."""
     yield model.graph
-    for owner in (model.graph, *model.functions):
+    for owner in (model.graph, *model.functions) if nested else ():
         yield from _bodies(owner)
 
 
@@ -258,11 +284,11 @@ def _tensors(owner: GraphProto | onnx.FunctionProto) -> Iterator[TensorProto]:
                 yield from _tensors(body)
 
 
-def without_declared_types(model: ModelProto) -> ModelProto:
-    """A copy without the types of intermediate values and the shapes of outputs, in bodies too."""
+def without_declared_types(model: ModelProto, nested: bool) -> ModelProto:
+    """A copy without the types of intermediate values and the shapes of outputs, in bodies too if it is `nested`."""
     bare = ModelProto()
     bare.CopyFrom(model)
-    for graph in every_graph(bare):
+    for graph in every_graph(bare, nested):
         del graph.value_info[:]
         for output in graph.output:
             if output.type.HasField("tensor_type"):
@@ -270,20 +296,22 @@ def without_declared_types(model: ModelProto) -> ModelProto:
     return bare
 
 
-def check_types(model: ModelProto) -> TypesOfFile:
+def check_types(model: ModelProto, nodes: Iterable[NodeProto]) -> TypesOfFile:
     """The types of values. Raises LoadError for an ill-typed graph: a float added to an int, shapes that do not fit.
 
-    Declared types of intermediate values and shapes of outputs are ignored, as by
+    nodes: all of the model. Declared types of intermediate values and shapes of outputs are ignored, as by
     ONNX Runtime: exporters often write wrong ones.
     """
+    nested = any(bodies(attribute) for node in nodes for attribute in node.attribute)
+    bare = without_declared_types(model, nested)
     try:
-        typed = onnx.shape_inference.infer_shapes(without_declared_types(model), check_type=True, strict_mode=True)
+        typed = onnx.shape_inference.infer_shapes(bare, check_type=True, strict_mode=True)
     except (onnx.shape_inference.InferenceError, ValueError) as error:  # ValueError: an empty type
         raise LoadError(f"the graph is ill-typed: {_reason(error)}") from None
-    bare = without_declared_types(model)
-    if put_stand_ins(bare):  # not strictly: ONNX Runtime's own operators are checked by it alone
+    foreign = any(node.domain == ONNX_RUNTIME for node in nodes)
+    if foreign and put_stand_ins(bare):  # not strictly: ONNX Runtime's own operators are checked by it alone
         typed = onnx.shape_inference.infer_shapes(bare)
-    return types_of_file(typed)
+    return types_of_file(typed, nested)
 
 
 def _reason(error: Exception) -> str:

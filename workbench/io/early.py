@@ -6,15 +6,17 @@ so such nodes are replaced by Identities until the model has been converted.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from onnx import ModelProto, NodeProto, helper
 
-from workbench.io.checks import every_node, is_early, opset_of
+from workbench.io.checks import EARLY, every_node, is_early, opset_of
 
 
-def set_aside(model: ModelProto) -> tuple[ModelProto, dict[str, NodeProto]]:
-    """A copy with each early node replaced by an Identity, and those nodes by their output."""
+def set_aside(model: ModelProto, nodes: Iterable[NodeProto]) -> tuple[ModelProto, dict[str, NodeProto]]:
+    """A copy with each early node replaced by an Identity, and those nodes by their output. nodes: all of the model."""
     version = opset_of(model)
-    if not any(is_early(node, version) for node in every_node(model)):
+    if not any(node.op_type in EARLY and is_early(node, version) for node in nodes):
         return model, {}
     copy, aside = ModelProto(), {}
     copy.CopyFrom(model)

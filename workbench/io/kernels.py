@@ -5,12 +5,12 @@ Determined with ONNX Runtime 1.31 operator by operator; `tests/test_kernels.py` 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto
 
-from workbench.io.checks import every_graph, every_node
+from workbench.io.checks import every_graph
 
 _ANY: frozenset[int] = frozenset()
 _DOUBLE = frozenset({TensorProto.DOUBLE})
@@ -30,10 +30,13 @@ OTHER_KERNEL = {"AveragePool": 19}
 _LIMITED = {*NEWEST_KERNEL, *OTHER_KERNEL}
 
 
-def newest_opset(model: ModelProto, version: int, newest: int) -> int:
-    """The opset from `version` to `newest` at which a model of opset `version` runs with unchanged results."""
+def newest_opset(model: ModelProto, nodes: Iterable[NodeProto], version: int, newest: int) -> int:
+    """The opset from `version` to `newest` at which a model of opset `version` runs with unchanged results.
+
+    nodes: all of the model.
+    """
     found = newest
-    nodes = [node for node in every_node(model) if node.op_type in _LIMITED and node.domain in ("", "ai.onnx")]
+    nodes = [node for node in nodes if node.op_type in _LIMITED and node.domain in ("", "ai.onnx")]
     types = _element_types(model) if any(NEWEST_KERNEL.get(node.op_type, (0, _ANY))[1] for node in nodes) else {}
     for node in nodes:
         last, only_of = NEWEST_KERNEL.get(node.op_type, (newest, _ANY))

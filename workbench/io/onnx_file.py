@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import onnx
 import onnx_ir
-from onnx import ModelProto, TensorProto, helper, parser
+from onnx import ModelProto, NodeProto, TensorProto, helper, parser
 
 from workbench.inference.bound_sizes import bound_types
 from workbench.inference.open_sizes import types_with_open_sizes
@@ -77,17 +77,18 @@ def _load(data: memoryview, folder: Path | None, dims: Mapping[str, int] | None,
         raise LoadError("the file is not ONNX, or it was cut off; export or copy it again")
     check_model(model)
     warnings = _drop_constant_inputs(model)
-    _check_sizes(model)
-    _spell_out(model)
-    read_small_weights(model, files)
+    nodes, tensors = list(every_node(model)), list(every_tensor(model))  # walked once, for all below
+    _check_sizes(tensors)
+    read_small_weights(tensors, files)
+    _spell_out(nodes)
     name_unknown_dims(model)
-    unknown = unknown_operators(model)
-    check_calls(model)
-    types = check_types(model)
+    unknown = unknown_operators(model, nodes)
+    check_calls(model, nodes)
+    types = check_types(model, nodes)
     if any(SHOWN_NOT_RUN in sentence for sentence in unknown):
         converted, more = model, unknown
     else:
-        converted, more = to_opset(model, types, newest)
+        converted, more = to_opset(model, nodes, types, newest)
         more = [*unknown, *more]
     graph = _readable(with_types(converted, types), files, metadata)
     check_operands(graph)
@@ -135,10 +136,10 @@ def _drop_constant_inputs(model: ModelProto) -> list[str]:
     return [f"input '{name}' has a default value in the model and became a constant of it" for name in both]
 
 
-def _spell_out(model: ModelProto) -> None:
+def _spell_out(nodes: Iterable[NodeProto]) -> None:
     """Replace the NPU's `nchw2nhwc` and `nhwc2nchw` by Transposes, and write down the default axes of
     MeanVarianceNormalization, without which inference fails in its function body."""
-    for node in every_node(model):
+    for node in nodes:
         op_type = node.op_type
         if op_type == "MeanVarianceNormalization" and node.domain in ("", "ai.onnx") and not node.attribute:
             node.attribute.append(helper.make_attribute("axes", [0, 2, 3]))
@@ -147,10 +148,10 @@ def _spell_out(model: ModelProto) -> None:
             node.CopyFrom(helper.make_node("Transpose", node.input, node.output, node.name, perm=perm))
 
 
-def _check_sizes(model: ModelProto) -> None:
+def _check_sizes(tensors: Iterable[TensorProto]) -> None:
     """Check that weights in the file have as many elements as their shape says."""
     known = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
-    for tensor in every_tensor(model):
+    for tensor in tensors:
         if tensor.data_type not in known:
             raise LoadError(f"weight '{tensor.name}' is of an unknown element type, number {tensor.data_type}")
         dims = list(tensor.dims)
@@ -174,9 +175,9 @@ def _check_sizes(model: ModelProto) -> None:
             raise LoadError(f"weight '{tensor.name}' needs {needed:,} {unit} and has {found:,}")
 
 
-def read_small_weights(model: ModelProto, files: Files) -> None:
+def read_small_weights(tensors: Iterable[TensorProto], files: Files) -> None:
     """Read small external tensors: they may be shapes or axes, which inference needs."""
-    for tensor in every_tensor(model):
+    for tensor in tensors:
         if tensor.data_location != TensorProto.EXTERNAL:
             continue
         weight = files.read(tensor)
@@ -191,15 +192,15 @@ def with_types(model: ModelProto, types: TypesOfFile) -> ModelProto:
 
     Declared outputs of bodies are ignored. types: of the model before opset conversion.
     """
-    typed = infer_model(without_declared_types(model), types.lengths)
+    typed = infer_model(without_declared_types(model, types.nested), types.lengths)
     result = ModelProto()
     result.CopyFrom(model)
-    main, *bodies = pairs = list(zip(every_graph(result), every_graph(typed), strict=True))
+    main, *bodies = pairs = list(zip(every_graph(result, types.nested), every_graph(typed, types.nested), strict=True))
     for graph, inferred in pairs:
-        infos = {i.name: _without_made_up(i) for i in graph.value_info}
-        infos.update((i.name, i) for i in inferred.value_info if _has_shape(i) or i.name not in infos)
-        made = {v for node in graph.node for v in node.output if v}
-        kept = [info for name, info in infos.items() if name in made]
+        sized = {i.name for i in inferred.value_info if _has_shape(i)}
+        left = [_without_made_up(i) for i in graph.value_info if i.name not in sized]
+        rest = {i.name for i in left}
+        kept = [*left, *(i for i in inferred.value_info if i.name not in rest)] if left else inferred.value_info
         del graph.value_info[:]
         graph.value_info.extend(kept)
     for output, found in zip(main[0].output, main[1].output, strict=True):

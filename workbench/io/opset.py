@@ -7,7 +7,7 @@ is given only nodes whose operators have another signature or semantics there.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,32 +36,38 @@ from workbench.ir.text import OPSET
 _MAY_MEAN_SOMETHING_ELSE = {"GroupNormalization", "Scan", "Resize", "Upsample"}
 _HAD_OTHER_DEFAULTS = {"Upsample", "Resize", "RoiAlign"}
 _UPSAMPLED = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}  # before opset 11
+_Known = ValueInfoProto | TensorProto  # a message that tells a value's type
 _CONVERTER_ERRORS = (RuntimeError, ValueError, version_converter.ConvertError)
 
 
-def to_opset(model: ModelProto, types: TypesOfFile, newest: int = OPSET) -> tuple[ModelProto, list[str]]:
+def to_opset(
+    model: ModelProto, nodes: Sequence[NodeProto], types: TypesOfFile, newest: int = OPSET
+) -> tuple[ModelProto, list[str]]:
     """The model at OPSET, or at `newest` if that is older, and warnings.
 
     A newer model, or one that cannot be converted, keeps its opset. If ONNX Runtime lacks kernels at OPSET, or has
     different ones, the newest suitable opset is used.
+
+    nodes: all of the model.
     """
     version = opset_of(model)
     if version > OPSET:
         return model, _newer_forms(model, version)
-    target = min(_target(model, version), newest)
+    target = min(_target(model, nodes, version), newest)
     if version == 0 or version >= target:
         return model, []
     try:
-        return at_opset(model, target, types), []
+        return at_opset(model, nodes, target, types), []
     except LoadError as error:
         return model, [f"the model stays at opset {version}, for it cannot be brought to {target}: {error}"]
 
 
-def at_opset(model: ModelProto, target: int, types: TypesOfFile) -> ModelProto:
-    """The model at a newer opset. Raises LoadError with the reason if it cannot be converted."""
-    known, aside = set_aside(model)
+def at_opset(model: ModelProto, nodes: Sequence[NodeProto], target: int, types: TypesOfFile) -> ModelProto:
+    """The model at a newer opset. Raises LoadError with the reason if it cannot be converted. nodes: all of it."""
+    known, aside = set_aside(model, nodes)
+    operators = {node.op_type for node in (every_node(known) if aside else nodes)}
     try:
-        converted = _converted(known, opset_of(model), target, types)
+        converted = _converted(known, operators, opset_of(model), target, types)
         put_back(converted, aside)
         return converted
     except _NotConverted as error:
@@ -71,12 +77,12 @@ def at_opset(model: ModelProto, target: int, types: TypesOfFile) -> ModelProto:
     raise LoadError(reason)
 
 
-def _target(model: ModelProto, version: int) -> int:
+def _target(model: ModelProto, nodes: Iterable[NodeProto], version: int) -> int:
     """OPSET, or the newest before it with the model's kernels, if rules know every operator's form there."""
-    target = newest_opset(model, version, OPSET)
+    target = newest_opset(model, nodes, version, OPSET)
     if target == OPSET:
         return OPSET
-    operators = {node.op_type for node in every_node(model) if node.domain in ("", "ai.onnx")}
+    operators = {node.op_type for node in nodes if node.domain in ("", "ai.onnx")}
     known = all(same_form(op, target, OPSET) for op in operators if onnx.defs.has(op, target, ""))
     return target if known or target == 21 else OPSET
 
@@ -85,20 +91,21 @@ class _NotConverted(ValueError):
     pass
 
 
-def _converted(model: ModelProto, version: int, target: int, types: TypesOfFile) -> ModelProto:
-    operators = {node.op_type for node in every_node(model)}
-    if operators & _MAY_MEAN_SOMETHING_ELSE:
+def _converted(
+    model: ModelProto, operators: Collection[str], version: int, target: int, types: TypesOfFile
+) -> ModelProto:
+    if not _MAY_MEAN_SOMETHING_ELSE.isdisjoint(operators):
         _refuse_other_meanings(model, version, target)
     functions = [_function_at(f, version, target) for f in model.functions]
     result = _with_infos(model, types)
     changed = frozenset(op for op in operators if not same_form(op, version, target))
-    taken = frozenset(_values(model.graph))
-    conversion = _Conversion(list(result.opset_import), target, changed, taken, itertools.count())
+    taken = frozenset(_values(model.graph, types.nested))
+    conversion = _Conversion(list(result.opset_import), target, changed, taken, types.nested, itertools.count())
     if version < 13:
         for graph in every_graph(result):
             _spell_out_hardmax(graph, conversion)
     _bring(result.graph, {}, conversion)
-    if operators & _HAD_OTHER_DEFAULTS:
+    if not _HAD_OTHER_DEFAULTS.isdisjoint(operators):
         _keep_old_defaults(model, result, version)
     del result.functions[:]
     result.functions.extend(functions)
@@ -120,12 +127,16 @@ def _with_infos(model: ModelProto, types: TypesOfFile) -> ModelProto:
 
 @dataclass(frozen=True)
 class _Conversion:
-    """Data of one conversion. changed: operators whose calls need conversion. taken: the names of all values."""
+    """Data of one conversion.
+
+    changed: operators whose calls need conversion. taken: the names of all values. nested: whether nodes hold bodies.
+    """
 
     imports: Sequence[onnx.OperatorSetIdProto]
     target: int
     changed: Collection[str]
     taken: Collection[str]
+    nested: bool
     numbers: Iterator[int]
 
     def concerns(self, node: NodeProto) -> bool:
@@ -136,21 +147,22 @@ class _Conversion:
         return next(name for name in names if name not in self.taken)
 
 
-def _bring(graph: GraphProto, outside: Mapping[str, ValueInfoProto], conversion: _Conversion) -> None:
+def _bring(graph: GraphProto, outside: Mapping[str, _Known], conversion: _Conversion) -> None:
     """Convert the graph and its bodies in place. outside: types of values that a body may capture.
 
     The converter is given only calls that need conversion.
     """
-    types = {**outside, **{t.name: _type_of(t) for t in graph.initializer}}
+    types = {**outside, **{t.name: t for t in graph.initializer}}
     types.update((i.name, i) for i in (*graph.input, *graph.value_info, *graph.output))
-    found = [node for node in graph.node if conversion.concerns(node)]
+    all_nodes = list(graph.node)
+    found = [node for node in all_nodes if conversion.concerns(node)]
     converted = _convert(found, graph, types, conversion)
     nodes: list[NodeProto] = []
-    for node in graph.node:
+    for node in all_nodes:
         if conversion.concerns(node):
             nodes += _taking_the_place_of(node, converted, conversion)
             continue
-        for attribute in node.attribute:
+        for attribute in node.attribute if conversion.nested else ():
             for body in bodies(attribute):
                 _bring(body, types, conversion)
         nodes.append(node)
@@ -159,7 +171,7 @@ def _bring(graph: GraphProto, outside: Mapping[str, ValueInfoProto], conversion:
 
 
 def _convert(
-    found: list[NodeProto], graph: GraphProto, types: Mapping[str, ValueInfoProto], conversion: _Conversion
+    found: list[NodeProto], graph: GraphProto, types: Mapping[str, _Known], conversion: _Conversion
 ) -> Iterator[NodeProto]:
     """The converted nodes with those that the converter inserts; it is given the constants that they use."""
     read = dict.fromkeys(value for node in found for value in node.input if value)
@@ -170,8 +182,8 @@ def _convert(
     alone = helper.make_graph(
         [*fillers, *found],
         "changed",
-        [types.get(value, ValueInfoProto(name=value)) for value in read if value not in known],
-        [types.get(value, ValueInfoProto(name=value)) for value in made],
+        [_info(value, types) for value in read if value not in known],
+        [_info(value, types) for value in made],
         constants,
     )
     model = helper.make_model(alone, opset_imports=conversion.imports, ir_version=8)
@@ -198,14 +210,16 @@ def _taking_the_place_of(
         yield new
 
 
-def _type_of(tensor: TensorProto) -> ValueInfoProto:
-    return helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
+def _info(value: str, types: Mapping[str, _Known]) -> ValueInfoProto:
+    found = types.get(value)
+    if isinstance(found, TensorProto):
+        return helper.make_tensor_value_info(value, found.data_type, list(found.dims))
+    return ValueInfoProto(name=value) if found is None else found
 
 
 def _replace_nodes(graph: GraphProto, nodes: Sequence[NodeProto]) -> None:
-    copies = GraphProto(node=nodes)  # some belong to the graph itself
     del graph.node[:]
-    graph.node.extend(copies.node)
+    graph.node.extend(nodes)
 
 
 def _import_opset(message: ModelProto | FunctionProto, target: int) -> None:
@@ -292,14 +306,14 @@ def _keep_old_defaults(before: ModelProto, after: ModelProto, version: int) -> N
                 node.attribute.append(helper.make_attribute(name, value))
 
 
-def _values(graph: GraphProto) -> Iterator[str]:
+def _values(graph: GraphProto, nested: bool) -> Iterator[str]:
     yield from (i.name for i in graph.input)
     yield from (t.name for t in graph.initializer)
     for node in graph.node:
         yield from node.output
-        for attribute in node.attribute:
+        for attribute in node.attribute if nested else ():
             for body in bodies(attribute):
-                yield from _values(body)
+                yield from _values(body, nested)
 
 
 def _function_at(function: FunctionProto, model_version: int, target: int) -> FunctionProto:

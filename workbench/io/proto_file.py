@@ -16,7 +16,7 @@ from onnx import ModelProto, TensorProto, TypeProto
 
 from workbench.inference.shapes import infer_model
 from workbench.io.calls import check_calls
-from workbench.io.checks import check_model, every_tensor, without_declared_types
+from workbench.io.checks import check_model, every_node, every_tensor, without_declared_types
 from workbench.io.errors import LoadError
 from workbench.io.exporting import LARGEST_FILE, outside_bytes, placed_in
 from workbench.io.onnx_file import read_small_weights
@@ -50,8 +50,8 @@ def open_proto(path: str | Path) -> ProtoFile:
     files = Files(path.parent, data)
     try:
         check_model(model)
-        check_calls(model)
-        read_small_weights(model, files)
+        check_calls(model, every_node(model))
+        read_small_weights(every_tensor(model), files)
     except LoadError as error:
         raise LoadError(f"{path.name}: {error}") from None
     return ProtoFile(model, files.read)
@@ -60,7 +60,7 @@ def open_proto(path: str | Path) -> ProtoFile:
 def declared_types(model: ModelProto) -> dict[str, TypeProto]:
     """The types of the main graph's values: inferred, else as the file declares them; those without are left out."""
     found = {info.name: info.type for info in (*model.graph.value_info, *model.graph.output)}
-    typed = infer_model(without_declared_types(model)).graph
+    typed = infer_model(without_declared_types(model, nested=True)).graph
     for info in (*typed.value_info, *typed.output):
         if is_typed(info.type) or info.name not in found:
             found[info.name] = info.type

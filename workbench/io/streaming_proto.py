@@ -18,7 +18,7 @@ import onnx
 from google.protobuf.message import DecodeError, Message
 from onnx import TensorProto
 
-from workbench.ir.from_proto import NodeMetadata
+from workbench.ir.from_proto import NodeMetadata, bodies
 from workbench.ir.graph import Graph
 from workbench.ir.to_proto import LARGE, THIS_FILE, TensorPlace, graph_parts, is_large, model_without_graph, write_node
 from workbench.ir.types import Constant
@@ -91,7 +91,19 @@ def _stays(data: memoryview, start: int, end: int, message: str, metadata: NodeM
     """Whether it is small and without node metadata."""
     if end - start > LARGE:
         return False
-    return message == "Tensor" or metadata is None or _METADATA_KEY not in bytes(data[start:end])
+    if message == "Tensor" or metadata is None:
+        return True
+    inside = bytes(data[start:end])
+    return _METADATA_KEY not in inside or (message == "Node" and _is_bare(inside))
+
+
+def _is_bare(node: bytes) -> bool:
+    """Whether the node has neither metadata nor bodies: the key's byte is one of a tensor, or of a number."""
+    try:
+        found = onnx.NodeProto.FromString(node)
+    except DecodeError:
+        return False  # the fields are looked at one by one, which says what is wrong
+    return not (found.metadata_props or any(map(bodies, found.attribute)))
 
 
 def _keep_metadata(node: bytearray, entries: list[bytes], metadata: NodeMetadata) -> None:
@@ -183,17 +195,19 @@ def write_model(file: BinaryIO, graph: Graph, place: TensorPlace | None = None) 
         weights.append(tensor)
         return {"location": THIS_FILE, "offset": str(len(weights) - 1)}
 
-    def filled(message: Message, kind: str) -> _Filled:
+    def filled(message: Message, kind: str, known: int = 0) -> _Filled:
+        """known: how many weights were numbered before this message."""
         data = memoryview(message.SerializeToString())
-        return _filled(data, 0, len(data), kind, weights) or (len(data), [data])
+        parts = _filled(data, 0, len(data), kind, weights) if len(weights) > known else None
+        return parts or (len(data), [data])
 
     place = place or numbered
     pieces: list[_Piece] = []
     length = 0
     for node in graph.nodes:
-        proto = onnx.NodeProto()
+        proto, known = onnx.NodeProto(), len(weights)
         write_node(proto, node, (graph,), place)
-        size, parts = filled(proto, "Node")
+        size, parts = filled(proto, "Node", known)
         head = _varint(_NODE << 3 | _BYTES) + _varint(size)
         pieces += [head, *parts]
         length += len(head) + size

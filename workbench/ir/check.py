@@ -25,11 +25,12 @@ def violations(graph: Graph, outside: frozenset[str] = frozenset()) -> Iterator[
         yield f"graph '{graph.name}' has two inputs with the same name"
     produced: set[str] = set()
     for node in graph.nodes:
-        for value in node.inputs:
-            if value and value not in made:
-                yield f"{node} reads '{value}', which is not defined before it"
-        for value in filter(None, node.outputs):
-            if value in produced or value in given:
+        if not made.issuperset(node.operands):
+            for value in node.inputs:
+                if value and value not in made:
+                    yield f"{node} reads '{value}', which is not defined before it"
+        for value in node.outputs:
+            if value and (value in produced or value in given):
                 yield f"value '{value}' is defined twice, the second time by {node}"
             produced.add(value)
         for body in node.bodies.values():

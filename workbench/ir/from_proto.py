@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -85,6 +85,16 @@ def value_type(proto: TypeProto) -> ValueType | None:
     return TensorType(DataType(tensor.elem_type), shape)
 
 
+def _value_types(protos: Iterable[TypeProto]) -> Iterator[ValueType | None]:
+    """The types; equal messages, of which a graph has many, are read once."""
+    read: dict[bytes, ValueType | None] = {}
+    for proto in protos:
+        message = proto.SerializeToString()
+        if message not in read:
+            read[message] = value_type(proto)
+        yield read[message]
+
+
 def _opaque_type(proto: TypeProto) -> OpaqueType | None:
     serde = onnx_ir.serde
     try:
@@ -143,7 +153,8 @@ def _with_nodes(
             constants[proto.output[0]] = tensor
         else:
             nodes.append(_node(proto, taken, read, metadata))
-    types = {v: value_type(infos[v]) for v in values if v and v in infos and v not in constants}
+    told = {v: infos[v] for v in values if v and v in infos and v not in constants}
+    types = dict(zip(told, _value_types(told.values()), strict=True))
     return Graph(
         name=source.name if isinstance(source, GraphProto) and source.name else "graph",
         inputs=[v for v in inputs if v not in constants],
@@ -181,7 +192,7 @@ def _node(node: NodeProto, taken: dict[str, int], read: Read, metadata: NodeMeta
         outputs=without_trailing(tuple(node.output)),
         attributes={a.name: attribute_value(a, read, metadata) for a in node.attribute},
         name=_unique(node.name or _name_from_output(node), taken),
-        metadata={**_entries(node), **_kept_apart(node, metadata)},
+        metadata={**_entries(node), **_kept_apart(node, metadata)} if metadata else _entries(node),
     )
 
 

@@ -77,7 +77,7 @@ class Graph(Body):
     def nodes(self) -> tuple[Node, ...]:
         """All nodes in topological order."""
         if self._sorted is None:
-            self._sorted = tuple(sorted(self._nodes.values(), key=lambda node: self._rank[node.name]))
+            self._sorted = tuple(map(self._nodes.__getitem__, sorted(self._nodes, key=self._rank.__getitem__)))
         return self._sorted
 
     def nodes_of(self, operators: Collection[str]) -> list[Node]:
@@ -315,16 +315,21 @@ class Graph(Body):
                 raise EditError(f"value '{value}' would be removed, and is still used by {reader}")
 
     def _link(self, node: Node, rank: float) -> None:
-        self._nodes[node.name] = node
+        name, users = node.name, self._users
+        self._nodes[name] = node
         if node.bodies:
-            self._with_bodies[node.name] = None
-        self._by_op.setdefault(node.op, {})[node.name] = None
-        self._rank[node.name] = rank
+            self._with_bodies[name] = None
+        self._by_op.setdefault(node.op, {})[name] = None
+        self._rank[name] = rank
         insort(self._ranks, rank)
-        for value in filter(None, node.outputs):
-            self._producer[value] = node.name
+        for value in node.outputs:
+            if value:
+                self._producer[value] = name
         for value in node.operands:
-            self._users.setdefault(value, {})[node.name] = None
+            if value in users:
+                users[value][name] = None
+            else:
+                users[value] = {name: None}
         self._sorted = None
 
     def _unlink(self, node: Node) -> None:
@@ -371,8 +376,10 @@ class Graph(Body):
 
     def _fits(self, node: Node) -> bool:
         rank = self._rank[node.name]
-        readers = (u for v in node.outputs if v for u in self._users.get(v, ()))
-        return all(self._rank[m] < rank for m in self._makers(node)) and all(rank < self._rank[r] for r in readers)
+        for value in node.operands:
+            if value in self._producer and self._rank[self._producer[value]] >= rank:
+                return False
+        return all(rank < self._rank[reader] for value in node.outputs for reader in self._users.get(value, ()))
 
     def _reranked(self, come: Mapping[str, Node]) -> dict[str, float] | None:
         order = topological(self._nodes, self._producer, self._rank)

@@ -60,6 +60,7 @@ class AttrRef:
 
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+_PLAIN = (int, float, str)  # of most attributes; to ask an abstract class about a value takes longer
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,24 +108,30 @@ class Node:
         return frozenset(own.union(*(n.inner_values for body in self.bodies.values() for n in body.nodes if n.bodies)))
 
     def replace(self, **changes: Any) -> Node:
-        return dataclasses.replace(self, **changes)
+        return Node(**{name: getattr(self, name) for name in _GIVEN} | changes)
 
     def with_values_renamed(self, names: Mapping[str, str]) -> Node:
         """The node with each operand v replaced by `names[v]`, in its bodies too."""
-        if not any(value in names for value in self.operands):
+        if names.keys().isdisjoint(self.operands):
             return self
-        attributes = dict(self.attributes)
-        for key, value in attributes.items():
-            attributes[key] = _rename_in_body(value, names)
-        return self.replace(inputs=tuple(names.get(v, v) for v in self.inputs), attributes=attributes)
+        inputs = tuple(names.get(v, v) for v in self.inputs)
+        if not self.bodies:
+            return self.replace(inputs=inputs)
+        attributes = {key: _rename_in_body(value, names) for key, value in self.attributes.items()}
+        return self.replace(inputs=inputs, attributes=attributes)
 
     def __str__(self) -> str:
         return f"{self.op} '{self.name}'"
 
 
+_GIVEN = [field.name for field in dataclasses.fields(Node) if field.init]
+
+
 def _bodies(attributes: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in attributes.items():
+        if type(value) in _PLAIN:
+            continue
         if isinstance(value, Body):
             found[key] = value
         elif isinstance(value, tuple) and value and isinstance(value[0], Body):

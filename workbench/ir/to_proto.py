@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 import onnx_ir
@@ -20,7 +21,7 @@ from onnx import (
 
 from workbench.ir.graph import Graph
 from workbench.ir.node import AttrRef, Function, Node, without_trailing
-from workbench.ir.types import Constant, OpaqueType, TensorType, ValueType
+from workbench.ir.types import Constant, OpaqueType, Shape, TensorType, ValueType
 
 _PART = 256  # values in one message: as messages they take ten times the memory of their bytes
 THIS_FILE = "<this file>"  # the location of a tensor whose data is in the model file itself
@@ -148,19 +149,26 @@ def write_value(proto: ValueInfoProto, name: str, type_: ValueType | None) -> No
         onnx_ir.serde.serialize_type_into(proto.type, type_.type)
         if type_.shape is not None:
             onnx_ir.serde.serialize_shape_into(proto.type, type_.shape)
-    if not isinstance(type_, TensorType):
-        return
-    tensor = proto.type.tensor_type
-    tensor.elem_type = type_.dtype.value
-    if type_.shape is None:
-        return
+    elif isinstance(type_, TensorType):
+        proto.type.CopyFrom(_tensor_type(type_.dtype.value, type_.shape))
+
+
+@lru_cache
+def _tensor_type(element: int, shape: Shape) -> TypeProto:
+    """The message, which is only copied: a graph has few types and many values."""
+    proto = TypeProto()
+    tensor = proto.tensor_type
+    tensor.elem_type = element
+    if shape is None:
+        return proto
     tensor.shape.SetInParent()  # a scalar has a shape with no dims
-    for dim in type_.shape:
+    for dim in shape:
         written = tensor.shape.dim.add()
         if isinstance(dim, int):
             written.dim_value = dim
         elif dim is not None:
             written.dim_param = dim
+    return proto
 
 
 def _write_tensor(proto: TensorProto, tensor: Constant, name: str, place: TensorPlace) -> None:

@@ -95,7 +95,7 @@ def lazy_constant(compute: Callable[[], np.ndarray], dtype: DataType, shape: tup
 
 
 def constant_shape(tensor: Constant) -> tuple[int, ...]:
-    return tuple(int(d) for d in tensor.shape)  # type: ignore[arg-type]
+    return tuple(map(int, tensor.shape))  # type: ignore[arg-type]
 
 
 def constant_type(tensor: Constant) -> TensorType:

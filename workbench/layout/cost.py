@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import cast
 
 from workbench.ir import DataType, Graph, Node, TensorType
 from workbench.ir.permutation import Permutation, inverse, moves_data, permuted
@@ -38,8 +39,11 @@ def _shape_of_rank(graph: Graph, value: str, rank: int) -> tuple[int, ...] | Non
 
 def _known_shape(graph: Graph, value: str, rank: int) -> tuple[int, ...] | None:
     """Bound sizes can change the rank: a Squeeze without axes then removes a batch of 1 too."""
-    own, with_sizes = (_bound(type_, graph) for type_ in (graph.tensor_type(value), graph.bound_types.get(value)))
-    return next((shape for shape in (own, with_sizes) if shape is not None and len(shape) == rank), None)
+    for type_ in (graph.tensor_type(value), graph.bound_types.get(value)):
+        shape = _bound(type_, graph)
+        if shape is not None and len(shape) == rank:
+            return shape
+    return None
 
 
 def _shape_by_reshape(graph: Graph, value: str) -> tuple[int, ...] | None:
@@ -62,8 +66,8 @@ def _shape_by_reshape(graph: Graph, value: str) -> tuple[int, ...] | None:
 def _bound(type_: TensorType | None, graph: Graph) -> tuple[int, ...] | None:
     if type_ is None or type_.shape is None:
         return None
-    shape = [graph.dims.get(d) if isinstance(d, str) else d for d in type_.shape]
-    return None if None in shape else tuple(d for d in shape if d is not None)
+    shape = tuple([graph.dims.get(d) if isinstance(d, str) else d for d in type_.shape])
+    return None if None in shape else cast(tuple[int, ...], shape)
 
 
 def moved_by(graph: Graph, value: str, perm: Permutation) -> int | None:

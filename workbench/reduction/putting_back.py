@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
 
-from workbench.io.checks import check_model, check_types, every_tensor, opset_of, reads
+from workbench.io.checks import check_model, check_types, every_node, every_tensor, opset_of, reads
 from workbench.io.errors import LoadError
 from workbench.io.opset import at_opset
 from workbench.io.proto_file import ProtoFile, declared_types
@@ -58,7 +58,8 @@ def _at_one_opset(whole: ProtoFile, part: ProtoFile) -> tuple[ProtoFile, ProtoFi
         return whole, part
     older, target = (whole, theirs) if ours < theirs else (part, ours)
     try:
-        brought = ProtoFile(at_opset(older.model, target, check_types(older.model)), older.read)
+        nodes = list(every_node(older.model))
+        brought = ProtoFile(at_opset(older.model, nodes, target, check_types(older.model, nodes)), older.read)
     except LoadError as error:
         name = "model" if older is whole else "part"
         raise RegionError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from workbench.ir.types import Dim, Shape
-from workbench.rewrite.building import Constraint, element_operand, first_rewrite
+from workbench.rewrite.building import Constraint, element_operand, first_rewrite, may_match_first
 from workbench.rewrite.counterexamples import Counterexample, WrongLaw
 from workbench.rewrite.exactness import Exactness
 from workbench.rewrite.guards import broadcasts_into, is_same_shape, require_floating, require_integers
@@ -54,6 +54,7 @@ def algebraic_rule(
         match,
         example,
         refusals,
+        may_match=may_match_first(patterns),
         exactness=exactness,
         law=law,
         counterexample=counterexample,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ import numpy as np
 from workbench.ir import Constant, Edit, Graph, Node, constant
 from workbench.rewrite.guards import forward_operand
 from workbench.rewrite.matching import Match, Pattern, matches
-from workbench.rewrite.rule import NoMatch, Rewrite
+from workbench.rewrite.outlines import Outline
+from workbench.rewrite.rule import MayMatch, NoMatch, Rewrite
 from workbench.rewrite.schemas import later_opset
 from workbench.rewrite.searching import Misses
 from workbench.rewrite.terms import Absent, Datum, Operation, Result, Term, Variable
@@ -28,9 +30,7 @@ def first_rewrite(
 
     If none does, its NoMatch gives the reason of the attempt that matched most.
     """
-
-    operators = dict.fromkeys(operator for pattern in patterns for operator in pattern.operators)
-    by_operator = {one: [pattern for pattern in patterns if one in pattern.operators] for one in operators}
+    by_operator = _by_operator(patterns)
 
     def match(graph: Graph, node: Node, options: Any) -> Rewrite:
         misses = Misses()
@@ -52,6 +52,25 @@ def first_rewrite(
         raise NoMatch(misses)  # formatted only when it is shown
 
     return match
+
+
+def may_match_first(patterns: Sequence[Pattern]) -> MayMatch:
+    """A rule's quick look: whether one of the patterns may match at a node."""
+    by_operator = _by_operator(patterns)
+
+    @cache
+    def outlines(operator: str) -> list[Outline]:
+        return [outline for pattern in by_operator[operator] for outline in pattern.outlines[operator]]
+
+    def may_match(graph: Graph, node: Node) -> bool:
+        return any(outline.fits(graph, node) for outline in outlines(node.op))
+
+    return may_match
+
+
+def _by_operator(patterns: Sequence[Pattern]) -> dict[str, list[Pattern]]:
+    operators = dict.fromkeys(operator for pattern in patterns for operator in pattern.operators)
+    return {one: [pattern for pattern in patterns if one in pattern.operators] for one in operators}
 
 
 def _rewritten(match: Match, sentence: str) -> Rewrite:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from workbench.ir import Graph, Node
-from workbench.rewrite.building import Constraint, first_rewrite
+from workbench.rewrite.building import Constraint, first_rewrite, may_match_first
 from workbench.rewrite.counterexamples import Counterexample, WrongLaw
 from workbench.rewrite.exactness import Exactness
 from workbench.rewrite.graph_patterns import GraphText, read_after, read_before
@@ -66,6 +66,7 @@ def graph_rule(
         match,
         example,
         refusals,
+        may_match=may_match_first(patterns),
         exactness=exactness,
         law=law,
         counterexample=counterexample,

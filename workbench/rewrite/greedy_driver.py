@@ -105,12 +105,15 @@ def _first_match(
     rules: Sequence[Rule], graph: Graph, node: Node, options: Options, may_be_done: MayBeDone
 ) -> Rewrite | None:
     for rule in rules:
+        if rule.may_match is not None and not rule.may_match(graph, node):
+            continue
         try:
             found = rule.match(graph, node, options)
         except NoMatch:
             continue
         if may_be_done(graph, found):
-            return replace(found, edit=with_inferred_types(graph, found.edit))
+            edit = with_inferred_types(graph, found.edit)
+            return found if edit is found.edit else replace(found, edit=edit)
     return None
 
 

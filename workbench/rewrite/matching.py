@@ -20,6 +20,7 @@ import numpy as np
 
 from workbench.ir import Graph, Node
 from workbench.rewrite.guards import refuse_other_readers
+from workbench.rewrite.outlines import Outline, outlines_of
 from workbench.rewrite.rule import NoMatch
 from workbench.rewrite.searching import Misses, Search
 from workbench.rewrite.terms import Datum, Either, Number, Operation, Term, Variable, needed_by, operators_of, terms_of
@@ -85,16 +86,22 @@ class Pattern:
         """The operators of the nodes at which it may match."""
         return operators_of(self.left)
 
+    @property
+    def forms(self) -> Iterator[Term]:
+        """The left side; if it is an alternative, each of its terms."""
+        waiting = [self.left]
+        while waiting:
+            form = waiting.pop(0)
+            if isinstance(form, Either):
+                waiting += form.terms
+            else:
+                yield form
+
     @cached_property
     def needs(self) -> Mapping[str, list[list[tuple[str, ...]]]]:
         """By operator of the node, for each form: the required producers of operands, each a tuple of alternatives."""
         needs: dict[str, list[list[tuple[str, ...]]]] = {operator: [] for operator in self.operators}
-        forms = [self.left]
-        while forms:
-            form = forms.pop(0)
-            if isinstance(form, Either):
-                forms += form.terms
-                continue
+        for form in self.forms:
             operands = form.operands if isinstance(form, Operation) else ()
             for operator in operators_of(form):
                 needs[operator].append([needed for operand in operands if (needed := needed_by(operand))])
@@ -109,6 +116,17 @@ class Pattern:
                 return []
             missing += needed
         return missing
+
+    @cached_property
+    def outlines(self) -> Mapping[str, list[Outline]]:
+        """By operator of the node, what may match there, by operators and constants alone."""
+        outlines: dict[str, list[Outline]] = {operator: [] for operator in self.operators}
+        for form in self.forms:
+            anything = Outline(operators_of(form), False, ())
+            for outline in outlines_of(form, self.constants) or (anything,):
+                for operator in outline.operators:
+                    outlines[operator].append(outline)
+        return outlines
 
     @cached_property
     def kept(self) -> frozenset[Term]:

@@ -125,6 +125,8 @@ def with_options(cls: type[Pass], values: Mapping[str, Any]) -> Pass:
 
     Raises OptionError with one sentence for an unknown option or a bad value.
     """
+    if not values:
+        return cls()
     fields = cls.option_fields()
     hints = typing.get_type_hints(cls)
     name = cls().name

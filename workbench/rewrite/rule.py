@@ -75,6 +75,7 @@ class Refusal:
 
 
 FindRewrite = Callable[[Graph, Node, Any], Rewrite]
+MayMatch = Callable[[Graph, Node], bool]
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,8 @@ class Rule:
 
     operators:      where `match` is tried.
     match:          (graph, node, the pass with its options) -> Rewrite; raises NoMatch.
+    may_match:      a quick look, False only where `match` raises NoMatch; what runs a pass asks it first, since most
+                    nodes match nothing, and what explains refusals does not.
     law:            the equation that it rests on, "for integers: (x + a) + b == x + (a + b)", which a test
                     proves (tests/laws.py says what can be written); "" if it is about shapes or names.
     counterexample: of a rule for mode `fast` only: why.
@@ -94,6 +97,7 @@ class Rule:
     match: FindRewrite
     example: Example
     refusals: tuple[Refusal, ...] = ()
+    may_match: MayMatch | None = field(default=None, kw_only=True)
     exactness: Exactness = field(kw_only=True)
     law: str = field(default="", kw_only=True)
     counterexample: Counterexample | None = field(default=None, kw_only=True)

@@ -27,6 +27,7 @@ from workbench.rewrite.terms import (
     parts_of,
 )
 
+_COMPOUND = (Operation, Result, Either, Product)  # terms that operators compute
 _MOST_READERS = 64  # of a value, tried for a further result
 
 
@@ -49,7 +50,10 @@ class State(NamedTuple):
         return State(self.values, {**self.data, name: datum}, self.nodes)
 
     def through(self, *nodes: Node) -> State:
-        return State(self.values, self.data, {**self.nodes, **{node.name: node for node in nodes}})
+        matched = dict(self.nodes)
+        for node in nodes:
+            matched[node.name] = node
+        return State(self.values, self.data, matched)
 
 
 @dataclass
@@ -156,7 +160,7 @@ class Search:
 
     def _operands(self, terms: Sequence[Term], operands: Sequence[str], node: Node, state: State) -> Iterator[State]:
         for place, (term, value) in enumerate(zip(terms, operands, strict=True)):
-            if term not in state.values and isinstance(term, Operation | Result | Either | Product):
+            if isinstance(term, _COMPOUND) and term not in state.values:
                 for found in self._compound(term, value, node, state):
                     yield from self._operands(terms[place + 1 :], operands[place + 1 :], node, found)
                 return
@@ -174,13 +178,10 @@ class Search:
         self, term: Operation | Result | Either | Product, value: str, reader: Node, state: State
     ) -> Iterator[State]:
         if isinstance(term, Either):
-            for one in term.terms:
-                for found in self._term(one, value, reader, state):
-                    yield found.bound(term, value)
-        elif isinstance(term, Product):
-            yield from self._product(term, value, reader, state)
-        else:
-            yield from self._node(term, value, reader, state)
+            return (found.bound(term, value) for one in term.terms for found in self._term(one, value, reader, state))
+        if isinstance(term, Product):
+            return self._product(term, value, reader, state)
+        return self._node(term, value, reader, state)
 
     def _node(self, term: Operation | Result, value: str, reader: Node, state: State) -> Iterator[State]:
         call, index = (term.call, term.index) if isinstance(term, Result) else (term, 0)

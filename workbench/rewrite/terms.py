@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 COMMUTATIVE = frozenset(
@@ -155,6 +155,7 @@ def terms_of(*terms: Term) -> Iterator[Term]:
         yield from walk(term)
 
 
+@cache
 def operators_of(term: Term) -> tuple[str, ...]:
     """The operators of possible producers; empty if the term is not the result of a node."""
     match term:
