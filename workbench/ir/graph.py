@@ -322,14 +322,9 @@ class Graph(Body):
         self._by_op.setdefault(node.op, {})[name] = None
         self._rank[name] = rank
         insort(self._ranks, rank)
-        for value in node.outputs:
-            if value:
-                self._producer[value] = name
+        self._producer.update(dict.fromkeys(filter(None, node.outputs), name))
         for value in node.operands:
-            if value in users:
-                users[value][name] = None
-            else:
-                users[value] = {name: None}
+            users.setdefault(value, {})[name] = None
         self._sorted = None
 
     def _unlink(self, node: Node) -> None:
