@@ -371,9 +371,8 @@ class Graph(Body):
 
     def _fits(self, node: Node) -> bool:
         rank = self._rank[node.name]
-        for value in node.operands:
-            if value in self._producer and self._rank[self._producer[value]] >= rank:
-                return False
+        if any(self._rank[maker] >= rank for maker in self._makers(node)):
+            return False
         return all(rank < self._rank[reader] for value in node.outputs for reader in self._users.get(value, ()))
 
     def _reranked(self, come: Mapping[str, Node]) -> dict[str, float] | None:
