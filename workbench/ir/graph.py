@@ -315,21 +315,17 @@ class Graph(Body):
                 raise EditError(f"value '{value}' would be removed, and is still used by {reader}")
 
     def _link(self, node: Node, rank: float) -> None:
-        name, users = node.name, self._users
+        name = node.name
         self._nodes[name] = node
         if node.bodies:
             self._with_bodies[name] = None
         self._by_op.setdefault(node.op, {})[name] = None
         self._rank[name] = rank
         insort(self._ranks, rank)
-        for value in node.outputs:
-            if value:
-                self._producer[value] = name
+        for value in filter(None, node.outputs):
+            self._producer[value] = name
         for value in node.operands:
-            if value in users:
-                users[value][name] = None
-            else:
-                users[value] = {name: None}
+            self._users.setdefault(value, {})[name] = None
         self._sorted = None
 
     def _unlink(self, node: Node) -> None:
@@ -376,10 +372,8 @@ class Graph(Body):
 
     def _fits(self, node: Node) -> bool:
         rank = self._rank[node.name]
-        for value in node.operands:
-            if value in self._producer and self._rank[self._producer[value]] >= rank:
-                return False
-        return all(rank < self._rank[reader] for value in node.outputs for reader in self._users.get(value, ()))
+        readers = (u for v in node.outputs if v for u in self._users.get(v, ()))
+        return all(self._rank[m] < rank for m in self._makers(node)) and all(rank < self._rank[r] for r in readers)
 
     def _reranked(self, come: Mapping[str, Node]) -> dict[str, float] | None:
         order = topological(self._nodes, self._producer, self._rank)
