@@ -91,6 +91,7 @@ def wrong_tools(text: str, worker: Worker) -> Iterator[tuple[str, str, str]]:
     """The tools that fail on the graph or change its results: tool, sentence, the rewrite to blame."""
     from tests.running import typed
 
+    told: set[tuple[str, str]] = set()  # a higher level of a tool fails as the lower one does
     for rival in rivals_here():
         if rival.name in (ORIGINAL, OURS) or rival.missing:
             continue
@@ -100,7 +101,8 @@ def wrong_tools(text: str, worker: Worker) -> Iterator[tuple[str, str, str]]:
             options = {f"{name}.level": level} if level else {}
             step = optimize(graph, [name], verifier=verifier, verify="end", options=options)[1]
         failed = getattr(step.facts, "failed", "")
-        if failed:
+        if failed and (name, failed) not in told:
+            told.add((name, failed))
             yield rival.name, failed, "-"
         elif step.verdict is not None and step.verdict.ok is False:
             blamed = "-" if step.broken_by is None else step.rewrites[step.broken_by].sentence

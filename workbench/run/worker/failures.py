@@ -72,6 +72,11 @@ def _is_of_the_host(cause: BaseException | None) -> bool:
     return isinstance(cause, MemoryError) or (isinstance(cause, UserError) and _is_of_the_host(cause.__cause__))
 
 
+def reason_of(error: BaseException) -> str:
+    """What a library says of its error, on one line, without codes and places in its source; its class if nothing."""
+    return _brief(_NOISE.sub("", str(error)).strip()) or type(error).__name__
+
+
 def first_line(error: BaseException) -> str:
     """The first line of a message, without its full stop; the class name if there is no message."""
     lines = str(error).strip().splitlines()

@@ -16,7 +16,7 @@ from onnx import ValueInfoProto
 
 from workbench.errors import UserError
 from workbench.run.compare import Tolerance, compare
-from workbench.run.worker.failures import TaskError, first_line, shortened
+from workbench.run.worker.failures import TaskError, reason_of, shortened
 from workbench.run.worker.process_memory import peak
 from workbench.run.worker.runners import open_session
 from workbench.run.worker.tensors import load_tensors
@@ -40,7 +40,7 @@ def convert_by_tool(request: Mapping[str, Any], report: _Report) -> dict[str, An
     except MemoryError:
         raise
     except Exception as error:  # of whatever class the tool has
-        raise ConversionError(f"it ended with {type(error).__name__}: {first_line(error)}") from error
+        raise ConversionError(f"it ended with {type(error).__name__}: {reason_of(error)}") from error
     if not target.is_file():
         raise ConversionError("it wrote no model")
     seconds = time.perf_counter() - started
