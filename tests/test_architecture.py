@@ -52,6 +52,7 @@ ANYTHING = {
     "matrix",
     "plans",
     "rivals",
+    "tuning",
     "__main__",
     "__init__",
 }

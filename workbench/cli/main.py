@@ -36,6 +36,7 @@ COMMANDS = (
     "verify",
     "bench",
     "matrix",
+    "tune",
     "rivals",
     "runs",
     "app",
