@@ -16,7 +16,7 @@ from workbench.files import check_outputs
 from workbench.io.dims import parse_dims
 from workbench.run.measurement.formatting import error_words
 from workbench.tuning.budget import parse_budget
-from workbench.tuning.evidence import Evidence
+from workbench.tuning.evidence import SAME_GRAPH, Evidence
 from workbench.tuning.pipelines import OBJECTIVES
 from workbench.tuning.recipe import Recipe, save_recipe
 
@@ -79,8 +79,11 @@ def _print(recipe: Recipe, output: str) -> None:
     print_table([_HEADER, *map(_cells, (*final, *front))], left=(0, 6))
     if any(one.pareto for one in recipe.evidence):
         say("* no other that was measured is at least as good in latency, memory and error, and better in one")
-    for why, labels in _reasons(others).items():
+    same = [one for one in others if one.why.startswith(SAME_GRAPH)]
+    for why, labels in _reasons([one for one in others if one not in same]).items():
         say(f"{'; '.join(labels)}: {why}")
+    if same:
+        say(f"{len(same)} more have the same graph as another and were not measured twice; the recipe names them")
     say(f"best: {recipe.label}; {len(recipe.evidence)} candidates in {recipe.seconds:,.0f} s; {recipe.ended}")
     say(f"wrote {output}; `optimize MODEL --recipe {output} -o OUT.onnx` makes the file")
 

@@ -132,7 +132,8 @@ def halve(
     most_turns: int = MOST_TURNS,
     together: int = TOGETHER,
 ) -> Iterator[Standing]:
-    """Rounds of twice the turns for the better half; yields the standing after each lot of arms.
+    """Rounds of twice the turns for the better half, the last two in one round of `most_turns`, since opening an arm
+    takes time too; yields the standing after each lot of arms.
 
     After a round go the worse half, while more than two are left, those that failed, and those whose interval of the
     ratio to the best lies above 1. It ends when one arm is left, when none that is left can be faster than the best
@@ -155,7 +156,7 @@ def halve(
         yield Standing(number, turns, found.best, found.ratios, tuple(left), dict(dropped), True, settled)
         if settled or turns >= most_turns:
             return
-        turns, number = min(2 * turns, most_turns), number + 1
+        turns, number = most_turns if len(left) <= 2 else min(2 * turns, most_turns), number + 1
 
 
 def _by_ratio(found: ComparedArms, arms: Sequence[str] | Mapping[str, Ratio]) -> tuple[str, ...]:
@@ -169,7 +170,7 @@ def _going(order: Sequence[str], ratios: Mapping[str, Ratio]) -> dict[str, str]:
     going = {}
     for place, arm in enumerate(order[1:], 1):
         found = ratios[arm]
-        words = f"{found.ratio:.3f} times the best ({found.ratio_low:.3f} to {found.ratio_high:.3f})"
+        words = f"{found.ratio:,.3f} times the best ({found.ratio_low:,.3f} to {found.ratio_high:,.3f})"
         if found.ratio_low > 1:
             going[arm] = f"it takes {words}, which excludes 1"
         elif place >= staying:

@@ -16,7 +16,7 @@ from workbench.run.worker.memory import available_bytes, estimate_bytes
 from workbench.run.worker.process import CancelledError
 from workbench.tuning.bounds import search_latency, search_memory, search_size
 from workbench.tuning.budget import Budget
-from workbench.tuning.evidence import evidence_of
+from workbench.tuning.evidence import SAME_GRAPH, evidence_of
 from workbench.tuning.graphs import MadeGraph, make_graphs
 from workbench.tuning.halving import TOGETHER, Dropped, NothingRanError, Standing
 from workbench.tuning.measuring import BudgetOverError, LotMeasurer, LotTimes
@@ -93,6 +93,8 @@ def tune(
     pipelines = list({candidate.pipeline.label: candidate.pipeline for candidate in every}.values())
     made, dropped = _graphs(graph, every, pipelines, verifier, request, budget, on_words, is_enough)
     arms = {c.label: (c, made[c.pipeline.label]) for c in every if c.label not in dropped}
+    if not made and budget.spent_s > _FOR_PASSES * budget.seconds:
+        raise TuneError(_too_short(request))
     if not arms:
         raise TuneError(f"no candidate can be used; the first: {next(iter(dropped.values())).why}")
     search = _Search(every, made, dropped, {})
@@ -112,8 +114,12 @@ def tune(
     if search.last is None:
         if ended == STOPPED_EARLY:
             raise TuneError("it was stopped before any candidate was measured, so there is no recipe")
-        raise TuneError(f"the budget of {request.budget_s:g} s ended before any candidate was measured; give more time")
+        raise TuneError(_too_short(request))
     return _recipe(graph, request, search, ended, budget, machine)
+
+
+def _too_short(request: TuneRequest) -> str:
+    return f"the budget of {request.budget_s:g} s ended before any candidate was measured; give more with --budget"
 
 
 def _standings(arms: Mapping[str, tuple[Candidate, MadeGraph]], request: TuneRequest, measurer: LotMeasurer) -> Any:
@@ -160,7 +166,7 @@ def _graphs(
         else:
             same = first.setdefault((made[name].digest, *candidate.way), candidate.label)
             if same != candidate.label:
-                dropped[candidate.label] = Dropped(0, f"its graph is that of '{same}'")
+                dropped[candidate.label] = Dropped(0, f"{SAME_GRAPH} '{same}'")
     return made, dropped
 
 
