@@ -16,7 +16,8 @@ from workbench.files import check_outputs
 from workbench.io.dims import parse_dims
 from workbench.run.measurement.formatting import error_words
 from workbench.tuning.budget import parse_budget
-from workbench.tuning.evidence import SAME_GRAPH, Evidence
+from workbench.tuning.evidence import Evidence
+from workbench.tuning.graphs import SAME_GRAPH
 from workbench.tuning.pipelines import OBJECTIVES
 from workbench.tuning.recipe import Recipe, save_recipe
 

@@ -12,8 +12,6 @@ from workbench.tuning.halving import Dropped, Standing
 from workbench.tuning.measuring import LotTimes
 from workbench.tuning.pipelines import Candidate
 
-SAME_GRAPH = "its graph is that of"  # how the reason of an equal candidate begins
-
 
 @dataclass(frozen=True)
 class Evidence:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,10 +12,13 @@ from workbench.api import optimize
 from workbench.errors import UserError
 from workbench.io.exporting import export_onnx
 from workbench.ir import Graph
+from workbench.pipeline import Progress
 from workbench.run.compare import Comparison, Tolerance
 from workbench.run.worker.process import CancelledError
-from workbench.tuning.pipelines import TUNED_TARGET, NamedPasses
+from workbench.tuning.pipelines import TUNED_TARGET, Candidate, NamedPasses
 from workbench.verification import Verdict, Verifier
+
+SAME_GRAPH = "its graph is that of"  # how the reason of an equal candidate begins
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,10 @@ def make_graphs(
             continue
         on_words(f"passes: {pipeline.label}")
         try:
-            found = _made(graph, pipeline, verifier)
+            found = _made(graph, pipeline, verifier, is_over)
+        except _TimeOverError:
+            failed[pipeline.label] = "its graph is not made: the budget ended meanwhile"
+            continue
         except CancelledError:
             raise
         except UserError as error:
@@ -66,13 +72,40 @@ def make_graphs(
     return made, failed
 
 
-def _made(graph: Graph, pipeline: NamedPasses, verifier: Verifier) -> MadeGraph:
+def superfluous(every: Sequence[Candidate], made: Mapping[str, MadeGraph], failed: Mapping[str, str]) -> dict[str, str]:
+    """By the candidates' labels, why some need not be measured: no graph, a wrong one, or one that another candidate
+    runs in the same way."""
+    found: dict[str, str] = {}
+    first: dict[tuple[str, str, str], str] = {}
+    for candidate in every:
+        name = candidate.pipeline.label
+        if name in failed:
+            found[candidate.label] = failed[name]
+        elif made[name].wrong:
+            found[candidate.label] = f"its graph is wrong: {made[name].wrong}"
+        else:
+            same = first.setdefault((made[name].digest, *candidate.way), candidate.label)
+            if same != candidate.label:
+                found[candidate.label] = f"{SAME_GRAPH} '{same}'"
+    return found
+
+
+class _TimeOverError(Exception):
+    """Passes are broken off."""
+
+
+def _made(graph: Graph, pipeline: NamedPasses, verifier: Verifier, is_over: Callable[[], bool]) -> MadeGraph:
+    def heed(_: Progress) -> None:
+        if is_over():
+            raise _TimeOverError
+
     history = optimize(
         graph,
         list(pipeline.passes),
         target=TUNED_TARGET,
         export_for=pipeline.export_for,
         options=pipeline.options,
+        on_progress=heed,
     )
     with tempfile.TemporaryDirectory(dir=verifier.worker.folder, prefix="tuned-") as folder:
         written = export_onnx(history.graph, Path(folder) / "model.onnx", check=False)

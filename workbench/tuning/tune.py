@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,11 @@ from workbench.run.worker.memory import available_bytes, estimate_bytes
 from workbench.run.worker.process import CancelledError
 from workbench.tuning.bounds import search_latency, search_memory, search_size
 from workbench.tuning.budget import Budget
-from workbench.tuning.evidence import SAME_GRAPH, evidence_of
-from workbench.tuning.graphs import MadeGraph, make_graphs
+from workbench.tuning.evidence import evidence_of
+from workbench.tuning.graphs import MadeGraph, make_graphs, superfluous
 from workbench.tuning.halving import TOGETHER, Dropped, NothingRanError, Standing
 from workbench.tuning.measuring import BudgetOverError, LotMeasurer, LotTimes
-from workbench.tuning.pipelines import TUNED_TARGET, Candidate, NamedPasses, TuneError, every_candidate
+from workbench.tuning.pipelines import TUNED_TARGET, Candidate, TuneError, every_candidate
 from workbench.tuning.recipe import Recipe
 from workbench.verification import Verifier
 
@@ -59,9 +59,7 @@ class _Search:
     dropped: dict[str, Dropped]
     times: dict[str, LotTimes]
     last: Standing | None = None
-
-    def __post_init__(self) -> None:
-        self.standings: dict[str, Standing] = {}  # by label, the last with a ratio of it
+    standings: dict[str, Standing] = field(default_factory=dict)  # by label, the last with a ratio of it
 
     def heard(self, standing: Standing) -> None:
         self.last = standing
@@ -90,8 +88,16 @@ def tune(
     machine = verifier.worker.request("devices", device=request.device)
     on_words("computing the reference in ONNX Runtime")
     _ = verifier.reference
-    pipelines = list({candidate.pipeline.label: candidate.pipeline for candidate in every}.values())
-    made, dropped = _graphs(graph, every, pipelines, verifier, request, budget, on_words, is_enough)
+    pipelines = {candidate.pipeline.label: candidate.pipeline for candidate in every}
+    made, failed = make_graphs(
+        graph,
+        pipelines.values(),
+        verifier,
+        request.max_error,
+        on_words=on_words,
+        is_over=lambda: budget.spent_s > _FOR_PASSES * budget.seconds or is_enough(),
+    )
+    dropped = {label: Dropped(0, why) for label, why in superfluous(every, made, failed).items()}
     arms = {c.label: (c, made[c.pipeline.label]) for c in every if c.label not in dropped}
     if not made and budget.spent_s > _FOR_PASSES * budget.seconds:
         raise TuneError(_too_short(request))
@@ -122,7 +128,9 @@ def _too_short(request: TuneRequest) -> str:
     return f"the budget of {request.budget_s:g} s ended before any candidate was measured; give more with --budget"
 
 
-def _standings(arms: Mapping[str, tuple[Candidate, MadeGraph]], request: TuneRequest, measurer: LotMeasurer) -> Any:
+def _standings(
+    arms: Mapping[str, tuple[Candidate, MadeGraph]], request: TuneRequest, measurer: LotMeasurer
+) -> Iterator[Standing]:
     if request.objective == "size":
         return search_size(arms)
     if request.objective == "memory":
@@ -134,40 +142,6 @@ def _together(arms: Mapping[str, tuple[Candidate, MadeGraph]], verifier: Verifie
     """How many models may be open at once."""
     largest = max(estimate_bytes(made.graph, made.graph.dims) for _, made in arms.values())
     return max(2, min(TOGETHER, int(_OF_MEMORY * available_bytes() / max(largest, 1))))
-
-
-def _graphs(
-    graph: Graph,
-    every: list[Candidate],
-    pipelines: list[NamedPasses],
-    verifier: Verifier,
-    request: TuneRequest,
-    budget: Budget,
-    on_words: Callable[[str], None],
-    is_enough: Callable[[], bool],
-) -> tuple[dict[str, MadeGraph], dict[str, Dropped]]:
-    """The graphs by pipeline, and the candidates that go with them: no graph, a wrong one, or the same as another's."""
-    made, failed = make_graphs(
-        graph,
-        pipelines,
-        verifier,
-        request.max_error,
-        on_words=on_words,
-        is_over=lambda: budget.spent_s > _FOR_PASSES * budget.seconds or is_enough(),
-    )
-    dropped: dict[str, Dropped] = {}
-    first: dict[tuple[str, str, str], str] = {}
-    for candidate in every:
-        name = candidate.pipeline.label
-        if name in failed:
-            dropped[candidate.label] = Dropped(0, failed[name])
-        elif made[name].wrong:
-            dropped[candidate.label] = Dropped(0, f"its graph is wrong: {made[name].wrong}")
-        else:
-            same = first.setdefault((made[name].digest, *candidate.way), candidate.label)
-            if same != candidate.label:
-                dropped[candidate.label] = Dropped(0, f"{SAME_GRAPH} '{same}'")
-    return made, dropped
 
 
 def _ended_by(search: _Search, standings: Iterator[Standing], budget: Budget, is_enough: Callable[[], bool]) -> str:
