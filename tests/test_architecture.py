@@ -55,6 +55,7 @@ ANYTHING = {
     "rivals",
     "contexts",
     "tool_fault",
+    "tuning",
     "__main__",
     "__init__",
 }

@@ -38,6 +38,7 @@ COMMANDS = (
     "verify",
     "bench",
     "matrix",
+    "tune",
     "rivals",
     "runs",
     "app",

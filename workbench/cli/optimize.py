@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from workbench.cli.arguments import load_chosen, model_arguments
 from workbench.cli.pipeline import PipelineRequest, exit_code, pipeline_arguments, pipeline_words, run_and_print
 from workbench.cli.printing import megabytes, say, warn, write_json
 from workbench.files import check_outputs
 from workbench.ir import Graph
+
+if TYPE_CHECKING:
+    from workbench.tuning.recipe import Recipe
 
 HELP = "run passes over a model and write the result"
 
@@ -29,7 +34,7 @@ def run(chosen: argparse.Namespace) -> int:
     request = OptimizeRequest(
         **pipeline_words(chosen), output=chosen.output, fix_dims=chosen.fix_dims, report=chosen.report
     )
-    check_outputs([request.output, request.report], [chosen.model, chosen.inputs])
+    check_outputs([request.output, request.report], [chosen.model, chosen.inputs, chosen.recipe])
     check_replaceable(request.output)
     graph = load_chosen(chosen)
     code = optimize_command(graph, request)
@@ -55,9 +60,21 @@ def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
         written = export(history.graph, request.output, fix_dims=request.fix_dims)
         opset = f"opset {history.graph.opset_imports.get('', 0)}"
         say(f"wrote {request.output}, {megabytes(written.bytes)}, {opset}; checked: {', '.join(written.checks)}")
+        if request.recipe is not None:
+            _say_recipe(graph, request.recipe, request.output)
     else:
         why = "it would not compute what the model computes; leave the failing pass out, or add --on-failure skip"
         say(f"'{request.output}' was not written, since {why}", sys.stderr)
     if request.report:
         write_json(request.report, {"model": graph.name, "output": request.output, **history_report(history)})
     return exit_code(history)
+
+
+def _say_recipe(graph: Graph, recipe: Recipe, output: str) -> None:
+    """How to run the result, and whether the recipe is another model's."""
+    from workbench.run.records.store import model_hash
+
+    run = shlex.join(["--backend", recipe.backend, "--dtype", recipe.dtype, "--device", recipe.device])
+    say(f"tuned for {recipe.objective} on {recipe.device_name}; run it with: bench {shlex.quote(output)} {run}")
+    if model_hash(graph) != recipe.model_sha256:
+        warn([f"the recipe was tuned for another file, '{recipe.model_name}'; `tune` this one to know what is best"])

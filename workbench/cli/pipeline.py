@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workbench.cli.arguments import input_arguments, verifier_of
 from workbench.cli.exit_codes import DONE, FAILED, UNVERIFIED
@@ -19,8 +19,12 @@ from workbench.layout.facts import OperatorTime
 from workbench.reporting import layout_facts
 from workbench.rewrite import History, Step
 
+if TYPE_CHECKING:
+    from workbench.tuning.recipe import Recipe
+
 MOST_TIMES = 20  # printed rows of operators' times
 
+_OF_RECIPE = ("target", "layout", "feed_inputs", "give_outputs", "export_for", "mode", "option")  # with what passes do
 _CHOICES = ("passes", "preset", "layout", "feed_inputs", "give_outputs", "export_for", "options")
 
 
@@ -42,6 +46,7 @@ class PipelineRequest:
     given: Collection[str]
     verify: str
     on_failure: str
+    recipe: Recipe | None
 
     @property
     def chosen(self) -> dict[str, Any]:
@@ -54,7 +59,8 @@ def pipeline_arguments(command: argparse.ArgumentParser) -> None:
     which = command.add_mutually_exclusive_group()
     which.add_argument("--passes", metavar="a,b,c", help="passes in order")
     which.add_argument("--preset", metavar="NAME", help="a list of passes by name (default: default)")
-    command.add_argument("--target", default="cuda", metavar="NAME", help="target profile (default: cuda)")
+    which.add_argument("--recipe", metavar="R.toml", help="passes, options, target and mode as `tune` chose them")
+    command.add_argument("--target", metavar="NAME", help="target profile (default: cuda)")
     command.add_argument("--layout", metavar="STRATEGY", help="layout strategy, such as greedy or record-then-insert")
     command.add_argument("--feed-inputs", action="store_true", help="take inputs in the layout that is used")
     command.add_argument("--give-outputs", action="store_true", help="return outputs in the layout that is used")
@@ -67,7 +73,7 @@ def pipeline_arguments(command: argparse.ArgumentParser) -> None:
         "how exact rewrites are: exact (to the last bit), ieee (up to rounding, unless an intermediate result "
         "overflows; default), fast (not for NaN and -0.0)"
     )
-    command.add_argument("--mode", choices=("exact", "ieee", "fast"), default="ieee", help=words)
+    command.add_argument("--mode", choices=("exact", "ieee", "fast"), help=words)
     command.add_argument("--option", action="append", default=[], metavar="pass.field=value", help="a pass's option")
     input_arguments(command)
     how = command.add_mutually_exclusive_group()
@@ -87,23 +93,40 @@ def pipeline_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def pipeline_words(chosen: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of `pipeline_arguments` as those of `PipelineRequest`."""
+    """The arguments of `pipeline_arguments` as those of `PipelineRequest`. Raises UserError."""
+    recipe = _recipe(chosen)
     return {
         "passes": None if chosen.passes is None else [p.strip() for p in chosen.passes.split(",") if p.strip()],
         "preset": chosen.preset or "default",
-        "target": chosen.target,
+        "target": chosen.target or "cuda",
         "layout": chosen.layout,
         "feed_inputs": chosen.feed_inputs,
         "give_outputs": chosen.give_outputs,
         "export_for": chosen.export_for,
         "options": _options(chosen.option),
-        "mode": chosen.mode,
+        "mode": chosen.mode or "ieee",
         "inputs": chosen.inputs,
         "seed": chosen.seed,
         "given": parse_dims(chosen.dims),
         "verify": chosen.verify,
         "on_failure": chosen.on_failure,
+        "recipe": recipe,
+        **({} if recipe is None else recipe.pipeline()),
     }
+
+
+def _recipe(chosen: argparse.Namespace) -> Recipe | None:
+    """The recipe that is named. Raises UserError if an argument would change what it says."""
+    from workbench.tuning.recipe import load_recipe
+
+    if chosen.recipe is None:
+        return None
+    given = next((name for name in _OF_RECIPE if getattr(chosen, name)), None)
+    if given is not None:
+        raise UserError(
+            f"--{given.replace('_', '-')} cannot be given with --recipe, which says that itself; leave one out"
+        )
+    return load_recipe(chosen.recipe)
 
 
 def _options(pairs: Sequence[str]) -> dict[str, str]:

@@ -1,0 +1,174 @@
+"""Is `tune` as good as measuring every candidate, and how much sooner is it done?
+
+    python benchmarks/tune.py [MODEL ...] [--budget 1h] [--turns 100] [--judge 200]
+
+By default five models: three samples, and BERT and ResNet-50 of the corpus, if they are there. Each is tuned for
+latency on the CPU, and then, with empty caches again, every distinct candidate is measured for as many turns as the
+last round of a tuning has, in lots beside one arm that all lots hold. Which of the two choices is faster is judged by a
+third measurement of both by turns. Prints Markdown: what each took, the share of the full enumeration's time, both
+choices, and the ratio of tune's choice to the other with its 95 % interval; at most 1.03, and a third, are the aims.
+The second table checks what the first look assumes (`workbench/tuning/bounds.py`): by how much the best pipeline of
+each backend is faster than its plainest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+import workbench as wb  # noqa: E402
+from workbench.ir import Graph  # noqa: E402
+from workbench.run.measurement.formatting import machine_words  # noqa: E402
+from workbench.run.measurement.measure import Variant, measure_models  # noqa: E402
+from workbench.run.measurement.measured import Measurement  # noqa: E402
+from workbench.run.measurement.statistics import Ratio, ratio  # noqa: E402
+from workbench.tuning.bounds import SPAN  # noqa: E402
+from workbench.tuning.budget import Budget, parse_budget  # noqa: E402
+from workbench.tuning.graphs import make_graphs, superfluous  # noqa: E402
+from workbench.tuning.halving import MOST_TURNS, compare_arms  # noqa: E402
+from workbench.tuning.measuring import LotMeasurer  # noqa: E402
+from workbench.tuning.pipelines import Candidate, every_candidate  # noqa: E402
+from workbench.tuning.recipe import Recipe  # noqa: E402
+from workbench.tuning.tune import TuneRequest, tune  # noqa: E402
+from workbench.verification import Verifier  # noqa: E402
+
+CORPUS = ROOT.parent / "shared" / "corpus"
+MODELS = (
+    *(ROOT / "sample_models" / f"{name}.onnx" for name in ("conv_relu_conv_relu", "ppocr_cls_v2", "resnet50_narrow")),
+    *(CORPUS / f"{name}.onnx" for name in ("bert_12l_raw", "open_nsfw_resnet")),
+)
+HEAD = (
+    "| model | candidates | distinct | all s | tune s | share | tune: measured | best of all | tune's choice | ratio | "
+    "95 % between |\n|" + "---|" * 11
+)
+_CACHES = ("WORKBENCH_CACHE", "TORCHINDUCTOR_CACHE_DIR")
+
+
+@dataclass(frozen=True)
+class Full:
+    """The full enumeration: its choice, all ratios to it, the distinct candidates, and the seconds that it took."""
+
+    best: Candidate
+    ratios: dict[str, Ratio]
+    distinct: dict[str, Candidate]
+    seconds: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", type=Path, help=".onnx files")
+    parser.add_argument("--budget", default="1h", help="of each tuning, and of each full enumeration")
+    parser.add_argument("--turns", type=int, default=MOST_TURNS, help="of each candidate in the full enumeration")
+    parser.add_argument("--judge", type=int, default=200, help="turns in which the two choices are compared")
+    chosen = parser.parse_args()
+    request = TuneRequest(budget_s=parse_budget(chosen.budget))
+    spans, judged = [], None
+    print(HEAD, flush=True)
+    for model in chosen.models or [model for model in MODELS if model.exists()]:
+        graph = wb.load(model)
+        with empty_caches(), Verifier(graph) as verifier:
+            recipe = tune(graph, request, verifier)
+        with empty_caches(), Verifier(graph) as verifier:
+            full = measure_all(graph, request, chosen.turns, verifier)
+            judged, words = judge(graph, recipe, full, chosen.judge, verifier)
+        print(f"| {model.stem} | {words} |", flush=True)
+        spans += [f"| {model.stem} | {backend} | {span:.2f} |" for backend, span in gained(full).items()]
+    print(f"\n| model | backend | plainest pipeline / its best, assumed below {SPAN:g} |\n|---|---|---|")
+    print("\n".join(spans))
+    if judged is not None:
+        print(f"\n{machine_words(judged.machine)}; {time.strftime('%Y-%m-%d')}")
+
+
+@contextmanager
+def empty_caches() -> Iterator[None]:
+    """No kernel is compiled already: the processes that measure get folders of their own."""
+    before = {name: os.environ.get(name) for name in _CACHES}
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ.update({name: f"{folder}/{name}" for name in _CACHES})
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+def measure_all(graph: Graph, request: TuneRequest, turns: int, verifier: Verifier) -> Full:
+    """Every distinct candidate, for as many turns as each other."""
+    started, budget = time.monotonic(), Budget(request.budget_s)
+    every = every_candidate(request.objective, request.device, request.max_error, request.budget_s)
+    pipelines = {one.pipeline.label: one.pipeline for one in every}
+    made, failed = make_graphs(
+        graph,
+        pipelines.values(),
+        verifier,
+        request.max_error,
+        on_words=lambda words: None,
+        is_over=lambda: False,
+    )
+    out = superfluous(every, made, failed)
+    arms = {one.label: (one, made[one.pipeline.label]) for one in every if one.label not in out}
+    measurer = LotMeasurer(
+        made=arms,
+        verifier=verifier,
+        device=request.device,
+        max_error=request.max_error,
+        budget=budget,
+        record=None,
+        machine={},
+        on_words=lambda words: None,
+        is_enough=lambda: False,
+        found={},
+    )
+    *_, found = compare_arms(list(arms), measurer, turns)
+    distinct = {label: candidate for label, (candidate, _) in arms.items()}
+    return Full(distinct[found.best], dict(found.ratios), distinct, time.monotonic() - started)
+
+
+def judge(graph: Graph, recipe: Recipe, full: Full, turns: int, verifier: Verifier) -> tuple[Measurement, str]:
+    """The row of the table: both choices by turns, in a measurement that chose neither."""
+    ours = Variant(wb.optimize(graph, **recipe.pipeline()).graph, recipe.backend, recipe.dtype)
+    passes = full.best.pipeline
+    best = wb.optimize(graph, list(passes.passes), target=recipe.target, export_for=passes.export_for)
+    found = measure_models(
+        {"tune": ours, "all": Variant(best.graph, full.best.backend, full.best.dtype)},
+        inputs=verifier.inputs,
+        reference=verifier.reference,
+        repeat=turns,
+        worker=verifier.worker,
+    )
+    ratio_ = ratio(found.ran["tune"].times_ms, found.ran["all"].times_ms)
+    measured = sum(one.runs > 0 for one in recipe.evidence)
+    cells = (
+        f"{len(recipe.evidence)} | {len(full.distinct)} | {full.seconds:,.0f} | {recipe.seconds:,.0f}",
+        f"{recipe.seconds / full.seconds:.2f} | {measured} | {full.best.label} | {recipe.label}",
+        f"{ratio_.ratio:.3f} | {ratio_.ratio_low:.3f} and {ratio_.ratio_high:.3f}",
+    )
+    return found, " | ".join(cells)
+
+
+def gained(full: Full) -> dict[str, float]:
+    """By backend, the ratio of its first candidate, the plainest pipeline, to its best."""
+    found: dict[str, float] = {}
+    for backend in dict.fromkeys(one.backend for one in full.distinct.values()):
+        own = [
+            full.ratios[label].ratio
+            for label, one in full.distinct.items()
+            if one.backend == backend and label in full.ratios
+        ]
+        if own:
+            found[backend] = own[0] / min(own)
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,428 @@
+"""Tuning: candidates, budgets, errors that are allowed, bounds, evidence, recipes and their files, resuming."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from dataclasses import replace
+
+import pytest
+
+import workbench as wb
+from tests.commands import SAMPLES, KeptWorker, commands_share
+from tests.conftest import ROOT
+from tests.running import typed
+from tests.test_tuning_halving import Simulated
+from workbench.api import choose
+from workbench.charts.pareto import pareto_chart
+from workbench.errors import UserError
+from workbench.run.compare import BFLOAT16, FLOAT32, Comparison
+from workbench.tuning import bounds
+from workbench.tuning.budget import Budget, parse_budget
+from workbench.tuning.evidence import Evidence, dominates, evidence_of
+from workbench.tuning.graphs import MadeGraph, error_fault
+from workbench.tuning.halving import Dropped, NothingRanError
+from workbench.tuning.measuring import LotTimes, read_record
+from workbench.tuning.pipelines import OBJECTIVES, TuneError, every_candidate
+from workbench.tuning.recipe import VERSION, Recipe, load_recipe, save_recipe, toml_text
+from workbench.tuning.tune import BUDGET_ENDED, STOPPED_EARLY, TuneRequest, tune
+from workbench.verification import Verifier
+
+SMALL = SAMPLES / "conv_relu_conv_relu.onnx"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_worker():
+    worker = KeptWorker()
+    with commands_share(worker):
+        yield
+    worker.end()
+
+
+# ---- candidates, budgets, errors ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("error", [0.0, 1e-3, 1e-1])
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_the_candidates_are_few_different_and_can_be_chosen(objective, error, device):
+    found = every_candidate(objective, device, error, 600)
+    assert (7 if objective == "size" else 10) <= len(found) <= 100
+    assert len({one.label for one in found}) == len(found)
+    for passes in {one.pipeline for one in found}:
+        choose(list(passes.passes), export_for=passes.export_for, options=passes.options)
+    assert all(one.backend == "onnxruntime" for one in found if one.pipeline.export_for)
+
+
+def test_smaller_types_are_candidates_only_if_their_rounding_is_allowed():
+    def dtypes(device, error):
+        return {one.dtype for one in every_candidate("latency", device, error, 600)}
+
+    assert dtypes("cpu", 1e-3) == {"float32"} and dtypes("cpu", 1e-2) == {"float32", "mixed", "bfloat16"}
+    assert dtypes("cuda", 1e-3) == {"float32", "float16"}
+
+
+def test_operators_are_timed_in_long_tunings_only():
+    def timed(seconds):
+        return [one.label for one in every_candidate("latency", "cpu", 1e-3, seconds) if "measured" in one.label]
+
+    assert timed(60) == [] and timed(600) == ["torch, simplify, layout measured"]
+
+
+def test_a_budget_is_a_number_and_a_unit():
+    assert [parse_budget(text) for text in ("90s", "10m", "1h", "1.5m")] == [90, 600, 3600, 90]
+
+
+@pytest.mark.parametrize("text", ["", "0", "5", "10x", "-3s", "1m30s", "1e3s", "0s", "0.0h", "200h", "9999999s"])
+def test_another_budget_is_refused(text):
+    with pytest.raises(TuneError, match=r"^the budget "):
+        parse_budget(text)
+
+
+def test_a_budget_is_over_before_its_end():
+    now = [0.0]
+    budget = Budget(10, clock=lambda: now[0])
+    assert not budget.is_over and budget.left_s == 10
+    now[0] = 9.0
+    assert budget.is_over and budget.left_s == 1
+    now[0] = 12.0
+    assert budget.left_s == 0
+
+
+@pytest.mark.parametrize(
+    ("compared", "tolerance", "allowed", "fault"),
+    [
+        (Comparison((), 0.0, 0.0, True, True, ""), FLOAT32, 0.0, ""),
+        (Comparison((), 1e-9, 1e-6, False, True, ""), FLOAT32, 1e-3, ""),
+        (Comparison((), 1e-9, 0.5, False, True, ""), FLOAT32, 1e-3, ""),  # faint outputs, equal by the tolerance
+        (Comparison((), 1e-9, 1e-6, False, True, ""), FLOAT32, 1e-7, "relative error, 1.0e-06, is above the 1e-07"),
+        (Comparison((), 0.1, 5e-2, False, True, ""), BFLOAT16, 1e-3, "relative error, 5.0e-02, is above the 0.001"),
+        (Comparison((), 0.1, 5e-2, False, False, ""), FLOAT32, 0.1, ""),  # the user allows more than the tolerance
+        (Comparison((), None, None, False, False, ""), FLOAT32, 0.1, "not those of the original"),
+    ],
+)
+def test_the_error_that_is_allowed_decides(compared, tolerance, allowed, fault):
+    said = error_fault(compared, tolerance, allowed)
+    assert fault in said and bool(fault) == bool(said)
+
+
+# ---- bounds ---------------------------------------------------------------------------------------
+
+
+def arms_of(*backends):
+    graph = typed("g (float[4] x) => (float[4] y) { y = Relu(x) }")
+    every = [one for one in every_candidate("latency", "cpu", 1e-3, 60) if one.backend in backends]
+    return {one.label: (one, MadeGraph(graph, one.label, 1)) for one in every}
+
+
+def test_a_backend_that_is_far_slower_goes_with_all_its_candidates_and_is_not_opened_again():
+    arms = arms_of("torch", "onnxruntime", "lanes")
+    times = {"torch": 1.5, "onnxruntime": 1.0, "lanes": 5.0}
+    opened = []
+    simulated = Simulated({label: times[one.backend] for label, (one, _) in arms.items()}, noise=0.01)
+
+    def measure(labels, turns):
+        opened.extend(labels)
+        return simulated(labels, turns)
+
+    *_, last = bounds.search_latency(arms, measure, together=8)
+    lanes = {label for label in arms if label.startswith("lanes")}
+    assert arms[last.best][0].backend == "onnxruntime"
+    assert lanes <= {*last.dropped} and all("more than passes gain" in last.dropped[label].why for label in lanes)
+    assert [label for label in opened if label in lanes] == ["lanes, default"]
+    assert [label for label in opened if label.startswith("torch")][-1] != "torch, default"  # 1.5 is within SPAN
+
+
+def test_a_backend_whose_first_pipeline_fails_may_run_another():
+    arms = arms_of("torch", "onnxruntime")
+    true = {label: 1.0 if label == "onnxruntime, simplify" else 3.0 for label in arms}
+    failing = ("onnxruntime, default",)
+    *_, last = bounds.search_latency(arms, Simulated(true, failing=failing), together=8)
+    assert last.best == "onnxruntime, simplify"
+    assert last.dropped["onnxruntime, default"].why == "it does not run: no such kernel"
+
+
+def test_every_candidate_may_fail():
+    arms = arms_of("torch", "onnxruntime")
+    with pytest.raises(NothingRanError, match="no such kernel"):
+        list(bounds.search_latency(arms, Simulated(dict.fromkeys(arms, 1.0), failing=[*arms]), together=8))
+
+
+def test_the_bound_of_memory_is_weights_inputs_and_what_is_in_use_at_once():
+    text = "g (float[100] x) => (float[100] y) <float w = {2}> { a = Exp(x)  b = Mul(a, w)  y = Sin(b) }"
+    graph = typed(text)
+    assert bounds.memory_bound(graph, "arena") == 4 + 400 + 400  # each result lies over its operand
+    assert bounds.memory_bound(graph, "fused") == 0
+
+
+# ---- evidence ----------------------------------------------------------------------------------------
+
+
+def evidence(label="a", **fields):
+    return Evidence(label, "torch", "float32", "default", **fields)
+
+
+def test_who_is_beaten_in_everything_is_dominated():
+    one = evidence(median_ms=1.0, peak_bytes=100, peak_counted="values", max_rel_error=0.0)
+    assert dominates(one, replace(one, median_ms=2.0)) and not dominates(replace(one, median_ms=2.0), one)
+    assert not dominates(one, one)
+    assert not dominates(one, replace(one, median_ms=0.5, peak_bytes=200))
+    assert not dominates(one, replace(one, median_ms=2.0, peak_counted="process"))  # of other bytes
+
+
+def test_the_evidence_has_every_candidate_with_its_reason():
+    every = every_candidate("latency", "cpu", 1e-3, 60)
+    (a, b), c = every[:2], every[2]
+    times = {a.label: LotTimes([1.0, 2.0, 3.0], 50, "values"), b.label: LotTimes([4.0], 60, "values")}
+    found = evidence_of(every[:3], {}, times, {}, {b.label: Dropped(2, "slow"), a.label: Dropped(1, "x")}, c.label)
+    assert [one.label for one in found] == [c.label, b.label, a.label]
+    assert found[0].why == "it was not measured: the tuning ended before"
+    assert (found[1].dropped_in, found[1].why, found[2].median_ms, found[2].runs) == (2, "slow", 2.0, 3)
+    assert [one.pareto for one in found] == [False, False, True]
+
+
+def test_the_chart_joins_what_is_not_beaten_and_keeps_apart_what_peaks_count():
+    rows = [
+        evidence("a", median_ms=2.0, peak_bytes=1_000_000, peak_counted="values", pareto=True).row(),
+        evidence("b", median_ms=1.0, peak_bytes=3_000_000, peak_counted="values", pareto=True).row(),
+        evidence("c<b>", median_ms=3.0, peak_bytes=3_000_000, peak_counted="values", max_rel_error=1e-6).row(),
+        evidence("d", median_ms=1.5, peak_bytes=2_000_000, peak_counted="process", pareto=True).row(),
+        evidence("not measured").row(),
+    ]
+    figure = pareto_chart(rows)
+    points = {trace.name: list(zip(trace.x, trace.y, strict=True)) for trace in figure.data}
+    assert points == {
+        "values, not beaten": [(1.0, 3.0), (2.0, 1.0)],
+        "values, beaten": [(3.0, 3.0)],
+        "process, not beaten": [(1.5, 2.0)],
+        "process, beaten": [],
+    }
+    assert figure.data[1].text == ("c&lt;b&gt;<br>error 1.0e-06",)
+    assert figure.layout.yaxis.title.text == "peak memory (MB)"
+    assert all(not trace.x for trace in pareto_chart([]).data)
+
+
+# ---- recipes -------------------------------------------------------------------------------------------
+
+
+def recipe(**fields):
+    return Recipe(
+        **{
+            "model_name": 'a "net"\\ \x7f ü',
+            "model_sha256": "0" * 64,
+            "objective": "latency",
+            "device": "cpu",
+            "device_name": "some CPU",
+            "versions": {"torch": "2", "a b.c": "x"},
+            "max_error": 1e-3,
+            "seconds": 12.5,
+            "ended": BUDGET_ENDED,
+            "label": "torch, default",
+            "backend": "torch",
+            "dtype": "float32",
+            "passes": ("fold_constants", "fuse_groups"),
+            "options": {"fuse_groups.max_operators": 8},
+            "target": "cuda",
+            "mode": "ieee",
+            "export_for": None,
+            "evidence": (
+                evidence(median_ms=1.0, runs=4, ratio=1.0, ratio_low=float("-inf"), pareto=True),
+                evidence("b", dropped_in=0, why='it\'s "wrong"\nhere'),
+            ),
+            **fields,
+        }
+    )
+
+
+def test_toml_is_read_as_it_was_written():
+    table = {
+        "text": 'quote " back \\ tab \t line \n del \x7f ü 漢',
+        "numbers": [1, -2, 1.5, 1e-12, 1e300],
+        "flag": True,
+        "empty": [],
+        "key with.dots": {"inner": {"x": 1}, "y": "z"},
+        "rows": [{"a": 1, "b": {"c": 2}}, {"a": 2}],
+    }
+    assert tomllib.loads(toml_text(table)) == table
+
+
+def test_a_recipe_is_read_as_it_was_written(tmp_path):
+    for one in (recipe(), recipe(export_for="onnxruntime", options={}, passes=())):
+        save_recipe(one, tmp_path / "r.toml")
+        assert load_recipe(tmp_path / "r.toml") == one
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda text: text.replace("version = 1", "version = 2"), f"is of version 2, and this program reads version {VERSION}"),
+        (lambda text: text.replace("version = 1\n", ""), "is of version None"),
+        (lambda text: text[:200], "is not TOML"),
+        (lambda text: text + "\n[extra]\na = 1\n", "has the unknown key 'extra'"),
+        (lambda text: text.replace("[run]", "[ran]"), "has the unknown key 'ran'"),
+        (lambda text: text.replace('"fold_constants"', '"no_such"'), "cannot be run here: there is no pass 'no_such'"),
+        (lambda text: text.replace("fuse_groups.max_operators", "fuse_groups.most"), "cannot be run here: pass fuse_groups has no option"),
+        (lambda text: text.replace('target = "cuda"', 'target = "tpu"'), "cannot be run here: there is no target profile"),
+        (lambda text: text.replace('mode = "ieee"', 'mode = "loose"'), "pipeline.mode must be one of"),
+        (lambda text: text.replace('backend = "torch"\ndtype', 'backend = "tvm"\ndtype'), "run.backend must be one of"),
+        (lambda text: text.replace('passes = ["fold_constants", "fuse_groups"]', 'passes = "all"'), "pipeline.passes must be a list"),
+        (lambda text: text.replace("seconds = 12.5", 'seconds = "long"'), "tuned.seconds must be a number"),
+        (lambda text: text.replace("runs = 4", "walks = 4"), "a row of [[evidence]]"),
+    ],
+)  # fmt: skip
+def test_a_recipe_that_is_broken_or_edited_wrongly_is_one_sentence(tmp_path, refused, change, said):
+    file = tmp_path / "r.toml"
+    save_recipe(recipe(), file)
+    text = file.read_text(encoding="utf-8")
+    assert change(text) != text
+    file.write_text(change(text), encoding="utf-8")
+    words = refused("optimize", SMALL, "--recipe", file, "-o", tmp_path / "o.onnx")
+    assert words.startswith(f"workbench: the recipe '{file}'") and said in words and words.count("\n") == 1
+    assert not (tmp_path / "o.onnx").exists()
+
+
+def test_a_recipe_that_is_none_is_refused(tmp_path, refused):
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    assert "is not TOML" in refused("optimize", SMALL, "--recipe", tmp_path / "binary.toml", "-o", tmp_path / "o.onnx")
+    assert "cannot be read" in refused("optimize", SMALL, "--recipe", tmp_path / "none.toml", "-o", tmp_path / "o.onnx")
+    assert "cannot be read" in refused("optimize", SMALL, "--recipe", tmp_path, "-o", tmp_path / "o.onnx")
+
+
+@pytest.mark.parametrize("more", [("--layout", "greedy"), ("--target", "npu"), ("--mode", "fast"), ("--feed-inputs",)])
+def test_a_recipe_says_all_that_passes_do(tmp_path, refused, more):
+    save_recipe(recipe(), tmp_path / "r.toml")
+    said = refused("optimize", SMALL, "--recipe", tmp_path / "r.toml", "-o", tmp_path / "o.onnx", *more)
+    assert f"{more[0]} cannot be given with --recipe" in said
+    said = refused("optimize", SMALL, "--recipe", tmp_path / "r.toml", "-o", tmp_path / "o.onnx", "--preset", "none")
+    assert "not allowed with argument" in said
+
+
+# ---- the command ----------------------------------------------------------------------------------------
+
+
+def test_the_smallest_file_needs_no_run_and_its_recipe_makes_it(tmp_path, done):
+    made = tmp_path / "r.toml"
+    out = json.loads(done("tune", SAMPLES / "resnet50_narrow.onnx", "--for", "size", "-o", made, "--json"))
+    best, *others = out["evidence"]
+    assert tomllib.loads(made.read_text()) == out and out["tuned"]["chosen"] == best["label"]
+    assert all(best["file_bytes"] <= one["file_bytes"] for one in others) and best["ratio"] == 1.0
+    assert all("median_ms" not in one for one in out["evidence"])
+    assert any(one["why"].startswith("its graph is that of") for one in others)
+    assert not (tmp_path / "r.toml.part").exists()
+    said = done("optimize", SAMPLES / "resnet50_narrow.onnx", "--recipe", made, "-o", tmp_path / "o.onnx")
+    assert "--backend onnxruntime --dtype float32 --device cpu" in said
+    assert (tmp_path / "o.onnx").stat().st_size == best["file_bytes"]
+
+
+def test_the_recipe_of_another_file_is_applied_and_said(tmp_path, run):
+    save_recipe(recipe(), tmp_path / "r.toml")
+    code, _, err = run("optimize", SMALL, "--recipe", tmp_path / "r.toml", "-o", tmp_path / "o.onnx")
+    assert code == 0 and "note: the recipe was tuned for another file" in err
+
+
+def test_what_cannot_be_tuned_is_one_sentence(tmp_path, refused):
+    out = tmp_path / "r.toml"
+    assert "there is no objective 'speed'" in refused("tune", SMALL, "-o", out, "--for", "speed")
+    assert "the budget must be more than nothing" in refused("tune", SMALL, "-o", out, "--budget", "0s")
+    assert "must be a number from 0 up, not -1.0" in refused("tune", SMALL, "-o", out, "--max-error", "-1")
+    assert "must be a number from 0 up, not nan" in refused("tune", SMALL, "-o", out, "--max-error", "nan")
+    assert "ended before any candidate was measured" in refused("tune", SMALL, "-o", out, "--budget", "0.001s")
+    assert "its folder does not exist" in refused("tune", SMALL, "-o", tmp_path / "no" / "r.toml")
+    wb.export(wb.load(SMALL), tmp_path / "m.onnx")
+    assert "is read or written already" in refused("tune", tmp_path / "m.onnx", "-o", tmp_path / "m.onnx")
+    assert not out.exists()
+
+
+def test_a_model_that_does_not_run_is_one_sentence(tmp_path, refused):
+    wb.export(typed("g (float[N,3] x, float[M,3] y) => (float[N,3] z) { z = Add(x, y) }"), tmp_path / "m.onnx")
+    said = refused("tune", tmp_path / "m.onnx", "--dims", "N=2,M=3", "-o", tmp_path / "r.toml")
+    assert said.count("\n") == 1 and "The run failed" in said
+
+
+def test_a_record_that_a_kill_cut_off_is_read_up_to_there(tmp_path, refused):
+    part = tmp_path / "r.toml.part"
+    line = json.dumps({"key": "k", "found": {"a": {"times_ms": [1.0]}}})
+    part.write_text(f"{line}\n{line[:20]}")
+    assert read_record(part) == {"k": {"a": LotTimes([1.0])}} and part.read_text() == f"{line}\n"
+    part.write_text('{"other": 1}\n')
+    with pytest.raises(UserError, match="does not hold the measurements of a tuning; delete it"):
+        read_record(part)
+    assert "does not hold the measurements" in refused("tune", SMALL, "-o", tmp_path / "r.toml", "--budget", "60s")
+
+
+# ---- whole tunings ------------------------------------------------------------------------------------------
+
+
+class Unmeasuring(KeptWorker):
+    """Refuses to measure."""
+
+    def request(self, kind, **fields):
+        assert kind != "measure"
+        return super().request(kind, **fields)
+
+
+@pytest.mark.slow
+def test_a_tuning_that_goes_on_measures_nothing_again(tmp_path):
+    graph, request = wb.load(SMALL), TuneRequest(budget_s=240)
+    part = tmp_path / "part"
+    with Verifier(graph) as verifier:
+        first = tune(graph, request, verifier, record=part)
+    other = Unmeasuring()
+    with Verifier(graph, worker=other) as verifier:
+        again = tune(graph, request, verifier, record=part)
+    other.end()
+    assert again == replace(first, seconds=again.seconds)
+
+
+@pytest.mark.slow
+def test_a_tuning_that_is_stopped_gives_the_best_so_far():
+    graph = wb.load(SMALL)
+    lots = []
+
+    def hear(words):
+        lots.append(words)
+
+    with Verifier(graph) as verifier:
+        found = tune(
+            graph,
+            TuneRequest(budget_s=240),
+            verifier,
+            on_words=hear,
+            is_enough=lambda: any("best so far" in words for words in lots),
+        )
+    assert found.ended == STOPPED_EARLY and found.evidence[0].median_ms is not None
+    assert any(one.why.startswith("it was not measured") for one in found.evidence)
+
+
+def tuning(*arguments):
+    return subprocess.Popen([sys.executable, "-m", "workbench", "tune", *map(str, arguments)], cwd=ROOT)
+
+
+def wait_for_a_lot(part, process, seconds=120):
+    ends = time.monotonic() + seconds
+    while not (part.exists() and part.read_text().endswith("\n")):
+        assert time.monotonic() < ends and process.poll() is None
+        time.sleep(0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_process_that_was_ended_goes_on(tmp_path, done, how):
+    made, part = tmp_path / "r.toml", tmp_path / "r.toml.part"
+    with tuning(SMALL, "--budget", "240s", "-o", made) as process:
+        wait_for_a_lot(part, process)
+        os.kill(process.pid, how)
+        code = process.wait()
+    kept = part.read_text().splitlines()[0]
+    assert code == (130 if how == signal.SIGINT else -signal.SIGKILL)
+    assert made.exists() == (how == signal.SIGINT)
+    if made.exists():
+        assert load_recipe(made).ended == STOPPED_EARLY
+    done("tune", SMALL, "--budget", "240s", "-o", made)
+    first = json.loads(kept)["found"]
+    medians = {one.label: one.median_ms for one in load_recipe(made).evidence}
+    assert {*first} <= {label for label, median in medians.items() if median is not None}
+    done("optimize", SMALL, "--recipe", made, "-o", tmp_path / "o.onnx")

@@ -1,0 +1,106 @@
+"""Successive halving on simulated arms: what it finds, how many runs that takes, what it says."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from workbench.tuning.halving import MOST_TURNS, WITHIN, NothingRanError, compare_arms, halve
+
+SEEDS, ARMS = 30, 24
+
+
+class Simulated:
+    """Arms with true times; each run has noise of its own, each turn one that all of its runs share."""
+
+    def __init__(self, true, noise=0.03, seed=0, failing=()):
+        self.true, self.noise, self.failing = true, noise, failing
+        self.random, self.runs = np.random.default_rng(seed), 0
+
+    def __call__(self, arms, turns):
+        moments = np.exp(self.random.normal(0, 0.1, turns))
+        self.runs += turns * len(arms)
+        times = {arm: self.true[arm] * moments * np.exp(self.random.normal(0, self.noise, turns)) for arm in arms}
+        return {arm: "no such kernel" if arm in self.failing else times[arm].tolist() for arm in arms}
+
+
+def arms_of(seed):
+    times = np.random.default_rng(seed).uniform(1.0, 1.6, ARMS)
+    return {f"arm{i}": float(time) for i, time in enumerate(times)}
+
+
+@cache
+def played(seed):
+    """The last standing, the true times, and the runs."""
+    simulated = Simulated(arms_of(seed), seed=seed)
+    *_, last = halve(list(simulated.true), simulated)
+    return last, simulated.true, simulated.runs
+
+
+def test_the_best_is_never_lost_by_more_than_3_percent():
+    losses = [true[last.best] / min(true.values()) - 1 for last, true, _ in map(played, range(SEEDS))]
+    assert max(losses) <= WITHIN
+
+
+def test_it_takes_at_most_a_third_of_the_runs_of_a_full_enumeration():
+    runs = [runs for _, _, runs in map(played, range(SEEDS))]
+    assert max(runs) <= ARMS * MOST_TURNS / 3
+
+
+def test_every_arm_is_left_or_dropped_with_its_round_and_reason():
+    for last, true, _ in map(played, range(SEEDS)):
+        assert last.complete and last.best == last.left[0]
+        assert {*last.left, *last.dropped} == {*true} and not {*last.left} & {*last.dropped}
+        whys = [dropped.why for dropped in last.dropped.values()]
+        assert all("excludes 1" in why or "worse half" in why for why in whys)
+
+
+def test_the_same_measurements_give_the_same_standings():
+    def standings():
+        simulated = Simulated(arms_of(5), seed=5)
+        return list(halve(list(simulated.true), simulated))
+
+    assert standings() == standings()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_equal_arms_end_when_none_can_be_faster_by_more_than_3_percent(seed):
+    *_, last = halve(["a", "b"], Simulated({"a": 1.0, "b": 1.0}, noise=0.005, seed=seed))
+    assert last.settled
+
+
+def test_arms_that_noise_hides_end_with_the_turns():
+    *_, last = halve(["a", "b"], Simulated({"a": 1.0, "b": 1.0}, noise=0.5, seed=2))
+    assert not last.settled and last.complete and last.turns == MOST_TURNS
+
+
+def test_one_arm_needs_one_round():
+    simulated = Simulated({"a": 1.0})
+    *_, last = halve(["a"], simulated)
+    assert last.settled and simulated.runs == 4
+
+
+def test_what_fails_is_dropped_with_its_sentence_and_the_others_go_on():
+    true = {"a": 1.0, "b": 1.2, "c": 2.0}
+    *_, last = halve(list(true), Simulated(true, failing=("a",)))
+    assert last.best == "b" and last.dropped["a"].why == "it does not run: no such kernel"
+
+
+def test_if_all_fail_it_says_so():
+    with pytest.raises(NothingRanError, match="no such kernel"):
+        list(halve(["a", "b", "c"], Simulated(dict.fromkeys("abc", 1.0), failing="abc"), together=2))
+
+
+def test_lots_are_compared_by_the_arm_that_all_hold():
+    """A moment that makes one lot slow does not count against its arms."""
+    true = {f"arm{i}": 1.0 + i / 10 for i in range(7)}
+    calls = []
+
+    def measure(arms, turns):
+        calls.append(arms)
+        return {arm: [true[arm] * 3 ** len(calls)] * turns for arm in arms}
+
+    *_, last = compare_arms(list(true), measure, 4, together=3)
+    assert calls == [["arm0", f"arm{i}", f"arm{i + 1}"] for i in (1, 3, 5)]
+    assert last.best == "arm0"
+    assert {arm: round(found.ratio, 6) for arm, found in last.ratios.items()} == pytest.approx(true)
