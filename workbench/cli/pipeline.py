@@ -117,10 +117,10 @@ def pipeline_words(chosen: argparse.Namespace) -> dict[str, Any]:
 
 def _recipe(chosen: argparse.Namespace) -> Recipe | None:
     """The recipe that is named. Raises UserError if an argument would change what it says."""
-    from workbench.tuning.recipe import load_recipe
-
     if chosen.recipe is None:
         return None
+    from workbench.tuning.recipe import load_recipe  # with it comes all that measures
+
     given = next((name for name in _OF_RECIPE if getattr(chosen, name)), None)
     if given is not None:
         raise UserError(

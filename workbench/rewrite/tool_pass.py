@@ -6,17 +6,18 @@ import dataclasses
 import importlib.util
 from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from workbench.ir import Graph, Node
-from workbench.rewrite.difference import Change, difference
 from workbench.rewrite.exactness import Exactness
 from workbench.rewrite.pass_context import PassContext
 from workbench.rewrite.passes import Pass, option
 from workbench.rewrite.rule import Rewrite
 from workbench.tools.running import ToolCall, ToolError
+
+if TYPE_CHECKING:
+    from workbench.rewrite.difference import Change
 
 MEGABYTE = 10**6
 _MOST_NAMED = 3  # nodes named in a sentence
@@ -93,6 +94,8 @@ class ToolPass(Pass):
 
     @classmethod
     def version(cls) -> str:
+        from importlib import metadata
+
         return metadata.version(cls.packages[0]) if cls.packages else ""
 
     @classmethod
@@ -117,6 +120,8 @@ class ToolPass(Pass):
     def _changes(
         self, graph: Graph, context: PassContext, leave_out: Collection[str]
     ) -> Generator[Rewrite, None, ToolFacts]:
+        from workbench.rewrite.difference import difference
+
         tool = self.title
         try:
             if self.missing() or context.tool_runner is None:
