@@ -4,7 +4,7 @@
 
 By default five models: three samples, and BERT and ResNet-50 of the corpus, if they are there. Each is tuned for
 latency on the CPU, and then, with empty caches again, every distinct candidate is measured for as many turns as the
-last round of a tuning has, in lots beside one arm that all lots hold. Which of the two choices is faster is judged by a
+last round of a tuning has, in lots beside the best so far. Which of the two choices is faster is judged by a
 third measurement of both by turns. Prints Markdown: what each took, the share of the full enumeration's time, both
 choices, and the ratio of tune's choice to the other with its 95 % interval; at most 1.03, and a third, are the aims.
 The second table checks what the first look assumes (`workbench/tuning/bounds.py`): by how much the best pipeline of
