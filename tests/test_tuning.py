@@ -8,6 +8,7 @@ import sys
 import time
 import tomllib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -361,6 +362,8 @@ def test_what_cannot_be_tuned_is_one_sentence(tmp_path, refused):
     assert "must be a number from 0 up, not -1.0" in refused("tune", SMALL, "-o", out, "--max-error", "-1")
     assert "must be a number from 0 up, not nan" in refused("tune", SMALL, "-o", out, "--max-error", "nan")
     assert "ended before any candidate was measured" in refused("tune", SMALL, "-o", out, "--budget", "0.001s")
+    if Path("/proc").is_dir():  # where nobody may write
+        assert "'/proc/r.toml' cannot be written" in refused("tune", SMALL, "-o", "/proc/r.toml")
     assert "its folder does not exist" in refused("tune", SMALL, "-o", tmp_path / "no" / "r.toml")
     wb.export(wb.load(SMALL), tmp_path / "m.onnx")
     assert "is read or written already" in refused("tune", tmp_path / "m.onnx", "-o", tmp_path / "m.onnx")
