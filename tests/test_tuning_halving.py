@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from workbench.tuning.halving import MOST_TURNS, WITHIN, NothingRanError, compare_arms, halve
+from workbench.tuning.halving import FIRST_TURNS, MOST_TURNS, WITHIN, NothingRanError, compare_arms, halve
 
 SEEDS, ARMS = 30, 24
 
@@ -77,7 +77,7 @@ def test_arms_that_noise_hides_end_with_the_turns():
 def test_one_arm_needs_one_round():
     simulated = Simulated({"a": 1.0})
     *_, last = halve(["a"], simulated)
-    assert last.settled and simulated.runs == 4
+    assert last.settled and simulated.runs == FIRST_TURNS
 
 
 def test_what_fails_is_dropped_with_its_sentence_and_the_others_go_on():
@@ -91,16 +91,30 @@ def test_if_all_fail_it_says_so():
         list(halve(["a", "b", "c"], Simulated(dict.fromkeys("abc", 1.0), failing="abc"), together=2))
 
 
-def test_lots_are_compared_by_the_arm_that_all_hold():
+def test_lots_are_compared_by_the_best_so_far():
     """A moment that makes one lot slow does not count against its arms."""
-    true = {f"arm{i}": 1.0 + i / 10 for i in range(7)}
+    true = {f"arm{i}": 1.0 + abs(i - 3) / 10 for i in range(7)}
     calls = []
 
     def measure(arms, turns):
-        calls.append(arms)
+        calls.append([*arms])
         return {arm: [true[arm] * 3 ** len(calls)] * turns for arm in arms}
 
     *_, last = compare_arms(list(true), measure, 4, together=3)
-    assert calls == [["arm0", f"arm{i}", f"arm{i + 1}"] for i in (1, 3, 5)]
-    assert last.best == "arm0"
-    assert {arm: round(found.ratio, 6) for arm, found in last.ratios.items()} == pytest.approx(true)
+    assert calls == [["arm0", "arm1", "arm2"], ["arm2", "arm3", "arm4"], ["arm3", "arm5", "arm6"]]
+    assert last.best == "arm3"
+    assert {arm: found.ratio for arm, found in last.ratios.items()} == pytest.approx(true)
+
+
+def test_if_the_best_so_far_fails_later_all_are_measured_again_without_it():
+    true = {"a": 1.0, "b": 2.0, "c": 3.0, "d": 4.0}
+    calls = []
+
+    def measure(arms, turns):
+        calls.append([*arms])
+        fails = len(calls) > 1
+        return {arm: "it crashed" if fails and arm == "a" else [true[arm]] * turns for arm in arms}
+
+    *_, last = compare_arms(list(true), measure, 4, together=2)
+    assert last.best == "b" and {*last.ratios} == {"b", "c", "d"} and last.failed == {"a": "it crashed"}
+    assert calls == [["a", "b"], ["a", "c"], ["b", "c"], ["b", "d"]]

@@ -7,11 +7,11 @@ AISTATS 2016. Here an arm also goes as soon as the interval of its ratio to the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from workbench.run.measurement.statistics import FEWEST, Ratio, ratio
 
-FIRST_TURNS, MOST_TURNS = 4, 100  # of each arm in the first round and in the last
+FIRST_TURNS, MOST_TURNS = 6, 100  # of each arm in the first round and in the last
 TOGETHER = 8  # arms that are measured by turns at once, since all of them are open then
 WITHIN = 0.03  # a gain for which nobody waits: no arm that is left may be faster by more
 
@@ -62,33 +62,6 @@ class Standing:
     settled: bool = False
 
 
-@dataclass
-class _Times:
-    """The times of one lot; a lot's times are by turns with each other only."""
-
-    lots: list[dict[str, Sequence[float]]] = field(default_factory=list)
-    failed: dict[str, str] = field(default_factory=dict)
-
-    def ratios_to(self, control: str) -> dict[str, tuple[int, Ratio]]:
-        """By arm, its lot and its ratio to the arm that every lot holds."""
-        found: dict[str, tuple[int, Ratio]] = {}
-        for number, lot in enumerate(self.lots):
-            for arm, times in lot.items():
-                found.setdefault(arm, (number, ratio(times, lot[control])))
-        return found
-
-    def compared(self, control: str) -> ComparedArms:
-        placed = self.ratios_to(control)
-        best = min(placed, key=lambda arm: placed[arm][1].ratio)
-        number, of_best = placed[best]
-        lot = self.lots[number]
-        ratios = {
-            arm: ratio(lot[arm], lot[best]) if arm in lot else _quotient(found, of_best)
-            for arm, (_, found) in placed.items()
-        }
-        return ComparedArms(best, ratios, dict(self.failed))
-
-
 def _quotient(a: Ratio, b: Ratio) -> Ratio:
     """a/b of two ratios to the same arm that were not measured together; the interval is that of the worst case."""
     return Ratio(
@@ -99,29 +72,43 @@ def _quotient(a: Ratio, b: Ratio) -> Ratio:
 def compare_arms(
     arms: Sequence[str], measure: Measure, turns: int = FIRST_TURNS, together: int = TOGETHER
 ) -> Iterator[ComparedArms]:
-    """Measure all arms in lots, each beside the first arm that runs; yields what is known after each lot.
+    """Measure all arms in lots, each beside the best of those before; yields what is known after each lot.
 
     measure: takes arms and a number of turns; returns by arm its times, as long as each other and by turns, or a
              sentence that says why there are none.
     together: arms in one lot, at least 2. Raises NothingRanError.
     """
-    control, *waiting = arms
-    times = _Times()
+    best, *waiting = arms
+    ratios: dict[str, Ratio] = {}
+    failed: dict[str, str] = {}
     while True:
-        answers = measure([control, *waiting[: together - 1]], turns)
-        times.failed |= {arm: answer for arm, answer in answers.items() if isinstance(answer, str)}
-        if control in times.failed:  # even if it ran before: all are measured again, beside another
-            able = [arm for arm in arms if arm not in times.failed]
+        answers = measure([best, *waiting[: together - 1]], turns)
+        failed |= {arm: answer for arm, answer in answers.items() if isinstance(answer, str)}
+        if best in failed:  # even if it ran before: all are measured again, beside another
+            able = [arm for arm in arms if arm not in failed]
             if not able:
-                raise NothingRanError(times.failed[control])
-            control, *waiting = able
-            times.lots.clear()
+                raise NothingRanError(failed[best])
+            best, *waiting = able
+            ratios = {}
             continue
-        times.lots.append({arm: answer for arm, answer in answers.items() if not isinstance(answer, str)})
+        times = {arm: answer for arm, answer in answers.items() if not isinstance(answer, str)}
         waiting = waiting[together - 1 :]
-        yield times.compared(control)
+        best, ratios = _with_lot(ratios, times, best)
+        yield ComparedArms(best, ratios, dict(failed))
         if not waiting:
             return
+
+
+def _with_lot(
+    ratios: Mapping[str, Ratio], times: Mapping[str, Sequence[float]], control: str
+) -> tuple[str, dict[str, Ratio]]:
+    """The best arm now, and the ratios to it; those in `ratios` are to the control, which is in this lot too."""
+    best = min(times, key=lambda arm: ratio(times[arm], times[control]).ratio)
+    step = ratio(times[best], times[control])
+    others = {arm: found for arm, found in ratios.items() if arm not in times}
+    if best != control:
+        others = {arm: _quotient(found, step) for arm, found in others.items()}
+    return best, {**others, **{arm: ratio(taken, times[best]) for arm, taken in times.items()}}
 
 
 def halve(

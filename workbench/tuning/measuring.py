@@ -43,7 +43,7 @@ class LotMeasurer:
 
     record:   a file of one JSON object per lot, to which each finished one is added; None: nothing is kept.
     machine:  the device and the versions, which belong to the key of a lot.
-    found:    by label, what the last lot with it said. lots_read: those that the record had.
+    found:    by label, what the last lot with it said.
     on_words: is called with the progress; may raise to stop. is_enough: once true, the present lot ends early.
     """
 
@@ -57,7 +57,6 @@ class LotMeasurer:
     on_words: Callable[[str], None]
     is_enough: Callable[[], bool]
     found: dict[str, LotTimes]
-    lots_read: int = 0
 
     def __post_init__(self) -> None:
         self._kept = read_record(self.record)
@@ -66,7 +65,6 @@ class LotMeasurer:
         """The times of each, all of one length, or why it has none. Raises BudgetOverError."""
         key = self._key(labels, turns)
         if key in self._kept:
-            self.lots_read += 1
             answers = self._kept[key]
         else:
             answers = self._measured(labels, turns)

@@ -186,7 +186,7 @@ def _recipe(
     chosen = next(candidate for candidate in search.every if candidate.label == last.best)
     device = _kind(machine, request.device)["device"]
     return Recipe(
-        model_name=printable(graph.name),
+        model_name=printable(graph.name if graph.source is None else Path(graph.source).name),
         model_sha256=model_hash(graph),
         objective=request.objective,
         device=request.device,
