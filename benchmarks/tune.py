@@ -38,7 +38,7 @@ from workbench.tuning.budget import Budget, parse_budget  # noqa: E402
 from workbench.tuning.graphs import make_graphs, superfluous  # noqa: E402
 from workbench.tuning.halving import MOST_TURNS, compare_arms  # noqa: E402
 from workbench.tuning.measuring import LotMeasurer  # noqa: E402
-from workbench.tuning.pipelines import Candidate, every_candidate  # noqa: E402
+from workbench.tuning.pipelines import Configuration, every_candidate  # noqa: E402
 from workbench.tuning.recipe import Recipe  # noqa: E402
 from workbench.tuning.tune import TuneRequest, tune  # noqa: E402
 from workbench.verification import Verifier  # noqa: E402
@@ -59,9 +59,9 @@ _CACHES = ("WORKBENCH_CACHE", "TORCHINDUCTOR_CACHE_DIR")
 class Full:
     """The full enumeration: its choice, all ratios to it, the distinct candidates, and the seconds that it took."""
 
-    best: Candidate
+    best: Configuration
     ratios: dict[str, Ratio]
-    distinct: dict[str, Candidate]
+    distinct: dict[str, Configuration]
     seconds: float
 
 

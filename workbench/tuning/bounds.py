@@ -31,13 +31,13 @@ from workbench.tuning.halving import (
     halve,
 )
 from workbench.tuning.measuring import LotMeasurer
-from workbench.tuning.pipelines import Candidate
+from workbench.tuning.pipelines import Configuration
 
 SPAN = 2.0
 _FEW = 3  # backends that are opened at once in the first look, so that a short budget has a result
 _LOT = 4
 _BOUNDED = ("torch", "arena")
-Arms = Mapping[str, tuple[Candidate, MadeGraph]]
+Arms = Mapping[str, tuple[Configuration, MadeGraph]]
 
 
 def search_latency(arms: Arms, measure: Measure, together: int) -> Iterator[Standing]:

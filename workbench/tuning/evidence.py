@@ -10,7 +10,7 @@ from workbench.run.measurement.statistics import spread
 from workbench.tuning.graphs import MadeGraph
 from workbench.tuning.halving import Dropped, Standing
 from workbench.tuning.measuring import LotTimes
-from workbench.tuning.pipelines import Candidate
+from workbench.tuning.pipelines import Configuration
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Evidence:
 
 
 def evidence_of(
-    every: Sequence[Candidate],
+    every: Sequence[Configuration],
     made: Mapping[str, MadeGraph],
     times: Mapping[str, LotTimes],
     standings: Mapping[str, Standing],
@@ -79,7 +79,7 @@ def _rank(one: Evidence, best: str) -> tuple[bool, float, float]:
 
 
 def _evidence(
-    candidate: Candidate, made: MadeGraph | None, times: LotTimes | None, standing: Standing | None
+    candidate: Configuration, made: MadeGraph | None, times: LotTimes | None, standing: Standing | None
 ) -> Evidence:
     verdict = None if made is None else made.verdict
     one = Evidence(

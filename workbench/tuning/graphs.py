@@ -15,7 +15,7 @@ from workbench.ir import Graph
 from workbench.pipeline import Progress
 from workbench.run.compare import Comparison, Tolerance
 from workbench.run.worker.process import CancelledError
-from workbench.tuning.pipelines import TUNED_TARGET, Candidate, NamedPasses
+from workbench.tuning.pipelines import TUNED_TARGET, Configuration, NamedPasses
 from workbench.verification import Verdict, Verifier
 
 SAME_GRAPH = "its graph is that of"  # how the reason of an equal candidate begins
@@ -72,7 +72,9 @@ def make_graphs(
     return made, failed
 
 
-def superfluous(every: Sequence[Candidate], made: Mapping[str, MadeGraph], failed: Mapping[str, str]) -> dict[str, str]:
+def superfluous(
+    every: Sequence[Configuration], made: Mapping[str, MadeGraph], failed: Mapping[str, str]
+) -> dict[str, str]:
     """By the candidates' labels, why some need not be measured: no graph, a wrong one, or one that another candidate
     runs in the same way."""
     found: dict[str, str] = {}

@@ -18,7 +18,7 @@ from workbench.run.records.store import model_hash
 from workbench.run.worker.process import CancelledError
 from workbench.tuning.budget import Budget
 from workbench.tuning.graphs import MadeGraph, error_fault
-from workbench.tuning.pipelines import Candidate
+from workbench.tuning.pipelines import Configuration
 from workbench.verification import Verifier
 
 
@@ -47,7 +47,7 @@ class LotMeasurer:
     on_words: is called with the progress; may raise to stop. is_enough: once true, the present lot ends early.
     """
 
-    made: Mapping[str, tuple[Candidate, MadeGraph]]
+    made: Mapping[str, tuple[Configuration, MadeGraph]]
     verifier: Verifier
     device: str
     max_error: float

@@ -65,7 +65,7 @@ class NamedPasses:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Configuration:
     """A pipeline's graph run by a backend in an element type."""
 
     pipeline: NamedPasses
@@ -83,7 +83,7 @@ class Candidate:
         return self.backend, self.dtype
 
 
-def every_candidate(objective: str, device: str, max_error: float, budget_s: float) -> list[Candidate]:
+def every_candidate(objective: str, device: str, max_error: float, budget_s: float) -> list[Configuration]:
     """All candidates, the plainest first.
 
     device: "cpu" or "cuda". max_error: the largest relative error; types whose rounding alone is larger are left out.
@@ -93,15 +93,15 @@ def every_candidate(objective: str, device: str, max_error: float, budget_s: flo
     if objective not in OBJECTIVES:
         raise TuneError(f"there is no objective '{objective}'; tune for one of: {', '.join(OBJECTIVES)}")
     if objective == "size":
-        return [Candidate(pipeline, _RUNTIME) for pipeline in _for_size()]
+        return [Configuration(pipeline, _RUNTIME) for pipeline in _for_size()]
     backends = _BACKENDS[device] if objective == "latency" else _COUNTED_ALIKE[device]
-    found = [Candidate(pipeline, b) for b in backends for pipeline in _for_backend(b, objective)]
+    found = [Configuration(pipeline, b) for b in backends for pipeline in _for_backend(b, objective)]
     for dtype in _DTYPES[device]:
         if max_error >= _ROUNDING[dtype]:
             ways = [backend for backend in ("torch", "cuda-graphs", "torch-compile") if backend in backends]
-            found += [Candidate(pipeline, backend, dtype) for backend in ways for pipeline in _reduced()]
+            found += [Configuration(pipeline, backend, dtype) for backend in ways for pipeline in _reduced()]
     if objective == "latency" and budget_s >= _TIMED_FROM_S:
-        found += [Candidate(_pipeline("simplify", _TIMED), b) for b in backends if b in ("torch", "cuda-graphs")]
+        found += [Configuration(_pipeline("simplify", _TIMED), b) for b in backends if b in ("torch", "cuda-graphs")]
     return found
 
 

@@ -20,7 +20,7 @@ from workbench.tuning.evidence import evidence_of
 from workbench.tuning.graphs import MadeGraph, make_graphs, superfluous
 from workbench.tuning.halving import TOGETHER, Dropped, NothingRanError, Standing
 from workbench.tuning.measuring import BudgetOverError, LotMeasurer, LotTimes
-from workbench.tuning.pipelines import TUNED_TARGET, Candidate, TuneError, every_candidate
+from workbench.tuning.pipelines import TUNED_TARGET, Configuration, TuneError, every_candidate
 from workbench.tuning.recipe import Recipe
 from workbench.verification import Verifier
 
@@ -54,7 +54,7 @@ class TuneRequest:
 class _Search:
     """What a tuning knows so far."""
 
-    every: list[Candidate]
+    every: list[Configuration]
     made: dict[str, MadeGraph]
     dropped: dict[str, Dropped]
     times: dict[str, LotTimes]
@@ -129,7 +129,7 @@ def _too_short(request: TuneRequest) -> str:
 
 
 def _standings(
-    arms: Mapping[str, tuple[Candidate, MadeGraph]], request: TuneRequest, measurer: LotMeasurer
+    arms: Mapping[str, tuple[Configuration, MadeGraph]], request: TuneRequest, measurer: LotMeasurer
 ) -> Iterator[Standing]:
     if request.objective == "size":
         return search_size(arms)
@@ -138,7 +138,7 @@ def _standings(
     return search_latency(arms, measurer, _together(arms, measurer.verifier))
 
 
-def _together(arms: Mapping[str, tuple[Candidate, MadeGraph]], verifier: Verifier) -> int:
+def _together(arms: Mapping[str, tuple[Configuration, MadeGraph]], verifier: Verifier) -> int:
     """How many models may be open at once."""
     largest = max(estimate_bytes(made.graph, made.graph.dims) for _, made in arms.values())
     return max(2, min(TOGETHER, int(_OF_MEMORY * available_bytes() / max(largest, 1))))
