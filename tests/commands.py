@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -52,3 +53,8 @@ def operators(path):
     for node in onnx.load(path).graph.node:
         found[node.op_type] = found.get(node.op_type, 0) + 1
     return found
+
+
+def heeds_ctrl_c() -> None:
+    """For a process to be started: tests that run in the background of a shell hand down that SIGINT is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -15,7 +15,7 @@ import onnx
 import pytest
 from onnx import parser
 
-from tests.commands import OCR
+from tests.commands import OCR, heeds_ctrl_c
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
@@ -198,6 +198,7 @@ sys.exit("GlobalAveragePool" in ops)
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=heeds_ctrl_c,
     )
     for _ in range(600):
         if log.exists() and any(2 < int(line) < 100 for line in log.read_text().split()):

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.commands import SAMPLES, KeptWorker, commands_share
+from tests.commands import SAMPLES, KeptWorker, commands_share, heeds_ctrl_c
 from tests.conftest import ROOT
 from tests.running import typed
 from tests.test_tuning_halving import Simulated
@@ -432,7 +432,8 @@ def test_a_tuning_that_is_stopped_gives_the_best_so_far():
 
 
 def tuning(*arguments):
-    return subprocess.Popen([sys.executable, "-m", "workbench", "tune", *map(str, arguments)], cwd=ROOT)
+    command = [sys.executable, "-m", "workbench", "tune", *map(str, arguments)]
+    return subprocess.Popen(command, cwd=ROOT, preexec_fn=heeds_ctrl_c)
 
 
 def wait_for_lots(part, process, seconds=120):
