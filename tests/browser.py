@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Page, Playwright, TimeoutError, sync_playwright
+from playwright.sync_api import Browser, Page, Playwright, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[1]
 ARGUMENTS = [
@@ -264,14 +264,9 @@ class GraphView:
         """Find it, and go to the first hit."""
         settle(self.page)
         field = self.page.locator("input.gw-search")
+        field.fill(query)
+        field.press("Enter")
         count = self.page.locator(".gw-count[role=status]").get_by_text(" of ")
-        for _ in range(6):  # a search that crosses the page's own rerun may be lost: whoever sees no count asks again
-            field.fill("")
-            field.fill(query)
-            field.press("Enter")
-            with contextlib.suppress(TimeoutError):
-                count.wait_for(timeout=10_000)  # else what was selected before counts
-                break
-        count.wait_for()
+        count.wait_for(timeout=60_000)  # else what was selected before counts
         settle(self.page)
         self.wait("hook => hook.state().selected !== ''")

@@ -24,7 +24,7 @@ export default function mount(component) {
   mounted.component = component; // its functions belong to this rerun
   mounted.view.update(data);
   return () => {
-    memories.set(key, remember(mounted.view));
+    memories.set(key, remember(mounted.view) ?? mounted.view.memory); // taken down at once, it hands on what it began with
     mounted.view.destroy();
     views.delete(parentElement);
     removeHook(key);

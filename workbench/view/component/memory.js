@@ -8,7 +8,7 @@ import { COLOURED, ONLY } from "./selection_sync.js";
 
 const KEPT = /** @type {const} */ (["colouring", "panes", "selected", "hops", "wheelZooms", "inspectorOpen", "onlyHits"]);
 
-/** The state of a view, which another begins with. @param {View} view */
+/** The state of a view, which another begins with; null before its first scene. @param {View} view */
 export function remember(view) {
   if (!view.scene || !view.begun) return null;
   const { x, y, zoom } = view.stage.camera;
@@ -16,7 +16,7 @@ export function remember(view) {
   return {
     title: view.scene.title,
     seen: view.seen,
-    query: view.search.asked,
+    search: view.search.state,
     camera: { x, y, zoom },
     boxes: view.scene.boxes.filter((box) => view.stage.camera.sees(box)),
     clock: { step, t, compare, chosen, hideUnchanged },
@@ -41,7 +41,7 @@ function restore(view, memory) {
   view.seen = memory.seen;
   view.begun = true;
   Object.assign(view, memory.kept);
-  view.search.asked = view.search.field.value = memory.query;
+  view.search.restore(memory.search);
   Object.assign(view.stage.camera, memory.camera);
   Object.assign(view.clock, memory.clock);
   view.stage.resize(true);

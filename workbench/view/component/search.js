@@ -30,6 +30,7 @@ export class Search {
     this.total = 0;
     this.current = -1;
     this.goWhenFound = false;
+    this.revealing = ""; // the hit that was asked for, since the scene has not got it
     this.field = make("input", {
       type: "search",
       class: "gw-search",
@@ -69,8 +70,23 @@ export class Search {
     this.field.select();
   }
 
+  /** What another search of the same view goes on with; whoever pressed Enter meanwhile still goes to the hit. */
+  get state() {
+    const { asked, fault, seen, hits, total, current, goWhenFound, revealing } = this;
+    return { asked, fault, seen, hits, total, current, goWhenFound, revealing };
+  }
+
+  /** A request of a component that is taken down may be lost: it is made again. @param {Search["state"]} state */
+  restore(state) {
+    Object.assign(this, state);
+    this.field.value = this.asked;
+    this.#fillList();
+    setTimeout(() => this.revealing && this.view.outside.reveal(this.revealing)); // not while the component is mounted
+  }
+
   /** What has arrived with the data. @param {Found} found */
   heed(found) {
+    if (this.view.data.show?.id === this.revealing) this.revealing = "";
     this.#take(found);
     this.#askAgain(found);
   }
@@ -109,7 +125,10 @@ export class Search {
     const { scene } = view;
     const [name] = this.hits[this.current];
     if (scene.byId.has(name)) view.select(name, { centre: true });
-    else view.outside.reveal(name);
+    else {
+      this.revealing = name;
+      view.outside.reveal(name);
+    }
     this.update();
   }
 
