@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
-from typing import Any
 from weakref import WeakKeyDictionary
-
-import onnx_ir
 
 from workbench.inference.evaluate import RANDOM
 from workbench.ir import Edit, Graph, Node
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
-
-_PLAIN = (int, float, str, tuple)
+from workbench.rewrite.content import attribute_key
 
 
 def match_same(graph: Graph, node: Node, options: Pass) -> Rewrite:
@@ -86,14 +82,8 @@ def _makes_all(a: Node, b: Node) -> bool:
 
 def _computed(node: Node) -> Hashable:
     """What the node computes: operator, operands and attributes."""
-    attributes = tuple([(key, _told(node.attributes[key])) for key in sorted(node.attributes)])
+    attributes = tuple([(key, attribute_key(node.attributes[key])) for key in sorted(node.attributes)])
     return node.op, node.overload, node.inputs, len(node.outputs), attributes
-
-
-def _told(attribute: Any) -> Hashable:
-    if not isinstance(attribute, _PLAIN) and isinstance(attribute, onnx_ir.TensorProtocol):
-        return attribute.dtype, tuple(attribute.shape), attribute.tobytes()
-    return type(attribute), repr(attribute)  # as text: -0.0 and 0.0 differ, NaN and NaN do not
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 
 from workbench.ir import Constant, Edit, Graph, constant_shape
 from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite
-
-_SHORT = 32  # bytes; as many as a digest has
+from workbench.rewrite.content import elements_key
 
 
 @dataclass(frozen=True)
@@ -62,9 +60,7 @@ class ShareConstants(Pass):
         same: dict[Hashable, list[str]] = {}
         for value, tensor in graph.constants.items():
             if alike[kinds[value]] > 1:
-                data = tensor.tobytes()
-                content = data if len(data) <= _SHORT else hashlib.sha256(data).digest()
-                same.setdefault((*kinds[value], content), []).append(value)
+                same.setdefault(elements_key(tensor), []).append(value)
         for first, *others in same.values():
             gone = [value for value in others if not graph.is_output(value)]
             if gone:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Sequence
 
+from workbench.errors import quoted
 from workbench.io.checks import every_graph
 from workbench.reduction.regions import Region, RegionError, Whole
 
+_MOST = 8  # values named in a sentence
 _NEAR = 3  # most names suggested for one that is not there
 
 
@@ -45,7 +47,7 @@ def _require_value(whole: Whole, value: str) -> None:
     if value in inside:
         raise RegionError(f"value '{value}' is in a body; only values of the main graph bound a region")
     near = difflib.get_close_matches(value, known, _NEAR)
-    hint = f"; near it are {_listed(near)}" if near else "; `inspect` and `report` show the names"
+    hint = f"; near it are {quoted(near, _MOST)}" if near else "; `inspect` and `report` show the names"
     raise RegionError(f"the model has no value '{value}'{hint}")
 
 
@@ -56,16 +58,16 @@ def _require_reached(whole: Whole, region: Region, sources: Sequence[str]) -> No
     targets = " and ".join(f"'{value}'" for value in region.outputs)
     missing = _missing(whole, region, sources)
     if len(unread) == len(sources):
-        more = f"; it is computed from {_listed(missing)}" if missing else ""
-        raise RegionError(f"{targets} does not depend on {_listed(sources)}{more}")
+        more = f"; it is computed from {quoted(missing, _MOST)}" if missing else ""
+        raise RegionError(f"{targets} does not depend on {quoted(sources, _MOST)}{more}")
     if missing:
         wanted = ",".join([*(value for value in sources if value in read), *missing])
         raise RegionError(
-            f"{targets} cannot be computed from {_listed(sources)} alone: it needs {_listed(missing)} too; "
+            f"{targets} cannot be computed from {quoted(sources, _MOST)} alone: it needs {quoted(missing, _MOST)} too; "
             f"write --from {wanted}"
         )
     if unread:
-        raise RegionError(f"{targets} can be computed without {_listed(unread)}; leave that out of --from")
+        raise RegionError(f"{targets} can be computed without {quoted(unread, _MOST)}; leave that out of --from")
 
 
 def _missing(whole: Whole, region: Region, sources: Collection[str]) -> list[str]:
@@ -87,9 +89,3 @@ def _missing(whole: Whole, region: Region, sources: Collection[str]) -> list[str
     return [value for value in missing if value not in region.outputs] or [
         value for value in whole.boundary(region) if value not in sources
     ]
-
-
-def _listed(values: Sequence[str], most: int = 8) -> str:
-    """The names in quotation marks, the first ones of many."""
-    shown = ", ".join(f"'{value}'" for value in values[:most])
-    return shown if len(values) <= most else f"{shown} and {len(values) - most} more"

@@ -9,21 +9,20 @@ made, undone and left out alone.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import networkx as nx
-import numpy as np
-import onnx_ir
 
+from workbench.errors import quoted
 from workbench.ir import Constant, Edit, EditError, Graph, Node
-from workbench.ir.text import to_text
+from workbench.rewrite.content import attribute_key, elements_key
 from workbench.rewrite.schemas import default_attributes, opset_of_node
 from workbench.tools.running import ToolError
 
+_MOST = 3  # names in a sentence
 _BEFORE, _AFTER = "before", "after"  # of which graph a node is
 
 
@@ -58,7 +57,7 @@ def difference(before: Graph, after: Graph, same: Mapping[str, str] | None) -> D
     told = {value: value for value in mine & {*its, *after.constants}} if same is None else same
     interface = {*before.inputs, *before.outputs}
     if any(value not in told for value in before.outputs):  # wrong: by names, or all behind the fault would be one
-        told = {v: v for v in mine & its if v not in told.values()} | {**told}
+        told = {v: v for v in (mine & its).difference(told.values())} | {**told}
     paired = {a: b for a, b in told.items() if b in mine and (a in its or a == b) and not interface & {a, b}}
     paired |= {value: value for value in interface}
     shared = {*paired.values()}
@@ -69,18 +68,14 @@ def difference(before: Graph, after: Graph, same: Mapping[str, str] | None) -> D
 
 def _check_interface(before: Graph, after: Graph) -> None:
     if after.outputs != before.outputs:
-        raise ToolError(f"its result has the outputs {_listed(after.outputs)}, not {_listed(before.outputs)}")
+        its, mine = (quoted(graph.outputs, _MOST) for graph in (after, before))
+        raise ToolError(f"its result has the outputs {its}, not {mine}")
     more = [v for v in after.inputs if v not in before.inputs]
     if more:
-        raise ToolError(f"its result has inputs that the model has not: {_listed(more)}")
-    mine, its = before.opset_imports.get("", 0), after.opset_imports.get("", 0)
-    if its not in (0, mine):
-        raise ToolError(f"its result is of opset {its} and cannot be brought back to opset {mine}")
-
-
-def _listed(names: Sequence[str]) -> str:
-    most = ", ".join(f"'{name}'" for name in names[:3])
-    return most if len(names) <= 3 else f"{most} and {len(names) - 3:,} more"
+        raise ToolError(f"its result has inputs that the model has not: {quoted(more, _MOST)}")
+    opset, made = before.opset_imports.get("", 0), after.opset_imports.get("", 0)
+    if made not in (0, opset):
+        raise ToolError(f"its result is of opset {made} and cannot be brought back to opset {opset}")
 
 
 def _computed(graph: Graph) -> set[str]:
@@ -96,6 +91,7 @@ class _Renamed:
 
     nodes: Sequence[Node]
     constants: Mapping[str, Constant]
+    elements: Mapping[str, Hashable]  # of the constants of both graphs
     graph: Graph
     former: Mapping[str, str]  # the name in `graph` of a value that has a new one
 
@@ -107,7 +103,11 @@ class _Renamed:
 
 def _named_apart(before: Graph, after: Graph, paired: Mapping[str, str]) -> _Renamed:
     """`after` with the names that paired values have before, and new ones where `before` has a name for another."""
-    names = {a: b for a, b in paired.items() if a != b} | _same_constants(before, after, paired)
+    mine = {name: elements_key(tensor) for name, tensor in before.constants.items()}
+    its = {name: elements_key(tensor) for name, tensor in after.constants.items()}
+    first = {elements: name for name, elements in reversed(mine.items())}
+    equal = {name: first[held] for name, held in its.items() if held in first and name not in paired}
+    names = {a: b for a, b in paired.items() if a != b} | equal
     taken = {*after.values(), *names.values()}
     for value in after.values():
         if value not in names and value not in paired and before.has_value(value):
@@ -115,23 +115,8 @@ def _named_apart(before: Graph, after: Graph, paired: Mapping[str, str]) -> _Ren
             taken.add(names[value])
     nodes = [_with_names(node, names) for node in after.nodes]
     constants = {names.get(name, name): tensor for name, tensor in after.constants.items()}
-    return _Renamed(nodes, constants, after, {new: old for old, new in names.items()})
-
-
-def _same_constants(before: Graph, after: Graph, paired: Mapping[str, str]) -> dict[str, str]:
-    """Constants of `after` with the elements of one of `before`, and that one's name."""
-    mine: dict[Hashable, str] = {}
-    for name, tensor in before.constants.items():
-        mine.setdefault(_elements(tensor), name)
-    its = {name: _elements(tensor) for name, tensor in after.constants.items() if name not in paired}
-    return {name: mine[elements] for name, elements in its.items() if elements in mine}
-
-
-def _elements(tensor: Constant) -> Hashable:
-    """Equal for constants of the same type, shape and elements."""
-    array = tensor.numpy()
-    data = repr(array.tolist()).encode() if array.dtype.kind == "O" else np.ascontiguousarray(array).tobytes()
-    return tensor.dtype, tuple(tensor.shape), hashlib.blake2b(data).digest()
+    elements = {**{names.get(name, name): held for name, held in its.items()}, **mine}
+    return _Renamed(nodes, constants, elements, after, {new: old for old, new in names.items()})
 
 
 def _with_names(node: Node, names: Mapping[str, str]) -> Node:
@@ -146,8 +131,9 @@ def _with_names(node: Node, names: Mapping[str, str]) -> Node:
 
 def _changes(before: Graph, after: _Renamed, shared: Collection[str]) -> Iterator[Change]:
     unchanged = _unchanged(before, after)
+    stay = {*unchanged.values()}
     gone = {node.name: node for node in before.nodes if node.name not in unchanged}
-    come = {i: node for i, node in enumerate(after.nodes) if i not in unchanged.values()}
+    come = {i: node for i, node in enumerate(after.nodes) if i not in stay}
     folded = [v for v in after.constants if before.producer(v) is not None and v in shared]
     outside = {"", *shared, *before.constants, *after.constants}
     parts = nx.Graph((("value", value), ("constant", value)) for value in folded)
@@ -172,13 +158,12 @@ def _join(parts: nx.Graph, key: tuple[str, Any], node: Node, outside: Collection
 def _unchanged(before: Graph, after: _Renamed) -> dict[str, int]:
     """The nodes that are in both graphs: the name before, the place after."""
     found: dict[str, int] = {}
-    elements = {name: _elements(tensor) for name, tensor in (*after.constants.items(), *before.constants.items())}
     for index, node in enumerate(after.nodes):
         first = next((value for value in node.outputs if value), "")
         mine = before.producer(first)
         if mine is None or mine.outputs != node.outputs:
             continue
-        if _meaning(before, mine, elements) == _meaning(before, node, elements):
+        if _meaning(before, mine, after.elements) == _meaning(before, node, after.elements):
             found[mine.name] = index
     return found
 
@@ -187,20 +172,9 @@ def _meaning(graph: Graph, node: Node, elements: Mapping[str, Hashable]) -> Hash
     """Operator, operands and attributes that are not the default. elements: of constants, in place of their names."""
     defaults = default_attributes(node.op_type, opset_of_node(graph, node), node.domain) if node.attributes else {}
     said = (key for key in sorted(node.attributes) if key not in defaults or defaults[key] != node.attributes[key])
-    attributes = tuple((key, _told(node.attributes[key])) for key in said)
+    attributes = tuple((key, attribute_key(node.attributes[key])) for key in said)
     operands = tuple(elements.get(value, value) for value in (*node.inputs, *node.operands))
     return node.op, node.overload, operands, attributes
-
-
-def _told(attribute: Any) -> Hashable:
-    """An attribute as something to compare; bodies by their text."""
-    if isinstance(attribute, Graph):
-        return to_text(attribute)
-    if isinstance(attribute, tuple):
-        return tuple(map(_told, attribute))
-    if not isinstance(attribute, int | float | str) and isinstance(attribute, onnx_ir.TensorProtocol):
-        return attribute.dtype, tuple(attribute.shape), attribute.tobytes()
-    return type(attribute), repr(attribute)  # as text: -0.0 and 0.0 differ, NaN and NaN do not
 
 
 def _change(before: Graph, after: _Renamed, gone: list[Node], come: list[Node], folded: list[str]) -> Change:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from workbench.errors import quoted
 from workbench.ir import Graph, Node
 from workbench.rewrite.exactness import Exactness
 from workbench.rewrite.pass_context import PassContext
@@ -52,10 +53,8 @@ class ToolFacts:
         if self.said:
             said += f"; {self.said}"
         if self.other_values:
-            named = ", ".join(f"'{name}'" for name in self.other_values[:_MOST_NAMED])
-            more = len(self.other_values) - _MOST_NAMED
-            rest = f" and {more:,} more" if more > 0 else ""
-            said += f"; these values have other numbers in its result, there under the same name: {named}{rest}"
+            named = quoted(self.other_values, _MOST_NAMED)
+            said += f"; these values have other numbers in its result, there under the same name: {named}"
         if self.uncompared:
             said += f"; values are matched by their names alone, for their numbers were not compared: {self.uncompared}"
         return said

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.errors import UserError
+from workbench.errors import UserError, quoted
 from workbench.fusion.grouped import grouped
 from workbench.inference.shapes import infer_types
 from workbench.ir import DataType, Graph, TensorType
@@ -26,7 +26,7 @@ from workbench.run.inputs import Tensors, dims_of, output_orders, permute_inputs
 from workbench.run.measurement.ceilings import Roofs
 from workbench.run.measurement.interleave import repetitions
 from workbench.run.measurement.measured import FailedVariant, MeasuredVariant, Measurement, error_from_json
-from workbench.run.measurement.notes import ended_early, notes_of, quoted
+from workbench.run.measurement.notes import ended_early, notes_of
 from workbench.run.measurement.profiled import OperatorRun, kernel_from_json, lanes_from_json, memory_from_json
 from workbench.run.measurement.roofline import share_of_roof, with_work
 from workbench.run.measurement.statistics import is_busy, is_stable, ratio, spread

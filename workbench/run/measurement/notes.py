@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
+from workbench.errors import quoted
 from workbench.run.measurement.measured import MeasuredVariant
 from workbench.run.measurement.statistics import BUSY
-
-_MOST_NAMED = 6  # variants named in a note; the rest is counted
 
 
 def notes_of(variants: Mapping[str, MeasuredVariant], device: str) -> list[str]:
@@ -32,10 +31,3 @@ def ended_early(variants: Mapping[str, MeasuredVariant]) -> list[str]:
     """The note on a measurement that its user ended before the medians were known."""
     runs = min((len(variant.times_ms) for variant in variants.values()), default=0)
     return [f"Ended early, as asked, after {runs:,} {'run' if runs == 1 else 'runs'} of each variant."]
-
-
-def quoted(labels: Sequence[str]) -> str:
-    """The first of them, and how many more there are."""
-    more = len(labels) - _MOST_NAMED
-    words = ", ".join(f"'{label}'" for label in labels[:_MOST_NAMED])
-    return f"{words} and {more:,} more" if more > 0 else words

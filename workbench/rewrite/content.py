@@ -1,0 +1,38 @@
+"""What constants and attributes hold, as keys that are equal where the content is."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable
+from typing import Any
+
+import onnx_ir
+
+from workbench.ir import Constant, DataType, Graph, constant_shape
+from workbench.ir.text import to_text
+
+_SHORT = 32  # bytes; as many as a digest has
+_PLAIN = (int, float, str)
+
+
+def elements_key(tensor: Constant) -> Hashable:
+    """Of a constant: its element type, shape and elements."""
+    return tensor.dtype, constant_shape(tensor), _elements(tensor)
+
+
+def _elements(tensor: Constant) -> Hashable:
+    if tensor.dtype == DataType.STRING:  # which has no bytes
+        return tuple(tensor.numpy().ravel().tolist())
+    data = tensor.tobytes()
+    return data if len(data) <= _SHORT else hashlib.sha256(data).digest()
+
+
+def attribute_key(attribute: Any) -> Hashable:
+    """Of an attribute: a body as its text, a tensor as its elements."""
+    if isinstance(attribute, tuple) and attribute and not isinstance(attribute[0], _PLAIN):
+        return tuple(map(attribute_key, attribute))
+    if isinstance(attribute, Graph):
+        return to_text(attribute)
+    if not isinstance(attribute, (*_PLAIN, tuple)) and isinstance(attribute, onnx_ir.TensorProtocol):
+        return elements_key(attribute)
+    return type(attribute), repr(attribute)  # as text: -0.0 and 0.0 differ, NaN and NaN do not
