@@ -35,12 +35,11 @@ from workbench.run.measurement.measured import Measurement  # noqa: E402
 from workbench.run.measurement.statistics import Ratio, ratio  # noqa: E402
 from workbench.tuning.bounds import SPAN  # noqa: E402
 from workbench.tuning.budget import Budget, parse_budget  # noqa: E402
-from workbench.tuning.graphs import make_graphs, superfluous  # noqa: E402
 from workbench.tuning.halving import MOST_TURNS, compare_arms  # noqa: E402
 from workbench.tuning.measuring import LotMeasurer  # noqa: E402
-from workbench.tuning.pipelines import Configuration, every_candidate  # noqa: E402
+from workbench.tuning.pipelines import Configuration  # noqa: E402
 from workbench.tuning.recipe import Recipe  # noqa: E402
-from workbench.tuning.tune import TuneRequest, tune  # noqa: E402
+from workbench.tuning.tune import TuneRequest, arms_of, prepared, tune  # noqa: E402
 from workbench.verification import Verifier  # noqa: E402
 
 CORPUS = ROOT.parent / "shared" / "corpus"
@@ -106,30 +105,8 @@ def empty_caches() -> Iterator[None]:
 def measure_all(graph: Graph, request: TuneRequest, turns: int, verifier: Verifier) -> Full:
     """Every distinct candidate, for as many turns as each other."""
     started, budget = time.monotonic(), Budget(request.budget_s)
-    every = every_candidate(request.objective, request.device, request.max_error, request.budget_s)
-    pipelines = {one.pipeline.label: one.pipeline for one in every}
-    made, failed = make_graphs(
-        graph,
-        pipelines.values(),
-        verifier,
-        request.max_error,
-        on_words=lambda words: None,
-        is_over=lambda: False,
-    )
-    out = superfluous(every, made, failed)
-    arms = {one.label: (one, made[one.pipeline.label]) for one in every if one.label not in out}
-    measurer = LotMeasurer(
-        made=arms,
-        verifier=verifier,
-        device=request.device,
-        max_error=request.max_error,
-        budget=budget,
-        record=None,
-        machine={},
-        on_words=lambda words: None,
-        is_enough=lambda: False,
-        found={},
-    )
+    arms = arms_of(*prepared(graph, request, verifier))
+    measurer = LotMeasurer(arms, verifier, request.device, request.max_error, budget)
     *_, found = compare_arms(list(arms), measurer, turns)
     distinct = {label: candidate for label, (candidate, _) in arms.items()}
     return Full(distinct[found.best], dict(found.ratios), distinct, time.monotonic() - started)

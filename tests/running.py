@@ -8,7 +8,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKern
 
 from workbench.inference.shapes import infer_types
 from workbench.io.exporting import to_bytes
-from workbench.ir import Edit, Graph, from_text
+from workbench.ir import Edit, Graph, from_text, to_text
 
 
 def typed(text: str) -> Graph:
@@ -48,3 +48,14 @@ def random_inputs(graph: Graph, seed: int = 0) -> dict[str, np.ndarray]:
 def normal(*shape):
     """Standard normal numbers, the same for the same shape."""
     return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+def plays_both_ways(graph: Graph, rewrites, before: str) -> None:
+    """Undone one by one, the rewrites of a graph lead to the text before, and done again to the graph."""
+    after = to_text(graph)
+    for rewrite in reversed(rewrites):
+        graph.apply(rewrite.inverse)
+    assert to_text(graph) == to_text(from_text(before))
+    for rewrite in rewrites:
+        graph.apply(rewrite.edit)
+    assert to_text(graph) == after

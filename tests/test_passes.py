@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import passes
-from tests.running import outputs, random_inputs, typed
+from tests.running import outputs, plays_both_ways, random_inputs, typed
 from workbench.explanation import explain_pass
-from workbench.ir import Graph, from_text, graph_text, to_text
+from workbench.ir import Graph, from_text, graph_text
 from workbench.rewrite import NoMatch, run_pass, with_options
 from workbench.rewrite.tool_pass import ToolPass
 from workbench.run.inputs import output_orders, permute_inputs, turned
@@ -64,13 +64,7 @@ def test_example(cls, example):
 @pytest.mark.parametrize(("cls", "example"), EXAMPLES)
 def test_example_plays_backward_and_forward(cls, example):
     graph, step = run_example(cls, example)
-    after = to_text(graph)
-    for rewrite in reversed(step.rewrites):
-        graph.apply(rewrite.inverse)
-    assert to_text(graph) == to_text(from_text(example.before))
-    for rewrite in step.rewrites:
-        graph.apply(rewrite.edit)
-    assert to_text(graph) == after
+    plays_both_ways(graph, step.rewrites, example.before)
 
 
 @pytest.mark.parametrize(("cls", "example"), [p for p in EXAMPLES if not p.values[0].demonstration])

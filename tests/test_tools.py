@@ -9,12 +9,12 @@ import pytest
 import passes
 import workbench as wb
 from tests.conftest import CORPUS, ROOT
-from tests.running import outputs, random_inputs, typed
+from tests.running import outputs, plays_both_ways, random_inputs, typed
 from tests.slow import slow_unless
 from workbench.api import optimize
 from workbench.cli.exit_codes import BAD_INPUT, DONE, FAILED
 from workbench.contexts import pass_context
-from workbench.ir import from_text, graph_text, to_text
+from workbench.ir import from_text, graph_text
 from workbench.rewrite import run_pass
 from workbench.rewrite.difference import difference
 from workbench.rewrite.tool_pass import ToolPass
@@ -68,13 +68,7 @@ def test_example(name):
         assert tuple(rewrite.sentence for rewrite in step.rewrites) == example.sentences, step.conclusion
         assert without_names(graph) == without_names(from_text(example.after))
         assert step.facts.version in step.conclusion and step.facts.peak_bytes > 10**7 and not step.facts.failed
-        after = to_text(graph)
-        for rewrite in reversed(step.rewrites):
-            graph.apply(rewrite.inverse)
-        assert to_text(graph) == to_text(from_text(example.before))
-        for rewrite in step.rewrites:
-            graph.apply(rewrite.edit)
-        assert to_text(graph) == after
+        plays_both_ways(graph, step.rewrites, example.before)
 
 
 def test_every_tool_that_the_project_names_is_a_pass():

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import shlex
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from workbench.api import load
 from workbench.errors import UserError
-from workbench.reduction.candidates import Candidate
-from workbench.reduction.command import SHOWS
+from workbench.reduction.command import SHOWS, FileCheck
 from workbench.rivals import chosen_rivals
 from workbench.run.inputs import read_inputs
 from workbench.run.tools import convert_file
 from workbench.run.worker.client import Worker
 from workbench.run.worker.process import CancelledError
-from workbench.tools.running import ToolCall, ToolError
+from workbench.tools.running import ToolError
 from workbench.verification import Verifier
 
 _RIGHT, _WRONG, _UNLIKE = "", "other numbers", "another shape or type, or a model that does not run"
 _HIDDEN = 0  # the exit code where the fault does not show
 
 
-class ToolFault:
-    """As `Command`, of a tool by its name in `rivals`. The first model asked says which fault it is."""
+class ToolFault(FileCheck):
+    """Of a tool, by its name in `rivals`. The first model asked says which fault it is."""
 
     wants_inputs = True
 
@@ -33,17 +33,9 @@ class ToolFault:
         if rival.call is None or rival.missing:
             raise UserError(rival.missing or f"'{name}' is the model itself; name a tool")
         self._name, self._worker = name, worker
-        call = rival.call
-        limit = min(timeout_s, call.seconds)
-        self._call = ToolCall(call.title, call.module, call.factory, call.fields, limit, call.memory_bytes)
+        self._call = replace(rival.call, seconds=min(timeout_s, rival.call.seconds))
         self._fault = _RIGHT
         self.last_words = ""
-
-    def __call__(self, candidate: Candidate) -> bool:
-        with tempfile.TemporaryDirectory(prefix="graph-workbench-") as folder:
-            model, inputs = Path(folder) / "model.onnx", Path(folder) / "model.inputs.npz"
-            candidate.save(model, inputs)
-            return self.exit_code(model, inputs) == SHOWS
 
     def exit_code(self, model: str | Path, inputs: str | Path) -> int:
         """As a command's: 1 if the fault shows."""

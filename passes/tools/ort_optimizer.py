@@ -8,7 +8,7 @@ from pathlib import Path
 
 from workbench.rewrite import Example, option
 from workbench.rewrite.tool_pass import ToolPass
-from workbench.tools.files import logged
+from workbench.tools.files import MOST_INSIDE, logged
 
 _LEVELS = {"basic": "ORT_ENABLE_BASIC", "extended": "ORT_ENABLE_EXTENDED", "all": "ORT_ENABLE_ALL"}
 _ACTED = re.compile(r"GraphTransformer (\S+) modified: 1 ")
@@ -35,7 +35,6 @@ _RULES = (
     "LabelEncoderFusion",
     "MatMul_BatchNormalization_Fusion",
 )
-_WITHOUT_WEIGHTS = 2**31 - 2**24  # bytes of a model, above which its weights must stay beside the file
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ class OrtOptimizer(ToolPass):
         options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, _LEVELS[self.level])
         options.optimized_model_filepath = str(target)
         options.log_severity_level = 0  # its optimizers tell what they did
-        if sum(file.stat().st_size for file in source.parent.glob("model*")) > _WITHOUT_WEIGHTS:
+        if sum(file.stat().st_size for file in source.parent.glob("model*")) > MOST_INSIDE:
             beside = "session.optimized_model_external_initializers_file_name"
             options.add_session_config_entry(beside, f"{target.name}.data")
         off = [name.strip() for name in self.without.split(",") if name.strip()]

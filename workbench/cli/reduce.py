@@ -19,11 +19,10 @@ from workbench.files import check_outputs, not_written
 from workbench.io.dims import parse_dims
 
 if TYPE_CHECKING:
-    from workbench.reduction.command import Command
+    from workbench.reduction.command import FileCheck
     from workbench.reduction.reduce import Reduction
     from workbench.reduction.regions import Whole
     from workbench.run.worker.client import Worker
-    from workbench.tool_fault import ToolFault
 
 HELP = "the smallest part of a model on which a command or a tool still fails (delta debugging)"
 
@@ -52,13 +51,13 @@ def run(chosen: argparse.Namespace) -> int:
     from workbench.reduction.reduce import Reduction
     from workbench.run.worker.client import Worker
 
-    command: Command | ToolFault | None = None if chosen.check is None else Command(chosen.check, chosen.timeout)
+    given = None if chosen.check is None else Command(chosen.check, chosen.timeout)
     beside = inputs_beside(chosen.output)
     check_outputs([chosen.output, beside], [chosen.model, chosen.inputs])
     check_replaceable(chosen.output)
     with ExitStack() as opened:
         worker = opened.enter_context(Worker())
-        command = command or _of_tool(chosen, worker)
+        command = given or _of_tool(chosen, worker)
         folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="graph-workbench-")))
         progress = opened.enter_context(ProgressLine())
         progress.comparing("running the model, to record its values")
@@ -88,7 +87,7 @@ def run(chosen: argparse.Namespace) -> int:
     return STOPPED
 
 
-def _of_tool(chosen: argparse.Namespace, worker: Worker) -> ToolFault:
+def _of_tool(chosen: argparse.Namespace, worker: Worker) -> FileCheck:
     from workbench.tool_fault import ToolFault
 
     return ToolFault(chosen.tool, worker, chosen.timeout)
@@ -99,7 +98,7 @@ def inputs_beside(model: str) -> str:
     return str(Path(model).with_suffix(".inputs.npz"))
 
 
-def _check_start(command: Command | ToolFault, source: str, whole: Whole, folder: Path) -> None:
+def _check_start(command: FileCheck, source: str, whole: Whole, folder: Path) -> None:
     """The fault must show in the file itself."""
     from workbench.reduction.command import SHOWS
     from workbench.run.inputs import write_inputs
@@ -113,7 +112,7 @@ def _check_start(command: Command | ToolFault, source: str, whole: Whole, folder
     raise UserError(command.why_not(code))
 
 
-def _write(reduction: Reduction, command: Command | ToolFault, output: str, beside: str, seconds: float) -> None:
+def _write(reduction: Reduction, command: FileCheck, output: str, beside: str, seconds: float) -> None:
     best = reduction.best
     assert best is not None  # the search has begun
     has_inputs = bool(best.whole.recorded)

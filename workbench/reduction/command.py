@@ -9,6 +9,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from pathlib import Path
 from typing import IO
@@ -26,7 +27,32 @@ class CommandError(UserError):
     """The command cannot be run, or is none."""
 
 
-class Command:
+class FileCheck(ABC):
+    """A check of a candidate's file."""
+
+    wants_inputs: bool
+
+    @abstractmethod
+    def exit_code(self, model: str | Path, inputs: str | Path) -> int | None:
+        """SHOWS if the fault shows in the model; inputs: an .npz, if it wants one."""
+
+    @abstractmethod
+    def text(self, model: str | Path, inputs: str | Path) -> str:
+        """The command for a shell that shows the fault in these files."""
+
+    @abstractmethod
+    def why_not(self, code: int | None) -> str:
+        """Why the model itself, with this exit code, is no beginning."""
+
+    def __call__(self, candidate: Candidate) -> bool:
+        """Whether the fault shows."""
+        with tempfile.TemporaryDirectory(prefix="graph-workbench-") as folder:
+            model, inputs = Path(folder) / "model.onnx", Path(folder) / "model.inputs.npz"
+            candidate.save(model, inputs if self.wants_inputs else None)
+            return self.exit_code(model, inputs) == SHOWS
+
+
+class Command(FileCheck):
     """A command with `{}` for the path of a model, and `{inputs}` for that of an .npz of its inputs, if it wants one.
 
     It is run without a shell, in this folder, for at most `timeout_s`, and ends with all that it started.
@@ -41,11 +67,8 @@ class Command:
         if not any(_MODEL in word for word in self._words):
             raise CommandError(f"the command {text!r} has no {{}}; write {{}} where the path of a model belongs")
         self.timeout_s = timeout_s
+        self.wants_inputs = any(_INPUTS in word for word in self._words)
         self.last_words = ""
-
-    @property
-    def wants_inputs(self) -> bool:
-        return any(_INPUTS in word for word in self._words)
 
     def words(self, model: str | Path, inputs: str | Path) -> list[str]:
         """The command for these files."""
@@ -65,13 +88,6 @@ class Command:
             what = f"exits with {code} on the model itself; it must exit with 1 while the fault shows"
         said = f" (the last that it said: {self.last_words[:200]})" if self.last_words else ""
         return f"the command {what}{said}"
-
-    def __call__(self, candidate: Candidate) -> bool:
-        """Whether the fault shows. Raises CommandError if the command cannot be started."""
-        with tempfile.TemporaryDirectory(prefix="graph-workbench-") as folder:
-            model, inputs = Path(folder) / "model.onnx", Path(folder) / "model.inputs.npz"
-            candidate.save(model, inputs if self.wants_inputs else None)
-            return self.exit_code(model, inputs) == SHOWS
 
     def exit_code(self, model: str | Path, inputs: str | Path) -> int | None:
         """The code, negative for a signal; None if it took too long. Raises CommandError if it cannot be started."""

@@ -20,6 +20,7 @@ import subprocess
 import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
@@ -73,17 +74,19 @@ def own_tools(taken: Collection[str] = ()) -> Mapping[str, type[OwnTool] | str]:
     for file in files:
         name = file.stem if file.stem not in (*taken, *found) else file.name
         try:
-            found[name] = _pass_of(file, (*taken, *found))
+            if file.stem in (*taken, *found):
+                raise OwnToolError(f"there is another pass '{file.stem}'; rename the file")
+            found[name] = _pass_of(file, file.stat().st_mtime_ns)
         except (OwnToolError, OSError, UnicodeDecodeError) as error:
             found[name] = f"{file}: {error}"
     return found
 
 
-def _pass_of(file: Path, taken: Collection[str]) -> type[OwnTool]:
+@cache
+def _pass_of(file: Path, changed_ns: int) -> type[OwnTool]:
+    """The pass of a file as it was then: the app asks for all passes in every run of a page."""
     if not _NAME.fullmatch(file.stem):
         raise OwnToolError("the file's name must be small letters, digits and _; rename it")
-    if file.stem in taken:
-        raise OwnToolError(f"there is another pass '{file.stem}'; rename the file")
     told = _told(file)
     words = {
         "__annotations__": {"file": str},

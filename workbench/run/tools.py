@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,33 +32,30 @@ def run_tool(graph: Graph, call: ToolCall, heed_cancel: Callable[[], None]) -> T
 
     heed_cancel: is called ten times a second, and may raise to stop.
     """
-    with tempfile.TemporaryDirectory(prefix="workbench-tool-") as name:
-        folder = Path(name)
+    with _own_process(heed_cancel) as (ask, folder):
         source, target = folder / "model.onnx", folder / "result" / "model.onnx"
         target.parent.mkdir()
-        process = WorkerProcess(folder / "tool.log")
-        try:
-            export_onnx(graph, source, check=False)
-            ask = _Asking(process, heed_cancel)
-            ran = ask.to_convert(call, source, target)
-            after = load_onnx(target, newest=graph.opset_imports.get("", OPSET))
-            _refuse_unknown(graph, after)
-            same, reason = _same_values(ask, graph, after, [source, target])
-        except CancelledError:
-            raise
-        except UserError as error:
-            raise ToolError(str(error)) from error
-        finally:
-            process.kill()
+        export_onnx(graph, source, check=False)
+        ran = ask.to_convert(call, source, target)
+        after = load_onnx(target, newest=graph.opset_imports.get("", OPSET))
+        _refuse_unknown(graph, after)
+        same, reason = _same_values(ask, graph, after, [source, target])
     return ToolResult(after, ran, same, reason)
 
 
 def convert_file(source: Path, target: Path, call: ToolCall, heed_cancel: Callable[[], None]) -> ToolRun:
     """Run the tool on a file as it is, in a process of its own. Raises ToolError."""
-    with tempfile.TemporaryDirectory(prefix="workbench-tool-") as name:
-        process = WorkerProcess(Path(name) / "tool.log")
+    with _own_process(heed_cancel) as (ask, _):
+        return ask.to_convert(call, source, target)
+
+
+@contextmanager
+def _own_process(heed_cancel: Callable[[], None]) -> Iterator[tuple[_Asking, Path]]:
+    """A process that ends with the block, and a folder. What goes wrong in the block is a ToolError."""
+    with tempfile.TemporaryDirectory(prefix="workbench-tool-") as folder:
+        process = WorkerProcess(Path(folder) / "tool.log")
         try:
-            return _Asking(process, heed_cancel).to_convert(call, source, target)
+            yield _Asking(process, heed_cancel), Path(folder)
         except CancelledError:
             raise
         except UserError as error:

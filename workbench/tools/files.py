@@ -11,7 +11,7 @@ from pathlib import Path
 import onnx
 from onnx import ModelProto
 
-_MOST_INSIDE = 2**31 - 2**24  # bytes of a file with its weights inside
+MOST_INSIDE = 2**31 - 2**24  # bytes of a file with its weights inside
 
 
 def read_whole(source: Path) -> ModelProto:
@@ -21,7 +21,7 @@ def read_whole(source: Path) -> ModelProto:
 
 def write_whole(model: ModelProto, target: Path) -> None:
     """Write it, its weights beside it if one file could not hold them."""
-    onnx.save(model, target, save_as_external_data=model.ByteSize() > _MOST_INSIDE)
+    onnx.save(model, target, save_as_external_data=model.ByteSize() > MOST_INSIDE)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +52,11 @@ class LotMeasurer:
     device: str
     max_error: float
     budget: Budget
-    record: Path | None
-    machine: Mapping[str, Any]
-    on_words: Callable[[str], None]
-    is_enough: Callable[[], bool]
-    found: dict[str, LotTimes]
+    record: Path | None = None
+    machine: Mapping[str, Any] = field(default_factory=dict)
+    on_words: Callable[[str], None] = lambda words: None
+    is_enough: Callable[[], bool] = lambda: False
+    found: dict[str, LotTimes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._kept = read_record(self.record)

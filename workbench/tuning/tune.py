@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -84,21 +84,13 @@ def tune(
     Raises TuneError if nothing can be measured in the budget, RunError if the model does not run.
     """
     budget = Budget(request.budget_s)
-    every = every_candidate(request.objective, request.device, request.max_error, request.budget_s)
     machine = verifier.worker.request("devices", device=request.device)
     on_words("computing the reference in ONNX Runtime")
     _ = verifier.reference
-    pipelines = {candidate.pipeline.label: candidate.pipeline for candidate in every}
-    made, failed = make_graphs(
-        graph,
-        pipelines.values(),
-        verifier,
-        request.max_error,
-        on_words=on_words,
-        is_over=lambda: budget.spent_s > _FOR_PASSES * budget.seconds or is_enough(),
-    )
-    dropped = {label: Dropped(0, why) for label, why in superfluous(every, made, failed).items()}
-    arms = {c.label: (c, made[c.pipeline.label]) for c in every if c.label not in dropped}
+    is_over = lambda: budget.spent_s > _FOR_PASSES * budget.seconds or is_enough()  # noqa: E731
+    every, made, out = prepared(graph, request, verifier, on_words=on_words, is_over=is_over)
+    dropped = {label: Dropped(0, why) for label, why in out.items()}
+    arms = arms_of(every, made, out)
     if not made and budget.spent_s > _FOR_PASSES * budget.seconds:
         raise TuneError(_too_short(request))
     if not arms:
@@ -122,6 +114,30 @@ def tune(
             raise TuneError("it was stopped before any candidate was measured, so there is no recipe")
         raise TuneError(_too_short(request))
     return _recipe(graph, request, search, ended, budget, machine)
+
+
+def prepared(
+    graph: Graph,
+    request: TuneRequest,
+    verifier: Verifier,
+    *,
+    on_words: Callable[[str], None] = lambda words: None,
+    is_over: Callable[[], bool] = lambda: False,
+) -> tuple[list[Configuration], dict[str, MadeGraph], dict[str, str]]:
+    """All of them, the graphs by the labels of their pipelines, and by label why some need not be measured."""
+    every = every_candidate(request.objective, request.device, request.max_error, request.budget_s)
+    pipelines = {candidate.pipeline.label: candidate.pipeline for candidate in every}
+    made, failed = make_graphs(
+        graph, pipelines.values(), verifier, request.max_error, on_words=on_words, is_over=is_over
+    )
+    return every, made, superfluous(every, made, failed)
+
+
+def arms_of(
+    every: Sequence[Configuration], made: Mapping[str, MadeGraph], out: Collection[str]
+) -> dict[str, tuple[Configuration, MadeGraph]]:
+    """Those to be measured, by label: all but those that are `out`."""
+    return {one.label: (one, made[one.pipeline.label]) for one in every if one.label not in out}
 
 
 def _too_short(request: TuneRequest) -> str:

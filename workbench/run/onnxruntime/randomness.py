@@ -16,10 +16,10 @@ from workbench.inference.evaluate import RANDOM
 from workbench.io.checks import every_node
 from workbench.ir import Graph, Node
 from workbench.ir.to_proto import LARGE
+from workbench.tools.files import MOST_INSIDE
 
 SEED = 1
 _WHOLE_SEED = ("Dropout", "workbench.random_mask_like")  # the seed of the others is a float
-_MOST_INSIDE = 2**31 - 2**24  # bytes of a file with its weights inside
 
 
 def is_random(graph: Graph) -> bool:
@@ -54,7 +54,7 @@ def with_seeds(file: Path, folder: Path) -> Path:
             is_whole = op in _WHOLE_SEED
             node.attribute.append(helper.make_attribute("seed", SEED if is_whole else float(SEED)))
     copy = folder / "seeded.onnx"
-    onnx.save(model, copy, save_as_external_data=model.ByteSize() > _MOST_INSIDE, size_threshold=LARGE)
+    onnx.save(model, copy, save_as_external_data=model.ByteSize() > MOST_INSIDE, size_threshold=LARGE)
     return copy
 
 

@@ -100,14 +100,14 @@ def _table(opened: Opened) -> None:
     def choose(row: int) -> None:
         st.session_state[_asked(opened)] = names[row]
 
-    rows = [_row(result.row()) for result in opened.rivals.values()]
-    table(rows, _COLUMNS, first=_FIRST, most=len(rows), says_more=False, key=f"rivals_{opened.number}", on_click=choose)
+    rows = [result.row() for result in opened.rivals.values()]
+    key = f"rivals_{opened.number}"
+    table([*map(_row, rows)], _COLUMNS, first=_FIRST, most=len(rows), says_more=False, key=key, on_click=choose)
     st.caption(
         "Click a tool to see its result beside your model on the page Compare. The eye above the right end of the "
         "table shows all columns. To see what a tool changed rewrite by rewrite, switch its pass on on Optimize."
     )
-    failures = {result.rival.name: result.row()["failed"] for result in opened.rivals.values()}
-    say_failures([(name, why) for name, why in failures.items() if why])
+    say_failures([(row["tool"], row["failed"]) for row in rows if row["failed"]])
 
 
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:
