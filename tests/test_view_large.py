@@ -33,7 +33,7 @@ def optimized(page, app, model, passes: str) -> GraphView:
 
 
 def stays(view: GraphView, steps: int) -> None:
-    """Nothing moves while one goes through so many moments."""
+    """Nothing moves while one goes through so many moments, where no group is closed that a moment would open."""
     view.press("Space", "-")  # moved by hand: another height of the pane does not fit it again
     before = view.rest().places()
     for _ in range(steps):
@@ -47,6 +47,9 @@ def test_resnet_101_before_and_after(tab, app, models):
     view = optimized(tab, app, models / "resnet101.onnx", "fold_batchnorm,layout_record_then_insert")
     assert view.state["step"] == 2 and view.state["rewrite"] > 200
     assert {"+", "~"} <= {mark for *_, mark in view.places().values()}
+    tab.get_by_role("button", name="Open all").click()
+    closed = "hook.boxes().filter(id => id.startsWith('group:') && !hook.box(id).open)"
+    view.wait(f"hook => hook.boxes().length > 340 && !{closed}.length")
     stays(view, 100)
     view.goto_node("batchnormalization")
     assert view.state["zoom"] >= 0.45, "what is found can be read"

@@ -20,7 +20,7 @@ from workbench.errors import UserError
 from workbench.ir import Graph
 from workbench.run.compare import BITS, Comparison, Tolerance, compare, tolerance_for
 from workbench.run.inputs import Tensors, bound_dims, dims_of, output_orders, permute_inputs, seed_inputs, turned
-from workbench.run.onnxruntime.randomness import is_random, with_seeds
+from workbench.run.onnxruntime.randomness import draws_numbers, is_random, with_seeds
 from workbench.run.runnable_dims import settle_dims
 from workbench.run.worker.client import RUN_LIMIT_S, Worker
 from workbench.run.worker.memory import DoesNotFitError, estimate_bytes, refuse_unless_fits
@@ -183,7 +183,8 @@ class Verifier:
     def _outputs(self, file: Path, inputs: Tensors, dims: Mapping[str, int], limit_s: float = RUN_LIMIT_S) -> Tensors:
         need = self._need_bytes(sum(tensor.size for tensor in inputs.values()), dims)
         refuse_unless_fits(need, f"'{self.original.name}'")
-        return self.worker.outputs(file, inputs, need_bytes=need, timeout_s=limit_s).tensors
+        anew = draws_numbers(self.original)
+        return self.worker.outputs(file, inputs, anew=anew, need_bytes=need, timeout_s=limit_s).tensors
 
     def _need_bytes(self, elements: int, dims: Mapping[str, int]) -> int:
         """The memory that a run on so many input elements needs; estimated again only for more elements than before."""

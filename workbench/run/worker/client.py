@@ -151,6 +151,7 @@ class Worker:
         *,
         backend: str = "onnxruntime",
         level: str = "disabled",
+        anew: bool = False,
         device: str = "cpu",
         dtype: str | None = None,
         timeout_s: float = RUN_LIMIT_S,
@@ -161,6 +162,8 @@ class Worker:
 
         backend: "onnxruntime", whose optimizations are set by `level`
                  ("disabled", "basic", "all"), or "torch" (opset 23 files).
+        anew:    whether ONNX Runtime opens a file again that it has open: a model that draws random numbers draws
+                 others in a session's second run.
         """
         number = next(self._numbers)
         source, target = (self.folder / f"{word}{number}.npz" for word in ("inputs", "outputs"))
@@ -173,6 +176,7 @@ class Worker:
                 outputs=str(target),
                 backend=backend,
                 level=level,
+                anew=anew,
                 device=device,
                 dtype=dtype,
                 timeout_s=timeout_s,

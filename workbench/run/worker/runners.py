@@ -72,6 +72,11 @@ def session_of(model: str, level: str) -> Any:
 
 @lru_cache(maxsize=1)
 def _session(model: str, changed: int, level: str) -> Any:
+    return opened_anew(model, level)
+
+
+def opened_anew(model: str, level: str) -> Any:
+    """A session of the file, for one run."""
     return open_session(model, level, arena=False)  # an arena would keep the peak for ever
 
 

@@ -11,7 +11,7 @@ from workbench.run.measurement.operator_times import operator_times
 from workbench.run.measurement.timing import measure_variants
 from workbench.run.worker.failures import TaskError
 from workbench.run.worker.machine import devices, versions
-from workbench.run.worker.runners import check_device, open_executor, run_session, session_of
+from workbench.run.worker.runners import check_device, open_executor, opened_anew, run_session, session_of
 from workbench.run.worker.tensors import load_tensors, save_tensors
 from workbench.run.worker.tool_tasks import convert_by_tool, same_values
 
@@ -27,7 +27,8 @@ def _outputs(request: Mapping[str, Any], report: _Report) -> dict[str, Any]:
         executor = open_executor(request["model"], request["device"], request["dtype"])
         run, fallbacks = executor.run, executor.fallbacks
     else:
-        session = session_of(request["model"], request["level"])
+        open_one = opened_anew if request["anew"] else session_of
+        session = open_one(request["model"], request["level"])
         run = lambda tensors: run_session(session, tensors)  # noqa: E731
     start = time.perf_counter()
     try:
