@@ -96,6 +96,7 @@ def test_each_command_of_the_page_works(project, command):
         assert passed >= 5
 
 
+@pytest.mark.slow
 def test_the_tests_of_the_page_fail_for_wrong_rules(project):
     files = {name: project / "passes" / f"{name}.py" for name in RULES}
     try:

@@ -9,6 +9,7 @@ import pytest
 
 import workbench as wb
 from sample_models.light import random_light
+from tests.slow import slow_unless
 from tests.test_lanes import random_after
 from workbench.lanes.dependencies import closure
 from workbench.lanes.found import find_lanes
@@ -91,9 +92,10 @@ def test_exact_is_certified_on_random_orders():
     assert certified >= 55
 
 
-@pytest.mark.parametrize(
-    "name", ["inception_v1", "inception_v2", "resnet50", "shufflenet", "squeezenet", "densenet121"]
-)
+NETWORKS = ("inception_v1", "inception_v2", "resnet50", "shufflenet", "squeezenet", "densenet121")
+
+
+@pytest.mark.parametrize("name", [slow_unless(name in ("shufflenet", "squeezenet"), name) for name in NETWORKS])
 def test_plans_for_lanes_of_light_networks_are_certified(name, tmp_path):
     onnx.save(random_light(name), tmp_path / "m.onnx")
     found = find_lanes(wb.load(tmp_path / "m.onnx"))

@@ -29,6 +29,7 @@ from tests.pages import (
     verdicts,
     words,
 )
+from tests.slow import slow_unless
 from workbench.io.samples import samples
 from workbench.layout.profile import profile_names
 from workbench.reporting import layout_step
@@ -232,7 +233,7 @@ def test_a_strategy_chosen_in_a_session_from_a_link_takes_the_place_that_it_has_
     assert "layout_convert_layout" in chosen(linked)
 
 
-@pytest.mark.parametrize("preset", [name for name in library.presets() if name != "default"])
+@pytest.mark.parametrize("preset", [slow_unless(n == "simplify", n) for n in library.presets() if n != "default"])
 def test_every_preset_can_be_chosen_and_left(preset):
     at = through_optimize("ppocr_cls_v2")
     nodes = len(history(at).graph)

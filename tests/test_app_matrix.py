@@ -78,6 +78,7 @@ class Watched:
         return self.real(matrix, record, worker, lambda said, share: (self.heard.append(said), report(said, share)))
 
 
+@pytest.mark.slow
 def test_what_optimize_made_is_a_step():
     opened = through_optimize("conv_relu_conv_relu", ("strategy", STRATEGIES[0])).session_state["opened"]
     at = asked(opened, Repetitions=1)
@@ -108,6 +109,7 @@ def test_one_block_without_a_batch_is_told_in_the_singular():
     assert "batch" not in at.dataframe[0].value
 
 
+@pytest.mark.slow
 def test_forgotten_blocks_are_measured_again():
     opened = small()
     at = fine(measured(asked(opened, Batches="1", Repetitions=1)))

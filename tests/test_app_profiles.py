@@ -44,6 +44,7 @@ def test_a_profile_is_made_from_a_copy_and_chosen(name):
     assert "Mine" in words(at) or any("Mine" in option for option in at.selectbox(key="target").options)
 
 
+@pytest.mark.slow
 def test_what_was_found_with_the_old_one_is_not_shown_for_the_new():
     at = editor()
     fine(press(at, "Save"))
@@ -72,6 +73,7 @@ def test_the_comparison_of_all_strategies_is_made_anew_too():
     assert at.session_state["opened"].laid_out["my-cuda"].profile.weights == "HWOI"
 
 
+@pytest.mark.slow
 def test_only_ones_own_can_be_deleted():
     at = editor()
     assert next(button for button in at.button if button.label == "Delete").disabled

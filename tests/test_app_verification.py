@@ -37,6 +37,7 @@ def test_only_the_end_has_a_verdict_until_each_is_wanted():
     assert all(step.verdict is not None for step in history(at).steps)
 
 
+@pytest.mark.slow
 def test_off_compares_nothing_and_says_so():
     at = fresh("off")
     assert all(step.verdict is None for step in history(at).steps)

@@ -56,8 +56,11 @@ def check(graph, planner="exact") -> ArenaRun:
 
 @pytest.mark.parametrize(
     "sample",
-    [s for s in samples() if s.group in ("Real networks", "Layouts", "Memory", "Fusion")],
-    ids=lambda s: s.file.stem,
+    [
+        pytest.param(s, id=s.file.stem, marks=pytest.mark.slow if s.group == "Real networks" else ())
+        for s in samples()
+        if s.group in ("Real networks", "Layouts", "Memory", "Fusion")
+    ],
 )
 def test_samples(sample):
     if sample.file.stem == "bias_add_dropout":
@@ -65,7 +68,7 @@ def test_samples(sample):
     check(wb.load(sample.file, sample.dims))
 
 
-@pytest.mark.parametrize("name", [slow_unless(name in ("shufflenet", "squeezenet"), name) for name in LIGHT_MODELS])
+@pytest.mark.parametrize("name", [slow_unless(name == "squeezenet", name) for name in LIGHT_MODELS])
 def test_narrow_light_models(name, tmp_path):
     onnx.save(random_light(name, narrow=1 if name == "shufflenet" else 8), tmp_path / "m.onnx")
     arena = check(wb.load(tmp_path / "m.onnx"))
@@ -73,9 +76,7 @@ def test_narrow_light_models(name, tmp_path):
     assert written > 0.8 * len(arena.steps)
 
 
-@pytest.mark.parametrize(
-    "planner", [slow_unless(name in ("exact", "greedy_by_size"), name) for name in sorted(planners())]
-)
+@pytest.mark.parametrize("planner", [slow_unless(name == "exact", name) for name in sorted(planners())])
 def test_every_planner(planner):
     check(wb.load("sample_models/ppocr_cls_v2.onnx"), planner)
 
@@ -164,6 +165,7 @@ def test_what_is_read_after_its_end_is_caught_by_poison():
     assert not good.isnan().any() and bad.isnan().all()
 
 
+@pytest.mark.slow
 def test_measured_beside_the_others(kept_worker):
     graph = wb.load("sample_models/ppocr_cls_v2.onnx")
     found = measure_models(
@@ -178,6 +180,7 @@ def test_measured_beside_the_others(kept_worker):
     assert "element types of the model" in narrow.variants["m"].fallbacks["arena"]
 
 
+@pytest.mark.slow
 def test_passing_is_named():
     executor, tensors, plan = planned(wb.load("sample_models/resnet50_narrow.onnx"))
     with torch.inference_mode():

@@ -20,6 +20,7 @@ def view(tab, app):
     return GraphView(tab)
 
 
+@pytest.mark.slow
 def test_keys_step_at_once_and_the_table_and_the_address_follow(view):
     page = view.page
     assert page.evaluate("document.activeElement.tagName") == "BODY"
@@ -49,6 +50,7 @@ def test_keys_work_after_a_pass_was_switched_and_are_text_in_a_field(view):
     assert page.locator("input.gw-search").input_value() == "pc"
 
 
+@pytest.mark.slow
 def test_the_sentence_stands_above_the_picture_and_is_large(view):
     sentence, canvas = view.page.locator(".gw-sentence"), view.canvas
     assert sentence.bounding_box()["y"] < canvas.bounding_box()["y"]

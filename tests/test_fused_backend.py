@@ -239,6 +239,7 @@ def compiler():
         pytest.skip(lacks)
 
 
+@pytest.mark.slow
 def test_elementwise_operators_become_one_kernel(compiler):
     graph = typed(f"g (float[64,256] x, float[64,256] r) => (float[64,256] y) {{ {CHAIN} }}")
     inputs = {"x": normal(64, 256), "r": normal(64, 256)}
@@ -250,6 +251,7 @@ def test_elementwise_operators_become_one_kernel(compiler):
     assert kernel.time_ms <= kernel.torch_ms
 
 
+@pytest.mark.slow
 def test_a_repeated_group_is_compiled_once(compiler):
     """Of the same structure on the same shapes; another shape, attribute or constant is another kernel."""
     blocks = "  ".join(f"a{i} = Mul(x{i}, r)  b{i} = Elu<alpha={alpha}>(a{i})  y{i} = Neg(b{i})" for i, alpha in BLOCKS)
@@ -345,7 +347,7 @@ def test_what_cannot_be_written_in_place_runs_one_by_one_and_it_is_said(monkeypa
 SEED_GRAPH = "g (float[N,4,6] x) => (float[N,4,6] y) { a = Relu(x)  y = Exp(a) }"
 
 
-@pytest.mark.parametrize("seed", [*range(2), *(pytest.param(i, marks=pytest.mark.slow) for i in range(2, 14))])
+@pytest.mark.parametrize("seed", [*(slow_unless(False, i) for i in range(14))])
 def test_a_random_graph_gives_the_same(seed, compiler, by_onednn):
     graph = random_graph(seed, [SEED_GRAPH, SEED_GRAPH], operators=10)
     inputs = random_inputs(graph)
@@ -359,6 +361,7 @@ def test_a_random_graph_gives_the_same_in_place(seed, in_place):
     kernels_of(graph, inputs, outputs(graph, inputs), rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_it_is_measured_beside_the_others(compiler, shared_worker):
     """Through the worker: equal, with its kernels in the record, which is read back as it was written."""
     held = weights(w="6,4,3,3", b="6")

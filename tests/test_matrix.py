@@ -59,6 +59,7 @@ def graphs() -> dict[str, dict[str, Graph]]:
     return {"product": {"as loaded": first, "again": first}, "relu": {"as loaded": second}}
 
 
+@pytest.mark.slow
 def test_every_model_at_every_batch_in_every_way(worker):
     matrix = Matrix(graphs(), batches=(1, 3), backends=("torch", "onnxruntime"), repeat=2)
     heard: list[tuple[str, float]] = []
@@ -141,6 +142,7 @@ def test_what_failed_is_tried_again(worker, tmp_path):
     assert not record.exists()
 
 
+@pytest.mark.slow
 def test_what_a_backend_cannot_be_asked_for_is_no_failure(worker, tmp_path):
     record = tmp_path / "m.jsonl"
     matrix = Matrix(graphs(), backends=("torch", "onnxruntime"), dtypes=("float32", "bfloat16"), repeat=1)
@@ -155,6 +157,7 @@ def test_what_a_backend_cannot_be_asked_for_is_no_failure(worker, tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_notes_stand_once_with_all_that_they_concern(worker):
     blocks = measured(Matrix(graphs(), batches=(1, 2), repeat=1), None, worker)
     for index, block in enumerate(blocks):
@@ -166,6 +169,7 @@ def test_notes_stand_once_with_all_that_they_concern(worker):
     assert "'product, batch 1, as loaded', 'product, batch 1, again', 'product, batch 2, as loaded'" in busy
 
 
+@pytest.mark.slow
 def test_a_row_says_what_its_peak_is_of(worker):
     rows = rows_of(measured(Matrix(graphs(), backends=("torch", "onnxruntime"), repeat=1), None, worker))
     assert {(row["backend"], row["peak_counted"]) for row in rows} == {("torch", "values"), ("onnxruntime", "process")}

@@ -106,6 +106,7 @@ def test_of_two_origins_one_foreign_is_refused(app):
     assert answer(app[0], "localhost:{port}", two)[0] in (400, 403)
 
 
+@pytest.mark.slow
 def test_a_path_that_cannot_be_one_is_a_sentence(tab, app):
     tab.goto(f"{app[0]}/?model=a%00b")
     settle(tab)

@@ -127,6 +127,7 @@ def few(names):
     return [rival for rival in rivals_here() if rival.name in names]
 
 
+@pytest.mark.slow
 def test_the_page_says_what_it_runs_and_shows_a_row_a_tool(monkeypatch):
     monkeypatch.setattr(rivals_page, "rivals_here", lambda: few((ORIGINAL, OURS, "ort_optimizer:basic")))
     script = "from workbench.ui.screens.rivals_page import rivals_page; rivals_page(None)"

@@ -106,6 +106,7 @@ def test_real_models_are_equal_or_the_change_that_is_wrong_is_named(path, name):
     assert (not step.facts.failed and step.verdict.ok in (True, None)) or step.broken_by is not None
 
 
+@pytest.mark.slow
 def test_batch_norms_are_merged_one_by_one_though_names_mean_other_values():
     """onnxsim gives the convolution's old name to the batch-normed result."""
     if TOOLS["onnxsim"].missing():
@@ -127,6 +128,7 @@ def test_an_optimizer_of_onnx_runtime_is_switched_off():
     assert not optimized(typed(TOOLS["ort_optimizer"].own_examples[0].before), "ort_optimizer", options=off).rewrites
 
 
+@pytest.mark.slow
 def test_tools_stand_in_any_place_of_a_pipeline():
     graph = wb.load(ROOT / "sample_models" / "resnet50_narrow.onnx")
     with Verifier(graph) as verifier:

@@ -223,6 +223,7 @@ def test_it_plays_by_itself_and_stops(narrow):
     assert narrow.state["rewrite"] == stopped
 
 
+@pytest.mark.slow
 def test_the_slider_shows_where_the_selected_box_comes_and_goes(narrow):
     narrow.goto_node("restore_r172")
     ticks = narrow.page.locator(".gw-tick")
@@ -425,6 +426,7 @@ def test_the_breadcrumb_says_where_the_selected_box_stands(scoped):
 # ---- the inspector ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_click_tells_all_about_a_node(narrow):
     narrow.goto_node("batchnormalization n1 8")
     panel = narrow.page.locator(".gw-inspector")
