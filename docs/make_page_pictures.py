@@ -22,6 +22,7 @@ PAGES = {  # its address, and what is pressed there
     "memory": ("memory", ""),
     "lanes": ("lanes", ""),
     "rivals": ("rivals", "Run all tools"),
+    "tune": ("tune", "Tune"),
     "runs": ("runs", ""),
 }
 HEIGHTS = {1440: 900, 900: 1000}

@@ -11,7 +11,6 @@ from workbench.cli.arguments import input_arguments, load_chosen, model_argument
 from workbench.cli.exit_codes import DONE, STOPPED
 from workbench.cli.printing import megabytes, print_table, say, warn
 from workbench.cli.progress_line import ProgressLine
-from workbench.errors import UserError
 from workbench.files import check_outputs
 from workbench.io.dims import parse_dims
 from workbench.run.measurement.formatting import error_words
@@ -41,6 +40,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
+    from workbench.tuning.measuring import forget_record
     from workbench.tuning.tune import BUDGET_ENDED, STOPPED_EARLY, TuneRequest, tune
 
     request = TuneRequest(chosen.objective, chosen.device, chosen.max_error, parse_budget(chosen.budget))
@@ -55,7 +55,7 @@ def run(chosen: argparse.Namespace) -> int:
     save_recipe(recipe, chosen.output)
     goes_on = recipe.ended in (BUDGET_ENDED, STOPPED_EARLY)
     if not goes_on:
-        _remove(part)
+        forget_record(Path(part))
     if chosen.json:
         print(json.dumps(recipe.table(), indent=1))
     else:
@@ -63,13 +63,6 @@ def run(chosen: argparse.Namespace) -> int:
     again = [f"{recipe.ended} after {recipe.seconds:g} s; the same command goes on with what '{part}' holds"]
     warn([*graph.warnings, *(again if goes_on and Path(part).exists() else [])])
     return STOPPED if recipe.ended == STOPPED_EARLY else DONE
-
-
-def _remove(part: str) -> None:
-    try:
-        Path(part).unlink(missing_ok=True)
-    except OSError as error:
-        raise UserError(f"'{part}' is not needed any more and cannot be removed: {error.strerror or error}") from None
 
 
 def _print(recipe: Recipe, output: str) -> None:

@@ -169,6 +169,14 @@ def _hash(said: Any, more: bytes = b"") -> str:
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=list).encode() + more).hexdigest()
 
 
+def forget_record(record: Path) -> None:
+    """Remove the file of a tuning that came to its end. Raises UserError."""
+    try:
+        record.unlink(missing_ok=True)
+    except OSError as error:
+        raise UserError(f"'{record}' is not needed any more and cannot be removed: {error.strerror or error}") from None
+
+
 def read_record(record: Path | None) -> dict[str, dict[str, LotTimes]]:
     """By their keys, the lots in the file. An incomplete last line, of a process that was killed, is cut off.
 

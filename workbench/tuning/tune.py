@@ -177,7 +177,7 @@ def _ended_by(search: _Search, standings: Iterator[Standing], budget: Budget, is
 
 
 def _progress(last: Standing | None, words: str, budget: Budget) -> str:
-    left = f"{budget.left_s:,.0f} s left"
+    left = f"at most {budget.left_s:,.0f} s more"
     if last is None:
         return f"first look: {words}; {left}"
     number = last.round + last.complete or 1

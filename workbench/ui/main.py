@@ -17,6 +17,7 @@ from workbench.ui.screens.optimize_page import optimize_page
 from workbench.ui.screens.rivals_page import rivals_page
 from workbench.ui.screens.run_page import run_page
 from workbench.ui.screens.runs_page import runs_page
+from workbench.ui.screens.tune_page import tune_page
 from workbench.ui.widgets.address_bar import address_bar
 from workbench.ui.widgets.dropping import take_dropped_files
 from workbench.ui.widgets.parts import style
@@ -50,6 +51,7 @@ _tools = [
     st.Page(lockstep_page, title="Lockstep", url_path="lockstep"),
     _compare,
     st.Page(lambda: rivals_page(_compare), title="Rivals", url_path="rivals"),
+    st.Page(lambda: tune_page(_optimize), title="Tune", url_path="tune"),
     st.Page(matrix_page, title="Matrix", url_path="matrix"),
     _memory,
     _lanes,

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import streamlit as st
@@ -33,9 +32,8 @@ from workbench.matrix import (
 )
 from workbench.plans import PLANS
 from workbench.run.measurement.measure import BACKENDS, DTYPES
-from workbench.run.measurement.timing_cache import cache_file
-from workbench.run.records.store import model_hash
 from workbench.ui.screens.run_page import limits_form, worker_devices
+from workbench.ui.state.kept_files import kept_file
 from workbench.ui.state.session import Opened, worker
 from workbench.ui.state.work import Job, Report, forget_cancel, was_cancelled
 from workbench.ui.widgets.numbers import MEASURED, download_button, measured_cells, say_failures, show_table
@@ -43,6 +41,7 @@ from workbench.ui.widgets.parts import command_of, header, markdown_escaped, ope
 from workbench.ui.widgets.progress import finished
 from workbench.ui.widgets.units import counted
 
+_RECORDS = "matrices"
 _ORIGINAL, _OPTIMIZED = "as loaded", "as on Optimize"
 _FORGET = "Finished blocks are not measured again; forget them to have Measure repeat them."
 
@@ -118,7 +117,7 @@ def _form(opened: Opened, names: list[str]) -> None:
             paths = {opened.title: opened.path} | {title: str(others[title].file) for title in beside}
             matrix = replace(matrix, pipelines=_pipelines(opened, paths, steps))
         done: list[Block] = []
-        for block in run_matrix(matrix, _record(opened), worker(), report):
+        for block in run_matrix(matrix, kept_file(opened, _RECORDS), worker(), report):
             done.append(block)
             opened.matrix = [*done]  # shown, even if the others are cancelled
 
@@ -131,16 +130,6 @@ def _form(opened: Opened, names: list[str]) -> None:
         finished(opened.jobs, "matrix")
     except UserError as error:
         show_error(error)
-
-
-def _record(opened: Opened) -> Path:
-    """The file of this model's finished blocks, from which a matrix resumes even after a restart. Raises UserError."""
-    folder = cache_file().parent / "matrices"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"the folder '{folder}' for finished blocks cannot be created: {error.strerror}") from None
-    return folder / f"{model_hash(opened.graph)[:16]}.jsonl"
 
 
 def _variants(opened: Opened, steps: Sequence[str]) -> dict[str, Graph]:
@@ -225,7 +214,7 @@ def _forget(place: Any, opened: Opened) -> None:
         if not st.button("Forget these blocks", type="primary", key="matrix_forget"):
             return
         try:
-            forget_blocks(_record(opened), opened.matrix)
+            forget_blocks(kept_file(opened, _RECORDS), opened.matrix)
         except UserError as error:
             show_error(error)
             return

@@ -26,6 +26,7 @@ from workbench.run.inputs import bound_dims, bound_sizes
 from workbench.run.measurement.measured import Measurement
 from workbench.run.worker.client import Worker
 from workbench.summary import Summary, summarize
+from workbench.tuning.recipe import Recipe
 from workbench.ui.state.address import (
     address_of_model,
     left_out_in_address,
@@ -130,6 +131,7 @@ class Opened:
     laid_out_begun: dict[str, Compared] = field(default_factory=dict)  # comparisons that were stopped
     rivals: dict[str, RivalResult] = field(default_factory=dict)  # by the tool's name
     rivals_folder: tempfile.TemporaryDirectory[str] | None = None  # of the files that tools wrote
+    tuned: Recipe | None = None
     folder: tempfile.TemporaryDirectory[str] | None = None
     given: tuple[str, ...] = ()
     inputs: str = ""

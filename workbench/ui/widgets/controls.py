@@ -26,6 +26,7 @@ _MODES = {
 _VERIFICATION = {EACH: "each step", END: "only the end", OFF: "off"}
 _VERIFY = "verification"
 _STARTED = "pipeline_of_link_taken"
+_WISHED = "pipeline_wished"
 _SETTINGS = (_ORDER, _PRESET, "strategy", "mode", "target")
 
 
@@ -112,6 +113,11 @@ def begin_from_link() -> None:
     st.session_state.pop(_STARTED, None)
 
 
+def begin_from(wished: Wished) -> None:
+    """When the controls are drawn next, set them to that pipeline."""
+    st.session_state[_WISHED] = wished
+
+
 def _came_with(opened: Opened) -> bool:
     """Whether the pipeline is still the one that the open model came with, so that it is not the user's own."""
     shows, spec = opened.came_with, opened.spec
@@ -132,10 +138,12 @@ def forget_samples_settings() -> None:
 
 
 def _take_over_link() -> None:
-    """Set a new session's passes, options and target from its link; unknown names are omitted."""
+    """Set passes, options and target to what is wished for, in a new session by its link; unknown names are omitted."""
     if not st.session_state.get(_STARTED) and verification_in_address() in HOW:
         st.session_state[_VERIFY] = verification_in_address()
-    wished = None if st.session_state.get(_STARTED) else pipeline_in_address() or _before_the_reload()
+    wished = st.session_state.pop(_WISHED, None)
+    if wished is None and not st.session_state.get(_STARTED):
+        wished = pipeline_in_address() or _before_the_reload()
     st.session_state[_STARTED] = True
     if wished is None:
         return

@@ -180,6 +180,25 @@ def command_of(
         words += ["--option", f"{key}={value}"]
     if spec.mode != DEFAULT_MODE:
         words += ["--mode", spec.mode]
+    words += _of_the_model(opened)
+    if spec.left_out and verified:
+        words += ["--on-failure", "skip"]
+    if not verified:
+        words.append("--no-verify")
+    if fix_dims:
+        words.append("--fix-dims")
+    return " ".join(w if w == "''" else shlex.quote(w) for w in words)
+
+
+def recipe_command_of(opened: Opened, recipe: str) -> str:
+    """The command that makes the file by a recipe's file."""
+    words = ["python", "-m", "workbench", "optimize", opened.path, "--recipe", recipe, "-o", "optimized.onnx"]
+    return shlex.join([*words, *_of_the_model(opened)])
+
+
+def _of_the_model(opened: Opened) -> list[str]:
+    """Arguments for its dims, declared layouts and inputs, as the user set them."""
+    words = []
     if opened.graph.dims:
         words += ["--dims", ",".join(f"{name}={size}" for name, size in opened.graph.dims.items())]
     for value, layout in declared_layouts(opened.graph).items():
@@ -188,13 +207,7 @@ def command_of(
         words += ["--inputs", opened.inputs]
     elif opened.seed:
         words += ["--seed", str(opened.seed)]
-    if spec.left_out and verified:
-        words += ["--on-failure", "skip"]
-    if not verified:
-        words.append("--no-verify")
-    if fix_dims:
-        words.append("--fix-dims")
-    return " ".join(w if w == "''" else shlex.quote(w) for w in words)
+    return words
 
 
 def against_command_of(opened: Opened) -> str:

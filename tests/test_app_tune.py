@@ -1,0 +1,92 @@
+"""The page Tune: a recipe, its evidence, what is kept when it is stopped, and its pipeline on Optimize."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from tests.browser import guarded, running_app, settle
+from tests.conftest import ROOT
+from tests.pages import LIMIT_S, fine, opened_sample, page, words
+from workbench.api import choose
+from workbench.tuning.recipe import load_recipe, toml_text
+from workbench.tuning.tune import STOPPED_EARLY
+from workbench.ui.screens import tune_page
+from workbench.ui.state.kept_files import kept_file
+
+
+@pytest.fixture
+def at():
+    script = "from workbench.ui.screens.tune_page import tune_page; tune_page(None)"
+    at = AppTest.from_string(script, default_timeout=LIMIT_S)
+    at.session_state["opened"] = opened_sample("conv_relu_conv_relu")
+    return at
+
+
+def pressed(at: AppTest, **settings: str) -> AppTest:
+    for label, value in settings.items():
+        fields = [field for field in (*at.selectbox, *at.text_input) if field.label.replace(" ", "_") == label]
+        fields[0].set_value(value)
+    return next(button for button in at.button if button.label == "Tune").click().run()
+
+
+def test_the_smallest_file_is_found_and_its_pipeline_is_used_on_optimize(at, tmp_path):
+    assert "Nothing is tuned yet" in words(fine(at.run()))
+    fine(pressed(at, Best_for="size"))
+    rows = at.dataframe[0].value.to_dict("records")
+    assert rows[0]["result"] == "best" and len(rows) == 7
+    opened = at.session_state["opened"]
+    recipe = opened.tuned
+    assert recipe.label in words(at) and f"{len(recipe.evidence)} candidates" in words(at)
+    assert any(f"optimize {opened.path} --recipe recipe.toml" in code.value for code in at.code)
+    (tmp_path / "recipe.toml").write_text(toml_text(tomllib.loads(toml_text(recipe.table()))))
+    assert load_recipe(tmp_path / "recipe.toml").table() == recipe.table()
+    assert fine(at.run()).dataframe, "a second look keeps the results"
+
+    optimize = fine(page("optimize", opened).run())
+    optimize.session_state["pipeline_wished"] = tune_page._wished(recipe)
+    fine(optimize.run())
+    passes = choose(list(recipe.passes), export_for=recipe.export_for, options=recipe.options)
+    assert [(name, dict(options)) for name, options in opened.spec.passes] == [(p.name, p.options()) for p in passes]
+
+
+def test_a_budget_that_is_no_time_is_a_sentence(at):
+    at.run()
+    (error,) = pressed(at, Budget="soon").error
+    assert error.value == "the budget is a time such as 90s, 10m or 1h, not 'soon'"
+    assert at.session_state["opened"].tuned is None
+
+
+@pytest.mark.slow
+def test_a_tuning_that_is_stopped_goes_on_with_what_it_measured(at, monkeypatch):
+    opened = at.session_state["opened"]
+    real = tune_page.tune
+
+    def stopped_after_the_first_round(*words, **how):
+        heard = []
+        is_enough = lambda: any("round 1" in text for text in heard)  # noqa: E731
+        return real(*words, **{**how, "on_words": heard.append, "is_enough": is_enough})
+
+    monkeypatch.setattr(tune_page, "tune", stopped_after_the_first_round)
+    at.run()
+    fine(pressed(at, Budget="3m"))
+    assert opened.tuned.ended == STOPPED_EARLY and "Tune again to go on" in words(at)
+    assert kept_file(opened, "tunings").read_text().count("\n") >= 1
+
+
+@pytest.mark.slow
+def test_the_recipe_is_shown_rewrite_by_rewrite(browser):
+    with running_app() as (address, _), guarded(browser, address) as tab:
+        tab.goto(f"{address}/tune?model={ROOT / 'sample_models' / 'resnet50_narrow.onnx'}")
+        settle(tab)
+        tab.get_by_role("combobox", name="Best for").click()
+        tab.get_by_role("option", name="size").click()
+        tab.get_by_role("button", name="Tune", exact=True).click()
+        tab.get_by_text("Best for size on").wait_for(timeout=LIMIT_S * 1000)
+        settle(tab)
+        tab.get_by_role("button", name="Use on Optimize").click()
+        tab.wait_for_url("**/optimize?*")
+        settle(tab, limit_s=LIMIT_S)
+        tab.get_by_text("Fold batch normalization into convolution").first.wait_for()
