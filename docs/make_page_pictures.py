@@ -22,6 +22,7 @@ PAGES = {  # its address, and what is pressed there
     "memory": ("memory", ""),
     "lanes": ("lanes", ""),
     "rivals": ("rivals", "Run all tools"),
+    "extract": ("extract", ""),
     "tune": ("tune", "Tune"),
     "runs": ("runs", ""),
 }

@@ -102,10 +102,10 @@ def test_from_may_be_repeated(done, tmp_path, skip):
         (("--to", "x"), "no node computes 'x', so that no region ends there"),
         (("--from", "w", "--to", "c"), "value 'w' is a constant of the model, which comes along by itself"),
         (("--from", "c", "--to", "c"), "value 'c' is both a beginning and an end"),
-        (("--from", "c", "--to", "e"), "'e' cannot be computed from 'c' alone: it needs 'x' too; write --from c,x"),
-        (("--from", "a", "--to", "y"), "it needs 'x', 'z' too; write --from a,x,z"),
+        (("--from", "c", "--to", "e"), "'e' cannot be computed from 'c' alone: it needs 'x' too; begin at c,x"),
+        (("--from", "a", "--to", "y"), "it needs 'x', 'z' too; begin at a,x,z"),
         (("--from", "e", "--to", "c"), "'c' does not depend on 'e'; it is computed from 'x'"),
-        (("--from", "b,x", "--to", "c"), "'c' can be computed without 'x'; leave that out of --from"),
+        (("--from", "b,x", "--to", "c"), "'c' can be computed without 'x'; leave that out"),
         (("--from", ",", "--to", "c"), "name at least one"),
         (("--to", "c", "--dims", "M=3"), "the model has no dimension 'M'"),
     ],
@@ -117,7 +117,7 @@ def test_what_bounds_no_region(refused, tmp_path, skip, arguments, sentence):
 
 def test_what_is_missing_lies_near_the_cut(refused, tmp_path):
     """A value behind the branching, not the model's input."""
-    assert "it needs 'r13' too; write --from r11,r13" in refused(
+    assert "it needs 'r13' too; begin at r11,r13" in refused(
         "extract", RESNET, "--from", "r11", "--to", "r14", "-o", tmp_path / "p.onnx"
     )
 

@@ -70,8 +70,8 @@ def _put_back(chosen: argparse.Namespace) -> int:
     if chosen.inputs or chosen.dims or chosen.seed:
         raise UserError("nothing is run when a part is put back; leave out --inputs, --dims and --seed")
     check_outputs([chosen.output], [chosen.model, chosen.put_back])
-    nodes, before = put_back(chosen.model, chosen.put_back, chosen.sources, chosen.targets, chosen.output)
+    put = put_back(chosen.model, chosen.put_back, chosen.sources, chosen.targets, chosen.output)
     size = megabytes(Path(chosen.output).stat().st_size)
-    say(f"wrote {chosen.output}, {nodes:,} nodes, {size}; {before:,} before")
+    say(f"wrote {chosen.output}, {size}, {put.words}")
     say(f"compare both: {shlex.join(['python', '-m', 'workbench', 'verify', chosen.model, chosen.output])}")
     return DONE

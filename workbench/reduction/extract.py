@@ -13,6 +13,14 @@ _MOST = 8  # values named in a sentence
 _NEAR = 3  # most names suggested for one that is not there
 
 
+class BeginsElsewhereError(RegionError):
+    """The ends cannot be computed from the beginnings, but from `sources`."""
+
+    def __init__(self, words: str, sources: tuple[str, ...]) -> None:
+        super().__init__(words)
+        self.sources = sources
+
+
 def region_between(whole: Whole, sources: Sequence[str] | None, targets: Sequence[str]) -> Region:
     """The nodes that compute `targets` from `sources`, with constants that they read; None: from the graph's inputs.
 
@@ -61,13 +69,17 @@ def _require_reached(whole: Whole, region: Region, sources: Sequence[str]) -> No
         more = f"; it is computed from {quoted(missing, _MOST)}" if missing else ""
         raise RegionError(f"{targets} does not depend on {quoted(sources, _MOST)}{more}")
     if missing:
-        wanted = ",".join([*(value for value in sources if value in read), *missing])
-        raise RegionError(
+        better = [*(value for value in sources if value in read), *missing]
+        raise BeginsElsewhereError(
             f"{targets} cannot be computed from {quoted(sources, _MOST)} alone: it needs {quoted(missing, _MOST)} too; "
-            f"write --from {wanted}"
+            f"begin at {','.join(better)}",
+            tuple(better),
         )
     if unread:
-        raise RegionError(f"{targets} can be computed without {quoted(unread, _MOST)}; leave that out of --from")
+        raise BeginsElsewhereError(
+            f"{targets} can be computed without {quoted(unread, _MOST)}; leave that out",
+            tuple(value for value in sources if value in read),
+        )
 
 
 def _missing(whole: Whole, region: Region, sources: Collection[str]) -> list[str]:

@@ -33,6 +33,24 @@ class CutPart:
     failure: str | None
 
 
+@dataclass(frozen=True)
+class PutPart:
+    """A model with a part in its place: `nodes` now, `before`, and those of the region that `stay`, since nodes
+    outside read what they make.
+    """
+
+    nodes: int
+    before: int
+    stay: int
+
+    @property
+    def words(self) -> str:
+        if not self.stay:
+            return f"{self.nodes:,} nodes; {self.before:,} before"
+        stay = "1 node of the region stays" if self.stay == 1 else f"{self.stay:,} nodes of the region stay"
+        return f"{self.nodes:,} nodes; {self.before:,} before; {stay}, since others read what is made there"
+
+
 def cut_out(
     path: str,
     sources: Sequence[str] | None,
@@ -67,25 +85,29 @@ def cut_out(
     return CutPart(len(region.nodes), len(whole.nodes), boundary, tuple(region.outputs), has_inputs, recorded.failure)
 
 
-def put_back(
-    path: str, part: str, sources: Sequence[str] | None, targets: Sequence[str], output: str
-) -> tuple[int, int]:
-    """Write the model with the part's file in place of the region; returns its nodes, and those before.
+def put_back(path: str, part: str, sources: Sequence[str] | None, targets: Sequence[str], output: str) -> PutPart:
+    """Write the model with the part's file in place of the region.
 
     Raises RegionError for a part that does not fit, LoadError, UserError where nothing can be written.
     """
     whole, changed = open_proto(path), open_proto(part)
+    replaced = 0
 
     def bounded(it: Whole) -> Region:
+        nonlocal replaced
         known = {*it.inputs, *it.made_by}
-        return region_between(it, None if sources is None else values_of(sources, known), values_of(targets, known))
+        begin = None if sources is None else values_of(sources, known)
+        region = region_between(it, begin, values_of(targets, known))
+        replaced = len(region.nodes)
+        return region
 
     made = with_part(whole, changed, bounded)
     try:
         write_proto(output, made.model, made.read)
     except OSError as error:
         raise not_written(output, error) from None
-    return len(made.model.graph.node), len(whole.model.graph.node)
+    nodes, before = len(made.model.graph.node), len(whole.model.graph.node)
+    return PutPart(nodes, before, nodes - len(changed.model.graph.node) - (before - replaced))
 
 
 def values_of(texts: Sequence[str], known: Collection[str]) -> list[str]:

@@ -6,6 +6,7 @@ import streamlit as st
 
 from workbench.ui.screens.compare_page import compare_page
 from workbench.ui.screens.export_page import export_page
+from workbench.ui.screens.extract_page import extract_page
 from workbench.ui.screens.lanes_page import lanes_page
 from workbench.ui.screens.layouts_page import layouts_page
 from workbench.ui.screens.lessons_page import lessons_page
@@ -50,6 +51,7 @@ _tools = [
     st.Page(layouts_page, title="Layouts", url_path="layouts"),
     st.Page(lockstep_page, title="Lockstep", url_path="lockstep"),
     _compare,
+    st.Page(lambda: extract_page(_optimize), title="Extract", url_path="extract"),
     st.Page(lambda: rivals_page(_compare), title="Rivals", url_path="rivals"),
     st.Page(lambda: tune_page(_optimize), title="Tune", url_path="tune"),
     st.Page(matrix_page, title="Matrix", url_path="matrix"),

@@ -6,10 +6,8 @@ not write it; after confirmation it can be written as .FAILED.onnx.
 
 from __future__ import annotations
 
-import io
 import json
 import tempfile
-import zipfile
 from pathlib import Path
 from typing import Literal
 
@@ -24,6 +22,7 @@ from workbench.ui.state.checking import OFF
 from workbench.ui.state.session import Opened, Spec, stop_checking, worker
 from workbench.ui.state.work import Report, forget_cancel, was_cancelled
 from workbench.ui.widgets.controls import chosen_verification
+from workbench.ui.widgets.downloads import as_download
 from workbench.ui.widgets.parts import command_of, header, markdown_escaped, opened_here, python_of, show_error
 from workbench.ui.widgets.progress import run_with_progress
 from workbench.ui.widgets.reports import report_button
@@ -149,20 +148,11 @@ def _prepare(opened: Opened, history: History | None, fix_dims: bool) -> None:
         with tempfile.TemporaryDirectory(prefix="workbench-export-") as folder, st.spinner("Writing and checking"):
             written = export(graph, Path(folder) / _file_name(opened, history), fix_dims=fix_dims)
             files = sorted(Path(folder).iterdir())
-            content = files[0].read_bytes() if len(files) == 1 else _zipped(files)
+            content = as_download(files)
     except UserError as error:
         show_error(error)
         return
     st.session_state["exported"] = (_key(opened, history, fix_dims), written, content, len(files) > 1)
-
-
-def _zipped(files: list[Path]) -> bytes:
-    """A model with external data, as one download."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        for file in files:
-            archive.write(file, file.name)
-    return buffer.getvalue()
 
 
 def _download(opened: Opened, history: History | None, fix_dims: bool) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.layout.infer import declare
-from workbench.run.inputs import read_inputs
+from workbench.run.inputs import Tensors, read_inputs
 from workbench.ui.state.session import Opened, stop_work, worker
 from workbench.verification import Verifier
 
@@ -24,9 +24,14 @@ def use_inputs(opened: Opened, file: Any | None, seed: int) -> None:
             path = Path(folder) / Path(file.name).name
             path.write_bytes(file.getbuffer())
             tensors = read_inputs(path, opened.graph)
+    use_tensors(opened, tensors, "" if file is None else Path(file.name).name, seed)
+
+
+def use_tensors(opened: Opened, tensors: Tensors | None, name: str, seed: int = 0) -> None:
+    """Compare and measure on these, of the file `name`; None: on those generated from `seed`."""
     stop_work(opened)
     opened.verifier = Verifier(opened.graph, tensors, seed, worker=worker(), given=opened.given)
-    opened.inputs, opened.seed = ("" if file is None else Path(file.name).name), seed
+    opened.inputs, opened.seed = name, seed
     _let_go_of_results(opened)
 
 

@@ -98,6 +98,18 @@ class Other:
     number: int = field(default_factory=lambda: next(_NUMBERS))
 
 
+@dataclass(frozen=True)
+class PartOf:
+    """The model out of which the open one was cut, between values of it. folder: of its upload."""
+
+    title: str
+    file: str
+    dims: Mapping[str, int]
+    sources: tuple[str, ...]
+    targets: tuple[str, ...]
+    folder: tempfile.TemporaryDirectory[str] | None = None
+
+
 @dataclass
 class Opened:
     """A model in the session.
@@ -132,6 +144,9 @@ class Opened:
     rivals: dict[str, RivalResult] = field(default_factory=dict)  # by the tool's name
     rivals_folder: tempfile.TemporaryDirectory[str] | None = None  # of the files that tools wrote
     tuned: Recipe | None = None
+    part_of: PartOf | None = None
+    extracted: Any = None  # see `workbench.ui.state.extracting`, the part that was cut out
+    put_back: Any = None  # and the whole with the open part
     folder: tempfile.TemporaryDirectory[str] | None = None
     given: tuple[str, ...] = ()
     inputs: str = ""
