@@ -65,12 +65,12 @@ def _extract(chosen: argparse.Namespace) -> int:
 
 
 def _put_back(chosen: argparse.Namespace) -> int:
-    from workbench.reduction.parts import put_back
+    from workbench.reduction.parts import put_part
 
     if chosen.inputs or chosen.dims or chosen.seed:
         raise UserError("nothing is run when a part is put back; leave out --inputs, --dims and --seed")
     check_outputs([chosen.output], [chosen.model, chosen.put_back])
-    put = put_back(chosen.model, chosen.put_back, chosen.sources, chosen.targets, chosen.output)
+    put = put_part(chosen.model, chosen.put_back, chosen.sources, chosen.targets, chosen.output)
     size = megabytes(Path(chosen.output).stat().st_size)
     say(f"wrote {chosen.output}, {size}, {put.words}")
     say(f"compare both: {shlex.join(['python', '-m', 'workbench', 'verify', chosen.model, chosen.output])}")

@@ -73,8 +73,8 @@ def cut_out(
         recorded = recorded_whole(path, dict(dims or {}), inputs, seed, worker, Path(folder))
         whole = recorded.whole
         known = {*whole.inputs, *whole.made_by}
-        begin = None if sources is None else values_of(sources, known)
-        region = region_between(whole, begin, values_of(targets, known))
+        begin = None if sources is None else named_values(sources, known)
+        region = region_between(whole, begin, named_values(targets, known))
         has_inputs = bool(whole.recorded)
         try:
             part = Candidate(whole, region, whole.build(region))
@@ -85,7 +85,7 @@ def cut_out(
     return CutPart(len(region.nodes), len(whole.nodes), boundary, tuple(region.outputs), has_inputs, recorded.failure)
 
 
-def put_back(path: str, part: str, sources: Sequence[str] | None, targets: Sequence[str], output: str) -> PutPart:
+def put_part(path: str, part: str, sources: Sequence[str] | None, targets: Sequence[str], output: str) -> PutPart:
     """Write the model with the part's file in place of the region.
 
     Raises RegionError for a part that does not fit, LoadError, UserError where nothing can be written.
@@ -96,8 +96,8 @@ def put_back(path: str, part: str, sources: Sequence[str] | None, targets: Seque
     def bounded(it: Whole) -> Region:
         nonlocal replaced
         known = {*it.inputs, *it.made_by}
-        begin = None if sources is None else values_of(sources, known)
-        region = region_between(it, begin, values_of(targets, known))
+        begin = None if sources is None else named_values(sources, known)
+        region = region_between(it, begin, named_values(targets, known))
         replaced = len(region.nodes)
         return region
 
@@ -110,7 +110,7 @@ def put_back(path: str, part: str, sources: Sequence[str] | None, targets: Seque
     return PutPart(nodes, before, nodes - len(changed.model.graph.node) - (before - replaced))
 
 
-def values_of(texts: Sequence[str], known: Collection[str]) -> list[str]:
+def named_values(texts: Sequence[str], known: Collection[str]) -> list[str]:
     """The values of comma-separated lists; a value whose name has a comma in it stands alone."""
     found = []
     for text in texts:

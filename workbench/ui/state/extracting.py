@@ -11,7 +11,7 @@ from workbench.api import export
 from workbench.errors import UserError
 from workbench.io import load_model
 from workbench.ir import Graph
-from workbench.reduction.parts import CutPart, PutPart, cut_out, put_back
+from workbench.reduction.parts import CutPart, PutPart, cut_out, put_part
 from workbench.run.inputs import read_inputs, write_inputs
 from workbench.ui.state.model_inputs import use_tensors
 from workbench.ui.state.session import Opened, PartOf, current, open_model, worker
@@ -126,7 +126,7 @@ def put_part_back(opened: Opened, report: Report) -> PutBack:
     part = Path(folder.name) / _PART
     export(opened.graph if history is None else history.graph, part)
     made = Path(folder.name) / _WHOLE
-    put = put_back(whole.file, str(part), list(whole.sources) or None, list(whole.targets), str(made))
+    put = put_part(whole.file, str(part), list(whole.sources) or None, list(whole.targets), str(made))
     part.unlink()
     report("comparing it with the whole as it was", None)
     verifier = Verifier(load_model(whole.file, whole.dims), worker=worker(), given=tuple(whole.dims))
