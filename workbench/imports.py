@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import types
 from typing import Any
+
+
+_BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
 
 def import_without(library: str, unused: str) -> None:
@@ -31,5 +35,15 @@ def import_without(library: str, unused: str) -> None:
 
 
 def import_onnx_ir() -> None:
-    """Import onnx_ir without sympy, which takes most of the time that a process needs to start."""
+    """Import onnx_ir without sympy, which takes most of the time that a process needs to start.
+
+    NumPy comes with it, whose OpenBLAS starts a thread for each core, which spins when it has nothing to do: 0.05 s of
+    processor time at each start, for products of matrices that these processes never compute by NumPy.
+    """
+    own = os.environ.get(_BLAS_THREADS)
+    os.environ[_BLAS_THREADS] = "1"
     import_without("onnx_ir", unused="sympy")
+    if own is None:  # not for the processes that this one starts
+        del os.environ[_BLAS_THREADS]
+    else:
+        os.environ[_BLAS_THREADS] = own
