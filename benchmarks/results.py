@@ -60,6 +60,10 @@ def verified(chosen: Chosen) -> str:
     return "".join((heads.VERIFIED, _run("verified.py", "--repeat", "1"), *more))
 
 
+def sound(chosen: Chosen) -> str:
+    return heads.SOUND + _run("sound.py")
+
+
 def simplify(chosen: Chosen) -> str:
     folder = [] if chosen.folder is None else [str(chosen.folder)]
     table = _run("simplify.py", "--repeat", "1", *folder)
@@ -168,6 +172,7 @@ def rivals(chosen: Chosen) -> str:
 PARTS = (
     engine,
     verified,
+    sound,
     simplify,
     growth,
     revisions,
