@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import random
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,32 @@ from tests.making import Bomb, model, node, saved, value
 from workbench.__main__ import main
 
 pytestmark = pytest.mark.usefixtures("kept_worker")
+
+
+@pytest.mark.parametrize(
+    ("words", "lost"),
+    [
+        ("optimize {model} -o {data}", "weights.data"),
+        ("report {model} -o {data}", "weights.data"),
+        ("extract {model} --to a -o {data}", "weights.data"),
+        ("reduce {model} --check 'false {{}}' -o {data}", "weights.data"),
+        ("bench {model} --json {data}", "weights.data"),
+        ("tune {model} -o {data}", "weights.data"),
+        ("matrix {model} --csv {data}", "weights.data"),
+        ("optimize {model} -o {folder}/other", "other.data"),
+    ],
+)
+def test_weights_of_the_model_are_not_replaced(refused, tmp_path, words, lost):
+    """A file beside OUT.onnx, for weights above 2 GB, would be written too."""
+    made = model([node("MatMul", "x w", "a"), node("Relu", "a", "y")], (value("x", [1, 64]),), (value("y", [1, 64]),))
+    made.graph.initializer.append(numpy_helper.from_array(np.ones((64, 64), np.float32), "w"))
+    onnx.save(made, tmp_path / "m.onnx", save_as_external_data=True, location=lost, size_threshold=0)
+    before = (tmp_path / lost).read_bytes()
+    names = {"model": tmp_path / "m.onnx", "data": tmp_path / lost, "folder": tmp_path}
+    said = refused(*shlex.split(words.format(**names)))
+    assert f"/{lost}' holds weights of" in said and said.endswith("which would be lost; write to another file\n")
+    assert (tmp_path / lost).read_bytes() == before
+
 
 # ---- dims ------------------------------------------------------------------------------
 

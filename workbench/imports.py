@@ -8,7 +8,6 @@ import sys
 import types
 from typing import Any
 
-
 _BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 
 

@@ -3,14 +3,34 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection
+import os
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from workbench.errors import UserError
+from workbench.files import check_outputs
 from workbench.io.dims import parse_dims
+from workbench.io.weight_files import weight_files
 from workbench.ir import Graph
 from workbench.layout.declared import parse_layouts
 from workbench.layout.infer import declare
+
+
+def check_writes(
+    outputs: Sequence[str | None], models: Sequence[str | None], others: Sequence[str | None] = ()
+) -> None:
+    """Check before the work that nothing that is read would be replaced: files with the models' weights neither.
+
+    Raises UserError.
+    """
+    check_outputs(outputs, [*models, *others])
+    written = [place for path in outputs if path for place in (path, f"{path}.data")]
+    existing = {os.path.realpath(place): place for place in written if os.path.exists(place)}
+    for model in models if existing else ():
+        for lost in weight_files(model) & existing.keys() if model else ():
+            raise UserError(
+                f"'{existing[lost]}' holds weights of '{model}', which would be lost; write to another file"
+            )
 
 
 def measure_arguments(command: argparse.ArgumentParser) -> None:

@@ -9,11 +9,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.cli.arguments import dims_argument, input_arguments, measure_arguments, verifier_of
+from workbench.cli.arguments import check_writes, dims_argument, input_arguments, measure_arguments, verifier_of
 from workbench.cli.exit_codes import DONE, FAILED
 from workbench.cli.printing import cells_of, print_table, say, write_json
 from workbench.cli.runs import keep_bench
-from workbench.files import check_outputs
 from workbench.io.dims import parse_dims
 from workbench.ir import Graph
 from workbench.run.measurement.measured import FailedVariant, MeasuredVariant, Measurement
@@ -35,7 +34,7 @@ def run(chosen: argparse.Namespace) -> int:
     from workbench.io import load_model
 
     dims = parse_dims(chosen.dims)
-    check_outputs([chosen.json], [*chosen.models, chosen.inputs])
+    check_writes([chosen.json], chosen.models, [chosen.inputs])
     loaded: dict[str, Any] = {}
     for path in chosen.models:
         if path not in loaded:

@@ -6,12 +6,11 @@ import argparse
 import shlex
 from pathlib import Path
 
-from workbench.cli.arguments import dims_argument, input_arguments
+from workbench.cli.arguments import check_writes, dims_argument, input_arguments
 from workbench.cli.exit_codes import DONE
 from workbench.cli.printing import megabytes, say, warn
 from workbench.cli.reduce import inputs_beside
 from workbench.errors import UserError
-from workbench.files import check_outputs
 from workbench.io.dims import parse_dims
 
 HELP = "the region between values of a model as a model of its own, with real inputs"
@@ -42,7 +41,7 @@ def _extract(chosen: argparse.Namespace) -> int:
     from workbench.run.worker.client import Worker
 
     beside = inputs_beside(chosen.output)
-    check_outputs([chosen.output, beside], [chosen.model, chosen.inputs])
+    check_writes([chosen.output, beside], [chosen.model], [chosen.inputs])
     with Worker() as worker:
         part = cut_out(
             chosen.model,
@@ -69,7 +68,7 @@ def _put_back(chosen: argparse.Namespace) -> int:
 
     if chosen.inputs or chosen.dims or chosen.seed:
         raise UserError("nothing is run when a part is put back; leave out --inputs, --dims and --seed")
-    check_outputs([chosen.output], [chosen.model, chosen.put_back])
+    check_writes([chosen.output], [chosen.model, chosen.put_back])
     put = put_part(chosen.model, chosen.put_back, chosen.sources, chosen.targets, chosen.output)
     size = megabytes(Path(chosen.output).stat().st_size)
     say(f"wrote {chosen.output}, {size}, {put.words}")

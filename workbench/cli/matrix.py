@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from workbench.cli.arguments import dims_argument, measure_arguments, names_of, seed
+from workbench.cli.arguments import check_writes, dims_argument, measure_arguments, names_of, seed
 from workbench.cli.command_text import optimize_text
 from workbench.cli.exit_codes import DONE, FAILED
 from workbench.cli.printing import cells_of, print_table, say, write_json
 from workbench.errors import UserError
-from workbench.files import check_outputs, write_text
+from workbench.files import write_text
 from workbench.io.dims import parse_dims
 from workbench.ir import Graph
 from workbench.run.worker.memory import in_bytes
@@ -45,7 +45,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    check_outputs([chosen.record, chosen.csv, chosen.json], chosen.models)
+    check_writes([chosen.record, chosen.csv, chosen.json], chosen.models)
     words = vars(chosen)
     names = [name for name in MatrixRequest.__dataclass_fields__ if name != "dims"]
     return matrix_command(MatrixRequest(**{name: words[name] for name in names}, dims=parse_dims(chosen.dims)))

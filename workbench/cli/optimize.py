@@ -8,10 +8,9 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from workbench.cli.arguments import load_chosen, model_arguments
+from workbench.cli.arguments import check_writes, load_chosen, model_arguments
 from workbench.cli.pipeline import PipelineRequest, exit_code, pipeline_arguments, pipeline_words, run_and_print
 from workbench.cli.printing import megabytes, say, warn, write_json
-from workbench.files import check_outputs
 from workbench.ir import Graph
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def run(chosen: argparse.Namespace) -> int:
     request = OptimizeRequest(
         **pipeline_words(chosen), output=chosen.output, fix_dims=chosen.fix_dims, report=chosen.report
     )
-    check_outputs([request.output, request.report], [chosen.model, chosen.inputs, chosen.recipe])
+    check_writes([request.output, request.report], [chosen.model], [chosen.inputs, chosen.recipe])
     check_replaceable(request.output)
     graph = load_chosen(chosen)
     code = optimize_command(graph, request)

@@ -10,12 +10,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workbench.cli.arguments import dims_argument, input_arguments, positive
+from workbench.cli.arguments import check_writes, dims_argument, input_arguments, positive
 from workbench.cli.exit_codes import DONE, STOPPED
 from workbench.cli.printing import megabytes, say, warn
 from workbench.cli.progress_line import ProgressLine
 from workbench.errors import UserError
-from workbench.files import check_outputs, not_written
+from workbench.files import not_written
 from workbench.io.dims import parse_dims
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def run(chosen: argparse.Namespace) -> int:
 
     given = None if chosen.check is None else Command(chosen.check, chosen.timeout)
     beside = inputs_beside(chosen.output)
-    check_outputs([chosen.output, beside], [chosen.model, chosen.inputs])
+    check_writes([chosen.output, beside], [chosen.model], [chosen.inputs])
     check_replaceable(chosen.output)
     with ExitStack() as opened:
         worker = opened.enter_context(Worker())

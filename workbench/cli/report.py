@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import shlex
 
-from workbench.cli.arguments import load_chosen, model_arguments
+from workbench.cli.arguments import check_writes, load_chosen, model_arguments
 from workbench.cli.exit_codes import DONE
 from workbench.cli.pipeline import PipelineRequest, exit_code, pipeline_arguments, pipeline_words, run_and_print
 from workbench.cli.printing import megabytes, say, warn
 from workbench.errors import UserError
-from workbench.files import check_outputs, write_text
+from workbench.files import write_text
 from workbench.ir import Graph
 
 HELP = "write the graph before and after every rewrite as one HTML file"
@@ -27,7 +27,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(chosen: argparse.Namespace) -> int:
     from workbench.io import load_model
 
-    check_outputs([chosen.output, chosen.dot], [chosen.model, chosen.inputs, chosen.against])
+    check_writes([chosen.output, chosen.dot], [chosen.model, chosen.against], [chosen.inputs])
     request = PipelineRequest(**pipeline_words(chosen))
     _check_no_pass(chosen)
     graph = load_chosen(chosen)

@@ -7,11 +7,10 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from workbench.cli.arguments import input_arguments, load_chosen, model_arguments, verifier_of
+from workbench.cli.arguments import check_writes, input_arguments, load_chosen, model_arguments, verifier_of
 from workbench.cli.exit_codes import DONE, STOPPED
 from workbench.cli.printing import megabytes, print_table, say, warn
 from workbench.cli.progress_line import ProgressLine
-from workbench.files import check_outputs
 from workbench.io.dims import parse_dims
 from workbench.run.measurement.formatting import error_words
 from workbench.tuning.budget import parse_budget
@@ -45,7 +44,7 @@ def run(chosen: argparse.Namespace) -> int:
 
     request = TuneRequest(chosen.objective, chosen.device, chosen.max_error, parse_budget(chosen.budget))
     part = f"{chosen.output}{PART}"
-    check_outputs([chosen.output, part], [chosen.model, chosen.inputs])
+    check_writes([chosen.output, part], [chosen.model], [chosen.inputs])
     graph = load_chosen(chosen)
     with (
         ProgressLine() as line,
