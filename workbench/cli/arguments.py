@@ -51,6 +51,14 @@ def dims_argument(command: argparse.ArgumentParser) -> None:
     command.add_argument("--dims", default="", metavar="N=1,H=320", help="symbolic dims, for running and measuring")
 
 
+def on_argument(command: argparse.ArgumentParser) -> None:
+    """Where to run."""
+    words = (
+        "run on Ray: `ray` for one of its own on this machine, or HOST:PORT of a cluster (default: here, without Ray)"
+    )
+    command.add_argument("--on", metavar="ray|HOST:PORT", help=words)
+
+
 def input_arguments(command: argparse.ArgumentParser) -> None:
     """The inputs to run on."""
     command.add_argument("--inputs", metavar="I.npz", help="your inputs (default: random ones)")
