@@ -37,16 +37,17 @@ class Answer:
 class DeviceActor:
     """An actor: a process of the cluster with methods. `run` takes one thread, `progress` and `close` others.
 
-    type: "cpu" or "cuda".
+    type: "cpu" or "cuda". node: the node's id.
     """
 
-    def __init__(self, type: str) -> None:
+    def __init__(self, type: str, node: str) -> None:
         _without_rays_threads()
         self._open = ExitStack()
         self._folder = self._open.enter_context(owned_folder(_FOLDER))
         (self._folder / "files").mkdir()
         self._files = ReceivedFiles(self._folder / "files")
         self._worker = self._open.enter_context(Worker())
+        self._host = f"{platform.node()}/{node[:8]}"  # several nodes may be on one machine
         self._device = type if type == "cpu" else _own_gpu()
         self._event: Mapping[str, Any] = {"stage": "", "done": 0, "total": 1}
         self._record: _Record | None = None
@@ -54,7 +55,7 @@ class DeviceActor:
 
     def describe(self) -> Device:
         """Raises UserError."""
-        return device_in(self._worker.request("devices", device=self._device), self._device, platform.node())
+        return device_in(self._worker.request("devices", device=self._device), self._device, self._host)
 
     def run(
         self, job: DeviceJob, manifests: Mapping[str, Manifest], record: str, pieces: Mapping[str, list[Any]]
@@ -68,7 +69,7 @@ class DeviceActor:
                     self._files.receive(manifest, {sha: _fetched(refs) for sha, refs in pieces.items()})
             places = {path: self._files.path_of(manifest) for path, manifest in manifests.items()}
         except (UserError, OSError) as error:
-            return Answer(failed=f"its files cannot be received on {platform.node()}: {error}")
+            return Answer(failed=f"its files cannot be received on {self._host}: {error}")
         missing = tuple(path for path, place in places.items() if place is None)
         if missing:
             return Answer(missing=missing)

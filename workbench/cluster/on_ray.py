@@ -62,6 +62,8 @@ class OnRay:
 
     def devices(self, device: str) -> Sequence[Device]:
         """Those that answer within START_LIMIT_S. Raises ClusterError if there is none."""
+        if device != self._type:
+            self.close()
         self._type, ends = device, time.monotonic() + START_LIMIT_S
         self._look_for_nodes()
         while time.monotonic() < ends and any(actor.device is None for actor in self._actors):
@@ -126,9 +128,9 @@ class OnRay:
             wanted = int(cpus >= 1) if self._type == "cpu" else int(resources.get("GPU", 0))
             there = sum(actor.node == name for actor in self._actors)
             for _ in range(0 if name in self._unusable else wanted - there):
-                self._actors.append(self._started(name, cpus))
+                self._actors.append(self._reserved(name, cpus))
 
-    def _started(self, node: str, cpus: float) -> _Actor:
+    def _reserved(self, node: str, cpus: float) -> _Actor:
         """The whole CPU, or a GPU and one core, is reserved, so that Ray begins nothing else there."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -140,7 +142,7 @@ class OnRay:
                 max_concurrency=_THREADS,
                 scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
             )
-            .remote(self._type)
+            .remote(self._type, node)
         )
         return _Actor(node, handle, handle.describe.remote())
 
