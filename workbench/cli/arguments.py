@@ -37,9 +37,10 @@ def measure_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--memory-limit", type=positive, metavar="GB", help="memory that a job may use (default: all)")
 
 
-def model_arguments(command: argparse.ArgumentParser) -> None:
-    """A model, from a file or a torch program, its dims and the layouts of its inputs."""
-    command.add_argument("model", nargs="?", metavar="MODEL", help=".onnx, .pt2 or ONNX text")
+def model_arguments(command: argparse.ArgumentParser, several: bool = False) -> None:
+    """A model, or several, from a file or a torch program, its dims and the layouts of its inputs."""
+    name, nargs = ("models", "*") if several else ("model", "?")
+    command.add_argument(name, nargs=nargs, metavar="MODEL", help=".onnx, .pt2 or ONNX text")
     command.add_argument("--torch", metavar="package.module:factory", help="a torch program instead of a file")
     dims_argument(command)
     words = "the layout of an input, if it does not follow from the file: NCHW, NHWC, HWOI, ...; once per input"
