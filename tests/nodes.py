@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import platform
 import signal
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -82,6 +84,18 @@ class Counting:
                 time.sleep(1)  # progress is asked for more often
                 os.kill(os.getpid(), signal.SIGKILL)
         return lines
+
+
+@dataclass(frozen=True)
+class Priority:
+    """A job that tells the niceness of a process that it starts."""
+
+    record = None
+    files = ()
+
+    def run(self, site: Site) -> int:
+        code = "import os; print(os.getpriority(os.PRIO_PROCESS, 0))"
+        return int(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout)
 
 
 def _pid(node: Any, kind: str) -> int:

@@ -25,7 +25,7 @@ import pytest
 
 from tests.commands import SAMPLES, KeptWorker
 from tests.conftest import ROOT
-from tests.nodes import Counting, Nodes, running_nodes
+from tests.nodes import Counting, Nodes, Priority, running_nodes
 from workbench.cluster import on_ray, start
 from workbench.cluster.jobs import Executor, OnThisMachine
 from workbench.cluster.start import executor_on
@@ -213,6 +213,23 @@ def test_a_model_that_the_node_lacks_is_sent_with_its_weights(executor, tmp_path
     assert not executor._sent  # it left the store when nobody needed it any more
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may raise a priority")
+def test_measurements_have_the_usual_priority_though_ray_lowers_that_of_its_workers(executor):
+    devices = executor.devices("cpu")
+    asked = [(Priority(), device.kind) for device in devices]
+    assert [found.answer for found in executor.run(asked, lambda progress: None)] == [os.nice(0)] * len(devices)
+    assert not any("niceness" in note for note in executor.notes)
+
+
+def test_a_kind_of_which_no_device_is_left_is_said_and_given_up_after_a_while(executor, monkeypatch):
+    monkeypatch.setattr(on_ray, "WAIT_LIMIT_S", 1.0)
+    (device, *_) = executor.devices("cpu")
+    kind, heard = replace(device.kind, name="TPU"), []
+    (outcome,) = executor.run([(SimpleNamespace(files=(), record=None), kind)], heard.append)
+    assert heard[0].waiting == "waiting for a device 'TPU, 1 threads', of which none is left"
+    assert outcome.failed.startswith("no device 'TPU, 1 threads' was left, and none came within 1 s")
+
+
 def test_a_job_whose_process_dies_goes_on_elsewhere_with_its_record(executor, tmp_path, monkeypatch):
     monkeypatch.setattr(on_ray, "MOST_TRIES", 2)
     monkeypatch.setattr(on_ray, "_PROGRESS_S", 0.2)
@@ -224,15 +241,6 @@ def test_a_job_whose_process_dies_goes_on_elsewhere_with_its_record(executor, tm
     assert first.failed == "" and (tmp_path / "once").read_text().split() == ["1", "2", "3", "4"]
     assert second.failed.startswith("the process that ran it was lost 2 times, at last on ")
     assert (tmp_path / "always").read_text().split() == ["1", "2"]
-
-
-def test_a_kind_of_which_no_device_is_left_is_said_and_given_up_after_a_while(executor, monkeypatch):
-    monkeypatch.setattr(on_ray, "WAIT_LIMIT_S", 1.0)
-    (device, *_) = executor.devices("cpu")
-    kind, heard = replace(device.kind, name="TPU"), []
-    (outcome,) = executor.run([(SimpleNamespace(files=(), record=None), kind)], heard.append)
-    assert heard[0].waiting == "waiting for a device 'TPU, 1 threads', of which none is left"
-    assert outcome.failed.startswith("no device 'TPU, 1 threads' was left, and none came within 1 s")
 
 
 def test_a_device_that_no_node_has_is_one_sentence(executor):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,13 +56,19 @@ class DeviceActor:
 
     def describe(self) -> Device:
         """Raises UserError."""
-        return device_in(self._worker.request("devices", device=self._device), self._device, self._host)
+        niceness = _priority_as_usual()
+        found = device_in(self._worker.request("devices", device=self._device), self._device, self._host)
+        if not niceness:
+            return found
+        words = f"{found.place} runs at niceness {niceness}, so that other work there makes its times longer"
+        return replace(found, remark=f"{words}; start the node with RAY_worker_niceness=0")
 
     def run(
         self, job: DeviceJob, manifests: Mapping[str, Manifest], record: str, pieces: Mapping[str, list[Any]]
     ) -> Answer:
         """manifests: by path, of the job's files. record: what its record holds. pieces: by SHA-256, references to
         objects of the store."""
+        _priority_as_usual()
         try:
             self._files.keep_only(manifests.values())
             for manifest in manifests.values():
@@ -144,6 +151,20 @@ def _own_gpu() -> str:
         return "cuda:0"
     os.environ.pop("CUDA_VISIBLE_DEVICES", None)
     return f"cuda:{number}"
+
+
+def _priority_as_usual() -> int:
+    """Ray gives its workers a low priority (niceness 15), which Linux keeps for each thread, and processes inherit.
+
+    Returns what is left of it if this thread may not undo it.
+    """
+    if sys.platform == "win32":
+        return 0
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, 0)
+    except PermissionError:  # only a privileged user may
+        return os.getpriority(os.PRIO_PROCESS, 0)
+    return 0
 
 
 def _without_rays_threads() -> None:

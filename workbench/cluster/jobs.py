@@ -36,13 +36,14 @@ class Device:
     """A device of a machine.
 
     device: as the worker takes it, such as "cuda:1". place: in words, the machine and the device.
-    versions: of the software there, see `worker.machine.versions`.
+    versions: of the software there, see `worker.machine.versions`. remark: a sentence on it, "" for none.
     """
 
     kind: DeviceKind
     device: str
     place: str
     versions: Mapping[str, str] = field(hash=False)
+    remark: str = ""
 
 
 def device_in(machine: Mapping[str, Any], device: str, host: str) -> Device:

@@ -58,7 +58,9 @@ class OnRay:
 
     @property
     def notes(self) -> list[str]:
-        return [*self._unusable.values(), *_other_versions(list(self._seen.values()))]
+        devices = list(self._seen.values())
+        remarks = [device.remark for device in devices if device.remark]
+        return [*self._unusable.values(), *remarks, *_other_versions(devices)]
 
     def devices(self, device: str) -> Sequence[Device]:
         """Those that answer within START_LIMIT_S. Raises ClusterError if there is none."""

@@ -35,7 +35,8 @@ def executor_on(on: str | None) -> Iterator[Executor]:
         with Worker() as worker:
             yield OnThisMachine(worker)
         return
-    ray = _package({"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": _token()} if on == OWN_RAY else {})
+    own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": _token(), "RAY_worker_niceness": "0"}
+    ray = _package(own if on == OWN_RAY else {})
     with _own(ray) if on == OWN_RAY else _joined(ray, on):
         executor = OnRay(ray)
         try:
