@@ -81,7 +81,7 @@ class Counting:
                 file.write(f"{len(lines) + 1}\n")
             site.hear({"stage": "counting", "done": len(lines), "total": 4})
             if self.always or len(lines) == 1:
-                time.sleep(1)  # progress is asked for more often
+                time.sleep(2)  # progress is asked for more often
                 os.kill(os.getpid(), signal.SIGKILL)
         return lines
 

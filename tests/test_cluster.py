@@ -12,6 +12,7 @@ from pathlib import Path
 import onnx
 import pytest
 
+from benchmarks.sweep import simulate
 from tests.commands import SAMPLES
 from tests.conftest import ROOT
 from workbench.cluster import travelling_files
@@ -157,3 +158,21 @@ def test_progress_says_how_much_is_done_and_about_how_long_still():
     assert JobsProgress(0, 4, 2, {}, seconds=9).left_words == ""
     assert JobsProgress(2, 4, 2, {}, seconds=600).left_words == ", about 10 min still"
     assert JobsProgress(1, 101, 2, {}, seconds=360).left_words == ", about 10.0 h still"
+
+
+# ---- the simulation of docs/results.md -------------------------------------------------------------------
+
+
+def test_simulated_devices_share_blocks_and_wait_for_one_driver():
+    never = 1e15
+    assert simulate([10.0] * 8, 2, driver_s=0.0, mtbf_s=never).seconds == 40
+    assert simulate([10.0] * 8, 8, driver_s=0.0, before_s=5.0, mtbf_s=never).seconds == 15
+    busy = simulate([1.0] * 100, 50, driver_s=1.0, mtbf_s=never)  # the driver is what they wait for
+    assert 100 <= busy.seconds <= 102 and busy.driver_busy > 0.97
+    assert busy.devices_busy == pytest.approx(100 / (50 * busy.seconds))
+
+
+def test_a_simulated_device_that_is_lost_begins_its_block_again():
+    found = simulate([100.0] * 200, 4, driver_s=0.0, mtbf_s=1000.0)
+    assert 5 <= found.lost <= 60  # about a tenth
+    assert found.seconds > 200 * 100 / 4 and found.devices_busy < 1

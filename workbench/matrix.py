@@ -42,7 +42,7 @@ def run_matrix(
     left = [place for place in wanted if place not in found]
     yielded = 0
     jobs = [(job_of(matrix, model, batch), kind) for model, batch, kind in left]
-    numbers = [wanted.index(place) for place in left]
+    numbers = [number for number, place in enumerate(wanted) if place not in found]
     for outcome in executor.run(jobs, lambda progress: _report(on_block, progress, wanted, numbers)):
         model, batch, kind = place = left[outcome.index]
         versions = devices[0].versions if outcome.device is None else outcome.device.versions
@@ -59,9 +59,14 @@ _Place = tuple[str, int | None, DeviceKind]
 
 def _finished(matrix: Matrix, wanted: Sequence[_Place], devices: Sequence[Device], record: Any) -> dict[_Place, Block]:
     """Those that the record holds, measured with the versions of any device of their kind."""
+    versions_of: dict[DeviceKind, list[Mapping[str, str]]] = {}
+    for device in devices:
+        known = versions_of.setdefault(device.kind, [])
+        if device.versions not in known:
+            known.append(device.versions)
     asked = {}
     for model, batch, kind in wanted:
-        for versions in [device.versions for device in devices if device.kind == kind]:
+        for versions in versions_of[kind]:
             key = block_key(matrix, model, batch, kind, versions)
             asked[key] = (model, batch, kind), Block(key, model, batch, kind.name)
     return {asked[key][0]: block for key, block in record.read([block for _, block in asked.values()]).items()}

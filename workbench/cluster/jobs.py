@@ -148,20 +148,23 @@ class OnThisMachine:
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
+        self._devices: dict[DeviceKind, Device] = {}
 
     def devices(self, device: str) -> Sequence[Device]:
         """Raises RunError."""
-        return [device_in(self._worker.request("devices", device=device), device, platform.node())]
+        found = device_in(self._worker.request("devices", device=device), device, platform.node())
+        self._devices[found.kind] = found
+        return [found]
 
     def run(self, jobs: Sequence[Asked], on_progress: OnJobs) -> Iterator[Outcome]:
-        """Raises CancelledError."""
+        """Of the kinds that `devices` told. Raises CancelledError."""
         began = time.monotonic()
         for index, (job, kind) in enumerate(jobs):
 
             def heard(event: Mapping[str, Any], index: int = index) -> None:
                 on_progress(JobsProgress(index, len(jobs), 1, {index: event}, seconds=time.monotonic() - began))
 
-            (device,) = self.devices(kind.type)
+            device = self._devices[kind]
             answer, failed, started = None, "", time.time()
             try:
                 answer = job.run(Site(self._worker, device.device, Path, heard))

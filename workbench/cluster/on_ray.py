@@ -19,7 +19,8 @@ from workbench.errors import UserError
 from workbench.files import not_written
 from workbench.run.worker.failures import first_line, shortened
 
-START_LIMIT_S = 120.0  # until a node's device must have told its name
+START_LIMIT_S = 120.0  # until the first device must have told its name
+_OTHERS_S = 30.0  # for the others, after that
 WAIT_LIMIT_S = 600.0  # for another device of a kind, after the last one was lost
 MOST_TRIES = 3  # of a job, each on a device that was lost
 _LOOK_S, _NODES_S, _PROGRESS_S, _CLOSE_S = 0.5, 3.0, 1.0, 5.0
@@ -53,6 +54,7 @@ class OnRay:
         self._type = "cpu"
         self._actors: list[_Actor] = []
         self._unusable: dict[str, str] = {}  # by node
+        self._lost: list[str] = []  # sentences
         self._seen: dict[str, Device] = {}  # by place
         self._sent: dict[str, list[Any]] = {}  # by SHA-256, references to the pieces of a file
 
@@ -60,17 +62,19 @@ class OnRay:
     def notes(self) -> list[str]:
         devices = list(self._seen.values())
         remarks = [device.remark for device in devices if device.remark]
-        return [*self._unusable.values(), *remarks, *_other_versions(devices)]
+        return [*self._unusable.values(), *self._lost, *remarks, *_other_versions(devices)]
 
     def devices(self, device: str) -> Sequence[Device]:
-        """Those that answer within START_LIMIT_S. Raises ClusterError if there is none."""
+        """Those that answer within some seconds. Others are used when they do. Raises ClusterError if there is none."""
         if device != self._type:
             self.close()
-        self._type, ends = device, time.monotonic() + START_LIMIT_S
+        self._type, ends, has_one = device, time.monotonic() + START_LIMIT_S, False
         self._look_for_nodes()
         while time.monotonic() < ends and any(actor.device is None for actor in self._actors):
             self._ready(_LOOK_S)
             self._hear_names()
+            if not has_one and any(actor.device is not None for actor in self._actors):
+                has_one, ends = True, time.monotonic() + _OTHERS_S
         found = [actor.device for actor in self._actors if actor.device is not None]
         if found:
             return found
@@ -80,7 +84,10 @@ class OnRay:
 
     def run(self, jobs: Sequence[Asked], on_progress: OnJobs) -> Iterator[Outcome]:
         """Each job's outcome as it is done. Raises ClusterError if the cluster is lost."""
-        waiting, tries, done = deque(range(len(jobs))), Counter[int](), 0
+        waiting: dict[DeviceKind, deque[int]] = {kind: deque() for _, kind in jobs}
+        for index, (_, kind) in enumerate(jobs):
+            waiting[kind].append(index)
+        tries, done = Counter[int](), 0
         uses = Counter(path for job, _ in jobs for path in job.files)
         began = looked = lost_at = time.monotonic()
         while done < len(jobs):
@@ -94,16 +101,18 @@ class OnRay:
             outcomes += self._ended(jobs, waiting, tries)
             self._hear_progress(jobs)
             busy = {actor.job: actor.event for actor in self._actors if actor.job is not None}
-            lost_at = lost_at if waiting and not busy and self._lacks(jobs, waiting) else time.monotonic()
+            lacking = self._lacking(waiting)
+            lost_at = lost_at if lacking and not busy else time.monotonic()
             if time.monotonic() - lost_at > WAIT_LIMIT_S:
-                outcomes += [self._lost(index, jobs[index][1]) for index in waiting]
-                waiting.clear()
+                outcomes += [_given_up(index, kind) for kind in lacking for index in waiting[kind]]
+                for kind in lacking:
+                    waiting[kind].clear()
             for outcome in outcomes:
                 done += 1
                 uses.subtract(jobs[outcome.index][0].files)
                 self._forget(path for path in jobs[outcome.index][0].files if not uses[path])
                 yield outcome
-            told = self._lacks(jobs, waiting)
+            told = f"waiting for a device '{lacking[0].words}', of which none is left" if lacking else ""
             count = sum(actor.device is not None for actor in self._actors)
             on_progress(JobsProgress(done, len(jobs), count, busy, told, time.monotonic() - began))
 
@@ -185,15 +194,14 @@ class OnRay:
 
     # ---- jobs ----------------------------------------------------------------------------------
 
-    def _begin(self, jobs: Sequence[Asked], waiting: deque[int]) -> Iterator[Outcome]:
+    def _begin(self, jobs: Sequence[Asked], waiting: Mapping[DeviceKind, deque[int]]) -> Iterator[Outcome]:
         """Give each free device the first job of its kind; yields those whose files cannot be read."""
         for actor in self._actors:
             if actor.device is None or actor.job is not None:
                 continue
-            index = next((index for index in waiting if jobs[index][1] == actor.device.kind), None)
-            if index is None:
+            if not waiting.get(actor.device.kind):
                 continue
-            waiting.remove(index)
+            index = waiting[actor.device.kind].popleft()
             try:
                 self._give(actor, index, jobs, missing=())
             except (UserError, OSError) as error:
@@ -220,7 +228,9 @@ class OnRay:
             for one in manifest_of(path):
                 self._sent.pop(one.sha256, None)
 
-    def _ended(self, jobs: Sequence[Asked], waiting: deque[int], tries: Counter[int]) -> Iterator[Outcome]:
+    def _ended(
+        self, jobs: Sequence[Asked], waiting: Mapping[DeviceKind, deque[int]], tries: Counter[int]
+    ) -> Iterator[Outcome]:
         for actor in [actor for actor in self._actors if actor.running is not None]:
             if not self._is_done(actor.running):
                 continue
@@ -233,10 +243,12 @@ class OnRay:
             except errors.RayTaskError as error:
                 answer = Answer(failed=f"it failed on {device.place}: {_reason(error)}")
             except errors.RayError:  # the actor, or its node, is lost
+                self._hear_one(actor, job.record, wait=True)
                 self._remove(actor)
                 tries[index] += 1
                 if tries[index] < MOST_TRIES:
-                    waiting.appendleft(index)
+                    self._lost.append(f"{device.place} was lost while it ran a job, which began again")
+                    waiting[device.kind].appendleft(index)
                     continue
                 failed = (
                     f"the process that ran it was lost {MOST_TRIES} times, at last on {device.place}; see its memory"
@@ -274,17 +286,15 @@ class OnRay:
         finally:
             actor.progress = None
 
-    def _lacks(self, jobs: Sequence[Asked], waiting: deque[int]) -> str:
-        """The kinds of which no device is left, in words."""
+    def _lacking(self, waiting: Mapping[DeviceKind, deque[int]]) -> list[DeviceKind]:
+        """The kinds that jobs wait for and of which no device is left."""
         there = {actor.device.kind for actor in self._actors if actor.device is not None}
-        lacking = {jobs[index][1].words: None for index in waiting if jobs[index][1] not in there}
-        return f"waiting for a device '{next(iter(lacking))}', of which none is left" if lacking else ""
+        return [kind for kind, left in waiting.items() if left and kind not in there]
 
-    def _lost(self, index: int, kind: DeviceKind) -> Outcome:
-        sentence = (
-            f"no device '{kind.words}' was left, and none came within {WAIT_LIMIT_S:,.0f} s; start a node and again"
-        )
-        return Outcome(index, None, sentence, None, time.time(), time.time())
+
+def _given_up(index: int, kind: DeviceKind) -> Outcome:
+    sentence = f"no device '{kind.words}' was left, and none came within {WAIT_LIMIT_S:,.0f} s; start a node and again"
+    return Outcome(index, None, sentence, None, time.time(), time.time())
 
 
 def _other_versions(devices: Sequence[Device]) -> list[str]:

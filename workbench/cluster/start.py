@@ -49,9 +49,12 @@ def _package(more: Mapping[str, str]) -> Any:
     """more: of the environment, which Ray reads when it is imported."""
     os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", **more}
     try:
-        return importlib.import_module("ray")
+        ray = importlib.import_module("ray")
     except ImportError:
         raise ClusterError("Ray is not installed: pip install 'graph-workbench[ray]'") from None
+    # It prints to stdout, where tables and JSON go, when a node is lost, which our notes say; Ray's debugger does so.
+    ray._private.worker._worker_logs_enabled = False
+    return ray
 
 
 @contextmanager
