@@ -21,9 +21,10 @@ import onnx
 import psutil
 import pytest
 
-from tests.commands import SAMPLES, KeptWorker, heeds_ctrl_c
+from tests.commands import SAMPLES, heeds_ctrl_c
 from tests.conftest import ROOT
 from tests.nodes import Counting, Nodes, Priority, running_nodes
+from tests.test_tuning import Unmeasuring
 from workbench.cluster import on_ray, start
 from workbench.cluster.jobs import Executor, OnThisMachine
 from workbench.cluster.start import executor_on
@@ -156,12 +157,6 @@ def test_no_device_measures_two_blocks_at_once(story):
         assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans))
 
 
-class Unmeasuring(KeptWorker):
-    def request(self, kind, **fields):
-        assert kind != "measure"
-        return super().request(kind, **fields)
-
-
 def test_the_same_matrix_without_ray_has_the_same_keys_and_finds_all(story):
     worker = Unmeasuring()
     here = list(run_matrix(matrix_of(*MODELS), "database", OnThisMachine(worker)))
@@ -261,7 +256,7 @@ def test_a_cluster_that_is_none_is_one_sentence_in_a_limited_time(refused, monke
 
 def test_ctrl_c_keeps_what_is_done_and_ends_a_ray_of_ones_own(tmp_path):
     runs = f"sqlite:///{tmp_path}/runs.sqlite"
-    words = ["matrix", MODELS[0], str(SAMPLES / "resnet50_narrow.onnx"), "--on", "ray", "--repeat", "2000"]
+    words = ["matrix", MODELS[0], str(SAMPLES / "resnet50_narrow.onnx"), "--on", "ray", "--repeat", "300"]
     with tempfile.TemporaryDirectory(prefix="t-", dir="/tmp") as short:
         places = {"TMPDIR": short, "WORKBENCH_TURNS": f"{tmp_path}/turns", "WORKBENCH_RUNS_URL": runs}
         command = [sys.executable, "-m", "workbench", *words]

@@ -65,21 +65,20 @@ def _own(ray: Any) -> Iterator[None]:
     (token authentication, https://docs.ray.io/en/latest/ray-security/token-auth.html).
     """
     with owned_folder("wb-ray-") as folder:  # short: sockets lie in it, whose paths have at most 107 bytes
+        here = {"include_dashboard": False, "object_store_memory": _STORE, "_temp_dir": str(folder), **_QUIET}
         try:
-            ray.init(
-                address="local",
-                num_cpus=os.cpu_count(),
-                include_dashboard=False,
-                object_store_memory=_STORE,
-                _temp_dir=str(folder),
-                **_QUIET,
-            )
-        except Exception as error:  # Ray has no common class for what may happen while it starts
-            raise ClusterError(f"Ray does not start here: {first_line(error)}") from None
-        try:
+            _connect(ray, "Ray does not start here: {}", address="local", num_cpus=os.cpu_count(), **here)
             yield
         finally:
             ray.shutdown()
+
+
+def _connect(ray: Any, sentence: str, **options: Any) -> None:
+    """sentence: with a place for the reason. Raises ClusterError."""
+    try:
+        ray.init(**options)
+    except Exception as error:  # Ray has no common class for what may happen
+        raise ClusterError(sentence.format(first_line(error))) from None
 
 
 @cache
@@ -93,14 +92,12 @@ def _joined(ray: Any, address: str) -> Iterator[None]:
     if not _ADDRESS.fullmatch(address):
         raise ClusterError(f"'{address[:80]}' is no address of a Ray cluster; write --on ray, or host:port of its head")
     _check_answers(address)
+    sentence = (  # another version of Ray or Python, no node on this machine
+        f"the Ray cluster at {address} cannot be joined: {{}}; the driver runs on one of its nodes "
+        f"(`ray start --address={address} --num-cpus=0` makes this machine one)"
+    )
     try:
-        ray.init(address=address, **_QUIET)
-    except Exception as error:  # another version of Ray or Python, no node on this machine
-        raise ClusterError(
-            f"the Ray cluster at {address} cannot be joined: {first_line(error)}; the driver runs on one of its nodes "
-            f"(`ray start --address={address} --num-cpus=0` makes this machine one)"
-        ) from None
-    try:
+        _connect(ray, sentence, address=address, **_QUIET)
         yield
     finally:
         ray.shutdown()
@@ -117,7 +114,7 @@ def _check_answers(address: str) -> None:
         ) from None
     if done.returncode == 0:
         return
-    if "oken" in done.stderr:
+    if "token" in done.stderr.lower():
         raise ClusterError(
             f"the Ray cluster at {address} asks for a token; set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN to its own"
         )
