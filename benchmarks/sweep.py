@@ -35,10 +35,9 @@ from workbench.cluster.device_actor import Answer  # noqa: E402
 from workbench.cluster.jobs import Executor, JobsProgress, OnThisMachine, Site  # noqa: E402
 from workbench.cluster.start import OWN_RAY, executor_on  # noqa: E402
 from workbench.cluster.travelling_files import manifest_of  # noqa: E402
-from workbench.layout.profile import load_profile  # noqa: E402
-from workbench.matrix_blocks import Block, Matrix, block_key, check_block, job_of  # noqa: E402
+from workbench.matrix_blocks import Block, Matrix, block_key, check_block, job_of, variants_key  # noqa: E402
 from workbench.matrix_record import record_at  # noqa: E402
-from workbench.model_variants import ModelFile  # noqa: E402
+from workbench.model_variants import model_file  # noqa: E402
 from workbench.run.worker.client import Worker  # noqa: E402
 
 NAMES = ("conv_relu_conv_relu", "npu_path", "ppocr_cls_v2", "resnet50_narrow", "basic_pitch_nmp", "silero_vad")
@@ -81,7 +80,7 @@ def main() -> None:
     parser.add_argument("--megabytes", type=int, default=256, help="of the file that is sent (256)")
     chosen = parser.parse_args()
     with _own_places() as folder:
-        measured_block(chosen.models[0], 1)  # what is imported late is there then
+        measured_block(chosen.models[-1], 1)  # what is imported late is there then
         blocks = [measured_block(path, chosen.repeat) for path in chosen.models]
         start_s, overhead_s, one_s, rate = measured_ray(chosen.jobs, folder / "large.npz", chosen.megabytes)
     _print_blocks(blocks)
@@ -95,7 +94,8 @@ def main() -> None:
 
 @contextmanager
 def _own_places() -> Iterator[Path]:
-    """Queues, caches and runs of this benchmark alone."""
+    """Queues, caches and runs of this benchmark alone; one thread, since spinning ones would share the cores."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     with tempfile.TemporaryDirectory(prefix="sweep-") as folder:
         os.environ["WORKBENCH_TURNS"], os.environ["WORKBENCH_CACHE"] = f"{folder}/turns", f"{folder}/cache"
         os.environ["WORKBENCH_RUNS_URL"] = f"sqlite:///{folder}/runs.sqlite"
@@ -107,15 +107,14 @@ def _own_places() -> Iterator[Path]:
 
 def measured_block(path: str, repeat: int | None) -> MeasuredBlock:
     """One block as `matrix MODEL --layouts ...` measures it, and what the driver does for it."""
-    source = ModelFile(path, layouts=tuple(passes.compared_strategies()), profile=load_profile("cuda").toml())
-    matrix = Matrix({path: source}, repeat=repeat)
+    matrix = Matrix({path: model_file(path, layouts=passes.compared_strategies())}, repeat=repeat)
     with Worker() as worker:
         here = OnThisMachine(worker)
         (device,) = here.devices("cpu")
         before = _clock()
         check_block(matrix, path, None)
         looking_s, before = _clock() - before, _clock()
-        key = block_key(matrix, path, None, device.kind, device.versions)
+        key = block_key(matrix, path, variants_key(matrix, path), None, device.kind, device.versions)
         job = job_of(matrix, path, None)
         manifests = {path: manifest_of(path)}
         sent = pickle.dumps((job, manifests))
@@ -263,7 +262,8 @@ def _print_simulated(blocks: Sequence[MeasuredBlock], overhead_s: float) -> None
         f"\nAssumed: {MODELS:,} models as those above in turn, each with {PIPELINES} lists of passes; blocks take as "
         f"long on other devices as here; a device is lost every {MTBF_H:g} h and back after {RESTART_S:g} s; the "
         f"driver looks at each model first ({looking * 1e3:.0f} ms) and takes {driver_s * 1e3:.0f} ms for a block, "
-        f"{overhead_s * 1e3:.1f} of them Ray's; the models' files lie on every node."
+        f"{overhead_s * 1e3:.1f} of them Ray's; the models' files lie on every node. "
+        "The driver holds all answers in its memory until its table is printed; pickled they are as large as said."
     )
 
 

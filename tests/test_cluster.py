@@ -16,12 +16,15 @@ from benchmarks.sweep import simulate
 from tests.commands import SAMPLES
 from tests.conftest import ROOT
 from workbench.cluster import travelling_files
-from workbench.cluster.jobs import JobsProgress
+from workbench.cluster.jobs import JobsProgress, OnThisMachine
 from workbench.cluster.owned_folders import owned_folder
 from workbench.cluster.travelling_files import ReceivedFiles, check_size, manifest_of, pieces_of
 from workbench.errors import UserError
 from workbench.io import LoadError, load_model
 from workbench.io.model_files import files_of
+from workbench.matrix import run_matrix
+from workbench.matrix_blocks import Matrix
+from workbench.model_variants import model_file
 from workbench.run.records.store import find_runs
 from workbench.run.worker.machine import source_digest
 
@@ -134,6 +137,16 @@ def test_a_matrix_goes_on_from_the_database_and_keeps_each_run_once(done, tmp_pa
     assert done(*words) == first and find_runs() == before
     done(*words, "--backend", "torch,onnxruntime")  # another question
     assert len(find_runs()) == 2 + 4
+
+
+def test_a_model_that_changes_meanwhile_is_not_measured_under_the_old_ones_key(outside, worker, monkeypatch):
+    monkeypatch.delenv("WORKBENCH_RUNS_URL", raising=False)
+    (first,) = run_matrix(matrix := Matrix({"m": model_file(str(outside))}, repeat=1), None, OnThisMachine(worker))
+    assert first.found is not None
+    weights = outside.parent / "weights" / "all.data"
+    weights.write_bytes(bytes(weights.stat().st_size))
+    (second,) = run_matrix(matrix, None, OnThisMachine(worker))
+    assert second.key == first.key and "was changed after the command began" in second.failed
 
 
 def test_a_run_says_which_program_measured(done, tmp_path, monkeypatch):

@@ -28,10 +28,9 @@ from tests.test_tuning import Unmeasuring
 from workbench.cluster import on_ray, start
 from workbench.cluster.jobs import Executor, OnThisMachine
 from workbench.cluster.start import executor_on
-from workbench.layout.profile import load_profile
 from workbench.matrix import rows_of, run_matrix
 from workbench.matrix_blocks import Block, Matrix
-from workbench.model_variants import ModelFile
+from workbench.model_variants import model_file
 from workbench.run.worker.device_queue import turn
 
 pytestmark = pytest.mark.slow
@@ -44,9 +43,8 @@ REPEAT = 3
 
 
 def matrix_of(*models: str, **fields: Any) -> Matrix:
-    profile = load_profile("cuda").toml()
     fields = {"repeat": REPEAT, **fields}
-    return Matrix({model: ModelFile(model, profile=profile, layouts=("greedy",)) for model in models}, **fields)
+    return Matrix({model: model_file(model, layouts=("greedy",)) for model in models}, **fields)
 
 
 @pytest.fixture(scope="module")

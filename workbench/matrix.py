@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.cluster.jobs import Device, DeviceKind, Executor, JobsProgress
-from workbench.matrix_blocks import Block, Matrix, MatrixError, block_key, check_block, job_of
+from workbench.matrix_blocks import Block, Matrix, MatrixError, block_key, check_block, job_of, variants_key
 from workbench.matrix_record import record_at
 from workbench.run.measurement.formatting import FIGURES, csv_text, figures
 from workbench.run.measurement.measure import validate_request
@@ -38,7 +38,12 @@ def run_matrix(
     devices = executor.devices(matrix.device)
     record_of = record_at(record)
     wanted = [(*asked, kind) for asked in matrix.blocks() for kind in dict.fromkeys(d.kind for d in devices)]
-    found = _finished(matrix, wanted, devices, record_of)
+    variants = {model: variants_key(matrix, model) for model in matrix.models}
+
+    def key_of(model: str, batch: int | None, kind: DeviceKind, versions: Mapping[str, str]) -> str:
+        return block_key(matrix, model, variants[model], batch, kind, versions)
+
+    found = _finished(key_of, wanted, devices, record_of)
     left = [place for place in wanted if place not in found]
     yielded = 0
     jobs = [(job_of(matrix, model, batch), kind) for model, batch, kind in left]
@@ -46,7 +51,7 @@ def run_matrix(
     for outcome in executor.run(jobs, lambda progress: _report(on_block, progress, wanted, numbers)):
         model, batch, kind = place = left[outcome.index]
         versions = devices[0].versions if outcome.device is None else outcome.device.versions
-        block = Block(block_key(matrix, model, batch, kind, versions), model, batch, kind.name).ended(outcome)
+        block = Block(key_of(model, batch, kind, versions), model, batch, kind.name).ended(outcome)
         found[place] = record_of.add(block, {} if outcome.answer is None else outcome.answer.origins)
         while yielded < len(wanted) and wanted[yielded] in found:
             yield found[wanted[yielded]]
@@ -55,9 +60,10 @@ def run_matrix(
 
 
 _Place = tuple[str, int | None, DeviceKind]
+_KeyOf = Callable[[str, int | None, DeviceKind, Mapping[str, str]], str]
 
 
-def _finished(matrix: Matrix, wanted: Sequence[_Place], devices: Sequence[Device], record: Any) -> dict[_Place, Block]:
+def _finished(key_of: _KeyOf, wanted: Sequence[_Place], devices: Sequence[Device], record: Any) -> dict[_Place, Block]:
     """Those that the record holds, measured with the versions of any device of their kind."""
     versions_of: dict[DeviceKind, list[Mapping[str, str]]] = {}
     for device in devices:
@@ -67,7 +73,7 @@ def _finished(matrix: Matrix, wanted: Sequence[_Place], devices: Sequence[Device
     asked = {}
     for model, batch, kind in wanted:
         for versions in versions_of[kind]:
-            key = block_key(matrix, model, batch, kind, versions)
+            key = key_of(model, batch, kind, versions)
             asked[key] = (model, batch, kind), Block(key, model, batch, kind.name)
     return {asked[key][0]: block for key, block in record.read([block for _, block in asked.values()]).items()}
 

@@ -203,22 +203,27 @@ def _batch_dim(graph: Graph, model: str) -> str:
     raise MatrixError(f"'{model}' has a fixed batch, so it cannot be measured at others{others}.")
 
 
-def block_key(matrix: Matrix, model: str, batch: int | None, kind: DeviceKind, versions: Mapping[str, str]) -> str:
-    """The hash of everything that affects the block's numbers. Raises UserError for a file that cannot be read."""
+def variants_key(matrix: Matrix, model: str) -> Any:
+    """All that the model's variants depend on, for the keys of its blocks. Raises RecordsError."""
     source = matrix.models[model]
+    if isinstance(source, ModelFile):
+        return source.key()
+    return {label: (graph_digest(graph), dict(graph.dims)) for label, graph in source.items()}
+
+
+def block_key(
+    matrix: Matrix, model: str, variants: Any, batch: int | None, kind: DeviceKind, versions: Mapping[str, str]
+) -> str:
+    """The hash of everything that affects the block's numbers. variants: see `variants_key`."""
     said = {
         "model": model,
-        "variants": source.key() if isinstance(source, ModelFile) else _key_of_graphs(source),
+        "variants": variants,
         "batch": batch,
         "device": asdict(kind),
         "versions": versions,
         **{name: getattr(matrix, name) for name in ("batch_dim", "backends", "dtypes", "repeat", "cold", "seed")},
     }
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=list).encode()).hexdigest()
-
-
-def _key_of_graphs(graphs: Mapping[str, Graph]) -> dict[str, Any]:
-    return {label: (graph_digest(graph), dict(graph.dims)) for label, graph in graphs.items()}
 
 
 def graph_digest(graph: Graph) -> str:

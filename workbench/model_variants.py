@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from workbench.api import choose, optimize
+from workbench.api import DEFAULT_PRESET, DEFAULT_TARGET, choose, optimize
 from workbench.cli.command_text import optimize_text
 from workbench.cluster.travelling_files import digest_of, manifest_of
 from workbench.errors import UserError
@@ -23,22 +23,24 @@ class ModelFile:
     """A model, and the lists of passes whose results are measured beside it.
 
     dims: by name, see `load_model`. layouts: strategies, each in a variant of its own; steps: in place of these, the
-    graph after each step that changes it. profile: what the target's profile says, in TOML.
+    graph after each step that changes it. profile: what the target's profile says, in TOML. digest: of the files.
+    `model_file` makes one.
     """
 
     path: str
-    dims: tuple[tuple[str, int], ...] = ()
-    preset: str = "default"
-    target: str = "cuda"
-    layouts: tuple[str, ...] = ()
-    steps: bool = False
-    profile: str = ""
+    dims: tuple[tuple[str, int], ...]
+    preset: str
+    target: str
+    layouts: tuple[str, ...]
+    steps: bool
+    profile: str
+    digest: str
 
     def check(self) -> Graph:
         """The model as loaded. Raises UserError if it cannot be loaded, or a name is none of a preset or a strategy."""
         for layout in (None, *self.layouts):
             choose(None, preset=self.preset, layout=layout)
-        return _loaded(Path(self.path), self.dims, _digest(self.path))
+        return _loaded(Path(self.path), self.dims, self.digest)
 
     def made(self, here: Path) -> Mapping[str, tuple[Graph, str]]:
         """By step or strategy, the graph and the command that produces it, "" for the model as loaded.
@@ -47,11 +49,26 @@ class ModelFile:
         """
         if load_profile(self.target).toml() != self.profile:
             raise UserError(f"the target '{self.target}' has another profile on {platform.node()}; copy yours to there")
-        return _made(self, here, _digest(str(here)))
+        if _digest(str(here)) != self.digest:
+            raise UserError(f"'{self.path}' was changed after the command began; start it again")
+        return _made(self, here)
 
     def key(self) -> dict[str, Any]:
         """All that the variants depend on, the program aside."""
-        return {**asdict(self), "path": _digest(self.path)}
+        return {name: value for name, value in asdict(self).items() if name != "path"}
+
+
+def model_file(
+    path: str,
+    dims: Mapping[str, int] | None = None,
+    preset: str = DEFAULT_PRESET,
+    target: str = DEFAULT_TARGET,
+    layouts: Sequence[str] = (),
+    steps: bool = False,
+) -> ModelFile:
+    """Raises UserError if the file is no model, or there is no such target."""
+    profile = load_profile(target).toml()
+    return ModelFile(path, tuple((dims or {}).items()), preset, target, tuple(layouts), steps, profile, _digest(path))
 
 
 def _digest(path: str) -> str:
@@ -64,8 +81,8 @@ def _loaded(path: Path, dims: tuple[tuple[str, int], ...], digest: str) -> Graph
 
 
 @lru_cache(maxsize=1)  # blocks of one model follow each other
-def _made(file: ModelFile, here: Path, digest: str) -> Mapping[str, tuple[Graph, str]]:
-    graph, path, target = _loaded(here, file.dims, digest), file.path, file.target
+def _made(file: ModelFile, here: Path) -> Mapping[str, tuple[Graph, str]]:
+    graph, path, target = _loaded(here, file.dims, file.digest), file.path, file.target
     variants = {"as loaded": (graph, "")}
     if file.steps:
         history = optimize(graph, preset=file.preset, target=target)

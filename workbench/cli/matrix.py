@@ -104,10 +104,9 @@ def matrix_command(request: MatrixRequest) -> int:
 
 def _matrix(request: MatrixRequest) -> Any:
     from workbench.api import DEFAULT_PRESET
-    from workbench.layout.profile import load_profile
     from workbench.matrix import batch_sizes
     from workbench.matrix_blocks import Matrix
-    from workbench.model_variants import ModelFile
+    from workbench.model_variants import model_file
     from workbench.plans import PLANS
 
     if (request.plan is None) == (not request.models):
@@ -118,13 +117,9 @@ def _matrix(request: MatrixRequest) -> Any:
     if request.plan is not None and request.plan not in PLANS:
         raise UserError(f"there is no plan '{request.plan}'; there is {', '.join(PLANS)}")
     batches = batch_sizes(request.batches)
-    profile = load_profile(request.target).toml()
-    dims, layouts = tuple(sorted(request.dims.items())), tuple(request.layouts or ())
+    made = (request.preset, request.target, request.layouts or (), request.steps)
     matrix = Matrix(
-        models={
-            path: ModelFile(path, dims, request.preset, request.target, layouts, request.steps, profile)
-            for path in request.models
-        },
+        models={path: model_file(path, request.dims, *made) for path in request.models},
         batches=batches,
         batch_dim=request.batch_dim,
         backends=request.backend,

@@ -14,7 +14,7 @@ from typing import Any
 
 from workbench.cluster.device_actor import Answer, DeviceActor
 from workbench.cluster.jobs import Asked, Device, DeviceKind, JobsProgress, OnJobs, Outcome
-from workbench.cluster.travelling_files import check_size, manifest_of, pieces_of
+from workbench.cluster.travelling_files import Manifest, check_size, manifest_of, pieces_of
 from workbench.errors import UserError
 from workbench.files import not_written
 from workbench.run.worker.failures import first_line, shortened
@@ -56,6 +56,7 @@ class OnRay:
         self._unusable: dict[str, str] = {}  # by node
         self._lost: list[str] = []  # sentences
         self._seen: dict[str, Device] = {}  # by place
+        self._manifests: dict[str, Manifest] = {}  # by path, of jobs that are not done
         self._sent: dict[str, list[Any]] = {}  # by SHA-256, references to the pieces of a file
 
     @property
@@ -211,6 +212,7 @@ class OnRay:
         """missing: the paths whose files the node lacks; they are put into the store once, for all nodes."""
         job, _ = jobs[index]
         manifests = {path: manifest_of(path) for path in job.files}
+        self._manifests |= manifests
         pieces = {}
         for path in missing:
             check_size(manifests[path])
@@ -225,7 +227,7 @@ class OnRay:
     def _forget(self, paths: Iterator[str]) -> None:
         """What no job needs any more leaves the store."""
         for path in paths:
-            for one in manifest_of(path):
+            for one in self._manifests.pop(path, ()):
                 self._sent.pop(one.sha256, None)
 
     def _ended(

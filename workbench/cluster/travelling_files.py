@@ -37,15 +37,19 @@ Manifest = tuple[SentFile, ...]  # the file that a job names is the first
 def manifest_of(path: str) -> Manifest:
     """Raises UserError for a file that cannot be read."""
     file = Path(path).resolve()
-    return _manifest(file, file.stat().st_mtime_ns if file.is_file() else 0)
+    every = _files(file, file.stat().st_mtime_ns if file.is_file() else 0)
+    try:
+        return tuple(
+            SentFile(str(one.relative_to(file.parent)), str(one), one.stat().st_size, file_hash(str(one)))
+            for one in every
+        )
+    except OSError as error:
+        raise UserError(f"'{error.filename}' cannot be read: {error.strerror or error}; put it back") from None
 
 
 @lru_cache(maxsize=4096)
-def _manifest(file: Path, changed_ns: int) -> Manifest:
-    every = [file] if file.suffix == ".npz" else files_of(file)
-    return tuple(
-        SentFile(str(one.relative_to(file.parent)), str(one), one.stat().st_size, file_hash(str(one))) for one in every
-    )
+def _files(file: Path, changed_ns: int) -> list[Path]:
+    return [file] if file.suffix == ".npz" else files_of(file)
 
 
 def digest_of(manifest: Manifest) -> str:
