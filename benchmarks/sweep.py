@@ -37,7 +37,7 @@ from workbench.cluster.start import OWN_RAY, executor_on  # noqa: E402
 from workbench.cluster.travelling_files import manifest_of  # noqa: E402
 from workbench.matrix_blocks import Block, Matrix, block_key, check_block, job_of, variants_key  # noqa: E402
 from workbench.matrix_record import record_at  # noqa: E402
-from workbench.model_variants import model_file  # noqa: E402
+from workbench.model_variants import model_with_passes  # noqa: E402
 from workbench.run.worker.client import Worker  # noqa: E402
 
 NAMES = ("conv_relu_conv_relu", "npu_path", "ppocr_cls_v2", "resnet50_narrow", "basic_pitch_nmp", "silero_vad")
@@ -107,7 +107,7 @@ def _own_places() -> Iterator[Path]:
 
 def measured_block(path: str, repeat: int | None) -> MeasuredBlock:
     """One block as `matrix MODEL --layouts ...` measures it, and what the driver does for it."""
-    matrix = Matrix({path: model_file(path, layouts=passes.compared_strategies())}, repeat=repeat)
+    matrix = Matrix({path: model_with_passes(path, layouts=passes.compared_strategies())}, repeat=repeat)
     with Worker() as worker:
         here = OnThisMachine(worker)
         (device,) = here.devices("cpu")

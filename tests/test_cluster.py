@@ -24,7 +24,7 @@ from workbench.io import LoadError, load_model
 from workbench.io.model_files import files_of
 from workbench.matrix import run_matrix
 from workbench.matrix_blocks import Matrix
-from workbench.model_variants import model_file
+from workbench.model_variants import model_with_passes
 from workbench.run.records.store import find_runs
 from workbench.run.worker.machine import source_digest
 
@@ -141,7 +141,9 @@ def test_a_matrix_goes_on_from_the_database_and_keeps_each_run_once(done, tmp_pa
 
 def test_a_model_that_changes_meanwhile_is_not_measured_under_the_old_ones_key(outside, worker, monkeypatch):
     monkeypatch.delenv("WORKBENCH_RUNS_URL", raising=False)
-    (first,) = run_matrix(matrix := Matrix({"m": model_file(str(outside))}, repeat=1), None, OnThisMachine(worker))
+    (first,) = run_matrix(
+        matrix := Matrix({"m": model_with_passes(str(outside))}, repeat=1), None, OnThisMachine(worker)
+    )
     assert first.found is not None
     weights = outside.parent / "weights" / "all.data"
     weights.write_bytes(bytes(weights.stat().st_size))

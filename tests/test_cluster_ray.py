@@ -30,7 +30,7 @@ from workbench.cluster.jobs import Executor, OnThisMachine
 from workbench.cluster.start import executor_on
 from workbench.matrix import rows_of, run_matrix
 from workbench.matrix_blocks import Block, Matrix
-from workbench.model_variants import model_file
+from workbench.model_variants import model_with_passes
 from workbench.run.worker.device_queue import turn
 
 pytestmark = pytest.mark.slow
@@ -44,7 +44,7 @@ REPEAT = 3
 
 def matrix_of(*models: str, **fields: Any) -> Matrix:
     fields = {"repeat": REPEAT, **fields}
-    return Matrix({model: model_file(model, layouts=("greedy",)) for model in models}, **fields)
+    return Matrix({model: model_with_passes(model, layouts=("greedy",)) for model in models}, **fields)
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ class ModelFile:
 
     dims: by name, see `load_model`. layouts: strategies, each in a variant of its own; steps: in place of these, the
     graph after each step that changes it. profile: what the target's profile says, in TOML. digest: of the files.
-    `model_file` makes one.
+    `model_with_passes` makes one.
     """
 
     path: str
@@ -58,7 +58,7 @@ class ModelFile:
         return {name: value for name, value in asdict(self).items() if name != "path"}
 
 
-def model_file(
+def model_with_passes(
     path: str,
     dims: Mapping[str, int] | None = None,
     preset: str = DEFAULT_PRESET,

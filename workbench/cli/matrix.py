@@ -106,7 +106,7 @@ def _matrix(request: MatrixRequest) -> Any:
     from workbench.api import DEFAULT_PRESET
     from workbench.matrix import batch_sizes
     from workbench.matrix_blocks import Matrix
-    from workbench.model_variants import model_file
+    from workbench.model_variants import model_with_passes
     from workbench.plans import PLANS
 
     if (request.plan is None) == (not request.models):
@@ -119,7 +119,7 @@ def _matrix(request: MatrixRequest) -> Any:
     batches = batch_sizes(request.batches)
     made = (request.preset, request.target, request.layouts or (), request.steps)
     matrix = Matrix(
-        models={path: model_file(path, request.dims, *made) for path in request.models},
+        models={path: model_with_passes(path, request.dims, *made) for path in request.models},
         batches=batches,
         batch_dim=request.batch_dim,
         backends=request.backend,
