@@ -32,6 +32,8 @@ from workbench.matrix import rows_of, run_matrix
 from workbench.matrix_blocks import Block, Matrix
 from workbench.model_variants import model_with_passes
 from workbench.run.worker.device_queue import turn
+from workbench.tuning.job import TuneJob
+from workbench.tuning.tune import TuneRequest
 
 pytestmark = pytest.mark.slow
 
@@ -205,6 +207,22 @@ def test_a_model_that_the_node_lacks_is_sent_with_its_weights(executor, tmp_path
     assert [block.failed for block in found] == [""]
     assert sorted(sent) == ["outside.data", "outside.onnx"]
     assert not executor._sent  # it left the store when nobody needed it any more
+
+
+def test_tunings_on_nodes_have_the_recipes_that_this_machine_makes(executor, tmp_path):
+    (kind,) = {device.kind for device in executor.devices("cpu")}
+    asked = [
+        (TuneJob(model, TuneRequest("size"), record=str(tmp_path / f"{number}.part")), kind)
+        for number, model in enumerate(MODELS[:2])
+    ]
+    there = sorted(executor.run(asked, lambda progress: None), key=lambda outcome: outcome.index)
+    worker = Unmeasuring()
+    here = OnThisMachine(worker)
+    here.devices("cpu")
+    for found, own in zip(there, here.run(asked, lambda progress: None), strict=True):
+        assert (found.failed, own.failed) == ("", "")
+        assert replace(found.answer.recipe, seconds=0) == replace(own.answer.recipe, seconds=0)
+    worker.end()
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may raise a priority")
