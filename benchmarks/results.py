@@ -164,6 +164,13 @@ def reducing(chosen: Chosen) -> str:
     return heads.REDUCING + _run("reducing.py")
 
 
+def sweep(chosen: Chosen) -> str:
+    from benchmarks.sweep import DEVICES, MODELS, PIPELINES
+
+    head = heads.SWEEP.format(models=MODELS, pipelines=PIPELINES, devices=DEVICES)
+    return head + _run("sweep.py", "--repeat", "20")
+
+
 def rivals(chosen: Chosen) -> str:
     real = [str(path) for path in chosen.found if "unet" not in path.stem]
     return "".join((heads.RIVALS, _run("rivals.py", *real), heads.RIVALS_KNOWN, _run("rivals.py", "--known")))
@@ -193,6 +200,7 @@ PARTS = (
     lanes,
     reducing,
     rivals,
+    sweep,
 )
 
 

@@ -232,6 +232,17 @@ check is a function of this process; with a command its start comes on top, once
 
 """
 
+SWEEP = """## Sweeps over many models and devices
+
+`benchmarks/sweep.py`. First what was measured: a block of `matrix --layouts ...` on the CPU with one thread, its
+passes, its reference and its runs; "look" is what the driver does with a model before anything starts, "driver" what it
+does for a block (keys, sending, the rows of the answer into SQLite). The machine had other work, which lengthens all
+of it. The second table is computed, not measured: a simulation of {models:,} models x {pipelines} lists of passes on
+{devices} devices, by events, from these parts and the assumptions under it. "Devices busy" is the share of their time
+in which they measure.
+
+"""
+
 RIVALS = """## Models through every optimizer
 
 What `rivals MODEL` measures (`benchmarks/rivals.py`): every tool on the file as it is, in a process of its own, then

@@ -29,6 +29,7 @@ ROOMS = {
     "pipeline": {"ir", "layout", "metrics", "rewrite", "pipeline"},
     "reporting": {"fusion", "layout", "rewrite", "memory", "reporting"},
     "run": {"ir", "ops", "inference", "layout", "fusion", "memory", "lanes", "io", "tools", "run"},
+    "cluster": {"ir", "io", "run", "cluster"},
     "verification": {"ir", "io", "run", "rewrite", "pipeline", "verification"},
     "reduction": {"ir", "inference", "io", "run", "verification", "reduction"},
     "summary": {"ir", "ops", "inference", "layout", "metrics", "summary"},
@@ -51,6 +52,9 @@ ANYTHING = {
     "layout_comparison",
     "lessons",
     "matrix",
+    "matrix_blocks",
+    "matrix_record",
+    "model_variants",
     "plans",
     "rivals",
     "contexts",
@@ -59,7 +63,7 @@ ANYTHING = {
     "__main__",
     "__init__",
 }
-LATE = {"torch", "onnxruntime", "plotly", "pandas", "streamlit", "highspy", "sqlalchemy", "psycopg"}
+LATE = {"ray", "torch", "onnxruntime", "plotly", "pandas", "streamlit", "highspy", "sqlalchemy", "psycopg"}
 MAY_USE_STREAMLIT = {"ui"}
 MAY_USE_PLOTLY = {"workbench/charts/variants.py"}
 

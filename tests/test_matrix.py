@@ -11,21 +11,11 @@ from typing import Any
 import pytest
 
 from tests.commands import OCR, RESNET, SPEECH
+from workbench.cluster.jobs import OnThisMachine
 from workbench.ir import Graph, from_text
-from workbench.matrix import (
-    COLUMNS,
-    Block,
-    Matrix,
-    MatrixError,
-    _digest,
-    as_csv,
-    batch_sizes,
-    forget_blocks,
-    matrix_notes,
-    place_words,
-    rows_of,
-    run_matrix,
-)
+from workbench.matrix import COLUMNS, as_csv, batch_sizes, matrix_notes, place_words, rows_of, run_matrix
+from workbench.matrix_blocks import Block, Matrix, MatrixError, graph_digest
+from workbench.matrix_record import forget_blocks
 from workbench.plans import PLANS
 from workbench.run.measurement.measure import refused_sizes
 from workbench.run.measurement.notes import notes_of
@@ -43,8 +33,8 @@ def worker(kept_worker):
     return kept_worker
 
 
-def measured(*asked: Any) -> list[Block]:
-    return list(run_matrix(*asked))
+def measured(matrix: Matrix, record: Any, worker: Any, *heard: Any) -> list[Block]:
+    return list(run_matrix(matrix, record, OnThisMachine(worker), *heard))
 
 
 def written(blocks: list[Block]) -> list[dict[str, Any]]:
@@ -96,7 +86,7 @@ def test_it_goes_on_where_it_was_broken_off(worker, tmp_path):
 
     done = []
     with pytest.raises(Stop):
-        done.extend(run_matrix(matrix, record, worker, stop))
+        done.extend(run_matrix(matrix, record, OnThisMachine(worker), stop))
     first = [json.loads(line) for line in record.read_text().splitlines()]
     assert [(block["model"], block["batch"]) for block in first] == [("product", 1), ("product", 2)]
     assert written(done) == first  # each was given away when it was done
@@ -194,7 +184,7 @@ def test_a_batch_that_is_fixed_inside_is_a_sentence(worker):
 def test_the_plan_has_graphs_that_can_be_run_and_told_apart():
     (model,) = PLANS["oneflow"].models().values()
     first, second = model.values()
-    assert _digest(first) != _digest(second)
+    assert graph_digest(first) != graph_digest(second)
     assert sum(node.op_type == "Conv" for node in first.nodes) == 104
     assert not any(node.op_type == "Conv" for node in second.nodes)  # all are in channels-last form
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.commands import SAMPLES, KeptWorker, commands_share, heeds_ctrl_c
+from tests.commands import NPU, SAMPLES, KeptWorker, commands_share, heeds_ctrl_c
 from tests.conftest import ROOT
 from tests.running import typed
 from tests.test_tuning_halving import Simulated
@@ -462,3 +462,26 @@ def test_a_process_that_was_ended_goes_on(tmp_path, done, how):
     medians = {one.label: one.median_ms for one in load_recipe(made).evidence}
     assert {*first} <= {label for label, median in medians.items() if median is not None}
     done("optimize", SMALL, "--recipe", made, "-o", tmp_path / "o.onnx")
+
+
+# ---- several models ------------------------------------------------------------------------------------------
+
+
+def test_several_models_have_a_recipe_each(tmp_path, run):
+    other, broken = tmp_path / "other.onnx", tmp_path / "broken.onnx"
+    wb.export(typed("g (float[4] x) => (float[4] y) { a = Neg(x) y = Neg(a) }"), other)
+    wb.export(typed("g (float[N,4] x) => (float[5] y) <int64[1] s = {5}> { y = Reshape(x, s) }"), broken)
+    folder = tmp_path / "recipes"
+    code, out, err = run("tune", other, broken, SMALL, "--for", "size", "-o", folder)
+    assert code == 1 and err.startswith(f"{broken}: The run failed")
+    assert sorted(path.name for path in folder.iterdir()) == ["conv_relu_conv_relu.toml", "other.toml"]
+    assert load_recipe(folder / "other.toml").model_name == "other.onnx" and out.count("wrote ") == 2
+
+
+def test_two_models_of_one_name_are_one_sentence(tmp_path, refused):
+    wb.export(wb.load(SMALL), tmp_path / SMALL.name)
+    said = refused("tune", SMALL, tmp_path / SMALL.name, "-o", tmp_path / "recipes")
+    assert "two models are called 'conv_relu_conv_relu'" in said
+    assert "there is no such file" in refused("tune", SMALL, tmp_path / "none.onnx", "-o", tmp_path / "recipes")
+    assert "give either model files or --torch" in refused("tune", "-o", tmp_path / "recipes")
+    assert "cannot be the folder of the recipes" in refused("tune", SMALL, NPU, "-o", tmp_path / SMALL.name)

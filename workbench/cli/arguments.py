@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import Any
 
 from workbench.errors import UserError
 from workbench.files import check_outputs
 from workbench.io.dims import parse_dims
-from workbench.io.weight_files import weight_files
+from workbench.io.errors import LoadError
+from workbench.io.model_files import files_of
 from workbench.ir import Graph
 from workbench.layout.declared import parse_layouts
 from workbench.layout.infer import declare
@@ -27,10 +29,21 @@ def check_writes(
     written = [place for path in outputs if path for place in (path, f"{path}.data")]
     existing = {os.path.realpath(place): place for place in written if os.path.exists(place)}
     for model in models if existing else ():
-        for lost in weight_files(model) & existing.keys() if model else ():
+        lost = _weight_files(model) & existing.keys()
+        if lost:
             raise UserError(
-                f"'{existing[lost]}' holds weights of '{model}', which would be lost; write to another file"
+                f"'{existing[min(lost)]}' holds weights of '{model}', which would be lost; write to another file"
             )
+
+
+def _weight_files(model: str | None) -> set[str]:
+    """The real paths of a model's external data; none of what is no model, of which loading says what is wrong."""
+    if model is None:
+        return set()
+    try:
+        return {os.path.realpath(file) for file in files_of(Path(model))[1:]}
+    except LoadError:
+        return set()
 
 
 def measure_arguments(command: argparse.ArgumentParser) -> None:
@@ -57,9 +70,10 @@ def measure_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--memory-limit", type=positive, metavar="GB", help="memory that a job may use (default: all)")
 
 
-def model_arguments(command: argparse.ArgumentParser) -> None:
-    """A model, from a file or a torch program, its dims and the layouts of its inputs."""
-    command.add_argument("model", nargs="?", metavar="MODEL", help=".onnx, .pt2 or ONNX text")
+def model_arguments(command: argparse.ArgumentParser, several: bool = False) -> None:
+    """A model, or several, from a file or a torch program, its dims and the layouts of its inputs."""
+    name, nargs = ("models", "*") if several else ("model", "?")
+    command.add_argument(name, nargs=nargs, metavar="MODEL", help=".onnx, .pt2 or ONNX text")
     command.add_argument("--torch", metavar="package.module:factory", help="a torch program instead of a file")
     dims_argument(command)
     words = "the layout of an input, if it does not follow from the file: NCHW, NHWC, HWOI, ...; once per input"
@@ -69,6 +83,14 @@ def model_arguments(command: argparse.ArgumentParser) -> None:
 def dims_argument(command: argparse.ArgumentParser) -> None:
     """Values for symbolic dims."""
     command.add_argument("--dims", default="", metavar="N=1,H=320", help="symbolic dims, for running and measuring")
+
+
+def on_argument(command: argparse.ArgumentParser) -> None:
+    """Where to run."""
+    words = (
+        "run on Ray: `ray` for one of its own on this machine, or HOST:PORT of a cluster (default: here, without Ray)"
+    )
+    command.add_argument("--on", metavar="ray|HOST:PORT", help=words)
 
 
 def input_arguments(command: argparse.ArgumentParser) -> None:

@@ -6,17 +6,15 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-from workbench.cli.arguments import check_writes, dims_argument, measure_arguments, names_of, seed
-from workbench.cli.command_text import optimize_text
+from workbench.cli.arguments import check_writes, dims_argument, measure_arguments, names_of, on_argument, seed
 from workbench.cli.exit_codes import DONE, FAILED
 from workbench.cli.printing import cells_of, print_table, say, write_json
+from workbench.cli.progress_line import ProgressLine
 from workbench.errors import UserError
 from workbench.files import write_text
 from workbench.io.dims import parse_dims
-from workbench.ir import Graph
 from workbench.run.worker.memory import in_bytes
 
 HELP = "measure models x steps x batches x precisions x backends in one go"
@@ -39,13 +37,16 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     measure_arguments(command)
     command.add_argument("--seed", type=seed, default=0, help="seed of the inputs (default: 0)")
-    command.add_argument("--record", metavar="R.jsonl", help="write finished blocks, and skip those in it")
+    words = "write finished blocks, and skip those in it; `database` for the kept runs in place of a file"
+    command.add_argument("--record", metavar="R.jsonl", help=words)
+    on_argument(command)
     command.add_argument("--csv", metavar="R.csv", help="write the table")
     command.add_argument("--json", metavar="R.json", help="write every number")
 
 
 def run(chosen: argparse.Namespace) -> int:
-    check_writes([chosen.record, chosen.csv, chosen.json], chosen.models)
+    record = None if chosen.record == "database" else chosen.record
+    check_writes([record, chosen.csv, chosen.json], chosen.models)
     words = vars(chosen)
     names = [name for name in MatrixRequest.__dataclass_fields__ if name != "dims"]
     return matrix_command(MatrixRequest(**{name: words[name] for name in names}, dims=parse_dims(chosen.dims)))
@@ -73,6 +74,7 @@ class MatrixRequest:
     memory_limit: float | None
     seed: int
     record: str | None
+    on: str | None
     csv: str | None
     json: str | None
 
@@ -82,16 +84,16 @@ def matrix_command(request: MatrixRequest) -> int:
 
     What a backend does not support is omitted with a note, and is no failure.
     """
+    from workbench.cluster.start import executor_on
     from workbench.matrix import as_csv, matrix_notes, rows_of, run_matrix
-    from workbench.run.worker.client import Worker
 
     matrix = _matrix(request)
-    record = None if request.record is None else Path(request.record)
-    with Worker() as worker:
-        blocks = list(run_matrix(matrix, record, worker, _progress()))
+    with ProgressLine() as line, executor_on(request.on) as executor:
+        blocks = list(run_matrix(matrix, request.record, executor, line.share))
+        nodes = executor.notes
     rows = rows_of(blocks)
     _print_rows(rows)
-    for note in matrix_notes(blocks):
+    for note in (*nodes, *matrix_notes(blocks)):
         say(f"note: {note}", file=sys.stderr)
     if request.csv:
         write_text(request.csv, as_csv(rows))
@@ -102,7 +104,9 @@ def matrix_command(request: MatrixRequest) -> int:
 
 def _matrix(request: MatrixRequest) -> Any:
     from workbench.api import DEFAULT_PRESET
-    from workbench.matrix import Matrix, batch_sizes
+    from workbench.matrix import batch_sizes
+    from workbench.matrix_blocks import Matrix
+    from workbench.model_variants import model_with_passes
     from workbench.plans import PLANS
 
     if (request.plan is None) == (not request.models):
@@ -113,9 +117,9 @@ def _matrix(request: MatrixRequest) -> Any:
     if request.plan is not None and request.plan not in PLANS:
         raise UserError(f"there is no plan '{request.plan}'; there is {', '.join(PLANS)}")
     batches = batch_sizes(request.batches)
-    variants = {path: _variants(path, request) for path in request.models}
+    made = (request.preset, request.target, request.layouts or (), request.steps)
     matrix = Matrix(
-        models={path: {step: graph for step, (graph, _) in made.items()} for path, made in variants.items()},
+        models={path: model_with_passes(path, request.dims, *made) for path in request.models},
         batches=batches,
         batch_dim=request.batch_dim,
         backends=request.backend,
@@ -127,42 +131,16 @@ def _matrix(request: MatrixRequest) -> Any:
         given=tuple(request.dims),
         timeout_s=request.time_limit,
         memory_limit_bytes=in_bytes(request.memory_limit),
-        pipelines={(path, step): words for path, made in variants.items() for step, (_, words) in made.items()},
     )
     if request.plan is None:
         return matrix
+    if request.on is not None:
+        raise UserError(
+            "a plan makes its models in memory, so it is measured here; leave out --on, or name model files"
+        )
     plan = PLANS[request.plan]
     dtypes = matrix.dtypes if request.dtype else plan.dtypes
     return replace(matrix, models=plan.models(), dtypes=dtypes, batches=batches or plan.batches)
-
-
-def _variants(path: str, request: MatrixRequest) -> dict[str, tuple[Graph, str]]:
-    """By step or strategy, the graph and the command that produces it, None for the model as loaded."""
-    from workbench.api import optimize
-    from workbench.io import load_model
-
-    graph = load_model(path, request.dims)
-    variants = {"as loaded": (graph, "")}
-    if request.steps:
-        history = optimize(graph, preset=request.preset, target=request.target)
-        for number, step in enumerate(history.steps):
-            if number and step.changed:
-                names = [done.pass_name for done in history.steps[1 : number + 1]]
-                command = optimize_text(path, passes=names, target=request.target)
-                variants[f"{number} {step.pass_name}"] = (history.at(number), command)
-        return variants
-    for layout in (None, *(request.layouts or ())):
-        made = optimize(graph, preset=request.preset, target=request.target, layout=layout).graph
-        command = optimize_text(path, preset=request.preset, target=request.target, layout=layout)
-        variants[layout or request.preset] = (made, command)
-    return variants
-
-
-def _progress() -> Any:
-    """A progress line on a terminal; nothing if stderr is a file."""
-    if not sys.stderr.isatty():
-        return None
-    return lambda words, share: print(f"\r\033[K{share:4.0%} {words}", end="", file=sys.stderr, flush=True)
 
 
 _FIGURES = ("median ms", "+- ms", "ratio", "95 % between", "peak MB", "peak is of", "max error")
@@ -171,12 +149,15 @@ _FIGURES = ("median ms", "+- ms", "ratio", "95 % between", "peak MB", "peak is o
 def _print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
     from workbench.matrix import place_words
 
-    print_table([("model", "batch", "variant", *_FIGURES), *map(_row, rows)], left=(0, 2))
+    several = len({row["device"] for row in rows}) > 1
+    head = ("model", "batch", "variant", *(["device"] if several else []), *_FIGURES)
+    print_table([head, *(_row(row, several) for row in rows)], left=(0, 2, 3) if several else (0, 2))
     for row in rows:
         if row["failed"]:
             say(f"{place_words(row)}: {row['failed']}", file=sys.stderr)
 
 
-def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
+def _row(row: Mapping[str, Any], with_device: bool) -> tuple[str, ...]:
     batch = "-" if row["batch"] is None else f"{row['batch']:,}"
-    return (row["model"], batch, row["variant"] or "-", *cells_of(row, _FIGURES))
+    device = [row["device"] or "-"] if with_device else []
+    return (row["model"], batch, row["variant"] or "-", *device, *cells_of(row, _FIGURES))

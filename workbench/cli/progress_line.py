@@ -41,6 +41,10 @@ class ProgressLine:
     def comparing(self, words: str) -> None:
         self._show(words, True)
 
+    def share(self, words: str, share: float) -> None:
+        """share: how much is done, from 0 to 1."""
+        self._show(f"{share:4.0%} {words}", False)
+
     def reducing(self, progress: ReductionProgress) -> None:
         """How small the model is already, what is tried, and about how long that takes."""
         rest = f"{progress.stage}, about {progress.left:,} more in {progress.seconds_left:,.0f} s"

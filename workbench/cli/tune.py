@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from workbench.cli.arguments import check_writes, input_arguments, load_chosen, model_arguments, verifier_of
-from workbench.cli.exit_codes import DONE, STOPPED
+from workbench.cli.arguments import check_writes, input_arguments, model_arguments, on_argument
+from workbench.cli.exit_codes import DONE, FAILED, STOPPED
 from workbench.cli.printing import megabytes, print_table, say, warn
 from workbench.cli.progress_line import ProgressLine
+from workbench.errors import UserError
 from workbench.io.dims import parse_dims
+from workbench.io.model_files import files_of
 from workbench.run.measurement.formatting import error_words
 from workbench.tuning.budget import parse_budget
 from workbench.tuning.evidence import Evidence
 from workbench.tuning.graphs import SAME_GRAPH
-from workbench.tuning.pipelines import OBJECTIVES
+from workbench.tuning.pipelines import OBJECTIVES, every_candidate
 from workbench.tuning.recipe import Recipe, save_recipe
+
+if TYPE_CHECKING:
+    from workbench.cluster.jobs import DeviceKind, JobsProgress
+    from workbench.tuning.job import TuneJob, TuningAnswer
+    from workbench.tuning.tune import TuneRequest
 
 HELP = "find the pipeline, backend and precision that are best for a model here, and write a recipe"
 PART = ".part"  # behind the recipe's name: what is measured so far
@@ -25,9 +35,10 @@ _HEADER = ("candidate", "median ms", "ratio", "95 % between", "runs", "peak MB",
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    model_arguments(command)
+    model_arguments(command, several=True)
     input_arguments(command)
-    command.add_argument("-o", "--output", required=True, metavar="RECIPE.toml", help="the recipe to write")
+    words = "the recipe to write; for several models a folder, in which each has one"
+    command.add_argument("-o", "--output", required=True, metavar="RECIPE.toml", help=words)
     command.add_argument("--budget", default="10m", metavar="TIME", help="the longest it may take: 90s, 10m, 1h (10m)")
     whys = "; ".join(f"{name}: {words}" for name, words in OBJECTIVES.items())
     command.add_argument("--for", dest="objective", default="latency", metavar="WHAT", help=f"{whys} (latency)")
@@ -36,31 +47,120 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--max-error", type=float, default=1e-3, metavar="E", help="the relative error that is allowed (1e-3)"
     )
     command.add_argument("--json", action="store_true", help="print the recipe as JSON")
+    on_argument(command)
 
 
 def run(chosen: argparse.Namespace) -> int:
-    from workbench.tuning.measuring import forget_record
-    from workbench.tuning.tune import BUDGET_ENDED, STOPPED_EARLY, TuneRequest, tune
+    from workbench.cluster.start import executor_on
+    from workbench.tuning.tune import TuneRequest
 
     request = TuneRequest(chosen.objective, chosen.device, chosen.max_error, parse_budget(chosen.budget))
-    part = f"{chosen.output}{PART}"
-    check_writes([chosen.output, part], [chosen.model], [chosen.inputs])
-    graph = load_chosen(chosen)
-    with (
-        ProgressLine() as line,
-        verifier_of(graph, chosen.inputs, chosen.seed, parse_dims(chosen.dims)) as verifier,
-    ):
-        recipe = tune(graph, request, verifier, record=Path(part), on_words=line.comparing)
-    save_recipe(recipe, chosen.output)
+    every_candidate(request.objective, request.device, request.max_error, request.budget_s)
+    models = _models(chosen)
+    is_folder = len(models) > 1 or Path(chosen.output).is_dir()
+    _check_output(chosen, is_folder)
+    found: list[Recipe] = []
+    codes = [DONE]
+    with ProgressLine() as line, executor_on(chosen.on) as executor:
+        kinds = list(dict.fromkeys(device.kind for device in executor.devices(request.device)))
+        if len(kinds) > 1 and not is_folder:
+            words = "; ".join(kind.words for kind in kinds)
+            raise UserError(f"there are {len(kinds)} kinds of device ({words}); name a folder that exists with -o")
+        outputs = {
+            (model, kind): _output(chosen.output, model, kind, kinds) if is_folder else chosen.output
+            for model in models
+            for kind in kinds
+        }
+        jobs = [(_job(chosen, model, request, output), kind) for (model, kind), output in outputs.items()]
+        for outcome in executor.run(jobs, lambda progress: line.comparing(_words(progress, jobs))):
+            job, _ = jobs[outcome.index]
+            line.clear()
+            if outcome.failed and len(jobs) == 1:
+                raise UserError(outcome.failed)
+            if outcome.failed:
+                say(f"{job.model}: {outcome.failed}", sys.stderr)
+                codes.append(FAILED)
+                continue
+            found.append(outcome.answer.recipe)
+            codes.append(_done(outcome.answer, outputs[job.model, jobs[outcome.index][1]], chosen.json))
+            if codes[-1] == STOPPED:
+                break
+        warn(executor.notes)
+    if chosen.json:
+        print(json.dumps([one.table() for one in found] if is_folder else found[0].table(), indent=1))
+    return max(codes)
+
+
+def _models(chosen: argparse.Namespace) -> Sequence[str]:
+    """The files, or the one program."""
+    if (not chosen.models) == (chosen.torch is None):
+        raise UserError("give either model files or --torch package.module:factory")
+    if chosen.torch is not None and chosen.on is not None:
+        raise UserError("a torch program runs where its package is; save it by torch.export as .pt2, or leave out --on")
+    names = [Path(model).stem for model in chosen.models]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UserError(f"two models are called '{twice}', and each has a recipe of its name; rename one")
+    for model in chosen.models:
+        files_of(Path(model))  # what is no model is said before anything starts
+    return chosen.models or [chosen.torch]
+
+
+def _check_output(chosen: argparse.Namespace, is_folder: bool) -> None:
+    if not is_folder:
+        check_writes([chosen.output, f"{chosen.output}{PART}"], chosen.models, [chosen.inputs])
+        return
+    try:
+        Path(chosen.output).mkdir(exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"'{chosen.output}' cannot be the folder of the recipes: {error.strerror or error}; name another"
+        ) from None
+
+
+def _output(folder: str, model: str, kind: DeviceKind, kinds: Sequence[DeviceKind]) -> str:
+    """One recipe a model, and a kind of device if there are several."""
+    of_kind = f".{re.sub(r'[^A-Za-z0-9]+', '-', kind.words)}" if len(kinds) > 1 else ""
+    return str(Path(folder) / f"{Path(model).stem}{of_kind}.toml")
+
+
+def _job(chosen: argparse.Namespace, model: str, request: TuneRequest, output: str) -> TuneJob:
+    from workbench.tuning.job import TuneJob
+
+    return TuneJob(
+        model,
+        request,
+        dims=tuple(parse_dims(chosen.dims).items()),
+        layouts=tuple(chosen.input_layout),
+        inputs=chosen.inputs,
+        seed=chosen.seed,
+        record=f"{output}{PART}",
+        is_program=chosen.torch is not None,
+    )
+
+
+def _words(progress: JobsProgress, jobs: Sequence[tuple[TuneJob, DeviceKind]]) -> str:
+    if progress.total == 1 and progress.running:
+        return str(progress.running[0]["stage"])
+    running = [f"{Path(jobs[index][0].model).name}: {event['stage']}" for index, event in progress.running.items()]
+    done = f"{progress.done} of {progress.total} tunings done on {progress.devices} devices{progress.left_words}"
+    return "; ".join(filter(None, [done, progress.waiting, *running]))
+
+
+def _done(answer: TuningAnswer, output: str, as_json: bool) -> int:
+    """Write the recipe and tell of it."""
+    from workbench.tuning.measuring import forget_record
+    from workbench.tuning.tune import BUDGET_ENDED, STOPPED_EARLY
+
+    recipe, part = answer.recipe, f"{output}{PART}"
+    save_recipe(recipe, output)
     goes_on = recipe.ended in (BUDGET_ENDED, STOPPED_EARLY)
     if not goes_on:
         forget_record(Path(part))
-    if chosen.json:
-        print(json.dumps(recipe.table(), indent=1))
-    else:
-        _print(recipe, chosen.output)
+    if not as_json:
+        _print(recipe, output)
     again = [f"{recipe.ended} after {recipe.seconds:g} s; the same command goes on with what '{part}' holds"]
-    warn([*graph.warnings, *(again if goes_on and Path(part).exists() else [])])
+    warn([*answer.warnings, *(again if goes_on and Path(part).exists() else [])])
     return STOPPED if recipe.ended == STOPPED_EARLY else DONE
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from workbench.cluster.jobs import device_in
 from workbench.errors import printable
 from workbench.ir import Graph
 from workbench.rewrite import DEFAULT_MODE
@@ -35,9 +36,9 @@ STOPPED_EARLY = "it was stopped"
 
 @dataclass(frozen=True)
 class TuneRequest:
-    """What to tune for: an objective of `pipelines.OBJECTIVES`, on "cpu" or "cuda", within a relative error, in a time.
+    """What to tune for: an objective of `pipelines.OBJECTIVES`, within a relative error, in a time.
 
-    Raises TuneError for what cannot be tuned.
+    device: "cpu", "cuda" or "cuda:1". Raises TuneError for what cannot be tuned.
     """
 
     objective: str = "latency"
@@ -103,7 +104,7 @@ def tune(
         max_error=request.max_error,
         budget=budget,
         record=record,
-        machine=_kind(machine, request.device),
+        machine={"device": asdict(device_in(machine, request.device, "").kind), "versions": machine["versions"]},
         on_words=lambda words: on_words(_progress(search.last, words, budget)),
         is_enough=is_enough,
         found=search.times,
@@ -125,7 +126,8 @@ def prepared(
     is_over: Callable[[], bool] = lambda: False,
 ) -> tuple[list[Configuration], dict[str, MadeGraph], dict[str, str]]:
     """All of them, the graphs by the labels of their pipelines, and by label why some need not be measured."""
-    every = every_candidate(request.objective, request.device, request.max_error, request.budget_s)
+    kind = request.device.partition(":")[0]
+    every = every_candidate(request.objective, kind, request.max_error, request.budget_s)
     pipelines = {candidate.pipeline.label: candidate.pipeline for candidate in every}
     made, failed = make_graphs(
         graph, pipelines.values(), verifier, request.max_error, on_words=on_words, is_over=is_over
@@ -187,26 +189,18 @@ def _progress(last: Standing | None, words: str, budget: Budget) -> str:
     return f"round {number}, {len(last.left)} left, {left}; {best}{ahead}; {words}"
 
 
-def _kind(machine: Mapping[str, Any], device: str) -> Mapping[str, Any]:
-    return {
-        "device": next((d for d in machine["devices"] if d["device"].startswith(device)), device),
-        "versions": machine["versions"],
-    }
-
-
 def _recipe(
     graph: Graph, request: TuneRequest, search: _Search, ended: str, budget: Budget, machine: Mapping[str, Any]
 ) -> Recipe:
     last = search.last
     assert last is not None  # the caller has looked
     chosen = next(candidate for candidate in search.every if candidate.label == last.best)
-    device = _kind(machine, request.device)["device"]
     return Recipe(
         model_name=printable(graph.name if graph.source is None else Path(graph.source).name),
         model_sha256=model_hash(graph),
         objective=request.objective,
         device=request.device,
-        device_name=device["name"] if isinstance(device, dict) else device,
+        device_name=device_in(machine, request.device, "").kind.name,
         versions=machine["versions"],
         max_error=request.max_error,
         seconds=round(budget.spent_s, 1),

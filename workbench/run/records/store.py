@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.errors import UserError, printable
 from workbench.io.exporting import to_bytes
 from workbench.ir import Graph
-from workbench.run.measurement.measured import Measurement
+from workbench.run.measurement.measured import Measurement, measurement_from_json
 from workbench.run.measurement.timing_cache import cache_file
 from workbench.run.worker.failures import first_line
 
@@ -107,15 +107,36 @@ def _digest(path: str, changed_ns: int, size: int) -> str:
 # ---- keeping and finding -----------------------------------------------------------------
 
 
-def keep(found: Measurement, origins: Mapping[str, RunOrigin], url: str | None = None) -> None:
+def keep(
+    found: Measurement, origins: Mapping[str, RunOrigin], url: str | None = None, measurement: str | None = None
+) -> None:
     """Keep each variant that ran, or none if keeping fails.
 
-    origins: by the variants' labels. url: see `shown_place`. Raises RecordsError.
+    origins: by the variants' labels. url: see `shown_place`. measurement: an id by which `kept_measurements` finds it
+    again, in place of whatever has that id; None: a new one. Raises RecordsError.
     """
-    now, measurement = datetime.now(UTC).replace(tzinfo=None), uuid.uuid4().hex
-    rows = [{"measurement": measurement, "time": now, **_row(found, label, origins[label])} for label in found.ran]
+    now, id_ = datetime.now(UTC).replace(tzinfo=None), measurement or uuid.uuid4().hex
+    rows = [{"measurement": id_, "time": now, **_row(found, label, origins[label])} for label in found.ran]
     with _database(url) as database:
-        database.execute(_table().insert(), rows)
+        if measurement is not None:
+            database.execute(_table().delete().where(_table().c.measurement == measurement))
+        if rows:
+            database.execute(_table().insert(), rows)
+
+
+def kept_measurements(ids: Sequence[str], url: str | None = None) -> dict[str, Measurement]:
+    """By the ids that `keep` was given, what it kept: all variants that ran. Raises RecordsError."""
+    found: dict[str, Measurement] = {}
+    with _database(url, reads=True) as database:
+        columns = _table().c
+        for first in range(0, len(ids), MOST):
+            query = _table().select().with_only_columns(columns.measurement, columns.record)
+            query = query.where(columns.measurement.in_(ids[first : first + MOST])).order_by(columns.id)
+            for id_, record in database.execute(query):
+                one = measurement_from_json(record)
+                variants = {**found[id_].variants, **one.variants} if id_ in found else one.variants
+                found[id_] = replace(one, variants=variants)
+    return found
 
 
 def find_runs(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
 import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -99,10 +102,22 @@ def versions() -> dict[str, str]:
         "torch": torch.__version__,
         "onnxruntime": ort.__version__,
         "numpy": np.__version__,
+        "workbench": source_digest(),
     }
     if not torch.version.cuda:
         return found
     return {**found, "cuda": str(torch.version.cuda), "cudnn": str(torch.backends.cudnn.version())}
+
+
+@cache
+def source_digest() -> str:
+    """The first digits of the SHA-256 of this program's own files, the passes among them."""
+    package = Path(__file__).resolve().parents[2]
+    beside = package.parent / "passes"  # in the repository; where it is installed, they lie in the package
+    digest = hashlib.sha256()
+    for path in sorted([*package.rglob("*.py"), *beside.rglob("*.py")]):
+        digest.update(f"{path.relative_to(package.parent)}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:12]
 
 
 def cpu_name() -> str:

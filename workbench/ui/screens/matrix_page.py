@@ -13,23 +13,16 @@ import streamlit as st
 from workbench.api import optimize
 from workbench.charts.matrix import bars_chart, by_batch_chart
 from workbench.cli.command_text import optimize_text
+from workbench.cluster.jobs import OnThisMachine
 from workbench.errors import UserError
 from workbench.io import load_model
 from workbench.io.dims import symbols
 from workbench.io.samples import Sample, samples
 from workbench.ir import Graph
 from workbench.library import library
-from workbench.matrix import (
-    Block,
-    Matrix,
-    as_csv,
-    batch_sizes,
-    forget_blocks,
-    matrix_notes,
-    place_words,
-    rows_of,
-    run_matrix,
-)
+from workbench.matrix import as_csv, batch_sizes, matrix_notes, place_words, rows_of, run_matrix
+from workbench.matrix_blocks import Block, Matrix
+from workbench.matrix_record import forget_blocks
 from workbench.plans import PLANS
 from workbench.run.measurement.measure import BACKENDS, DTYPES
 from workbench.ui.screens.run_page import limits_form, worker_devices
@@ -117,7 +110,7 @@ def _form(opened: Opened, names: list[str]) -> None:
             paths = {opened.title: opened.path} | {title: str(others[title].file) for title in beside}
             matrix = replace(matrix, pipelines=_pipelines(opened, paths, steps))
         done: list[Block] = []
-        for block in run_matrix(matrix, kept_file(opened, _RECORDS), worker(), report):
+        for block in run_matrix(matrix, kept_file(opened, _RECORDS), OnThisMachine(worker()), report):
             done.append(block)
             opened.matrix = [*done]  # shown, even if the others are cancelled
 

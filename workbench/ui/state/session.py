@@ -19,7 +19,7 @@ from workbench.ir import Graph
 from workbench.layout.infer import declare
 from workbench.layout.profile import Profile
 from workbench.layout_comparison import LaidOut
-from workbench.matrix import Block
+from workbench.matrix_blocks import Block
 from workbench.rewrite import DEFAULT_MODE, History, LeftOut
 from workbench.rivals import RivalResult
 from workbench.run.inputs import bound_dims, bound_sizes

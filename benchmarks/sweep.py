@@ -1,0 +1,271 @@
+"""What a sweep over many models, pipelines and devices takes: its parts measured here, and a simulation made of them.
+
+    python benchmarks/sweep.py [MODEL ...] [--jobs 200] [--repeat N]
+
+By default six samples. Measured on this machine: a block (a model with as many lists of passes as there are strategies,
+by turns) without Ray; a Ray of one's own from its start to the first device that answers; what Ray adds to a job that
+does nothing; how fast a file goes through its store into another process; what the driver does for a block (its share
+of looking at the model, keys, keeping rows in SQLite). Then a simulation of events (heapq): devices that take a block
+when they are free, one driver that hands out and writes one at a time, devices that are lost and come back. Blocks take
+the measured seconds of a variant times 20, from the measured models in turn. Prints Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import os
+import pickle
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+import passes  # noqa: E402
+from workbench.cluster import on_ray  # noqa: E402
+from workbench.cluster.device_actor import Answer  # noqa: E402
+from workbench.cluster.jobs import Executor, JobsProgress, OnThisMachine, Site  # noqa: E402
+from workbench.cluster.start import OWN_RAY, executor_on  # noqa: E402
+from workbench.cluster.travelling_files import manifest_of  # noqa: E402
+from workbench.matrix_blocks import Block, Matrix, block_key, check_block, job_of, variants_key  # noqa: E402
+from workbench.matrix_record import record_at  # noqa: E402
+from workbench.model_variants import model_with_passes  # noqa: E402
+from workbench.run.worker.client import Worker  # noqa: E402
+
+NAMES = ("conv_relu_conv_relu", "npu_path", "ppocr_cls_v2", "resnet50_narrow", "basic_pitch_nmp", "silero_vad")
+MODELS, PIPELINES, DEVICES = 1000, 20, 32
+MTBF_H = 100.0  # of a device: hours between two losses, assumed
+RESTART_S = 60.0  # until a lost device is back, assumed
+
+
+@dataclass(frozen=True)
+class MeasuredBlock:
+    """variants: as loaded included. looking_s: of the driver before anything starts; driver_s: of it for the block.
+    bytes: of the model's files; sent, answered: pickled, without them."""
+
+    model: str
+    variants: int
+    seconds: float
+    looking_s: float
+    driver_s: float
+    bytes: int
+    sent: int
+    answered: int
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """A job that does nothing."""
+
+    record = None
+    files: tuple[str, ...] = ()
+
+    def run(self, site: Site) -> None:
+        return None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", default=[str(ROOT / "sample_models" / f"{name}.onnx") for name in NAMES])
+    parser.add_argument("--jobs", type=int, default=200, help="that do nothing, to measure what Ray adds (200)")
+    parser.add_argument("--repeat", type=int, help="runs of each variant (default: until each median is known to 1 %%)")
+    parser.add_argument("--megabytes", type=int, default=256, help="of the file that is sent (256)")
+    chosen = parser.parse_args()
+    with _own_places() as folder:
+        measured_block(chosen.models[-1], 1)  # what is imported late is there then
+        blocks = [measured_block(path, chosen.repeat) for path in chosen.models]
+        start_s, overhead_s, one_s, rate = measured_ray(chosen.jobs, folder / "large.npz", chosen.megabytes)
+    _print_blocks(blocks)
+    print(
+        f"\nA Ray of one's own answers after {start_s:.1f} s. A job that does nothing takes {one_s * 1e3:.1f} ms "
+        f"alone, {overhead_s * 1e3:.1f} ms among {chosen.jobs}. A file of {chosen.megabytes} MB goes at "
+        f"{rate / 1e6:,.0f} MB/s from the driver's disk through the store to the node's, hashed on both sides.\n"
+    )
+    _print_simulated(blocks, overhead_s)
+
+
+@contextmanager
+def _own_places() -> Iterator[Path]:
+    """Queues, caches and runs of this benchmark alone; one thread, since spinning ones would share the cores."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    with tempfile.TemporaryDirectory(prefix="sweep-") as folder:
+        os.environ["WORKBENCH_TURNS"], os.environ["WORKBENCH_CACHE"] = f"{folder}/turns", f"{folder}/cache"
+        os.environ["WORKBENCH_RUNS_URL"] = f"sqlite:///{folder}/runs.sqlite"
+        yield Path(folder)
+
+
+# ---- what is measured ------------------------------------------------------------------------------------
+
+
+def measured_block(path: str, repeat: int | None) -> MeasuredBlock:
+    """One block as `matrix MODEL --layouts ...` measures it, and what the driver does for it."""
+    matrix = Matrix({path: model_with_passes(path, layouts=passes.compared_strategies())}, repeat=repeat)
+    with Worker() as worker:
+        here = OnThisMachine(worker)
+        (device,) = here.devices("cpu")
+        before = _clock()
+        check_block(matrix, path, None)
+        looking_s, before = _clock() - before, _clock()
+        key = block_key(matrix, path, variants_key(matrix, path), None, device.kind, device.versions)
+        job = job_of(matrix, path, None)
+        manifests = {path: manifest_of(path)}
+        sent = pickle.dumps((job, manifests))
+        driver_s = _clock() - before
+        (outcome,) = here.run([(job, device.kind)], lambda progress: None)
+    if outcome.failed:
+        raise SystemExit(f"{path}: {outcome.failed}")
+    answered = pickle.dumps(Answer(outcome.answer))
+    before = _clock()
+    answer = pickle.loads(answered).answer
+    block = Block(key, path, None, device.kind.name, answer.measurement)
+    record_at("database").add(block, answer.origins)
+    driver_s += _clock() - before
+    size = sum(one.size for one in manifests[path])
+    variants = len(answer.measurement.variants)
+    seconds = outcome.ended - outcome.started
+    return MeasuredBlock(Path(path).stem, variants, seconds, looking_s, driver_s, size, len(sent), len(answered))
+
+
+def measured_ray(count: int, file: Path, megabytes: int) -> tuple[float, float, float, float]:
+    """Seconds until a device answers, of one of many jobs that do nothing, of one alone; bytes a second of a file."""
+    began = _clock()
+    with executor_on(OWN_RAY) as executor:
+        (device,) = executor.devices("cpu")
+        start_s = _clock() - began
+        alone = [_seconds(executor, [Nothing()], device.kind) for _ in range(10)]
+        many = _seconds(executor, [Nothing()] * count, device.kind) / count
+        file.write_bytes(random.Random(0).randbytes(megabytes * 10**6))
+        with _not_on_the_node(file):
+            sending = _seconds(executor, [Nothing((str(file),))], device.kind)
+    return start_s, many, statistics.median(alone), megabytes * 10**6 / sending
+
+
+def _seconds(executor: Executor, jobs: Sequence[Nothing], kind: object) -> float:
+    began = _clock()
+    for outcome in executor.run([(job, kind) for job in jobs], _heard):
+        assert not outcome.failed, outcome.failed
+    return _clock() - began
+
+
+def _heard(progress: JobsProgress) -> None:
+    pass
+
+
+@contextmanager
+def _not_on_the_node(file: Path) -> Iterator[None]:
+    """The file is sent as to a machine that has no such path."""
+    manifest_of, pieces_of = on_ray.manifest_of, on_ray.pieces_of
+    on_ray.manifest_of = lambda path: tuple(replace(one, path=f"/no/such{one.path}") for one in manifest_of(path))
+    on_ray.pieces_of = lambda one: pieces_of(replace(one, path=one.path.removeprefix("/no/such")))
+    try:
+        yield
+    finally:
+        on_ray.manifest_of, on_ray.pieces_of = manifest_of, pieces_of
+
+
+def _clock() -> float:
+    return time.perf_counter()
+
+
+# ---- what is simulated -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """seconds: until the last block is written. driver: its share of them that it is busy. lost: blocks begun again."""
+
+    seconds: float
+    devices_busy: float
+    driver_busy: float
+    lost: int
+
+
+def simulate(
+    blocks_s: Sequence[float], devices: int, driver_s: float, before_s: float = 0.0, mtbf_s: float = MTBF_H * 3600
+) -> Simulated:
+    """Blocks in their order on devices that are alike.
+
+    blocks_s: seconds of each on a device. driver_s: what the one driver does for a block, half of it when it hands the
+    block out, half when it takes the answer, one after the other. before_s: what it does before the first. A device is
+    lost after exponential times of the mean `mtbf_s`, and is back after RESTART_S; its block begins again first.
+    """
+    draw = random.Random(0)
+    waiting = list(reversed(blocks_s))
+    driver_free, driver_busy, busy, done, lost, ended = before_s, before_s, 0.0, 0, 0, before_s
+    events: list[tuple[float, int, float | None]] = [(before_s, number, None) for number in range(devices)]
+    heapq.heapify(events)  # when a device is free, its number, and the block that it has measured, if any
+    while done < len(blocks_s):
+        now, number, measured = heapq.heappop(events)
+        work = (driver_s / 2 if measured is not None else 0) + (driver_s / 2 if waiting else 0)
+        driver_free = max(driver_free, now) + work
+        driver_busy += work
+        if measured is not None:
+            done, busy, ended = done + 1, busy + measured, driver_free
+        if not waiting:
+            continue
+        block = waiting.pop()
+        fails = draw.expovariate(1 / mtbf_s)
+        if fails < block:
+            lost += 1
+            waiting.append(block)
+            heapq.heappush(events, (driver_free + fails + RESTART_S, number, None))
+        else:
+            heapq.heappush(events, (driver_free + block, number, block))
+    return Simulated(ended, busy / (devices * ended), driver_busy / ended, lost)
+
+
+def _print_blocks(blocks: Sequence[MeasuredBlock]) -> None:
+    head = ("model", "variants", "s a block", "s a variant", "look ms", "driver ms", "file kB", "sent kB", "answer kB")
+    print(f"| {' | '.join(head)} |\n|" + "---|" * len(head))
+    for one in blocks:
+        cells = (
+            *(one.model, f"{one.variants}", f"{one.seconds:.1f}", f"{one.seconds / one.variants:.2f}"),
+            *(
+                f"{one.looking_s * 1e3:,.0f}",
+                f"{one.driver_s * 1e3:,.0f}",
+                f"{one.bytes / 1e3:,.0f}",
+                f"{one.sent / 1e3:,.1f}",
+            ),
+            f"{one.answered / 1e3:,.0f}",
+        )
+        print(f"| {' | '.join(cells)} |")
+
+
+def _print_simulated(blocks: Sequence[MeasuredBlock], overhead_s: float) -> None:
+    """Each of MODELS models is one of the measured ones, in turn; PIPELINES variants and the model as loaded."""
+    of_variant = [one.seconds / one.variants for one in blocks]
+    of_block = [of_variant[number % len(blocks)] * (PIPELINES + 1) for number in range(MODELS)]
+    looking = statistics.mean(one.looking_s for one in blocks)
+    driver_s = statistics.mean(one.driver_s for one in blocks) + overhead_s
+    answered = statistics.mean(one.answered / one.variants for one in blocks) * (PIPELINES + 1)
+    head = ("devices", "blocks", "hours", "devices busy", "driver busy", "begun again", "answers GB", "rows")
+    print(f"| {' | '.join(head)} |\n|" + "---|" * len(head))
+    cases = [(f"{count} alike", count, of_block) for count in (1, 8, DEVICES, 4 * DEVICES)]
+    every = [block for block in of_block for _ in range(DEVICES)]
+    for words, count, asked in (*cases, (f"{DEVICES} kinds, each measures all", DEVICES, every)):
+        found = simulate(asked, count, driver_s, before_s=MODELS * looking)
+        cells = (
+            *(words, f"{len(asked):,}", f"{found.seconds / 3600:,.2f}", f"{found.devices_busy:.1%}"),
+            *(f"{found.driver_busy:.1%}", f"{found.lost:,}", f"{answered * len(asked) / 1e9:,.2f}"),
+            f"{len(asked) * (PIPELINES + 1):,}",
+        )
+        print(f"| {' | '.join(cells)} |")
+    print(
+        f"\nAssumed: {MODELS:,} models as those above in turn, each with {PIPELINES} lists of passes; blocks take as "
+        f"long on other devices as here; a device is lost every {MTBF_H:g} h and back after {RESTART_S:g} s; the "
+        f"driver looks at each model first ({looking * 1e3:.0f} ms) and takes {driver_s * 1e3:.0f} ms for a block, "
+        f"{overhead_s * 1e3:.1f} of them Ray's; the models' files lie on every node. "
+        "The driver holds all answers in its memory until its table is printed; pickled they are as large as said."
+    )
+
+
+if __name__ == "__main__":
+    main()

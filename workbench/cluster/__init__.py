@@ -1,0 +1,1 @@
+"""Jobs on devices, of this machine or of the nodes of a Ray cluster."""

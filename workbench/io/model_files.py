@@ -1,0 +1,44 @@
+"""The files of a model: its own, and those that hold its weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from onnx import TensorProto
+
+from workbench.io.checks import every_tensor
+from workbench.io.errors import LoadError
+from workbench.io.kinds import TEXT, TORCH, kind_of
+from workbench.io.streaming_proto import MalformedProtoError, read_model
+from workbench.io.weights import Files, mapped
+from workbench.ir.to_proto import THIS_FILE
+
+
+def files_of(path: Path) -> list[Path]:
+    """The file itself first, then those with its external data, each of which lies in its folder. Raises LoadError."""
+    try:
+        return [path, *_beside(path)]
+    except LoadError as error:
+        raise LoadError(f"{path.name}: {error}") from None
+
+
+def _beside(path: Path) -> list[Path]:
+    try:
+        if kind_of(path) in (TEXT, TORCH):
+            return []
+        data = mapped(path)
+        model, _ = read_model(data)
+    except MalformedProtoError:
+        raise LoadError("the file is not ONNX, or it was cut off; export or copy it again") from None
+    except OSError as error:
+        raise LoadError(f"the file cannot be read ({error.strerror or error})") from None
+    beside = Files(path.parent, data)
+    found: dict[str, None] = {}
+    for tensor in every_tensor(model):
+        if tensor.data_location != TensorProto.EXTERNAL:
+            continue
+        location = next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
+        if location != THIS_FILE and location not in found:
+            beside.read(tensor)  # a sentence for what is missing, or outside of the folder
+            found[location] = None
+    return [path.parent / location for location in found]
