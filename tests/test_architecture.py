@@ -25,9 +25,10 @@ ROOMS = {
     "fusion": {"ir", "ops", "layout", "fusion"},
     "memory": {"ir", "ops", "inference", "layout", "fusion", "memory"},
     "lanes": {"ir", "ops", "layout", "fusion", "memory", "lanes"},
-    "passes": {"ir", "ops", "inference", "layout", "tools", "rewrite", "fusion", "memory"},
+    "saturation": {"ir", "inference", "layout", "rewrite", "saturation"},
+    "passes": {"ir", "ops", "inference", "layout", "tools", "rewrite", "fusion", "memory", "saturation"},
     "pipeline": {"ir", "layout", "metrics", "rewrite", "pipeline"},
-    "reporting": {"fusion", "layout", "rewrite", "memory", "reporting"},
+    "reporting": {"fusion", "layout", "rewrite", "memory", "saturation", "reporting"},
     "run": {"ir", "ops", "inference", "layout", "fusion", "memory", "lanes", "io", "tools", "run"},
     "verification": {"ir", "io", "run", "rewrite", "pipeline", "verification"},
     "reduction": {"ir", "inference", "io", "run", "verification", "reduction"},
@@ -59,7 +60,7 @@ ANYTHING = {
     "__main__",
     "__init__",
 }
-LATE = {"torch", "onnxruntime", "plotly", "pandas", "streamlit", "highspy", "sqlalchemy", "psycopg"}
+LATE = {"egglog", "torch", "onnxruntime", "plotly", "pandas", "streamlit", "highspy", "sqlalchemy", "psycopg"}
 MAY_USE_STREAMLIT = {"ui"}
 MAY_USE_PLOTLY = {"workbench/charts/variants.py"}
 

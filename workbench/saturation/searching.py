@@ -1,0 +1,93 @@
+"""Saturates a region and extracts its smallest expression, within a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable
+from dataclasses import dataclass, field, replace
+
+from workbench.ir import Edit
+from workbench.rewrite.exactness import EXACT
+from workbench.rewrite.packing import packed_anew
+from workbench.rewrite.rule import NoMatch
+from workbench.saturation.building import edit_for
+from workbench.saturation.choices import Choices, choices_of
+from workbench.saturation.equations import equations_for
+from workbench.saturation.extraction import Extraction, extract
+from workbench.saturation.facts import RegionFacts
+from workbench.saturation.program import program_of, rules_of
+from workbench.saturation.regions import AlgebraicRegion
+from workbench.saturation.saturating import EgglogError, EGraph, SaturationBudget, saturate
+
+_FAST = "fast"  # the mode in which constants may be combined that are no numbers
+
+
+@dataclass(frozen=True)
+class Finding:
+    """facts: the certificate. edit: what makes the region smaller; None if nothing does.
+
+    elements: computed in one run by the region before and after; None if the sizes are not known.
+    """
+
+    facts: RegionFacts
+    edit: Edit | None = None
+    elements: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class SmallestExpressions:
+    """Searches regions one after the other, each kind of region once: models repeat their blocks.
+
+    mode: how exact rewrites must be. rounds, enodes: the budget of egglog.
+    """
+
+    mode: str
+    rounds: int
+    enodes: int
+    known: dict[Hashable, tuple[int, EGraph, Choices, Extraction]] = field(default_factory=dict)
+
+    def smaller(self, region: AlgebraicRegion, seconds: float) -> Finding:
+        """What there is to gain in a region; in mode `exact` bit for bit equal."""
+        facts = RegionFacts(str(region.nodes[0]), str(region.nodes[-1]), len(region.nodes), len(region.nodes))
+        try:
+            rules, egraph, choices, extraction = self._solved(region, seconds)
+        except EgglogError as error:
+            return Finding(replace(facts, why=f"egglog: {error}"))
+        try:
+            edit = edit_for(region, egraph, choices.free, extraction.chosen)
+            if self.mode == EXACT and (packed := packed_anew(region.graph, edit)):
+                raise NoMatch(f"{packed} would read a constant, which ONNX Runtime packs, and sum in another order")
+        except NoMatch as no:
+            return Finding(replace(facts, why=str(no)))
+        copies = sum(node.op == "Identity" for node in edit.insert)  # of equal outputs, and inputs
+        facts = replace(
+            facts,
+            least=extraction.least + copies,
+            floor=choices.floor + copies,
+            as_tree=extraction.as_tree + copies,
+            rules=rules,
+            rounds=egraph.rounds,
+            enodes=egraph.size,
+            saturated=egraph.saturated,
+        )
+        operators = len(region.nodes) - len(edit.remove) + len(edit.insert)
+        before, after = region.elements, extraction.elements
+        elements = (before, after) if before is not None and choices.sized else None
+        fewer = operators < len(region.nodes)
+        if fewer or (operators == len(region.nodes) and elements is not None and elements[1] < elements[0]):
+            return Finding(replace(facts, smallest=operators), edit, elements)
+        return Finding(facts)
+
+    def _solved(self, region: AlgebraicRegion, seconds: float) -> tuple[int, EGraph, Choices, Extraction]:
+        deadline = time.monotonic() + seconds
+        equations = equations_for(region.kind, self.mode, region.steps)
+        rules = rules_of(equations)
+        program = program_of(rules, list(region.terms()))
+        key = (program, region.results, region.sizes, region.constants)
+        if key not in self.known:
+            budget = SaturationBudget(self.rounds, self.enodes, seconds / 2)
+            egraph = saturate(program, region.number_rules(self.mode), budget)
+            choices = choices_of(region, egraph, new_constants=self.mode == _FAST and not region.steps)
+            found = extract(choices, deadline - time.monotonic())
+            self.known[key] = (len(rules), egraph, choices, found)
+        return self.known[key]
