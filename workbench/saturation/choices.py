@@ -14,7 +14,7 @@ from workbench.saturation.saturating import EGraph, ENode
 
 @dataclass(frozen=True)
 class Option:
-    """An e-node that may compute its e-class.
+    """An e-node that may compute its e-class. All of one e-class compute equally many elements.
 
     needs:    e-classes that must be computed for it; those that cost nothing are left out.
     cost:     1 for an operator; 0 for what is there, or is computed once from constants.

@@ -26,6 +26,7 @@ class Equation:
     numbers: variables that must be constants of one element. If the equation rounds, they must be so near to 1 that no
              product of two overflows or underflows.
     tensors: variables that must not be such.
+    constants: variables that must be constants, of any shape.
 
     A condition is checked at each use; where it is not known to hold, the equation is not used. What operators give for
     numbers is computed, and not taken apart again. Without that, and without the difference between numbers and
@@ -37,6 +38,7 @@ class Equation:
     both: bool = False
     numbers: str = ""
     tensors: str = ""
+    constants: str = ""
 
     @cached_property
     def read(self) -> Law:
@@ -105,10 +107,12 @@ OF_RINGS = (
     *_of_rings("(x + y) + z == x + (y + z)", tensors="xyz"),
     *_of_rings("(x + a) + b == x + (a + b)", numbers="ab"),
     *_of_rings("(x + a) + y == (x + y) + a", numbers="a", tensors="xy"),
+    *_of_rings("(x + c) + a == x + (c + a)", numbers="a", tensors="xc", constants="c"),
     *_of_rings("x - a == x + -a", numbers="a"),
     *_of_rings("(x * y) * z == x * (y * z)", tensors="xyz"),
     *_of_rings("(x * a) * b == x * (a * b)", numbers="ab"),
     *_of_rings("(x * a) * y == (x * y) * a", numbers="a", tensors="xy"),
+    *_of_rings("(x * c) * a == x * (c * a)", numbers="a", tensors="xc", constants="c"),
     *_of_rings("x * a + z * a == (x + z) * a if x != z", both=True),
     *_of_rings("x + x * z == x * (z + 1)", both=True),
     *_of_rings("x + x == x * 2", both=True, tensors="x"),

@@ -67,7 +67,7 @@ class ExactNumbers:
             "Nonzero": value != 0,
             "Factor": small <= abs(value) <= large,
         }
-        return [name for name, holds in found.items() if holds]
+        return ["Constant", *(name for name, holds in found.items() if holds)]
 
 
 def as_number(value: float) -> str:

@@ -17,6 +17,7 @@ from workbench.saturation.exact_numbers import as_number
 _RELATIONS = {"GreaterOrEqual": "NotNegative", "Greater": "Positive"}  # to 0
 IS_FACTOR = "Factor"  # numbers of which products neither overflow nor underflow
 IS_TENSOR = "Tensor"  # values that are no numbers
+IS_CONSTANT = "Constant"  # numbers, other constants, and what is computed from them alone
 ARITIES = {
     term.operator: len(term.operands)
     for equation in EQUATIONS
@@ -32,7 +33,7 @@ def rules_of(equations: Sequence[Equation]) -> list[str]:
 
 def program_of(rules: Sequence[str], terms: Sequence[str]) -> str:
     """The program: the sort of values, their operators, the rules, then the terms."""
-    relations = (*_RELATIONS.values(), "Nonzero", IS_FACTOR, IS_TENSOR)
+    relations = (*_RELATIONS.values(), "Nonzero", IS_FACTOR, IS_TENSOR, IS_CONSTANT)
     return "\n".join(
         [
             "(sort E)",
@@ -42,7 +43,7 @@ def program_of(rules: Sequence[str], terms: Sequence[str]) -> str:
             *(f"(relation {relation} (E))" for relation in relations),
             "(ruleset laws)",
             *rules,
-            *_tensor_rules(),
+            *_operand_rules(),
             *(
                 _sign_rules()
                 if any(name in rule for rule in rules for name in (*_RELATIONS.values(), "Nonzero"))
@@ -55,20 +56,24 @@ def program_of(rules: Sequence[str], terms: Sequence[str]) -> str:
 
 def _rule(equation: Equation, left: Term, right: Term) -> str:
     numbers = equation.numbers
-    wanted = [*_wanted(equation.condition, numbers), *(f"({IS_TENSOR} {name})" for name in equation.tensors)]
+    wanted = list(_wanted(equation.condition, numbers))
+    wanted += [f"({IS_TENSOR} {name})" for name in equation.tensors]
+    wanted += [f"({IS_CONSTANT} {name})" for name in equation.constants]
     if equation.exactness is Exactness.ROUNDING:
         wanted += [f"({IS_FACTOR} (Num {name}))" for name in numbers]
     when = f" :when ({' '.join(wanted)})" if wanted else ""
     return f"(rewrite {_written(left, numbers)} {_written(right, numbers)}{when} :ruleset laws)"
 
 
-def _tensor_rules() -> Iterator[str]:
-    """What an operator computes from a tensor is one."""
+def _operand_rules() -> Iterator[str]:
+    """What an operator computes from a tensor is one, and from constants alone a constant."""
     for operator, arity in ARITIES.items():
         operands = [f"x{place}" for place in range(arity)]
+        found = f"(= found ({operator} {' '.join(operands)}))"
         for operand in operands:
-            found = f"(= found ({operator} {' '.join(operands)}))"
             yield f"(rule ({found} ({IS_TENSOR} {operand})) (({IS_TENSOR} found)) :ruleset laws)"
+        known = " ".join(f"({IS_CONSTANT} {operand})" for operand in operands)
+        yield f"(rule ({found} {known}) (({IS_CONSTANT} found)) :ruleset laws)"
 
 
 def _sign_rules() -> Iterator[str]:

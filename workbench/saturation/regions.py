@@ -14,7 +14,7 @@ from workbench.rewrite.discontinuous import STEPS
 from workbench.rewrite.exactness import EXACT
 from workbench.rewrite.signs import is_never_negative
 from workbench.saturation.exact_numbers import ExactNumbers, as_number
-from workbench.saturation.program import ARITIES, IS_TENSOR
+from workbench.saturation.program import ARITIES, IS_CONSTANT, IS_TENSOR
 
 KIND_OF = {
     DataType.FLOAT: "floats",
@@ -104,13 +104,14 @@ class AlgebraicRegion:
             yield f"(union (Value {self.place_of[node.outputs[0]]}) ({node.op} {operands}))"
         for place, value in enumerate(self.values):
             if place not in self.numbers:
-                known = self._known(value) if self.kind == "floats" else ()
-                yield from (f"({relation} (Value {place}))" for relation in (IS_TENSOR, *known))
+                known = [IS_TENSOR, *([IS_CONSTANT] if place in self.constants else [])]
+                known += self._signs(value) if self.kind == "floats" else []
+                yield from (f"({relation} (Value {place}))" for relation in known)
 
     def _written(self, place: int) -> str:
         return f'(Num "{self.numbers[place]}")' if place in self.numbers else f"(Value {place})"
 
-    def _known(self, value: str) -> Iterator[str]:
+    def _signs(self, value: str) -> Iterator[str]:
         tensor = self.graph.constant(value)
         if is_never_negative(self.graph, value):
             yield "NotNegative"

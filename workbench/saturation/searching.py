@@ -13,6 +13,7 @@ from workbench.rewrite.rule import NoMatch
 from workbench.saturation.building import edit_for
 from workbench.saturation.choices import Choices, choices_of
 from workbench.saturation.equations import equations_for
+from workbench.saturation.exact_numbers import ExactNumbers
 from workbench.saturation.extraction import Extraction, extract
 from workbench.saturation.facts import RegionFacts
 from workbench.saturation.program import program_of, rules_of
@@ -44,7 +45,8 @@ class SmallestExpressions:
     mode: str
     rounds: int
     enodes: int
-    known: dict[Hashable, tuple[int, EGraph, Choices, Extraction]] = field(default_factory=dict)
+    egraphs: dict[tuple[str, ExactNumbers], EGraph] = field(default_factory=dict)
+    solved: dict[Hashable, tuple[Choices, Extraction]] = field(default_factory=dict)
 
     def smaller(self, region: AlgebraicRegion, seconds: float) -> Finding:
         """What there is to gain in a region; in mode `exact` bit for bit equal."""
@@ -80,14 +82,16 @@ class SmallestExpressions:
 
     def _solved(self, region: AlgebraicRegion, seconds: float) -> tuple[int, EGraph, Choices, Extraction]:
         deadline = time.monotonic() + seconds
-        equations = equations_for(region.kind, self.mode, region.steps)
-        rules = rules_of(equations)
+        rules = rules_of(equations_for(region.kind, self.mode, region.steps))
         program = program_of(rules, list(region.terms()))
-        key = (program, region.results, region.sizes, region.constants)
-        if key not in self.known:
+        numbers = region.number_rules(self.mode)
+        asked = program, numbers
+        if asked not in self.egraphs:
             budget = SaturationBudget(self.rounds, self.enodes, seconds / 2)
-            egraph = saturate(program, region.number_rules(self.mode), budget)
+            self.egraphs[asked] = saturate(program, numbers, budget)
+        egraph = self.egraphs[asked]
+        key = (asked, region.results, region.sizes, region.constants)
+        if key not in self.solved:
             choices = choices_of(region, egraph, new_constants=self.mode == _FAST and not region.steps)
-            found = extract(choices, deadline - time.monotonic())
-            self.known[key] = (len(rules), egraph, choices, found)
-        return self.known[key]
+            self.solved[key] = (choices, extract(choices, deadline - time.monotonic()))
+        return len(rules), egraph, *self.solved[key]
