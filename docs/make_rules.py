@@ -92,8 +92,8 @@ def document() -> str:
         "\n".join(rows),
         f"Passes that are no rules, and are tested by their effect on whole graphs: {without}.",
         "## Equations of equality saturation",
-        "`saturate_algebra` puts these into its e-graph, those that the mode allows; z3 proves each for the kinds that it "
-        "names (tests/test_saturation.py). Numbers are constants of one element, tensors all else.",
+        "`saturate_algebra` puts these into its e-graph, those that the mode allows; z3 proves each for the kinds that "
+        "it names (tests/test_saturation.py). Numbers are constants of one element, tensors all else.",
         saturation(),
         "## Wrong laws",
         "Equations that are easily taken for those of rules; z3 finds them wrong, and these numbers show it.",

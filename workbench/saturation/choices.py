@@ -66,7 +66,7 @@ def _option_of(options: Sequence[Option], node: ENode) -> Option:
 
 def _floor(region: AlgebraicRegion) -> int:
     """Operators that results need to bring their inputs together: n - 1 for n inputs, since none has more than two
-    operands; results that share an input are _counted together."""
+    operands; results that share an input are counted together."""
     reads = [frozenset({place}) - region.constants for place in range(region.leaves)]
     for node in region.nodes:
         reads.append(frozenset().union(*(reads[region.place_of[value]] for value in node.inputs)))
@@ -100,7 +100,7 @@ class _Reading:
             return [Option(given[0], frozenset(), 0, 0)]
         elements = math.prod(self.sizes.get(eclass, (0,)))
         operators = [node for node in self.nodes[eclass] if node.operator not in ("Value", "Num")]
-        needs = [(node, frozenset(node.operands) - self.free.keys() - self.leaves) for node in operators]
+        needs = [(node, frozenset(node.operands).difference(self.free, self.leaves)) for node in operators]
         return [Option(node, needed, 1, elements) for node, needed in needs if eclass not in node.operands]
 
     def _own(self, place: int) -> ENode:

@@ -27,7 +27,7 @@ class Extraction:
 
     operators, elements: what it costs, each shared one once.
     least:     no selection has fewer operators.
-    as_tree:   the operators of the selection that is smallest where shared work is _counted at each use.
+    as_tree:   the operators of the selection that is smallest where shared work is counted at each use.
     """
 
     chosen: Selection

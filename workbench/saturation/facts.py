@@ -17,7 +17,7 @@ class RegionFacts:
     smallest:    of the smallest expression found; shared work counts once.
     least:       no expression in the e-graph has fewer.
     floor:       no expression under the rules has fewer, saturated or not: each result reads all its inputs.
-    as_tree:     operators of the expression that is smallest where shared work is _counted at each use.
+    as_tree:     operators of the expression that is smallest where shared work is counted at each use.
     saturated:   another round adds nothing to the e-graph.
     why:         why there is no e-graph, or the smallest expression was not taken; "" otherwise.
     """
@@ -50,8 +50,8 @@ class RegionFacts:
             return f"no smaller expression under these {self.rules} rules (saturated after {rounds}, {enodes})"
         if self.smallest == self.floor:
             return (
-                f"no smaller expression under these {self.rules} rules, which lose no input, and they need so many "
-                f"operators to meet (not saturated after {rounds}, {enodes})"
+                f"no smaller expression under these {self.rules} rules, since they lose no input, and the inputs need "
+                f"as many operators to meet (not saturated after {rounds}, {enodes})"
             )
         if self.saturated:
             return (
@@ -63,8 +63,11 @@ class RegionFacts:
 
 @dataclass(frozen=True)
 class SaturationFacts:
-    """missing: why nothing was done. mode: of the rules. pieces: of regions that were too large. late: regions for
-    which no time was left."""
+    """missing: why nothing was done.
+    most:    the most operators in a region.
+    pieces:  of regions that were larger.
+    late:    regions for which no time was left.
+    """
 
     regions: tuple[RegionFacts, ...] = ()
     missing: str = ""

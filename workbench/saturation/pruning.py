@@ -1,9 +1,10 @@
-"""_Options of e-classes that no smallest expression needs."""
+"""Options of e-classes that no smallest expression needs."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 
 from workbench.saturation.choices import Choices, Option
 
@@ -11,7 +12,7 @@ _Options = Mapping[int, Sequence[Option]]
 
 
 def smallest_tree(options: _Options) -> dict[int, Option]:
-    """For each e-class the option that is smallest where shared work is _counted at each use. It has no circle."""
+    """For each e-class the option that is smallest where shared work is counted at each use. It has no circle."""
     sizes: dict[int, int] = {}
     best: dict[int, Option] = {}
     changed = True
@@ -44,11 +45,13 @@ def pruned(choices: Choices, most: int) -> dict[int, list[Option]]:
 
 def _undominated(options: Sequence[Option], own: Option | None) -> list[Option]:
     """Without those that need all that a cheaper or equal one needs. own: the region's, which stays before an equal."""
-    kept: list[Option] = []
+    kept: dict[frozenset[int], Option] = {}
     for option in sorted(options, key=lambda option: (len(option.needs), option.cost, option is not own)):
-        if not any(other.needs <= option.needs and other.cost <= option.cost for other in kept):
-            kept.append(option)
-    return kept
+        sizes = range(len(option.needs) + 1)  # at most two are needed, so there are few subsets
+        parts = (frozenset(part) for size in sizes for part in combinations(sorted(option.needs), size))
+        if not any(part in kept for part in parts):
+            kept[option.needs] = option
+    return list(kept.values())
 
 
 def _least_below(options: _Options) -> dict[int, float]:
