@@ -34,7 +34,7 @@ ROOMS = {
     "reduction": {"ir", "inference", "io", "run", "verification", "reduction"},
     "summary": {"ir", "ops", "inference", "layout", "metrics", "summary"},
     "explanation": {"ir", "rewrite", "explanation"},
-    "refusals": {"ir", "fusion", "rewrite", "refusals"},
+    "refusals": {"ir", "fusion", "rewrite", "saturation", "refusals"},
     "view": {"ir", "ops", "layout", "metrics", "rewrite", "fusion", "view"},
     "charts": {"ir", "ops", "memory", "lanes", "run", "view", "charts"},
     "errors": {"errors"},

@@ -314,6 +314,8 @@ def test_a_region_where_nothing_is_gained_has_its_certificate_in_the_report(done
     assert region["operators"] == region["smallest"] == region["least"] == 3
     assert region["rules"] == 90 and region["rounds"] > 0 and region["enodes"] > 3
     assert "no smaller expression under these 90 rules (saturated after" in said
+    told = done("explain", "saturate_algebra", tmp_path / "m.onnx", "--mode", "fast")
+    assert "considered 3, acted on 0, refused 3" in told and "no smaller expression under these 90 rules" in told
 
 
 @EGGLOG

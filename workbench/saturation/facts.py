@@ -12,16 +12,19 @@ from workbench.errors import counted
 class RegionFacts:
     """One region.
 
-    first, last: its operators at both ends, as a sentence names them.
+    nodes:       names of its operators, as the pass found them.
+    first, last: those at both ends, as a sentence names them.
     operators:   before.
     smallest:    of the smallest expression found; shared work counts once.
     least:       no expression in the e-graph has fewer.
     floor:       no expression under the rules has fewer, saturated or not: each result reads all its inputs.
     as_tree:     operators of the expression that is smallest where shared work is counted at each use.
     saturated:   another round adds nothing to the e-graph.
+    changed:     whether there was anything to gain.
     why:         why there is no e-graph, or the smallest expression was not taken; "" otherwise.
     """
 
+    nodes: tuple[str, ...]
     first: str
     last: str
     operators: int
@@ -33,6 +36,7 @@ class RegionFacts:
     rounds: int = 0
     enodes: int = 0
     saturated: bool = False
+    changed: bool = False
     why: str = ""
 
     @property

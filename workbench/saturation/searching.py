@@ -50,7 +50,8 @@ class SmallestExpressions:
 
     def smaller(self, region: AlgebraicRegion, seconds: float) -> Finding:
         """What there is to gain in a region; in mode `exact` bit for bit equal."""
-        facts = RegionFacts(str(region.nodes[0]), str(region.nodes[-1]), len(region.nodes), len(region.nodes))
+        names, count = tuple(node.name for node in region.nodes), len(region.nodes)
+        facts = RegionFacts(names, str(region.nodes[0]), str(region.nodes[-1]), count, smallest=count)
         try:
             rules, egraph, choices, extraction = self._solved(region, seconds)
         except EgglogError as error:
@@ -72,12 +73,12 @@ class SmallestExpressions:
             enodes=egraph.size,
             saturated=egraph.saturated,
         )
-        operators = len(region.nodes) - len(edit.remove) + len(edit.insert)
+        operators = count - len(edit.remove) + len(edit.insert)
         before, after = region.elements, extraction.elements
         elements = (before, after) if before is not None and choices.sized else None
-        fewer = operators < len(region.nodes)
-        if fewer or (operators == len(region.nodes) and elements is not None and elements[1] < elements[0]):
-            return Finding(replace(facts, smallest=operators), edit, elements)
+        fewer = operators < count
+        if fewer or (operators == count and elements is not None and elements[1] < elements[0]):
+            return Finding(replace(facts, smallest=operators, changed=True), edit, elements)
         return Finding(facts)
 
     def _solved(self, region: AlgebraicRegion, seconds: float) -> tuple[int, EGraph, Choices, Extraction]:
