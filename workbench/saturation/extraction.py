@@ -59,20 +59,18 @@ def extract(choices: Choices, seconds: float) -> Extraction:
 def needed_of(selection: Selection, roots: Sequence[int]) -> dict[int, Option]:
     """The options that the roots need, operands first. Raises CircleError if one needs itself."""
     done: dict[int, Option] = {}
-    path: list[int] = []
-
-    def visit(eclass: int) -> None:
-        if eclass in done:
-            return
-        if eclass in path:
-            raise CircleError(path[path.index(eclass) :])
-        path.append(eclass)
-        for needed in sorted(selection[eclass].needs):
-            visit(needed)
-        done[path.pop()] = selection[eclass]
-
     for root in roots:
-        visit(root)
+        path = [root]
+        while path:
+            eclass = path[-1]
+            needed = next((one for one in sorted(selection[eclass].needs) if one not in done), None)
+            if needed is None:
+                done.setdefault(eclass, selection[eclass])
+                path.pop()
+            elif needed in path:
+                raise CircleError(path[path.index(needed) :])
+            else:
+                path.append(needed)
     return done
 
 

@@ -162,16 +162,16 @@ def algebraic_groups(graph: Graph, most: int) -> tuple[list[tuple[str, ...]], in
 
 def _connected(graph: Graph) -> list[list[Node]]:
     """Algebraic operators of one element type, together where one reads the other."""
-    group_of: dict[str, int] = {}
-    groups: dict[int, list[Node]] = {}
-    for number, node in enumerate(node for node in graph.nodes if _dtype(graph, node) is not None):
-        makers = [graph.producer(value) for value in node.inputs]
-        near = {group_of[maker.name] for maker in makers if maker is not None and maker.name in group_of}
-        alike = [group for group in near if _dtype(graph, groups[group][0]) is _dtype(graph, node)]
-        joined = sorted([node for group in alike for node in groups.pop(group)], key=lambda n: graph.position(n.name))
-        groups[number] = [*joined, node]
-        group_of.update({member.name: number for member in groups[number]})
-    return sorted(groups.values(), key=lambda nodes: graph.position(nodes[0].name))
+    import networkx  # imported late: the import is slow, and listing the passes does not need it
+
+    dtype_of = {node.name: dtype for node in graph.nodes if (dtype := _dtype(graph, node)) is not None}
+    near = networkx.Graph()
+    near.add_nodes_from(dtype_of)
+    for name, dtype in dtype_of.items():
+        makers = [graph.producer(value) for value in graph.node(name).inputs]
+        near.add_edges_from((maker.name, name) for maker in makers if maker and dtype_of.get(maker.name) is dtype)
+    groups = [sorted(group, key=graph.position) for group in networkx.connected_components(near)]
+    return [[graph.node(name) for name in group] for group in sorted(groups, key=lambda g: graph.position(g[0]))]
 
 
 def _dtype(graph: Graph, node: Node) -> DataType | None:
@@ -189,12 +189,13 @@ def algebraic_region(graph: Graph, names: Sequence[str]) -> AlgebraicRegion:
     nodes = sorted(map(graph.node, names), key=lambda node: graph.position(node.name))
     made = [node.outputs[0] for node in nodes]
     own = {node.name for node in nodes}
-    read = [value for value in dict.fromkeys(value for node in nodes for value in node.inputs) if value not in made]
+    computed = set(made)
+    read = [value for value in dict.fromkeys(v for node in nodes for v in node.inputs) if value not in computed]
     outside = {value: [user for user in graph.users(value) if user.name not in own] for value in made}
     results = [value for value in made if outside[value] or graph.is_output(value)]
     steps = {user.op for users in outside.values() for user in users} | {node.op for node in nodes}
     values = (*read, *made)
     dtype = _dtype(graph, nodes[0])
     assert dtype is not None
-    places = tuple(values.index(value) for value in results)
+    places = tuple(place for place, value in enumerate(values) if value in results)
     return AlgebraicRegion(graph, tuple(nodes), values, len(read), places, bool(steps & STEPS), dtype)
