@@ -276,12 +276,14 @@ def test_work_that_is_shared_counts_once():
 # ---- what is said ------------------------------------------------------------------------
 
 CANCELS = PASS.own_examples[0].before
-SUM = "g ({}) => (float[3] s8) {{ {} }}".format(
-    ", ".join(f"float[3] x{i}" for i in range(9)),
-    " ".join(f"p{i} = Mul(x{i}, x{(i + 1) % 9})" for i in range(9))
-    + " s1 = Add(p0, p1) "
-    + " ".join(f"s{i} = Add(s{i - 1}, p{i})" for i in range(2, 9)),
-)
+
+
+def sum_of_products(count):
+    """Of inputs in a ring, so that each shares a factor with two others."""
+    inputs = ", ".join(f"float[3] x{i}" for i in range(count))
+    products = " ".join(f"p{i} = Mul(x{i}, x{(i + 1) % count})" for i in range(count))
+    sums = " ".join(f"s{i} = Add({'p0' if i == 1 else f's{i - 1}'}, p{i})" for i in range(1, count))
+    return f"g ({inputs}) => (float[3] s{count - 1}) {{ {products} {sums} }}"
 
 
 @EGGLOG
@@ -332,7 +334,7 @@ def test_a_second_run_changes_nothing():
 
 @EGGLOG
 def test_the_time_ends_egglog_and_what_it_had_found_stays():
-    region = one_region(SUM)
+    region = one_region(sum_of_products(25))
     program = program_of(rules_of(equations_for("floats", "fast")), list(region.terms()))
     egraph = saturate(program, region.number_rules("fast"), SaturationBudget(10**6, 10**9, 2))
     assert not egraph.saturated and 0 < egraph.rounds < 100
@@ -341,7 +343,7 @@ def test_the_time_ends_egglog_and_what_it_had_found_stays():
 @EGGLOG
 @pytest.mark.slow
 def test_no_more_e_nodes_are_kept_than_are_allowed():
-    _, step = saturated(SUM, enodes=300)
+    _, step = saturated(sum_of_products(9), enodes=300)
     (facts,) = step.facts.regions
     assert facts.enodes <= 300 and not facts.saturated
 
@@ -354,7 +356,7 @@ def test_a_program_that_egglog_refuses_is_an_error_with_its_words():
 
 @EGGLOG
 def test_a_larger_region_is_cut_and_said():
-    graph, step = saturated(SUM, most_operators=7)
+    graph, step = saturated(sum_of_products(9), most_operators=7)
     assert [facts.operators for facts in step.facts.regions] == [7, 7, 3]
     assert "3 of them are pieces of regions with more than 7 operators" in step.conclusion
     assert len(graph) == 17
