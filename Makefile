@@ -51,6 +51,6 @@ $(VENV)/.installed: requirements.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
 	touch $@
 
-$(VENV)/.installed-dev: requirements-dev.txt requirements-rivals.txt requirements-ray.txt $(VENV)/.installed
+$(VENV)/.installed-dev: requirements-dev.txt requirements-rivals.txt requirements-ray.txt requirements-saturation.txt $(VENV)/.installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	touch $@

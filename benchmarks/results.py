@@ -102,6 +102,11 @@ def minimum(chosen: Chosen) -> str:
     return "".join((heads.MINIMUM, counts, "\n", heads.GROWTH, "\n", growth))
 
 
+def saturation(chosen: Chosen) -> str:
+    more = _without_head(_run("saturation.py", *chosen.real)) if chosen.real else []
+    return "".join((heads.SATURATION, _run("saturation.py"), *more))
+
+
 def fusion(chosen: Chosen) -> str:
     more = _without_head(_run("fusion.py", *chosen.real)) if chosen.real else []
     return "".join((heads.FUSION, _run("fusion.py"), *more))
@@ -187,6 +192,7 @@ PARTS = (
     rounding,
     strategies,
     minimum,
+    saturation,
     fusion,
     layouts,
     running,

@@ -59,6 +59,19 @@ def not_proved() -> list[str]:
     return lines
 
 
+def saturation() -> str:
+    """A table of the equations of `saturate_algebra`."""
+    from workbench.saturation.equations import EQUATIONS
+
+    rows = ["| equation | also from right to left | only where | exactness |", "|---|---|---|---|"]
+    for equation in EQUATIONS:
+        kinds = (("numbers", equation.numbers), ("tensors", equation.tensors), ("constants", equation.constants))
+        where = "; ".join(f"{', '.join(names)}: {kind}" for kind, names in kinds if names)
+        both = "yes" if equation.both else ""
+        rows.append(f"| `` {_in_table(equation.law)} `` | {both} | {where} | {equation.exactness.value} |")
+    return "\n".join(rows)
+
+
 def document() -> str:
     """The page: a table of all rules, and the list of those that are tested only."""
     import passes
@@ -78,6 +91,10 @@ def document() -> str:
         ABOUT,
         "\n".join(rows),
         f"Passes that are no rules, and are tested by their effect on whole graphs: {without}.",
+        "## Equations of equality saturation",
+        "`saturate_algebra` puts these into its e-graph, those that the mode allows; z3 proves each for the kinds that "
+        "it names (tests/test_saturation.py). Numbers are constants of one element, tensors all else.",
+        saturation(),
         "## Wrong laws",
         "Equations that are easily taken for those of rules; z3 finds them wrong, and these numbers show it.",
         wrong,

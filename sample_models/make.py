@@ -364,6 +364,41 @@ ALGEBRA = {
     "algebra/same_again.onnxtxt": ("algebra_inverse", "same again"),
     "algebra/product_of_exponentials.onnxtxt": ("algebra_reduce", "product of exponentials"),
 }
+# What equality saturation shows (passes/algebra/saturate_algebra.py): the lesson of that name.
+SATURATION = {
+    "saturation/wrong_factor_first.onnxtxt": """
+        g (float[N,3] x, float[N,3] z, float[N,3] w, float[N,3] a, float[N,3] b) => (float[N,3] y) {
+            p = Mul(x, a)
+            q = Mul(x, b)
+            s = Add(p, q)
+            r = Mul(z, b)
+            t = Add(s, r)
+            v = Mul(w, b)
+            y = Add(t, v)
+        }""",
+    "saturation/numbers_cancel.onnxtxt": """
+        g (float[N,3] x, float[N,3] z) => (float[N,3] y) <float two = {2}> {
+            a = Mul(x, two)
+            b = Mul(a, z)
+            y = Div(b, two)
+        }""",
+    "saturation/shared_products.onnxtxt": """
+        g (float[N,3] x, float[N,3] z, float[N,3] w) => (float[N,3] y, float[N,3] p, float[N,3] q) {
+            p = Mul(x, z)
+            q = Mul(x, w)
+            y = Add(p, q)
+        }""",
+    "saturation/beyond_the_budget.onnxtxt": """
+        g (float[N,3] x, float[N,3] z, float[N,3] w) => (float[N,3] y) {
+            a = Add(x, z)
+            b = Mul(a, a)
+            c = Sub(b, w)
+            e = Mul(c, c)
+            p = Mul(e, x)
+            q = Mul(e, z)
+            y = Add(p, q)
+        }""",
+}
 _HEADER = '<ir_version: 8, opset_import: ["": 17], producer_name: "graph-workbench samples">\n'
 
 
@@ -377,8 +412,8 @@ def models() -> dict[str, ModelProto]:
 
 
 def algebra() -> dict[str, str]:
-    """Every model that is a rule's example, as text, by file name."""
-    made = {}
+    """Every model that is a text, by file name: rules' examples, and those of equality saturation."""
+    made = {file: to_text(from_text(text)) for file, text in SATURATION.items()}
     for file, (pass_name, rule_name) in ALGEBRA.items():
         rule = next(rule for rule in passes.find_pass(pass_name).rules if rule.name == rule_name)
         made[file] = to_text(from_text(rule.example.before))

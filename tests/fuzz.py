@@ -287,7 +287,7 @@ def fragments() -> list[Fragment]:
     """Every example of every pass but demonstrations and optimizers of others."""
     found = []
     for name, cls in passes.all_passes().items():
-        if not cls.demonstration and not issubclass(cls, ToolPass):
+        if not cls.demonstration and not cls.missing() and not issubclass(cls, ToolPass):
             found += [Fragment(f"{name}.{rule.name}", cls, rule.example) for rule in cls.rules]
             found += [Fragment(name, cls, example) for example in cls.own_examples]
     return found

@@ -25,16 +25,17 @@ ROOMS = {
     "fusion": {"ir", "ops", "layout", "fusion"},
     "memory": {"ir", "ops", "inference", "layout", "fusion", "memory"},
     "lanes": {"ir", "ops", "layout", "fusion", "memory", "lanes"},
-    "passes": {"ir", "ops", "inference", "layout", "tools", "rewrite", "fusion", "memory"},
+    "saturation": {"ir", "inference", "layout", "rewrite", "saturation"},
+    "passes": {"ir", "ops", "inference", "layout", "tools", "rewrite", "fusion", "memory", "saturation"},
     "pipeline": {"ir", "layout", "metrics", "rewrite", "pipeline"},
-    "reporting": {"fusion", "layout", "rewrite", "memory", "reporting"},
+    "reporting": {"fusion", "layout", "rewrite", "memory", "saturation", "reporting"},
     "run": {"ir", "ops", "inference", "layout", "fusion", "memory", "lanes", "io", "tools", "run"},
     "cluster": {"ir", "io", "run", "cluster"},
     "verification": {"ir", "io", "run", "rewrite", "pipeline", "verification"},
     "reduction": {"ir", "inference", "io", "run", "verification", "reduction"},
     "summary": {"ir", "ops", "inference", "layout", "metrics", "summary"},
     "explanation": {"ir", "rewrite", "explanation"},
-    "refusals": {"ir", "fusion", "rewrite", "refusals"},
+    "refusals": {"ir", "fusion", "rewrite", "saturation", "refusals"},
     "view": {"ir", "ops", "layout", "metrics", "rewrite", "fusion", "view"},
     "charts": {"ir", "ops", "memory", "lanes", "run", "view", "charts"},
     "errors": {"errors"},
@@ -63,7 +64,7 @@ ANYTHING = {
     "__main__",
     "__init__",
 }
-LATE = {"ray", "torch", "onnxruntime", "plotly", "pandas", "streamlit", "highspy", "sqlalchemy", "psycopg"}
+LATE = {"egglog", "ray", "torch", "onnxruntime", "plotly", "pandas", "streamlit", "highspy", "sqlalchemy", "psycopg"}
 MAY_USE_STREAMLIT = {"ui"}
 MAY_USE_PLOTLY = {"workbench/charts/variants.py"}
 

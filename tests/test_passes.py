@@ -16,7 +16,7 @@ from workbench.run.inputs import output_orders, permute_inputs, turned
 
 PASSES = {name: cls for name, cls in passes.all_passes().items() if not issubclass(cls, ToolPass)}  # test_tools.py
 EXAMPLES = [
-    pytest.param(cls, example, id=f"{name}-{i}")
+    pytest.param(cls, example, id=f"{name}-{i}", marks=pytest.mark.skipif(bool(cls.missing()), reason=cls.missing()))
     for name, cls in PASSES.items()
     for i, example in enumerate(cls.examples())
 ]

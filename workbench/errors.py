@@ -17,3 +17,8 @@ def quoted(names: Sequence[str], most: int = 6) -> str:
     more = len(names) - most
     words = ", ".join(f"'{name}'" for name in names[:most])
     return f"{words} and {more:,} more" if more > 0 else words
+
+
+def counted(number: int, thing: str) -> str:
+    """ "1 block", "1,234 blocks"."""
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"

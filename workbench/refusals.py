@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from workbench.fusion.facts import FusionFacts
 from workbench.ir import Graph
 from workbench.rewrite import Pass, PassContext, RuleRefusal, Step, refused_by
+from workbench.saturation.facts import SaturationFacts
 
 _QUOTED = re.compile(r"'[^']*'")
 
@@ -61,6 +62,9 @@ def considered(
     acted = len(step.rewrites)
     if isinstance(step.facts, FusionFacts):
         refused: Iterable[RuleRefusal] = (RuleRefusal("", name, told) for name, told in step.facts.refusals.items())
+    elif isinstance(step.facts, SaturationFacts) and step.facts.regions:
+        same = (region for region in step.facts.regions if not region.changed)
+        refused = (RuleRefusal("", name, region.proof) for region in same for name in region.nodes)
     elif pass_.rules or pass_.is_layout:
         refused = refused_by(pass_, after, context, left_out=left_out)
     else:

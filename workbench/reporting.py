@@ -14,6 +14,7 @@ from workbench.rewrite import History, Step
 from workbench.rewrite.history import StepVerdict
 from workbench.rewrite.passes import LAYOUT_PREFIX
 from workbench.rewrite.tool_pass import ToolFacts
+from workbench.saturation.facts import SaturationFacts
 
 _REPORTED = ("nodes", "transposes", "elements_moved")  # the metrics of each step
 
@@ -54,6 +55,7 @@ def step_report(step: Step) -> dict[str, Any]:
         **(_fusion_report(step.facts) if isinstance(step.facts, FusionFacts) else {}),
         **({"order": asdict(step.facts)} if isinstance(step.facts, OrderFacts) else {}),
         **({"tool": asdict(step.facts)} if isinstance(step.facts, ToolFacts) else {}),
+        **({"saturation": _saturation_report(step.facts)} if isinstance(step.facts, SaturationFacts) else {}),
     }
 
 
@@ -64,6 +66,12 @@ def _fusion_report(facts: FusionFacts) -> dict[str, Any]:
         "traffic": asdict(facts.traffic),
         "refusals": dict(facts.refusals),
     }
+
+
+def _saturation_report(facts: SaturationFacts) -> dict[str, Any]:
+    """The certificate of each region."""
+    regions = [{**asdict(region), "certified": region.certified} for region in facts.regions]
+    return {**asdict(facts), "regions": regions}
 
 
 def layout_step(history: History) -> Step | None:

@@ -110,6 +110,8 @@ class _Player:
         if wanted.mode not in MODES:
             raise _Fault("mode", f"there is no mode '{wanted.mode}'; there are: {', '.join(MODES)}")
         passes = tuple(_passes(wanted))
+        for absent in filter(lambda pass_: pass_.missing(), passes):
+            raise _Fault("passes", f"{absent.name} cannot act here: {absent.missing()}")
         context = pass_context(wanted.profile, mode=wanted.mode)
         history = _saying("passes", lambda: run_pipeline(graph, passes, context))
         return _Ran(model, passes, history)

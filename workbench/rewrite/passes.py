@@ -8,6 +8,7 @@ the fields. A pass holds rules, or overrides `rewrites`.
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import sys
 import types
 import typing
@@ -45,11 +46,13 @@ class Pass:
     title:         one line.
     exactness:     of a pass without rules; otherwise each rule has its own.
     demonstration: it is wrong on purpose, to show a failing verification; in no preset and no comparison.
+    packages:      what must be installed besides, as in `pip install`; without it the step says so and does nothing.
     """
 
     title: ClassVar[str] = ""
     exactness: ClassVar[Exactness] = Exactness.ROUNDING
     demonstration: ClassVar[bool] = False
+    packages: ClassVar[tuple[str, ...]] = ()
     rules: ClassVar[tuple[Rule, ...]] = ()
     own_examples: ClassVar[tuple[Example, ...]] = ()
 
@@ -84,9 +87,16 @@ class Pass:
         return self
 
     @classmethod
+    def missing(cls) -> str:
+        """Why it cannot act here; "" if it can."""
+        absent = [package for package in cls.packages if importlib.util.find_spec(package) is None]
+        return f"{' and '.join(absent)} is not installed; pip install {' '.join(absent)}" if absent else ""
+
+    @classmethod
     def summary(cls) -> str:
-        """What it does: the first sentence of its module docstring."""
-        return (sys.modules[cls.__module__].__doc__ or cls.title).strip().partition("\n\n")[0]
+        """What it does: the first sentence of its module docstring; and what it misses here."""
+        first = (sys.modules[cls.__module__].__doc__ or cls.title).strip().partition("\n\n")[0]
+        return f"{first} Not here: {cls.missing()}." if cls.missing() else first
 
     @classmethod
     def is_bit_equal(cls) -> bool:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from workbench.errors import quoted
 from workbench.ir import Graph, Node
@@ -62,13 +61,9 @@ class ToolFacts:
 
 @dataclass(frozen=True)
 class ToolPass(Pass):
-    """Base of the passes in `passes/tools/`: each gives its packages, and `convert`.
-
-    packages: what must be installed, as in `pip install`; the first is the tool, whose version is told.
-    """
+    """Base of the passes in `passes/tools/`: each gives its packages, of which the first is the tool, and `convert`."""
 
     exactness = Exactness.ROUNDING
-    packages: ClassVar[tuple[str, ...]] = ()
 
     seconds: int = option(300, "How many seconds the tool may take.", least=1)
     megabytes: int = option(16_000, "How many megabytes of memory its process may take.", least=100)
@@ -86,21 +81,10 @@ class ToolPass(Pass):
         return []
 
     @classmethod
-    def missing(cls) -> str:
-        """Why the tool cannot run here; "" if it can."""
-        absent = [package for package in cls.packages if importlib.util.find_spec(package) is None]
-        return f"{' and '.join(absent)} is not installed; pip install {' '.join(absent)}" if absent else ""
-
-    @classmethod
     def version(cls) -> str:
         from importlib import metadata
 
         return metadata.version(cls.packages[0]) if cls.packages else ""
-
-    @classmethod
-    def summary(cls) -> str:
-        absent = cls.missing()
-        return f"{super().summary()} Not here: {absent}." if absent else super().summary()
 
     @property
     def call(self) -> ToolCall:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from workbench.inference.shapes import infer_types
-from workbench.ir import Edit, Graph
+from workbench.ir import Edit, Graph, ValueType
 
 
 def with_inferred_types(graph: Graph, edit: Edit) -> Edit:
@@ -17,13 +18,19 @@ def with_inferred_types(graph: Graph, edit: Edit) -> Edit:
     bare = [value for value in made if value not in edit.types and graph.type(value) is None]
     if not bare:
         return edit
+    return replace(edit, types={**edit.types, **inferred_types(graph, edit, bare)})
+
+
+def inferred_types(graph: Graph, edit: Edit, values: Sequence[str]) -> Mapping[str, ValueType]:
+    """Types of values that the edit's nodes compute, as far as they follow from these nodes alone."""
+    made = [value for node in edit.insert for value in node.outputs if value]
     read = dict.fromkeys(value for node in edit.insert for value in node.operands if value not in made)
     constants = {v: tensor for v in read if (tensor := edit.constants.get(v) or graph.constant(v)) is not None}
     inputs = [value for value in read if value not in constants]
     part = Graph(
         name=graph.name,
         inputs=inputs,
-        outputs=bare,
+        outputs=values,
         nodes=edit.insert,
         constants=constants,
         types={value: type_ for value in inputs if (type_ := graph.type(value)) is not None},
@@ -31,4 +38,4 @@ def with_inferred_types(graph: Graph, edit: Edit) -> Edit:
         functions=graph.functions,
     )
     found = infer_types(part, {}, again=True)
-    return replace(edit, types={**edit.types, **{value: found[value] for value in bare if value in found}})
+    return {value: found[value] for value in values if value in found}

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import streamlit as st
 
 from workbench.api import DEFAULT_TARGET
-from workbench.errors import UserError
+from workbench.errors import UserError, counted
 from workbench.layout.profile import load_profile
 from workbench.reduction.extract import BeginsElsewhereError
 from workbench.ui.state.extracting import Extracted, PutBack, bounds_of, extract, open_part, put_part_back
@@ -20,7 +20,6 @@ from workbench.ui.widgets.downloads import as_download
 from workbench.ui.widgets.graph_view import graph_view, seen_in, selection
 from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, opening, show_error
 from workbench.ui.widgets.progress import finished
-from workbench.ui.widgets.units import counted
 from workbench.view.scopes import MAIN
 
 _CUT, _BACK = "extract", "put_back"

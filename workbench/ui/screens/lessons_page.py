@@ -10,7 +10,7 @@ import streamlit as st
 from streamlit.navigation.page import Page
 
 from workbench.api import DEFAULT_TARGET
-from workbench.errors import UserError
+from workbench.errors import UserError, counted
 from workbench.io.dims import parse_dims
 from workbench.io.samples import Shows
 from workbench.layout.declared import parse_layouts
@@ -26,7 +26,6 @@ from workbench.ui.widgets.controls import begin_from_link, forget_samples_settin
 from workbench.ui.widgets.graph_view import graph_view
 from workbench.ui.widgets.parts import markdown_escaped, opening, show_error
 from workbench.ui.widgets.steps import look_from_link
-from workbench.ui.widgets.units import counted
 
 _LESSON, _STOP = "lesson", "stop"  # in the address
 _GRAPH, _GRAPH_BELOW = 560, 340  # pixels of height, without and with a picture above

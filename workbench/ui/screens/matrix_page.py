@@ -14,7 +14,7 @@ from workbench.api import optimize
 from workbench.charts.matrix import bars_chart, by_batch_chart
 from workbench.cli.command_text import optimize_text
 from workbench.cluster.jobs import OnThisMachine
-from workbench.errors import UserError
+from workbench.errors import UserError, counted
 from workbench.io import load_model
 from workbench.io.dims import symbols
 from workbench.io.samples import Sample, samples
@@ -32,7 +32,6 @@ from workbench.ui.state.work import Job, Report, forget_cancel, was_cancelled
 from workbench.ui.widgets.numbers import MEASURED, download_button, measured_cells, say_failures, show_table
 from workbench.ui.widgets.parts import command_of, header, markdown_escaped, opened_here, show_error
 from workbench.ui.widgets.progress import finished
-from workbench.ui.widgets.units import counted
 
 _RECORDS = "matrices"
 _ORIGINAL, _OPTIMIZED = "as loaded", "as on Optimize"

@@ -13,7 +13,7 @@ import streamlit as st
 from workbench.api import DEFAULT_TARGET
 from workbench.charts.memory import arena_chart
 from workbench.charts.memory_drawings import MOST_DRAWN, conflict_graph, recycle_box
-from workbench.errors import UserError
+from workbench.errors import UserError, counted
 from workbench.ir import Graph
 from workbench.layout.profile import load_profile
 from workbench.memory.minimalloc import write_packing
@@ -30,7 +30,6 @@ from workbench.ui.widgets.numbers import download_button, show_table, shown_csv
 from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, show_error
 from workbench.ui.widgets.progress import run_with_progress
 from workbench.ui.widgets.tables import table
-from workbench.ui.widgets.units import counted
 
 AS_LOADED, _OPTIMIZED = "as loaded", "after the passes of Optimize"
 _GRAPH = 470  # pixels of height of the graph

@@ -10,7 +10,7 @@ import numpy as np
 import streamlit as st
 
 from workbench.charts.runs import Bar, Trend, change_chart, quartiles_chart
-from workbench.errors import UserError
+from workbench.errors import UserError, counted
 from workbench.run.measurement.formatting import speed_words
 from workbench.run.records.changes import differences, meaning, ratio_of
 from workbench.run.records.formats import csv_of, json_of, pairs
@@ -18,7 +18,6 @@ from workbench.run.records.store import MOST, Run, find_runs, forget, model_hash
 from workbench.ui.state.session import Opened
 from workbench.ui.widgets.numbers import comparison, download_button, show_table
 from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, show_error
-from workbench.ui.widgets.units import counted
 
 _ROWS = 7  # visible without scrolling
 _MOST_COMPARED = 12  # runs

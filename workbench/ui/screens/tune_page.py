@@ -10,7 +10,7 @@ import streamlit as st
 
 from workbench.api import choose
 from workbench.charts.pareto import pareto_chart
-from workbench.errors import UserError
+from workbench.errors import UserError, counted
 from workbench.run.measurement.formatting import error_words
 from workbench.tuning.budget import parse_budget
 from workbench.tuning.evidence import Evidence
@@ -28,7 +28,6 @@ from workbench.ui.widgets.controls import begin_from
 from workbench.ui.widgets.numbers import show_table
 from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, recipe_command_of, show_error
 from workbench.ui.widgets.progress import finished
-from workbench.ui.widgets.units import counted
 
 _JOB, _RECORDS, _RECIPE = "tune", "tunings", "recipe.toml"
 _FIRST = ("candidate", "result", "median (ms)", "ratio", "peak memory (MB)")

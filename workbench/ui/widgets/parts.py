@@ -10,13 +10,13 @@ from typing import Any
 
 import streamlit as st
 
-from workbench.errors import UserError
+from workbench.errors import UserError, counted
 from workbench.layout.declared import declared_layouts
 from workbench.rewrite import DEFAULT_MODE
 from workbench.ui.state.address import write_open_model
 from workbench.ui.state.session import Opened, Spec, current, forget_refusal, opened_if_any, refusal
 from workbench.ui.widgets.address_bar import address_bar
-from workbench.ui.widgets.units import counted, short_count
+from workbench.ui.widgets.units import short_count
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+\-.!|~$:^=&])")
 

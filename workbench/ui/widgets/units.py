@@ -1,14 +1,9 @@
-"""Numbers with their units, as pages show them: "1 node", "2,048", "4.61 kB"."""
+"""Numbers with their units, as pages show them: "2,048", "4.61 kB"."""
 
 from __future__ import annotations
 
 _WHOLE = 100_000  # a count below it is shown to the last digit
 _SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-
-
-def counted(number: int, thing: str) -> str:
-    """ "1 block", "1,234 blocks"."""
-    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
 def short_count(number: int) -> str:

@@ -1,0 +1,58 @@
+"""Equality saturation beside lists of rules: `python benchmarks/saturation.py [MODEL...]`, by default the samples.
+
+Operators in regions, as the model is and behind the preset `simplify` in the same mode, before and after
+`saturate_algebra`; for how many regions it is proved that no expression is smaller under the rules; seconds.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+SAMPLES = ("resnet50_narrow", "ppocr_cls_v2", "basic_pitch_nmp", "silero_vad")
+MODES = ("exact", "ieee", "fast")
+PART = ("regions", "largest", "operators", "after", "proved", "s")
+HEAD = ("model", "mode", "nodes", *PART, "nodes, simplified", *PART)
+
+
+def main() -> None:
+    print(f"| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}", flush=True)
+    models = [Path(word) for word in sys.argv[1:]]
+    if not models:
+        folder = ROOT / "sample_models"
+        models = [folder / f"{name}.onnx" for name in SAMPLES] + sorted((folder / "saturation").glob("*.onnxtxt"))
+    for model in models:
+        for mode in MODES:
+            print(_row(model, mode), flush=True)
+
+
+def _row(model: Path, mode: str) -> str:
+    import workbench as wb
+
+    graph = wb.load(model)
+    simplified = wb.optimize(graph, preset="simplify", mode=mode).graph
+    cells = [model.stem, mode]
+    for one in (graph, simplified):
+        started = time.perf_counter()
+        facts = wb.optimize(one, ["saturate_algebra"], mode=mode)[1].facts
+        seconds = time.perf_counter() - started
+        regions = facts.regions
+        assert not facts.missing, facts.missing
+        cells += [
+            f"{len(one):,}",
+            f"{len(regions) + facts.late:,}",
+            str(max((region.operators for region in regions), default=0)),
+            f"{sum(region.operators for region in regions):,}",
+            f"{sum(region.smallest for region in regions):,}",
+            str(sum(region.certified for region in regions)),
+            f"{seconds:.1f}",
+        ]
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    main()

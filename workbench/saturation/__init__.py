@@ -1,0 +1,1 @@
+"""Equality saturation of regions of algebraic operators, with exact extraction."""

@@ -1,0 +1,171 @@
+"""The edit that puts a selection of an e-graph in the place of a region."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+import numpy as np
+
+from workbench.inference.evaluate import CannotEvaluate, evaluate
+from workbench.ir import Constant, Edit, Graph, Node, TensorType, ValueType, constant
+from workbench.rewrite.rule import NoMatch
+from workbench.rewrite.value_types import inferred_types, with_inferred_types
+from workbench.saturation.exact_numbers import MINUS_ZERO
+from workbench.saturation.extraction import Selection
+from workbench.saturation.regions import AlgebraicRegion
+from workbench.saturation.saturating import EGraph, ENode
+
+
+def edit_for(region: AlgebraicRegion, egraph: EGraph, free: Mapping[int, ENode], chosen: Selection) -> Edit:
+    """The edit; operators that stay as they are stay the same nodes, new ones take the names of removed ones.
+
+    free: what to take for e-classes that are known before anything runs.
+    Raises NoMatch if a constant is not finite, or a result would have another type.
+    """
+    build = _Builder(region, egraph, free)
+    for eclass, option in chosen.items():
+        build.add(eclass, option.node)
+    return build.edit()
+
+
+class _Builder:
+    """value_of: the name of the value of each e-class that is built. results: the region's results by e-class."""
+
+    def __init__(self, region: AlgebraicRegion, egraph: EGraph, free: Mapping[int, ENode]) -> None:
+        self.region, self.egraph, self.free = region, egraph, free
+        self.graph: Graph = region.graph
+        self.value_of: dict[int, str] = {}
+        self.constants: dict[str, Constant] = {}
+        self.kept: list[Node] = []
+        self.new: list[Node] = []
+        self.left = list(region.nodes)
+        self.results: dict[int, list[str]] = {}
+        for place in region.results:
+            self.results.setdefault(egraph.eclass_of[place], []).append(region.values[place])
+        scalars = [place for place in region.numbers if self.graph.rank_of(region.values[place]) == 0]
+        self.scalars = {region.numbers[place]: region.values[place] for place in scalars}
+
+    def add(self, eclass: int, node: ENode) -> None:
+        """Build the e-class, whose operands are built or are leaves, as this e-node."""
+        if node.operator in ("Value", "Num") or eclass in self.free:
+            self._value(eclass)
+            return
+        operands = tuple(map(self._value, node.operands))
+        wanted = self.results.get(eclass, [])
+        same = (own for own in self.left if own.op == node.operator and all(map(self._is, own.inputs, node.operands)))
+        kept = next((own for own in same if not wanted or own.outputs[0] in wanted), None)
+        if kept is not None:
+            self.left.remove(kept)
+            self.kept.append(kept)
+            self.value_of[eclass] = kept.outputs[0]
+            return
+        name = wanted[0] if wanted else self._fresh(node.operator.lower())
+        self.value_of[eclass] = name
+        self.new.append(Node(node.operator, operands, (name,)))
+
+    def _is(self, value: str, eclass: int) -> bool:
+        """Whether a value of the region is what the e-class is built as, or the same number."""
+        number = self.region.numbers.get(self.region.place_of[value])
+        return self._value(eclass) == value if number is None else self.egraph.numbers.get(eclass) == number
+
+    def edit(self) -> Edit:
+        replaced: dict[str, str] = {}
+        for eclass, results in self.results.items():
+            source = self._value(eclass)
+            for result in results:
+                if result == source:
+                    continue
+                if self.graph.is_output(result) and (
+                    self.graph.is_output(source) or self.graph.producer(source) is None or source in self.constants
+                ):
+                    self.new.append(Node("Identity", (source,), (result,)))
+                else:
+                    replaced[result] = source
+        edit = Edit(tuple(node.name for node in self.left), self._named(), replaced, self.constants)
+        self._refuse_other_types(edit)
+        return with_inferred_types(self.graph, edit)
+
+    def _named(self) -> tuple[Node, ...]:
+        """The new nodes, with names and metadata of removed ones of the same operator, else of any."""
+        donors = list(self.left)
+        named: list[Node] = []
+        for node in self.new:
+            donor = next((one for one in donors if one.op == node.op), donors[0] if donors else None)
+            if donor is None:  # an Identity more
+                name = self.graph.fresh(f"{node.op}_{node.outputs[0]}", [one.name for one in named])
+                named.append(node.replace(name=name))
+                continue
+            donors.remove(donor)
+            named.append(donor.replace(op_type=node.op_type, inputs=node.inputs, outputs=node.outputs, attributes={}))
+        return tuple(named)
+
+    def _value(self, eclass: int) -> str:
+        if eclass not in self.value_of:
+            self.value_of[eclass] = self._leaf(eclass)
+        return self.value_of[eclass]
+
+    def _leaf(self, eclass: int) -> str:
+        node = self.free.get(eclass)
+        if node is None or node.operator == "Value":
+            leaves = (p for p in range(self.region.leaves) if self.egraph.eclass_of.get(p) == eclass)
+            return self.region.values[next(leaves)]
+        if node.operator == "Num":
+            return self._number(node.datum)
+        return self._computed(node)
+
+    def _number(self, number: str) -> str:
+        if number in self.scalars:
+            return self.scalars[number]
+        dtype = self.region.dtype.numpy()
+        value = -0.0 if number == MINUS_ZERO else _rounded(Fraction(number), dtype)
+        return self._constant("number", np.asarray(value, dtype))
+
+    def _computed(self, node: ENode) -> str:
+        operands = [self._value(operand) for operand in node.operands]
+        arrays = [(self.constants.get(name) or self.graph.constants[name]).numpy() for name in operands]
+        call = Node(node.operator, tuple(operands), ("result",))
+        try:
+            with np.errstate(all="ignore"):
+                (array,) = evaluate(call, arrays, self.graph.opset_imports)
+        except CannotEvaluate as error:
+            raise NoMatch(f"a constant of it cannot be computed here: {error}") from error
+        assert array is not None
+        if array.dtype.kind == "f" and not np.isfinite(array).all() and all(np.isfinite(one).all() for one in arrays):
+            raise NoMatch(f"{node.operator} of the constants '{' and '.join(operands)}' is not finite")
+        return self._constant(node.operator.lower(), array)
+
+    def _constant(self, word: str, array: np.ndarray) -> str:
+        name = self._fresh(word)
+        self.constants[name] = constant(array, name)
+        return name
+
+    def _fresh(self, word: str) -> str:
+        last = self.region.values[self.region.results[-1]]
+        taken = [*self.constants, *self.value_of.values()]
+        return self.graph.fresh(f"{last}_{word}", taken)
+
+    def _refuse_other_types(self, edit: Edit) -> None:
+        """Raises NoMatch if a result would get another type than it has."""
+        found = inferred_types(self.graph, edit, [value for node in edit.insert for value in node.outputs])
+        for eclass, results in self.results.items():
+            made = self._value(eclass)
+            for result in results:
+                before, after = self.graph.tensor_type(result), found.get(made) or self.graph.tensor_type(made)
+                if _differ(before, after):
+                    raise NoMatch(f"'{result}' would have the type {after} instead of {before}")
+
+
+def _differ(one: ValueType | None, other: ValueType | None) -> bool:
+    """Whether two types are known to be different."""
+    if not isinstance(one, TensorType) or not isinstance(other, TensorType):
+        return False
+    if one.dtype != other.dtype or one.shape is None or other.shape is None:
+        return one.dtype != other.dtype
+    pairs = zip(one.shape, other.shape, strict=False)
+    sizes = [(a, b) for a, b in pairs if isinstance(a, int) and isinstance(b, int)]
+    return len(one.shape) != len(other.shape) or any(a != b for a, b in sizes)
+
+
+def _rounded(value: Fraction, dtype: np.dtype) -> float | int:
+    return int(value) if dtype.kind in "ib" else float(value)

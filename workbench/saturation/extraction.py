@@ -1,0 +1,173 @@
+"""Extraction of the smallest expression from an e-graph, where work that is shared counts once: an integer program.
+
+A variable for each option says whether it is taken. A root's e-class takes one option; an e-class that a taken option
+needs takes one too. Circles, in which e-classes compute each other, are excluded as solutions show them. Source:
+Yang et al., "Equality Saturation for Tensor Graph Superoptimization" (TENSAT), MLSys 2021, section 5.1, whose
+constraints against circles are about positions in an order instead. Solver: HiGHS, Huangfu and Hall 2018.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from workbench.layout.solver.binary_program import Row, minimize
+from workbench.saturation.choices import Choices, Option
+from workbench.saturation.pruning import pruned, smallest_tree
+
+Selection = Mapping[int, Option]  # by e-class
+_Cost = Callable[[Option], int]
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """An option for each e-class that is needed, operands first.
+
+    operators, elements: what it costs, each shared one once.
+    least:     no selection has fewer operators.
+    as_tree:   the operators of the selection that is smallest where shared work is counted at each use.
+    """
+
+    chosen: Selection
+    operators: int
+    elements: int
+    least: int
+    as_tree: int
+
+
+def extract(choices: Choices, seconds: float) -> Extraction:
+    """The fewest operators, and among those the fewest elements computed where all sizes are known.
+
+    seconds: the time limit, after which the best found is returned with the bound proven so far.
+    """
+    deadline = time.monotonic() + seconds
+    as_tree = needed_of(smallest_tree(choices.options), choices.roots)
+    best: Selection = min(needed_of(choices.start, choices.roots), as_tree, key=_cost)
+    least = choices.floor
+    program = _Program(pruned(choices, _operators(best)), choices.roots)
+    if least < _operators(best):
+        best, bound = program.minimum(best, [], _operator_cost, deadline)
+        least = max(least, bound)
+    if choices.sized and least == _operators(best) and program.differs_in_size:
+        fewest = Row(program.row_of(_operator_cost), most=least)
+        best, _ = program.minimum(best, [fewest], _element_cost, deadline)
+    return Extraction(best, _operators(best), _elements(best), least, _operators(as_tree))
+
+
+def needed_of(selection: Selection, roots: Sequence[int]) -> dict[int, Option]:
+    """The options that the roots need, operands first. Raises CircleError if one needs itself."""
+    done: dict[int, Option] = {}
+    for root in roots:
+        path = [root]
+        while path:
+            eclass = path[-1]
+            needed = next((one for one in sorted(selection[eclass].needs) if one not in done), None)
+            if needed is None:
+                done.setdefault(eclass, selection[eclass])
+                path.pop()
+            elif needed in path:
+                raise CircleError(path[path.index(needed) :])
+            else:
+                path.append(needed)
+    return done
+
+
+class CircleError(ValueError):
+    """E-classes of a selection compute each other."""
+
+    def __init__(self, circle: Sequence[int]) -> None:
+        super().__init__(f"e-classes {circle} compute each other")
+        self.circle = tuple(circle)
+
+
+def _cost(selection: Selection) -> tuple[int, int]:
+    return _operators(selection), _elements(selection)
+
+
+def _operators(selection: Selection) -> int:
+    return sum(map(_operator_cost, selection.values()))
+
+
+def _elements(selection: Selection) -> int:
+    return sum(map(_element_cost, selection.values()))
+
+
+def _operator_cost(option: Option) -> int:
+    return option.cost
+
+
+def _element_cost(option: Option) -> int:
+    return option.elements
+
+
+class _Program:
+    """The choice as rows and columns: a column for each option."""
+
+    def __init__(self, options: Mapping[int, Sequence[Option]], roots: Sequence[int]) -> None:
+        self.options, self.roots = options, roots
+        self.all = [option for every in options.values() for option in every]
+        places = iter(range(len(self.all)))
+        self.columns = {eclass: [next(places) for _ in every] for eclass, every in options.items()}
+        self.rows = [*self._rows(), *self._short_circles()]
+
+    @property
+    def differs_in_size(self) -> bool:
+        """Whether some operators compute more elements than others."""
+        return len({option.elements for option in self.all if option.cost}) > 1
+
+    def row_of(self, cost: _Cost) -> dict[int, int]:
+        return {column: cost(option) for column, option in enumerate(self.all) if cost(option)}
+
+    def minimum(self, start: Selection, limits: Sequence[Row], cost: _Cost, deadline: float) -> tuple[Selection, int]:
+        """The cheapest selection found, at least as cheap as `start`, and a lower bound of the cost of any."""
+        best, bound = start, 0
+        costs = [cost(option) for option in self.all]
+        while (left := deadline - time.monotonic()) > 0:
+            found = minimize(costs, [*self.rows, *limits], self._as_columns(best), left)
+            bound = max(bound, found.lower_bound)
+            if found.values is None:
+                break
+            values = found.values
+            places = {
+                eclass: max(columns, key=values.__getitem__) for eclass, columns in self.columns.items() if columns
+            }
+            taken = {eclass: self.all[place] for eclass, place in places.items()}
+            try:
+                selection = needed_of(taken, self.roots)
+            except CircleError as error:
+                self.rows.append(self._no_circle(error.circle))
+                continue
+            if sum(map(cost, selection.values())) <= sum(map(cost, best.values())):
+                best = selection
+            break
+        return best, min(bound, sum(map(cost, best.values())))
+
+    def _rows(self) -> Iterator[Row]:
+        for eclass, columns in self.columns.items():
+            yield Row(dict.fromkeys(columns, 1), 1 if eclass in self.roots else None, 1)
+            users: dict[int, list[int]] = defaultdict(list)
+            for column in columns:
+                for needed in self.all[column].needs:
+                    users[needed].append(column)
+            for needed, using in users.items():
+                yield Row({**dict.fromkeys(self.columns[needed], 1), **dict.fromkeys(using, -1)}, least=0)
+
+    def _short_circles(self) -> Iterator[Row]:
+        """Two e-classes that need each other."""
+        needs = {eclass: {n for option in every for n in option.needs} for eclass, every in self.options.items()}
+        for eclass, needed in needs.items():
+            for other in needed:
+                if eclass < other and eclass in needs[other]:
+                    yield self._no_circle((eclass, other))
+
+    def _no_circle(self, circle: Sequence[int]) -> Row:
+        """Not all of these e-classes need the next one."""
+        following = zip(circle, (*circle[1:], circle[0]), strict=True)
+        taken = [c for eclass, other in following for c in self.columns[eclass] if other in self.all[c].needs]
+        return Row(dict.fromkeys(taken, 1), most=len(circle) - 1)
+
+    def _as_columns(self, selection: Selection) -> list[float]:
+        taken = {id(option) for option in selection.values()}
+        return [float(id(option) in taken) for option in self.all]

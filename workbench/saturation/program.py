@@ -1,0 +1,128 @@
+"""Equations and a region's terms as a program of egglog.
+
+Source: Zhang et al., "Better Together: Unifying Datalog and Equality Saturation", PLDI 2023; egglog's language,
+https://egraphs-good.github.io/egglog/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from workbench.rewrite.exactness import Exactness
+from workbench.rewrite.laws import read_laws, read_term
+from workbench.rewrite.terms import Number, Operation, Term, Variable, terms_of
+from workbench.saturation.equations import EQUATIONS, SIGN_LAWS, Equation
+from workbench.saturation.exact_numbers import as_number
+
+_RELATIONS = {"GreaterOrEqual": "NotNegative", "Greater": "Positive"}  # to 0
+IS_FACTOR = "Factor"  # numbers of which products neither overflow nor underflow
+IS_TENSOR = "Tensor"  # values that are no numbers
+IS_CONSTANT = "Constant"  # numbers, other constants, and what is computed from them alone
+ARITIES = {
+    term.operator: len(term.operands)
+    for equation in EQUATIONS
+    for term in terms_of(*equation.sides)
+    if isinstance(term, Operation)
+}
+
+
+def rules_of(equations: Sequence[Equation]) -> list[str]:
+    """A rule of egglog for each direction of each equation."""
+    return [_rule(equation, *direction) for equation in equations for direction in equation.directions]
+
+
+def program_of(rules: Sequence[str], terms: Sequence[str]) -> str:
+    """The program: the sort of values, their operators, the rules, then the terms."""
+    relations = (*_RELATIONS.values(), "Nonzero", IS_FACTOR, IS_TENSOR, IS_CONSTANT)
+    return "\n".join(
+        [
+            "(sort E)",
+            "(constructor Value (i64) E)",
+            "(constructor Num (String) E)",
+            *(f"(constructor {operator} ({' '.join(['E'] * arity)}) E)" for operator, arity in ARITIES.items()),
+            *(f"(relation {relation} (E))" for relation in relations),
+            "(ruleset laws)",
+            *rules,
+            *_operand_rules(),
+            *(
+                _sign_rules()
+                if any(name in rule for rule in rules for name in (*_RELATIONS.values(), "Nonzero"))
+                else ()
+            ),
+            *terms,
+        ]
+    )
+
+
+def _rule(equation: Equation, left: Term, right: Term) -> str:
+    numbers = equation.numbers
+    wanted = list(_wanted(equation.condition, numbers))
+    wanted += [f"({IS_TENSOR} {name})" for name in equation.tensors]
+    wanted += [f"({IS_CONSTANT} {name})" for name in equation.constants]
+    if equation.exactness is Exactness.ROUNDING:
+        wanted += [f"({IS_FACTOR} (Num {name}))" for name in numbers]
+    when = f" :when ({' '.join(wanted)})" if wanted else ""
+    return f"(rewrite {_written(left, numbers)} {_written(right, numbers)}{when} :ruleset laws)"
+
+
+def _operand_rules() -> Iterator[str]:
+    """What an operator computes from a tensor is one, and from constants alone a constant."""
+    for operator, arity in ARITIES.items():
+        operands = [f"x{place}" for place in range(arity)]
+        found = f"(= found ({operator} {' '.join(operands)}))"
+        for operand in operands:
+            yield f"(rule ({found} ({IS_TENSOR} {operand})) (({IS_TENSOR} found)) :ruleset laws)"
+        known = " ".join(f"({IS_CONSTANT} {operand})" for operand in operands)
+        yield f"(rule ({found} {known}) (({IS_CONSTANT} found)) :ruleset laws)"
+
+
+def _sign_rules() -> Iterator[str]:
+    for text in SIGN_LAWS:
+        (law,) = read_laws(text)
+        relation, term = _relation(read_term(law.sides[0]))
+        wanted = list(_wanted(read_term(law.condition) if law.condition else None))
+        if isinstance(term, Operation):
+            wanted = [f"(= found {_written(term)})", *wanted]
+        found = "found" if isinstance(term, Operation) else _written(term)
+        yield f"(rule ({' '.join(wanted)}) (({relation} {found})) :ruleset laws)"
+
+
+def _wanted(condition: Term | None, numbers: str = "") -> Iterator[str]:
+    """The facts that a condition is made of."""
+    if isinstance(condition, Operation) and condition.operator == "And":
+        for part in condition.operands:
+            yield from _wanted(part, numbers)
+    elif isinstance(condition, Operation) and _apart(condition):
+        yield f"(!= {' '.join(map(_written, _apart(condition)))})"
+    elif condition is not None:
+        relation, term = _relation(condition)
+        yield f"({relation} {_written(term, numbers)})"
+
+
+def _apart(condition: Operation) -> tuple[Term, ...]:
+    """Two variables that are not the same value; empty for another condition."""
+    match condition:
+        case Operation("Not", (Operation("Equal", (Variable(_) as one, Variable(_) as other)),)):
+            return one, other
+    return ()
+
+
+def _relation(condition: Term) -> tuple[str, Term]:
+    """A comparison with 0 as a relation, and what is compared."""
+    match condition:
+        case Operation("Not", (Operation("Equal", (term, Number(0))),)):
+            return "Nonzero", term
+        case Operation(operator, (term, Number(0))) if operator in _RELATIONS:
+            return _RELATIONS[operator], term
+    raise ValueError(f"'{condition}' is no comparison with 0")
+
+
+def _written(term: Term, numbers: str = "") -> str:
+    match term:
+        case Variable(name):
+            return f"(Num {name})" if name in numbers else name
+        case Number(value):
+            return f'(Num "{as_number(value)}")'
+        case Operation(operator, operands):
+            return f"({operator} {' '.join(_written(operand, numbers) for operand in operands)})"
+    raise ValueError(f"'{term}' is no term of an equation")
