@@ -12,7 +12,7 @@ from workbench.api import DEFAULT_TARGET
 from workbench.errors import UserError, counted
 from workbench.layout.profile import load_profile
 from workbench.reduction.extract import BeginsElsewhereError
-from workbench.ui.state.extracting import Extracted, PutBack, bounds_of, extract, open_part, put_part_back
+from workbench.ui.state.extracting import Extracted, PutBack, bounds_of, extract_part, open_part, put_part_back
 from workbench.ui.state.graph_views import shown_graph
 from workbench.ui.state.session import Opened, open_model, worker
 from workbench.ui.state.work import Job, forget_cancel, was_cancelled
@@ -94,7 +94,7 @@ def _choose(opened: Opened, selected: str, begins: list[str], ends: list[str]) -
     if st.button("Cut it out", type=weight, disabled=not targets, width="stretch", key="cut_out"):
         forget_cancel(opened.jobs, _CUT)
         opened.extracted = None
-        opened.jobs.start(_CUT, Job(partial(extract, opened, sources, targets), worker(), title="Cutting the part out"))
+        opened.jobs.start(_CUT, Job(partial(extract_part, opened, sources, targets), worker(), title="Cutting the part out"))
 
 
 def _keys(opened: Opened) -> tuple[str, str]:

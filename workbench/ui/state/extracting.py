@@ -77,7 +77,7 @@ def bounds_of(graph: Graph, root: Group, id_: str) -> tuple[list[str], list[str]
     return begins, ends
 
 
-def extract(opened: Opened, sources: Sequence[str], targets: Sequence[str], report: Report) -> Extracted:
+def extract_part(opened: Opened, sources: Sequence[str], targets: Sequence[str], report: Report) -> Extracted:
     """Cut the region out of the model's file, with the numbers of one run on the inputs that it is compared on."""
     report("running the model for the numbers of the part's inputs", None)
     folder = tempfile.TemporaryDirectory(prefix="workbench-part-")
