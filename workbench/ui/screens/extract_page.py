@@ -94,7 +94,8 @@ def _choose(opened: Opened, selected: str, begins: list[str], ends: list[str]) -
     if st.button("Cut it out", type=weight, disabled=not targets, width="stretch", key="cut_out"):
         forget_cancel(opened.jobs, _CUT)
         opened.extracted = None
-        opened.jobs.start(_CUT, Job(partial(extract_part, opened, sources, targets), worker(), title="Cutting the part out"))
+        work = partial(extract_part, opened, sources, targets)
+        opened.jobs.start(_CUT, Job(work, worker(), title="Cutting the part out"))
 
 
 def _keys(opened: Opened) -> tuple[str, str]:
