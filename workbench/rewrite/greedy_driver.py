@@ -88,7 +88,9 @@ def _in_bodies(
             inside.apply(found.edit)
             node = graph.node(name)
             changed = with_body(node, key, closed_body(inside, body, graph))
-            yield Rewrite(Edit(remove=(name,), insert=(changed,)), where + found.sentence, (name,), found.case)
+            yield Rewrite(
+                Edit(remove=(name,), insert=(changed,)), where + found.sentence, (name,), found.case, found.by
+            )
 
 
 def _by_operator(rules: Sequence[Rule]) -> Callable[[str], list[Rule]]:
@@ -112,8 +114,7 @@ def _first_match(
         except NoMatch:
             continue
         if may_be_done(graph, found):
-            edit = with_inferred_types(graph, found.edit)
-            return found if edit is found.edit else replace(found, edit=edit)
+            return replace(found, edit=with_inferred_types(graph, found.edit), by=rule)
     return None
 
 

@@ -1,0 +1,242 @@
+"""Follows the log: begins with the model's own nodes and makes each edit, which must fit."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.checker.outcome import DoesNotHold
+from workbench.checker.plain import FunctionKey, PlainConstant, PlainFunction, PlainModel, PlainNode, first_difference
+from workbench.checker.records import Record
+from workbench.checker.written import (
+    written_constants,
+    written_function,
+    written_node,
+    written_opsets,
+    written_type,
+)
+
+
+@dataclass(frozen=True)
+class LoggedEdit:
+    """remove: keys of nodes. drop: constants. types: of inputs and outputs, those that change. opsets: all, if they
+    change; only loading and exporting change them."""
+
+    remove: tuple[str, ...]
+    insert: tuple[PlainNode, ...]
+    drop: tuple[str, ...]
+    constants: Mapping[str, PlainConstant]
+    types: Mapping[str, Any]
+    functions: Mapping[FunctionKey, PlainFunction | None]
+    opsets: Mapping[str, int] | None
+
+
+def logged_edit(record: Record) -> LoggedEdit:
+    types = record.named("types")
+    return LoggedEdit(
+        record.texts("remove"),
+        tuple(written_node(node) for node in record.records("insert")),
+        record.texts("drop"),
+        written_constants(record, "constants"),
+        {name: written_type(told, f"{record.where}, type of '{name}'") for name, told in types.items()},
+        dict(written_function(function) for function in record.records("functions")),
+        written_opsets(record) if record.has("opsets") else None,
+    )
+
+
+class Replay:
+    """The graph at one moment of the log: every value has one producer, every operand is defined, nothing is in a
+    cycle. What an edit costs depends on its size, unless it turns the order of nodes around."""
+
+    def __init__(self, model: PlainModel) -> None:
+        """Raises DoesNotHold if the model itself is no such graph."""
+        self.inputs = model.graph.inputs
+        self.outputs = model.graph.outputs
+        self.nodes = dict(model.graph.nodes)
+        self.constants = dict(model.graph.constants)
+        self.types = dict(model.types)
+        self.functions = dict(model.functions)
+        self.opsets = dict(model.opsets)
+        self._producer = {value: key for key, call in self.nodes.items() for value in call.outputs if value}
+        self._users: dict[str, set[str]] = {}
+        self._rank: dict[str, float] = {}
+        for key, call in self.nodes.items():
+            for value in call.reads:
+                self._users.setdefault(value, set()).add(key)
+        self._check_defined(self.nodes.values(), "the model")
+        self._sort("the model")
+
+    def sorted_keys(self) -> list[str]:
+        return sorted(self.nodes, key=self._rank.__getitem__)
+
+    def producer(self, value: str) -> str | None:
+        """The key of the node that computes the value."""
+        return self._producer.get(value)
+
+    def apply(self, edit: LoggedEdit, where: str) -> None:
+        """Make the edit. where: the rewrite, in words. Raises DoesNotHold with the first thing that does not fit."""
+        gone: set[str] = set()
+        for key in edit.remove:
+            if key not in self.nodes:
+                raise DoesNotHold(f"{where} removes the node that computes '{key}', which the graph has not")
+            gone.update(self._unlink(self.nodes.pop(key)))
+        for name in edit.drop:
+            if self.constants.pop(name, None) is None:
+                raise DoesNotHold(f"{where} removes the constant '{name}', which the graph has not")
+            gone.add(name)
+        for name, contents in edit.constants.items():
+            if name in self._producer or name in self.inputs:
+                raise DoesNotHold(f"in {where}, '{name}' has two producers, one of them a constant")
+            self.constants[name] = contents
+        for call in edit.insert:
+            self._link(call, where)
+        self._check_defined(edit.insert, where)
+        self._check_still_defined(gone, where)
+        if not all(self._placed(call) for call in edit.insert):
+            self._sort(where)
+        for name, type_ in edit.types.items():
+            if name not in self.types:
+                raise DoesNotHold(f"{where} types '{name}', which is no input or output")
+            self.types[name] = type_
+        for named, function in edit.functions.items():
+            if function is None:
+                self.functions.pop(named, None)
+            else:
+                self.functions[named] = function
+        if edit.opsets is not None:
+            self.opsets = dict(edit.opsets)
+
+    def difference(self, written: PlainModel) -> str:
+        """The first thing in which the written model differs from this graph, as a sentence; "" if they are equal."""
+        found = written.graph
+        for key in (*self.nodes, *found.nodes):
+            mine, theirs = self.nodes.get(key), found.nodes.get(key)
+            if theirs is None:
+                return f"after the log '{key}' is computed by {mine.operator if mine else ''}, in the output by nothing"
+            if mine is None:
+                return f"in the output '{key}' is computed by {theirs.operator}, after the log by nothing"
+            if mine != theirs:
+                return f"of the {mine}, after the log {first_difference(mine, theirs)} as in the output"
+        theirs_used = found.used_constants
+        for name in (*self._used_constants(), *theirs_used):
+            ours, own = self.constants.get(name), theirs_used.get(name)
+            if ours != own:
+                return f"constant '{name}' {_contents_differ(ours, own)}"
+        for what, one, other in (
+            ("inputs", self.inputs, found.inputs),
+            ("outputs", self.outputs, found.outputs),
+        ):
+            if one != other:
+                return f"after the log the {what} are {', '.join(one)}, in the output {', '.join(other)}"
+        for name in self.types:
+            if self.types[name] != written.types.get(name):
+                return f"'{name}' is of another type or shape in the output than after the log"
+        for named in {**self.functions, **written.functions}:
+            if self.functions.get(named) != written.functions.get(named):
+                return f"the function {'.'.join(filter(None, named))} is another in the output than after the log"
+        if self.opsets != written.opsets:
+            return f"the opsets are {written.opsets} in the output, and {self.opsets} after the log"
+        return ""
+
+    def fixed(self) -> set[str]:
+        """The constants, and the values that are computed from constants only."""
+        found = set(self.constants)
+        for key in self.sorted_keys():
+            call = self.nodes[key]
+            if call.reads and call.reads <= found:
+                found.update(call.outputs)
+        return found
+
+    # ---- the parts of an edit ----------------------------------------------------------------
+
+    def _unlink(self, call: PlainNode) -> Iterable[str]:
+        del self._rank[call.key]
+        for value in call.reads:
+            self._users[value].discard(call.key)
+        made = [value for value in call.outputs if value]
+        for value in made:
+            del self._producer[value]
+        return made
+
+    def _link(self, call: PlainNode, where: str) -> None:
+        if not call.key:
+            raise DoesNotHold(f"{where} inserts a {call.operator} without a result")
+        for value in filter(None, call.outputs):
+            if value in self._producer or value in self.constants or value in self.inputs:
+                raise DoesNotHold(f"in {where}, '{value}' has two producers, one of them a new {call.operator}")
+            self._producer[value] = call.key
+        self.nodes[call.key] = call
+        for value in call.reads:
+            self._users.setdefault(value, set()).add(call.key)
+
+    def _defined(self, value: str) -> bool:
+        return value in self._producer or value in self.constants or value in self.inputs
+
+    def _check_defined(self, calls: Iterable[PlainNode], where: str) -> None:
+        for call in calls:
+            for value in call.reads:
+                if not self._defined(value):
+                    raise DoesNotHold(f"in {where}, the {call} reads '{value}', which nothing computes")
+
+    def _check_still_defined(self, gone: Iterable[str], where: str) -> None:
+        for value in gone:
+            if self._defined(value):
+                continue
+            if self._users.get(value):
+                reader = self.nodes[min(self._users[value])]
+                raise DoesNotHold(f"{where} removes '{value}', and the {reader} still reads it")
+            if value in self.outputs:
+                raise DoesNotHold(f"{where} removes '{value}', which is an output of the graph")
+
+    def _placed(self, call: PlainNode) -> bool:
+        """Give the node a place between its producers and its readers; False if there is none."""
+        makers = (self._producer.get(value) for value in call.reads)
+        low = max((self._rank[key] for key in makers if key in self._rank), default=-math.inf)
+        readers = (key for value in call.outputs for key in self._users.get(value, ()))
+        high = min((self._rank[key] for key in readers if key in self._rank), default=math.inf)
+        if low == -math.inf:
+            low = high - 2 if high < math.inf else -1.0
+        if high == math.inf:
+            high = low + 2
+        self._rank[call.key] = (low + high) / 2
+        return low < self._rank[call.key] < high
+
+    def _sort(self, where: str) -> None:
+        """Number all nodes in topological order. Raises DoesNotHold if some are in a cycle."""
+        makers = {
+            key: {self._producer[value] for value in call.reads if value in self._producer}
+            for key, call in self.nodes.items()
+        }
+        waits = {key: len(found) for key, found in makers.items()}
+        readers: dict[str, list[str]] = {}
+        for key, found in makers.items():
+            for maker in found:
+                readers.setdefault(maker, []).append(key)
+        ready = deque(key for key, count in waits.items() if not count)
+        order = []
+        while ready:
+            order.append(ready.popleft())
+            for reader in readers.get(order[-1], ()):
+                waits[reader] -= 1
+                if not waits[reader]:
+                    ready.append(reader)
+        if len(order) < len(self.nodes):
+            left = next(key for key, count in waits.items() if count)
+            raise DoesNotHold(f"in {where}, '{left}' is in or behind a cycle")
+        self._rank = {key: float(place) for place, key in enumerate(order)}
+
+    def _used_constants(self) -> list[str]:
+        return [name for name in self.constants if self._users.get(name) or name in self.outputs]
+
+
+def _contents_differ(ours: PlainConstant | None, own: PlainConstant | None) -> str:
+    if own is None:
+        return "is in the graph after the log, and not in the output"
+    if ours is None:
+        return "is in the output, and not in the graph after the log"
+    if (ours.dtype, ours.shape) != (own.dtype, own.shape):
+        return f"is of shape {list(own.shape)} and type {own.dtype} in the output, not {list(ours.shape)}, {ours.dtype}"
+    return "has other elements in the output than after the log (their SHA-256 differ)"
