@@ -305,11 +305,13 @@ def export(graph: Graph, path: str | Path, *, fix_dims: bool = False) -> ExportR
     return export_onnx(graph, path, fix_dims=fix_dims)
 
 
-def certificate(history: History, model: str | Path, output: str | Path, path: str | Path) -> int:
+def certificate(
+    history: History, model: str | Path, output: str | Path, path: str | Path, plan: MemoryPlan | None = None
+) -> int:
     """Write the evidence of a history from the file `model` to the exported file `output`; returns its bytes."""
     from workbench.certificate.writing import write_certificate
 
-    return write_certificate(history, model, output, path)
+    return write_certificate(history, model, output, path, plan)
 
 
 def check_certificate(model: str | Path, output: str | Path, path: str | Path) -> list[Statement]:

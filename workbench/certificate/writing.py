@@ -13,6 +13,7 @@ from onnx import parser
 from workbench.certificate.bounds import step_evidence
 from workbench.certificate.edits import difference_of, logged_rewrite
 from workbench.certificate.flat import Json
+from workbench.certificate.plan import plan_evidence
 from workbench.errors import UserError
 from workbench.files import write_text
 from workbench.io.checks import every_tensor
@@ -23,6 +24,7 @@ from workbench.io.weights import mapped
 from workbench.ir import Graph
 from workbench.ir.from_proto import from_proto
 from workbench.ir.to_proto import THIS_FILE
+from workbench.memory.planning import MemoryPlan
 from workbench.rewrite import History
 from workbench.rewrite.rule import AppliedRewrite
 
@@ -42,9 +44,12 @@ def check_certifiable(model: str | None) -> None:
         )
 
 
-def write_certificate(history: History, model: str | Path, output: str | Path, path: str | Path) -> int:
+def write_certificate(
+    history: History, model: str | Path, output: str | Path, path: str | Path, plan: MemoryPlan | None = None
+) -> int:
     """Write the certificate of a history from the file `model` to the file `output`; returns its bytes.
 
+    plan: of the memory of `history.graph`.
     Raises NoCertificateError if a step failed its verification, and UserError if the file cannot be written.
     """
     if history.failed is not None:
@@ -52,12 +57,12 @@ def write_certificate(history: History, model: str | Path, output: str | Path, p
             f"there is no certificate, since verification failed at {history.failed.pass_name}; leave that pass out"
         )
     check_certifiable(str(model))
-    content = _content(history, Path(model), Path(output))
+    content = _content(history, Path(model), Path(output), plan)
     content["digest"] = hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
     return write_text(path, json.dumps(content, separators=(",", ":"), allow_nan=False) + "\n")
 
 
-def _content(history: History, model: Path, output: Path) -> Json:
+def _content(history: History, model: Path, output: Path, plan: MemoryPlan | None) -> Json:
     graph = history.initial.copy()
     rules: Json = {}
     steps: list[Json] = [_frame("loading", difference_of(_as_written(model), graph))]
@@ -75,6 +80,8 @@ def _content(history: History, model: Path, output: Path) -> Json:
                 **({} if evidence is None else {"evidence": evidence}),
             }
         )
+    if plan is not None:
+        steps.append({"pass": "memory plan", "rewrites": [], "evidence": plan_evidence(plan)})
     steps.append(_frame("exporting", difference_of(graph, _as_written(output))))
     return {
         "format": "graph-workbench certificate",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from workbench.checker.arena import checked_plan
 from workbench.checker.flow import checked_flow
 from workbench.checker.groups import checked_groups
 from workbench.checker.linear import LinearBound, checked_bound
@@ -50,12 +51,14 @@ def _cut(record: Record, step: StepDone) -> Iterator[Statement]:
         f"{step.name}: a flow through {edges:,} edges has the value of the cut, so that no cut of this network costs"
         f" less than {bound:,} {_unit(record)}"
     )
+    yield Statement(f"{step.name}: that the network states what layouts cost is the engine's word", proven=False)
     yield from _reached(record, step, bound)
 
 
 def _layout_program(record: Record, step: StepDone) -> Iterator[Statement]:
     found = checked_bound(record)
     yield _bound_statement(step.name, found, _unit(record))
+    yield Statement(f"{step.name}: that the program states what layouts cost is the engine's word", proven=False)
     yield from _reached(record, step, found.cost)
 
 
@@ -97,6 +100,7 @@ def _grouping(record: Record, step: StepDone) -> Iterator[Statement]:
     count = checked_groups(record, found.chosen, step.replaced)
     yield Statement(f"{step.name}: the solution's {count:,} groups are those that the log made")
     yield _bound_statement(step.name, found, "bytes of memory traffic")
+    yield Statement(f"{step.name}: that the program states what groups cost is the engine's word", proven=False)
 
 
 def _bound_statement(name: str, found: LinearBound, unit: str) -> Statement:
@@ -139,6 +143,27 @@ def _unit(record: Record) -> str:
     return UNITS[weigh]
 
 
+def _plan(record: Record, step: StepDone) -> Iterator[Statement]:
+    found = checked_plan(record, step.graph, step.written)
+    placed = f"{step.name}: of {found.values:,} values in an arena of {found.total:,} bytes no two overlap while in use"
+    yield Statement(f"{placed}; {found.confirmed:,} sizes as the output declares them")
+    if found.shared:
+        yield Statement(
+            f"{step.name}: {found.shared:,} pairs share memory at a step as edges allow: views, parts of a Concat,"
+            f" results over an operand; that kernels allow it too is the engine's word, and all of it for the"
+            f" {found.unfollowed:,} in bodies and functions",
+            proven=False,
+        )
+    if found.outside:
+        yield Statement(f"{step.name}: {found.outside:,} computed values lie outside of the arena", proven=False)
+    if found.total == found.in_use:
+        yield Statement(f"{step.name}: proven: its blocks need as much at one step, so no arena for them is smaller")
+        return
+    certified = record.fields.get("certified") is True
+    said = "that no arena is smaller" if certified else f"that every arena has at least {record.whole('bound'):,} bytes"
+    yield Statement(f"{step.name}: the planner says {said}; its blocks need {found.in_use:,} at one step", proven=False)
+
+
 def _word(record: Record, step: StepDone) -> Iterator[Statement]:
     yield Statement(f"{step.name}: {record.text('sentence')}", proven=False)
 
@@ -148,5 +173,6 @@ _CHECKS: Mapping[str, Callable[[Record, StepDone], Iterator[Statement]]] = {
     "layout program": _layout_program,
     "grouping program": _grouping,
     "order": _order,
+    "plan": _plan,
     "word": _word,
 }

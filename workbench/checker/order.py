@@ -10,7 +10,7 @@ from workbench.checker.records import Record
 from workbench.checker.replay import Replay
 from workbench.checker.sizes import compared_size
 
-_VIEWS = ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Transpose")
+VIEW_OPERATORS = ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Transpose")
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def checked_order(record: Record, graph: Replay, written: PlainModel, last: bool
         reads = {memory[value] for value in call.reads if value in memory}
         own: list[int] = []
         if told.has("view"):
-            if call.domain or call.op_type not in _VIEWS:
+            if call.domain or call.op_type not in VIEW_OPERATORS:
                 raise DoesNotHold(f"{told.where} says that the {call} is a view, which it is not")
             if call.inputs[0] in memory:
                 memory[key] = memory[call.inputs[0]]
@@ -87,6 +87,7 @@ def _check_topological(record: Record, keys: list[str], graph: Replay) -> None:
 
 def check_runs(keys: list[str] | tuple[str, ...], graph: Replay, where: str) -> None:
     """Raises DoesNotHold if a node stands before one whose result it reads."""
+    graph.spend(len(keys))
     done: set[str] = set()
     for key in keys:
         for value in graph.nodes[key].reads:

@@ -110,10 +110,12 @@ class PlainModel:
     defaults: tuple[str, ...] = ()
 
     def bind(self, dims: Mapping[str, int]) -> None:
-        """Put numbers in place of symbols in the declared types, for sizes."""
+        """Put numbers in place of symbols in the declared types, for sizes; a negative number is an unknown one."""
         for value, type_ in self.inner_types.items():
             if type_ is not None and len(type_) == 2 and type_[1] is not None:
-                self.inner_types[value] = (type_[0], tuple(dims.get(d, d) for d in type_[1]))
+                sizes = (dims.get(dim, dim) for dim in type_[1])
+                known = tuple(None if isinstance(size, int) and size < 0 else size for size in sizes)
+                self.inner_types[value] = (type_[0], known)
 
 
 def graph_from(

@@ -13,7 +13,8 @@ from typing import Any, NoReturn
 from workbench.checker.outcome import DoesNotHold, Unreadable
 
 FORMAT, READ_VERSION = "graph-workbench certificate", 1
-LARGEST_CERTIFICATE = 128 * 2**20  # bytes; as objects of Python some ten times that
+LARGEST_CERTIFICATE = 64 * 2**20  # bytes
+MOST_PARTS = 8_000_000  # items of lists and objects, of which each takes up to 100 bytes in memory
 LARGEST_NUMBER = 2**256
 DIGEST = "digest"
 
@@ -134,6 +135,8 @@ def _bytes_of(path: str | os.PathLike[str]) -> bytes:
 
 
 def _parsed(data: bytes) -> Any:
+    if data.count(b",") + data.count(b"[") + data.count(b"{") > MOST_PARTS:
+        raise Unreadable(f"it has more than {MOST_PARTS:,} parts")
     try:
         return json.loads(data, parse_constant=_no_number)
     except RecursionError:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.checker.outcome import DoesNotHold
+from workbench.checker.outcome import DoesNotHold, Unreadable
 from workbench.checker.plain import FunctionKey, PlainConstant, PlainFunction, PlainModel, PlainNode, first_difference
 from workbench.checker.records import Record
 from workbench.checker.written import (
@@ -18,6 +18,8 @@ from workbench.checker.written import (
     written_opsets,
     written_type,
 )
+
+MOST_VISITS = 100_000_000  # of nodes, in all of a log
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class Replay:
 
     def __init__(self, model: PlainModel) -> None:
         """Raises DoesNotHold if the model itself is no such graph."""
+        self._visits = 0
         self.inputs = model.graph.inputs
         self.outputs = model.graph.outputs
         self.nodes = dict(model.graph.nodes)
@@ -69,7 +72,14 @@ class Replay:
         self._check_defined(self.nodes.values(), "the model")
         self._sort("the model")
 
+    def spend(self, visits: int) -> None:
+        """Count visits of nodes, so that no certificate takes without end. Raises Unreadable."""
+        self._visits += visits
+        if self._visits > MOST_VISITS:
+            raise Unreadable(f"following it takes more than {MOST_VISITS:,} visits of nodes")
+
     def sorted_keys(self) -> list[str]:
+        self.spend(len(self.nodes))
         return sorted(self.nodes, key=self._rank.__getitem__)
 
     def producer(self, value: str) -> str | None:
@@ -195,7 +205,8 @@ class Replay:
         """Give the node a place between its producers and its readers; False if there is none."""
         makers = (self._producer.get(value) for value in call.reads)
         low = max((self._rank[key] for key in makers if key in self._rank), default=-math.inf)
-        readers = (key for value in call.outputs for key in self._users.get(value, ()))
+        readers = [key for value in call.outputs for key in self._users.get(value, ())]
+        self.spend(len(readers))
         high = min((self._rank[key] for key in readers if key in self._rank), default=math.inf)
         if low == -math.inf:
             low = high - 2 if high < math.inf else -1.0
@@ -206,6 +217,7 @@ class Replay:
 
     def _sort(self, where: str) -> None:
         """Number all nodes in topological order. Raises DoesNotHold if some are in a cycle."""
+        self.spend(len(self.nodes))
         makers = {
             key: {self._producer[value] for value in call.reads if value in self._producer}
             for key, call in self.nodes.items()
