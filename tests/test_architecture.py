@@ -23,7 +23,7 @@ ROOMS = {
     "tools": {"ir", "tools"},
     "rewrite": {"ir", "ops", "inference", "layout", "metrics", "tools", "rewrite"},
     "fusion": {"ir", "ops", "layout", "fusion"},
-    "certificate": {"ir", "io", "layout", "fusion", "memory", "rewrite", "certificate"},
+    "certification": {"ir", "io", "layout", "fusion", "memory", "rewrite", "certification"},
     "checker": {"checker"},
     "memory": {"ir", "ops", "inference", "layout", "fusion", "memory"},
     "lanes": {"ir", "ops", "layout", "fusion", "memory", "lanes"},

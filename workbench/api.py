@@ -309,7 +309,7 @@ def certificate(
     history: History, model: str | Path, output: str | Path, path: str | Path, plan: MemoryPlan | None = None
 ) -> int:
     """Write the evidence of a history from the file `model` to the exported file `output`; returns its bytes."""
-    from workbench.certificate.writing import write_certificate
+    from workbench.certification.writing import write_certificate
 
     return write_certificate(history, model, output, path, plan)
 

@@ -54,15 +54,18 @@ class ArenaChecked:
     outside: int
 
 
-def checked_plan(record: Record, graph: Replay, written: PlainModel) -> ArenaChecked:
-    """Checks the steps, the lifetimes, the places and the size of the arena. Raises DoesNotHold."""
+def checked_plan(record: Record, graph: Replay, written: PlainModel, last: bool) -> ArenaChecked:
+    """Checks the steps, the lifetimes, the places and the size of the arena. last: see `compared_size`.
+
+    Raises DoesNotHold.
+    """
     steps = [None if told is None else as_text(told, f"{record.where}, step") for told in record.items("steps")]
     keys = [key for key in steps if key is not None]
     if len(keys) != len(graph.nodes) or set(keys) != set(graph.nodes):
         raise DoesNotHold(f"the steps of {record.where} are not each node of the graph once")
     check_runs(keys, graph, record.where)
     step_of = {key: number for number, key in enumerate(steps) if key is not None}
-    values, confirmed = _placed(record, graph, written)
+    values, confirmed = _placed(record, graph, written, last)
     total = record.whole("total")
     edges = _Edges(graph, step_of, record)
     for value in values.values():
@@ -86,14 +89,14 @@ def checked_plan(record: Record, graph: Replay, written: PlainModel) -> ArenaChe
     return ArenaChecked(total, in_use, len(values), confirmed, shared, unfollowed, computed - known)
 
 
-def _placed(record: Record, graph: Replay, written: PlainModel) -> tuple[dict[str, PlacedValue], int]:
+def _placed(record: Record, graph: Replay, written: PlainModel, last: bool) -> tuple[dict[str, PlacedValue], int]:
     """The values of the plan, and how many have the size that the output declares."""
     found: dict[str, PlacedValue] = {}
     confirmed = 0
     for told in record.records("values"):
         name, offset = told.text("name"), told.whole("offset")
         inside = graph.producer(name) is None
-        size, sure = compared_size(told.whole("bytes"), name, f"{told.where}, bytes of '{name}'", written)
+        size, sure = compared_size(told.whole("bytes"), name, f"{told.where}, bytes of '{name}'", written, last)
         confirmed += sure
         born, dies, block = (told.whole(field) for field in ("born", "dies", "block"))
         if name in found:

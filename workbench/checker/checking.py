@@ -58,7 +58,7 @@ def _checked(model: _Path, output: _Path, certificate: Record) -> Iterator[State
             if _is_frame(step):
                 bounds.append(_frame_statement(name, edit, graph))
             graph.apply(edit, where)
-            replaced.append(frozenset(edit.remove))
+            replaced.append(frozenset(call.key for call in edit.remove))
         if step.has("evidence"):
             last = not any(later > number for later in changing)
             bounds += checked_evidence(step.record("evidence"), StepDone(name, graph, written, replaced, last))
@@ -117,7 +117,6 @@ def _check_exactness(rewrite: Record, certificate: Record, where: str) -> None:
 
 def _frame_statement(name: str, edit: LoggedEdit, before: Replay) -> Statement:
     """What loading or exporting changed, in words."""
-    gone = [before.nodes[key] for key in edit.remove if key in before.nodes]
     opsets = {} if edit.opsets is None else edit.opsets
     moved = [
         f"opset{f' of {domain}' if domain else ''} {before.opsets.get(domain, 'absent')} to {opsets[domain]}"
@@ -126,7 +125,7 @@ def _frame_statement(name: str, edit: LoggedEdit, before: Replay) -> Statement:
     ]
     parts = [
         *moved,
-        f"nodes taken out: {_operators(gone)}" if gone else "",
+        f"nodes taken out: {_operators(edit.remove)}" if edit.remove else "",
         f"nodes put in: {_operators(edit.insert)}" if edit.insert else "",
         f"constants changed or added: {len(edit.constants):,}" if edit.constants else "",
         f"functions changed or added: {len(edit.functions):,}" if edit.functions else "",

@@ -67,7 +67,7 @@ def _reached(record: Record, step: StepDone, least: int) -> Iterator[Statement]:
     if record.text("weigh") == "time":
         yield Statement(f"{step.name}: the times are those that the engine measured", proven=False)
         return
-    moved = checked_moves(record, step.graph, step.written)
+    moved = checked_moves(record, step.graph, step.written, step.last)
     own, inside = (
         (moved.bytes, moved.inside[1])
         if record.text("weigh") == "bytes"
@@ -122,7 +122,7 @@ def _order(record: Record, step: StepDone) -> Iterator[Statement]:
         raise DoesNotHold(
             f"the peak of {record.where} is said to be {record.whole('peak'):,} bytes and adds up to {found.bytes:,}"
         )
-    place = ", the output's own" if step.last else ""
+    place = ", the output's own," if step.last else ""
     reached = (
         f"{step.name}: the order{place} is topological, and its peak {found.bytes:,} bytes,"
         f" {found.confirmed:,} sizes as the output declares them"
@@ -144,7 +144,7 @@ def _unit(record: Record) -> str:
 
 
 def _plan(record: Record, step: StepDone) -> Iterator[Statement]:
-    found = checked_plan(record, step.graph, step.written)
+    found = checked_plan(record, step.graph, step.written, step.last)
     placed = f"{step.name}: of {found.values:,} values in an arena of {found.total:,} bytes no two overlap while in use"
     yield Statement(f"{placed}; {found.confirmed:,} sizes as the output declares them")
     if found.shared:

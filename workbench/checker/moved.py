@@ -23,10 +23,11 @@ class Moved:
     inside: tuple[int, int]
 
 
-def checked_moves(record: Record, graph: Replay, written: PlainModel) -> Moved:
+def checked_moves(record: Record, graph: Replay, written: PlainModel, last: bool) -> Moved:
     """Checks that the listed Transposes are all that the graph has behind computed values, and adds up what they move.
 
-    Sizes are compared with what OUT declares, where it has the value and numbers. Raises DoesNotHold.
+    Sizes are compared with what OUT declares, where it has the value and numbers. last: whether OUT is of the same
+    graph, so that they must be the same. Raises DoesNotHold.
     """
     fixed = graph.fixed()
     left = {
@@ -43,7 +44,7 @@ def checked_moves(record: Record, graph: Replay, written: PlainModel) -> Moved:
         perm = _perm(call, len(shape))
         if sorted(perm) != list(range(len(shape))) or any(size < 0 for size in shape) or element < 1:
             raise DoesNotHold(f"{told.where}, of '{key}', has a shape of {len(shape)} axes that does not fit its perm")
-        confirmed += _compared(told, call.inputs[0], shape, element, written)
+        confirmed += _compared(told, call.inputs[0], shape, element, written, last)
         kept = [axis for axis in perm if shape[axis] != 1]
         total += math.prod(shape) * element if kept != sorted(kept) else 0
         count += 1
@@ -60,14 +61,15 @@ def _perm(call: PlainNode, rank: int) -> tuple[int, ...]:
     return perm if kind == "ints" else ()
 
 
-def _compared(told: Record, value: str, shape: tuple[int, ...], element: int, written: PlainModel) -> int:
-    """1 if OUT declares the value's type and all its sizes, which must then be these, else 0."""
+def _compared(told: Record, value: str, shape: tuple[int, ...], element: int, written: PlainModel, last: bool) -> bool:
+    """Whether OUT declares the value's type and all its sizes as these."""
     declared = written.inner_types.get(value)
     if declared is None or len(declared) != 2 or declared[1] is None or len(declared[1]) != len(shape):
-        return 0
-    sizes_known = all(isinstance(dim, int) for dim in declared[1])
-    if any(isinstance(dim, int) and dim != size for dim, size in zip(declared[1], shape, strict=True)):
+        return False
+    sizes = list(zip(declared[1], shape, strict=True))
+    same_type = declared[0] in ELEMENT_BITS and max(ELEMENT_BITS[declared[0]] // 8, 1) == element
+    if last and any(isinstance(dim, int) and dim != size for dim, size in sizes):
         raise DoesNotHold(f"{told.where} says that '{value}' is {list(shape)}, and the output declares another shape")
-    if declared[0] in ELEMENT_BITS and max(ELEMENT_BITS[declared[0]] // 8, 1) != element:
+    if last and declared[0] in ELEMENT_BITS and not same_type:
         raise DoesNotHold(f"{told.where} says that an element of '{value}' has {element} bytes; it has another type")
-    return int(sizes_known and declared[0] in ELEMENT_BITS)
+    return same_type and all(dim == size for dim, size in sizes)

@@ -54,7 +54,7 @@ def checked_order(record: Record, graph: Replay, written: PlainModel, last: bool
         else:
             named = told.named("sizes")
             for value in filter(None, call.outputs):
-                size = compared_size(named.get(value), value, f"{told.where}, size of '{value}'", written)
+                size = compared_size(named.get(value), value, f"{told.where}, size of '{value}'", written, last)
                 memory[value] = len(sizes)
                 own.append(len(sizes))
                 sizes.append(size[0])

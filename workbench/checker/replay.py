@@ -24,12 +24,12 @@ MOST_VISITS = 100_000_000  # of nodes, in all of a log
 
 @dataclass(frozen=True)
 class LoggedEdit:
-    """remove: keys of nodes. drop: constants. types: of inputs and outputs, those that change. opsets: all, if they
+    """drop: constants that are removed. types: of inputs and outputs, those that change. opsets: all, if they
     change; only loading and exporting change them."""
 
-    remove: tuple[str, ...]
+    remove: tuple[PlainNode, ...]
     insert: tuple[PlainNode, ...]
-    drop: tuple[str, ...]
+    drop: Mapping[str, PlainConstant]
     constants: Mapping[str, PlainConstant]
     types: Mapping[str, Any]
     functions: Mapping[FunctionKey, PlainFunction | None]
@@ -39,9 +39,9 @@ class LoggedEdit:
 def logged_edit(record: Record) -> LoggedEdit:
     types = record.named("types")
     return LoggedEdit(
-        record.texts("remove"),
+        tuple(written_node(node) for node in record.records("remove")),
         tuple(written_node(node) for node in record.records("insert")),
-        record.texts("drop"),
+        written_constants(record, "drop"),
         written_constants(record, "constants"),
         {name: written_type(told, f"{record.where}, type of '{name}'") for name, told in types.items()},
         dict(written_function(function) for function in record.records("functions")),
@@ -89,13 +89,18 @@ class Replay:
     def apply(self, edit: LoggedEdit, where: str) -> None:
         """Make the edit. where: the rewrite, in words. Raises DoesNotHold with the first thing that does not fit."""
         gone: set[str] = set()
-        for key in edit.remove:
-            if key not in self.nodes:
-                raise DoesNotHold(f"{where} removes the node that computes '{key}', which the graph has not")
-            gone.update(self._unlink(self.nodes.pop(key)))
-        for name in edit.drop:
-            if self.constants.pop(name, None) is None:
+        for call in edit.remove:
+            found = self.nodes.get(call.key)
+            if found is None:
+                raise DoesNotHold(f"{where} removes the {call}, which the graph has not")
+            if found != call:
+                raise DoesNotHold(f"{where} removes the {call}, and in the graph {first_difference(found, call)}")
+            gone.update(self._unlink(self.nodes.pop(call.key)))
+        for name, contents in edit.drop.items():
+            if name not in self.constants:
                 raise DoesNotHold(f"{where} removes the constant '{name}', which the graph has not")
+            if self.constants.pop(name) != contents:
+                raise DoesNotHold(f"{where} removes the constant '{name}', and the graph's is another")
             gone.add(name)
         for name, contents in edit.constants.items():
             if name in self._producer or name in self.inputs:

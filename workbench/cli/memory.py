@@ -91,7 +91,7 @@ def _of_model(chosen: argparse.Namespace) -> int:
 
 
 def _check_certifiable(chosen: argparse.Namespace) -> None:
-    from workbench.certificate.writing import check_certifiable
+    from workbench.certification.writing import check_certifiable
 
     check_outputs([chosen.certificate], [chosen.model])
     check_certifiable(chosen.model)

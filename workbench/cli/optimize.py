@@ -45,7 +45,7 @@ def run(chosen: argparse.Namespace) -> int:
     check_outputs(written, [chosen.model, chosen.inputs, chosen.recipe])
     check_replaceable(request.output)
     if request.certificate is not None:
-        from workbench.certificate.writing import check_certifiable
+        from workbench.certification.writing import check_certifiable
 
         check_certifiable(chosen.model)
     graph = load_chosen(chosen)

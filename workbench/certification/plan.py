@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.certificate.flat import Json, node_key
+from workbench.certification.flat import Json, node_key
 from workbench.memory.planning import MemoryPlan
 from workbench.memory.shared_memory import Alias
 

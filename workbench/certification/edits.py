@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from workbench.certificate.flat import Json, flat_constant, flat_function, flat_nodes, flat_type, node_key
+from workbench.certification.flat import Json, flat_constant, flat_function, flat_nodes, flat_type, node_key
 from workbench.ir import Constant, Edit, Function, Graph, constant_shape
 from workbench.ir.to_proto import is_large
 
@@ -20,9 +20,13 @@ def logged_rewrite(after: Graph, inverse: Edit) -> Json:
     named = {*after.inputs, *after.outputs}
     return _without_empty(
         {
-            "remove": [key for node in inverse.insert if (key := node_key(node))],
+            "remove": flat_nodes(inverse.insert),
             "insert": flat_nodes(come),
-            "drop": [value for value in values if value not in after.constants],
+            "drop": {
+                value: flat_constant(tensor)
+                for value, tensor in values.items()
+                if tensor is not None and value not in after.constants
+            },
             "constants": {v: flat_constant(after.constants[v]) for v in values if v in after.constants},
             "types": {value: flat_type(after.types.get(value)) for value in inverse.types if value in named},
             "functions": [_function(key, after.functions.get(key)) for key in inverse.functions],
@@ -38,9 +42,9 @@ def difference_of(before: Graph, after: Graph) -> Json:
     functions = {**before.functions, **after.functions}
     return _without_empty(
         {
-            "remove": [key for key, told in old.items() if key and told != new.get(key)],
+            "remove": [node for key, told in old.items() if told != new.get(key) for node in told],
             "insert": [node for key, told in new.items() if told != old.get(key) for node in told],
-            "drop": gone,
+            "drop": {value: flat_constant(before.constants[value]) for value in gone},
             "constants": {
                 name: flat_constant(tensor)
                 for name, tensor in after.constants.items()

@@ -10,10 +10,10 @@ from typing import Any
 
 from onnx import parser
 
-from workbench.certificate.bounds import step_evidence
-from workbench.certificate.edits import difference_of, logged_rewrite
-from workbench.certificate.flat import Json
-from workbench.certificate.plan import plan_evidence
+from workbench.certification.bounds import step_evidence
+from workbench.certification.edits import difference_of, logged_rewrite
+from workbench.certification.flat import Json
+from workbench.certification.plan import plan_evidence
 from workbench.errors import UserError
 from workbench.files import write_text
 from workbench.io.checks import every_tensor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 
-from workbench.certificate.flat import Json, node_key
+from workbench.certification.flat import Json, node_key
 from workbench.fusion.facts import FusionFacts
 from workbench.fusion.minimum import grouping_program
 from workbench.fusion.problem import fusion_problem
