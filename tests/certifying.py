@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
 import workbench as wb
 from workbench.api import DEFAULT_TARGET
 from workbench.checker.outcome import Statement
@@ -83,3 +87,31 @@ def rewrites(content: dict[str, Any]) -> list[dict[str, Any]]:
     """Those of passes, in order."""
     passes = [step for step in content["steps"] if step["pass"] not in ("loading", "exporting")]
     return [rewrite for step in passes for rewrite in step["rewrites"]]
+
+
+def small_network(path: Path) -> Path:
+    """Convolutions, a BatchNormalization, two Sums and pools on an image of 16x16, at an opset that needs no change."""
+    shapes = {"w": (8, 3, 3, 3), "v": (8, 8, 3, 3), "u": (8, 8, 1, 1)}
+    shapes |= dict.fromkeys(("scale", "bias", "mean", "var"), (8,))
+    random = np.random.default_rng(0)
+    weights = [np.abs(random.standard_normal(shape)).astype(np.float32) for shape in shapes.values()]
+    same = {"kernel_shape": [3, 3], "strides": [1, 1], "pads": [1, 1, 1, 1]}
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], **same),
+        helper.make_node("BatchNormalization", ["a", "scale", "bias", "mean", "var"], ["b"]),
+        helper.make_node("Relu", ["b"], ["c"]),
+        helper.make_node("Conv", ["c", "v"], ["d"], **same),
+        helper.make_node("Sum", ["d", "c"], ["e"]),
+        helper.make_node("MaxPool", ["e"], ["f"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Conv", ["f", "u"], ["g"], kernel_shape=[1, 1], strides=[1, 1]),
+        helper.make_node("Sum", ["g", "f"], ["h"]),
+        helper.make_node("Sigmoid", ["h"], ["i"]),
+        helper.make_node("GlobalAveragePool", ["i"], ["y"]),
+    ]
+    ends = [
+        helper.make_tensor_value_info(name, 1, shape) for name, shape in (("x", [1, 3, 16, 16]), ("y", [1, 8, 1, 1]))
+    ]
+    held = [numpy_helper.from_array(array, name) for name, array in zip(shapes, weights, strict=True)]
+    graph = helper.make_graph(nodes, "small", ends[:1], ends[1:], held)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=11), path)
+    return path

@@ -10,8 +10,9 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from tests.certifying import certified, certified_plan, evidence, rewrites
-from tests.commands import NHWC, RESNET, SAMPLES
+from tests.certifying import certified, certified_plan, evidence, rewrites, small_network
+from tests.commands import NHWC, SAMPLES
+from tests.slow import slow_unless
 from workbench.checker import records, replay
 from workbench.checker.outcome import DoesNotHold, Unreadable
 from workbench.checker.records import digest_of, read_certificate
@@ -20,8 +21,9 @@ from workbench.checker.records import digest_of, read_certificate
 @pytest.fixture(scope="module")
 def cut(tmp_path_factory):
     """A network with a log of some length, a cut and constants that rewrites made."""
+    folder = tmp_path_factory.mktemp("cut")
     words = {"passes": ["sum_to_add", "fold_batchnorm", "layout_optimal"], "target": "cuda"}
-    return certified(RESNET, tmp_path_factory.mktemp("cut"), **words)
+    return certified(small_network(folder / "small.onnx"), folder, **words)
 
 
 @pytest.fixture(scope="module")
@@ -31,12 +33,13 @@ def program(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def grouping(tmp_path_factory):
-    return certified(RESNET, tmp_path_factory.mktemp("grouping"), passes=["fuse_minimum"])
+    return certified(NHWC, tmp_path_factory.mktemp("grouping"), passes=["fuse_minimum"])
 
 
 @pytest.fixture(scope="module")
 def order(tmp_path_factory):
-    return certified(RESNET, tmp_path_factory.mktemp("order"), passes=["order_for_memory"])
+    folder = tmp_path_factory.mktemp("order")
+    return certified(small_network(folder / "small.onnx"), folder, passes=["order_for_memory"])
 
 
 @pytest.fixture(scope="module")
@@ -116,18 +119,19 @@ def test_a_capacity_of_the_cut(cut):
 
 
 def test_a_vertex_on_the_other_side_of_the_cut(cut):
-    found = set()
-    for vertex in range(2, len(evidence(cut.content)["vertices"])):
+    """It then goes through an edge of infinite capacity, or costs more; where it costs the same it is as good a cut."""
+    found = []
+    for vertex in range(2, len(evidence(cut.content)["vertices"]), 3):
 
         def change(content, vertex=vertex):
             side = evidence(content)["first_side"]
-            side.remove(vertex) if vertex in side else side.append(vertex)
+            (side.remove if vertex in side else side.append)(vertex)
 
         try:
-            cut.edited(change).check()  # a vertex may be on both sides of cuts of the same value
+            cut.edited(change).check()
         except DoesNotHold as sentence:
-            found.add("infinite" if "infinite" in str(sentence) else str(sentence).partition(":")[2].strip())
-    assert found and found <= {"infinite", "they must be equal"} | {f for f in found if "must be equal" in f}
+            found.append(str(sentence))
+    assert found and all("infinite" in sentence or "they must be equal" in sentence for sentence in found)
 
 
 def test_a_cut_that_does_not_separate(cut):
@@ -141,7 +145,7 @@ def test_a_bound_that_the_flow_does_not_prove(cut):
     def change(content):
         evidence(content)["bound"] -= 1
 
-    assert "is said to be 602,111, and is 602,112" in refusal(cut, change)
+    assert "is said to be 3,071, and is 3,072" in refusal(cut, change)
 
 
 def test_what_no_cut_affects(cut):
@@ -150,19 +154,19 @@ def test_what_no_cut_affects(cut):
         told["always"] += told["unit"]
         told["bound"] += 1
 
-    assert "is said to reach 602,113 bytes, and its graph has 602,112" in refusal(cut, change)
+    assert "is said to reach 3,073 bytes, and its graph has 3,072" in refusal(cut, change)
 
 
 def test_a_transpose_that_is_left_out(cut):
     def change(content):
         evidence(content)["transposes"] = []
 
-    assert "leaves out the Transpose that computes 'gpu_0/data_0_nhwc'" in refusal(cut, change)
+    assert "leaves out the Transpose that computes 'x_nhwc'" in refusal(cut, change)
 
 
 def test_a_transpose_of_another_size(cut):
     def change(content):
-        evidence(content)["transposes"][0]["shape"] = [1, 3, 112, 112]
+        evidence(content)["transposes"][0]["shape"] = [1, 3, 8, 8]
 
     assert "the output declares another shape" in refusal(cut, change)
 
@@ -199,7 +203,7 @@ def test_a_new_node_without_its_operand(cut):
 def test_a_rewrite_that_is_dropped(cut):
     def change(content):
         step = next(step for step in content["steps"] if step["pass"] == "sum_to_add")
-        del step["rewrites"][3]
+        del step["rewrites"][1]
 
     sentence = refusal(cut, change)  # a later one removes the Add that it made
     assert "(layout_optimal) removes the Add that computes '" in sentence
@@ -246,7 +250,7 @@ def test_a_value_of_two_producers(cut):
 def test_a_cycle(cut):
     def change(content):
         node = rewrites(content)[0]["edit"]["insert"][0]
-        node["inputs"][0] = "gpu_0/softmax_1"
+        node["inputs"][0] = "y"
 
     assert refusal(cut, change).endswith("is in or behind a cycle")
 
@@ -435,15 +439,12 @@ def test_a_cost_that_the_graph_has_not(program):
 
 
 def test_groups_that_the_log_has_not(grouping):
+    """Without one of its pairs a group falls apart."""
+
     def change(content):
         told = evidence(content)
-        told["together"] = (
-            told["together"][:-1] if told["together"][-1][0] in told["solution"] else told["together"][1:]
-        )
-        solution = set(told["solution"])
-        told["together"] = [pair for pair in told["together"] if pair[0] not in solution][:1] + [
-            pair for pair in told["together"] if pair[0] in solution
-        ][1:]
+        together = next(pair for pair in told["together"] if pair[0] in told["solution"])
+        told["together"].remove(together)
 
     assert "are not those of the log" in refusal(grouping, change)
 
@@ -478,20 +479,21 @@ def test_a_peak_that_does_not_add_up(order):
     def change(content):
         evidence(content)["peak"] -= 1
 
-    assert "adds up to 903,168" in refusal(order, change)
+    assert refusal(order, change) == "the peak of step 2, evidence is said to be 16,383 bytes and adds up to 16,384"
 
 
 def test_an_operand_of_another_size_that_is_overwritten(order):
     def change(content):
-        told = next(t for t in evidence(content)["operators"] if "over" not in t and "view" not in t and t["sizes"])
-        told["over"] = ["gpu_0/data_0"]  # no computed value: nothing to overwrite
-        other = next(t for t in evidence(content)["operators"] if t["node"] == "r173")
-        other["over"] = ["r172"]
-        other.pop("view", None)
-        other.setdefault("sizes", {"r173": 4})
+        next(told for told in evidence(content)["operators"] if told["node"] == "f")["over"] = ["e"]
 
-    with pytest.raises((DoesNotHold, Unreadable)):
-        order.edited(change).check()
+    assert "overwrites an operand of another size than its result 'f'" in refusal(order, change)
+
+
+def test_a_view_that_is_none(order):
+    def change(content):
+        next(told for told in evidence(content)["operators"] if told["node"] == "f")["view"] = True
+
+    assert "says that the MaxPool that computes 'f' is a view, which it is not" in refusal(order, change)
 
 
 def test_an_offset(plan):
@@ -569,8 +571,8 @@ def test_more_parts_than_memory_has_room_for_are_not_read(tmp_path, monkeypatch)
 
 
 def test_a_log_that_turns_the_order_around_without_end_is_stopped(cut, monkeypatch):
-    monkeypatch.setattr(replay, "MOST_VISITS", 200)
-    with pytest.raises(Unreadable, match="more than 200 visits of nodes"):
+    monkeypatch.setattr(replay, "MOST_VISITS", 20)
+    with pytest.raises(Unreadable, match="more than 20 visits of nodes"):
         cut.check()
 
 
@@ -610,15 +612,17 @@ def with_odd_part(content, path, odd):
     return found
 
 
+@pytest.mark.parametrize("many", [slow_unless(many == 25, many) for many in (25, 500)])
 @pytest.mark.parametrize("name", ["cut", "program", "grouping", "order", "plan"])
-def test_a_part_of_another_kind_or_none_never_ends_in_anything_but_a_sentence(request, name):
+def test_a_part_of_another_kind_or_none_never_ends_in_anything_but_a_sentence(request, name, many):
     """Any place of a certificate, replaced or deleted: it holds still, or a sentence says what does not."""
     found = request.getfixturevalue(name)
     content, chance = found.content, random.Random(name)
     places = [path for path in paths_of(content) if path]
     short = [path for path in places if len(path) <= 4]
     refused = 0
-    for path in [*chance.sample(short, min(20, len(short))), *chance.sample(places, 60)]:
+    chosen = [*chance.sample(short, min(many // 3, len(short))), *chance.sample(places, min(many, len(places)))]
+    for path in chosen:
         odd = with_odd_part(content, path, chance.choice((*ODD, ...)))
         odd["digest"] = digest_of(odd)
         try:
@@ -626,4 +630,4 @@ def test_a_part_of_another_kind_or_none_never_ends_in_anything_but_a_sentence(re
         except (DoesNotHold, Unreadable) as sentence:
             assert 10 < len(str(sentence)) < 1_000
             refused += 1
-    assert refused > 40
+    assert refused > len(chosen) // 2

@@ -93,7 +93,7 @@ def _placed(record: Record, graph: Replay, written: PlainModel, last: bool) -> t
     """The values of the plan, and how many have the size that the output declares."""
     found: dict[str, PlacedValue] = {}
     confirmed = 0
-    for told in record.records("values"):
+    for told in record.records("values", "value"):
         name, offset = told.text("name"), told.whole("offset")
         inside = graph.producer(name) is None
         size, sure = compared_size(told.whole("bytes"), name, f"{told.where}, bytes of '{name}'", written, last)

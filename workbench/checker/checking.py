@@ -38,16 +38,16 @@ def _checked(model: _Path, output: _Path, certificate: Record) -> Iterator[State
     _check_same_file(certificate.record("model"), model, "the model")
     yield Statement(f"'{_name(model)}' is the model that the certificate is of, by its SHA-256")
     written = _read(output)
-    written.bind({symbol: as_whole(n, f"file, dims, '{symbol}'") for symbol, n in certificate.named("dims").items()})
+    written.bind({symbol: as_whole(n, f"dims, '{symbol}'") for symbol, n in certificate.named("dims").items()})
     graph = Replay(before)
-    steps = list(certificate.records("steps"))
+    steps = list(certificate.records("steps", "step"))
     changing = [number for number, step in enumerate(steps) if step.items("rewrites") and not _is_frame(step)]
     bounds: list[Statement] = []
     counted = passes = 0
     for number, step in enumerate(steps):
         name, replaced = step.text("pass"), []
         passes += not _is_frame(step)
-        for rewrite in step.records("rewrites"):
+        for rewrite in step.records("rewrites", "rewrite"):
             counted += not _is_frame(step)
             where = name if _is_frame(step) else f"rewrite {counted:,} ({_rule(rewrite, name)})"
             if not _is_frame(step):

@@ -41,7 +41,7 @@ def checked_bound(record: Record) -> LinearBound:
     reduced = [Fraction(cost) for cost in costs]
     bound = Fraction(0)
     count = 0
-    for number, row in enumerate(record.records("rows")):
+    for number, row in enumerate(record.records("rows", "row")):
         count += 1
         columns, numbers = row.wholes("columns"), row.wholes("numbers")
         least, most = (row.whole(name) if row.has(name) else None for name in ("least", "most"))

@@ -36,7 +36,7 @@ def checked_moves(record: Record, graph: Replay, written: PlainModel, last: bool
         if call.operator == "Transpose" and call.inputs and call.inputs[0] not in fixed
     }
     total = confirmed = count = 0
-    for told in record.records("transposes"):
+    for told in record.records("transposes", "transpose"):
         key, shape, element = told.text("result"), told.wholes("shape"), told.whole("element_bytes")
         call = left.pop(key, None)
         if call is None:

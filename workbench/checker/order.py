@@ -31,7 +31,7 @@ def checked_order(record: Record, graph: Replay, written: PlainModel, last: bool
     size that nothing reads later, as far as the certificate says so. last: whether the output must be in this order.
     Raises DoesNotHold.
     """
-    operators = list(record.records("operators"))
+    operators = list(record.records("operators", "operator"))
     keys = [told.text("node") for told in operators]
     _check_topological(record, keys, graph)
     if last and tuple(keys) != written.order:

@@ -27,7 +27,7 @@ class Record:
 
     def __init__(self, fields: Any, where: str) -> None:
         if not isinstance(fields, dict):
-            raise Unreadable(f"the certificate's {where} is {_kind(fields)} and must be an object")
+            raise Unreadable(f"the certificate's {where or 'content'} is {_kind(fields)} and must be an object")
         self.fields: dict[str, Any] = fields
         self.where = where
 
@@ -50,10 +50,10 @@ class Record:
     def wholes(self, name: str) -> tuple[int, ...]:
         return tuple(as_whole(item, self._of(name)) for item in self.items(name))
 
-    def records(self, name: str) -> Iterator[Record]:
-        """The objects of a list, numbered from 1."""
+    def records(self, name: str, one: str) -> Iterator[Record]:
+        """The objects of a list, numbered from 1. one: what an item is, in words."""
         for number, item in enumerate(self.items(name), 1):
-            yield Record(item, f"{self.where}, {name} {number:,}")
+            yield Record(item, self._of(f"{one} {number:,}"))
 
     def record(self, name: str) -> Record:
         return Record(self._field(name), self._of(name))
@@ -64,11 +64,11 @@ class Record:
 
     def _field(self, name: str) -> Any:
         if name not in self.fields:
-            raise Unreadable(f"the certificate's {self.where} has no field '{name}'")
+            raise Unreadable(f"the certificate's {self.where or 'content'} has no field '{name}'")
         return self.fields[name]
 
     def _of(self, name: str) -> str:
-        return f"{self.where}, {name}"
+        return f"{self.where}, {name}" if self.where else name
 
 
 def as_text(value: Any, where: str) -> str:
@@ -103,7 +103,7 @@ def as_number(value: Any, where: str) -> float:
 def read_certificate(path: str | os.PathLike[str]) -> Record:
     """The certificate in a file, after its format and its digest. Raises Unreadable or DoesNotHold."""
     content = _parsed(_bytes_of(path))
-    certificate = Record(content, "file")
+    certificate = Record(content, "")
     if certificate.fields.get("format") != FORMAT:
         raise Unreadable("it is no certificate of Graph Workbench; write one with optimize --certificate")
     version = certificate.whole("version")

@@ -5,11 +5,19 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from workbench.checker.outcome import DoesNotHold, Unreadable
-from workbench.checker.plain import FunctionKey, PlainConstant, PlainFunction, PlainModel, PlainNode, first_difference
+from workbench.checker.plain import (
+    FunctionKey,
+    PlainConstant,
+    PlainFunction,
+    PlainGraph,
+    PlainModel,
+    PlainNode,
+    first_difference,
+)
 from workbench.checker.records import Record
 from workbench.checker.written import (
     written_constants,
@@ -24,11 +32,13 @@ MOST_VISITS = 100_000_000  # of nodes, in all of a log
 
 @dataclass(frozen=True)
 class LoggedEdit:
-    """drop: constants that are removed. types: of inputs and outputs, those that change. opsets: all, if they
+    """inside: key of a node, and edits of its bodies by attribute ("branches[0]" in a list). drop: constants that are
+    removed. types: of inputs and outputs, those that change. opsets: all, if they
     change; only loading and exporting change them."""
 
     remove: tuple[PlainNode, ...]
     insert: tuple[PlainNode, ...]
+    inside: tuple[tuple[str, tuple[tuple[str, LoggedEdit], ...]], ...]
     drop: Mapping[str, PlainConstant]
     constants: Mapping[str, PlainConstant]
     types: Mapping[str, Any]
@@ -39,14 +49,20 @@ class LoggedEdit:
 def logged_edit(record: Record) -> LoggedEdit:
     types = record.named("types")
     return LoggedEdit(
-        tuple(written_node(node) for node in record.records("remove")),
-        tuple(written_node(node) for node in record.records("insert")),
+        tuple(written_node(node) for node in record.records("remove", "removed node")),
+        tuple(written_node(node) for node in record.records("insert", "new node")),
+        tuple(_inner_edits(told) for told in record.records("inside", "node with bodies")),
         written_constants(record, "drop"),
         written_constants(record, "constants"),
         {name: written_type(told, f"{record.where}, type of '{name}'") for name, told in types.items()},
-        dict(written_function(function) for function in record.records("functions")),
+        dict(written_function(function) for function in record.records("functions", "function")),
         written_opsets(record) if record.has("opsets") else None,
     )
+
+
+def _inner_edits(record: Record) -> tuple[str, tuple[tuple[str, LoggedEdit], ...]]:
+    edits = ((told.text("body"), logged_edit(told.record("edit"))) for told in record.records("bodies", "body"))
+    return record.text("node"), tuple(edits)
 
 
 class Replay:
@@ -89,7 +105,9 @@ class Replay:
     def apply(self, edit: LoggedEdit, where: str) -> None:
         """Make the edit. where: the rewrite, in words. Raises DoesNotHold with the first thing that does not fit."""
         gone: set[str] = set()
-        for call in edit.remove:
+        changed = [self._changed_inside(key, edits, where) for key, edits in edit.inside]
+        insert = [*edit.insert, *(new for _, new in changed)]
+        for call in (*edit.remove, *(old for old, _ in changed)):
             found = self.nodes.get(call.key)
             if found is None:
                 raise DoesNotHold(f"{where} removes the {call}, which the graph has not")
@@ -106,11 +124,11 @@ class Replay:
             if name in self._producer or name in self.inputs:
                 raise DoesNotHold(f"in {where}, '{name}' has two producers, one of them a constant")
             self.constants[name] = contents
-        for call in edit.insert:
+        for call in insert:
             self._link(call, where)
-        self._check_defined(edit.insert, where)
+        self._check_defined(insert, where)
         self._check_still_defined(gone, where)
-        if not all(self._placed(call) for call in edit.insert):
+        if not all(self._placed(call) for call in insert):
             self._sort(where)
         for name, type_ in edit.types.items():
             if name not in self.types:
@@ -166,6 +184,26 @@ class Replay:
         return found
 
     # ---- the parts of an edit ----------------------------------------------------------------
+
+    def _changed_inside(
+        self, key: str, edits: Iterable[tuple[str, LoggedEdit]], where: str
+    ) -> tuple[PlainNode, PlainNode]:
+        """The node of that key, and the same node with its bodies edited."""
+        call = self.nodes.get(key)
+        if call is None:
+            raise DoesNotHold(f"{where} changes a body of the node that computes '{key}', which the graph has not")
+        attributes = dict(call.attributes)
+        for name, edit in edits:
+            told, _, place = name.rstrip("]").partition("[")
+            kind, held = attributes.get(told, ("", ()))
+            bodies = [held] if kind == "graph" else list(held) if kind == "graphs" else []
+            number = int(place) if place.isdecimal() and len(place) < 9 else 0
+            if number >= len(bodies):
+                raise DoesNotHold(f"{where} changes the body '{name}' of the {call}, which has none of that name")
+            self.spend(len(bodies[number].nodes))
+            bodies[number] = _edited_body(bodies[number], edit, where)
+            attributes[told] = (kind, bodies[0] if kind == "graph" else tuple(bodies))
+        return call, replace(call, attributes=attributes)
 
     def _unlink(self, call: PlainNode) -> Iterable[str]:
         del self._rank[call.key]
@@ -247,6 +285,19 @@ class Replay:
 
     def _used_constants(self) -> list[str]:
         return [name for name in self.constants if self._users.get(name) or name in self.outputs]
+
+
+def _edited_body(body: PlainGraph, edit: LoggedEdit, where: str) -> PlainGraph:
+    """The body after the edit; the node that holds it is checked for what it takes from outside."""
+    if edit.opsets is not None or edit.types or edit.functions:
+        raise DoesNotHold(f"{where} changes types, functions or opsets in a body, which has none of its own")
+    reads = frozenset(body.captured).union(*(call.reads for call in edit.insert))
+    own = {*body.constants, *edit.constants, *(v for c in (*body.nodes.values(), *edit.insert) for v in c.outputs)}
+    outside = sorted(reads - own - set(body.inputs))
+    inner = Replay(PlainModel(replace(body, inputs=(*body.inputs, *outside)), {}, {}, {}))
+    inner.apply(edit, where)
+    found = PlainGraph(body.inputs, body.outputs, inner.nodes, inner.constants)
+    return replace(found, constants=found.used_constants)
 
 
 def _contents_differ(ours: PlainConstant | None, own: PlainConstant | None) -> str:

@@ -91,7 +91,7 @@ def _graph(record: Record) -> PlainGraph:
     return graph_from(
         record.texts("inputs"),
         record.texts("outputs"),
-        [written_node(node) for node in record.records("nodes")],
+        [written_node(node) for node in record.records("nodes", "node")],
         written_constants(record, "constants"),
         f"the certificate's {record.where}",
     )
