@@ -60,6 +60,12 @@ def verified(chosen: Chosen) -> str:
     return "".join((heads.VERIFIED, _run("verified.py", "--repeat", "1"), *more))
 
 
+def certificates(chosen: Chosen) -> str:
+    table = _run("certificates.py")
+    more = _without_head(_run("certificates.py", *chosen.real)) if chosen.real else []
+    return "".join((heads.CERTIFICATES, table, *more))
+
+
 def simplify(chosen: Chosen) -> str:
     folder = [] if chosen.folder is None else [str(chosen.folder)]
     table = _run("simplify.py", "--repeat", "1", *folder)
@@ -168,6 +174,7 @@ def rivals(chosen: Chosen) -> str:
 PARTS = (
     engine,
     verified,
+    certificates,
     simplify,
     growth,
     revisions,

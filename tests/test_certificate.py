@@ -252,15 +252,16 @@ def test_without_a_certificate_nothing_of_it_is_imported(tmp_path):
     assert ran.stdout.splitlines()[-1] == "[]"
 
 
-def test_check_loads_nothing_of_the_engine(tmp_path):
-    found = certified(RESNET, tmp_path, layout="optimal")
-    code = (
-        "import sys; from workbench.checker.checking import check_files; "
-        f"check_files({str(RESNET)!r}, {str(found.output)!r}, {str(found.path)!r}); "
-        "print(sorted(name for name in sys.modules if name.startswith('workbench') and 'checker' not in name))"
-    )
-    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == "['workbench']"  # the package itself, which imports its verbs at first use
+def test_the_checker_alone_loads_nothing_of_the_engine(tmp_path, run):
+    """`python -m workbench.checker` says the same, with no module of ours but its own."""
+    found = certified(NHWC, tmp_path, layout="optimal")
+    words = [str(NHWC), str(found.output), str(found.path)]
+    command = [sys.executable, "-X", "importtime", "-m", "workbench.checker", *words]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert ran.stdout == run("check", *words)[1]
+    loaded = {line.rpartition("|")[2].strip() for line in ran.stderr.splitlines()}
+    ours = {name for name in loaded if name.startswith(("workbench", "passes")) and "checker" not in name}
+    assert "workbench.checker.replay" in loaded and ours <= {"workbench"}  # whose verbs are imported at first use
 
 
 def test_it_is_json_that_any_reader_reads(tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from workbench.checker.evidence import StepDone, checked_evidence
@@ -31,6 +31,13 @@ def check_files(model: _Path, output: _Path, certificate: _Path) -> list[Stateme
         return list(_checked(model, output, read_certificate(certificate)))
     except RecursionError:
         raise Unreadable("its bodies are nested too deep to be followed") from None
+
+
+def report_lines(statements: Sequence[Statement]) -> Iterator[str]:
+    """What is checked, then what is not, with a line above each."""
+    for proven, head in ((True, "checked:"), (False, "not checked, the word of the engine or of a solver:")):
+        found = [statement.sentence for statement in statements if statement.proven is proven]
+        yield from (head, *(f"- {sentence}" for sentence in found)) if found else ()
 
 
 def _checked(model: _Path, output: _Path, certificate: Record) -> Iterator[Statement]:

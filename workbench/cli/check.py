@@ -18,7 +18,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    from workbench.checker.checking import check_files
+    from workbench.checker.checking import check_files, report_lines
     from workbench.checker.outcome import DoesNotHold, Unreadable
 
     try:
@@ -28,10 +28,6 @@ def run(chosen: argparse.Namespace) -> int:
         return FAILED
     except Unreadable as error:
         raise UserError(f"'{chosen.certificate}' cannot be checked: {error}") from None
-    for proven, head in ((True, "checked:"), (False, "not checked, the word of the engine or of a solver:")):
-        lines = [statement.sentence for statement in statements if statement.proven is proven]
-        if lines:
-            say(head)
-        for line in lines:
-            say(f"- {line}")
+    for line in report_lines(statements):
+        say(line)
     return DONE
