@@ -154,7 +154,7 @@ class LayoutBlocked(Pass):
         yield from rewrite_each(tidy_transposes(graph), "tidied")
         yield from _refused(graph, problem.refused, block, layouts)
         over = f"no choice among NCHW, NHWC and NCHW{block}c for the operators that have those forms"
-        solved = SolvedProgram(problem.problem, solution, problem.nodes, problem.always)
+        solved = SolvedProgram(problem.problem, solution, problem.always)
         return proof(count(graph), self.weigh, solved, over=over, complete=True)
 
 

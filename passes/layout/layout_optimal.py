@@ -126,7 +126,7 @@ class LayoutOptimal(Pass):
             unknown=unknown,
             lower_bound=least if exact else None,
             certified=exact and kept and in_unit(cost) == least,
-            solved=SolvedCut(problem.problem, solution, problem.nodes, problem.always),
+            solved=SolvedCut(problem.problem, problem.nodes, problem.always),
         )
 
 

@@ -111,7 +111,7 @@ class LayoutOptimalAnyOrder(Pass):
         return proof(
             count(graph),
             self.weigh,
-            SolvedProgram(problem.problem, solution, problem.nodes, problem.always),
+            SolvedProgram(problem.problem, solution, problem.always),
             over="no choice among the orders of axes that the graph's Transposes and the target name",
             complete=problem.complete,
         )

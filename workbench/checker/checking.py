@@ -75,9 +75,11 @@ def _checked(model: _Path, output: _Path, certificate: Record) -> Iterator[State
     check_runs(written.order, graph, f"'{_name(output)}'")
     _check_same_file(certificate.record("output"), output, "the output")
     yield Statement(
-        f"{counted:,} rewrites of {passes:,} passes, made one after the other from the model's own nodes, give"
-        f" '{_name(output)}': nodes, attributes, operands, constants, bodies, functions, inputs and outputs"
+        f"the log gives '{_name(output)}', from the model's own nodes on (rewrites: {counted:,}, passes: {passes:,}):"
+        " nodes, attributes, operands, constants, bodies, functions, inputs and outputs"
     )
+    if before.defaults:
+        yield Statement(f"inputs with a default value count as constants: {len(before.defaults):,}", proven=False)
     yield from bounds
     if counted:
         yield Statement("that each rewrite computes the same is not checked here", proven=False)

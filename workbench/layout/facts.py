@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from workbench.layout.solver.integer_program import IntegerProgram, IntegerSolution
-from workbench.layout.solver.minimum_cut import CutProblem, CutSolution
+from workbench.layout.solver.minimum_cut import CutProblem
 
 
 @dataclass(frozen=True)
@@ -32,18 +32,16 @@ class SolvedCut:
     """names: the operator of each choice, or None. always: the cost of transposes that no choice affects."""
 
     problem: CutProblem
-    solution: CutSolution
     names: tuple[str | None, ...]
     always: int
 
 
 @dataclass(frozen=True)
 class SolvedProgram:
-    """names: the operator of each choice, or None. always: the cost of transposes that no choice affects."""
+    """always: as above."""
 
     problem: IntegerProgram
     solution: IntegerSolution
-    names: tuple[str | None, ...]
     always: int
 
 
