@@ -62,7 +62,7 @@ def verified(chosen: Chosen) -> str:
 
 def certificates(chosen: Chosen) -> str:
     table = _run("certificates.py")
-    more = _without_head(_run("certificates.py", *chosen.real)) if chosen.real else []
+    more = _without_head(_run("certificates.py", "--repeat", "1", *chosen.real)) if chosen.real else []
     return "".join((heads.CERTIFICATES, table, *more))
 
 

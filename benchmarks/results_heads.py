@@ -32,8 +32,9 @@ in (`benchmarks/verified.py`), once each. The bound is 1.5 times the first, and 
 CERTIFICATES = """## Evidence to take away
 
 `optimize --no-verify` without and with `--certificate`, and `check` of what it wrote (`benchmarks/certificates.py`): a
-process each, by turns, the median of three. "peak" is the memory of `check`. "bound" says whether the checker proves
-it, or it is the word of a solver or a search, which ran for at most 10 s; a pass that minimizes nothing has none.
+process each, by turns, the median of three for the first five models, once for the others. "peak" is the memory of
+`check`. "bound" says whether the checker proves it, or it is the word of a solver or a search, which ran for at most
+10 s; a pass that minimizes nothing has none.
 
 """
 

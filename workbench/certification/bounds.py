@@ -16,7 +16,7 @@ from workbench.layout.facts import LayoutFacts, SolvedCut, SolvedProgram
 from workbench.layout.problem.cost_model import DECIDES
 from workbench.layout.problem.orders import follow_from_constants
 from workbench.layout.sizes import infer_sizes
-from workbench.layout.solver.binary_program import BinaryProgram, dual_values, scaled_row
+from workbench.layout.solver.binary_program import DENOMINATOR, BinaryProgram, dual_values, scaled_row
 from workbench.layout.solver.integer_program import linear_form
 from workbench.layout.solver.minimum_cut import SINK, SOURCE, maximum_flow
 from workbench.memory.facts import OrderFacts
@@ -111,7 +111,7 @@ def _program(kind: str, program: BinaryProgram, constant: int, bound: int) -> Js
         "constant": constant,
         "cost": sum(program.costs[column] for column in chosen) + constant,
         "bound": bound,
-        **({} if duals is None else {"duals": list(map(str, duals))}),
+        **({} if duals is None else {"duals": duals, "denominator": DENOMINATOR}),
     }
 
 

@@ -9,15 +9,11 @@ multiple of the greatest common divisor of the costs, to which the bound is roun
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from fractions import Fraction
 
 from workbench.checker.outcome import DoesNotHold, Unreadable
-from workbench.checker.records import Record, as_text
-
-# Of small denominators, whose common ones stay small: a sum of half a million fractions takes a second.
-_FRACTION = re.compile(r"-?\d{1,60}(/[1-9]\d{0,4})?")
+from workbench.checker.records import Record
 
 
 @dataclass(frozen=True)
@@ -32,29 +28,30 @@ class LinearBound:
 
 
 def checked_bound(record: Record) -> LinearBound:
-    """Checks that the solution satisfies every row and has the stated cost. Raises DoesNotHold."""
+    """Checks that the solution satisfies every row and has the stated cost. Raises DoesNotHold.
+
+    Multipliers are numerators over one denominator, so that all sums are of whole numbers.
+    """
     costs, chosen = record.wholes("costs"), frozenset(record.wholes("solution"))
-    constant, told = record.whole("constant"), record.whole("cost")
+    constant, told, claimed = record.whole("constant"), record.whole("cost"), record.whole("bound")
     if any(not 0 <= column < len(costs) for column in chosen):
         raise DoesNotHold(f"the solution of {record.where} has a column that the program has not")
-    multipliers = _multipliers(record)
-    reduced = [Fraction(cost) for cost in costs]
-    bound = Fraction(0)
-    count = 0
-    for number, row in enumerate(record.records("rows", "row")):
-        count += 1
+    multipliers = record.wholes("duals") if record.has("duals") else None
+    denominator = 1 if multipliers is None else record.whole("denominator")
+    if denominator < 1:
+        raise Unreadable(f"the certificate's {record.where} has a denominator below 1")
+    reduced = [cost * denominator for cost in costs]
+    bound = count = 0
+    for row in record.records("rows", "row"):
         columns, numbers = row.wholes("columns"), row.wholes("numbers")
         least, most = (row.whole(name) if row.has(name) else None for name in ("least", "most"))
         if len(columns) != len(numbers) or any(not 0 <= column < len(costs) for column in columns):
             raise Unreadable(f"the certificate's {row.where} has columns that do not fit")
         reached = sum(n for column, n in zip(columns, numbers, strict=True) if column in chosen)
         if (least is not None and reached < least) or (most is not None and reached > most):
-            raise DoesNotHold(f"the solution of {record.where} breaks row {number + 1:,}: it is {reached:,} there")
-        if multipliers is None:
-            continue
-        if number >= len(multipliers):
-            raise Unreadable(f"the certificate's {record.where} has more rows than duals")
-        y = multipliers[number]
+            raise DoesNotHold(f"the solution of {record.where} breaks row {count + 1:,}: it is {reached:,} there")
+        y = multipliers[count] if multipliers is not None and count < len(multipliers) else 0
+        count += 1
         side = least if y > 0 else most
         if not y or side is None:  # a multiplier of the wrong sign proves nothing
             continue
@@ -64,24 +61,11 @@ def checked_bound(record: Record) -> LinearBound:
     cost = sum(costs[column] for column in chosen) + constant
     if cost != told:
         raise DoesNotHold(f"the solution of {record.where} costs {cost:,}, not {told:,}")
-    claimed = record.whole("bound")
     if multipliers is None:
         return LinearBound(cost, None, claimed, chosen)
     if count != len(multipliers):
         raise Unreadable(f"the certificate's {record.where} has {count:,} rows and {len(multipliers):,} duals")
-    bound += sum(min(Fraction(0), number) for number in reduced)
     unit = math.gcd(*costs) or 1
-    proven = max(math.ceil(bound / unit) * unit, sum(min(cost, 0) for cost in costs)) + constant
-    return LinearBound(cost, proven, claimed, chosen)
-
-
-def _multipliers(record: Record) -> list[Fraction] | None:
-    if not record.has("duals"):
-        return None
-    found = []
-    for number, told in enumerate(record.items("duals"), 1):
-        text = as_text(told, f"{record.where}, dual {number:,}")
-        if not _FRACTION.fullmatch(text):
-            raise Unreadable(f"the certificate's {record.where}, dual {number:,} is no fraction such as 3/4")
-        found.append(Fraction(text))
-    return found
+    exact = Fraction(bound + sum(min(0, number) for number in reduced), denominator * unit)
+    proven = max(math.ceil(exact) * unit, sum(min(cost, 0) for cost in costs))
+    return LinearBound(cost, proven + constant, claimed, chosen)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ _OPTIONS = {
     "mip_rel_gap": 0.0,
     "mip_abs_gap": 0.5,  # costs are integers in their unit
 }
-_LARGEST_DENOMINATOR = 10_000  # of multipliers; corners of these programs have small ones
+DENOMINATOR = 720_720  # of multipliers: those of corners of these programs have small ones, which divide it
 _ROUNDING, _PRECISION = 0.01, 1e-13  # how far the solver's bound may be too high: absolute, and relative
 
 
@@ -67,9 +66,9 @@ def minimize(costs: Sequence[int], rows: Sequence[Row], start: Sequence[float], 
     return BinarySolution(values if len(values) == len(costs) else None, max(proven, 0))
 
 
-def dual_values(costs: Sequence[int], rows: Sequence[Row], seconds: float) -> list[Fraction] | None:
+def dual_values(costs: Sequence[int], rows: Sequence[Row], seconds: float) -> list[int] | None:
     """A multiplier for each row, by which the rows bound the cost (weak duality): those of the linear relaxation,
-    rounded to fractions; None if it was not solved within the time limit.
+    rounded to numerators over DENOMINATOR; None if it was not solved within the time limit.
 
     rows: as `scaled_row` makes them.
     """
@@ -84,7 +83,7 @@ def dual_values(costs: Sequence[int], rows: Sequence[Row], seconds: float) -> li
     if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
         return None
     found = solver.getSolution().row_dual
-    return [Fraction(value).limit_denominator(_LARGEST_DENOMINATOR) * unit for value in found]
+    return [round(value * DENOMINATOR) * unit for value in found]
 
 
 def _solver(highspy: Any, seconds: float) -> Any:
