@@ -589,6 +589,20 @@ def test_models_that_are_none_are_one_sentence(tmp_path, refused, cut):
         assert "cannot be checked" in refused("check", cut.model, path, cut.path)
 
 
+@pytest.mark.parametrize("location", ["../secret", "/etc/passwd", "absent", "", "a\0b"])
+def test_weights_elsewhere_than_beside_the_model_are_not_read(tmp_path, refused, cut, location):
+    folder = tmp_path / "models"
+    folder.mkdir()
+    (tmp_path / "secret").write_bytes(bytes(32))
+    model = onnx.load(cut.model)
+    weight = next(tensor for tensor in model.graph.initializer if tensor.name == "bias")
+    weight.ClearField("raw_data")
+    weight.data_location = onnx.TensorProto.EXTERNAL
+    weight.external_data.add(key="location", value=location)
+    onnx.save_model(model, folder / "model.onnx")
+    assert "are not a file beside it" in refused("check", folder / "model.onnx", cut.output, cut.path)
+
+
 ODD = (None, -1, 1.5, "x", [], {}, True, 2**200, [[]], {"a": 1}, "\ud800", ["x"], [10**30])
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from workbench.checker.evidence import StepDone, checked_evidence
-from workbench.checker.files import external_files, plain_model, read_proto, sha256_of
+from workbench.checker.files import plain_model, read_proto, sha256_of
 from workbench.checker.order import check_runs
 from workbench.checker.outcome import DoesNotHold, Statement, Unreadable
 from workbench.checker.plain import PlainModel, PlainNode
@@ -42,7 +42,7 @@ def report_lines(statements: Sequence[Statement]) -> Iterator[str]:
 
 def _checked(model: _Path, output: _Path, certificate: Record) -> Iterator[Statement]:
     before = _read(model)
-    _check_same_file(certificate.record("model"), model, "the model")
+    _check_same_file(certificate.record("model"), model, before, "the model")
     yield Statement(f"'{_name(model)}' is the model that the certificate is of, by its SHA-256")
     written = _read(output)
     written.bind({symbol: as_whole(n, f"dims, '{symbol}'") for symbol, n in certificate.named("dims").items()})
@@ -73,7 +73,7 @@ def _checked(model: _Path, output: _Path, certificate: Record) -> Iterator[State
     if differs:
         raise DoesNotHold(f"the log does not give '{_name(output)}': {differs}")
     check_runs(written.order, graph, f"'{_name(output)}'")
-    _check_same_file(certificate.record("output"), output, "the output")
+    _check_same_file(certificate.record("output"), output, written, "the output")
     yield Statement(
         f"the log gives '{_name(output)}', from the model's own nodes on (rewrites: {counted:,}, passes: {passes:,}):"
         " nodes, attributes, operands, constants, bodies, functions, inputs and outputs"
@@ -89,15 +89,14 @@ def _read(path: _Path) -> PlainModel:
     return plain_model(read_proto(path), Path(path).parent, _name(path))
 
 
-def _check_same_file(told: Record, path: _Path, what: str) -> None:
+def _check_same_file(told: Record, path: _Path, read: PlainModel, what: str) -> None:
     """Raises DoesNotHold if the file, or one with its weights, has another SHA-256."""
     if sha256_of(path) != told.text("sha256"):
         raise DoesNotHold(f"'{_name(path)}' is not {what} that the certificate is of: its SHA-256 differs")
-    beside = external_files(read_proto(path), Path(path).parent, _name(path))
     said = told.named("external")
-    if set(beside) != set(said):
+    if set(read.beside) != set(said):
         raise DoesNotHold(f"'{_name(path)}' has its weights in other files than the certificate says")
-    for location, file in beside.items():
+    for location, file in read.beside.items():
         if sha256_of(file) != said[location]:
             raise DoesNotHold(f"the weights in '{location}' are not those that the certificate is of: SHA-256 differs")
 

@@ -77,7 +77,7 @@ def read_proto(path: str | os.PathLike[str]) -> ModelProto:
     return model
 
 
-def external_files(model: ModelProto, folder: Path, name: str) -> dict[str, Path]:
+def _external_files(model: ModelProto, folder: Path, name: str) -> dict[str, Path]:
     """By location, the files that hold weights of the model, all in its folder. Raises Unreadable."""
     found = {}
     for tensor in _every_tensor(model):
@@ -100,6 +100,7 @@ def plain_model(model: ModelProto, folder: Path, name: str) -> PlainModel:
     graph = model.graph
     if graph.sparse_initializer:
         raise Unreadable(f"'{name}' has sparse weights, which are not read")
+    beside = _external_files(model, folder, name)
     defaults = {tensor.name for tensor in graph.initializer}
     plain = reader.graph(graph, name, keep=True)
     inputs = [value for value in graph.input if value.name not in defaults]
@@ -111,6 +112,7 @@ def plain_model(model: ModelProto, folder: Path, name: str) -> PlainModel:
         order=tuple(filter(None, (next(filter(None, n.output), "") for n in graph.node if not _holds_constant(n)))),
         inner_types={value.name: declared_type(value) for value in (*graph.value_info, *graph.input, *graph.output)},
         defaults=tuple(value.name for value in graph.input if value.name in defaults),
+        beside=beside,
     )
 
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from workbench.checker.outcome import DoesNotHold
@@ -99,7 +100,8 @@ FunctionKey = tuple[str, str, str]  # domain, name, overload
 @dataclass
 class PlainModel:
     """order: keys of the nodes as the file lists them. types: of inputs and outputs. inner_types: of other values, as
-    far as they are declared. defaults: inputs that have a default, which count as constants."""
+    far as they are declared. defaults: inputs that have a default, which count as constants. beside: the files with
+    its weights, by location."""
 
     graph: PlainGraph
     types: dict[str, Any]
@@ -108,6 +110,7 @@ class PlainModel:
     order: tuple[str, ...] = ()
     inner_types: dict[str, Any] = field(default_factory=dict)
     defaults: tuple[str, ...] = ()
+    beside: dict[str, Path] = field(default_factory=dict)
 
     def bind(self, dims: Mapping[str, int]) -> None:
         """Put numbers in place of symbols in the declared types, for sizes; a negative number is an unknown one."""
