@@ -1,6 +1,7 @@
 """A result carries its evidence as a file, and a checker without the engine follows it."""
 
 import json
+import random
 import subprocess
 import sys
 
@@ -13,6 +14,8 @@ import workbench as wb
 from tests.certifying import certified, certified_plan, evidence, rewrites
 from tests.commands import NHWC, NPU, RESNET, SAMPLES, SPEECH
 from tests.conftest import CORPUS, ROOT
+from tests.fuzz import fragments
+from tests.random_graphs import random_graph
 from tests.slow import slow_unless
 from workbench.certification.writing import NoCertificateError
 from workbench.checker.outcome import DoesNotHold
@@ -63,6 +66,53 @@ def test_bodies_are_followed(tmp_path):
     found = certified(SPEECH, tmp_path, passes=["fold_constants", "dead_nodes", "fold_shapes"])
     assert any(rewrite["sentence"].startswith("in then_branch of If") for rewrite in rewrites(found.content))
     found.check()
+
+
+WITH_BODIES = """<ir_version: 10, opset_import: ["": 23]>
+g (bool c, float[2] x) => (float[2] y) {
+    n = Neg(x)
+    y = If(c) <then_branch = t () => (float[2] a) { z = Identity(n) a = Relu(z) },
+               else_branch = e () => (float[2] b) { two = Constant<value = float {2}>() b = Mul(n, two) }>
+}"""
+
+
+def test_a_rewrite_in_a_body_is_an_edit_of_the_body(tmp_path):
+    model = tmp_path / "bodies.onnxtxt"
+    model.write_text(WITH_BODIES)
+    found = certified(model, tmp_path, preset="simplify")
+    (inside,) = (told for rewrite in rewrites(found.content) for told in rewrite["edit"].get("inside", []))
+    assert inside["node"] == "y" and [body["body"] for body in inside["bodies"]] == ["then_branch"]
+
+    def change(content):
+        (told,) = (told for rewrite in rewrites(content) for told in rewrite["edit"].get("inside", []))
+        told["bodies"][0]["edit"]["insert"][0]["op"] = "Abs"
+
+    with pytest.raises(DoesNotHold, match=r"of the Abs that computes 'a' there, the operator is Abs, not Relu"):
+        found.edited(change).check()
+
+
+RANDOM = (
+    {"preset": "simplify", "mode": "fast"},
+    {"preset": "simplify", "mode": "exact", "layout": "greedy", "target": "npu"},
+    {"layout": "optimal"},
+    {"layout": "optimal-any-order", "target": "npu"},
+    {"layout": "blocked", "target": "blocked"},
+    {"passes": ["fuse_minimum"], "options": {"fuse_minimum.rules": "several"}},
+    {"passes": ["fuse_groups", "inline_functions"]},
+    {"passes": ["order_for_memory"]},
+)
+
+
+@pytest.mark.parametrize("seeds", [slow_unless(len(seeds) < 10, seeds) for seeds in (range(3), range(100, 200))])
+def test_certificates_of_random_graphs_hold(tmp_path, seeds):
+    """With examples of rules in them, as the fuzzer grows them; by every kind of evidence."""
+    there, model = fragments(), tmp_path / "model.onnx"
+    for seed in seeds:
+        beside = random.Random(seed).choice(there)
+        wb.export(random_graph(seed, [there[seed % len(there)].example.before, beside.example.before]), model)
+        for words in RANDOM:
+            certified(model, tmp_path, **words).check()
+        certified_plan(model, tmp_path).check()
 
 
 def test_weights_beside_the_model_are_read_and_hashed(tmp_path):

@@ -107,8 +107,12 @@ def _told(rewrite: AppliedRewrite, rules: Json) -> Json:
     told = {"sentence": rewrite.sentence, "exactness": exactness}
     if rewrite.by is None:
         return told
-    name = f"{rewrite.rule}.{rewrite.by.name}"
-    rules[name] = {"law": rewrite.by.law, "exactness": exactness}
+    entry = {"law": rewrite.by.law, "exactness": exactness}
+    name = own = f"{rewrite.rule}.{rewrite.by.name}"
+    number = 1
+    while rules.setdefault(name, entry) != entry:  # `repeat` runs rules of several passes, which may have one name
+        number += 1
+        name = f"{own} ({number})"
     return {"rule": name, **told}
 
 

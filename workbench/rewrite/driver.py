@@ -49,7 +49,7 @@ def run_pass(
         inverse = graph.apply(found.edit)
         now = time.perf_counter()
         said = (pass_.name, found.sentence, found.case, found.nodes)
-        exactness = pass_.exactness if found.by is None else found.by.exactness
+        exactness = found.exactness or pass_.exactness
         rewrites.append(AppliedRewrite(*said, found.edit, inverse, now - since, found.by, exactness))
         since = now
         if check_each:

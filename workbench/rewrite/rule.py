@@ -26,6 +26,7 @@ class Rewrite:
     nodes:    names of the matched nodes, for the graph view.
     case:     the case of the layout strategy, if it has cases.
     by:       the rule that proposed it; None for a procedure.
+    exactness: of its results; None: that of the pass.
     """
 
     edit: Edit
@@ -33,6 +34,7 @@ class Rewrite:
     nodes: tuple[str, ...]
     case: str = ""
     by: Rule | None = field(default=None, repr=False)
+    exactness: Exactness | None = None
 
 
 def rewrite_each(rewrites: Iterable[tuple[Edit, str, tuple[str, ...]]], case: str) -> Iterator[Rewrite]:
