@@ -51,8 +51,8 @@ def checked_moves(record: Record, graph: Replay, written: PlainModel, last: bool
     if left:
         raise DoesNotHold(f"{record.where} leaves out the Transpose that computes '{min(left)}'")
     inside = record.wholes("inside")
-    if len(inside) != 2:
-        raise Unreadable(f"the certificate's {record.where}, inside must be two numbers")
+    if len(inside) != 2 or min(inside) < 0:
+        raise Unreadable(f"the certificate's {record.where}, inside must be two numbers from 0 up")
     return Moved(count, total, confirmed, (inside[0], inside[1]))
 
 
