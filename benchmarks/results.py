@@ -64,6 +64,12 @@ def sound(chosen: Chosen) -> str:
     return heads.SOUND + _run("sound.py")
 
 
+def certificates(chosen: Chosen) -> str:
+    table = _run("certificates.py")
+    more = _without_head(_run("certificates.py", "--repeat", "1", *chosen.real)) if chosen.real else []
+    return "".join((heads.CERTIFICATES, table, *more))
+
+
 def simplify(chosen: Chosen) -> str:
     folder = [] if chosen.folder is None else [str(chosen.folder)]
     table = _run("simplify.py", "--repeat", "1", *folder)
@@ -185,6 +191,7 @@ PARTS = (
     engine,
     verified,
     sound,
+    certificates,
     simplify,
     growth,
     revisions,

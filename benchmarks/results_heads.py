@@ -37,6 +37,15 @@ not here. Unverified, verified (not equal, so that nothing is written), and with
 
 """
 
+CERTIFICATES = """## Evidence to take away
+
+`optimize --no-verify` without and with `--certificate`, and `check` of what it wrote (`benchmarks/certificates.py`): a
+process each, by turns, the median of three for the first five models, once for the others. "peak" is the memory of
+`check`. "bound" says whether the checker proves it, or it is the word of a solver or a search, which ran for at most
+10 s; a pass that minimizes nothing has none.
+
+"""
+
 SIMPLIFY = """## Simplifying, beside other tools
 
 The preset `simplify` in its default mode `ieee`, onnxsim, onnxslim, onnxscript and ONNX Runtime's basic level, by

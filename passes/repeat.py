@@ -61,7 +61,8 @@ class Repeat(Pass):
                 inner = [*leave_out, *_of_rounds(pass_.name, leave_out)]
                 for found in pass_.run(graph, context, inner):
                     rewrites += 1
-                    yield dataclasses.replace(found, sentence=where + found.sentence)
+                    exactness = found.exactness or pass_.exactness
+                    yield dataclasses.replace(found, sentence=where + found.sentence, exactness=exactness)
             if rewrites == before:
                 return
 

@@ -48,6 +48,17 @@ def test_beside_in_one_round():
 
 
 @pytest.mark.slow
+def test_certificates_of_one_model():
+    words = ("sample_models/tvm_two_convs_nhwc.onnx", "--repeat", "1")
+    done = subprocess.run(
+        [sys.executable, "benchmarks/certificates.py", *words], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    rows = [line.strip("| ").split(" | ") for line in done.stdout.splitlines()[2:]]
+    assert [row[-1] for row in rows] == ["-", "proven", "proven", "proven", "proven"]
+    assert all(float(row[6]) > 0 and float(row[5].replace(",", "")) > 0 for row in rows)
+
+
+@pytest.mark.slow
 def test_lanes_narrow():
     words = ("--narrow", "16")
     done = subprocess.run(

@@ -13,6 +13,7 @@ The folders in the order in which data passes through them:
     pipeline  runs passes one after the other
     verification  whether two graphs are equal, and which rewrite broke it
     run       executors, measurement, the worker process
+    certification the evidence of a history as a file; `checker` re-checks it and imports nothing of these
     view      the picture of a graph and its history; charts beside it
     api       the verbs below
     cli, ui   the command line, and one Streamlit page per stage
@@ -26,6 +27,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from workbench.api import (
+        certificate,
+        check_certificate,
         dot,
         explain,
         export,
@@ -42,6 +45,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "certificate",
+    "check_certificate",
     "dot",
     "explain",
     "export",

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from graphviz import Digraph
     from onnx import ModelProto
 
+    from workbench.checker.outcome import Statement
     from workbench.group_comparison import Grouping
     from workbench.io.exporting import ExportReport
     from workbench.memory.planning import MemoryPlan, Sharing
@@ -304,12 +305,28 @@ def export(graph: Graph, path: str | Path, *, fix_dims: bool = False) -> ExportR
     return export_onnx(graph, path, fix_dims=fix_dims)
 
 
+def certificate(
+    history: History, model: str | Path, output: str | Path, path: str | Path, plan: MemoryPlan | None = None
+) -> int:
+    """Write the evidence of a history from the file `model` to the exported file `output`; returns its bytes."""
+    from workbench.certification.writing import write_certificate
+
+    return write_certificate(history, model, output, path, plan)
+
+
+def check_certificate(model: str | Path, output: str | Path, path: str | Path) -> list[Statement]:
+    """What a certificate proves, and what is only a word. Raises DoesNotHold with the first that does not hold."""
+    from workbench.checker.checking import check_files
+
+    return check_files(model, output, path)
+
+
 def report(history: History, path: str | Path, *, target: str = DEFAULT_TARGET, passes: Sequence[Pass] = ()) -> int:
     """Write the history as one HTML file that needs no network: every moment, its reasons, the inspector.
 
     passes: those for which the inspector says why they did not match a node. Returns the file's bytes.
     """
-    return _written(path, _report_page(history, target, passes))
+    return write_text(path, _report_page(history, target, passes))
 
 
 def _report_page(history: History, target: str, passes: Sequence[Pass] = ()) -> str:
@@ -351,7 +368,7 @@ def report_pair(first: Graph, second: Graph, path: str | Path, *, target: str = 
     timeline = timeline_of_pair(first, other, titles, found.sentence, profile)
     view = View(timeline, " and ".join(titles), profile.layout)
     texts = inspected(start(first, profile), view, profile) | inspected(start(other, profile), view, profile)
-    return found.sentence, _written(path, report_html(view, texts))
+    return found.sentence, write_text(path, report_html(view, texts))
 
 
 def reduce(
@@ -379,8 +396,3 @@ def dot(graph: Graph, *, target: str = DEFAULT_TARGET) -> Digraph:
 
 def _file_name(graph: Graph) -> str:
     return graph.name if graph.source is None else Path(graph.source).name
-
-
-def _written(path: str | Path, text: str) -> int:
-    write_text(path, text)
-    return len(text.encode())

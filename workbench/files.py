@@ -52,10 +52,10 @@ def _check_writable(path: str, place: str) -> None:
         raise not_written(path, error) from None
 
 
-def write_text(path: str | Path, content: str) -> None:
-    """Raises UserError."""
+def write_text(path: str | Path, content: str) -> int:
+    """Returns the file's bytes. Raises UserError."""
     try:
-        Path(path).write_text(content, encoding="utf-8")
+        return Path(path).write_bytes(content.encode())
     except OSError as error:
         raise not_written(path, error) from None
 

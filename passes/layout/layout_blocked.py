@@ -10,7 +10,7 @@ from workbench.layout.conversion.blocked import convert_to_blocks, one_conversio
 from workbench.layout.conversion.convert import REASON, convert, store_weights, why_there
 from workbench.layout.conversion.transpose_cleanup import tidy_transposes
 from workbench.layout.cost import count
-from workbench.layout.facts import LayoutFacts
+from workbench.layout.facts import LayoutFacts, SolvedProgram
 from workbench.layout.infer import case_of, infer_layouts
 from workbench.layout.problem.blocked import BLOCK, Way, block_problem
 from workbench.layout.problem.cost_model import BYTES, COUNT
@@ -154,7 +154,8 @@ class LayoutBlocked(Pass):
         yield from rewrite_each(tidy_transposes(graph), "tidied")
         yield from _refused(graph, problem.refused, block, layouts)
         over = f"no choice among NCHW, NHWC and NCHW{block}c for the operators that have those forms"
-        return proof(count(graph), self.weigh, solution, problem.always, over=over, complete=True)
+        solved = SolvedProgram(problem.problem, solution, problem.always)
+        return proof(count(graph), self.weigh, solved, over=over, complete=True)
 
 
 def _converted(

@@ -9,7 +9,7 @@ from workbench.ir import Graph, Node
 from workbench.layout.conversion.convert import convert, store_weights, why_there
 from workbench.layout.conversion.transpose_cleanup import tidy_transposes
 from workbench.layout.cost import count
-from workbench.layout.facts import LayoutFacts
+from workbench.layout.facts import LayoutFacts, SolvedCut
 from workbench.layout.infer import case_of, infer_layouts
 from workbench.layout.problem.cost_model import BYTES, COUNT, TIME, in_unit, tie_break
 from workbench.layout.problem.times import AUTO, DEVICES, OperatorTimes
@@ -126,6 +126,7 @@ class LayoutOptimal(Pass):
             unknown=unknown,
             lower_bound=least if exact else None,
             certified=exact and kept and in_unit(cost) == least,
+            solved=SolvedCut(problem.problem, problem.nodes, problem.always),
         )
 
 

@@ -10,7 +10,7 @@ from workbench.ir.permutation import Permutation, permuted
 from workbench.layout.conversion.convert import convert, store_weights, why_there
 from workbench.layout.conversion.transpose_cleanup import tidy_transposes
 from workbench.layout.cost import count
-from workbench.layout.facts import LayoutFacts
+from workbench.layout.facts import LayoutFacts, SolvedProgram
 from workbench.layout.infer import TENSOR, case_of, infer_layouts, is_cnn
 from workbench.layout.problem.cost_model import BYTES, COUNT
 from workbench.layout.problem.orders import order_problem, proof
@@ -111,8 +111,7 @@ class LayoutOptimalAnyOrder(Pass):
         return proof(
             count(graph),
             self.weigh,
-            solution,
-            problem.always,
+            SolvedProgram(problem.problem, solution, problem.always),
             over="no choice among the orders of axes that the graph's Transposes and the target name",
             complete=problem.complete,
         )

@@ -36,6 +36,7 @@ COMMANDS = (
     "reduce",
     "extract",
     "verify",
+    "check",
     "bench",
     "matrix",
     "tune",

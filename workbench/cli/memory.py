@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from workbench.cli.arguments import at_least_one, load_chosen, model_arguments, names_of
+from workbench.cli.arguments import at_least_one, check_writes, load_chosen, model_arguments, names_of
 from workbench.cli.exit_codes import DONE
-from workbench.cli.printing import print_table, say, warn
+from workbench.cli.printing import megabytes, print_table, say, warn
 from workbench.errors import UserError
 
 if TYPE_CHECKING:
@@ -40,6 +42,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     words = "time limit of the exact planner (default: 20)"
     command.add_argument("--seconds", type=at_least_one, default=20, metavar="S", help=words)
     command.add_argument("--json", action="store_true", help="print one plan as JSON (default: of the exact planner)")
+    words = "write the plan's evidence, which `check MODEL MODEL C.json` re-checks"
+    command.add_argument("--certificate", metavar="C.json", help=words)
     command.add_argument("--csv", action="store_true", help="print the problem as MiniMalloc's CSV")
 
 
@@ -54,6 +58,8 @@ def _of_model(chosen: argparse.Namespace) -> int:
     from workbench.memory.minimalloc import write_packing
     from workbench.memory.planning import plan_memory
 
+    if chosen.certificate is not None:
+        _check_certifiable(chosen)
     graph = load_chosen(chosen)
     sharing = memory_sharing(graph, chosen.passes, order=chosen.order, alignment=chosen.align, target=chosen.target)
     if chosen.csv:
@@ -66,10 +72,30 @@ def _of_model(chosen: argparse.Namespace) -> int:
         _print_values(plan)
     else:
         _print_planners(_by_every_planner(sharing.packing, chosen.seconds), not sharing.unknown)
+    if chosen.certificate is not None:
+        from workbench.api import certificate
+        from workbench.layout.profile import load_profile
+        from workbench.pipeline import start
+
+        plan = plan_memory(sharing, chosen.planner or _DEFAULT, chosen.seconds)
+        size = certificate(
+            start(graph, load_profile(chosen.target)), chosen.model, chosen.model, chosen.certificate, plan
+        )
+        said = shlex.join(["check", chosen.model, chosen.model, chosen.certificate])
+        say(f"wrote its evidence, {megabytes(size)}; check it with: {said}", sys.stderr)
     if not (chosen.csv or chosen.json):
         _say_sharing(sharing)
         warn(graph.warnings)
     return DONE
+
+
+def _check_certifiable(chosen: argparse.Namespace) -> None:
+    from workbench.certification.writing import check_certifiable
+
+    check_writes([chosen.certificate], [chosen.model])
+    check_certifiable(chosen.model)
+    if chosen.passes:
+        raise UserError("--certificate is of a plan of the file itself; leave out --passes, or plan what they wrote")
 
 
 def _of_range(chosen: argparse.Namespace) -> int:

@@ -25,16 +25,28 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     pipeline_arguments(command)
     command.add_argument("--fix-dims", action="store_true", help="write the bound dims into the file as numbers")
     command.add_argument("--report", metavar="R.json", help="write what each step did")
+    words = "write the evidence of the result, which `check MODEL OUT.onnx C.json` re-checks"
+    command.add_argument("--certificate", metavar="C.json", help=words)
 
 
 def run(chosen: argparse.Namespace) -> int:
     from workbench.io.exporting import check_replaceable
 
     request = OptimizeRequest(
-        **pipeline_words(chosen), output=chosen.output, fix_dims=chosen.fix_dims, report=chosen.report
+        **pipeline_words(chosen),
+        model=chosen.model,
+        output=chosen.output,
+        fix_dims=chosen.fix_dims,
+        report=chosen.report,
+        certificate=chosen.certificate,
     )
-    check_writes([request.output, request.report], [chosen.model], [chosen.inputs, chosen.recipe])
+    written = [request.output, request.report, request.certificate]
+    check_writes(written, [chosen.model], [chosen.inputs, chosen.recipe])
     check_replaceable(request.output)
+    if request.certificate is not None:
+        from workbench.certification.writing import check_certifiable
+
+        check_certifiable(chosen.model)
     graph = load_chosen(chosen)
     code = optimize_command(graph, request)
     warn(graph.warnings)
@@ -43,15 +55,17 @@ def run(chosen: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class OptimizeRequest(PipelineRequest):
-    """The arguments of `optimize`."""
+    """The arguments of `optimize`; `model` is the user's file, None if a torch program was named."""
 
+    model: str | None
     output: str
     fix_dims: bool
     report: str | None
+    certificate: str | None
 
 
 def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
-    from workbench.api import export
+    from workbench.api import certificate, export
     from workbench.reporting import history_report
 
     history = run_and_print(graph, request)
@@ -61,6 +75,10 @@ def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
         say(f"wrote {request.output}, {megabytes(written.bytes)}, {opset}; checked: {', '.join(written.checks)}")
         if request.recipe is not None:
             _say_recipe(graph, request.recipe, request.output)
+        if request.certificate is not None and request.model is not None:
+            size = certificate(history, request.model, request.output, request.certificate)
+            said = shlex.join(["check", request.model, request.output, request.certificate])
+            say(f"wrote its evidence, {megabytes(size)}; check it with: {said}")
     else:
         why = "it would not compute what the model computes; leave the failing pass out, or add --on-failure skip"
         say(f"'{request.output}' was not written, since {why}", sys.stderr)

@@ -14,11 +14,11 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 
-from workbench.fusion.one_output import MinimumGrouping
+from workbench.fusion.one_output import GroupingProgram, MinimumGrouping
 from workbench.fusion.problem import Operator
 from workbench.fusion.rules import FusionRules
 from workbench.fusion.traffic import StoredValue
-from workbench.layout.solver.binary_program import Row, minimize
+from workbench.layout.solver.binary_program import BinaryProgram, Row, minimize
 from workbench.ops.fusion_kinds import FUSABLE
 
 _Pair = tuple[int, int]  # of operators, the earlier first
@@ -51,6 +51,20 @@ def least_traffic_of_several_outputs(
             return MinimumGrouping(tuple(group), bound)
         program.rows += cuts
     return MinimumGrouping(tuple(start), bound)
+
+
+def program_of_several_outputs(
+    operators: Sequence[Operator],
+    values: Sequence[StoredValue],
+    rules: FusionRules,
+    max_operators: int,
+    group: Sequence[int],
+) -> GroupingProgram:
+    """The program with which `least_traffic_of_several_outputs` starts; what it adds later makes its bound larger."""
+    program = _Program(operators, values, rules, max_operators)
+    pairs = tuple((column, a, b) for (a, b), column in program.column.items())
+    solved = BinaryProgram(program.costs, program.rows, program.columns_of(group))
+    return GroupingProgram(solved, program.constant, pairs)
 
 
 class _Program:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from workbench.layout.solver.integer_program import IntegerProgram, IntegerSolution
+from workbench.layout.solver.minimum_cut import CutProblem
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,24 @@ class OperatorTime:
 
 
 @dataclass(frozen=True)
+class SolvedCut:
+    """names: the operator of each choice, or None. always: the cost of transposes that no choice affects."""
+
+    problem: CutProblem
+    names: tuple[str | None, ...]
+    always: int
+
+
+@dataclass(frozen=True)
+class SolvedProgram:
+    """always: as above."""
+
+    problem: IntegerProgram
+    solution: IntegerSolution
+    always: int
+
+
+@dataclass(frozen=True)
 class LayoutFacts:
     """weigh:       the unit of cost: "bytes", "count" (of transposes) or "time"; None if nothing was proved.
     over:        the class of choices that were searched, in words.
@@ -33,6 +54,7 @@ class LayoutFacts:
     certified:   whether the result reaches the lower bound.
     gap:         the relative gap between cost and lower bound, if the search reports it.
     device:      where operators were timed; "" if none was. times: the results.
+    solved:      the problem and its solution, from which a certificate makes its evidence.
     """
 
     weigh: str | None = None
@@ -43,6 +65,7 @@ class LayoutFacts:
     gap: float | None = None
     device: str = ""
     times: tuple[OperatorTime, ...] = ()
+    solved: SolvedCut | SolvedProgram | None = field(default=None, repr=False, compare=False)
 
     @property
     def sentence(self) -> str:

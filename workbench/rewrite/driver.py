@@ -48,9 +48,9 @@ def run_pass(
             break
         inverse = graph.apply(found.edit)
         now = time.perf_counter()
-        rewrites.append(
-            AppliedRewrite(pass_.name, found.sentence, found.case, found.nodes, found.edit, inverse, now - since)
-        )
+        said = (pass_.name, found.sentence, found.case, found.nodes)
+        exactness = found.exactness or pass_.exactness
+        rewrites.append(AppliedRewrite(*said, found.edit, inverse, now - since, found.by, exactness))
         since = now
         if check_each:
             check(graph)
@@ -60,8 +60,8 @@ def run_pass(
     if rewrites:
         check(graph)
     after = measurements_of(graph) if rewrites else before
-    said = facts[0] if facts else None
-    return Step(pass_.name, pass_.title, pass_.options(), tuple(rewrites), before, after, seconds, said)
+    last = facts[0] if facts else None
+    return Step(pass_.name, pass_.title, pass_.options(), tuple(rewrites), before, after, seconds, last)
 
 
 class BrokenPassError(UserError):

@@ -88,7 +88,8 @@ def _in_bodies(
             inside.apply(found.edit)
             node = graph.node(name)
             changed = with_body(node, key, closed_body(inside, body, graph))
-            yield Rewrite(Edit(remove=(name,), insert=(changed,)), where + found.sentence, (name,), found.case)
+            edit = Edit(remove=(name,), insert=(changed,))
+            yield replace(found, edit=edit, sentence=where + found.sentence, nodes=(name,))
 
 
 def _by_operator(rules: Sequence[Rule]) -> Callable[[str], list[Rule]]:
@@ -113,7 +114,7 @@ def _first_match(
             continue
         if may_be_done(graph, found):
             edit = with_inferred_types(graph, found.edit)
-            return found if edit is found.edit else replace(found, edit=edit)
+            return replace(found, edit=edit, by=rule, exactness=rule.exactness)
     return None
 
 

@@ -25,12 +25,16 @@ class Rewrite:
     sentence: what it does and what is gained, with numbers, for the user.
     nodes:    names of the matched nodes, for the graph view.
     case:     the case of the layout strategy, if it has cases.
+    by:       the rule that proposed it; None for a procedure.
+    exactness: of its results; None: that of the pass.
     """
 
     edit: Edit
     sentence: str
     nodes: tuple[str, ...]
     case: str = ""
+    by: Rule | None = field(default=None, repr=False)
+    exactness: Exactness | None = None
 
 
 def rewrite_each(rewrites: Iterable[tuple[Edit, str, tuple[str, ...]]], case: str) -> Iterator[Rewrite]:
@@ -111,7 +115,10 @@ class Rule:
 
 @dataclass(frozen=True)
 class AppliedRewrite:
-    """An applied rewrite; `inverse` undoes it. seconds: the time to find and apply it."""
+    """An applied rewrite; `inverse` undoes it. seconds: the time to find and apply it.
+
+    rule: the pass's name. by: the rule in it that proposed it; None for a procedure. exactness: of its results.
+    """
 
     rule: str
     sentence: str
@@ -120,3 +127,5 @@ class AppliedRewrite:
     edit: Edit
     inverse: Edit
     seconds: float
+    by: Rule | None = field(default=None, repr=False)
+    exactness: Exactness = Exactness.ROUNDING

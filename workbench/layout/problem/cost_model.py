@@ -14,17 +14,17 @@ from workbench.layout.cost import bound_shape, count, element_bytes, moved_by_no
 from workbench.layout.problem.times import OperatorTimes
 
 BYTES, COUNT, TIME = "bytes", "count", "time"
-_DECIDES, _BREAKS_TIES = 2**96, 2**32  # larger than any sum of the lower fields
+DECIDES, _BREAKS_TIES = 2**96, 2**32  # larger than any sum of the lower fields
 
 
 def in_unit(cost: int) -> int:
     """The main part of a cost: bytes, transposes or nanoseconds."""
-    return cost // _DECIDES
+    return cost // DECIDES
 
 
 def tie_break(cost: int) -> int:
     """The tie-breaking part of a cost: transposes if the main part is bytes, else bytes."""
-    return cost % _DECIDES // _BREAKS_TIES
+    return cost % DECIDES // _BREAKS_TIES
 
 
 class Prices:
@@ -61,7 +61,7 @@ class Prices:
         if self.weigh == TIME:
             return size * _BREAKS_TIES
         decides, breaks_ties = (size, transposes) if self.weigh == BYTES else (transposes, size)
-        return decides * _DECIDES + breaks_ties * _BREAKS_TIES
+        return decides * DECIDES + breaks_ties * _BREAKS_TIES
 
     def operator(self, node: Node, perm: Permutation, layout: str) -> tuple[int, int]:
         """The node as written and on operands transposed by `perm`; 0 unless the cost is time."""
@@ -73,7 +73,7 @@ class Prices:
         found = self.times.operator(node.name)
         self.complete &= found is not None
         own, other = found or (0, 0)
-        return own * _DECIDES, other * _DECIDES
+        return own * DECIDES, other * DECIDES
 
     def both_ways(self, value: str, perm: Permutation) -> tuple[int, int]:
         """`value` transposed by `perm`, and back."""
@@ -84,9 +84,9 @@ class Prices:
             return 0
         size = (moved or 0) * element_bytes(self.graph, value)
         if self.times is not None:
-            return self._time(value, perm, way) * _DECIDES + size * _BREAKS_TIES
+            return self._time(value, perm, way) * DECIDES + size * _BREAKS_TIES
         decides, breaks_ties = (size, 1) if self.weigh == BYTES else (1, size)
-        return decides * _DECIDES + breaks_ties * _BREAKS_TIES
+        return decides * DECIDES + breaks_ties * _BREAKS_TIES
 
     def _time(self, value: str, perm: Permutation, way: Permutation | None) -> int:
         assert self.times is not None

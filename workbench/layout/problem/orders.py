@@ -19,12 +19,12 @@ from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation, channels_first, channels_last, identity, inverse, is_identity, then
 from workbench.layout.conversion.convert import order_of_weight, permuted_call
 from workbench.layout.cost import Counts, bound_shape, count, element_bytes, moved_by_node
-from workbench.layout.facts import LayoutFacts
+from workbench.layout.facts import LayoutFacts, SolvedProgram
 from workbench.layout.problem.cost_model import BYTES
 from workbench.layout.problem.transpose_classes import in_memory, is_relation, shape_that_counts, transpose_classes
 from workbench.layout.problem.two_layouts import layout_of_images, required_side, side_of, way_between
 from workbench.layout.profile import Profile
-from workbench.layout.solver.integer_program import Cost, Form, IntegerProgram, IntegerSolution, OrderedValue
+from workbench.layout.solver.integer_program import Cost, Form, IntegerProgram, OrderedValue
 from workbench.ops import NotPermutable, layout_of
 from workbench.ops.channels_last import KERNELS, plain_op, stored_weights, weight_way
 from workbench.ops.permutation.kinds import PermutedCall, lines_up
@@ -275,9 +275,7 @@ def always_paid(graph: Graph, fixed: set[str], weigh: str) -> int:
     return total
 
 
-def proof(
-    after: Counts, weigh: str, solution: IntegerSolution, always: int, *, over: str, complete: bool
-) -> LayoutFacts:
+def proof(after: Counts, weigh: str, solved: SolvedProgram, *, over: str, complete: bool) -> LayoutFacts:
     """The facts of a search: the bound, whether the resulting graph reaches it, and the gap.
 
     over:     the class of choices that were searched, in words.
@@ -285,7 +283,8 @@ def proof(
 
     Transposes of unknown size count as 0 in the search. If the resulting graph has one, there is no bound.
     """
-    least = solution.lower_bound + always
+    solution = solved.solution
+    least = solution.lower_bound + solved.always
     reached = after.bytes_moved if weigh == BYTES else after.transposes
     unknown = after.unknown if weigh == BYTES else 0
     known = complete and not unknown and reached >= least
@@ -296,4 +295,5 @@ def proof(
         lower_bound=least if known else None,
         certified=known and solution.gap == 0 and reached == least,
         gap=solution.gap,
+        solved=solved,
     )

@@ -16,6 +16,7 @@ _OPTIONS = {
     "mip_rel_gap": 0.0,
     "mip_abs_gap": 0.5,  # costs are integers in their unit
 }
+DENOMINATOR = 720_720  # of multipliers: those of corners of these programs have small ones, which divide it
 _ROUNDING, _PRECISION = 0.01, 1e-13  # how far the solver's bound may be too high: absolute, and relative
 
 
@@ -26,6 +27,15 @@ class Row:
     coefficients: Mapping[int, int]
     least: int | None = None
     most: int | None = None
+
+
+@dataclass(frozen=True)
+class BinaryProgram:
+    """Costs by column, rows, and the columns of a solution."""
+
+    costs: Sequence[int]
+    rows: Sequence[Row]
+    solution: Sequence[float]
 
 
 @dataclass(frozen=True)
@@ -44,11 +54,8 @@ def minimize(costs: Sequence[int], rows: Sequence[Row], start: Sequence[float], 
     import highspy  # imported late: the import is slow, and listing the passes does not need it
 
     scaled, unit = _in_units(costs)
-    solver = highspy.Highs()
-    for name, value in _OPTIONS.items():
-        solver.setOptionValue(name, value)
-    solver.setOptionValue("time_limit", seconds)
-    solver.passModel(_model(highspy, scaled, [_scaled(row) for row in rows]))
+    solver = _solver(highspy, seconds)
+    solver.passModel(_model(highspy, scaled, [scaled_row(row) for row in rows]))
     solution = highspy.HighsSolution()
     solution.col_value = list(start)
     solver.setSolution(solution)
@@ -59,13 +66,41 @@ def minimize(costs: Sequence[int], rows: Sequence[Row], start: Sequence[float], 
     return BinarySolution(values if len(values) == len(costs) else None, max(proven, 0))
 
 
+def dual_values(costs: Sequence[int], rows: Sequence[Row], seconds: float) -> list[int] | None:
+    """A multiplier for each row, by which the rows bound the cost (weak duality): those of the linear relaxation,
+    rounded to numerators over DENOMINATOR; None if it was not solved within the time limit.
+
+    rows: as `scaled_row` makes them.
+    """
+    import highspy
+
+    scaled, unit = _in_units(costs)
+    solver = _solver(highspy, seconds)
+    model = _model(highspy, scaled, rows)
+    model.integrality_ = [highspy.HighsVarType.kContinuous] * len(costs)
+    solver.passModel(model)
+    solver.run()
+    if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        return None
+    found = solver.getSolution().row_dual
+    return [round(value * DENOMINATOR) * unit for value in found]
+
+
+def _solver(highspy: Any, seconds: float) -> Any:
+    solver = highspy.Highs()
+    for name, value in _OPTIONS.items():
+        solver.setOptionValue(name, value)
+    solver.setOptionValue("time_limit", seconds)
+    return solver
+
+
 def _in_units(costs: Sequence[int]) -> tuple[list[int], int]:
     """The costs divided by their greatest common divisor, which keeps the solver's numbers small; and the divisor."""
     unit = math.gcd(*costs) or 1
     return [cost // unit for cost in costs], unit
 
 
-def _scaled(row: Row) -> Row:
+def scaled_row(row: Row) -> Row:
     """The row divided by the greatest common divisor of its coefficients; its bounds stay as tight."""
     unit = math.gcd(*row.coefficients.values()) or 1
     return Row(

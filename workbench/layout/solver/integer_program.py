@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.layout.solver.binary_program import Row, minimize
+from workbench.layout.solver.binary_program import BinaryProgram, Row, minimize
 
 Cost = tuple[int, ...]  # compared lexicographically
 OrderedValue = tuple[int, Hashable]  # a value, and the order in which it is given or needed
@@ -92,6 +92,12 @@ def solve_integer_program(problem: IntegerProgram, seconds: float = 60.0) -> Int
     return IntegerSolution(forms, least, min(bounds[0], least[0]))
 
 
+def linear_form(problem: IntegerProgram, forms: Sequence[int]) -> BinaryProgram:
+    """What `solve_integer_program` gives to the solver first, for the first cost component, with an assignment."""
+    program = _Program(problem)
+    return BinaryProgram(program.costs(0), program.rows, program.as_columns(tuple(forms)))
+
+
 def _sum(costs: Sequence[Cost]) -> Cost:
     return tuple(map(sum, zip(*costs, strict=True)))
 
@@ -131,7 +137,7 @@ class _Program:
     def _forms(self) -> Iterator[tuple[int, Form]]:
         return enumerate(form for choice in self.problem.choices for form in choice)
 
-    def _costs(self, level: int) -> list[int]:
+    def costs(self, level: int) -> list[int]:
         """The cost of each column."""
         own = [form.cost[level] for _, form in self._forms()]
         return [*own, *(self.problem.weights[value][level] for value, _ in self.column_of)]
@@ -140,7 +146,7 @@ class _Program:
         """Minimize one cost component, with those before it no worse than from `start`; also its lower bound."""
         reached = self.problem.cost(start)
         limits = [self._limit(before, reached[before]) for before in range(level)]
-        found = minimize(self._costs(level), [*self.rows, *limits], self._as_columns(start), seconds)
+        found = minimize(self.costs(level), [*self.rows, *limits], self.as_columns(start), seconds)
         if found.values is None:
             return start, found.lower_bound
         values = np.array(found.values)
@@ -148,9 +154,9 @@ class _Program:
         return tuple(int(values[first:end].argmax()) for first, end in ends), found.lower_bound
 
     def _limit(self, level: int, most: int) -> Row:
-        return Row({column: cost for column, cost in enumerate(self._costs(level)) if cost}, most=most)
+        return Row({column: cost for column, cost in enumerate(self.costs(level)) if cost}, most=most)
 
-    def _as_columns(self, forms: tuple[int, ...]) -> list[float]:
+    def as_columns(self, forms: tuple[int, ...]) -> list[float]:
         taken = [choice[form] for choice, form in zip(self.problem.choices, forms, strict=True)]
         given = {use for form in taken for use in form.gives}
         values = np.zeros(self.columns)

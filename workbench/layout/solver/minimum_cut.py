@@ -13,11 +13,12 @@ partitions of hypergraphs", 1973; Goldberg and Tarjan 1988 for the flow
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 FIRST_SIDE, LAST_SIDE = 0, 1
-_SOURCE, _SINK = "first", "last"
+SOURCE, SINK = "first", "last"
 
 
 @dataclass(frozen=True)
@@ -85,16 +86,9 @@ def solve_cut(problem: CutProblem) -> CutSolution:
 
     if any(choice.costs == (None, None) for choice in problem.choices):
         raise ValueError("a choice can run in neither layout")
-    always = sum(min(c for c in choice.costs if c is not None) for choice in problem.choices)
-    edges = _edges(problem)
-    graph = networkx.DiGraph()
-    graph.add_nodes_from((_SOURCE, _SINK))
-    for (tail, head), capacity in edges.items():
-        if capacity is None:
-            graph.add_edge(tail, head)  # without a capacity: infinite
-        else:
-            graph.add_edge(tail, head, capacity=capacity)
-    flow, (first, _) = networkx.minimum_cut(graph, _SOURCE, _SINK, flow_func=preflow_push)
+    always = _always(problem)
+    graph = _network(_edges(problem))
+    flow, (first, _) = networkx.minimum_cut(graph, SOURCE, SINK, flow_func=preflow_push)
     sides = tuple(
         choice.fixed if choice.fixed is not None else FIRST_SIDE if index in first else LAST_SIDE
         for index, choice in enumerate(problem.choices)
@@ -104,6 +98,59 @@ def solve_cut(problem: CutProblem) -> CutSolution:
     return CutSolution(sides, cost, always + int(flow))
 
 
+@dataclass(frozen=True)
+class FlowEdge:
+    """capacity: None if infinite."""
+
+    tail: Hashable
+    head: Hashable
+    capacity: int | None
+    flow: int
+
+
+@dataclass(frozen=True)
+class MaximumFlow:
+    """A maximum flow from SOURCE to SINK; other vertices are choices by index, and pairs for what shares a value.
+
+    always: the part of the cost that no cut affects; with the flow it is the lower bound.
+    first:  the vertices of the minimum cut's first side.
+    """
+
+    edges: tuple[FlowEdge, ...]
+    first: frozenset[Hashable]
+    always: int
+
+
+def maximum_flow(problem: CutProblem) -> MaximumFlow:
+    """The flow that proves the solution of `solve_cut` minimal, on every edge."""
+    import networkx
+    from networkx.algorithms.flow import preflow_push
+
+    edges = _edges(problem)
+    graph = _network(edges)
+    _, flow = networkx.maximum_flow(graph, SOURCE, SINK, flow_func=preflow_push)
+    _, (first, _) = networkx.minimum_cut(graph, SOURCE, SINK, flow_func=preflow_push)
+    found = tuple(FlowEdge(tail, head, most, int(flow[tail][head])) for (tail, head), most in edges.items())
+    return MaximumFlow(found, frozenset(first), _always(problem))
+
+
+def _always(problem: CutProblem) -> int:
+    return sum(min(c for c in choice.costs if c is not None) for choice in problem.choices)
+
+
+def _network(edges: Mapping[tuple[Hashable, Hashable], int | None]) -> Any:
+    import networkx
+
+    graph = networkx.DiGraph()
+    graph.add_nodes_from((SOURCE, SINK))
+    for (tail, head), capacity in edges.items():
+        if capacity is None:
+            graph.add_edge(tail, head)  # without a capacity: infinite
+        else:
+            graph.add_edge(tail, head, capacity=capacity)
+    return graph
+
+
 def _edges(problem: CutProblem) -> dict[tuple[Hashable, Hashable], int | None]:
     """Capacities by (tail, head), None if infinite. An edge is cut if its tail is on the first side, its head not."""
     edges: dict[tuple[Hashable, Hashable], int | None] = defaultdict(int)
@@ -111,7 +158,7 @@ def _edges(problem: CutProblem) -> dict[tuple[Hashable, Hashable], int | None]:
     for vertex, choice in zip(vertices, problem.choices, strict=True):
         first, last = choice.costs
         if first is not None and last is not None and first != last:
-            tail, head = (_SOURCE, vertex) if last > first else (vertex, _SINK)
+            tail, head = (SOURCE, vertex) if last > first else (vertex, SINK)
             _add(edges, tail, head, abs(last - first))
     for number, value in enumerate(problem.values):
         for edge in _cut_by(value, number, vertices):
@@ -121,7 +168,7 @@ def _edges(problem: CutProblem) -> dict[tuple[Hashable, Hashable], int | None]:
 
 def _vertex(index: int, choice: Choice) -> Hashable:
     """The vertex of a choice; for a fixed choice, the terminal."""
-    return index if choice.fixed is None else (_SOURCE, _SINK)[choice.fixed]
+    return index if choice.fixed is None else (SOURCE, SINK)[choice.fixed]
 
 
 def _cut_by(
@@ -146,7 +193,7 @@ def _cut_by(
 def _add(
     edges: dict[tuple[Hashable, Hashable], int | None], tail: Hashable, head: Hashable, weight: int | None
 ) -> None:
-    if weight == 0 or tail in (head, _SINK) or head == _SOURCE:  # never paid
+    if weight == 0 or tail in (head, SINK) or head == SOURCE:  # never paid
         return
     known = edges[tail, head]
     edges[tail, head] = None if weight is None or known is None else known + weight

@@ -1,0 +1,324 @@
+"""A result carries its evidence as a file, and a checker without the engine follows it."""
+
+import json
+import random
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import workbench as wb
+from tests.certifying import certified, certified_plan, evidence, rewrites
+from tests.commands import NHWC, NPU, RESNET, SAMPLES, SPEECH
+from tests.conftest import CORPUS, ROOT
+from tests.fuzz import fragments
+from tests.random_graphs import random_graph
+from tests.slow import slow_unless
+from workbench.certification.writing import NoCertificateError
+from workbench.checker.outcome import DoesNotHold
+from workbench.io.exporting import export_onnx
+from workbench.rewrite import Exactness
+
+MODELS = [*sorted(SAMPLES.glob("*.onnx")), *sorted(SAMPLES.glob("*/*.onnx*"))]
+QUICK = {NPU.stem, "batchnorm", "undone", "bias_gelu"}
+REAL = sorted(CORPUS.glob("*.onnx"))
+ON_CONVOLUTIONS = ("resnet50_narrow", "tvm_two_convs_nhwc", "basic_pitch_nmp")
+
+
+# ---- from the model's own nodes to the output -------------------------------------------------
+
+
+@pytest.mark.parametrize("preset", ["simplify", "default"])
+@pytest.mark.parametrize(
+    "model", [slow_unless(path.stem in QUICK, path) for path in MODELS], ids=lambda path: path.stem
+)
+def test_the_log_gives_the_output(tmp_path, model, preset):
+    found = certified(model, tmp_path, preset=preset)
+    count = len(rewrites(found.content))
+    assert f"the log gives 'out.onnx', from the model's own nodes on (rewrites: {count:,}, passes: " in found.proven()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", ["simplify", "default"])
+@pytest.mark.parametrize("model", REAL, ids=lambda path: path.stem)
+def test_the_log_of_a_real_model_gives_the_output(tmp_path, model, preset):
+    found = certified(model, tmp_path, preset=preset, layout="optimal")
+    assert "has the value of the cut" in found.proven()
+
+
+@pytest.mark.parametrize("mode", ["exact", "fast"])
+def test_each_rewrite_says_its_rule_with_its_law_and_how_exact_it_is(tmp_path, mode):
+    content = certified(SAMPLES / "algebra" / "undone.onnxtxt", tmp_path, preset="simplify", mode=mode).content
+    assert content["mode"] == mode
+    for rewrite in rewrites(content):
+        assert rewrite["sentence"] and rewrite["exactness"] in {kind.name.lower() for kind in Exactness}
+        if "rule" in rewrite:
+            assert content["rules"][rewrite["rule"]]["exactness"] == rewrite["exactness"]
+    if mode == "fast":
+        assert any(rule["law"] for rule in content["rules"].values())
+
+
+def test_bodies_are_followed(tmp_path):
+    """`silero_vad` is one If, of which both branches are rewritten."""
+    found = certified(SPEECH, tmp_path, passes=["fold_constants", "dead_nodes", "fold_shapes"])
+    assert any(rewrite["sentence"].startswith("in then_branch of If") for rewrite in rewrites(found.content))
+    found.check()
+
+
+WITH_BODIES = """<ir_version: 10, opset_import: ["": 23]>
+g (bool c, float[2] x) => (float[2] y) {
+    n = Neg(x)
+    y = If(c) <then_branch = t () => (float[2] a) { z = Identity(n) a = Relu(z) },
+               else_branch = e () => (float[2] b) { two = Constant<value = float {2}>() b = Mul(n, two) }>
+}"""
+
+
+def test_a_rewrite_in_a_body_is_an_edit_of_the_body(tmp_path):
+    model = tmp_path / "bodies.onnxtxt"
+    model.write_text(WITH_BODIES)
+    found = certified(model, tmp_path, preset="simplify")
+    (inside,) = (told for rewrite in rewrites(found.content) for told in rewrite["edit"].get("inside", []))
+    assert inside["node"] == "y" and [body["body"] for body in inside["bodies"]] == ["then_branch"]
+
+    def change(content):
+        (told,) = (told for rewrite in rewrites(content) for told in rewrite["edit"].get("inside", []))
+        told["bodies"][0]["edit"]["insert"][0]["op"] = "Abs"
+
+    with pytest.raises(DoesNotHold, match=r"of the Abs that computes 'a' there, the operator is Abs, not Relu"):
+        found.edited(change).check()
+
+
+RANDOM = (
+    {"preset": "simplify", "mode": "fast"},
+    {"preset": "simplify", "mode": "exact", "layout": "greedy", "target": "npu"},
+    {"layout": "optimal"},
+    {"layout": "optimal-any-order", "target": "npu"},
+    {"layout": "blocked", "target": "blocked"},
+    {"passes": ["fuse_minimum"], "options": {"fuse_minimum.rules": "several"}},
+    {"passes": ["fuse_groups", "inline_functions"]},
+    {"passes": ["order_for_memory"]},
+)
+
+
+@pytest.mark.parametrize("seeds", [slow_unless(len(seeds) < 10, seeds) for seeds in (range(3), range(100, 200))])
+def test_certificates_of_random_graphs_hold(tmp_path, seeds):
+    """With examples of rules in them, as the fuzzer grows them; by every kind of evidence."""
+    there, model = fragments(), tmp_path / "model.onnx"
+    for seed in seeds:
+        beside = random.Random(seed).choice(there)
+        wb.export(random_graph(seed, [there[seed % len(there)].example.before, beside.example.before]), model)
+        for words in RANDOM:
+            certified(model, tmp_path, **words).check()
+        certified_plan(model, tmp_path).check()
+
+
+def test_weights_beside_the_model_are_read_and_hashed(tmp_path):
+    graph = wb.load(RESNET)
+    model = tmp_path / "model.onnx"
+    export_onnx(graph, model, external_data=True)
+    found = certified(model, tmp_path, preset="simplify")
+    assert set(found.content["model"]["external"]) == {"model.onnx.data"}
+    found.check()
+    data = bytearray((tmp_path / "model.onnx.data").read_bytes())
+    data[-1] ^= 1
+    (tmp_path / "model.onnx.data").write_bytes(data)
+    with pytest.raises(DoesNotHold, match=r"the weights in 'model\.onnx\.data' are not those"):
+        found.check()
+
+
+def test_every_way_to_store_a_constant_is_the_same_constant(tmp_path):
+    """In typed fields and as bytes, in initializers and in Constant nodes, of all element types that numpy has."""
+    arrays = {
+        **{kind: np.arange(-3, 3).astype(kind) for kind in ("int8", "int16", "int32", "int64", "float16", "float32")},
+        **{kind: np.arange(6).astype(kind) for kind in ("uint8", "uint16", "uint32", "uint64", "float64", "bool")},
+        "complex64": np.array([1 + 2j, 3], np.complex64),
+    }
+    nodes, initializers, outputs = [], [], []
+    for name, array in arrays.items():
+        kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+        values = array.tolist()
+        nodes.append(helper.make_node("Constant", [], [f"{name}_n"], value=numpy_helper.from_array(array)))
+        initializers.append(helper.make_tensor(f"{name}_t", kind, array.shape, values))
+        nodes += [helper.make_node("Identity", [f"{name}_{way}"], [f"{name}_{way}_out"]) for way in "nt"]
+        outputs += [helper.make_tensor_value_info(f"{name}_{way}_out", kind, array.shape) for way in "nt"]
+    texts = helper.make_tensor("text", TensorProto.STRING, [2], [b"a", b"bc"])
+    nodes.append(helper.make_node("Constant", [], ["texts"], value=texts))
+    nodes.append(helper.make_node("Identity", ["texts"], ["texts_out"]))
+    outputs.append(helper.make_tensor_value_info("texts_out", TensorProto.STRING, [2]))
+    for name, told in {"value_int": 3, "value_floats": [0.5, 1.5], "value_string": "a"}.items():
+        nodes.append(helper.make_node("Constant", [], [name], **{name: told}))
+        nodes.append(helper.make_node("Identity", [name], [f"{name}_out"]))
+        kind = {"value_int": 7, "value_floats": 1, "value_string": 8}[name]
+        outputs.append(helper.make_tensor_value_info(f"{name}_out", kind, [2] if name == "value_floats" else []))
+    graph = helper.make_graph(nodes, "g", [], outputs, initializers)
+    path = tmp_path / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
+    found = certified(path, tmp_path, passes=["dead_nodes"])
+    found.check()
+    found = certified(path, tmp_path, passes=["share_constants"])
+    assert len(rewrites(found.content)) >= len(arrays)
+    found.check()
+
+
+def test_inputs_and_outputs_in_another_layout_are_in_the_log(tmp_path):
+    found = certified(RESNET, tmp_path, layout="optimal", feed_inputs=True, preset="default")
+    told = [rewrite["edit"].get("types", {}) for rewrite in rewrites(found.content)]
+    assert {"gpu_0/data_0": [1, [1, 224, 224, 3]]} in told
+    found.check()
+
+
+# ---- bounds ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stem", [slow_unless(stem == NHWC.stem, stem) for stem in ON_CONVOLUTIONS])
+@pytest.mark.parametrize("weigh", ["bytes", "count"])
+def test_a_layout_carries_a_cut_and_a_flow_of_equal_value(tmp_path, stem, weigh):
+    options = {"layout_optimal.weigh": weigh}
+    found = certified(SAMPLES / f"{stem}.onnx", tmp_path, layout="optimal", options=options)
+    assert "a flow through" in found.proven() and "the Transposes of its graph are exactly that" in found.proven()
+
+
+@pytest.mark.parametrize(
+    ("strategy", "target"), [("optimal-any-order", "cuda"), ("blocked", "blocked"), ("blocked", "cuda")]
+)
+@pytest.mark.parametrize("stem", [slow_unless(stem == NHWC.stem, stem) for stem in ON_CONVOLUTIONS])
+def test_a_layout_of_an_integer_program_is_proven_by_its_linear_program(tmp_path, stem, strategy, target):
+    found = certified(SAMPLES / f"{stem}.onnx", tmp_path, layout=strategy, target=target)
+    assert "proven by the linear program: none costs less" in found.proven()
+    assert "the Transposes of its graph are exactly that" in found.proven()
+
+
+def test_a_grouping_is_proven_where_the_linear_program_reaches_it(tmp_path):
+    for rules in ("same", "several"):
+        found = certified(NHWC, tmp_path, passes=["fuse_minimum"], options={"fuse_minimum.rules": rules})
+        assert "the solution's 2 groups are those that the log made" in found.proven()
+        assert "costs 2,117,632 bytes of memory traffic; proven by the linear program" in found.proven()
+
+
+def test_a_grouping_is_else_the_solver_s_word(tmp_path):
+    found = certified(RESNET, tmp_path, passes=["fuse_minimum"])
+    assert "the solver says that none costs less, the linear program proves only" in found.told()
+    assert "proven by the linear program" not in found.proven()
+
+
+def test_an_order_is_proven_where_one_operator_needs_as_much(tmp_path):
+    found = certified(NHWC, tmp_path, passes=["order_for_memory"])
+    assert "its peak 802,816 bytes" in found.proven() and "in any order" in found.proven()
+
+
+def test_an_order_is_else_the_search_s_word(tmp_path):
+    found = certified(RESNET, tmp_path, passes=["order_for_memory"])
+    assert "the order, the output's own, is topological" in found.proven()
+    assert "the search says that no order has less; one operator alone needs" in found.told()
+
+
+def test_a_pass_that_proves_nothing_is_its_word(tmp_path):
+    found = certified(NHWC, tmp_path, passes=["fuse_groups"])
+    assert evidence_words(found.content) == ["word"] and "fuse_groups: 4 operators in 2 groups" in found.told()
+
+
+def evidence_words(content):
+    return [step["evidence"]["kind"] for step in content["steps"] if "evidence" in step]
+
+
+@pytest.mark.parametrize("model", [RESNET, *sorted((SAMPLES / "memory").glob("*.onnx"))], ids=lambda path: path.stem)
+def test_a_plan_of_memory_is_proven_by_what_is_in_use_at_one_step(tmp_path, model):
+    found = certified_plan(model, tmp_path)
+    assert "no two overlap while in use" in found.proven() and "no arena for them is smaller" in found.proven()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [path for path in REAL if path.stem != "ppocrv4_rec"], ids=lambda path: path.stem)
+def test_a_plan_of_a_real_model_is_checked(tmp_path, model):
+    assert "no two overlap while in use" in certified_plan(model, tmp_path).proven()
+
+
+# ---- the commands --------------------------------------------------------------------------------
+
+
+def test_optimize_writes_it_and_check_says_what_is_checked(done, tmp_path):
+    out, path = tmp_path / "o.onnx", tmp_path / "c.json"
+    words = ("--layout", "optimal", "--no-verify", "--certificate", path)
+    assert f"check {RESNET} {out} {path}" in done("optimize", RESNET, "-o", out, *words)
+    said = done("check", RESNET, out, path)
+    checked, _, word = said.partition("not checked, the word of the engine or of a solver:\n")
+    assert (
+        checked.startswith("checked:\n- 'resnet50_narrow.onnx' is the model") and "has the value of the cut" in checked
+    )
+    assert "- loading: opset 9 to 18; nodes taken out: 1 Softmax; nodes put in: 1 Softmax" in word
+    assert word.endswith("- that each rewrite computes the same is not checked here\n")
+
+
+def test_memory_writes_it_too(done, tmp_path, refused):
+    model, path = SAMPLES / "memory" / "colouring.onnx", tmp_path / "c.json"
+    done("memory", model, "--certificate", path)
+    assert "of 5 values in an arena of 9,216 bytes no two overlap" in done("check", model, model, path)
+    sentence = refused("memory", model, "--passes", "dead_nodes", "--certificate", path)
+    assert "leave out --passes" in sentence
+
+
+def test_what_does_not_hold_is_exit_code_1_and_what_is_no_certificate_2(run, done, tmp_path):
+    out, path = tmp_path / "o.onnx", tmp_path / "c.json"
+    done("optimize", NHWC, "-o", out, "--no-verify", "--certificate", path)
+    code, said, _ = run("check", NPU, out, path)
+    assert code == 1 and said.startswith("does not hold: 'npu_path.onnx' is not the model that the certificate is of")
+    path.write_text("{}")
+    code, _, err = run("check", NHWC, out, path)
+    assert code == 2 and "it is no certificate of Graph Workbench" in err
+
+
+def test_where_verification_fails_there_is_none(run, tmp_path):
+    words = ("--layout", "wrong-on-purpose", "--target", "npu", "--certificate", tmp_path / "c.json")
+    code, _, _ = run("optimize", SAMPLES / "npu_reshape_add.onnx", "-o", tmp_path / "o.onnx", *words)
+    assert code == 1 and not (tmp_path / "c.json").exists()
+
+
+def test_a_torch_program_has_none(refused, tmp_path):
+    words = ("-o", tmp_path / "o.onnx", "--certificate", tmp_path / "c.json")
+    sentence = refused("optimize", "--torch", "tests.torch_bert:bert", *words)
+    assert "export it as .onnx first" in sentence
+
+
+def test_a_failed_history_is_refused_by_the_library(tmp_path):
+    from workbench.verification import Verifier
+
+    graph = wb.load(SAMPLES / "npu_reshape_add.onnx")
+    with Verifier(graph) as verifier:
+        history = wb.optimize(graph, layout="wrong-on-purpose", target="npu", verifier=verifier, verify="end")
+    with pytest.raises(NoCertificateError, match="verification failed at layout_wrong_on_purpose"):
+        wb.certificate(history, graph.source, graph.source, tmp_path / "c.json")
+
+
+def test_without_a_certificate_nothing_of_it_is_imported(tmp_path):
+    code = (
+        "import sys; from workbench.__main__ import main; "
+        f"main(['optimize', {str(NHWC)!r}, '-o', {str(tmp_path / 'o.onnx')!r}, '--no-verify']); "
+        "print([name for name in sys.modules if name.startswith(('workbench.certification', 'workbench.checker'))])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_checker_alone_loads_nothing_of_the_engine(tmp_path, run):
+    """`python -m workbench.checker` says the same, with no module of ours but its own."""
+    found = certified(NHWC, tmp_path, layout="optimal")
+    words = [str(NHWC), str(found.output), str(found.path)]
+    command = [sys.executable, "-X", "importtime", "-m", "workbench.checker", *words]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert ran.stdout == run("check", *words)[1]
+    loaded = {line.rpartition("|")[2].strip() for line in ran.stderr.splitlines()}
+    ours = {name for name in loaded if name.startswith(("workbench", "passes")) and "checker" not in name}
+    assert "workbench.checker.replay" in loaded and ours <= {"workbench"}  # whose verbs are imported at first use
+
+
+def test_it_is_json_that_any_reader_reads(tmp_path):
+    def refuse(word):
+        raise AssertionError(word)
+
+    found = certified(RESNET, tmp_path, preset="simplify")
+    content = json.loads(found.path.read_text(), parse_constant=refuse)
+    assert content["format"] == "graph-workbench certificate" and content["version"] == 1
+    assert evidence(certified(NHWC, tmp_path, layout="optimal").content)["kind"] == "minimum cut"

@@ -1,0 +1,184 @@
+"""The evidence of a step that minimizes something: a cut with its flow, a linear program with its duals, an order."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+
+from workbench.certification.flat import Json, node_key
+from workbench.fusion.facts import FusionFacts
+from workbench.fusion.minimum import grouping_program
+from workbench.fusion.problem import fusion_problem
+from workbench.fusion.rules import RULES
+from workbench.fusion.traffic import is_view, stored_values
+from workbench.ir import Graph
+from workbench.layout.cost import bound_shape, count, element_bytes, moved_by_node, perm_of
+from workbench.layout.facts import LayoutFacts, SolvedCut, SolvedProgram
+from workbench.layout.problem.cost_model import DECIDES
+from workbench.layout.problem.orders import follow_from_constants
+from workbench.layout.sizes import infer_sizes
+from workbench.layout.solver.binary_program import DENOMINATOR, BinaryProgram, dual_values, scaled_row
+from workbench.layout.solver.integer_program import linear_form
+from workbench.layout.solver.minimum_cut import SINK, SOURCE, maximum_flow
+from workbench.memory.facts import OrderFacts
+from workbench.memory.scheduling import UnknownSizeError, scheduling_problem
+from workbench.rewrite import Step
+
+MOST_COEFFICIENTS = 500_000  # in the rows of a program; of a larger one only the solver's word is kept
+RELAXATION_SECONDS = 60  # for a linear relaxation
+
+
+def step_evidence(step: Step, before: Graph, after: Graph) -> Json | None:
+    """What the step can show besides its rewrites, or the word of its pass; None if it says nothing.
+
+    before, after: the graph at its ends.
+    """
+    facts, found = step.facts, None
+    if isinstance(facts, LayoutFacts) and facts.solved is not None:
+        found = _layout(facts, after)
+    elif isinstance(facts, FusionFacts) and facts.traffic.bound_bytes is not None:
+        found = _grouping(step, facts, before)
+    elif isinstance(facts, OrderFacts) and facts.after_bytes is not None:
+        found = _order(facts, after)
+    if found is not None:
+        return found
+    return {"kind": "word", "sentence": step.conclusion} if step.conclusion else None
+
+
+# ---- layouts ---------------------------------------------------------------------------------
+
+
+def _layout(facts: LayoutFacts, after: Graph) -> Json | None:
+    transposes = _transposes(after)
+    if transposes is None or facts.lower_bound is None:
+        return None
+    solved = facts.solved
+    found = _cut(solved) if isinstance(solved, SolvedCut) else _layout_program(solved)
+    if found is None:
+        return None
+    return {**found, "weigh": facts.weigh, "bound": facts.lower_bound, "certified": bool(facts.certified), **transposes}
+
+
+def _cut(solved: SolvedCut) -> Json:
+    flow = maximum_flow(solved.problem)
+    vertices: dict[Hashable, int] = {SOURCE: 0, SINK: 1}
+    edges = [
+        [vertices.setdefault(e.tail, len(vertices)), vertices.setdefault(e.head, len(vertices)), e.capacity, e.flow]
+        for e in flow.edges
+    ]
+    return {
+        "kind": "minimum cut",
+        "vertices": [_vertex(vertex, solved.names) for vertex in vertices],
+        "edges": edges,
+        "first_side": sorted(number for vertex, number in vertices.items() if vertex in flow.first),
+        "always": flow.always + solved.always,
+        "unit": DECIDES,
+    }
+
+
+def _vertex(vertex: Hashable, names: Sequence[str | None]) -> str:
+    if isinstance(vertex, int):
+        return names[vertex] or f"choice {vertex}"
+    return f"shared value {vertex[1]}, {vertex[0]}" if isinstance(vertex, tuple) else str(vertex)
+
+
+def _layout_program(solved: SolvedProgram | None) -> Json | None:
+    if solved is None:
+        return None
+    program = linear_form(solved.problem, solved.solution.forms)
+    return _program("layout program", program, solved.always, solved.solution.lower_bound + solved.always)
+
+
+def _program(kind: str, program: BinaryProgram, constant: int, bound: int) -> Json | None:
+    """The program with its solution and duals; None if it is too large to be written."""
+    if sum(len(row.coefficients) for row in program.rows) > MOST_COEFFICIENTS:
+        return None
+    rows = [scaled_row(row) for row in program.rows]
+    chosen = [column for column, value in enumerate(program.solution) if value > 0.5]
+    duals = dual_values(program.costs, rows, RELAXATION_SECONDS)
+    return {
+        "kind": kind,
+        "costs": list(program.costs),
+        "rows": [
+            {
+                "columns": list(row.coefficients),
+                "numbers": list(row.coefficients.values()),
+                **({} if row.least is None else {"least": row.least}),
+                **({} if row.most is None else {"most": row.most}),
+            }
+            for row in rows
+        ],
+        "solution": chosen,
+        "constant": constant,
+        "cost": sum(program.costs[column] for column in chosen) + constant,
+        "bound": bound,
+        **({} if duals is None else {"duals": duals, "denominator": DENOMINATOR}),
+    }
+
+
+def _transposes(graph: Graph) -> Json | None:
+    """The Transposes of computed values with the shapes of their operands; None if one is not known.
+
+    inside: how many there are in bodies and functions, and the bytes that they move.
+    """
+    graph = graph.copy()
+    infer_sizes(graph)
+    fixed, found, moved = follow_from_constants(graph), [], 0
+    for node in graph.nodes_of(("Transpose",)):
+        if node.inputs[0] in fixed:
+            continue
+        perm, shape = perm_of(graph, node), bound_shape(graph, node.inputs[0])
+        result = bound_shape(graph, node.outputs[0])
+        if shape is None and result is not None and perm is not None and len(result) == len(perm):
+            shape = tuple(result[perm.index(axis)] for axis in range(len(perm)))
+        if shape is None or perm is None or len(shape) != len(perm):
+            return None
+        element = element_bytes(graph, node.inputs[0])
+        moved += (moved_by_node(graph, node) or 0) * element
+        found.append({"result": node_key(node), "shape": list(shape), "element_bytes": element})
+    everything = count(graph)
+    return {"transposes": found, "inside": [everything.transposes - len(found), everything.bytes_moved - moved]}
+
+
+# ---- groupings and orders --------------------------------------------------------------------
+
+
+def _grouping(step: Step, facts: FusionFacts, before: Graph) -> Json | None:
+    place = {node.name: i for i, node in enumerate(before.nodes)}
+    last_of = {place[name]: max(place[m] for m in group.members) for group in facts.groups for name in group.members}
+    group = [last_of[i] for i in range(len(before.nodes))]
+    options: Mapping[str, object] = step.options
+    rules, most = RULES[str(options["rules"])], int(str(options["max_operators"]))
+    found = grouping_program(fusion_problem(before), stored_values(before), rules, most, group)
+    bound = facts.traffic.bound_bytes or 0
+    told = _program("grouping program", found.program, found.constant, bound)
+    keys = [node_key(node) for node in before.nodes]
+    return None if told is None else {**told, "operators": keys, "together": [list(t) for t in found.together]}
+
+
+def _order(facts: OrderFacts, after: Graph) -> Json | None:
+    """Each operator in turn: the bytes of its results, whether it is a view, and which operands it may overwrite."""
+    try:
+        problem = scheduling_problem(after)
+    except UnknownSizeError:
+        return None
+    memory: dict[str, int] = {}
+    operators = []
+    for node, operator in zip(after.nodes, problem.operators, strict=True):
+        told: Json = {"node": node_key(node)}
+        if is_view(after, node):
+            told["view"] = True
+            if node.inputs[0] in memory:
+                memory[node.outputs[0]] = memory[node.inputs[0]]
+        else:
+            made = dict(zip(filter(None, node.outputs), operator.makes, strict=True))
+            told["sizes"] = {value: problem.sizes[number] for value, number in made.items()}
+            memory |= made
+        if over := [value for value in node.inputs if memory.get(value) in operator.over]:
+            told["over"] = over
+        operators.append(told)
+    return {
+        "kind": "order",
+        "operators": [told for told in operators if told["node"]],
+        "peak": facts.after_bytes,
+        "bound": facts.bound_bytes,
+    }

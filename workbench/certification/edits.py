@@ -1,0 +1,114 @@
+"""The log's edits: what an applied rewrite changed, and how two graphs differ, as nodes out and nodes in.
+
+`Edit.replace` is spelled out: a node that reads another value is removed and inserted again, so that whoever follows
+the log needs to know nothing but nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from workbench.certification.flat import Json, flat_constant, flat_function, flat_nodes, flat_type, node_key
+from workbench.ir import Constant, Edit, Function, Graph, Node, constant_shape
+from workbench.ir.to_proto import is_large
+
+
+def logged_rewrite(after: Graph, inverse: Edit) -> Json:
+    """What was changed by the edit that `inverse` undoes. after: the graph behind it."""
+    come = {node.name: node for node in map(after.node, inverse.remove)}
+    gone = {node.name: node for node in inverse.insert}
+    inside = [told for name in gone.keys() & come.keys() if (told := _inside(gone[name], come[name]))]
+    whole = {told["node"] for told in inside}
+    fresh = sorted(come.values(), key=lambda node: after.position(node.name))
+    values = inverse.constants
+    named = {*after.inputs, *after.outputs}
+    return _without_empty(
+        {
+            "remove": flat_nodes(node for node in gone.values() if node_key(node) not in whole),
+            "insert": flat_nodes(node for node in fresh if node_key(node) not in whole),
+            "inside": sorted(inside, key=lambda told: str(told["node"])),
+            "drop": {
+                value: flat_constant(tensor)
+                for value, tensor in values.items()
+                if tensor is not None and value not in after.constants
+            },
+            "constants": {v: flat_constant(after.constants[v]) for v in values if v in after.constants},
+            "types": {value: flat_type(after.types.get(value)) for value in inverse.types if value in named},
+            "functions": [_function(key, after.functions.get(key)) for key in inverse.functions],
+        }
+    )
+
+
+def difference_of(before: Graph, after: Graph) -> Json:
+    """The edit from one graph to the other. A large weight of the same name, type and shape counts as the same."""
+    functions = {**before.functions, **after.functions}
+    return _without_empty(
+        {
+            **_nodes_and_constants(before, after),
+            "types": {
+                value: flat_type(after.types.get(value))
+                for value in (*after.inputs, *after.outputs)
+                if flat_type(before.types.get(value)) != flat_type(after.types.get(value))
+            },
+            "functions": [
+                _function(key, after.functions.get(key))
+                for key in functions
+                if _differ(before.functions.get(key), after.functions.get(key))
+            ],
+            **({"opsets": after.opset_imports} if before.opset_imports != after.opset_imports else {}),
+        }
+    )
+
+
+def _inside(gone: Node, come: Node) -> Json | None:
+    """How the bodies of a node changed; None if more than their nodes and constants did."""
+    if not gone.bodies or gone.bodies.keys() != come.bodies.keys():
+        return None
+    changed = {key: (body, come.bodies[key]) for key, body in gone.bodies.items() if body is not come.bodies[key]}
+    if any(one.inputs != other.inputs or one.outputs != other.outputs for one, other in changed.values()):
+        return None
+    if flat_nodes([_without_bodies(gone)]) != flat_nodes([_without_bodies(come)]):
+        return None
+    edits = [{"body": key, "edit": _without_empty(_nodes_and_constants(*pair))} for key, pair in changed.items()]
+    return {"node": node_key(gone), "bodies": edits}
+
+
+def _without_bodies(node: Node) -> Node:
+    held = {key.partition("[")[0] for key in node.bodies}
+    return node.replace(attributes={name: value for name, value in node.attributes.items() if name not in held})
+
+
+def _nodes_and_constants(before: Graph, after: Graph) -> Json:
+    old, new = ({node_key(node): flat_nodes([node]) for node in graph.nodes} for graph in (before, after))
+    read = {value for node in before.nodes for value in node.operands} | set(before.outputs)
+    gone = [v for v in before.constants if v not in after.constants and (v in read or after.has_value(v))]
+    return {
+        "remove": [node for key, told in old.items() if told != new.get(key) for node in told],
+        "insert": [node for key, told in new.items() if told != old.get(key) for node in told],
+        "drop": {value: flat_constant(before.constants[value]) for value in gone},
+        "constants": {
+            name: flat_constant(tensor)
+            for name, tensor in after.constants.items()
+            if name not in read or not _same(before.constants.get(name), tensor)
+        },
+    }
+
+
+def _same(one: Constant | None, other: Constant) -> bool:
+    if one is None or one.dtype != other.dtype or constant_shape(one) != constant_shape(other):
+        return False
+    return is_large(other) or flat_constant(one) == flat_constant(other)
+
+
+def _differ(one: Function | None, other: Function | None) -> bool:
+    return one is None or other is None or flat_function(one) != flat_function(other)
+
+
+def _function(key: tuple[str, str, str], function: Function | None) -> Json:
+    domain, name, overload = key
+    told = {} if function is None else flat_function(function)
+    return {"domain": domain, "name": name, "overload": overload, **told}
+
+
+def _without_empty(edit: Mapping[str, object]) -> Json:
+    return {name: told for name, told in edit.items() if told}

@@ -1,0 +1,35 @@
+"""A plan of memory as evidence: the steps, and each value's lifetime and place in the arena."""
+
+from __future__ import annotations
+
+from workbench.certification.flat import Json, node_key
+from workbench.memory.planning import MemoryPlan
+from workbench.memory.shared_memory import Alias
+
+
+def plan_evidence(plan: MemoryPlan) -> Json:
+    """Values of bodies and functions have a path as their name, and their steps no node of the graph."""
+    lifetimes = plan.sharing.lifetimes
+    steps = list(zip(lifetimes.steps, lifetimes.prefixes, strict=True))
+    computed = {value for step, prefix in steps if not prefix for value in step.node.outputs}
+    values = [value for value in plan.values if value.offset is not None and value.block is not None]
+    return {
+        "kind": "plan",
+        "planner": plan.packed.planner,
+        "steps": [None if prefix else node_key(step.node) for step, prefix in steps],
+        "values": [
+            {
+                "name": value.name,
+                "bytes": value.bytes,
+                "offset": value.offset,
+                "born": value.born,
+                "dies": value.dies,
+                "block": value.block,
+            }
+            for value in values
+        ],
+        "views": {v.name: v.alias_of for v in values if v.how == Alias.VIEW and v.name in computed},
+        "total": plan.packed.total,
+        "bound": plan.packed.lower_bound,
+        "certified": plan.certified,
+    }

@@ -1,0 +1,140 @@
+"""A history's certificate as a file: what was read, the log with the evidence of each step, what was written."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from onnx import parser
+
+from workbench.certification.bounds import step_evidence
+from workbench.certification.edits import difference_of, logged_rewrite
+from workbench.certification.flat import Json
+from workbench.certification.plan import plan_evidence
+from workbench.errors import UserError
+from workbench.files import write_text
+from workbench.io.checks import every_tensor
+from workbench.io.kinds import TEXT, TORCH, kind_of
+from workbench.io.proto_file import open_proto
+from workbench.io.streaming_proto import read_model
+from workbench.io.weights import mapped
+from workbench.ir import Graph
+from workbench.ir.from_proto import from_proto
+from workbench.ir.to_proto import THIS_FILE
+from workbench.memory.planning import MemoryPlan
+from workbench.rewrite import History
+from workbench.rewrite.rule import AppliedRewrite
+
+WRITTEN_VERSION = 1
+
+
+class NoCertificateError(UserError):
+    """There is nothing to certify, or no file that it could be checked against."""
+
+
+def check_certifiable(model: str | None) -> None:
+    """Raises NoCertificateError if a certificate cannot name this model's file."""
+    if model is None or kind_of(Path(model)) == TORCH:
+        raise NoCertificateError(
+            "a certificate begins with the nodes of an ONNX file, and this model is a torch program; export it as"
+            " .onnx first"
+        )
+
+
+def write_certificate(
+    history: History, model: str | Path, output: str | Path, path: str | Path, plan: MemoryPlan | None = None
+) -> int:
+    """Write the certificate of a history from the file `model` to the file `output`; returns its bytes.
+
+    plan: of the memory of `history.graph`.
+    Raises NoCertificateError if a step failed its verification, and UserError if the file cannot be written.
+    """
+    if history.failed is not None:
+        raise NoCertificateError(
+            f"there is no certificate, since verification failed at {history.failed.pass_name}; leave that pass out"
+        )
+    check_certifiable(str(model))
+    content = _content(history, Path(model), Path(output), plan)
+    content["digest"] = hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return write_text(path, json.dumps(content, separators=(",", ":"), allow_nan=False) + "\n")
+
+
+def _content(history: History, model: Path, output: Path, plan: MemoryPlan | None) -> Json:
+    graph = history.initial.copy()
+    rules: Json = {}
+    steps: list[Json] = [_frame("loading", difference_of(_as_written(model), graph))]
+    for step in history.steps[1:]:
+        before, rewrites = graph.copy(), []
+        for rewrite in step.rewrites:
+            inverse = graph.apply(rewrite.edit)
+            rewrites.append({**_told(rewrite, rules), "edit": logged_rewrite(graph, inverse)})
+        evidence = step_evidence(step, before, graph)
+        steps.append(
+            {
+                "pass": step.pass_name,
+                "options": dict(step.options),
+                "rewrites": rewrites,
+                **({} if evidence is None else {"evidence": evidence}),
+            }
+        )
+    if plan is not None:
+        steps.append({"pass": "memory plan", "rewrites": [], "evidence": plan_evidence(plan)})
+    steps.append(_frame("exporting", difference_of(graph, _as_written(output))))
+    return {
+        "format": "graph-workbench certificate",
+        "version": WRITTEN_VERSION,
+        "model": _file(model),
+        "output": _file(output),
+        "mode": history.mode,
+        "target": history.target,
+        "dims": dict(history.initial.dims),
+        "rules": rules,
+        "steps": steps,
+    }
+
+
+def _frame(name: str, edit: Json) -> Json:
+    """What happened before the first pass, or behind the last."""
+    return {"pass": name, "rewrites": [{"edit": edit}] if edit else []}
+
+
+def _told(rewrite: AppliedRewrite, rules: Json) -> Json:
+    """What a rewrite says of itself; its rule is entered in `rules`."""
+    exactness = rewrite.exactness.name.lower()
+    told = {"sentence": rewrite.sentence, "exactness": exactness}
+    if rewrite.by is None:
+        return told
+    entry = {"law": rewrite.by.law, "exactness": exactness}
+    name = own = f"{rewrite.rule}.{rewrite.by.name}"
+    number = 1
+    while rules.setdefault(name, entry) != entry:  # `repeat` runs rules of several passes, which may have one name
+        number += 1
+        name = f"{own} ({number})"
+    return {"rule": name, **told}
+
+
+def _as_written(path: Path) -> Graph:
+    """The file's own nodes, before anything that loading does to them."""
+    if kind_of(path) == TEXT:
+        return from_proto(parser.parse_model(path.read_text(encoding="utf-8")))
+    opened = open_proto(path)
+    return from_proto(opened.model, opened.read)
+
+
+def _file(path: Path) -> dict[str, Any]:
+    """Its name and SHA-256, and those of the files with its weights."""
+    beside: set[str] = set()
+    if kind_of(path) != TEXT:
+        for tensor in every_tensor(read_model(mapped(path))[0]):
+            places = (entry.value for entry in tensor.external_data if entry.key == "location")
+            beside.update(place for place in places if place != THIS_FILE)
+    external = {location: _sha256(path.parent / location) for location in sorted(beside)}
+    return {"file": path.name, "sha256": _sha256(path), "external": external}
+
+
+def _sha256(path: str | os.PathLike[str]) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,48 @@
+"""A flow and a cut of equal value: no cut costs less (Ford and Fulkerson 1956)."""
+
+from __future__ import annotations
+
+from workbench.checker.outcome import DoesNotHold, Unreadable
+from workbench.checker.records import Record, as_list, as_whole
+
+_SOURCE, _SINK = 0, 1  # numbers of vertices
+
+
+def checked_flow(record: Record) -> int:
+    """The value of the flow, which is that of the cut.
+
+    Checks that 0 <= flow <= capacity on every edge, that what flows into each vertex but source and sink flows out of
+    it, that the cut separates these, and that its edges carry all that they can. Raises DoesNotHold.
+    """
+    vertices = record.texts("vertices")
+    first = set(record.wholes("first_side"))
+    if _SOURCE not in first or _SINK in first:
+        raise DoesNotHold(f"the cut of {record.where} does not separate source and sink")
+    left_over = [0] * len(vertices)
+    value = cut = 0
+    for number, told in enumerate(record.items("edges"), 1):
+        where = f"{record.where}, edge {number:,}"
+        parts = as_list(told, where)
+        if len(parts) != 4:
+            raise Unreadable(f"the certificate's {where} must be tail, head, capacity and flow")
+        tail, head, flow = (as_whole(parts[i], where) for i in (0, 1, 3))
+        capacity = None if parts[2] is None else as_whole(parts[2], where)
+        if not (0 <= tail < len(vertices) and 0 <= head < len(vertices)):
+            raise Unreadable(f"the certificate's {where} is between vertices that are not listed")
+        name = f"the edge from '{vertices[tail]}' to '{vertices[head]}' of {record.where}"
+        if flow < 0 or (capacity is not None and flow > capacity):
+            most = "" if capacity is None else f"; it may carry 0 to {capacity:,}"
+            raise DoesNotHold(f"{name} carries {flow:,}{most}")
+        left_over[tail] -= flow
+        left_over[head] += flow
+        value += flow * ((tail == _SOURCE) - (head == _SOURCE))
+        if tail in first and head not in first:
+            if capacity is None:
+                raise DoesNotHold(f"the cut goes through {name}, whose capacity is infinite")
+            cut += capacity
+    for number, difference in enumerate(left_over):
+        if difference and number not in (_SOURCE, _SINK):
+            raise DoesNotHold(f"in {record.where}, what flows into '{vertices[number]}' and out of it differs")
+    if value != cut:
+        raise DoesNotHold(f"the flow of {record.where} is {value:,}, and its cut {cut:,}: they must be equal")
+    return value

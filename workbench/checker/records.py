@@ -1,0 +1,154 @@
+"""Reads a certificate's JSON, of which nothing is trusted: size, depth, types and numbers are bounded."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import stat
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+from workbench.checker.outcome import DoesNotHold, Unreadable
+
+FORMAT, READ_VERSION = "graph-workbench certificate", 1
+LARGEST_CERTIFICATE = 64 * 2**20  # bytes
+MOST_PARTS = 8_000_000  # items of lists and objects, of which each takes up to 100 bytes in memory
+LARGEST_NUMBER = 2**256
+DIGEST = "digest"
+
+
+class Record:
+    """An object of the certificate, whose fields are read with the type that they must have.
+
+    where: what it is, in words, for sentences. Raises Unreadable for a field that is missing or of another type.
+    """
+
+    def __init__(self, fields: Any, where: str) -> None:
+        if not isinstance(fields, dict):
+            raise Unreadable(f"the certificate's {where or 'content'} is {_kind(fields)} and must be an object")
+        self.fields: dict[str, Any] = fields
+        self.where = where
+
+    def has(self, name: str) -> bool:
+        return self.fields.get(name) is not None
+
+    def text(self, name: str) -> str:
+        return as_text(self._field(name), self._of(name))
+
+    def whole(self, name: str) -> int:
+        return as_whole(self._field(name), self._of(name))
+
+    def items(self, name: str) -> list[Any]:
+        """A list; an empty one if the field is missing."""
+        return as_list(self.fields.get(name, []), self._of(name))
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        return tuple(as_text(item, self._of(name)) for item in self.items(name))
+
+    def wholes(self, name: str) -> tuple[int, ...]:
+        return tuple(as_whole(item, self._of(name)) for item in self.items(name))
+
+    def records(self, name: str, one: str) -> Iterator[Record]:
+        """The objects of a list, numbered from 1. one: what an item is, in words."""
+        for number, item in enumerate(self.items(name), 1):
+            yield Record(item, self._of(f"{one} {number:,}"))
+
+    def record(self, name: str) -> Record:
+        return Record(self._field(name), self._of(name))
+
+    def named(self, name: str) -> dict[str, Any]:
+        """An object whose keys are names; an empty one if the field is missing."""
+        return Record(self.fields.get(name, {}), self._of(name)).fields
+
+    def _field(self, name: str) -> Any:
+        if name not in self.fields:
+            raise Unreadable(f"the certificate's {self.where or 'content'} has no field '{name}'")
+        return self.fields[name]
+
+    def _of(self, name: str) -> str:
+        return f"{self.where}, {name}" if self.where else name
+
+
+def as_text(value: Any, where: str) -> str:
+    if not isinstance(value, str):
+        raise Unreadable(f"the certificate's {where} is {_kind(value)} and must be text")
+    return value
+
+
+def as_list(value: Any, where: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise Unreadable(f"the certificate's {where} is {_kind(value)} and must be a list")
+    return value
+
+
+def as_whole(value: Any, where: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise Unreadable(f"the certificate's {where} is {_kind(value)} and must be a whole number")
+    if abs(value) >= LARGEST_NUMBER:
+        raise Unreadable(f"the certificate's {where} is a number of {value.bit_length():,} bits; at most 256 are read")
+    return value
+
+
+def as_number(value: Any, where: str) -> float:
+    """A number, or one of "nan", "inf", "-inf"."""
+    if value in ("nan", "inf", "-inf"):
+        return float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise Unreadable(f"the certificate's {where} is {_kind(value)} and must be a finite number")
+    return float(as_whole(value, where)) if isinstance(value, int) else value
+
+
+def read_certificate(path: str | os.PathLike[str]) -> Record:
+    """The certificate in a file, after its format and its digest. Raises Unreadable or DoesNotHold."""
+    content = _parsed(_bytes_of(path))
+    certificate = Record(content, "")
+    if certificate.fields.get("format") != FORMAT:
+        raise Unreadable("it is no certificate of Graph Workbench; write one with optimize --certificate")
+    version = certificate.whole("version")
+    if version != READ_VERSION:
+        raise Unreadable(f"it is of version {version}, and this checker reads {READ_VERSION}; write it again")
+    said = certificate.text(DIGEST)
+    if digest_of(certificate.fields) != said:
+        raise DoesNotHold("the digest over the certificate is not that of its contents: it was edited or cut")
+    return certificate
+
+
+def digest_of(content: dict[str, Any]) -> str:
+    """SHA-256 of all fields but the digest, as JSON with sorted keys and without spaces."""
+    rest = {name: value for name, value in content.items() if name != DIGEST}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _bytes_of(path: str | os.PathLike[str]) -> bytes:
+    try:
+        found = os.stat(path)
+        if not stat.S_ISREG(found.st_mode):
+            raise Unreadable("it is no plain file")
+        if found.st_size > LARGEST_CERTIFICATE:
+            raise Unreadable(f"it has {found.st_size:,} bytes; at most {LARGEST_CERTIFICATE:,} are read")
+        with open(path, "rb") as file:
+            return file.read(LARGEST_CERTIFICATE + 1)
+    except OSError as error:
+        raise Unreadable(f"it cannot be read ({error.strerror or error})") from None
+
+
+def _parsed(data: bytes) -> Any:
+    if data.count(b",") + data.count(b"[") + data.count(b"{") > MOST_PARTS:
+        raise Unreadable(f"it has more than {MOST_PARTS:,} parts")
+    try:
+        return json.loads(data, parse_constant=_no_number)
+    except RecursionError:
+        raise Unreadable("it is nested too deep to be a certificate") from None
+    except ValueError as error:  # also a text that is not UTF-8, and a number of thousands of digits
+        raise Unreadable(f"it is not JSON ({' '.join(str(error).split())[:120]})") from None
+
+
+def _no_number(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no number of JSON")
+
+
+def _kind(value: Any) -> str:
+    names = {str: "text", dict: "an object", list: "a list", bool: "true or false", type(None): "null"}
+    return names.get(type(value), f"the number {str(value)[:30]}")

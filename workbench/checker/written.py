@@ -1,0 +1,150 @@
+"""Nodes, constants, bodies and functions as a certificate writes them, read into plain values."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from workbench.checker.files import float_bits, trimmed
+from workbench.checker.outcome import DoesNotHold, Unreadable
+from workbench.checker.plain import FunctionKey, PlainConstant, PlainFunction, PlainGraph, PlainNode, graph_from
+from workbench.checker.records import Record, as_list, as_number, as_text, as_whole
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_BYTES_IN_FULL = {6: 4, 7: 8}  # of the element types of which small constants are written in full
+
+
+def written_node(record: Record) -> PlainNode:
+    attributes = record.named("attributes")
+    return PlainNode(
+        record.text("domain") if record.has("domain") else "",
+        record.text("op"),
+        record.text("overload") if record.has("overload") else "",
+        trimmed(record.texts("inputs")),
+        trimmed(record.texts("outputs")),
+        {name: _attribute(Record(told, f"{record.where}, attribute '{name}'")) for name, told in attributes.items()},
+    )
+
+
+def written_contents(told: Any, where: str) -> PlainConstant:
+    """A constant; the numbers of one that is written in full must be those of its hash."""
+    record = Record(told, where)
+    found = PlainConstant(record.whole("type"), record.wholes("shape"), record.text("sha256"))
+    if not _SHA256.fullmatch(found.sha256):
+        raise Unreadable(f"the certificate's {where} has no SHA-256 of 64 digits")
+    if record.has("values"):
+        size = _BYTES_IN_FULL.get(found.dtype)
+        numbers = record.wholes("values")
+        if size is None or any(not -(256**size) <= 2 * n < 256**size for n in numbers):
+            raise Unreadable(f"the certificate's {where} has values that are not of its element type")
+        data = b"".join(n.to_bytes(size, "little", signed=True) for n in numbers)
+        if hashlib.sha256(data).hexdigest() != found.sha256:
+            raise DoesNotHold(f"the values of the certificate's {where} are not those of its hash")
+    return found
+
+
+def written_constants(record: Record, name: str) -> dict[str, PlainConstant]:
+    found = record.named(name)
+    return {value: written_contents(told, f"{record.where}, constant '{value}'") for value, told in found.items()}
+
+
+def written_function(record: Record) -> tuple[FunctionKey, PlainFunction | None]:
+    """A function with its key; None if it is removed."""
+    key = (record.text("domain"), record.text("name"), record.text("overload"))
+    if not record.has("graph"):
+        return key, None
+    return key, PlainFunction(
+        _graph(record.record("graph")),
+        written_opsets(record),
+        frozenset(record.texts("parameters")),
+        {
+            name: _attribute(Record(told, f"{record.where}, default of '{name}'"))
+            for name, told in record.named("defaults").items()
+        },
+    )
+
+
+def written_opsets(record: Record) -> dict[str, int]:
+    return {domain: as_whole(n, f"{record.where}, opset of '{domain}'") for domain, n in record.named("opsets").items()}
+
+
+def written_type(told: Any, where: str) -> Any:
+    """The type of an input or output, as `files.declared_type` has it."""
+    if told is None:
+        return None
+    parts = as_list(told, where)
+    if len(parts) == 1:
+        return (as_text(parts[0], where),)
+    if len(parts) != 2:
+        raise Unreadable(f"the certificate's {where} must be an element type and dims")
+    dims = None if parts[1] is None else tuple(_dim(dim, where) for dim in as_list(parts[1], where))
+    return (as_whole(parts[0], where), dims)
+
+
+def _dim(told: Any, where: str) -> int | str | None:
+    return told if told is None or isinstance(told, str) else as_whole(told, where)
+
+
+def _graph(record: Record) -> PlainGraph:
+    return graph_from(
+        record.texts("inputs"),
+        record.texts("outputs"),
+        [written_node(node) for node in record.records("nodes", "node")],
+        written_constants(record, "constants"),
+        f"the certificate's {record.where}",
+    )
+
+
+def _attribute(record: Record) -> tuple[str, Any]:
+    if len(record.fields) != 1:
+        raise Unreadable(f"the certificate's {record.where} must have one field, its kind")
+    ((kind, told),) = record.fields.items()
+    if kind not in _READ:
+        raise Unreadable(f"the certificate's {record.where} is of the unknown kind '{kind[:40]}'")
+    found = _READ[kind](told, record.where)
+    return ("ints", ()) if found == () else (kind, found)
+
+
+def _bytes(told: Any, where: str) -> bytes:
+    """A text, or bytes that are none, in hexadecimal."""
+    if isinstance(told, str):
+        return told.encode(errors="surrogatepass")
+    digits = Record(told, where).text("bytes")
+    try:
+        return bytes.fromhex(digits)
+    except ValueError:
+        raise Unreadable(f"the certificate's {where} has bytes that are not hexadecimal") from None
+
+
+def _each(read: Callable[[Any, str], Any]) -> Callable[[Any, str], tuple[Any, ...]]:
+    return lambda told, where: tuple(read(item, where) for item in as_list(told, where))
+
+
+def _float(told: Any, where: str) -> bytes:
+    return float_bits(as_number(told, where))
+
+
+def _one_graph(told: Any, where: str) -> PlainGraph:
+    return _graph(Record(told, where))
+
+
+def _reference(told: Any, where: str) -> tuple[str, int]:
+    record = Record(told, where)
+    return record.text("name"), record.whole("type")
+
+
+_READ: Mapping[str, Callable[[Any, str], Any]] = {
+    "int": as_whole,
+    "float": _float,
+    "text": _bytes,
+    "ints": _each(as_whole),
+    "floats": _each(_float),
+    "texts": _each(_bytes),
+    "tensor": written_contents,
+    "graph": _one_graph,
+    "graphs": _each(_one_graph),
+    "reference": _reference,
+    "type": _bytes,
+}
