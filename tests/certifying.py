@@ -15,7 +15,7 @@ from onnx import helper, numpy_helper
 import workbench as wb
 from workbench.api import DEFAULT_TARGET
 from workbench.checker.outcome import Statement
-from workbench.checker.records import digest_of
+from workbench.checker.records import content_digest
 from workbench.layout.profile import load_profile
 from workbench.memory.planning import MemoryPlan
 from workbench.pipeline import start
@@ -48,7 +48,7 @@ class Certified:
         """Another certificate of the same files, with a digest that fits."""
         content = self.content
         change(content)
-        return self.written(json.dumps(content | {"digest": digest_of(content)}))
+        return self.written(json.dumps(content | {"digest": content_digest(content)}))
 
     def written(self, text: str) -> Certified:
         """Another certificate with this text."""

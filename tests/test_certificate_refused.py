@@ -15,7 +15,7 @@ from tests.commands import NHWC, SAMPLES
 from tests.slow import slow_unless
 from workbench.checker import records, replay
 from workbench.checker.outcome import DoesNotHold, Unreadable
-from workbench.checker.records import digest_of, read_certificate
+from workbench.checker.records import content_digest, read_certificate
 
 
 @pytest.fixture(scope="module")
@@ -638,7 +638,7 @@ def test_a_part_of_another_kind_or_none_never_ends_in_anything_but_a_sentence(re
     chosen = [*chance.sample(short, min(many // 3, len(short))), *chance.sample(places, min(many, len(places)))]
     for path in chosen:
         odd = with_odd_part(content, path, chance.choice((*ODD, ...)))
-        odd["digest"] = digest_of(odd)
+        odd["digest"] = content_digest(odd)
         try:
             found.written(json.dumps(odd)).check()
         except (DoesNotHold, Unreadable) as sentence:

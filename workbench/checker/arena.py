@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from workbench.checker.order import VIEW_OPERATORS, check_runs
 from workbench.checker.outcome import DoesNotHold, Unreadable
 from workbench.checker.plain import PlainModel, PlainNode
-from workbench.checker.records import Record, as_text
+from workbench.checker.records import Fields, as_text
 from workbench.checker.replay import Replay
 from workbench.checker.sizes import compared_size
 
@@ -54,7 +54,7 @@ class ArenaChecked:
     outside: int
 
 
-def checked_plan(record: Record, graph: Replay, written: PlainModel, last: bool) -> ArenaChecked:
+def checked_plan(record: Fields, graph: Replay, written: PlainModel, last: bool) -> ArenaChecked:
     """Checks the steps, the lifetimes, the places and the size of the arena. last: see `compared_size`.
 
     Raises DoesNotHold.
@@ -89,7 +89,7 @@ def checked_plan(record: Record, graph: Replay, written: PlainModel, last: bool)
     return ArenaChecked(total, in_use, len(values), confirmed, shared, unfollowed, computed - known)
 
 
-def _placed(record: Record, graph: Replay, written: PlainModel, last: bool) -> tuple[dict[str, PlacedValue], int]:
+def _placed(record: Fields, graph: Replay, written: PlainModel, last: bool) -> tuple[dict[str, PlacedValue], int]:
     """The values of the plan, and how many have the size that the output declares."""
     found: dict[str, PlacedValue] = {}
     confirmed = 0
@@ -108,7 +108,7 @@ def _placed(record: Record, graph: Replay, written: PlainModel, last: bool) -> t
 class _Edges:
     """What the edges of the graph say of lifetimes and shared memory. views: of a result, the operand that it is."""
 
-    def __init__(self, graph: Replay, step_of: dict[str, int], record: Record) -> None:
+    def __init__(self, graph: Replay, step_of: dict[str, int], record: Fields) -> None:
         self.graph = graph
         self.step_of = step_of
         self.last_read: dict[str, int] = {}

@@ -12,7 +12,7 @@ from workbench.checker.files import plain_model, read_proto, sha256_of
 from workbench.checker.order import check_runs
 from workbench.checker.outcome import DoesNotHold, Statement, Unreadable
 from workbench.checker.plain import PlainModel, PlainNode
-from workbench.checker.records import Record, as_whole, read_certificate
+from workbench.checker.records import Fields, as_whole, read_certificate
 from workbench.checker.replay import LoggedEdit, Replay, logged_edit
 
 # What a mode allows, from most exact on.
@@ -40,7 +40,7 @@ def report_lines(statements: Sequence[Statement]) -> Iterator[str]:
         yield from (head, *(f"- {sentence}" for sentence in found)) if found else ()
 
 
-def _checked(model: _Path, output: _Path, certificate: Record) -> Iterator[Statement]:
+def _checked(model: _Path, output: _Path, certificate: Fields) -> Iterator[Statement]:
     before = _read(model)
     _check_same_file(certificate.record("model"), model, before, "the model")
     yield Statement(f"'{_name(model)}' is the model that the certificate is of, by its SHA-256")
@@ -89,7 +89,7 @@ def _read(path: _Path) -> PlainModel:
     return plain_model(read_proto(path), Path(path).parent, _name(path))
 
 
-def _check_same_file(told: Record, path: _Path, read: PlainModel, what: str) -> None:
+def _check_same_file(told: Fields, path: _Path, read: PlainModel, what: str) -> None:
     """Raises DoesNotHold if the file, or one with its weights, has another SHA-256."""
     if sha256_of(path) != told.text("sha256"):
         raise DoesNotHold(f"'{_name(path)}' is not {what} that the certificate is of: its SHA-256 differs")
@@ -101,16 +101,16 @@ def _check_same_file(told: Record, path: _Path, read: PlainModel, what: str) -> 
             raise DoesNotHold(f"the weights in '{location}' are not those that the certificate is of: SHA-256 differs")
 
 
-def _is_frame(step: Record) -> bool:
+def _is_frame(step: Fields) -> bool:
     """Whether it is no pass, but what loading or exporting did."""
     return step.text("pass") in (LOADING, EXPORTING)
 
 
-def _rule(rewrite: Record, name: str) -> str:
+def _rule(rewrite: Fields, name: str) -> str:
     return rewrite.text("rule") if rewrite.has("rule") else name
 
 
-def _check_exactness(rewrite: Record, certificate: Record, where: str) -> None:
+def _check_exactness(rewrite: Fields, certificate: Fields, where: str) -> None:
     mode, exactness = certificate.text("mode"), rewrite.text("exactness")
     if mode not in _ALLOWED:
         raise Unreadable(f"the certificate's mode is '{mode[:40]}'; there are {', '.join(_ALLOWED)}")

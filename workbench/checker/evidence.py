@@ -13,7 +13,7 @@ from workbench.checker.moved import checked_moves
 from workbench.checker.order import checked_order
 from workbench.checker.outcome import DoesNotHold, Statement, Unreadable
 from workbench.checker.plain import PlainModel
-from workbench.checker.records import Record
+from workbench.checker.records import Fields
 from workbench.checker.replay import Replay
 
 UNITS = {"bytes": "bytes", "count": "transposes", "time": "nanoseconds"}
@@ -31,7 +31,7 @@ class StepDone:
     last: bool
 
 
-def checked_evidence(record: Record, step: StepDone) -> Iterator[Statement]:
+def checked_evidence(record: Fields, step: StepDone) -> Iterator[Statement]:
     """The statements that hold. Raises DoesNotHold with the first that does not."""
     kind = record.text("kind")
     if kind not in _CHECKS:
@@ -39,7 +39,7 @@ def checked_evidence(record: Record, step: StepDone) -> Iterator[Statement]:
     yield from _CHECKS[kind](record, step)
 
 
-def _cut(record: Record, step: StepDone) -> Iterator[Statement]:
+def _cut(record: Fields, step: StepDone) -> Iterator[Statement]:
     unit = record.whole("unit")
     if unit < 1:
         raise Unreadable(f"the certificate's {record.where} has a unit below 1")
@@ -55,14 +55,14 @@ def _cut(record: Record, step: StepDone) -> Iterator[Statement]:
     yield from _reached(record, step, bound)
 
 
-def _layout_program(record: Record, step: StepDone) -> Iterator[Statement]:
+def _layout_program(record: Fields, step: StepDone) -> Iterator[Statement]:
     found = checked_bound(record)
     yield _bound_statement(step.name, found, _unit(record))
     yield Statement(f"{step.name}: that the program states what layouts cost is the engine's word", proven=False)
     yield from _reached(record, step, found.cost)
 
 
-def _reached(record: Record, step: StepDone, least: int) -> Iterator[Statement]:
+def _reached(record: Fields, step: StepDone, least: int) -> Iterator[Statement]:
     """Whether the Transposes after the step are those of the solution, of this cost."""
     if record.text("weigh") == "time":
         yield Statement(f"{step.name}: the times are those that the engine measured", proven=False)
@@ -86,7 +86,7 @@ def _reached(record: Record, step: StepDone, least: int) -> Iterator[Statement]:
         yield Statement(f"{step.name}: the engine claims no minimum", proven=False)
 
 
-def _grouping(record: Record, step: StepDone) -> Iterator[Statement]:
+def _grouping(record: Fields, step: StepDone) -> Iterator[Statement]:
     found = checked_bound(record)
     count = checked_groups(record, found.chosen, step.replaced)
     yield Statement(f"{step.name}: the solution's {count:,} groups are those that the log made")
@@ -107,7 +107,7 @@ def _bound_statement(name: str, found: LinearBound, unit: str) -> Statement:
     return Statement(f"{reached}; {said}, {proves}", proven=False)
 
 
-def _order(record: Record, step: StepDone) -> Iterator[Statement]:
+def _order(record: Fields, step: StepDone) -> Iterator[Statement]:
     found = checked_order(record, step.graph, step.written, step.last)
     if found.bytes != record.whole("peak"):
         raise DoesNotHold(
@@ -127,14 +127,14 @@ def _order(record: Record, step: StepDone) -> Iterator[Statement]:
     yield Statement(f"{step.name}: the search says {said}; one operator alone needs {found.least:,}", proven=False)
 
 
-def _unit(record: Record) -> str:
+def _unit(record: Fields) -> str:
     weigh = record.text("weigh")
     if weigh not in UNITS:
         raise Unreadable(f"the certificate's {record.where} weighs '{weigh[:40]}', which is unknown")
     return UNITS[weigh]
 
 
-def _plan(record: Record, step: StepDone) -> Iterator[Statement]:
+def _plan(record: Fields, step: StepDone) -> Iterator[Statement]:
     found = checked_plan(record, step.graph, step.written, step.last)
     placed = f"{step.name}: of {found.values:,} values in an arena of {found.total:,} bytes no two overlap while in use"
     yield Statement(f"{placed}; {found.confirmed:,} sizes as the output declares them")
@@ -155,11 +155,11 @@ def _plan(record: Record, step: StepDone) -> Iterator[Statement]:
     yield Statement(f"{step.name}: the planner says {said}; its blocks need {found.in_use:,} at one step", proven=False)
 
 
-def _word(record: Record, step: StepDone) -> Iterator[Statement]:
+def _word(record: Fields, step: StepDone) -> Iterator[Statement]:
     yield Statement(f"{step.name}: {record.text('sentence')}", proven=False)
 
 
-_CHECKS: Mapping[str, Callable[[Record, StepDone], Iterator[Statement]]] = {
+_CHECKS: Mapping[str, Callable[[Fields, StepDone], Iterator[Statement]]] = {
     "minimum cut": _cut,
     "layout program": _layout_program,
     "grouping program": _grouping,

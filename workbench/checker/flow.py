@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from workbench.checker.outcome import DoesNotHold, Unreadable
-from workbench.checker.records import Record, as_list, as_whole
+from workbench.checker.records import Fields, as_list, as_whole
 
 _SOURCE, _SINK = 0, 1  # numbers of vertices
 
 
-def checked_flow(record: Record) -> int:
+def checked_flow(record: Fields) -> int:
     """The value of the flow, which is that of the cut.
 
     Checks that 0 <= flow <= capacity on every edge, that what flows into each vertex but source and sink flows out of

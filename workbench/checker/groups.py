@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from workbench.checker.outcome import DoesNotHold, Unreadable
-from workbench.checker.records import Record, as_list, as_whole
+from workbench.checker.records import Fields, as_list, as_whole
 
 
-def checked_groups(record: Record, chosen: frozenset[int], replaced: Iterable[frozenset[str]]) -> int:
+def checked_groups(record: Fields, chosen: frozenset[int], replaced: Iterable[frozenset[str]]) -> int:
     """The number of groups with several operators.
 
     A column of the program that is 1 says that two operators are in one group. replaced: the nodes that each rewrite of

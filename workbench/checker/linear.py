@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from workbench.checker.outcome import DoesNotHold, Unreadable
-from workbench.checker.records import Record
+from workbench.checker.records import Fields
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class LinearBound:
     chosen: frozenset[int]
 
 
-def checked_bound(record: Record) -> LinearBound:
+def checked_bound(record: Fields) -> LinearBound:
     """Checks that the solution satisfies every row and has the stated cost. Raises DoesNotHold.
 
     Multipliers are numerators over one denominator, so that all sums are of whole numbers.

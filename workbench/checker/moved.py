@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from workbench.checker.outcome import DoesNotHold, Unreadable
 from workbench.checker.plain import PlainModel, PlainNode
-from workbench.checker.records import Record
+from workbench.checker.records import Fields
 from workbench.checker.replay import Replay
 from workbench.checker.sizes import ELEMENT_BITS
 
@@ -23,7 +23,7 @@ class Moved:
     inside: tuple[int, int]
 
 
-def checked_moves(record: Record, graph: Replay, written: PlainModel, last: bool) -> Moved:
+def checked_moves(record: Fields, graph: Replay, written: PlainModel, last: bool) -> Moved:
     """Checks that the listed Transposes are all that the graph has behind computed values, and adds up what they move.
 
     Sizes are compared with what OUT declares, where it has the value and numbers. last: whether OUT is of the same
@@ -61,7 +61,7 @@ def _perm(call: PlainNode, rank: int) -> tuple[int, ...]:
     return perm if kind == "ints" else ()
 
 
-def _compared(told: Record, value: str, shape: tuple[int, ...], element: int, written: PlainModel, last: bool) -> bool:
+def _compared(told: Fields, value: str, shape: tuple[int, ...], element: int, written: PlainModel, last: bool) -> bool:
     """Whether OUT declares the value's type and all its sizes as these."""
     declared = written.inner_types.get(value)
     if declared is None or len(declared) != 2 or declared[1] is None or len(declared[1]) != len(shape):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from workbench.checker.outcome import DoesNotHold
 from workbench.checker.plain import PlainModel
-from workbench.checker.records import Record
+from workbench.checker.records import Fields
 from workbench.checker.replay import Replay
 from workbench.checker.sizes import compared_size
 
@@ -24,7 +24,7 @@ class OrderPeak:
     operators: int
 
 
-def checked_order(record: Record, graph: Replay, written: PlainModel, last: bool) -> OrderPeak:
+def checked_order(record: Fields, graph: Replay, written: PlainModel, last: bool) -> OrderPeak:
     """Checks that the order has each node once, behind what it reads, and adds up what is in use.
 
     Counted are computed values. A view is in its operand's memory; a node may overwrite an operand of its result's
@@ -79,7 +79,7 @@ def checked_order(record: Record, graph: Replay, written: PlainModel, last: bool
     return OrderPeak(peak, least, confirmed, len(operators))
 
 
-def _check_topological(record: Record, keys: list[str], graph: Replay) -> None:
+def _check_topological(record: Fields, keys: list[str], graph: Replay) -> None:
     if len(keys) != len(graph.nodes) or set(keys) != set(graph.nodes):
         raise DoesNotHold(f"{record.where} does not list each node of the graph once")
     check_runs(keys, graph, record.where)

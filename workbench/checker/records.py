@@ -19,7 +19,7 @@ LARGEST_NUMBER = 2**256
 DIGEST = "digest"
 
 
-class Record:
+class Fields:
     """An object of the certificate, whose fields are read with the type that they must have.
 
     where: what it is, in words, for sentences. Raises Unreadable for a field that is missing or of another type.
@@ -50,17 +50,17 @@ class Record:
     def wholes(self, name: str) -> tuple[int, ...]:
         return tuple(as_whole(item, self._of(name)) for item in self.items(name))
 
-    def records(self, name: str, one: str) -> Iterator[Record]:
+    def records(self, name: str, one: str) -> Iterator[Fields]:
         """The objects of a list, numbered from 1. one: what an item is, in words."""
         for number, item in enumerate(self.items(name), 1):
-            yield Record(item, self._of(f"{one} {number:,}"))
+            yield Fields(item, self._of(f"{one} {number:,}"))
 
-    def record(self, name: str) -> Record:
-        return Record(self._field(name), self._of(name))
+    def record(self, name: str) -> Fields:
+        return Fields(self._field(name), self._of(name))
 
     def named(self, name: str) -> dict[str, Any]:
         """An object whose keys are names; an empty one if the field is missing."""
-        return Record(self.fields.get(name, {}), self._of(name)).fields
+        return Fields(self.fields.get(name, {}), self._of(name)).fields
 
     def _field(self, name: str) -> Any:
         if name not in self.fields:
@@ -91,7 +91,7 @@ def as_whole(value: Any, where: str) -> int:
     return value
 
 
-def as_number(value: Any, where: str) -> float:
+def as_finite(value: Any, where: str) -> float:
     """A number, or one of "nan", "inf", "-inf"."""
     if value in ("nan", "inf", "-inf"):
         return float(value)
@@ -100,22 +100,22 @@ def as_number(value: Any, where: str) -> float:
     return float(as_whole(value, where)) if isinstance(value, int) else value
 
 
-def read_certificate(path: str | os.PathLike[str]) -> Record:
+def read_certificate(path: str | os.PathLike[str]) -> Fields:
     """The certificate in a file, after its format and its digest. Raises Unreadable or DoesNotHold."""
     content = _parsed(_bytes_of(path))
-    certificate = Record(content, "")
+    certificate = Fields(content, "")
     if certificate.fields.get("format") != FORMAT:
         raise Unreadable("it is no certificate of Graph Workbench; write one with optimize --certificate")
     version = certificate.whole("version")
     if version != READ_VERSION:
         raise Unreadable(f"it is of version {version}, and this checker reads {READ_VERSION}; write it again")
     said = certificate.text(DIGEST)
-    if digest_of(certificate.fields) != said:
+    if content_digest(certificate.fields) != said:
         raise DoesNotHold("the digest over the certificate is not that of its contents: it was edited or cut")
     return certificate
 
 
-def digest_of(content: dict[str, Any]) -> str:
+def content_digest(content: dict[str, Any]) -> str:
     """SHA-256 of all fields but the digest, as JSON with sorted keys and without spaces."""
     rest = {name: value for name, value in content.items() if name != DIGEST}
     return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

@@ -18,7 +18,7 @@ from workbench.checker.plain import (
     PlainNode,
     first_difference,
 )
-from workbench.checker.records import Record
+from workbench.checker.records import Fields
 from workbench.checker.written import (
     written_constants,
     written_function,
@@ -46,7 +46,7 @@ class LoggedEdit:
     opsets: Mapping[str, int] | None
 
 
-def logged_edit(record: Record) -> LoggedEdit:
+def logged_edit(record: Fields) -> LoggedEdit:
     types = record.named("types")
     return LoggedEdit(
         tuple(written_node(node) for node in record.records("remove", "removed node")),
@@ -60,7 +60,7 @@ def logged_edit(record: Record) -> LoggedEdit:
     )
 
 
-def _inner_edits(record: Record) -> tuple[str, tuple[tuple[str, LoggedEdit], ...]]:
+def _inner_edits(record: Fields) -> tuple[str, tuple[tuple[str, LoggedEdit], ...]]:
     edits = ((told.text("body"), logged_edit(told.record("edit"))) for told in record.records("bodies", "body"))
     return record.text("node"), tuple(edits)
 

@@ -10,13 +10,13 @@ from typing import Any
 from workbench.checker.files import float_bits, trimmed
 from workbench.checker.outcome import DoesNotHold, Unreadable
 from workbench.checker.plain import FunctionKey, PlainConstant, PlainFunction, PlainGraph, PlainNode, graph_from
-from workbench.checker.records import Record, as_list, as_number, as_text, as_whole
+from workbench.checker.records import Fields, as_finite, as_list, as_text, as_whole
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _BYTES_IN_FULL = {6: 4, 7: 8}  # of the element types of which small constants are written in full
 
 
-def written_node(record: Record) -> PlainNode:
+def written_node(record: Fields) -> PlainNode:
     attributes = record.named("attributes")
     return PlainNode(
         record.text("domain") if record.has("domain") else "",
@@ -24,13 +24,13 @@ def written_node(record: Record) -> PlainNode:
         record.text("overload") if record.has("overload") else "",
         trimmed(record.texts("inputs")),
         trimmed(record.texts("outputs")),
-        {name: _attribute(Record(told, f"{record.where}, attribute '{name}'")) for name, told in attributes.items()},
+        {name: _attribute(Fields(told, f"{record.where}, attribute '{name}'")) for name, told in attributes.items()},
     )
 
 
 def written_contents(told: Any, where: str) -> PlainConstant:
     """A constant; the numbers of one that is written in full must be those of its hash."""
-    record = Record(told, where)
+    record = Fields(told, where)
     found = PlainConstant(record.whole("type"), record.wholes("shape"), record.text("sha256"))
     if not _SHA256.fullmatch(found.sha256):
         raise Unreadable(f"the certificate's {where} has no SHA-256 of 64 digits")
@@ -45,12 +45,12 @@ def written_contents(told: Any, where: str) -> PlainConstant:
     return found
 
 
-def written_constants(record: Record, name: str) -> dict[str, PlainConstant]:
+def written_constants(record: Fields, name: str) -> dict[str, PlainConstant]:
     found = record.named(name)
     return {value: written_contents(told, f"{record.where}, constant '{value}'") for value, told in found.items()}
 
 
-def written_function(record: Record) -> tuple[FunctionKey, PlainFunction | None]:
+def written_function(record: Fields) -> tuple[FunctionKey, PlainFunction | None]:
     """A function with its key; None if it is removed."""
     key = (record.text("domain"), record.text("name"), record.text("overload"))
     if not record.has("graph"):
@@ -60,13 +60,13 @@ def written_function(record: Record) -> tuple[FunctionKey, PlainFunction | None]
         written_opsets(record),
         frozenset(record.texts("parameters")),
         {
-            name: _attribute(Record(told, f"{record.where}, default of '{name}'"))
+            name: _attribute(Fields(told, f"{record.where}, default of '{name}'"))
             for name, told in record.named("defaults").items()
         },
     )
 
 
-def written_opsets(record: Record) -> dict[str, int]:
+def written_opsets(record: Fields) -> dict[str, int]:
     return {domain: as_whole(n, f"{record.where}, opset of '{domain}'") for domain, n in record.named("opsets").items()}
 
 
@@ -87,7 +87,7 @@ def _dim(told: Any, where: str) -> int | str | None:
     return told if told is None or isinstance(told, str) else as_whole(told, where)
 
 
-def _graph(record: Record) -> PlainGraph:
+def _graph(record: Fields) -> PlainGraph:
     return graph_from(
         record.texts("inputs"),
         record.texts("outputs"),
@@ -97,7 +97,7 @@ def _graph(record: Record) -> PlainGraph:
     )
 
 
-def _attribute(record: Record) -> tuple[str, Any]:
+def _attribute(record: Fields) -> tuple[str, Any]:
     if len(record.fields) != 1:
         raise Unreadable(f"the certificate's {record.where} must have one field, its kind")
     ((kind, told),) = record.fields.items()
@@ -111,7 +111,7 @@ def _bytes(told: Any, where: str) -> bytes:
     """A text, or bytes that are none, in hexadecimal."""
     if isinstance(told, str):
         return told.encode(errors="surrogatepass")
-    digits = Record(told, where).text("bytes")
+    digits = Fields(told, where).text("bytes")
     try:
         return bytes.fromhex(digits)
     except ValueError:
@@ -123,15 +123,15 @@ def _each(read: Callable[[Any, str], Any]) -> Callable[[Any, str], tuple[Any, ..
 
 
 def _float(told: Any, where: str) -> bytes:
-    return float_bits(as_number(told, where))
+    return float_bits(as_finite(told, where))
 
 
 def _one_graph(told: Any, where: str) -> PlainGraph:
-    return _graph(Record(told, where))
+    return _graph(Fields(told, where))
 
 
 def _reference(told: Any, where: str) -> tuple[str, int]:
-    record = Record(told, where)
+    record = Fields(told, where)
     return record.text("name"), record.whole("type")
 
 
