@@ -45,6 +45,7 @@ def test_after_a_reload_the_pipeline_is_the_one_that_was_chosen(tab, app):
     settle(tab)
     tab.locator(".st-key-strategy").get_by_text("greedy", exact=True).click()
     settle(tab)
+    GraphView(tab).wait("hook => hook.boxes().some(id => id.startsWith('to_nhwc'))")
     go(tab, "Export")
     tab.reload()
     settle(tab)

@@ -64,7 +64,7 @@ def of_case(number: int, name: str) -> tuple[str, str]:
         expected = copied(list(executor.run_tensors(tensors).values()))
     except UserError:
         return "refused", "refused"
-    if RANDOM.fullmatch(name.split("_expanded")[0]):
+    if RANDOM.fullmatch(name):
         return "random", "random"
     in_arena = word(poisoned(executor, tensors), expected)
     return in_arena, word(on_lanes(executor, tensors), expected) if number % 4 == 0 else "left out"
@@ -82,7 +82,8 @@ def on_lanes(executor, tensors):
 
 
 def test_onnx_s_own_cases():
-    found = {name: of_case(number, name) for number, name in enumerate(sorted(cases()))}
+    names = [name for name in sorted(cases()) if "_expanded" not in name]  # whose operators other cases have
+    found = {name: of_case(number, name) for number, name in enumerate(names)}
     assert [name for name, ways in found.items() if "wrong" in ways] == []
     counts = Counter(found.values())
     assert counts["equal", "equal"] > 350 and counts["equal", "left out"] > 1100
