@@ -14,6 +14,7 @@ import onnxruntime
 import pytest
 from streamlit.testing.v1 import AppTest
 
+import workbench as wb
 from tests.pages import STRATEGIES, fine, opened_sample, page, through_optimize, words
 from workbench.run.inputs import seed_inputs
 from workbench.ui.screens import run_page
@@ -165,8 +166,8 @@ def test_a_killed_worker_is_a_sentence_and_the_next_run_works(optimized):
 def test_export_gives_a_file_that_computes_the_same(optimized):
     at = fine(page("export", optimized).run())
     fine(at.button(key="prepare").click().run())
-    _, written, content, zipped = at.session_state["exported"]
-    assert not zipped
+    _, written, content, zipped, evidence = at.session_state["exported"]
+    assert not zipped and evidence is None
     assert written.bytes == len(content)
     assert written.sha256 in "".join(code.value for code in at.code)
     onnx.checker.check_model(onnx.load_from_string(content), full_check=True)
@@ -175,6 +176,20 @@ def test_export_gives_a_file_that_computes_the_same(optimized):
     second = onnxruntime.InferenceSession(content).run(None, inputs)
     for a, b in zip(first, second, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+def test_export_with_a_certificate_that_holds(optimized, tmp_path):
+    at = fine(page("export", optimized).run())
+    fine(at.checkbox(key=f"certified_{optimized.number}").set_value(True).run())
+    assert "--certificate certificate.json" in at.code[0].value
+    fine(at.button(key="prepare").click().run())
+    _, _, content, _, evidence = at.session_state["exported"]
+    out, proof = tmp_path / "conv_relu_conv_relu.opt.onnx", tmp_path / "certificate.json"
+    out.write_bytes(content)
+    proof.write_bytes(evidence)
+    assert wb.check_certificate(optimized.path, out, proof)
+    assert any(code.value.startswith("graph-workbench check ") for code in at.code)
+    assert offered(at)[-2].label == "Download the certificate"
 
 
 def test_export_without_optimizing_says_so():

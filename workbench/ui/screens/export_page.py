@@ -7,19 +7,21 @@ not write it; after confirmation it can be written as .FAILED.onnx.
 from __future__ import annotations
 
 import json
+import shlex
 import tempfile
 from pathlib import Path
 from typing import Literal
 
 import streamlit as st
 
-from workbench.api import DEFAULT_TARGET, export
+from workbench.api import DEFAULT_TARGET, certificate, export
 from workbench.errors import UserError
+from workbench.io.kinds import TORCH, kind_of
 from workbench.layout.profile import load_profile
 from workbench.reporting import history_report
 from workbench.rewrite import History
 from workbench.ui.state.checking import OFF
-from workbench.ui.state.session import Opened, Spec, stop_checking, worker
+from workbench.ui.state.session import Opened, Spec, file_of_model, stop_checking, worker
 from workbench.ui.state.work import Report, forget_cancel, was_cancelled
 from workbench.ui.widgets.controls import chosen_verification
 from workbench.ui.widgets.downloads import as_download
@@ -28,6 +30,7 @@ from workbench.ui.widgets.progress import run_with_progress
 from workbench.ui.widgets.reports import report_button
 from workbench.verification import verify_end
 
+_CERTIFICATE = "certificate.json"
 _VERIFY = "verify_export"
 _WANTED = "verify_wanted"  # the history that the user asked to verify though that is off
 
@@ -38,7 +41,7 @@ def export_page() -> None:
         return
     header(opened)
     history, spec = opened.history, opened.spec
-    fix_dims = False
+    fix_dims = certified = False
     left, right = st.columns([1, 1], gap="large")
     how = chosen_verification()
     if history is not None and history[-1].verdict is None and _is_to_compare(opened, how):
@@ -49,17 +52,24 @@ def export_page() -> None:
             bound = ", ".join(f"{name} = {size}" for name, size in opened.graph.dims.items())
             key = f"fix_dims_{opened.number}"
             fix_dims = st.checkbox(f"Write the bound dims into the file ({markdown_escaped(bound)})", key=key)
+        certified = _may_certify(opened, history) and st.checkbox(
+            "With its certificate",
+            key=f"certified_{opened.number}",
+            help="The log of all rewrites, and the bounds of layouts, groups and orders, as a file that the command "
+            "check re-checks without this program's engine.",
+        )
         if _may_export(history):
             if st.button("Prepare the file", type=_weight(history), key="prepare"):
-                _prepare(opened, history, fix_dims)
-            _download(opened, history, fix_dims)
+                _prepare(opened, history, fix_dims, certified)
+            _download(opened, history, fix_dims, certified)
         if history is not None and spec is not None:
             report_button(opened, history, spec)
     with right:
         used = spec or Spec((), load_profile(DEFAULT_TARGET))
         output = _file_name(opened)
         st.caption("The same as a command")
-        st.code(command_of(opened, used, output, fix_dims, verified=how != OFF), language="bash", wrap_lines=True)
+        command = command_of(opened, used, output, fix_dims, verified=how != OFF)
+        st.code(command + (f" --certificate {_CERTIFICATE}" if certified else ""), language="bash", wrap_lines=True)
         st.caption("The same in Python")
         st.code(python_of(opened, used, output, fix_dims, verified=how != OFF), language="python", wrap_lines=True)
 
@@ -133,31 +143,41 @@ def _may_export(history: History | None) -> bool:
     return st.checkbox(markdown_escaped(words), key=f"wanted_{id(history)}")
 
 
+def _may_certify(opened: Opened, history: History | None) -> bool:
+    file = file_of_model(opened)
+    return history is not None and history.failed is None and file.is_file() and kind_of(file) != TORCH
+
+
 def _file_name(opened: Opened, history: History | None = None) -> str:
     return f"{Path(opened.path).stem}.{'FAILED' if _failed(history) else 'opt'}.onnx"
 
 
-def _key(opened: Opened, history: History | None, fix_dims: bool) -> tuple:
-    return (id(opened.graph), opened.spec, _failed(history), fix_dims)
+def _key(opened: Opened, history: History | None, fix_dims: bool, certified: bool) -> tuple:
+    return (id(opened.graph), opened.spec, _failed(history), fix_dims, certified)
 
 
-def _prepare(opened: Opened, history: History | None, fix_dims: bool) -> None:
-    """Write the file to a scratch folder and keep its bytes for the download button."""
+def _prepare(opened: Opened, history: History | None, fix_dims: bool, certified: bool) -> None:
+    """Write the file, and its certificate, to a scratch folder and keep their bytes for the download buttons."""
     graph = opened.graph if history is None else history.graph
     try:
         with tempfile.TemporaryDirectory(prefix="workbench-export-") as folder, st.spinner("Writing and checking"):
             written = export(graph, Path(folder) / _file_name(opened, history), fix_dims=fix_dims)
             files = sorted(Path(folder).iterdir())
-            content = as_download(files)
+            content, evidence = as_download(files), None
+            if certified and history is not None:
+                place = Path(folder) / _CERTIFICATE
+                certificate(history, file_of_model(opened), written.path, place)
+                evidence = place.read_bytes()
     except UserError as error:
         show_error(error)
         return
-    st.session_state["exported"] = (_key(opened, history, fix_dims), written, content, len(files) > 1)
+    key = _key(opened, history, fix_dims, certified)
+    st.session_state["exported"] = (key, written, content, len(files) > 1, evidence)
 
 
-def _download(opened: Opened, history: History | None, fix_dims: bool) -> None:
-    key, written, content, zipped = st.session_state.get("exported", (None, None, b"", False))
-    if key != _key(opened, history, fix_dims):
+def _download(opened: Opened, history: History | None, fix_dims: bool, certified: bool) -> None:
+    key, written, content, zipped, evidence = st.session_state.get("exported", (None, None, b"", False, None))
+    if key != _key(opened, history, fix_dims, certified):
         st.caption("The file is not prepared yet.")
         return
     name = _file_name(opened, history) + (".zip" if zipped else "")
@@ -172,3 +192,7 @@ def _download(opened: Opened, history: History | None, fix_dims: bool) -> None:
     if history is not None:
         report = json.dumps({"model": opened.title, **history_report(history)}, indent=1)
         st.download_button("Download the report (JSON)", report, file_name="report.json", key="download_report")
+    if evidence is not None:
+        st.download_button("Download the certificate", evidence, _CERTIFICATE, "application/json", key="download_proof")
+        words = ["graph-workbench", "check", opened.path, _file_name(opened, history), _CERTIFICATE]
+        st.code(shlex.join(words), language="bash", wrap_lines=True)

@@ -105,7 +105,7 @@ def extract_part(opened: Opened, sources: Sequence[str], targets: Sequence[str],
 def open_part(opened: Opened, part: Extracted) -> None:
     """Make the part the session's model, on its recorded inputs. On an error (UserError) the open model stays."""
     whole = PartOf(opened.title, str(opened.graph.source), opened.dims_given, part.sources, part.targets, opened.folder)
-    open_model(str(part.model), f"Part of {opened.title}", folder=part.folder, shown_path=f"part of {opened.title}")
+    open_model(str(part.model), f"Part of {opened.title}", folder=part.folder, shown_path=part.model.name)
     found = current()
     found.part_of = whole
     if part.cut.has_inputs:

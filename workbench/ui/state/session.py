@@ -190,6 +190,11 @@ class Opened:
         return found
 
 
+def file_of_model(opened: Opened) -> Path:
+    """The file as the user has it, an upload where it was saved."""
+    return Path(opened.path) if opened.folder is None else Path(opened.folder.name) / opened.path
+
+
 @st.cache_resource
 def worker() -> Worker:
     """The worker processes of this server, one for each device; all sessions share them and wait for their turn."""
