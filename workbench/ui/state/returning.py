@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Lock
@@ -13,6 +14,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from workbench.ui.browsers import COOKIE
 
+_ENDS_WITHIN_S, _LOOK_S = 1.0, 0.05
 _MOST_ENDED = 4  # open models of ended sessions that are kept; older ones are dropped
 
 
@@ -60,17 +62,39 @@ def remember(key: tuple[Any, ...], opened: Any) -> list[Any]:
 
 
 def found_again(key: tuple[Any, ...]) -> Any | None:
-    """What an ended session of this browser had open under that key, None if there is none."""
+    """What an ended session of this browser had open under that key, None if there is none.
+
+    On a busy machine the server may hear of a reload's new session before it hears that the old one has ended. Where
+    the only such session seems to go on, as one of another tab does, it is therefore given a moment to end.
+    """
     here = _here()
     if here is None:
         return None
+    until = time.monotonic() + _ENDS_WITHIN_S
+    while True:
+        found = [held for held in _held() if held.browser == here[0] and held.key == key]
+        ended = [held for held in found if not _is_active(held)]
+        if ended:
+            return ended[-1].opened if _take(ended[-1]) else None
+        if not found or time.monotonic() > until:
+            return None
+        time.sleep(_LOOK_S)
+
+
+def _held() -> list[_Held]:
     sessions = _sessions()
     with sessions.guard:
-        for held in reversed(sessions.held):
-            if held.browser == here[0] and held.key == key and not _is_active(held):
-                sessions.held.remove(held)
-                return held.opened
-    return None
+        return list(sessions.held)
+
+
+def _take(held: _Held) -> bool:
+    """Whether it was still there, and no other session took it."""
+    sessions = _sessions()
+    with sessions.guard:
+        if held not in sessions.held:
+            return False
+        sessions.held.remove(held)
+        return True
 
 
 def _here() -> tuple[str, str] | None:
