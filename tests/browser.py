@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Browser, Page, Playwright, sync_playwright
+from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
 ROOT = Path(__file__).resolve().parents[1]
 ARGUMENTS = [
@@ -265,8 +266,14 @@ class GraphView:
         settle(self.page)
         field = self.page.locator("input.gw-search")
         field.fill(query)
-        field.press("Enter")
         count = self.page.locator(".gw-count[role=status]").get_by_text(" of ")
-        count.wait_for(timeout=60_000)  # else what was selected before counts
+        for tries_left in (2, 1, 0):  # on a busy machine a rerun of the page has been seen to lose the question
+            field.press("Enter")
+            try:
+                count.wait_for(timeout=20_000)  # else what was selected before counts
+                break
+            except PlaywrightTimeoutError:
+                if not tries_left:
+                    raise
         settle(self.page)
         self.wait("hook => hook.state().selected !== ''")
