@@ -265,15 +265,14 @@ class GraphView:
         """Find it, and go to the first hit."""
         settle(self.page)
         field = self.page.locator("input.gw-search")
-        field.fill(query)
         count = self.page.locator(".gw-count[role=status]").get_by_text(" of ")
-        for tries_left in (2, 1, 0):  # on a busy machine a rerun of the page has been seen to lose the question
+        for _ in range(4):  # on a busy machine a rerun of the page has been seen to lose the question
+            field.fill("")
+            field.fill(query)
             field.press("Enter")
-            try:
-                count.wait_for(timeout=20_000)  # else what was selected before counts
+            with contextlib.suppress(PlaywrightTimeoutError):
+                count.wait_for(timeout=15_000)  # else what was selected before counts
                 break
-            except PlaywrightTimeoutError:
-                if not tries_left:
-                    raise
+        count.wait_for()
         settle(self.page)
         self.wait("hook => hook.state().selected !== ''")
