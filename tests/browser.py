@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Browser, Page, Playwright, sync_playwright
-from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
 ROOT = Path(__file__).resolve().parents[1]
 ARGUMENTS = [
@@ -265,14 +264,9 @@ class GraphView:
         """Find it, and go to the first hit."""
         settle(self.page)
         field = self.page.locator("input.gw-search")
+        field.fill(query)
+        field.press("Enter")
         count = self.page.locator(".gw-count[role=status]").get_by_text(" of ")
-        for _ in range(4):  # on a busy machine a rerun of the page has been seen to lose the question
-            field.fill("")
-            field.fill(query)
-            field.press("Enter")
-            with contextlib.suppress(PlaywrightTimeoutError):
-                count.wait_for(timeout=15_000)  # else what was selected before counts
-                break
-        count.wait_for()
+        count.wait_for(timeout=60_000)  # else what was selected before counts
         settle(self.page)
         self.wait("hook => hook.state().selected !== ''")

@@ -400,6 +400,23 @@ def test_search_finds_by_shape_and_layout_and_says_where_nothing_is(narrow):
 
 
 @pytest.mark.slow
+def test_a_search_whose_request_is_lost_is_sent_again(narrow):
+    """As Streamlit drops one that crosses a run of the page."""
+    narrow.page.evaluate("""() => {
+        const socket = Object.getPrototypeOf(window.WebSocket);
+        const send = socket.prototype.send;
+        window.dropped = 0;
+        socket.prototype.send = function (message) {
+            if (!window.dropped && new TextDecoder().decode(message).includes("n16")) window.dropped += 1;
+            else send.call(this, message);
+        };
+    }""")
+    narrow.goto_node("n16")
+    assert narrow.page.evaluate("window.dropped") == 1
+    assert narrow.state["selected"].startswith("n16")
+
+
+@pytest.mark.slow
 def test_next_change_goes_through_what_differs(narrow):
     narrow.press("c")
     first = narrow.state["selected"]

@@ -9,6 +9,7 @@ import { printable, thousands } from "./text_metrics.js";
 
 const PAUSE = 300; // ms without a key before the search starts
 const LISTED = 100; // hits
+const ANSWERED = 5000; // ms after which a query that has no answer is sent again: Streamlit may drop a request
 const HINT = "Words, or op:Transpose  scope:attn2  name:to_q  shape:4096  layout:NHWC; all of them must hold";
 
 /** A hit: the operator and the name, and below them shapes and layouts; two blanks part them. @param {string} words */
@@ -110,7 +111,14 @@ export class Search {
   #askAgain(found) {
     if (!this.asked || found?.query === this.asked || this.repeated === this.view.shownScene) return;
     this.repeated = this.view.shownScene;
-    setTimeout(() => this.view.outside.find(this.asked)); // not while the component is mounted
+    setTimeout(() => this.#send()); // not while the component is mounted
+  }
+
+  /** Sends the query, and again until it is answered. */
+  #send() {
+    clearTimeout(this.sending);
+    this.view.outside.find(this.asked);
+    this.sending = setTimeout(() => this.#waits() && this.view.root.isConnected && this.#send(), ANSWERED);
   }
 
   /** To the next (1) or previous (-1) hit. @param {number} direction */
@@ -149,7 +157,7 @@ export class Search {
     this.fault = "";
     this.current = -1;
     this.#fillList();
-    if (query) this.view.outside.find(query);
+    if (query) this.#send();
     takeMarks(this.view);
     this.view.refresh();
   }
@@ -165,7 +173,7 @@ export class Search {
     } else if (this.hits.length) this.step(direction);
     else if (this.#waits()) {
       this.goWhenFound = true;
-      this.view.outside.find(this.asked); // Enter once more asks once more
+      this.#send(); // Enter once more asks once more
     }
   }
 
