@@ -18,9 +18,8 @@ from onnx import ModelProto, checker, helper, numpy_helper, parser
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import passes
 from sample_models.light import random_light
-from workbench.ir import from_text, to_text
+from sample_models.texts import texts
 from workbench.ir.from_proto import from_proto
 from workbench.ir.to_proto import to_proto
 from workbench.layout.declared import DECLARED
@@ -347,58 +346,6 @@ GRAPHS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
 }
 # file -> the layouts of inputs that do not follow from its operators
 DECLARED_LAYOUTS = {"npu_three_inputs.onnx": {"input2": "HWOI", "input3": "NCHW"}}
-# file -> the pass and the rule whose example it is
-ALGEBRA = {
-    "algebra/reciprocal_of_a_product.onnxtxt": ("algebra_products", "reciprocal of a product"),
-    "algebra/root_twice.onnxtxt": ("algebra_products", "root twice"),
-    "algebra/absolute_factors.onnxtxt": ("algebra_products", "absolute factors"),
-    "algebra/small_factor_twice.onnxtxt": ("algebra_products", "small factor twice"),
-    "algebra/common_factor.onnxtxt": ("algebra_factor", "common factor"),
-    "algebra/value_and_its_product.onnxtxt": ("algebra_products", "value and its product"),
-    "algebra/square_and_product.onnxtxt": ("algebra_factor", "square and product"),
-    "algebra/weights_of_one_operand.onnxtxt": ("algebra_products", "weights of one operand"),
-    "algebra/convolutions_of_one_operand.onnxtxt": ("algebra_products", "convolutions of one operand"),
-    "algebra/small_summands_first.onnxtxt": ("algebra_products", "small summands first"),
-    "algebra/shifted_to_the_left.onnxtxt": ("algebra_reduce", "shifted to the left"),
-    "algebra/undone.onnxtxt": ("algebra_inverse", "twice"),
-    "algebra/same_again.onnxtxt": ("algebra_inverse", "same again"),
-    "algebra/product_of_exponentials.onnxtxt": ("algebra_reduce", "product of exponentials"),
-}
-# What equality saturation shows (passes/algebra/saturate_algebra.py): the lesson of that name.
-SATURATION = {
-    "saturation/wrong_factor_first.onnxtxt": """
-        g (float[N,3] x, float[N,3] z, float[N,3] w, float[N,3] a, float[N,3] b) => (float[N,3] y) {
-            p = Mul(x, a)
-            q = Mul(x, b)
-            s = Add(p, q)
-            r = Mul(z, b)
-            t = Add(s, r)
-            v = Mul(w, b)
-            y = Add(t, v)
-        }""",
-    "saturation/numbers_cancel.onnxtxt": """
-        g (float[N,3] x, float[N,3] z) => (float[N,3] y) <float two = {2}> {
-            a = Mul(x, two)
-            b = Mul(a, z)
-            y = Div(b, two)
-        }""",
-    "saturation/shared_products.onnxtxt": """
-        g (float[N,3] x, float[N,3] z, float[N,3] w) => (float[N,3] y, float[N,3] p, float[N,3] q) {
-            p = Mul(x, z)
-            q = Mul(x, w)
-            y = Add(p, q)
-        }""",
-    "saturation/beyond_the_budget.onnxtxt": """
-        g (float[N,3] x, float[N,3] z, float[N,3] w) => (float[N,3] y) {
-            a = Add(x, z)
-            b = Mul(a, a)
-            c = Sub(b, w)
-            e = Mul(c, c)
-            p = Mul(e, x)
-            q = Mul(e, z)
-            y = Add(p, q)
-        }""",
-}
 _HEADER = '<ir_version: 8, opset_import: ["": 17], producer_name: "graph-workbench samples">\n'
 
 
@@ -408,15 +355,6 @@ def models() -> dict[str, ModelProto]:
     for file, layouts in DECLARED_LAYOUTS.items():
         helper.set_model_props(made[file], {f"{DECLARED}{value}": layout for value, layout in layouts.items()})
     made["resnet50_narrow.onnx"] = random_light("resnet50", narrow=8, classes=250)
-    return made
-
-
-def algebra() -> dict[str, str]:
-    """Every model that is a text, by file name: rules' examples, and those of equality saturation."""
-    made = {file: to_text(from_text(text)) for file, text in SATURATION.items()}
-    for file, (pass_name, rule_name) in ALGEBRA.items():
-        rule = next(rule for rule in passes.find_pass(pass_name).rules if rule.name == rule_name)
-        made[file] = to_text(from_text(rule.example.before))
     return made
 
 
@@ -445,7 +383,7 @@ def main(folder: Path) -> None:
         (folder / file).parent.mkdir(exist_ok=True)
         (folder / file).write_bytes(model.SerializeToString(deterministic=True))
         print(f"{file}: {len(model.graph.node)} nodes, {(folder / file).stat().st_size:,} bytes")
-    for file, text in algebra().items():
+    for file, text in texts().items():
         (folder / file).parent.mkdir(exist_ok=True)
         (folder / file).write_text(text, encoding="utf-8")
         print(f"{file}: {len(text):,} characters")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import passes
-from sample_models.make import ALGEBRA
+from sample_models.texts import ALGEBRA
 from tests.pages import fine, history, page
 from tests.running import outputs, random_inputs
 from workbench.io import load_model

@@ -29,8 +29,8 @@ from workbench.tuning.graphs import MadeGraph, error_fault
 from workbench.tuning.halving import MOST_TURNS, WITHIN, Dropped, NothingRanError
 from workbench.tuning.measuring import LotTimes, read_record
 from workbench.tuning.pipelines import OBJECTIVES, TuneError, every_candidate
-from workbench.tuning.recipe import VERSION, Recipe, load_recipe, save_recipe, toml_text
-from workbench.tuning.tune import BUDGET_ENDED, STOPPED_EARLY, TuneRequest, tune
+from workbench.tuning.recipe import BUDGET_ENDED, STOPPED_EARLY, VERSION, Recipe, load_recipe, save_recipe, toml_text
+from workbench.tuning.tune import TuneRequest, tune
 from workbench.verification import Verifier
 
 SMALL = SAMPLES / "conv_relu_conv_relu.onnx"

@@ -16,14 +16,11 @@ from workbench.certification.flat import Json
 from workbench.certification.plan import plan_evidence
 from workbench.errors import UserError
 from workbench.files import write_text
-from workbench.io.checks import every_tensor
 from workbench.io.kinds import TEXT, TORCH, kind_of
+from workbench.io.model_files import weight_locations
 from workbench.io.proto_file import open_proto
-from workbench.io.streaming_proto import read_model
-from workbench.io.weights import mapped
 from workbench.ir import Graph
 from workbench.ir.from_proto import from_proto
-from workbench.ir.to_proto import THIS_FILE
 from workbench.memory.planning import MemoryPlan
 from workbench.rewrite import History
 from workbench.rewrite.rule import AppliedRewrite
@@ -126,12 +123,7 @@ def _as_written(path: Path) -> Graph:
 
 def _file(path: Path) -> dict[str, Any]:
     """Its name and SHA-256, and those of the files with its weights."""
-    beside: set[str] = set()
-    if kind_of(path) != TEXT:
-        for tensor in every_tensor(read_model(mapped(path))[0]):
-            places = (entry.value for entry in tensor.external_data if entry.key == "location")
-            beside.update(place for place in places if place != THIS_FILE)
-    external = {location: _sha256(path.parent / location) for location in sorted(beside)}
+    external = {location: _sha256(path.parent / location) for location in sorted(weight_locations(path))}
     return {"file": path.name, "sha256": _sha256(path), "external": external}
 
 

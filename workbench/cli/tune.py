@@ -22,7 +22,7 @@ from workbench.tuning.budget import parse_budget
 from workbench.tuning.evidence import Evidence
 from workbench.tuning.graphs import SAME_GRAPH
 from workbench.tuning.pipelines import OBJECTIVES, every_candidate
-from workbench.tuning.recipe import Recipe, save_recipe
+from workbench.tuning.recipe import STOPPED_EARLY, Recipe, save_recipe
 
 if TYPE_CHECKING:
     from workbench.cluster.jobs import DeviceKind, JobsProgress
@@ -150,17 +150,15 @@ def _words(progress: JobsProgress, jobs: Sequence[tuple[TuneJob, DeviceKind]]) -
 def _done(answer: TuningAnswer, output: str, as_json: bool) -> int:
     """Write the recipe and tell of it."""
     from workbench.tuning.measuring import forget_record
-    from workbench.tuning.tune import BUDGET_ENDED, STOPPED_EARLY
 
     recipe, part = answer.recipe, f"{output}{PART}"
     save_recipe(recipe, output)
-    goes_on = recipe.ended in (BUDGET_ENDED, STOPPED_EARLY)
-    if not goes_on:
+    if not recipe.goes_on:
         forget_record(Path(part))
     if not as_json:
         _print(recipe, output)
     again = [f"{recipe.ended} after {recipe.seconds:g} s; the same command goes on with what '{part}' holds"]
-    warn([*answer.warnings, *(again if goes_on and Path(part).exists() else [])])
+    warn([*answer.warnings, *(again if recipe.goes_on and Path(part).exists() else [])])
     return STOPPED if recipe.ended == STOPPED_EARLY else DONE
 
 

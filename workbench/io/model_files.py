@@ -16,13 +16,18 @@ from workbench.ir.to_proto import THIS_FILE
 
 def files_of(path: Path) -> list[Path]:
     """The file itself first, then those with its external data, each of which lies in its folder. Raises LoadError."""
+    return [path, *(path.parent / location for location in weight_locations(path))]
+
+
+def weight_locations(path: Path) -> list[str]:
+    """Where the external data lies, in the file's own words, from its folder. Raises LoadError."""
     try:
-        return [path, *_beside(path)]
+        return _locations(path)
     except LoadError as error:
         raise LoadError(f"{path.name}: {error}") from None
 
 
-def _beside(path: Path) -> list[Path]:
+def _locations(path: Path) -> list[str]:
     try:
         if kind_of(path) in (TEXT, TORCH):
             return []
@@ -41,4 +46,4 @@ def _beside(path: Path) -> list[Path]:
         if location != THIS_FILE and location not in found:
             beside.read(tensor)  # a sentence for what is missing, or outside of the folder
             found[location] = None
-    return [path.parent / location for location in found]
+    return list(found)

@@ -72,9 +72,7 @@ def cut_out(
     with tempfile.TemporaryDirectory(prefix="graph-workbench-") as folder:
         recorded = recorded_whole(path, dict(dims or {}), inputs, seed, worker, Path(folder))
         whole = recorded.whole
-        known = {*whole.inputs, *whole.made_by}
-        begin = None if sources is None else named_values(sources, known)
-        region = region_between(whole, begin, named_values(targets, known))
+        region = _region(whole, sources, targets)
         has_inputs = bool(whole.recorded)
         try:
             part = Candidate(whole, region, whole.build(region))
@@ -95,9 +93,7 @@ def put_part(path: str, part: str, sources: Sequence[str] | None, targets: Seque
 
     def bounded(it: Whole) -> Region:
         nonlocal replaced
-        known = {*it.inputs, *it.made_by}
-        begin = None if sources is None else named_values(sources, known)
-        region = region_between(it, begin, named_values(targets, known))
+        region = _region(it, sources, targets)
         replaced = len(region.nodes)
         return region
 
@@ -110,7 +106,13 @@ def put_part(path: str, part: str, sources: Sequence[str] | None, targets: Seque
     return PutPart(nodes, before, nodes - len(changed.model.graph.node) - (before - replaced))
 
 
-def named_values(texts: Sequence[str], known: Collection[str]) -> list[str]:
+def _region(whole: Whole, sources: Sequence[str] | None, targets: Sequence[str]) -> Region:
+    known = {*whole.inputs, *whole.made_by}
+    begin = None if sources is None else _named_values(sources, known)
+    return region_between(whole, begin, _named_values(targets, known))
+
+
+def _named_values(texts: Sequence[str], known: Collection[str]) -> list[str]:
     """The values of comma-separated lists; a value whose name has a comma in it stands alone."""
     found = []
     for text in texts:

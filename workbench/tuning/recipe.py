@@ -22,6 +22,9 @@ _LARGEST = 10_000_000  # bytes of a file
 _TABLES = ("version", "model", "tuned", "run", "pipeline", "evidence")
 
 
+BUDGET_ENDED, STOPPED_EARLY = "the budget ended", "it was stopped"  # why a tuning ended before it came to its end
+
+
 class RecipeError(UserError):
     """A recipe cannot be read or run."""
 
@@ -56,6 +59,11 @@ class Recipe:
     mode: str
     export_for: str | None
     evidence: tuple[Evidence, ...]
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the tuning ended too early, so that the same goes on from what was measured."""
+        return self.ended in (BUDGET_ENDED, STOPPED_EARLY)
 
     def pipeline(self) -> dict[str, Any]:
         """The arguments of `api.optimize`."""

@@ -22,7 +22,7 @@ from workbench.tuning.graphs import MadeGraph, make_graphs, superfluous
 from workbench.tuning.halving import TOGETHER, Dropped, NothingRanError, Standing
 from workbench.tuning.measuring import BudgetOverError, LotMeasurer, LotTimes
 from workbench.tuning.pipelines import TUNED_TARGET, Configuration, TuneError, every_candidate
-from workbench.tuning.recipe import Recipe
+from workbench.tuning.recipe import BUDGET_ENDED, STOPPED_EARLY, Recipe
 from workbench.verification import Verifier
 
 _FOR_PASSES = 1 / 3  # of the budget, after which no further graph is made
@@ -30,8 +30,6 @@ _OF_MEMORY = 0.5  # of what is free, which the models of a lot may take together
 
 SETTLED = "no other candidate that was left can be better by more than 3 %"
 TURNS_SPENT = "the turns are spent; those that are left are not told apart"
-BUDGET_ENDED = "the budget ended"
-STOPPED_EARLY = "it was stopped"
 
 
 @dataclass(frozen=True)

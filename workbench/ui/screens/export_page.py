@@ -41,7 +41,7 @@ def export_page() -> None:
         return
     header(opened)
     history, spec = opened.history, opened.spec
-    fix_dims = certified = False
+    fix_dims = False
     left, right = st.columns([1, 1], gap="large")
     how = chosen_verification()
     if history is not None and history[-1].verdict is None and _is_to_compare(opened, how):

@@ -15,14 +15,15 @@ from workbench.reduction.extract import BeginsElsewhereError
 from workbench.ui.state.extracting import Extracted, PutBack, bounds_of, extract_part, open_part, put_part_back
 from workbench.ui.state.graph_views import shown_graph
 from workbench.ui.state.session import Opened, open_model, worker
-from workbench.ui.state.work import Job, forget_cancel, was_cancelled
+from workbench.ui.state.work import Job, forget_cancel
 from workbench.ui.widgets.downloads import as_download
 from workbench.ui.widgets.graph_view import graph_view, seen_in, selection
 from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, opening, show_error
-from workbench.ui.widgets.progress import finished
+from workbench.ui.widgets.progress import result_if_any
 from workbench.view.scopes import MAIN
 
 _CUT, _BACK = "extract", "put_back"
+_CANCELLED, _ALONE = "It was cancelled.", "Only this"
 
 
 def extract_page(optimize: Any) -> None:
@@ -43,7 +44,7 @@ def extract_page(optimize: Any) -> None:
         begins, ends = bounds_of(opened.graph, shown.view.root, selected)
         _choose(opened, selected, begins, ends)
         try:
-            opened.extracted = _result(opened, _CUT) or opened.extracted
+            opened.extracted = result_if_any(opened.jobs, _CUT, _CANCELLED) or opened.extracted
         except BeginsElsewhereError as error:
             show_error(error)
             words = f"Begin at {', '.join(error.sources)}"
@@ -61,20 +62,13 @@ def _choose(opened: Opened, selected: str, begins: list[str], ends: list[str]) -
     words = "Click a box: a part begins at what it reads, or ends at what it makes. A group is a part by itself."
     st.caption(markdown_escaped(f"Selected: {selected}") if begins or ends else words)
     one, two, three = st.columns(3)
-    for place, label, values in (
-        (one, "Begin here", (begins, [])),
-        (two, "End here", ([], ends)),
-        (three, "Only this", (begins, ends)),
+    for place, label, values, enough in (
+        (one, "Begin here", (begins, []), begins),
+        (two, "End here", ([], ends), ends),
+        (three, _ALONE, (begins, ends), ends),
     ):
-        alone = label == "Only this"
-        place.button(
-            label,
-            disabled=not (any(values) and (not alone or ends)),
-            width="stretch",
-            key=f"part_{label}",
-            on_click=_take,
-            args=(keys, values, alone),
-        )
+        args = (keys, values, label == _ALONE)
+        place.button(label, disabled=not enough, width="stretch", key=f"part_{label}", on_click=_take, args=args)
     sources, targets = (
         st.multiselect(
             words,
@@ -112,16 +106,6 @@ def _take(keys: tuple[str, str], values: tuple[list[str], list[str]], alone: boo
     for key, more in zip(keys, values, strict=True):
         before = [] if alone else st.session_state.get(key, [])
         st.session_state[key] = list(dict.fromkeys([*before, *more]))
-
-
-def _result(opened: Opened, key: str) -> Any:
-    """What the job of that key returned, with its progress until then; None where there is none. Raises UserError."""
-    if key in opened.jobs.by_key:
-        return finished(opened.jobs, key)
-    if was_cancelled(opened.jobs, key):
-        st.info("It was cancelled.", icon=":material/block:")
-        forget_cancel(opened.jobs, key)
-    return None
 
 
 def _extracted(opened: Opened, part: Extracted, optimize: Any) -> None:
@@ -169,7 +153,7 @@ def _of_whole(opened: Opened) -> None:
             opened.put_back = None
             opened.jobs.start(_BACK, Job(partial(put_part_back, opened), worker(), title="Putting the part back"))
         try:
-            opened.put_back = _result(opened, _BACK) or opened.put_back
+            opened.put_back = result_if_any(opened.jobs, _BACK, _CANCELLED) or opened.put_back
         except UserError as error:
             show_error(error)
         if opened.put_back is not None:

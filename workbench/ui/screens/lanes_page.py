@@ -20,11 +20,11 @@ from workbench.ui.screens.run_page import worker_devices
 from workbench.ui.state.graph_views import shown_graph
 from workbench.ui.state.record_runs import measure_here
 from workbench.ui.state.session import Opened, worker
-from workbench.ui.state.work import Job, Report, forget_cancel, was_cancelled
+from workbench.ui.state.work import Job, Report
 from workbench.ui.widgets.graph_view import graph_view, seen_in, selection
 from workbench.ui.widgets.numbers import download_button, show_table, shown_csv
 from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, show_error
-from workbench.ui.widgets.progress import finished
+from workbench.ui.widgets.progress import result_if_any
 
 _GRAPH = 520  # pixels of height
 
@@ -67,14 +67,10 @@ def _measured(opened: Opened, of: str, graph: Graph) -> RanOnLanes | None:
             opened.on_lanes[of] = graph, ran_on_lanes(found)
 
         opened.jobs.start("lanes", Job(work, worker(), device, f"Measuring lanes of {opened.title}", finish=finish))
-    if "lanes" in opened.jobs.by_key:
-        try:
-            finished(opened.jobs, "lanes")
-        except UserError as error:
-            show_error(error)
-    if was_cancelled(opened.jobs, "lanes"):
-        st.info("The measurement was cancelled; what is shown stays.", icon=":material/block:")
-        forget_cancel(opened.jobs, "lanes")
+    try:
+        result_if_any(opened.jobs, "lanes", "The measurement was cancelled; what is shown stays.")
+    except UserError as error:
+        show_error(error)
     measured, ran = opened.on_lanes.get(of, (None, None))
     return ran if measured is graph else None
 

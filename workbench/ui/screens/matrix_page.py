@@ -25,7 +25,7 @@ from workbench.matrix_blocks import Block, Matrix
 from workbench.matrix_record import forget_blocks
 from workbench.plans import PLANS
 from workbench.run.measurement.measure import BACKENDS, DTYPES
-from workbench.ui.screens.run_page import limits_form, worker_devices
+from workbench.ui.screens.run_page import devices_here, limits_form
 from workbench.ui.state.kept_files import kept_file
 from workbench.ui.state.session import Opened, worker
 from workbench.ui.state.work import Job, Report, forget_cancel, was_cancelled
@@ -43,13 +43,10 @@ def matrix_page() -> None:
     if opened is None:
         return
     header(opened)
-    try:
-        names = [device["device"] for device in worker_devices()]
-    except UserError as error:
-        show_error(error)
-        st.button("Try again", key="matrix_devices_again")
+    devices = devices_here()
+    if devices is None:
         return
-    _form(opened, names)
+    _form(opened, [device["device"] for device in devices])
     cancelled = was_cancelled(opened.jobs, "matrix")
     if cancelled:
         st.info(

@@ -16,10 +16,10 @@ from workbench.errors import UserError
 from workbench.rivals import ORIGINAL, RivalResult, compare_rivals, rivals_here
 from workbench.run.measurement.formatting import error_words
 from workbench.ui.state.session import Opened, open_other, stop_checking, worker
-from workbench.ui.state.work import Job, Report, forget_cancel, was_cancelled
+from workbench.ui.state.work import Job, Report, forget_cancel
 from workbench.ui.widgets.numbers import say_failures
 from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, opening, show_error
-from workbench.ui.widgets.progress import finished
+from workbench.ui.widgets.progress import result_if_any
 from workbench.ui.widgets.tables import table
 
 _JOB = "rivals"
@@ -48,14 +48,10 @@ def rivals_page(compare: Any) -> None:
         header(opened)
     if start.button("Run all tools", type="primary", width="stretch", key="run_rivals"):
         _start(opened)
-    if _JOB in opened.jobs.by_key:
-        try:
-            finished(opened.jobs, _JOB)
-        except UserError as error:
-            show_error(error)
-    elif was_cancelled(opened.jobs, _JOB):
-        st.info("It was cancelled; the results so far are kept.", icon=":material/block:")
-        forget_cancel(opened.jobs, _JOB)
+    try:
+        result_if_any(opened.jobs, _JOB, "It was cancelled; the results so far are kept.")
+    except UserError as error:
+        show_error(error)
     if not opened.rivals:
         st.caption(_about())
         return

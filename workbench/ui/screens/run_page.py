@@ -31,11 +31,8 @@ def run_page() -> None:
     top = st.empty()
     with top:
         header(opened)
-    try:
-        found = worker_devices()
-    except UserError as error:
-        show_error(error)
-        st.button("Try again", key="devices_again")
+    found = devices_here()
+    if found is None:
         return
     _form(opened, found)
     with top:
@@ -58,6 +55,16 @@ def run_page() -> None:
 def worker_devices() -> list[dict[str, Any]]:
     """The devices of the worker's machine. Raises RunError if the worker does not answer."""
     return worker().request("devices")["devices"]
+
+
+def devices_here() -> list[dict[str, Any]] | None:
+    """The devices of the worker's machine; None if it does not answer, which is said, with a button to ask again."""
+    try:
+        return worker_devices()
+    except UserError as error:
+        show_error(error)
+        st.button("Try again", key="devices_again")
+        return None
 
 
 def _form(opened: Opened, found: list[dict[str, Any]]) -> None:

@@ -18,16 +18,16 @@ from workbench.tuning.graphs import SAME_GRAPH
 from workbench.tuning.measuring import forget_record
 from workbench.tuning.pipelines import OBJECTIVES
 from workbench.tuning.recipe import Recipe, toml_text
-from workbench.tuning.tune import BUDGET_ENDED, STOPPED_EARLY, TuneRequest, tune
-from workbench.ui.screens.run_page import worker_devices
+from workbench.tuning.tune import TuneRequest, tune
+from workbench.ui.screens.run_page import devices_here
 from workbench.ui.state.address import Wished
 from workbench.ui.state.kept_files import kept_file
 from workbench.ui.state.session import Opened, stop_checking, worker
-from workbench.ui.state.work import Job, Report, forget_cancel, was_cancelled
+from workbench.ui.state.work import Job, Report, forget_cancel
 from workbench.ui.widgets.controls import begin_from
 from workbench.ui.widgets.numbers import show_table
 from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, recipe_command_of, show_error
-from workbench.ui.widgets.progress import finished
+from workbench.ui.widgets.progress import result_if_any
 
 _JOB, _RECORDS, _RECIPE = "tune", "tunings", "recipe.toml"
 _FIRST = ("candidate", "result", "median (ms)", "ratio", "peak memory (MB)")
@@ -39,21 +39,15 @@ def tune_page(optimize: Any) -> None:
     if opened is None:
         return
     header(opened)
+    devices = devices_here()
+    if devices is None:
+        return
+    _form(opened, [device["device"] for device in devices])
     try:
-        names = [device["device"] for device in worker_devices()]
+        told = "The tuning was cancelled; Tune goes on with what it measured."
+        opened.tuned = result_if_any(opened.jobs, _JOB, told) or opened.tuned
     except UserError as error:
         show_error(error)
-        st.button("Try again", key="tune_devices_again")
-        return
-    _form(opened, names)
-    if _JOB in opened.jobs.by_key:
-        try:
-            opened.tuned = finished(opened.jobs, _JOB)
-        except UserError as error:
-            show_error(error)
-    elif was_cancelled(opened.jobs, _JOB):
-        st.info("The tuning was cancelled; Tune goes on with what it measured.", icon=":material/block:")
-        forget_cancel(opened.jobs, _JOB)
     if opened.tuned is None:
         st.caption(
             "Nothing is tuned yet. Some 10 to 100 candidates are made and compared with your model; those with equal "
@@ -105,7 +99,7 @@ def _tuned(opened: Opened, request: TuneRequest, finish: Event, report: Report) 
         on_words=lambda words: report(words, None),
         is_enough=finish.is_set,
     )
-    if recipe.ended not in (BUDGET_ENDED, STOPPED_EARLY):
+    if not recipe.goes_on:
         forget_record(record)  # the next tuning measures anew
     return recipe
 
@@ -114,12 +108,11 @@ def _tuned(opened: Opened, request: TuneRequest, finish: Event, report: Report) 
 
 
 def _results(opened: Opened, recipe: Recipe, optimize: Any) -> None:
-    goes_on = recipe.ended in (BUDGET_ENDED, STOPPED_EARLY)
     words, use, save = st.columns([7, 2, 2], vertical_alignment="center")
     words.markdown(
         f"Best for {recipe.objective} on {markdown_escaped(recipe.device_name)}: **{markdown_escaped(recipe.label)}**. "
         f"{counted(len(recipe.evidence), 'candidate')} in {recipe.seconds:,.0f} s; {recipe.ended}."
-        + (" Tune again to go on with what is measured." if goes_on else "")
+        + (" Tune again to go on with what is measured." if recipe.goes_on else "")
     )
     if use.button("Use on Optimize", key="tune_use", width="stretch"):
         begin_from(_wished(recipe))

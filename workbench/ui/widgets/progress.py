@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import streamlit as st
 
 from workbench.run.worker.client import Worker
-from workbench.ui.state.work import Job, Jobs, Report
+from workbench.ui.state.work import Job, Jobs, Report, forget_cancel, was_cancelled
 from workbench.ui.widgets.parts import markdown_escaped
 
 _T = TypeVar("_T")
@@ -49,6 +49,19 @@ def finished(jobs: Jobs, key: str) -> Any:
     if jobs.by_key.get(key) is job:
         del jobs.by_key[key]
     return job.result()
+
+
+def result_if_any(jobs: Jobs, key: str, cancelled: str) -> Any:
+    """The result of the job of that key, with its progress until it ends; None where there is no such job.
+
+    cancelled: what is said, once, where the user cancelled it. Raises what the work raised.
+    """
+    if key in jobs.by_key:
+        return finished(jobs, key)
+    if was_cancelled(jobs, key):
+        st.info(cancelled, icon=":material/block:")
+        forget_cancel(jobs, key)
+    return None
 
 
 def _watch(job: Job, jobs: Jobs, key: str) -> None:

@@ -1,0 +1,68 @@
+"""Samples that are texts: the examples of rules, and what the lesson on equality saturation shows."""
+
+from __future__ import annotations
+
+import passes
+from workbench.ir import from_text, to_text
+
+# file -> the pass and the rule whose example it is
+ALGEBRA = {
+    "algebra/reciprocal_of_a_product.onnxtxt": ("algebra_products", "reciprocal of a product"),
+    "algebra/root_twice.onnxtxt": ("algebra_products", "root twice"),
+    "algebra/absolute_factors.onnxtxt": ("algebra_products", "absolute factors"),
+    "algebra/small_factor_twice.onnxtxt": ("algebra_products", "small factor twice"),
+    "algebra/common_factor.onnxtxt": ("algebra_factor", "common factor"),
+    "algebra/value_and_its_product.onnxtxt": ("algebra_products", "value and its product"),
+    "algebra/square_and_product.onnxtxt": ("algebra_factor", "square and product"),
+    "algebra/weights_of_one_operand.onnxtxt": ("algebra_products", "weights of one operand"),
+    "algebra/convolutions_of_one_operand.onnxtxt": ("algebra_products", "convolutions of one operand"),
+    "algebra/small_summands_first.onnxtxt": ("algebra_products", "small summands first"),
+    "algebra/shifted_to_the_left.onnxtxt": ("algebra_reduce", "shifted to the left"),
+    "algebra/undone.onnxtxt": ("algebra_inverse", "twice"),
+    "algebra/same_again.onnxtxt": ("algebra_inverse", "same again"),
+    "algebra/product_of_exponentials.onnxtxt": ("algebra_reduce", "product of exponentials"),
+}
+# What equality saturation shows (passes/algebra/saturate_algebra.py): the lesson of that name.
+SATURATION = {
+    "saturation/wrong_factor_first.onnxtxt": """
+        g (float[N,3] x, float[N,3] z, float[N,3] w, float[N,3] a, float[N,3] b) => (float[N,3] y) {
+            p = Mul(x, a)
+            q = Mul(x, b)
+            s = Add(p, q)
+            r = Mul(z, b)
+            t = Add(s, r)
+            v = Mul(w, b)
+            y = Add(t, v)
+        }""",
+    "saturation/numbers_cancel.onnxtxt": """
+        g (float[N,3] x, float[N,3] z) => (float[N,3] y) <float two = {2}> {
+            a = Mul(x, two)
+            b = Mul(a, z)
+            y = Div(b, two)
+        }""",
+    "saturation/shared_products.onnxtxt": """
+        g (float[N,3] x, float[N,3] z, float[N,3] w) => (float[N,3] y, float[N,3] p, float[N,3] q) {
+            p = Mul(x, z)
+            q = Mul(x, w)
+            y = Add(p, q)
+        }""",
+    "saturation/beyond_the_budget.onnxtxt": """
+        g (float[N,3] x, float[N,3] z, float[N,3] w) => (float[N,3] y) {
+            a = Add(x, z)
+            b = Mul(a, a)
+            c = Sub(b, w)
+            e = Mul(c, c)
+            p = Mul(e, x)
+            q = Mul(e, z)
+            y = Add(p, q)
+        }""",
+}
+
+
+def texts() -> dict[str, str]:
+    """Every model that is a text, by file name: rules' examples, and those of equality saturation."""
+    made = {file: to_text(from_text(text)) for file, text in SATURATION.items()}
+    for file, (pass_name, rule_name) in ALGEBRA.items():
+        rule = next(rule for rule in passes.find_pass(pass_name).rules if rule.name == rule_name)
+        made[file] = to_text(from_text(rule.example.before))
+    return made
