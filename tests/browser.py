@@ -76,6 +76,14 @@ VIEW_AT_REST = """calm => {
 }"""
 
 
+STAYS = """({ button, calm }) => {
+    const { x, y } = button.getBoundingClientRect();
+    calm.looks = calm.x === x && calm.y === y ? calm.looks + 1 : 0;
+    Object.assign(calm, { x, y });
+    return calm.looks > 4;
+}"""
+
+
 def find_chromium(playwright: Playwright) -> str | None:
     """Playwright's own Chromium, else one on the PATH, else None."""
     own = playwright.chromium.executable_path
@@ -183,7 +191,11 @@ def go(page, name: str) -> None:
 
 
 def open_sample(page, stem: str) -> None:
-    page.locator(f".st-key-sample_{stem} button").click()
+    """Press a sample's button, once it stays where it is: a group of samples opens slowly."""
+    button = page.locator(f".st-key-sample_{stem} button")
+    known = {"button": button.element_handle(), "calm": page.evaluate_handle("({ looks: 0 })")}
+    page.wait_for_function(STAYS, arg=known, polling=POLL_MS)
+    button.click()
     settle(page)
 
 

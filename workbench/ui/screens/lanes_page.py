@@ -90,7 +90,7 @@ def _picture(opened: Opened, found: FoundLanes, ran: RanOnLanes | None, key: str
     words, as_csv, as_json = st.columns([6, 2, 2], vertical_alignment="bottom")
     words.caption("Operators in the order of their launch")
     download_button(as_csv, "CSV", shown_csv(rows), "lanes.csv", "lanes_csv")
-    download_button(as_json, "JSON", lambda: json.dumps(found.to_json(), indent=1), "lanes.json", "lanes_json")
+    download_button(as_json, "JSON", json.dumps(found.to_json(), indent=1), "lanes.json", "lanes_json")
     show_table(rows, {"start (us)": 2, "end (us)": 2})
 
 

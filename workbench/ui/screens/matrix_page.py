@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -168,13 +167,8 @@ def _results(opened: Opened) -> None:
         markdown_escaped(f"{counted(len(ran), 'variant')} in {counted(len(blocks), 'block')} on {ran[0]['device']}.")
     )
     download_button(as_table, "CSV", as_csv(rows), "matrix.csv", "matrix_csv")
-    download_button(
-        as_json,
-        "JSON",
-        partial(json.dumps, [block.to_json() for block in blocks], indent=1),
-        "matrix.json",
-        "matrix_json",
-    )
+    whole = json.dumps([block.to_json() for block in blocks], indent=1)
+    download_button(as_json, "JSON", whole, "matrix.json", "matrix_json")
     for note in matrix_notes(blocks):
         st.caption(markdown_escaped(note))
     by_batch = len({row["batch"] for row in ran}) > 1

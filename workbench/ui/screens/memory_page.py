@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -254,8 +253,8 @@ def _values(plan: MemoryPlan) -> None:
     words, as_csv, as_json, as_problem = st.columns([6, 2, 2, 3], vertical_alignment="bottom")
     words.caption("Steps are half-open: a value is in use from the step it is born to before the step it dies.")
     download_button(as_csv, "CSV", shown_csv(rows), "memory_values.csv", "memory_values_csv")
-    download_button(as_json, "JSON", partial(_json, plan), "memory_plan.json", "memory_plan_json")
-    problem = partial(write_packing, plan.sharing.packing, plan.packed.offsets)
+    download_button(as_json, "JSON", json.dumps(plan.to_json(), indent=1), "memory_plan.json", "memory_plan_json")
+    problem = write_packing(plan.sharing.packing, plan.packed.offsets)
     download_button(as_problem, "MiniMalloc CSV", problem, "minimalloc.csv", "memory_minimalloc")
     first = ("value", "bytes", "offset", "born", "dies")
     table(rows, _localized("bytes", "offset", "born", "dies", "block"), first=first)
@@ -264,10 +263,6 @@ def _values(plan: MemoryPlan) -> None:
 def _localized(*names: str) -> dict[str, Any]:
     """Columns of numbers with separators of thousands."""
     return {name: st.column_config.NumberColumn(format="localized") for name in names}
-
-
-def _json(plan: MemoryPlan) -> str:
-    return json.dumps(plan.to_json(), indent=1)
 
 
 def _sharing(plan: MemoryPlan) -> None:

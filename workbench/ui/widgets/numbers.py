@@ -48,7 +48,11 @@ def show_table(
 
 
 def download_button(place: Any, label: str, content: str | Callable[[], str], name: str, key: str) -> None:
-    """A button that downloads a file. content: a function for large files, called on the click."""
+    """A button that downloads a file.
+
+    content: a function, called on the click, only where making it is slow: Streamlit forgets the function when the
+    page runs again, and a click at that moment fails ("Failed to generate file for download").
+    """
     kind = "application/json" if name.endswith(".json") else "text/csv"
     place.download_button(label, content, name, kind, key=key, width="stretch", on_click="ignore")
 

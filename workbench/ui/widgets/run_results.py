@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -56,7 +55,7 @@ def results(opened: Opened, found: Measurement) -> None:
     machine, as_csv, as_json = st.columns([6, 1, 1], vertical_alignment="center")
     machine.caption(markdown_escaped(machine_words(found.machine)))
     download_button(as_csv, "CSV", shown_csv(rows), "run.csv", "run_csv")
-    download_button(as_json, "JSON", partial(json.dumps, found.to_json(), indent=1), "run.json", "run_json")
+    download_button(as_json, "JSON", json.dumps(found.to_json(), indent=1), "run.json", "run_json")
     kinds = dict.fromkeys((v.memory.counted, v.memory.kind) for v in ran.values())
     st.caption(markdown_escaped("Peak memory is of " + "; ".join(f"{short}: {kind}" for short, kind in kinds) + "."))
     names = ["Latency and memory", "Operators", "Memory at the peak"]
