@@ -183,7 +183,7 @@ def sweep(chosen: Chosen) -> str:
 
 
 def rivals(chosen: Chosen) -> str:
-    real = [str(path) for path in chosen.found if "unet" not in path.stem]
+    real = map(str, chosen.found)
     return "".join((heads.RIVALS, _run("rivals.py", *real), heads.RIVALS_KNOWN, _run("rivals.py", "--known")))
 
 

@@ -264,7 +264,7 @@ in which they measure.
 RIVALS = """## Models through every optimizer
 
 What `rivals MODEL` measures (`benchmarks/rivals.py`): every tool on the file as it is, in a process of its own, then
-all results by turns in ONNX Runtime with all its optimizations, on the CPU. The UNet is not among them.
+all results by turns in ONNX Runtime with all its optimizations, on the CPU.
 
 """
 
