@@ -187,6 +187,10 @@ def rivals(chosen: Chosen) -> str:
     return "".join((heads.RIVALS, _run("rivals.py", *real), heads.RIVALS_KNOWN, _run("rivals.py", "--known")))
 
 
+def tuning(chosen: Chosen) -> str:
+    return heads.TUNING + _run("tune.py")
+
+
 PARTS = (
     engine,
     verified,
@@ -213,6 +217,7 @@ PARTS = (
     lanes,
     reducing,
     rivals,
+    tuning,
     sweep,
 )
 

@@ -273,3 +273,11 @@ Graphs of `tests/known_wrong.py`, small ones after public reports, on which a to
 each tool is a pass of a pipeline, and verification names the rewrite (`benchmarks/rivals.py --known`).
 
 """
+
+TUNING = """## Tuning beside a full enumeration
+
+`benchmarks/tune.py`: `tune` for latency, and then every distinct candidate measured for 100 turns, both from empty
+caches and with their passes and verification; "share" is the time of the one over that of the other. The choices are
+then compared by 200 turns: "ratio" is the time of `tune`'s over that of the best of all. The aims are 1.03 and a third.
+
+"""

@@ -1,9 +1,11 @@
-"""The backend `fused`: oneDNN's calls, compiled groups, the choice among them, and what it reports."""
+"""The backend `fused`: calls of oneDNN and BLAS, compiled groups, the choice among them, and what it reports."""
 
 import json
+import time
 
 import numpy as np
 import pytest
+import torch
 
 from passes.fuse.fuse_groups import FuseGroups
 from passes.fuse.fuse_minimum import FuseMinimum
@@ -20,7 +22,7 @@ from workbench.run.measurement.measured import measurement_from_json
 from workbench.run.measurement.profiled import Kernel
 from workbench.run.torch.compilers import compiler_note, missing_compiler
 from workbench.run.torch.executor import TorchExecutor
-from workbench.run.torch.fused import choosing
+from workbench.run.torch.fused import choosing, products
 from workbench.run.torch.fused.choosing import choose_kernels
 
 IMAGES = "float[2,4,9,8] x, float[2,6,9,8] r"  # for convolutions
@@ -53,10 +55,22 @@ def kernels_of(graph: Graph, inputs: dict, expected: dict, rtol: float = 1e-5) -
     return chosen
 
 
+def take_calls(monkeypatch, library):
+    """Calls are taken however long they take, of products those of this library."""
+    for name in choosing._LIBRARIES:
+        monkeypatch.setitem(choosing._ALLOWED, name, float("inf"))
+    monkeypatch.setattr(products, "_faster", lambda ways, operands: next(w for w in ways if w.library == library))
+
+
 @pytest.fixture
 def by_onednn(monkeypatch):
-    """oneDNN's calls are taken however long they take."""
-    monkeypatch.setitem(choosing._ALLOWED, "oneDNN", float("inf"))
+    take_calls(monkeypatch, "oneDNN")
+
+
+@pytest.fixture(params=choosing._LIBRARIES)
+def library(request, monkeypatch):
+    take_calls(monkeypatch, request.param)
+    return request.param
 
 
 # ---- oneDNN ---------------------------------------------------------------------------------
@@ -96,6 +110,32 @@ def test_a_convolution_takes_along_what_is_behind_it(product, behind, by_onednn)
     assert kernel.how == f"one call for Conv{' + ' if behind else ''}{behind.removesuffix(' by tanh')}{absorbed}"
 
 
+@pytest.mark.parametrize("behind", [name for name in BEHIND if name != "Add"])
+@pytest.mark.parametrize("op", ["Conv", "workbench.Conv_NHWC"])
+def test_a_convolution_of_single_elements_is_a_product(op, behind, library):
+    """NaN stays NaN behind BLAS; oneDNN's Relu makes it 0."""
+    order = (0, 1, 2, 3) if op == "Conv" else (0, 2, 3, 1)
+    x = normal(2, 4, 9, 8).transpose(order)
+    types = [f"float[{','.join(map(str, np.array((2, c, 9, 8))[list(order)]))}]" for c in (4, 6)]
+    graph = typed(
+        f"g ({types[0]} x) => ({types[1]} y) {weights(v='6,4,1,1', b='6')} {{ c = {op}(x, v, b)  {BEHIND[behind]} }}"
+    )
+    (kernel,) = kernels_of(graph, {"x": x}, outputs(graph, {"x": x}))
+    assert kernel.by == library
+    if library == "BLAS":
+        hostile = np.full_like(x, np.nan)
+        kernels_of(graph, {"x": hostile}, outputs(graph, {"x": hostile}))
+
+
+def test_the_faster_of_two_calls_is_taken():
+    def slow(call, x):
+        time.sleep(0.01)
+
+    ways = [products._Call(slow), products._Call(lambda call, x: None, "BLAS")]
+    assert products._faster(ways, (torch.zeros(1),)).library == "BLAS"
+    assert products._faster(ways[::-1], (torch.zeros(1),)).library == "BLAS"
+
+
 def test_a_sum_and_its_relu_go_along_together(by_onednn):
     held = weights(w="6,4,3,3", b="6")
     nodes = "c = Conv<pads=[1,1,1,1]>(x, w, b)  s = Add(c, r)  y = Relu(s)"
@@ -129,13 +169,13 @@ PRODUCTS = {
 
 
 @pytest.mark.parametrize("product", PRODUCTS)
-def test_a_product_takes_along_its_bias_and_gelu(product, by_onednn):
+def test_a_product_takes_along_its_bias_and_gelu(product, library):
     graph = typed(f"g ({ROWS}) => (float[2,3,6] y) {weights(w='8,6', b='6')} {{ {product}  y = Gelu(c) }}")
     (kernel,) = kernels_of(graph, GIVEN_ROWS, outputs(graph, GIVEN_ROWS))
     assert kernel.how == f"one call for MatMul + {PRODUCTS[product]}"
 
 
-def test_a_product_takes_along_bias_and_residual(by_onednn):
+def test_a_product_takes_along_bias_and_residual(library):
     nodes = "p = MatMul(x, w)  c = Add(p, b)  y = Add(r, c)"
     graph = typed(f"g ({ROWS}) => (float[2,3,6] y) {weights(w='8,6', b='6')} {{ {nodes} }}")
     (kernel,) = kernels_of(graph, GIVEN_ROWS, outputs(graph, GIVEN_ROWS))
@@ -156,7 +196,7 @@ GEMMS = {
 
 
 @pytest.mark.parametrize("nodes", GEMMS)
-def test_gemms(nodes, by_onednn):
+def test_gemms(nodes, library):
     held = weights(w="8,6", v="6,8", b="6", one="1", column="3,1")
     graph = typed(f"g (float[3,8] x) => (float[3,6] y) {held} {{ {nodes} }}")
     inputs = {"x": normal(3, 8)}
@@ -348,7 +388,7 @@ SEED_GRAPH = "g (float[N,4,6] x) => (float[N,4,6] y) { a = Relu(x)  y = Exp(a) }
 
 
 @pytest.mark.parametrize("seed", [*(slow_unless(False, i) for i in range(14))])
-def test_a_random_graph_gives_the_same(seed, compiler, by_onednn):
+def test_a_random_graph_gives_the_same(seed, compiler, library):
     graph = random_graph(seed, [SEED_GRAPH, SEED_GRAPH], operators=10)
     inputs = random_inputs(graph)
     kernels_of(graph, inputs, outputs(graph, inputs), rtol=1e-4)

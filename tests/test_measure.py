@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import workbench as wb
 from tests.recording import record
 from workbench.ir import Edit, Graph, from_text
 from workbench.ir.types import constant
@@ -21,10 +23,13 @@ from workbench.run.measurement.profile import median_operators, profile
 from workbench.run.measurement.profiled import OperatorRun
 from workbench.run.measurement.roofline import share_of_roof, with_work
 from workbench.run.measurement.statistics import Ratio, Spread, is_busy, is_stable, ratio, spread
+from workbench.run.onnxruntime.opened import SessionRun
 from workbench.run.torch.executor import TorchExecutor
 from workbench.run.torch.prepared import compiled
 from workbench.run.worker.client import Worker
 from workbench.run.worker.process_memory import growth
+
+SMALL_MODEL = "g (float[4] x) => (float[4] y) { y = Relu(x) }"
 
 
 class Clock:
@@ -377,6 +382,20 @@ def test_the_first_session_does_not_pay_for_the_library():
 
 
 BROKEN = "g (float[1,3,16,16] x) => (float[1,8,16,16] y) <int64[1] s = {5}> { y = Reshape(x, s) }"
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system does not tie threads to processors")
+def test_onnx_runtime_is_timed_on_the_processor_that_its_pool_leaves_free(tmp_path, monkeypatch):
+    wb.export(from_text(SMALL_MODEL), tmp_path / "m.onnx")
+    session, seen = SessionRun(str(tmp_path / "m.onnx"), {"x": np.zeros(4, np.float32)}, "cpu", None), []
+    allowed = os.sched_getaffinity(0)
+    monkeypatch.setattr(session, "outputs", lambda: seen.append(os.sched_getaffinity(0)))
+    session.time_ms()
+    assert seen == [{min(allowed)}] and os.sched_getaffinity(0) == allowed
+    monkeypatch.setattr(session, "outputs", lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        session.time_ms()
+    assert os.sched_getaffinity(0) == allowed, "what fails gives the processors back too"
 
 
 def test_a_variant_that_fails_does_not_take_the_others_with_it(worker):

@@ -1,6 +1,7 @@
 """The open model through every optimizer that is here: the command, the page, wrong results and failures."""
 
 import json
+from threading import Event
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -8,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 import workbench as wb
 from tests.browser import guarded, running_app, settle
 from tests.conftest import CORPUS, ROOT
-from tests.pages import LIMIT_S, fine, opened_sample, words
+from tests.pages import LIMIT_S, fine, opened_file, opened_sample, words
 from tests.running import typed
 from tests.wrong_tool import WrongTool
 from workbench import rivals
@@ -16,6 +17,7 @@ from workbench.rivals import ORIGINAL, OURS, chosen_rivals, compare_rivals, riva
 from workbench.run.worker.client import Worker
 from workbench.tool_fault import ToolFault
 from workbench.ui.screens import rivals_page
+from workbench.ui.state.reducing import reduce_fault
 from workbench.verification import Verifier
 
 KEYS = ["tool", "version", "nodes", "seconds", "peak_bytes", "max_rel_error", "equal", "failed", "median_ms"]
@@ -142,6 +144,54 @@ def test_the_page_says_what_it_runs_and_shows_a_row_a_tool(monkeypatch):
     assert fine(at.run()).dataframe, "a second look keeps the results"
 
 
+@pytest.fixture
+def wrong_seen(own, tmp_path, monkeypatch):
+    """The page behind a run of a tool that is wrong on an Exp, and one that crashes on it."""
+    begins = "import os\n\ndef optimize(model):\n    for node in model.graph.node:\n        if node.op_type == 'Exp':\n"
+    (tmp_path / "tools" / "wrong.py").write_text(f"{begins}            node.op_type = 'Sin'\n    return model\n")
+    (tmp_path / "tools" / "crashes.py").write_text(f"{begins}            os.abort()\n    return model\n")
+    monkeypatch.setattr(rivals_page, "rivals_here", lambda: few((ORIGINAL, OURS, "wrong", "crashes")))
+    script = "from workbench.ui.screens.rivals_page import rivals_page; rivals_page(None)"
+    at = AppTest.from_string(script, default_timeout=LIMIT_S)
+    at.session_state["opened"] = opened_file(own)
+    fine(at.run())
+    return fine(at.button(key="run_rivals").click().run())
+
+
+@pytest.mark.slow
+def test_a_report_of_the_defect_is_made_on_the_page(wrong_seen):
+    at = wrong_seen
+    assert [one.key for one in at.button if "reduce_" in str(one.key)] == ["reduce_crashes", "reduce_wrong"]
+    fine(at.button(key="reduce_wrong").click().run())
+    assert "1 of 2 nodes** show the fault of wrong" in words(at)
+    assert "Exp" in at.code[0].value and "Neg" not in at.code[0].value
+    (reduced,) = at.session_state["opened"].reduced.values()
+    readme, inputs, model = reduced.files
+    assert "rivals small.onnx --inputs small.inputs.npz --tools wrong --no-measure" in readme.read_text()
+    assert reduced.said.startswith("Output 'a' differs: relative error") and reduced.said in readme.read_text()
+    assert [node.op for node in wb.load(model).nodes] == ["Exp"] and inputs.name == "small.inputs.npz"
+    assert fine(at.run()).get("download_button"), "a second look keeps the report"
+    fine(at.button(key="reduce_crashes").click().run())
+    assert "crashed (SIGABRT)" in at.session_state["opened"].reduced["crashes"].said
+    fine(at.button(key="run_rivals").click().run())
+    assert not at.session_state["opened"].reduced, "another run has no reports"
+
+
+@pytest.mark.slow
+def test_a_search_that_is_ended_keeps_the_smallest_part_so_far(wrong_seen):
+    opened, finish, heard = wrong_seen.session_state["opened"], Event(), []
+
+    def report(words, share):
+        heard.append(words)
+        if len(heard) == 4:
+            finish.set()
+
+    reduced = reduce_fault(opened, opened.rivals["wrong"].rival, finish, report)
+    assert 1 <= reduced.nodes <= reduced.before == 2 and len(heard) == 4
+    finish.set()
+    assert reduce_fault(opened, opened.rivals["wrong"].rival, finish, lambda words, share: None) is None
+
+
 @pytest.mark.slow
 def test_a_click_on_a_tool_compares_its_result_with_the_model(browser):
     with running_app() as (address, _), guarded(browser, address) as page:
@@ -178,6 +228,21 @@ def test_a_wrong_result_is_reduced_to_the_nodes_that_it_needs(tmp_path, run):
     assert {node.op for node in wb.load(small).nodes} == {"Shape", "Slice"}
     again = ["rivals", small, "--inputs", tmp_path / "small.inputs.npz", "--tools", "onnxoptimizer", "--no-measure"]
     assert "NOT EQUAL" in run(*again)[1]
+
+
+@pytest.mark.slow
+def test_a_result_that_cannot_be_opened_is_a_fault_too(tmp_path, run):
+    """onnx/optimizer#274, on which onnxslim 0.1.98 leaves a Not of floats."""
+    if rivals.tools()["onnxslim"].missing():
+        pytest.skip(rivals.tools()["onnxslim"].missing())
+    text = "g (float[4] x) => (float[4] y, bool[4] z) { e = Exp(x)  a, m = Dropout(e)  y = Neg(a)  z = Not(m) }"
+    wb.export(typed(text), tmp_path / "m.onnx")
+    code, out, err = run("reduce", tmp_path / "m.onnx", "--tool", "onnxslim", "-o", tmp_path / "small.onnx")
+    assert code == 0, out + err
+    ops = [node.op for node in wb.load(tmp_path / "small.onnx").nodes]
+    assert len(ops) == 2 and "Dropout" in ops
+    again = ["rivals", tmp_path / "small.onnx", "--tools", "onnxslim", "--no-measure"]
+    assert "its result cannot be opened" in run(*again)[1]
 
 
 def test_a_fault_is_the_same_fault(own, tmp_path):

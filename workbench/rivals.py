@@ -88,6 +88,11 @@ class RivalResult:
         without = f" It is right without {' or '.join(self.blamed)}." if self.blamed else ""
         return f"{self.verdict.sentence}{without}"
 
+    @property
+    def is_faulty(self) -> bool:
+        """Whether the tool ran, and failed or gave a wrong result; not being installed is no fault."""
+        return self.rival.call is not None and not self.rival.missing and bool(self.failed or self.wrong)
+
     def row(self) -> dict[str, Any]:
         """As `rivals --json` prints it."""
         row = {} if self.latency is None else figures(self.latency)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from workbench.api import load
 from workbench.errors import UserError
+from workbench.ir import Graph
 from workbench.reduction.command import SHOWS, FileCheck
 from workbench.rivals import chosen_rivals
 from workbench.run.inputs import read_inputs
@@ -19,6 +20,7 @@ from workbench.tools.running import ToolError
 from workbench.verification import Verifier
 
 _RIGHT, _WRONG, _UNLIKE = "", "other numbers", "another shape or type, or a model that does not run"
+_NOT_OPENED = "a model that cannot be opened"
 _HIDDEN = 0  # the exit code where the fault does not show
 
 
@@ -62,18 +64,26 @@ class ToolFault(FileCheck):
                 self.last_words = str(error)
                 return self.last_words.partition(":")[0]
             try:
-                verdict = self._verifier(model, inputs).check_file(load(written), written)
+                original = load(model)
+            except UserError:  # a candidate that cannot be opened itself
+                return _RIGHT
+            try:
+                result = load(written)
+            except UserError as error:
+                self.last_words = f"its result cannot be opened: {error}"
+                return _NOT_OPENED
+            try:
+                verdict = self._verifier(original, inputs).check_file(result, written)
             except CancelledError:
                 raise
-            except UserError:  # a candidate that cannot be opened here, or a result of the tool
+            except UserError:  # a candidate that does not run
                 return _RIGHT
             self.last_words = verdict.sentence
             if verdict.ok is not False:
                 return _RIGHT
             return _WRONG if verdict.max_rel_error is not None else _UNLIKE
 
-    def _verifier(self, model: Path, inputs: Path) -> Verifier:
-        graph = load(model)
+    def _verifier(self, graph: Graph, inputs: Path) -> Verifier:
         try:
             given = read_inputs(str(inputs), graph)
         except UserError:  # nothing was recorded

@@ -11,10 +11,9 @@ from workbench.fusion.problem import fusion_problem
 from workbench.fusion.rules import RULES
 from workbench.fusion.traffic import is_view, stored_values
 from workbench.ir import Graph
-from workbench.layout.cost import bound_shape, count, element_bytes, moved_by_node, perm_of
+from workbench.layout.cost import bound_shape, count, element_bytes, follow_from_constants, moved_by_node, perm_of
 from workbench.layout.facts import LayoutFacts, SolvedCut, SolvedProgram
 from workbench.layout.problem.cost_model import DECIDES
-from workbench.layout.problem.orders import follow_from_constants
 from workbench.layout.sizes import infer_sizes
 from workbench.layout.solver.binary_program import DENOMINATOR, BinaryProgram, dual_values, scaled_row
 from workbench.layout.solver.integer_program import linear_form

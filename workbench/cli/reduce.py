@@ -21,7 +21,6 @@ from workbench.io.dims import parse_dims
 if TYPE_CHECKING:
     from workbench.reduction.command import FileCheck
     from workbench.reduction.reduce import Reduction
-    from workbench.reduction.regions import Whole
     from workbench.run.worker.client import Worker
 
 HELP = "the smallest part of a model on which a command or a tool still fails (delta debugging)"
@@ -48,7 +47,7 @@ def run(chosen: argparse.Namespace) -> int:
     from workbench.io.exporting import check_replaceable
     from workbench.reduction.command import Command
     from workbench.reduction.recorded import recorded_whole
-    from workbench.reduction.reduce import Reduction
+    from workbench.reduction.reduce import begin_reduction
     from workbench.run.worker.client import Worker
 
     given = None if chosen.check is None else Command(chosen.check, chosen.timeout)
@@ -63,12 +62,9 @@ def run(chosen: argparse.Namespace) -> int:
         progress.comparing("running the model, to record its values")
         recorded = recorded_whole(chosen.model, parse_dims(chosen.dims), chosen.inputs, chosen.seed, worker, folder)
         progress.clear()
-        if command.wants_inputs and not recorded.whole.recorded:
-            raise UserError("the command asks for {inputs}, and there are none, since the model does not run here")
+        reduction = begin_reduction(recorded, command, worker, folder, progress.reducing)
         if recorded.failure is not None:
             warn([f"no values were recorded, so that cut values become inputs, never constants: {recorded.failure}"])
-        _check_start(command, recorded.source, recorded.whole, folder)
-        reduction = Reduction(recorded.whole, command, worker, folder, progress.reducing)
         start = time.monotonic()
         stopped: BaseException | None = None
         try:
@@ -96,20 +92,6 @@ def _of_tool(chosen: argparse.Namespace, worker: Worker) -> FileCheck:
 def inputs_beside(model: str) -> str:
     """The path of the .npz with the inputs of a model: `part.onnx` has `part.inputs.npz`."""
     return str(Path(model).with_suffix(".inputs.npz"))
-
-
-def _check_start(command: FileCheck, source: str, whole: Whole, folder: Path) -> None:
-    """The fault must show in the file itself."""
-    from workbench.reduction.command import SHOWS
-    from workbench.run.inputs import write_inputs
-
-    inputs = folder / "model.inputs.npz"
-    if command.wants_inputs:
-        write_inputs(inputs, {name: whole.recorded_array(name) for name in whole.inputs})
-    code = command.exit_code(source, inputs)
-    if code == SHOWS:
-        return
-    raise UserError(command.why_not(code))
 
 
 def _write(reduction: Reduction, command: FileCheck, output: str, beside: str, seconds: float) -> None:

@@ -117,7 +117,7 @@ def count(graph: Graph) -> Counts:
         transposes, unknown = transposes + inner.transposes, unknown + inner.unknown
         moved, size = moved + inner.elements_moved, size + inner.bytes_moved
     found = graph.nodes_of(("Transpose",))
-    fixed = _constant_values(graph) if found else set()
+    fixed = follow_from_constants(graph) if found else set()
     for node in found:
         if node.inputs[0] in fixed:
             continue
@@ -135,8 +135,8 @@ def _called(graph: Graph) -> Iterator[Graph]:
             yield function.graph
 
 
-def _constant_values(graph: Graph) -> set[str]:
-    """The constants, and values computed from constants only."""
+def follow_from_constants(graph: Graph) -> set[str]:
+    """The constants and what is computed from constants only: values whose transposes do not count."""
     fixed = set(graph.constants)
     for node in graph.nodes:
         if node.operands and fixed.issuperset(node.operands):

@@ -19,12 +19,14 @@ from onnx import ModelProto, TensorProto, helper
 from workbench.errors import UserError
 from workbench.io.proto_file import ProtoFile
 from workbench.reduction.candidates import Candidate, is_well_formed
+from workbench.reduction.command import SHOWS, FileCheck
 from workbench.reduction.delta_debugging import minimized
 from workbench.reduction.openings import body_count, body_opening, openings, with_part_of_body
-from workbench.reduction.recorded import recorded_whole
+from workbench.reduction.recorded import RecordedWhole, recorded_whole
 from workbench.reduction.recording import Recording
 from workbench.reduction.regions import Region, RegionError, Whole, node_count
 from workbench.reduction.search import RegionSearch
+from workbench.run.inputs import write_inputs
 from workbench.run.worker.client import Worker
 from workbench.run.worker.process import CancelledError, RunError
 
@@ -192,9 +194,28 @@ class Reduction:
         alone = Whole(ProtoFile(model, self._start.read_tensor))
         if self._answer(Candidate(alone, alone.everything, model)):
             raise ReduceError(
-                "a model of one Identity shows the fault too, so the check tells nothing of this one; a script that "
-                "ends with an exception exits with 1 as well: let it exit with another code"
+                "a model of one Identity shows the fault too, so no part of this one tells more of it; where a script "
+                "is the check, one that ends with an exception exits with 1 as well: let it exit with another code"
             )
+
+
+def begin_reduction(
+    recorded: RecordedWhole, check: FileCheck, worker: Worker, folder: Path, on_progress: OnReduction | None = None
+) -> Reduction:
+    """A search that has not run yet; `folder` as for `Reduction`.
+
+    Raises UserError if the check wants inputs and there are none, or if the fault does not show in the file itself.
+    """
+    whole = recorded.whole
+    if check.wants_inputs and not whole.recorded:
+        raise UserError("the command asks for {inputs}, and there are none, since the model does not run here")
+    inputs = folder / "model.inputs.npz"
+    if check.wants_inputs:
+        write_inputs(inputs, {name: whole.recorded_array(name) for name in whole.inputs})
+    code = check.exit_code(recorded.source, inputs)
+    if code != SHOWS:
+        raise UserError(check.why_not(code))
+    return Reduction(whole, check, worker, folder, on_progress)
 
 
 def reduce_file(

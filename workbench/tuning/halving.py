@@ -62,7 +62,7 @@ class Standing:
     settled: bool = False
 
 
-def _quotient(a: Ratio, b: Ratio) -> Ratio:
+def quotient(a: Ratio, b: Ratio) -> Ratio:
     """a/b of two ratios to the same arm that were not measured together; the interval is that of the worst case."""
     return Ratio(
         a.ratio / b.ratio, a.ratio_low / b.ratio_high, a.ratio_high / b.ratio_low, a.ratio_busy or b.ratio_busy
@@ -107,7 +107,7 @@ def _with_lot(
     step = ratio(times[best], times[control])
     others = {arm: found for arm, found in ratios.items() if arm not in times}
     if best != control:
-        others = {arm: _quotient(found, step) for arm, found in others.items()}
+        others = {arm: quotient(found, step) for arm, found in others.items()}
     return best, {**others, **{arm: ratio(taken, times[best]) for arm, taken in times.items()}}
 
 

@@ -56,12 +56,18 @@ class TuneError(UserError):
 
 @dataclass(frozen=True)
 class NamedPasses:
-    """Passes, in the words of `api.choose`; `label` is what tables call it."""
+    """Passes, in the words of `api.choose`: a preset, and what is added to it, in the words of tables."""
 
-    label: str
+    preset: str
+    more: tuple[str, ...]
     passes: tuple[str, ...]
     export_for: str | None = None
     options: dict[str, str] = field(default_factory=dict, hash=False)
+
+    @property
+    def label(self) -> str:
+        """What tables call it."""
+        return ", ".join(("as it is" if self.preset == "none" else self.preset, *self.more))
 
 
 @dataclass(frozen=True)
@@ -150,7 +156,6 @@ def _pipeline(
 ) -> NamedPasses:
     added = [*(_FUSE if fused else ()), *(["fuse_minimum"] if groups else []), *([_ORDER] if ordered else [])]
     words = (
-        "as it is" if preset == "none" else preset,
         f"layout {layout}" if layout else "",
         "fused patterns" if fused else "",
         "groups of least traffic" if groups else "",
@@ -158,4 +163,4 @@ def _pipeline(
         f"for {_RUNTIME}" if runtime else "",
     )
     passes = (*library.chosen(None, preset, layout), *added)
-    return NamedPasses(", ".join(filter(None, words)), passes, _RUNTIME if runtime else None)
+    return NamedPasses(preset, tuple(filter(None, words)), passes, _RUNTIME if runtime else None)

@@ -15,11 +15,12 @@ from workbench.rewrite import DEFAULT_MODE
 from workbench.run.records.store import model_hash
 from workbench.run.worker.memory import available_bytes, estimate_bytes
 from workbench.run.worker.process import CancelledError
-from workbench.tuning.bounds import search_latency, search_memory, search_size
+from workbench.tuning.bounds import search_memory, search_size
 from workbench.tuning.budget import Budget
 from workbench.tuning.evidence import evidence_of
 from workbench.tuning.graphs import MadeGraph, make_graphs, superfluous
 from workbench.tuning.halving import TOGETHER, Dropped, NothingRanError, Standing
+from workbench.tuning.latency import search_latency
 from workbench.tuning.measuring import BudgetOverError, LotMeasurer, LotTimes
 from workbench.tuning.pipelines import TUNED_TARGET, Configuration, TuneError, every_candidate
 from workbench.tuning.recipe import BUDGET_ENDED, STOPPED_EARLY, Recipe

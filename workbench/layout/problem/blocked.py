@@ -16,7 +16,8 @@ from typing import Any, Literal
 from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation, identity, permuted
 from workbench.layout.conversion.convert import order_of_weight, permuted_call
-from workbench.layout.problem.orders import CHANGED, FREE, always_paid, follow_from_constants, weight_of
+from workbench.layout.cost import follow_from_constants
+from workbench.layout.problem.orders import CHANGED, FREE, always_paid, weight_of
 from workbench.layout.problem.tiled_axes import (
     BLOCKED,
     Axes,

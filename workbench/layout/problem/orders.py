@@ -18,7 +18,7 @@ from typing import Any
 from workbench.ir import Graph, Node
 from workbench.ir.permutation import Permutation, channels_first, channels_last, identity, inverse, is_identity, then
 from workbench.layout.conversion.convert import order_of_weight, permuted_call
-from workbench.layout.cost import Counts, bound_shape, count, element_bytes, moved_by_node
+from workbench.layout.cost import Counts, bound_shape, count, element_bytes, follow_from_constants, moved_by_node
 from workbench.layout.facts import LayoutFacts, SolvedProgram
 from workbench.layout.problem.cost_model import BYTES
 from workbench.layout.problem.transpose_classes import in_memory, is_relation, shape_that_counts, transpose_classes
@@ -202,15 +202,6 @@ class _Orders:
         if demanded is None or own is None:
             return None
         return identity(len(own)) if side_of(own) == demanded else way_between(own)[1]
-
-
-def follow_from_constants(graph: Graph) -> set[str]:
-    """Values computed from constants only, whose transposes do not count."""
-    fixed = set(graph.constants)
-    for node in graph.nodes:
-        if node.operands and fixed.issuperset(node.operands):
-            fixed.update(node.outputs)
-    return fixed
 
 
 def _before(graph: Graph, node: Node, result: str, order: Permutation) -> Permutation | None:

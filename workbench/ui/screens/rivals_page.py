@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Mapping
 from functools import partial
@@ -12,17 +13,20 @@ from typing import Any
 import streamlit as st
 
 from workbench.cli.printing import verdict_word
-from workbench.errors import UserError
-from workbench.rivals import ORIGINAL, RivalResult, compare_rivals, rivals_here
+from workbench.errors import UserError, counted
+from workbench.rivals import ORIGINAL, Rival, RivalResult, compare_rivals, rivals_here
 from workbench.run.measurement.formatting import error_words
+from workbench.ui.state.reducing import Reduced, reduce_fault
 from workbench.ui.state.session import Opened, open_other, stop_checking, worker
 from workbench.ui.state.work import Job, Report, forget_cancel
+from workbench.ui.widgets.downloads import as_download
 from workbench.ui.widgets.numbers import say_failures
 from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, opening, show_error
 from workbench.ui.widgets.progress import result_if_any
 from workbench.ui.widgets.tables import table
 
-_JOB = "rivals"
+_JOB, _REDUCING = "rivals", "reduce"
+_MOST_AS_TEXT = 20  # nodes
 _FIRST = ["tool", "nodes", "time (s)", "result", "latency (ms)"]
 _COLUMNS = {
     "nodes": st.column_config.NumberColumn(format="localized", help="Operators, those of bodies and functions too."),
@@ -56,6 +60,7 @@ def rivals_page(compare: Any) -> None:
         st.caption(_about())
         return
     _table(opened)
+    _reports(opened)
     asked = st.session_state.pop(_asked(opened), None)
     if asked is not None:
         _compare(opened, opened.rivals[asked], compare)
@@ -76,6 +81,7 @@ def _start(opened: Opened) -> None:
     if opened.rivals_folder is None:
         opened.rivals_folder = tempfile.TemporaryDirectory(prefix="workbench-rivals-")
     opened.rivals.clear()
+    opened.reduced.clear()
     finish = Event()
     title = f"Other tools on {opened.title}"
     work = partial(_run, opened, Path(opened.rivals_folder.name), finish)
@@ -104,6 +110,55 @@ def _table(opened: Opened) -> None:
         "table shows all columns. To see what a tool changed rewrite by rewrite, switch its pass on on Optimize."
     )
     say_failures([(row["tool"], row["failed"]) for row in rows if row["failed"]])
+
+
+def _reports(opened: Opened) -> None:
+    """The smallest part of the model on which a tool is wrong or fails, to be filed with the tool's maintainers."""
+    faulty = [one for one in opened.rivals.values() if one.is_faulty]
+    try:
+        found = result_if_any(opened.jobs, _REDUCING, "It was cancelled.")
+    except UserError as error:
+        show_error(error)
+        found = None
+    if found is not None:
+        name, reduced = found
+        opened.reduced[name] = reduced
+    for one in faulty:
+        _report(opened, one.rival, opened.reduced.get(one.rival.name))
+
+
+def _report(opened: Opened, rival: Rival, reduced: Reduced | None) -> None:
+    words, act = st.columns([10, 2], vertical_alignment="center")
+    name = markdown_escaped(rival.name)
+    if reduced is None:
+        words.markdown(f"**{name}**: find the smallest part of the model that shows this, for a report of the defect.")
+        if act.button("Reduce", key=f"reduce_{rival.name}", width="stretch"):
+            forget_cancel(opened.jobs, _REDUCING)
+            finish = Event()
+            work = partial(_reduce, opened, rival, finish)
+            title = f"Cutting the model down for {rival.name}"
+            opened.jobs.start(_REDUCING, Job(work, worker(), title=title, finish=finish))
+            st.rerun()
+        return
+    nodes = f"**{reduced.nodes:,} of {reduced.before:,} nodes** show the fault of {name}"
+    words.markdown(f"{nodes} ({counted(reduced.asked, 'candidate')} asked). {markdown_escaped(reduced.said)}")
+    act.download_button(
+        "Report (zip)",
+        as_download(reduced.files),
+        f"{Path(opened.path).stem}_{re.sub(r'[^0-9A-Za-z]', '_', rival.name)}.zip",
+        "application/zip",
+        key=f"report_{rival.name}",
+        width="stretch",
+        on_click="ignore",
+        help="The part as a model, its inputs, and the command that shows the fault again.",
+    )
+    if reduced.nodes <= _MOST_AS_TEXT:
+        st.code(reduced.text, language=None)
+
+
+def _reduce(opened: Opened, rival: Rival, finish: Event, report: Report) -> tuple[str, Reduced] | None:
+    reduced = reduce_fault(opened, rival, finish, report)
+    return None if reduced is None else (rival.name, reduced)
 
 
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:

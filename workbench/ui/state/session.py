@@ -143,6 +143,7 @@ class Opened:
     laid_out_begun: dict[str, Compared] = field(default_factory=dict)  # comparisons that were stopped
     rivals: dict[str, RivalResult] = field(default_factory=dict)  # by the tool's name
     rivals_folder: tempfile.TemporaryDirectory[str] | None = None  # of the files that tools wrote
+    reduced: dict[str, Any] = field(default_factory=dict)  # see `workbench.ui.state.reducing`, by the tool's name
     tuned: Recipe | None = None
     part_of: PartOf | None = None
     extracted: Any = None  # see `workbench.ui.state.extracting`, the part that was cut out

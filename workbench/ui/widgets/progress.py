@@ -95,7 +95,7 @@ def _words(job: Job) -> str:
     words, share = job.shown
     now = time.monotonic()
     left = "" if job.began is None else time_left(now - job.began, share)
-    words = f"ending, what is measured is kept; {words}" if job.is_finishing else words
+    words = f"ending, what it has is kept; {words}" if job.is_finishing else words
     return markdown_escaped(f"{job.title}: {words} ({now - job.started:,.0f} s{left})")
 
 

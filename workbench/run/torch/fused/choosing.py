@@ -19,7 +19,7 @@ from workbench.run.measurement.profiled import Kernel
 from workbench.run.torch.fused.in_place import in_place_calls
 from workbench.run.torch.fused.inductor import compile_group
 from workbench.run.torch.fused.lowering import Lowering, NoLowering
-from workbench.run.torch.fused.onednn import has_product, onednn_calls
+from workbench.run.torch.fused.products import has_product, product_calls
 from workbench.run.torch.fused.structure import structure_of
 from workbench.run.torch.program import Instruction, Program
 
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 
 _ROUNDS = 5  # by turns, after one to warm up
 _BUDGET_S = 0.5  # for the rounds of one group, after the first two
-# Calls of oneDNN leave channels-last results, on which the next ones are faster than it shows here.
-_ALLOWED = {"oneDNN": 4 / 3, "inductor": 1.0, "in place": 1.0}  # of the time one by one
+# Calls of these leave channels-last results, on which the next ones are faster than it shows here.
+_LIBRARIES = ("oneDNN", "BLAS")
+_ALLOWED = {"inductor": 1.0, "in place": 1.0, **dict.fromkeys(_LIBRARIES, 4 / 3)}  # of the time one by one
 OnGroup = Callable[[int, int], None]
 
 
@@ -121,8 +122,8 @@ class _Chooser:
         names = tuple(step.node.name for step in body.steps)
         if structure in self.decided:
             first, lowering = self.decided[structure]
-            if lowering.by == "oneDNN":  # it holds the other group's weights
-                lowering = self._by_onednn(group, values)
+            if lowering.by in _LIBRARIES:  # it holds the other group's weights
+                lowering = self._by_calls(group, values)
             elif lowering.by == "torch":
                 lowering = _one_by_one(body)
             return replace(first, group=group.step.node.name, operators=names, same_as=first.group, source=""), lowering
@@ -154,16 +155,16 @@ class _Chooser:
         if outside:
             raise NoLowering(f"ONNX Runtime runs {', '.join(sorted(outside))}")
         if self.device == "cpu" and has_product(group.body):
-            return self._by_onednn(group, values)
+            return self._by_calls(group, values)
         try:
             return compile_group(group.body, operands, self.device)
         except NoLowering as reason:
             return in_place_calls(group.body, operands, instead_of=str(reason))
 
-    def _by_onednn(self, group: _Group, values: Mapping[str, Any]) -> Lowering:
+    def _by_calls(self, group: _Group, values: Mapping[str, Any]) -> Lowering:
         if not self.is_float32:
             raise NoLowering("oneDNN is called for float32 alone")
-        return onednn_calls(group.body, group.constants, values)
+        return product_calls(group.body, group.constants, values)
 
     def _milliseconds(self, lowerings: Sequence[Lowering], operands: Sequence[Any]) -> list[float]:
         """The fastest run of each, by turns."""

@@ -1,7 +1,8 @@
-"""Convolutions and products of constant weights as calls of oneDNN, which take the operators behind them along.
+"""Convolutions and products of constant weights as calls of oneDNN or BLAS, with the operators behind them.
 
-The weights are reordered once. A convolution computes channels last, whatever the layout of the graph: its operand
-and result are views of such tensors.
+oneDNN's weights are reordered once. A convolution computes channels last, whatever the layout of the graph: its operand
+and result are views of such tensors. A product of matrices, and a convolution that is one, is computed by whichever
+of the two is faster: a call of oneDNN takes longer to prepare, and takes the operators behind it along.
 
 Source: oneDNN's post-ops, https://uxlfoundation.github.io/oneDNN/dev_guide_attributes_post_ops.html, through the
 operators that inductor calls, torch/_inductor/fx_passes/mkldnn_fusion.py.
@@ -10,9 +11,10 @@ operators that inductor calls, torch/_inductor/fx_passes/mkldnn_fusion.py.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.errors import UserError
 from workbench.ops import contract_of
@@ -20,6 +22,7 @@ from workbench.ops.channels_last import parse_channels_last
 from workbench.ops.lazy import F
 from workbench.ops.lazy import torch as late_torch
 from workbench.ops.windows import Window, torch_pads
+from workbench.run.torch.fused.activations import NOTHING, Unary, unary_of
 from workbench.run.torch.fused.lowering import Lowering, NoLowering
 from workbench.run.torch.program import ABSENT, Instruction, Program
 from workbench.run.worker.failures import first_line
@@ -28,16 +31,16 @@ if TYPE_CHECKING:
     import torch
 
 _TO_NHWC, _TO_NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
+_ROUNDS = 5
 _Run = Callable[..., Any]
 
 
 @dataclass(frozen=True)
-class _Unary:
-    """An elementwise operator behind a product, in oneDNN's terms."""
+class _Call:
+    """A product's call, and whose it is."""
 
-    name: str = "none"
-    scalars: tuple[float, ...] = ()
-    algorithm: str = ""
+    run: _Run
+    library: Literal["oneDNN", "BLAS"] = "oneDNN"
 
 
 @dataclass
@@ -48,7 +51,7 @@ class _Behind:
     steps: list[Instruction]
     bias: torch.Tensor | None = None
     other: int | None = None
-    unary: _Unary = _Unary()
+    unary: Unary = NOTHING
 
 
 def has_product(body: Program) -> bool:
@@ -59,7 +62,7 @@ def has_product(body: Program) -> bool:
     )
 
 
-def onednn_calls(body: Program, constants: Mapping[int, torch.Tensor], values: Mapping[str, Any]) -> Lowering:
+def product_calls(body: Program, constants: Mapping[int, torch.Tensor], values: Mapping[str, Any]) -> Lowering:
     """The group with its products as calls of oneDNN. Raises NoLowering.
 
     constants: the operands of the group that are constants, by place.
@@ -75,7 +78,7 @@ def onednn_calls(body: Program, constants: Mapping[int, torch.Tensor], values: M
         if name in own.register_of and isinstance(value, late_torch.Tensor)
     }
     try:
-        calls = {step.node.name: phrase for step in list(own.steps) if (phrase := _use(own, step, known, shapes))}
+        calls = {step.node.name: used for step in list(own.steps) if (used := _use(own, step, known, shapes))}
     except RuntimeError as error:  # weights that it cannot reorder
         raise NoLowering(f"oneDNN refuses: {first_line(error)}") from error
     if not calls:
@@ -86,9 +89,11 @@ def onednn_calls(body: Program, constants: Mapping[int, torch.Tensor], values: M
     own.inputs = [own.inputs[place] for place in places]
     rest = [step.node.op_type for step in own.steps if step.node.name not in calls]
     _try(own, [values[body.graph.inputs[place]] for place in places])
-    how = f"one call for {', one for '.join(calls.values())}" + (f"; {', '.join(rest)} one by one" if rest else "")
+    libraries = {library for library, _ in calls.values()}
+    phrases = [f"{words} ({library})" if len(libraries) > 1 else words for library, words in calls.values()]
+    how = f"one call for {', one for '.join(phrases)}" + (f"; {', '.join(rest)} one by one" if rest else "")
     weights = sum(value.nbytes for place, value in constants.items() if place not in places)
-    return Lowering("oneDNN", how, own.call, places, packed_bytes=weights)
+    return Lowering(max(libraries), how, own.call, places, packed_bytes=weights)
 
 
 def _try(program: Program, operands: Sequence[Any]) -> None:
@@ -103,18 +108,19 @@ def _try(program: Program, operands: Sequence[Any]) -> None:
 
 def _use(
     body: Program, step: Instruction, known: Mapping[int, torch.Tensor], shapes: Mapping[int, tuple[int, ...]]
-) -> str | None:
-    """Replace a product of the program by a call of oneDNN; a phrase for it, None if that cannot be."""
+) -> tuple[str, str] | None:
+    """Replace a product of the program by one call: of which library, and a phrase for it; None if that cannot be."""
     make = _maker(step, known, shapes)
     if make is None:
         return None
     behind = _behind(body, step, known, shapes)
-    step.run = make(behind)
+    made = make(behind)
+    step.run = made.run
     step.inputs = (step.inputs[0], *(() if behind.other is None else (behind.other,)))
     step.outputs = (behind.result,)
     body.steps = [other for other in body.steps if other not in behind.steps and other is not step]
     body.steps.insert(_after(body, step.inputs), step)
-    return " + ".join((_plain_op(step), *(other.node.op_type for other in behind.steps)))
+    return made.library, " + ".join((_plain_op(step), *(other.node.op_type for other in behind.steps)))
 
 
 def _after(body: Program, registers: Sequence[int]) -> int:
@@ -134,8 +140,8 @@ def _plain_op(step: Instruction) -> str:
 
 def _maker(
     step: Instruction, known: Mapping[int, torch.Tensor], shapes: Mapping[int, tuple[int, ...]]
-) -> Callable[[_Behind], _Run] | None:
-    """What makes the call of oneDNN for a product; None if there is none."""
+) -> Callable[[_Behind], _Call] | None:
+    """What makes the call for a product; None if there is none."""
     make = _PRODUCTS.get(_plain_op(step))
     if make is None or step.inputs[1] not in known or step.inputs[0] not in shapes:
         return None
@@ -146,7 +152,7 @@ def _maker(
 
 def _convolution(
     step: Instruction, known: Mapping[int, torch.Tensor], shape: tuple[int, ...]
-) -> Callable[[_Behind], _Run] | None:
+) -> Callable[[_Behind], _Call] | None:
     weight = known[step.inputs[1]]
     if len(shape) != 4:
         return None
@@ -160,7 +166,7 @@ def _convolution(
     strides, dilations, group = list(window.strides), list(window.dilations), step.call.attr("group", 1)
     is_product = group == 1 and {*weight.shape[2:], *strides} == {1} and not any((*window.begins, *window.ends))
 
-    def made(behind: _Behind) -> _Run:
+    def made(behind: _Behind) -> _Call:
         if is_product and behind.other is None:
             return _product_of_channels(weight.flatten(1), math.prod((shape[0], *spatial)), behind, parts is not None)
         reorder = late_torch.ops.mkldnn._reorder_convolution_weight
@@ -181,20 +187,20 @@ def _convolution(
                 y = binary(x, added, packed, bias, padding, strides, dilations, group, "add", None, name, [], None)
             return y if parts is None else y.permute(_TO_NHWC)
 
-        return run
+        return _Call(run)
 
     return made
 
 
-def _product_of_channels(weight: torch.Tensor, rows: int, behind: _Behind, is_last: bool) -> _Run:
+def _product_of_channels(weight: torch.Tensor, rows: int, behind: _Behind, is_last: bool) -> _Call:
     """A convolution with a window of one element as a product, which has less to prepare in each call."""
     product = _linear(weight, (rows, weight.shape[1]))(behind)
 
     def run(call: Any, x: torch.Tensor) -> torch.Tensor:
-        y = product(call, (x if is_last else x.permute(_TO_NHWC)).contiguous())
+        y = product.run(call, (x if is_last else x.permute(_TO_NHWC)).contiguous())
         return y if is_last else y.permute(_TO_NCHW)
 
-    return run
+    return _Call(run, product.library)
 
 
 def _image(value: torch.Tensor, is_last: bool) -> torch.Tensor:
@@ -205,7 +211,7 @@ def _image(value: torch.Tensor, is_last: bool) -> torch.Tensor:
 
 def _gemm(
     step: Instruction, known: Mapping[int, torch.Tensor], shape: tuple[int, ...]
-) -> Callable[[_Behind], _Run] | None:
+) -> Callable[[_Behind], _Call] | None:
     attr = step.call.attr
     if attr("transA", 0) or attr("alpha", 1.0) != 1.0 or attr("beta", 1.0) != 1.0:
         return None
@@ -217,28 +223,58 @@ def _gemm(
 
 def _matmul(
     step: Instruction, known: Mapping[int, torch.Tensor], shape: tuple[int, ...]
-) -> Callable[[_Behind], _Run] | None:
+) -> Callable[[_Behind], _Call] | None:
     weight = known[step.inputs[1]]
     return None if weight.dim() != 2 or len(shape) < 2 else _linear(weight.t(), shape)
 
 
-def _linear(weight: torch.Tensor, shape: tuple[int, ...]) -> Callable[[_Behind], _Run]:
+def _linear(weight: torch.Tensor, shape: tuple[int, ...]) -> Callable[[_Behind], _Call]:
     """weight: [outputs, inputs]."""
-    packed = late_torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), math.prod(shape[:-1]))
+    rows = math.prod(shape[:-1])
 
-    def made(behind: _Behind) -> _Run:
-        bias, unary, scalars = behind.bias, behind.unary, list(behind.unary.scalars)
-        plain = late_torch.ops.mkldnn._linear_pointwise.default
-        binary = late_torch.ops.mkldnn._linear_pointwise.binary
-
-        def run(call: Any, x: torch.Tensor, other: torch.Tensor | None = None) -> torch.Tensor:
-            if other is None:
-                return plain(x, packed, bias, unary.name, scalars, unary.algorithm)
-            return binary(x, other, packed, bias, "add")
-
-        return run
+    def made(behind: _Behind) -> _Call:
+        ways = _Call(_linear_by_onednn(weight, rows, behind)), _Call(_linear_by_blas(weight, behind), "BLAS")
+        example = late_torch.zeros(rows, weight.shape[1])
+        others = () if behind.other is None else (late_torch.zeros(rows, weight.shape[0]),)
+        return _faster(ways, (example, *others))
 
     return made
+
+
+def _linear_by_onednn(weight: torch.Tensor, rows: int, behind: _Behind) -> _Run:
+    packed = late_torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), rows)
+    bias, unary, scalars = behind.bias, behind.unary, list(behind.unary.scalars)
+    plain = late_torch.ops.mkldnn._linear_pointwise.default
+    binary = late_torch.ops.mkldnn._linear_pointwise.binary
+
+    def run(call: Any, x: torch.Tensor, other: torch.Tensor | None = None) -> torch.Tensor:
+        if other is None:
+            return plain(x, packed, bias, unary.name, scalars, unary.algorithm)
+        return binary(x, other, packed, bias, "add")
+
+    return run
+
+
+def _linear_by_blas(weight: torch.Tensor, behind: _Behind) -> _Run:
+    bias, activate = behind.bias, behind.unary.in_place
+
+    def run(call: Any, x: torch.Tensor, other: torch.Tensor | None = None) -> torch.Tensor:
+        y = F.linear(x, weight, bias)
+        return activate(y if other is None else y.add_(other))
+
+    return run
+
+
+def _faster(ways: Sequence[_Call], operands: Sequence[torch.Tensor]) -> _Call:
+    """The one whose fastest run is the fastest, by turns, after one to warm up."""
+    best = [math.inf] * len(ways)
+    with late_torch.inference_mode():
+        for turn in range(_ROUNDS + 1):
+            for i, way in enumerate(ways):
+                start = time.perf_counter()
+                way.run(None, *operands)
+                best[i] = min(best[i], time.perf_counter() - start) if turn else math.inf
+    return ways[best.index(min(best))]
 
 
 _PRODUCTS = {"Conv": _convolution, "Gemm": _gemm, "MatMul": _matmul}
@@ -262,13 +298,13 @@ def _behind(
             found = replace(found, result=add.outputs[0], steps=[*found.steps, add], other=other)
             relu = _only_reader(body, found.result)
             if _plain_op(product) == "Conv" and relu is not None and relu.node.op == "Relu":
-                found = replace(found, result=relu.outputs[0], steps=[*found.steps, relu], unary=_Unary("relu"))
+                found = replace(found, result=relu.outputs[0], steps=[*found.steps, relu], unary=Unary("relu"))
             return found
     swish = _swish(body, found.result)
     if swish is not None:
-        return replace(found, result=swish[-1].outputs[0], steps=[*found.steps, *swish], unary=_Unary("swish"))
+        return replace(found, result=swish[-1].outputs[0], steps=[*found.steps, *swish], unary=Unary("swish"))
     step = _only_reader(body, found.result)
-    unary = None if step is None else _unary(step, found.result, known)
+    unary = None if step is None else unary_of(step, found.result, known)
     if step is None or unary is None:
         return found
     return replace(found, result=step.outputs[0], steps=[*found.steps, step], unary=unary)
@@ -326,26 +362,3 @@ def _swish(body: Program, register: int) -> list[Instruction] | None:
     if (sigmoid.node.op, mul.node.op) != ("Sigmoid", "Mul") or _only_reader(body, sigmoid.outputs[0]) is not mul:
         return None
     return [sigmoid, mul] if set(mul.inputs) == {register, sigmoid.outputs[0]} else None
-
-
-def _unary(step: Instruction, operand: int, known: Mapping[int, torch.Tensor]) -> _Unary | None:
-    attr = step.call.attr
-    match step.node.op:
-        case "Relu" | "Sigmoid" | "Tanh" | "HardSwish":
-            return _Unary(step.node.op.lower())
-        case "LeakyRelu":
-            return _Unary("leaky_relu", (attr("alpha", 0.01),))
-        case "HardSigmoid" if (round(attr("alpha", 0.2) * 6, 4), attr("beta", 0.5)) == (1, 0.5):
-            return _Unary("hardsigmoid")
-        case "Gelu":
-            return _Unary("gelu", (), attr("approximate", "none"))
-        case "Clip" if step.inputs[0] == operand:
-            return _hard_tanh(step.inputs[1:], known)
-    return None
-
-
-def _hard_tanh(bounds: Sequence[int], known: Mapping[int, torch.Tensor]) -> _Unary | None:
-    if len(bounds) != 2 or any(register not in known for register in bounds):
-        return None
-    low, high = (float(known[register]) for register in bounds)
-    return _Unary("hardtanh", (low, high)) if low <= high else None

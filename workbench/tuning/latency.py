@@ -1,0 +1,189 @@
+"""The search for the least latency: which candidates are opened at all, since opening takes longer than measuring.
+
+A first look runs the plainest pipeline of each backend. Then the backends follow one by one, the fastest first, and
+in each a pipeline is opened only if what it adds passes to gains: first the presets, then the best of them with a
+layout or with fused patterns, then with both. What is left goes through successive halving.
+
+Two assumptions save the time, and `benchmarks/tune.py` says how far they hold: passes that gain behind one preset gain
+behind the others too, and a list of passes gains less than SPAN over the plainest in one backend, and less than
+SPAN_OF_PRESETS over the best preset. A floor by the roofline is not used: on a CPU small tensors stay in caches that
+are faster than its memory.
+
+Source: coordinate descent, as in torch/_inductor/runtime/coordinate_descent_tuner.py, over presets and what they add.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from workbench.run.measurement.statistics import Ratio
+from workbench.tuning.graphs import MadeGraph
+from workbench.tuning.halving import (
+    FIRST_TURNS,
+    ComparedArms,
+    Dropped,
+    Measure,
+    NothingRanError,
+    Standing,
+    compare_arms,
+    halve,
+    quotient,
+)
+from workbench.tuning.pipelines import Configuration, NamedPasses
+
+SPAN, SPAN_OF_PRESETS = 2.0, 1.5
+_FEW = 3  # backends that are opened at once in the first look, so that a short budget has a result
+_TURNS = 2 * FIRST_TURNS  # of each candidate beside the best so far
+Arms = Mapping[str, tuple[Configuration, MadeGraph]]
+_Way = tuple[str, str]
+
+
+def search_latency(arms: Arms, measure: Measure, together: int) -> Iterator[Standing]:
+    """Yields the standing after each lot. Raises NothingRanError if all candidates fail."""
+    search = _Search(arms, measure, together)
+    ways = list(dict.fromkeys(candidate.way for candidate, _ in arms.values()))
+    yield from search.compare([search.of(way)[0] for way in ways], FIRST_TURNS, together=_FEW)
+    search.number = 0  # the first look is no round
+    for way in sorted(ways, key=search.ratio_of_plainest):
+        yield from _of_backend(search, way)
+    if search.best is None:
+        raise NothingRanError(next(iter(search.dropped.values())).why)
+    left = sorted(search.left, key=lambda label: search.ratios[label].ratio)
+    for standing in halve(left, measure, first_turns=_TURNS, together=together):
+        yield search.continued(standing)
+
+
+def _of_backend(search: _Search, way: _Way) -> Iterator[Standing]:
+    """One backend: presets, then level by level what adds to the fastest pipeline so far."""
+    plainest, *others = search.of(way)
+    if search.is_hopeless(plainest, SPAN):
+        search.drop(search.of(way), f"{_slow(search, way, plainest)} on the plainest pipeline, more than passes gain")
+        return
+    presets = [label for label in others if not search.pipeline(label).more]
+    unoptimized = [label for label in presets if search.pipeline(label).preset == "none"]
+    yield from search.compare([label for label in presets if label not in unoptimized])
+    fastest = search.fastest(way)
+    if fastest is None or fastest == plainest:
+        yield from search.compare(unoptimized)
+        fastest = search.fastest(way)
+    else:
+        search.drop(unoptimized, f"more passes are faster in {_words(way)}, so that none would not be")
+    if fastest is None:
+        yield from search.compare(search.waiting(way))  # no preset runs; others may
+        return
+    if search.is_hopeless(fastest, SPAN_OF_PRESETS):
+        search.drop(
+            search.waiting(way), f"{_slow(search, way, fastest)} with the best preset, more than the rest gains"
+        )
+        return
+    gaining = [fastest]
+    while added := [label for label in search.waiting(way) if any(search.adds_to(label, one) for one in gaining)]:
+        yield from search.compare(added)
+        gaining = [one for one in added if search.gains(one, fastest)]
+    search.drop(search.waiting(way), f"what it adds to gains nothing in {_words(way)}")
+
+
+@dataclass
+class _Search:
+    """ratios: of all that ran, to the best. number: of the rounds so far."""
+
+    arms: Arms
+    measure: Measure
+    together: int
+    best: str | None = None
+    ratios: dict[str, Ratio] = field(default_factory=dict)
+    dropped: dict[str, Dropped] = field(default_factory=dict)
+    number: int = 0
+
+    def of(self, way: _Way) -> list[str]:
+        """The candidates of a backend, the plainest first."""
+        return [label for label, (candidate, _) in self.arms.items() if candidate.way == way]
+
+    def pipeline(self, label: str) -> NamedPasses:
+        return self.arms[label][0].pipeline
+
+    def adds_to(self, label: str, other: str) -> bool:
+        pipeline, base = self.pipeline(label), self.pipeline(other)
+        return pipeline.preset == base.preset and pipeline.more[:-1] == base.more and bool(pipeline.more)
+
+    @property
+    def left(self) -> list[str]:
+        """Those that ran and may still be the best."""
+        return [label for label in self.ratios if label not in self.dropped]
+
+    def waiting(self, way: _Way) -> list[str]:
+        """Those of a backend that were neither measured nor dropped."""
+        return [label for label in self.of(way) if label not in self.ratios and label not in self.dropped]
+
+    def fastest(self, way: _Way) -> str | None:
+        """Of the backend, among those that ran."""
+        ran = [label for label in self.of(way) if label in self.ratios]
+        return min(ran, key=lambda label: self.ratios[label].ratio, default=None)
+
+    def ratio_of_plainest(self, way: _Way) -> float:
+        found = self.ratios.get(self.of(way)[0])
+        return math.inf if found is None else found.ratio
+
+    def gains(self, label: str, other: str) -> bool:
+        """Whether it ran, and faster than another, as far as is known."""
+        return label in self.ratios and other in self.ratios and self.ratios[label].ratio < self.ratios[other].ratio
+
+    def is_hopeless(self, label: str, span: float) -> bool:
+        found = self.ratios.get(label)
+        return found is not None and found.ratio_low > span
+
+    def drop(self, labels: Sequence[str], why: str) -> None:
+        self.dropped |= {label: Dropped(max(self.number, 1), why) for label in labels if label not in self.dropped}
+
+    def compare(self, labels: Sequence[str], turns: int = _TURNS, together: int = 0) -> Iterator[Standing]:
+        """Measure them beside the best so far; those that fail, and those that are slower for sure, go."""
+        if not labels:
+            return
+        self.number += 1
+        arms = [*([] if self.best is None else [self.best]), *labels]
+        try:
+            for found in compare_arms(arms, self.measure, turns, together or self.together):
+                self._heard(found)
+                yield self._standing(turns)
+        except NothingRanError as error:
+            self.drop(labels, f"it does not run: {error}")
+            return
+        for label, found_ratio in self.ratios.items():
+            if found_ratio.ratio_low > 1:
+                words = f"{found_ratio.ratio:,.3f} times the best ({found_ratio.ratio_low:,.3f} to "
+                self.drop([label], f"it takes {words}{found_ratio.ratio_high:,.3f}), which excludes 1")
+
+    def _heard(self, found: ComparedArms) -> None:
+        before, self.best = self.best, found.best
+        if before is not None and before != found.best and before in found.ratios:
+            step = quotient(_ONE, found.ratios[before])  # of the best now to the best before
+            self.ratios = {label: quotient(ratio, step) for label, ratio in self.ratios.items()}
+        self.ratios |= found.ratios
+        for label, why in found.failed.items():
+            self.ratios.pop(label, None)
+            self.drop([label], f"it does not run: {why}")
+        self.dropped.pop(found.best, None)
+
+    def _standing(self, turns: int) -> Standing:
+        assert self.best is not None  # something ran
+        going = [label for label in self.arms if label not in self.dropped and label != self.best]
+        return Standing(self.number, turns, self.best, dict(self.ratios), (self.best, *going), dict(self.dropped))
+
+    def continued(self, standing: Standing) -> Standing:
+        """The standing of those that are left as one of all."""
+        own = {label: Dropped(out.round + self.number, out.why) for label, out in standing.dropped.items()}
+        return replace(standing, round=standing.round + self.number, dropped={**self.dropped, **own})
+
+
+_ONE = Ratio(1.0, 1.0, 1.0, False)
+
+
+def _words(way: _Way) -> str:
+    return " in ".join(way)
+
+
+def _slow(search: _Search, way: _Way, label: str) -> str:
+    found = search.ratios[label]
+    return f"{_words(way)} takes {found.ratio:,.2f} times the best so far (at least {found.ratio_low:,.2f})"

@@ -1,0 +1,86 @@
+"""The smallest part found of the open model on which another tool is wrong, or fails: a report of the defect."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+
+from workbench.io import load_model
+from workbench.ir import graph_text
+from workbench.reduction.recorded import recorded_whole
+from workbench.reduction.reduce import Reduction, ReductionProgress, begin_reduction
+from workbench.rivals import Rival
+from workbench.run.inputs import write_inputs
+from workbench.tool_fault import ToolFault
+from workbench.ui.state.session import Opened, worker
+from workbench.ui.state.work import Report
+
+_MODEL, _INPUTS, _ABOUT = "small.onnx", "small.inputs.npz", "README.txt"
+_LIMIT_S = 60.0  # of one run of the tool
+
+
+class _EnoughError(Exception):
+    """The user ended the search, which keeps what it has."""
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """A part in a folder of its own, with its inputs and how to see the fault again.
+
+    said: what is wrong; text: the part as ONNX text; before, nodes: of the model, and of the part; asked: candidates.
+    """
+
+    folder: tempfile.TemporaryDirectory[str]
+    said: str
+    text: str
+    before: int
+    nodes: int
+    asked: int
+
+    @property
+    def files(self) -> list[Path]:
+        return sorted(Path(self.folder.name).iterdir())
+
+
+def reduce_fault(opened: Opened, rival: Rival, finish: Event, report: Report) -> Reduced | None:
+    """Search on the inputs on which the tools were compared; None if it was ended before it found anything.
+
+    finish: set it to end the search with the smallest part so far. Raises UserError.
+    """
+
+    def on_progress(progress: ReductionProgress) -> None:
+        if finish.is_set():
+            raise _EnoughError
+        report(f"nodes left: {progress.nodes:,}; candidates asked: {progress.asked:,}; {progress.stage}", None)
+
+    report("running the model, to record its values", None)
+    fault = ToolFault(rival.name, worker(), _LIMIT_S)
+    with tempfile.TemporaryDirectory(prefix="workbench-reduce-") as scratch:
+        own = Path(scratch) / "own.npz"
+        if opened.inputs:
+            write_inputs(own, opened.verifier.inputs)
+        source, given = str(opened.graph.source), str(own) if opened.inputs else None
+        dims = {} if given else opened.dims_given
+        recorded = recorded_whole(source, dims, given, opened.seed, worker(), Path(scratch))
+        reduction = begin_reduction(recorded, fault, worker(), Path(scratch), on_progress)
+        with contextlib.suppress(_EnoughError):
+            reduction.run()
+        return _written(reduction, fault, rival)
+
+
+def _written(reduction: Reduction, fault: ToolFault, rival: Rival) -> Reduced | None:
+    best = reduction.best
+    if best is None:
+        return None
+    folder: tempfile.TemporaryDirectory[str] = tempfile.TemporaryDirectory(prefix="workbench-report-")
+    model, inputs = Path(folder.name) / _MODEL, Path(folder.name) / _INPUTS
+    best.save(model, inputs)
+    fault.exit_code(model, inputs)  # for what it says of this part, not of the last candidate
+    (Path(folder.name) / _ABOUT).write_text(
+        f"{rival.name} {rival.version}\n\n{fault.last_words}\n\nTo see it again:\n\n    {fault.text(_MODEL, _INPUTS)}\n"
+    )
+    text = graph_text(load_model(str(model)))
+    return Reduced(folder, fault.last_words, text, reduction.nodes_before, best.nodes, reduction.asked)
