@@ -5,8 +5,9 @@
 By default five real models: three samples, and a classifier of files and a ResNet of the corpus, if they are there.
 Each is tuned for latency on the CPU, and then, with empty caches again, every distinct candidate is measured for as
 many turns as the last round of a tuning has, in lots beside the best so far. Which of the two choices is faster is
-judged by a third measurement of both by turns. Prints Markdown: what each took, the share of the full enumeration's time, both
-choices, and the ratio of tune's choice to the other with its 95 % interval; at most 1.03, and a third, are the aims.
+judged by a third measurement of both by turns. Prints Markdown: what each took, the share of the full enumeration's
+time, both choices, and the ratio of tune's choice to the other with its 95 % interval; at most 1.03, and a third, are
+the aims.
 The second table checks what the search assumes (`workbench/tuning/latency.py`): by how much the best pipeline of each
 backend is faster than its plainest, and than its best preset.
 """
