@@ -123,36 +123,25 @@ def arms_of(*backends):
 def test_a_backend_that_is_far_slower_goes_with_all_its_candidates_and_is_not_opened_again():
     arms = arms_of("torch", "onnxruntime", "lanes")
     times = {"torch": 1.4, "onnxruntime": 1.0, "lanes": 5.0}
-    opened = []
     simulated = Simulated({label: times[one.backend] for label, (one, _) in arms.items()}, noise=0.01)
 
-    def measure(labels, turns):
-        opened.extend(labels)
-        return simulated(labels, turns)
-
-    *_, last = latency.search_latency(arms, measure, together=8)
+    *_, last = latency.search_latency(arms, simulated, together=8)
     lanes = {label for label in arms if label.startswith("lanes")}
     assert arms[last.best][0].backend == "onnxruntime"
-    unopened = lanes - {"lanes, default"}
-    assert lanes <= {*last.dropped} and all("more than passes gain" in last.dropped[label].why for label in unopened)
-    assert [label for label in opened if label in lanes] == ["lanes, default"]
-    assert {"torch, default", "torch, simplify"} <= {*opened}  # 1.4 is within SPAN and SPAN_OF_PRESETS
+    assert lanes <= {*last.dropped} and all("more than passes gain" in last.dropped[label].why for label in lanes)
+    assert [label for label in simulated.opened if label in lanes] == ["lanes, default"]
+    assert {"torch, default", "torch, simplify"} <= {*simulated.opened}  # 1.4 is within SPAN and SPAN_OF_PRESETS
 
 
 def test_a_backend_goes_when_the_pipelines_of_a_faster_one_leave_it_behind():
     arms = arms_of("torch", "onnxruntime")
     true = {label: 1.9 if one.backend == "torch" else 1.0 for label, (one, _) in arms.items()}
     true["onnxruntime, simplify"] = 0.6
-    opened = []
     simulated = Simulated(true, noise=0.01)
 
-    def measure(labels, turns):
-        opened.extend(labels)
-        return simulated(labels, turns)
-
-    *_, last = latency.search_latency(arms, measure, together=8)
+    *_, last = latency.search_latency(arms, simulated, together=8)
     assert last.best == "onnxruntime, simplify" and last.settled and last.left == (last.best,)
-    assert [label for label in opened if label.startswith("torch")] == ["torch, default"]
+    assert [label for label in simulated.opened if label.startswith("torch")] == ["torch, default"]
     assert {*last.dropped} == {*arms} - {last.best}
 
 
@@ -173,17 +162,11 @@ def test_the_whole_search_loses_at_most_3_percent_and_opens_few_of_the_candidate
             true[label] = 2 * gains.setdefault(one.backend, random.uniform(1, 4)) * np.prod(factors)
             true[label] *= random.uniform(0.99, 1.01)
         simulated = Simulated(true, seed=seed)
-        opened = set()
-
-        def measure(labels, turns, simulated=simulated, opened=opened):
-            opened.update(labels)
-            return simulated(labels, turns)
-
-        *_, last = latency.search_latency(arms, measure, together=8)
+        *_, last = latency.search_latency(arms, simulated, together=8)
         assert true[last.best] <= (1 + WITHIN) * min(true.values())
         assert simulated.runs <= len(arms) * MOST_TURNS / 3
         assert {*last.left, *last.dropped} == {*arms} and not {*last.left} & {*last.dropped}
-        shares.append(len(opened) / len(arms))
+        shares.append(len({*simulated.opened}) / len(arms))
     assert np.mean(shares) < 0.5
 
 
@@ -192,20 +175,15 @@ def test_what_adds_to_a_slower_preset_is_not_opened():
     slow = {"none": 1.3, "default": 1.2, "simplify": 1.0}
     true = {label: slow[one.pipeline.preset] * 0.9 ** len(one.pipeline.more) for label, (one, _) in arms.items()}
     true = {label: time * (3 if arms[label][0].backend == "onnxruntime" else 1) for label, time in true.items()}
-    opened = []
     simulated = Simulated(true, noise=0.01)
 
-    def measure(labels, turns):
-        opened.extend(labels)
-        return simulated(labels, turns)
-
-    *_, last = latency.search_latency(arms, measure, together=8)
+    *_, last = latency.search_latency(arms, simulated, together=8)
     assert last.best == "torch, simplify, layout optimal, fused patterns"
     assert (
         last.dropped["torch, as it is"].why == "more passes are faster in torch in float32, so that none would not be"
     )
     assert last.dropped["torch, default, layout greedy"].why == "what it adds to gains nothing in torch in float32"
-    assert not [label for label in opened if label.startswith(("torch, as it is", "torch, default, "))]
+    assert not [label for label in simulated.opened if label.startswith(("torch, as it is", "torch, default, "))]
     assert "more than passes gain" in last.dropped["onnxruntime, simplify"].why
 
 

@@ -15,11 +15,12 @@ class Simulated:
 
     def __init__(self, true, noise=0.03, seed=0, failing=()):
         self.true, self.noise, self.failing = true, noise, failing
-        self.random, self.runs = np.random.default_rng(seed), 0
+        self.random, self.runs, self.opened = np.random.default_rng(seed), 0, []
 
     def __call__(self, arms, turns):
         moments = np.exp(self.random.normal(0, 0.1, turns))
         self.runs += turns * len(arms)
+        self.opened += arms
         times = {arm: self.true[arm] * moments * np.exp(self.random.normal(0, self.noise, turns)) for arm in arms}
         return {arm: "no such kernel" if arm in self.failing else times[arm].tolist() for arm in arms}
 

@@ -52,6 +52,11 @@ class Rival:
     call: ToolCall | None
     missing: str = ""
 
+    @property
+    def file_stem(self) -> str:
+        """Its name as part of a file's."""
+        return re.sub(r"\W", "_", self.name)
+
 
 @dataclass(frozen=True)
 class RivalResult:
@@ -191,7 +196,7 @@ def _ran(graph: Graph, rival: Rival, folder: Path, verifier: Verifier, hear: Cal
         return RivalResult(rival, source, graph, verdict=verifier.check_file(graph, source))
     if rival.missing:
         return RivalResult(rival, failed=rival.missing)
-    own = folder / re.sub(r"\W", "_", rival.name)
+    own = folder / rival.file_stem
     own.mkdir(parents=True, exist_ok=True)
     target = own / f"{source.stem}.onnx"
     try:

@@ -62,9 +62,9 @@ def run(chosen: argparse.Namespace) -> int:
         progress.comparing("running the model, to record its values")
         recorded = recorded_whole(chosen.model, parse_dims(chosen.dims), chosen.inputs, chosen.seed, worker, folder)
         progress.clear()
-        reduction = begin_reduction(recorded, command, worker, folder, progress.reducing)
-        if recorded.failure is not None:
+        if recorded.failure is not None and not command.wants_inputs:
             warn([f"no values were recorded, so that cut values become inputs, never constants: {recorded.failure}"])
+        reduction = begin_reduction(recorded, command, worker, folder, progress.reducing)
         start = time.monotonic()
         stopped: BaseException | None = None
         try:

@@ -156,10 +156,18 @@ def _going(order: Sequence[str], ratios: Mapping[str, Ratio]) -> dict[str, str]:
     staying = len(order) if len(order) <= 2 else -(-len(order) // 2)
     going = {}
     for place, arm in enumerate(order[1:], 1):
-        found = ratios[arm]
-        words = f"{found.ratio:,.3f} times the best ({found.ratio_low:,.3f} to {found.ratio_high:,.3f})"
-        if found.ratio_low > 1:
-            going[arm] = f"it takes {words}, which excludes 1"
+        slower = slower_words(ratios[arm])
+        if slower is not None:
+            going[arm] = slower
         elif place >= staying:
-            going[arm] = f"it is in the worse half, with {words}"
+            going[arm] = f"it is in the worse half, with {_ratio_words(ratios[arm])}"
     return going
+
+
+def slower_words(found: Ratio) -> str | None:
+    """That an arm with this ratio to the best is slower for sure; None if its interval does not lie above 1."""
+    return f"it takes {_ratio_words(found)}, which excludes 1" if found.ratio_low > 1 else None
+
+
+def _ratio_words(found: Ratio) -> str:
+    return f"{found.ratio:,.3f} times the best ({found.ratio_low:,.3f} to {found.ratio_high:,.3f})"

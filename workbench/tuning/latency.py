@@ -30,6 +30,7 @@ from workbench.tuning.halving import (
     compare_arms,
     halve,
     quotient,
+    slower_words,
 )
 from workbench.tuning.pipelines import Configuration, NamedPasses
 
@@ -135,7 +136,7 @@ class _Search:
         return found is not None and found.ratio_low > span
 
     def drop(self, labels: Sequence[str], why: str) -> None:
-        self.dropped |= {label: Dropped(max(self.number, 1), why) for label in labels if label not in self.dropped}
+        self.dropped |= {label: Dropped(max(self.number, 1), why) for label in labels}
 
     def compare(self, labels: Sequence[str], turns: int = _TURNS, together: int = 0) -> Iterator[Standing]:
         """Measure them beside the best so far; those that fail, and those that are slower for sure, go."""
@@ -150,10 +151,10 @@ class _Search:
         except NothingRanError as error:
             self.drop(labels, f"it does not run: {error}")
             return
-        for label, found_ratio in self.ratios.items():
-            if found_ratio.ratio_low > 1:
-                words = f"{found_ratio.ratio:,.3f} times the best ({found_ratio.ratio_low:,.3f} to "
-                self.drop([label], f"it takes {words}{found_ratio.ratio_high:,.3f}), which excludes 1")
+        for label, to_best in self.ratios.items():
+            slower = slower_words(to_best)
+            if slower is not None and label not in self.dropped:
+                self.drop([label], slower)
 
     def _heard(self, found: ComparedArms) -> None:
         before, self.best = self.best, found.best

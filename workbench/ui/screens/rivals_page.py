@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Mapping
 from functools import partial
@@ -145,7 +144,7 @@ def _report(opened: Opened, rival: Rival, reduced: Reduced | None) -> None:
     act.download_button(
         "Report (zip)",
         as_download(reduced.files),
-        f"{Path(opened.path).stem}_{re.sub(r'[^0-9A-Za-z]', '_', rival.name)}.zip",
+        f"{Path(opened.path).stem}_{rival.file_stem}.zip",
         "application/zip",
         key=f"report_{rival.name}",
         width="stretch",

@@ -12,8 +12,8 @@ from workbench.errors import UserError
 from workbench.io import load_model
 from workbench.ir import Graph
 from workbench.reduction.parts import CutPart, PutPart, cut_out, put_part
-from workbench.run.inputs import read_inputs, write_inputs
-from workbench.ui.state.model_inputs import use_tensors
+from workbench.run.inputs import read_inputs
+from workbench.ui.state.model_inputs import given_inputs, use_tensors
 from workbench.ui.state.session import Opened, PartOf, current, open_model, worker
 from workbench.ui.state.work import Report
 from workbench.verification import Verdict, Verifier
@@ -81,10 +81,7 @@ def extract_part(opened: Opened, sources: Sequence[str], targets: Sequence[str],
     """Cut the region out of the model's file, with the numbers of one run on the inputs that it is compared on."""
     report("running the model for the numbers of the part's inputs", None)
     folder = tempfile.TemporaryDirectory(prefix="workbench-part-")
-    given = None
-    if opened.inputs:
-        given = str(Path(folder.name) / "own.npz")
-        write_inputs(given, opened.verifier.inputs)
+    given, dims = given_inputs(opened, Path(folder.name))
     part = Path(folder.name) / _PART
     cut = cut_out(
         str(opened.graph.source),
@@ -93,7 +90,7 @@ def extract_part(opened: Opened, sources: Sequence[str], targets: Sequence[str],
         str(part),
         str(Path(folder.name) / _INPUTS),
         worker(),
-        dims=None if given else opened.dims_given,
+        dims=dims,
         inputs=given,
         seed=opened.seed,
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.layout.infer import declare
-from workbench.run.inputs import Tensors, read_inputs
+from workbench.run.inputs import Tensors, read_inputs, write_inputs
 from workbench.ui.state.session import Opened, stop_work, worker
 from workbench.verification import Verifier
 
@@ -33,6 +33,16 @@ def use_tensors(opened: Opened, tensors: Tensors | None, name: str, seed: int = 
     opened.verifier = Verifier(opened.graph, tensors, seed, worker=worker(), given=opened.given)
     opened.inputs, opened.seed = name, seed
     _let_go_of_results(opened)
+
+
+def given_inputs(opened: Opened, folder: Path) -> tuple[str | None, dict[str, int]]:
+    """An .npz in the folder with the user's own inputs, None for generated ones, and the dims to bind, which follow
+    from own inputs."""
+    if not opened.inputs:
+        return None, opened.dims_given
+    own = folder / "own.npz"
+    write_inputs(own, opened.verifier.inputs)
+    return str(own), {}
 
 
 def declare_layouts(opened: Opened, layouts: Mapping[str, str]) -> None:

@@ -13,8 +13,8 @@ from workbench.ir import graph_text
 from workbench.reduction.recorded import recorded_whole
 from workbench.reduction.reduce import Reduction, ReductionProgress, begin_reduction
 from workbench.rivals import Rival
-from workbench.run.inputs import write_inputs
 from workbench.tool_fault import ToolFault
+from workbench.ui.state.model_inputs import given_inputs
 from workbench.ui.state.session import Opened, worker
 from workbench.ui.state.work import Report
 
@@ -59,11 +59,8 @@ def reduce_fault(opened: Opened, rival: Rival, finish: Event, report: Report) ->
     report("running the model, to record its values", None)
     fault = ToolFault(rival.name, worker(), _LIMIT_S)
     with tempfile.TemporaryDirectory(prefix="workbench-reduce-") as scratch:
-        own = Path(scratch) / "own.npz"
-        if opened.inputs:
-            write_inputs(own, opened.verifier.inputs)
-        source, given = str(opened.graph.source), str(own) if opened.inputs else None
-        dims = {} if given else opened.dims_given
+        given, dims = given_inputs(opened, Path(scratch))
+        source = str(opened.graph.source)
         recorded = recorded_whole(source, dims, given, opened.seed, worker(), Path(scratch))
         reduction = begin_reduction(recorded, fault, worker(), Path(scratch), on_progress)
         with contextlib.suppress(_EnoughError):

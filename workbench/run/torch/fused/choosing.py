@@ -7,9 +7,9 @@ operands of the same shapes, strides and types are compiled and timed once.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from workbench.fusion.group_calls import group_call, group_function
@@ -21,6 +21,7 @@ from workbench.run.torch.fused.inductor import compile_group
 from workbench.run.torch.fused.lowering import Lowering, NoLowering
 from workbench.run.torch.fused.products import has_product, product_calls
 from workbench.run.torch.fused.structure import structure_of
+from workbench.run.torch.fused.trials import fastest_ms
 from workbench.run.torch.program import Instruction, Program
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
     from workbench.run.torch.executor import TorchExecutor
 
-_ROUNDS = 5  # by turns, after one to warm up
-_BUDGET_S = 0.5  # for the rounds of one group, after the first two
 # Calls of these leave channels-last results, on which the next ones are faster than it shows here.
 _LIBRARIES = ("oneDNN", "BLAS")
 _ALLOWED = {"inductor": 1.0, "in place": 1.0, **dict.fromkeys(_LIBRARIES, 4 / 3)}  # of the time one by one
@@ -167,24 +166,9 @@ class _Chooser:
         return product_calls(group.body, group.constants, values)
 
     def _milliseconds(self, lowerings: Sequence[Lowering], operands: Sequence[Any]) -> list[float]:
-        """The fastest run of each, by turns."""
-        best = [float("inf")] * len(lowerings)
-        ends = time.perf_counter() + _BUDGET_S
-        for turn in range(_ROUNDS + 1):
-            if turn > 2 and time.perf_counter() > ends:
-                break
-            for i, lowering in enumerate(lowerings):
-                taken = self._timed(lowering, [operands[place] for place in lowering.places])
-                best[i] = min(best[i], taken) if turn else best[i]
-        return best
-
-    def _timed(self, lowering: Lowering, operands: Sequence[Any]) -> float:
-        """Milliseconds of one run, until the device has finished."""
-        self._finish()
-        start = time.perf_counter()
-        lowering.run(None, *operands)
-        self._finish()
-        return (time.perf_counter() - start) * 1e3
+        """The fastest run of each, by turns, until the device has finished."""
+        runs = [partial(one.run, None, *(operands[place] for place in one.places)) for one in lowerings]
+        return fastest_ms(runs, self._finish)
 
     def _finish(self) -> None:
         if self.device != "cpu":

@@ -11,9 +11,9 @@ operators that inductor calls, torch/_inductor/fx_passes/mkldnn_fusion.py.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from workbench.errors import UserError
@@ -24,6 +24,7 @@ from workbench.ops.lazy import torch as late_torch
 from workbench.ops.windows import Window, torch_pads
 from workbench.run.torch.fused.activations import NOTHING, Unary, unary_of
 from workbench.run.torch.fused.lowering import Lowering, NoLowering
+from workbench.run.torch.fused.trials import fastest_ms
 from workbench.run.torch.program import ABSENT, Instruction, Program
 from workbench.run.worker.failures import first_line
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     import torch
 
 _TO_NHWC, _TO_NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
-_ROUNDS = 5
 _Run = Callable[..., Any]
 
 
@@ -266,15 +266,9 @@ def _linear_by_blas(weight: torch.Tensor, behind: _Behind) -> _Run:
 
 
 def _faster(ways: Sequence[_Call], operands: Sequence[torch.Tensor]) -> _Call:
-    """The one whose fastest run is the fastest, by turns, after one to warm up."""
-    best = [math.inf] * len(ways)
     with late_torch.inference_mode():
-        for turn in range(_ROUNDS + 1):
-            for i, way in enumerate(ways):
-                start = time.perf_counter()
-                way.run(None, *operands)
-                best[i] = min(best[i], time.perf_counter() - start) if turn else math.inf
-    return ways[best.index(min(best))]
+        times = fastest_ms([partial(way.run, None, *operands) for way in ways])
+    return ways[times.index(min(times))]
 
 
 _PRODUCTS = {"Conv": _convolution, "Gemm": _gemm, "MatMul": _matmul}
