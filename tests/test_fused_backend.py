@@ -1,4 +1,4 @@
-"""The backend `fused`: calls of oneDNN and BLAS, compiled groups, the choice among them, and what it reports."""
+"""The backend `fused`: calls for products, compiled groups, the choice among them, and what it reports."""
 
 import json
 import time
@@ -23,7 +23,9 @@ from workbench.run.measurement.profiled import Kernel
 from workbench.run.torch.compilers import compiler_note, missing_compiler
 from workbench.run.torch.executor import TorchExecutor
 from workbench.run.torch.fused import choosing, products
+from workbench.run.torch.fused.behind import Behind
 from workbench.run.torch.fused.choosing import choose_kernels
+from workbench.run.torch.fused.product import ConstantProduct
 
 IMAGES = "float[2,4,9,8] x, float[2,6,9,8] r"  # for convolutions
 GIVEN = {"x": normal(2, 4, 9, 8), "r": normal(2, 6, 9, 8)}
@@ -57,9 +59,11 @@ def kernels_of(graph: Graph, inputs: dict, expected: dict, rtol: float = 1e-5) -
 
 def take_calls(monkeypatch, library):
     """Calls are taken however long they take, of products those of this library."""
-    for name in choosing._LIBRARIES:
+    for name in products.LIBRARIES:
         monkeypatch.setitem(choosing._ALLOWED, name, float("inf"))
-    monkeypatch.setattr(products, "_faster", lambda ways, operands: next(w for w in ways if w.library == library))
+    monkeypatch.setattr(
+        products, "_fastest", lambda calls, *of: next((c for c in calls if c.library == library), calls[0])
+    )
 
 
 @pytest.fixture
@@ -67,13 +71,15 @@ def by_onednn(monkeypatch):
     take_calls(monkeypatch, "oneDNN")
 
 
-@pytest.fixture(params=choosing._LIBRARIES)
+@pytest.fixture(params=products.LIBRARIES)
 def library(request, monkeypatch):
+    if request.param == "C++" and (lacks := missing_compiler("cpu")):
+        pytest.skip(lacks)
     take_calls(monkeypatch, request.param)
     return request.param
 
 
-# ---- oneDNN ---------------------------------------------------------------------------------
+# ---- products ---------------------------------------------------------------------------------
 
 BEHIND = {
     "": "y = Identity(c)",
@@ -82,6 +88,7 @@ BEHIND = {
     "Tanh": "y = Tanh(c)",
     "HardSwish": "y = HardSwish(c)",
     "HardSigmoid": "y = HardSigmoid<alpha=0.16666667>(c)",
+    "HardSigmoid of another slope": "y = HardSigmoid<alpha=0.2, beta=0.4>(c)",
     "LeakyRelu": "y = LeakyRelu<alpha=0.3>(c)",
     "Gelu": "y = Gelu(c)",
     "Gelu by tanh": 'y = Gelu<approximate="tanh">(c)',
@@ -101,19 +108,23 @@ BEHIND = {
         "c = Conv(x, v, b)",
     ],
 )
-def test_a_convolution_takes_along_what_is_behind_it(product, behind, by_onednn):
+def test_a_convolution_takes_along_what_is_behind_it(product, behind, library):
+    """BLAS computes that of single elements alone, oneDNN one HardSigmoid alone; another library the others."""
     held = weights(w="6,4,3,3", u="6,4,2,2", v="6,4,1,1", g2="6,2,3,3", b="6")
     graph = typed(f"g ({IMAGES}) => (float[2,6,9,8] y) {held} {{ {product}  {BEHIND[behind]} }}")
     (kernel,) = kernels_of(graph, GIVEN, outputs(graph, GIVEN))
-    assert kernel.by == "oneDNN"
+    assert kernel.by == library or library == "BLAS" or (library, behind[:14]) == ("oneDNN", "HardSigmoid of")
     absorbed = "; Identity one by one" if not behind else ""
-    assert kernel.how == f"one call for Conv{' + ' if behind else ''}{behind.removesuffix(' by tanh')}{absorbed}"
+    assert (
+        kernel.how
+        == f"one call for Conv{' + ' if behind else ''}{behind.removesuffix(' by tanh').removesuffix(' of another slope')}{absorbed}"
+    )
 
 
 @pytest.mark.parametrize("behind", [name for name in BEHIND if name != "Add"])
 @pytest.mark.parametrize("op", ["Conv", "workbench.Conv_NHWC"])
 def test_a_convolution_of_single_elements_is_a_product(op, behind, library):
-    """NaN stays NaN behind BLAS; oneDNN's Relu makes it 0."""
+    """NaN stays NaN but in oneDNN, whose Relu makes it 0."""
     order = (0, 1, 2, 3) if op == "Conv" else (0, 2, 3, 1)
     x = normal(2, 4, 9, 8).transpose(order)
     types = [f"float[{','.join(map(str, np.array((2, c, 9, 8))[list(order)]))}]" for c in (4, 6)]
@@ -121,19 +132,42 @@ def test_a_convolution_of_single_elements_is_a_product(op, behind, library):
         f"g ({types[0]} x) => ({types[1]} y) {weights(v='6,4,1,1', b='6')} {{ c = {op}(x, v, b)  {BEHIND[behind]} }}"
     )
     (kernel,) = kernels_of(graph, {"x": x}, outputs(graph, {"x": x}))
-    assert kernel.by == library
-    if library == "BLAS":
+    assert kernel.by == library or (library, behind[:14]) == ("oneDNN", "HardSigmoid of")
+    if library != "oneDNN":
         hostile = np.full_like(x, np.nan)
         kernels_of(graph, {"x": hostile}, outputs(graph, {"x": hostile}))
 
 
-def test_the_faster_of_two_calls_is_taken():
-    def slow(call, x):
-        time.sleep(0.01)
+def test_the_fastest_call_is_taken():
+    """Our own is, unless another is faster by more than a trial can say."""
+    product, behind = ConstantProduct(torch.zeros(2, 3), (4, 3)), Behind(0, [])
 
-    ways = [products._Call(slow), products._Call(lambda call, x: None, "BLAS")]
-    assert products._faster(ways, (torch.zeros(1),)).library == "BLAS"
-    assert products._faster(ways[::-1], (torch.zeros(1),)).library == "BLAS"
+    def taking(ms):
+        return lambda x: time.sleep(ms / 1e3)
+
+    def fastest(**ms):
+        calls = [products._Call(taking(taken), "C++" if name == "own" else name) for name, taken in ms.items()]
+        return products._fastest(calls, product, behind).library
+
+    assert fastest(oneDNN=10, BLAS=1) == "BLAS"
+    assert fastest(oneDNN=1, BLAS=10) == "oneDNN"
+    assert fastest(oneDNN=5, own=1) == "C++"
+    assert fastest(oneDNN=1, own=5) == "oneDNN"
+    assert fastest(oneDNN=20, own=21) == "C++"
+
+
+def test_what_was_the_fastest_is_not_tried_again(monkeypatch):
+    tried = []
+    monkeypatch.setattr(products, "_fastest", lambda calls, *of: (tried.append(len(calls)), calls[0])[1])
+    held = weights(w="4,4,3,3", v="4,4,3,3", u="4,4,3,3")
+    conv = "{} = Conv<pads=[1,1,1,1], strides=[{},{}]>(x, {})"
+    nodes = [conv.format("a", 1, 1, "w"), conv.format("b", 1, 1, "v"), conv.format("c", 2, 2, "u")]
+    graph = typed(
+        f"g (float[1,4,8,8] x) => (float[1,4,8,8] a, float[1,4,8,8] b, float[1,4,4,4] c) {held} {{ {' '.join(nodes)} }}"
+    )
+    inputs = {"x": normal(1, 4, 8, 8)}
+    kernels_of(graph, inputs, outputs(graph, inputs))
+    assert len(tried) == 2
 
 
 def test_a_sum_and_its_relu_go_along_together(by_onednn):
@@ -182,7 +216,7 @@ def test_a_product_takes_along_bias_and_residual(library):
     assert kernel.how == "one call for MatMul + Add + Add"
 
 
-NO_CALL = "operator by operator: oneDNN has no call for its product, or the weights are computed"
+NO_CALL = "operator by operator: there is no call for its product, or the weights are computed"
 GEMMS = {
     "y = Gemm(x, w, b)": "one call for Gemm",
     "y = Gemm<transB=1>(x, v, b)": "one call for Gemm",
@@ -215,7 +249,7 @@ REFUSED = {
         "c = Conv<pads=[1,1,1,1]>(x, w)  y = Add(c, c)  z = Neg(r)",
         "one call for Conv; Add one by one",
     ),
-    "an operator between is unknown to oneDNN": (
+    "an operator between is not one that calls take": (
         "c = Conv<pads=[1,1,1,1]>(x, w)  s = Softplus(c)  y = Relu(s)  z = Neg(r)",
         "one call for Conv; Softplus, Relu one by one",
     ),
@@ -265,7 +299,7 @@ def test_other_types_than_float32_are_left_to_torch():
     executor = TorchExecutor(grouped(graph), dtype="bfloat16")
     tensors = executor.upload({"x": normal(1, 4, 5, 5)})
     (kernel,) = choose_kernels(executor, tensors, lambda number, count: None).kernels
-    assert kernel.how == "operator by operator: oneDNN is called for float32 alone"
+    assert kernel.how == "operator by operator: products are calls for float32 alone"
 
 
 # ---- inductor -------------------------------------------------------------------------------

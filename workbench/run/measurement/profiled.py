@@ -35,8 +35,8 @@ class Kernel:
 
     group:     the node that is a call of the group, or the operator.
     operators: their names, in order.
-    by:        "oneDNN", "BLAS", "inductor", "in place" (operator by operator, some of which write into an operand) or
-               "torch" (operator by operator).
+    by:        "oneDNN", "BLAS", "C++" (our own convolution kernel), "inductor", "in place" (operator by operator, some
+               of which write into an operand) or "torch" (operator by operator).
     how:       what was called, in words, or why nothing faster was.
     time_ms, torch_ms: of one run of the group, and of its operators one by one; the fastest of a few, by turns.
     kernels, bytes:    that inductor generated, and that these read and write by its count; None for the others.

@@ -17,7 +17,7 @@ _InPlace = Callable[["torch.Tensor"], "torch.Tensor"]
 
 @dataclass(frozen=True)
 class Unary:
-    """By oneDNN's name for it; "none" for no operator."""
+    """By oneDNN's name for it; "none" for no operator; "clamped_linear", which it has not, for any HardSigmoid."""
 
     name: str = "none"
     scalars: tuple[float, ...] = ()
@@ -37,6 +37,7 @@ _IN_PLACE: Mapping[str, Callable[[Unary], _InPlace]] = {
     "tanh": lambda unary: lambda x: x.tanh_(),
     "hardswish": lambda unary: lambda x: F.hardswish(x, inplace=True),
     "hardsigmoid": lambda unary: lambda x: F.hardsigmoid(x, inplace=True),
+    "clamped_linear": lambda unary: lambda x: x.mul_(unary.scalars[0]).add_(unary.scalars[1]).clamp_(0, 1),
     "leaky_relu": lambda unary: lambda x: F.leaky_relu(x, unary.scalars[0], inplace=True),
     "hardtanh": lambda unary: lambda x: x.clamp_(*unary.scalars),
     "swish": lambda unary: lambda x: F.silu(x, inplace=True),
@@ -52,8 +53,10 @@ def unary_of(step: Instruction, operand: int, known: Mapping[int, torch.Tensor])
             return Unary(step.node.op.lower())
         case "LeakyRelu":
             return Unary("leaky_relu", (attr("alpha", 0.01),))
-        case "HardSigmoid" if (round(attr("alpha", 0.2) * 6, 4), attr("beta", 0.5)) == (1, 0.5):
-            return Unary("hardsigmoid")
+        case "HardSigmoid":
+            alpha, beta = attr("alpha", 0.2), attr("beta", 0.5)
+            is_sixth = (round(alpha * 6, 4), beta) == (1, 0.5)
+            return Unary("hardsigmoid") if is_sixth else Unary("clamped_linear", (alpha, beta))
         case "Gelu":
             return Unary("gelu", (), attr("approximate", "none"))
         case "Clip" if step.inputs[0] == operand:

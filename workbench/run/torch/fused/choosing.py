@@ -18,8 +18,9 @@ from workbench.ops.fusion_kinds import FUSABLE, REDUCTION
 from workbench.run.measurement.profiled import Kernel
 from workbench.run.torch.fused.in_place import in_place_calls
 from workbench.run.torch.fused.inductor import compile_group
+from workbench.run.torch.fused.joins import write_in_place
 from workbench.run.torch.fused.lowering import Lowering, NoLowering
-from workbench.run.torch.fused.products import has_product, product_calls
+from workbench.run.torch.fused.products import LIBRARIES, Fastest, has_product, product_calls
 from workbench.run.torch.fused.structure import structure_of
 from workbench.run.torch.fused.trials import fastest_ms
 from workbench.run.torch.program import Instruction, Program
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
     from workbench.run.torch.executor import TorchExecutor
 
 # Calls of these leave channels-last results, on which the next ones are faster than it shows here.
-_LIBRARIES = ("oneDNN", "BLAS")
-_ALLOWED = {"inductor": 1.0, "in place": 1.0, **dict.fromkeys(_LIBRARIES, 4 / 3)}  # of the time one by one
+_ALLOWED = {"inductor": 1.0, "in place": 1.0, **dict.fromkeys(LIBRARIES, 4 / 3)}  # of the time one by one
 OnGroup = Callable[[int, int], None]
 
 
@@ -60,25 +60,29 @@ def choose_kernels(executor: TorchExecutor, tensors: Mapping[str, Any], on_group
 
     on_group: is called before each group with its number, from 1, and their count.
     """
-    groups = [group for step in executor.program.steps if (group := _group(executor, step)) is not None]
+    found = ((place, _group(executor, step)) for place, step in enumerate(executor.program.steps))
+    groups = {place: group for place, group in found if group is not None}
     chooser = _Chooser(str(executor.device), executor.is_float32)
     chosen = Chosen()
+    lowerings: dict[int, Lowering] = {}
 
-    def deciding(group: _Group) -> Callable[..., Any]:
+    def deciding(place: int, group: _Group) -> Callable[..., Any]:
         def run(call: Any, *operands: Any) -> Any:
             on_group(len(chosen.kernels) + 1, len(groups))
             kernel, lowering = chooser.decide(group, operands)
             chosen.kernels.append(kernel)
             chosen.packed_bytes += lowering.packed_bytes
+            lowerings[place] = lowering
             group.step.run = lowering.run
             _read_only(group.step, lowering.places)
             return lowering.run(call, *(operands[place] for place in lowering.places))
 
         return run
 
-    for group in groups:
-        group.step.run = deciding(group)
+    for place, group in groups.items():
+        group.step.run = deciding(place, group)
     executor.run_tensors(tensors)
+    write_in_place(executor.program, lowerings)
     executor.program.drop_unread_constants()
     return chosen
 
@@ -107,11 +111,12 @@ def _read_only(step: Instruction, places: Sequence[int]) -> None:
 
 @dataclass
 class _Chooser:
-    """decided: for each structure of a group, its first kernel and its lowering."""
+    """decided: for each structure of a group, its first kernel and its lowering. fastest: as in `products.py`."""
 
     device: str
     is_float32: bool
     decided: dict[Hashable, tuple[Kernel, Lowering]] = field(default_factory=dict)
+    fastest: Fastest = field(default_factory=dict)
 
     def decide(self, group: _Group, operands: Sequence[Any]) -> tuple[Kernel, Lowering]:
         body = group.body
@@ -121,7 +126,7 @@ class _Chooser:
         names = tuple(step.node.name for step in body.steps)
         if structure in self.decided:
             first, lowering = self.decided[structure]
-            if lowering.by in _LIBRARIES:  # it holds the other group's weights
+            if lowering.by in LIBRARIES:  # it holds the other group's weights
                 lowering = self._by_calls(group, values)
             elif lowering.by == "torch":
                 lowering = _one_by_one(body)
@@ -162,8 +167,8 @@ class _Chooser:
 
     def _by_calls(self, group: _Group, values: Mapping[str, Any]) -> Lowering:
         if not self.is_float32:
-            raise NoLowering("oneDNN is called for float32 alone")
-        return product_calls(group.body, group.constants, values)
+            raise NoLowering("products are calls for float32 alone")
+        return product_calls(group.body, group.constants, values, self.fastest)
 
     def _milliseconds(self, lowerings: Sequence[Lowering], operands: Sequence[Any]) -> list[float]:
         """The fastest run of each, by turns, until the device has finished."""

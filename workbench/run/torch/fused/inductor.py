@@ -6,6 +6,7 @@ takes a fraction of a second (`FxGraphCache` in torch/_inductor/codecache.py).
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 import time
@@ -28,7 +29,7 @@ def compile_group(body: Program, operands: Sequence[Any], device: str) -> Loweri
     lacks = missing_compiler(device)
     if lacks is not None:
         raise NoLowering(lacks)
-    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_folder() / "inductor"))
+    _keep_compiled()
     import torch
     from torch._inductor import config, metrics
     from torch._inductor.compile_fx import inductor_metrics_log
@@ -55,3 +56,22 @@ def compile_group(body: Program, operands: Sequence[Any], device: str) -> Loweri
         compile_s=time.perf_counter() - begun,
         source="\n".join(sources),
     )
+
+
+def compile_library(source: str) -> ctypes.CDLL:
+    """C++ for this CPU, whose instructions it may use, as a library. Raises NoLowering."""
+    lacks = missing_compiler("cpu")
+    if lacks is not None:
+        raise NoLowering(lacks)
+    _keep_compiled()
+    from torch._inductor.codecache import CppCodeCache
+
+    try:
+        library: ctypes.CDLL = CppCodeCache.load(source)
+    except Exception as error:  # the compilers may raise anything
+        raise NoLowering(f"the compiler refuses: {first_line(error)}") from error
+    return library
+
+
+def _keep_compiled() -> None:
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_folder() / "inductor"))

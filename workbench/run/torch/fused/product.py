@@ -1,0 +1,66 @@
+"""Convolutions and products of matrices as one thing: what a call of a kernel or of a library has to compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from workbench.ops.lazy import torch as late_torch
+from workbench.ops.windows import Window
+
+if TYPE_CHECKING:
+    import torch
+
+TO_NHWC, TO_NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
+NO_AXES = Window((), (), (), (), ())
+# (x) or (x, other) -> the product, to which other is added, and what is behind it. All have the channels last; in
+# memory x and other lie in any order, the result in this one.
+RunProduct = Callable[..., "torch.Tensor"]
+
+
+@dataclass(frozen=True)
+class ConstantProduct:
+    """A convolution with a constant weight; a product of matrices is one with a window of no axes.
+
+    weight: [outputs, channels / groups, *kernel], float32.
+    shape:  of the operand, channels last: [..., *spatial, channels].
+    is_first: whether its channels are first in memory.
+    """
+
+    weight: torch.Tensor
+    shape: tuple[int, ...]
+    window: Window = NO_AXES
+    groups: int = 1
+    is_first: bool = False
+
+    @property
+    def kind(self) -> tuple[Hashable, ...]:
+        """All but the numbers of the weight."""
+        return tuple(self.weight.shape), self.shape, self.window, self.groups, self.is_first
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        return self.shape[: len(self.shape) - 1 - len(self.window.kernel)]
+
+    @property
+    def spatial(self) -> tuple[int, ...]:
+        return self.shape[len(self.batch) : -1]
+
+    @property
+    def result_shape(self) -> tuple[int, ...]:
+        """[..., *spatial, outputs]"""
+        return (*self.batch, *self.window.counts(self.spatial, ceil=False), self.weight.shape[0])
+
+    def example(self) -> torch.Tensor:
+        """An operand of zeros, as it lies in memory."""
+        if not self.is_first:
+            return late_torch.zeros(self.shape)
+        return late_torch.zeros(*self.batch, self.shape[-1], *self.spatial).movedim(len(self.batch), -1)
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether each pixel is multiplied by one matrix."""
+        window = self.window
+        is_single = {*window.kernel, *window.strides} <= {1} and not any((*window.begins, *window.ends))
+        return is_single and self.groups == 1
