@@ -146,14 +146,14 @@ def test_a_backend_goes_when_the_pipelines_of_a_faster_one_leave_it_behind():
 
 
 def test_the_whole_search_loses_at_most_3_percent_and_opens_few_of_the_candidates():
-    """In a backend each list of passes that is added gains a factor of its own, up to one percent."""
+    """In a backend each list of passes that is added gains a factor of its own, up to one percent; less in a compiler."""
     arms = arms_of("torch", "onnxruntime", "arena", "lanes", "torch-compile", "fused")
     shares = []
     for seed in range(40):
         random, gains = np.random.default_rng(seed), {}
 
         def gain(*key, random=random, gains=gains):
-            return gains.setdefault(key, random.uniform(0.8, 1.03))
+            return gains.setdefault(key, random.uniform(0.97 if key[0] == "torch-compile" else 0.8, 1.03))
 
         true = {}
         for label, (one, _) in arms.items():

@@ -135,7 +135,7 @@ def halve(
         assert found is not None  # there is at least one lot
         dropped |= {arm: Dropped(number, f"it does not run: {why}") for arm, why in found.failed.items()}
         order = _by_ratio(found, found.ratios)
-        going = _going(order, found.ratios)
+        going = after_round(order, found.ratios)
         dropped |= {arm: Dropped(number, why) for arm, why in going.items()}
         left = [arm for arm in order if arm not in going]
         others = [found.ratios[arm] for arm in left if arm != found.best]
@@ -151,8 +151,8 @@ def _by_ratio(found: ComparedArms, arms: Sequence[str] | Mapping[str, Ratio]) ->
     return tuple(sorted(arms, key=lambda arm: found.ratios[arm].ratio if arm in found.ratios else float("inf")))
 
 
-def _going(order: Sequence[str], ratios: Mapping[str, Ratio]) -> dict[str, str]:
-    """By arm, why it goes; the first of `order` is the best, and stays."""
+def after_round(order: Sequence[str], ratios: Mapping[str, Ratio]) -> dict[str, str]:
+    """By arm, why it goes after a round; the first of `order` is the best, and stays."""
     staying = len(order) if len(order) <= 2 else -(-len(order) // 2)
     going = {}
     for place, arm in enumerate(order[1:], 1):

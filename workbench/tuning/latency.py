@@ -6,8 +6,9 @@ layout or with fused patterns, then with both. What is left goes through success
 
 Two assumptions save the time, and `benchmarks/tune.py` says how far they hold: passes that gain behind one preset gain
 behind the others too, and a list of passes gains less than SPAN over the plainest in one backend, and less than
-SPAN_OF_PRESETS over the best preset. A floor by the roofline is not used: on a CPU small tensors stay in caches that
-are faster than its memory.
+SPAN_OF_PRESETS over the best preset; in `torch-compile`, which itself simplifies, fuses and lays out, less than
+SPANS_OF_COMPILER. A floor by the roofline is not used: on a CPU small tensors stay in caches that are faster than its
+memory.
 
 Source: coordinate descent, as in torch/_inductor/runtime/coordinate_descent_tuner.py, over presets and what they add.
 """
@@ -27,6 +28,7 @@ from workbench.tuning.halving import (
     Measure,
     NothingRanError,
     Standing,
+    after_round,
     compare_arms,
     halve,
     quotient,
@@ -35,6 +37,7 @@ from workbench.tuning.halving import (
 from workbench.tuning.pipelines import Configuration, NamedPasses
 
 SPAN, SPAN_OF_PRESETS = 2.0, 1.5
+SPANS_OF_COMPILER = 1.25, 1.1
 _FEW = 3  # backends that are opened at once in the first look, so that a short budget has a result
 _TURNS = 2 * FIRST_TURNS  # of each candidate beside the best so far
 Arms = Mapping[str, tuple[Configuration, MadeGraph]]
@@ -52,14 +55,19 @@ def search_latency(arms: Arms, measure: Measure, together: int) -> Iterator[Stan
     if search.best is None:
         raise NothingRanError(next(iter(search.dropped.values())).why)
     left = sorted(search.left, key=lambda label: search.ratios[label].ratio)
-    for standing in halve(left, measure, first_turns=_TURNS, together=together):
+    going = after_round(left, search.ratios)  # all have had the turns of a round
+    for label, why in going.items():
+        search.drop([label], why)
+    staying = [label for label in left if label not in going]
+    for standing in halve(staying, measure, first_turns=2 * _TURNS, together=together):
         yield search.continued(standing)
 
 
 def _of_backend(search: _Search, way: _Way) -> Iterator[Standing]:
     """One backend: presets, then level by level what adds to the fastest pipeline so far."""
     plainest, *others = search.of(way)
-    if search.is_hopeless(plainest, SPAN):
+    span, span_of_presets = SPANS_OF_COMPILER if way[0] == "torch-compile" else (SPAN, SPAN_OF_PRESETS)
+    if search.is_hopeless(plainest, span):
         search.drop(search.of(way), f"{_slow(search, way, plainest)} on the plainest pipeline, more than passes gain")
         return
     presets = [label for label in others if not search.pipeline(label).more]
@@ -74,7 +82,7 @@ def _of_backend(search: _Search, way: _Way) -> Iterator[Standing]:
     if fastest is None:
         yield from search.compare(search.waiting(way))  # no preset runs; others may
         return
-    if search.is_hopeless(fastest, SPAN_OF_PRESETS):
+    if search.is_hopeless(fastest, span_of_presets):
         search.drop(
             search.waiting(way), f"{_slow(search, way, fastest)} with the best preset, more than the rest gains"
         )
