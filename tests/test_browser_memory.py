@@ -48,6 +48,11 @@ def test_branches_are_seen_on_lanes(page, tmp_path):
     GraphView(page).goto_node("right2")
     page.locator(".js-plotly-plot .bars .point path").first.click(force=True)
     page.get_by_label("Scopes of the selected box").get_by_text("left1").wait_for()
+    page.get_by_test_id("stDataFrame").last.hover()
+    toolbar = page.get_by_test_id("stElementToolbar").last
+    toolbar.wait_for()
+    button = page.get_by_role("button", name="JSON", exact=True).bounding_box()
+    assert button["x"] + button["width"] < toolbar.bounding_box()["x"]
     with page.expect_download() as coming:
         page.get_by_role("button", name="JSON", exact=True).click()
     coming.value.save_as(tmp_path / "lanes.json")

@@ -22,7 +22,7 @@ from workbench.ui.state.record_runs import measure_here
 from workbench.ui.state.session import Opened, worker
 from workbench.ui.state.work import Job, Report
 from workbench.ui.widgets.graph_view import graph_view, seen_in, selection
-from workbench.ui.widgets.numbers import download_button, show_table, shown_csv
+from workbench.ui.widgets.numbers import above_table, download_button, show_table, shown_csv
 from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, show_error
 from workbench.ui.widgets.progress import result_if_any
 
@@ -87,7 +87,7 @@ def _picture(opened: Opened, found: FoundLanes, ran: RanOnLanes | None, key: str
     )
     st.caption("The dotted line is the end of the longest way through the graph: no schedule ends before it.")
     rows = _rows(found)
-    words, as_csv, as_json = st.columns([6, 2, 2], vertical_alignment="bottom")
+    words, as_csv, as_json = above_table([6, 2, 2])
     words.caption("Operators in the order of their launch")
     download_button(as_csv, "CSV", shown_csv(rows), "lanes.csv", "lanes_csv")
     download_button(as_json, "JSON", json.dumps(found.to_json(), indent=1), "lanes.json", "lanes_json")

@@ -18,7 +18,7 @@ from workbench.ui.state.pipelines import keep_pipeline, offered_pipelines, spec_
 from workbench.ui.state.session import Opened, Spec, worker
 from workbench.ui.state.work import Report, forget_cancel, was_cancelled
 from workbench.ui.widgets.graph_view import Shown, graph_view
-from workbench.ui.widgets.numbers import download_button, shown_csv
+from workbench.ui.widgets.numbers import above_table, download_button, shown_csv
 from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, show_error
 from workbench.ui.widgets.profiles import choose_profile
 from workbench.ui.widgets.progress import run_with_progress
@@ -161,7 +161,7 @@ def _differences(sides: Sides, titles: tuple[str, str]) -> None:
         }
         for name, (a, b) in counts.items()
     ]
-    words, as_csv = st.columns([8, 2], vertical_alignment="bottom")
+    words, as_csv = above_table([8, 2])
     words.markdown(markdown_escaped(sides.sentence))
     download_button(as_csv, "CSV", shown_csv(rows), "lockstep.csv", "lockstep_csv")
     numbers = {title: st.column_config.NumberColumn(format="localized") for title in (*titles, "difference")}

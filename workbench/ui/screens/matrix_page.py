@@ -28,7 +28,14 @@ from workbench.ui.screens.run_page import devices_here, limits_form
 from workbench.ui.state.kept_files import kept_file
 from workbench.ui.state.session import Opened, worker
 from workbench.ui.state.work import Job, Report, forget_cancel, was_cancelled
-from workbench.ui.widgets.numbers import MEASURED, download_button, measured_cells, say_failures, show_table
+from workbench.ui.widgets.numbers import (
+    MEASURED,
+    above_table,
+    download_button,
+    measured_cells,
+    say_failures,
+    show_table,
+)
 from workbench.ui.widgets.parts import command_of, header, markdown_escaped, opened_here, show_error
 from workbench.ui.widgets.progress import finished
 
@@ -161,7 +168,7 @@ def _results(opened: Opened) -> None:
     ran = [row for row in rows if not row["failed"]]
     if not ran:
         return
-    words, again, as_table, as_json = st.columns([5, 2, 1, 1], vertical_alignment="center")
+    words, again, as_table, as_json = above_table([5, 2, 1, 1])
     _forget(again, opened)
     words.caption(
         markdown_escaped(f"{counted(len(ran), 'variant')} in {counted(len(blocks), 'block')} on {ran[0]['device']}.")

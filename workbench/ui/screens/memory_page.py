@@ -25,7 +25,7 @@ from workbench.ui.state.graph_views import shown_graph
 from workbench.ui.state.session import Opened, worker
 from workbench.ui.state.work import Report, forget_cancel, was_cancelled
 from workbench.ui.widgets.graph_view import graph_view, seen_in, selection
-from workbench.ui.widgets.numbers import download_button, show_table, shown_csv
+from workbench.ui.widgets.numbers import above_table, download_button, show_table, shown_csv
 from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, show_error
 from workbench.ui.widgets.progress import run_with_progress
 from workbench.ui.widgets.tables import table
@@ -228,7 +228,7 @@ def _planners(opened: Opened, graph: Graph, plan: MemoryPlan) -> None:
                     "seconds": packed.packed.seconds,
                 }
             )
-    words, as_csv = st.columns(_BESIDE, vertical_alignment="bottom")
+    words, as_csv = above_table(_BESIDE)
     words.caption("All planners on the same blocks, in the same order.")
     download_button(as_csv, "CSV", shown_csv(rows), "planners.csv", "planners_csv")
     first = ("planner", "arena (bytes)", "gap (%)", "no smaller arena exists", "seconds")
@@ -250,7 +250,7 @@ def _values(plan: MemoryPlan) -> None:
         }
         for value in plan.values
     ]
-    words, as_csv, as_json, as_problem = st.columns([6, 2, 2, 3], vertical_alignment="bottom")
+    words, as_csv, as_json, as_problem = above_table([6, 2, 2, 3])
     words.caption("Steps are half-open: a value is in use from the step it is born to before the step it dies.")
     download_button(as_csv, "CSV", shown_csv(rows), "memory_values.csv", "memory_values_csv")
     download_button(as_json, "JSON", json.dumps(plan.to_json(), indent=1), "memory_plan.json", "memory_plan_json")
@@ -280,7 +280,7 @@ def _sharing(plan: MemoryPlan) -> None:
         st.caption("No operator of this graph could share memory.")
         return
     accepted = sum(row["shared"] == "yes" for row in rows)
-    words, as_csv = st.columns(_BESIDE, vertical_alignment="bottom")
+    words, as_csv = above_table(_BESIDE)
     words.caption(f"{accepted:,} of {len(rows):,} possible ways to share memory are used; each with its reason.")
     download_button(as_csv, "CSV", shown_csv(rows), "shared_memory.csv", "memory_sharing_csv")
     table(rows, {"why": st.column_config.TextColumn(width=760)})

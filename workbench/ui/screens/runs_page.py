@@ -16,7 +16,7 @@ from workbench.run.records.changes import differences, meaning, ratio_of
 from workbench.run.records.formats import csv_of, json_of, pairs
 from workbench.run.records.store import MOST, Run, find_runs, forget, model_hash, records_of, shown_place
 from workbench.ui.state.session import Opened
-from workbench.ui.widgets.numbers import comparison, download_button, show_table
+from workbench.ui.widgets.numbers import above_table, comparison, download_button, show_table
 from workbench.ui.widgets.parts import header, markdown_escaped, opened_here, show_error
 
 _ROWS = 7  # visible without scrolling
@@ -106,7 +106,7 @@ def _row(run: Run) -> dict[str, Any]:
 
 def _files(chosen: Sequence[Run], runs: Sequence[Run], place: str) -> None:
     """The number of runs and where they are kept; buttons to download the selected runs, or all, and to forget them."""
-    words, away, as_csv, as_json = st.columns([5, 2, 1, 1], vertical_alignment="center")
+    words, away, as_csv, as_json = above_table([5, 2, 1, 1])
     most = ", the newest" if len(runs) == MOST else ""
     words.caption(
         markdown_escaped(f"{counted(len(runs), 'run')}{most}, kept in {place}. Choose two or more to compare them.")

@@ -47,6 +47,11 @@ def show_table(
     return table(rows, {**formats, **(columns or {})}, **how)
 
 
+def above_table(widths: Sequence[float]) -> list[Any]:
+    """Columns of a line above a table; behind them is room for the toolbar that the table shows under the pointer."""
+    return list(st.columns([*widths, sum(widths) / 4], vertical_alignment="bottom"))[:-1]
+
+
 def download_button(place: Any, label: str, content: str | Callable[[], str], name: str, key: str) -> None:
     """A button that downloads a file.
 
