@@ -131,10 +131,25 @@ def test_the_threads_agree():
     assert torch.equal(*found)
 
 
-def test_what_four_bytes_cannot_count_is_refused():
-    weight = torch.zeros(1, 1).expand(1, 1)
-    with pytest.raises(NoLowering, match="more elements than 4 bytes can count"):
-        CompiledCall(ConstantProduct(weight, (1 << 31, 1), NO_AXES), Behind(0, []))
+@pytest.mark.parametrize(
+    "shape, kernel, reason",
+    [
+        ((1 << 31, 1), (), "more elements than 4 bytes can count"),
+        ((1, 1 << 11, 1 << 11, 1), (3, 3), "too many pixels for a table"),
+    ],
+)
+def test_what_is_too_large_is_refused(shape, kernel, reason):
+    zeros, ones = (0,) * len(kernel), (1,) * len(kernel)
+    product = ConstantProduct(torch.zeros(1, 1, *kernel), shape, Window(kernel, ones, ones, zeros, zeros))
+    with pytest.raises(NoLowering, match=reason):
+        CompiledCall(product, Behind(0, []))
+
+
+@pytest.mark.parametrize("groups", [1, 4])
+def test_no_images(groups):
+    weight = torch.zeros(4, 4 // groups, 3, 3)
+    product = ConstantProduct(weight, (0, 5, 5, 4), Window((3, 3), (1, 1), (1, 1), (0, 0), (0, 0)), groups)
+    assert CompiledCall(product, Behind(0, []))(torch.zeros(0, 5, 5, 4)).shape == (0, 3, 3, 4)
 
 
 # ---- shuffles of channels -------------------------------------------------------------------

@@ -231,6 +231,7 @@ extern "C" int64_t lanes() { return LANES; }
 // x: [batch, ..., channels], or with the channels in front where they have a step. other: null, or [pixels, outputs],
 // which is added before the activation. y: the first of [pixels, width], of which the outputs are written.
 extern "C" void convolve(const Convolution *c, const float *x, const float *other, float *y, int64_t width) {
+    if (c->pixels == 0) return;
     switch (c->vectors) {
         case 0: return depthwise(*c, x, other, y, width);
         case 1: return in_tiles<1>(*c, x, other, y, width);

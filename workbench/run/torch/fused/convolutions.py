@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _SOURCE = Path(__file__).with_suffix(".cpp")
 _MOST_VECTORS = 4  # of a panel
+_MOST_PLACES = 1 << 22  # 16 MB
 _LONG, _FLOAT, _POINTER = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
 _FEW_OPERATIONS = 400_000  # 2 or 3 microseconds of one core, for which no other thread is woken
 
@@ -137,7 +138,9 @@ def _is_depthwise(product: ConstantProduct) -> bool:
 def _fill_tiled(
     struct: _Convolution, product: ConstantProduct, bias: torch.Tensor | None, lanes: int
 ) -> tuple[torch.Tensor, ...]:
-    """Set what tiles of pixels and panels of outputs need; the tensors are to be held."""
+    """Set what tiles of pixels and panels of outputs need; the tensors are to be held. Raises NoLowering."""
+    if math.prod((*product.result_shape[:-1], *product.window.kernel)) > _MOST_PLACES:
+        raise NoLowering("it has too many pixels for a table of the places that they read")
     groups, inputs = product.groups, product.weight.shape[1]
     weight = product.weight.reshape(groups, -1, inputs, math.prod(product.window.kernel))
     vectors = _vectors(weight.shape[1], lanes)
