@@ -215,6 +215,18 @@ def test_a_stop_shows_its_moment_its_node_and_then_its_answer():
     assert drawn(at)["at"]["rewrite"] == 2 and "Nothing: " not in words()
 
 
+@pytest.mark.parametrize("late", [True, False])
+def test_a_run_that_was_asked_for_before_a_turn_does_not_take_it_back(late, monkeypatch):
+    """The browser's Back, later, does."""
+    monkeypatch.setattr("workbench.ui.screens.lessons_page._LATE_S", 1000.0 if late else 0.0)
+    at = fine(lessons_page(lesson="why_a_transpose", stop="1").run())
+    fine(at.button(key="lesson_next").click().run())
+    assert "stop 2 of 5" in " ".join(element.value for element in at.markdown)
+    at.query_params["stop"] = "1"  # as a browser sends it that has not heard of the turn
+    fine(at.run())
+    assert f"stop {2 if late else 1} of 5" in " ".join(element.value for element in at.markdown)
+
+
 def test_a_link_to_a_lesson_that_does_not_play_is_one_sentence(tmp_path):
     at = lessons_page(lesson=str(written(tmp_path, FRONT + STOP.replace("greedy 1", "greedy 9")))).run()
     (error,) = at.error

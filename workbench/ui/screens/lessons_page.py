@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import html
+import time
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -28,7 +30,18 @@ from workbench.ui.widgets.parts import markdown_escaped, opening, show_error
 from workbench.ui.widgets.steps import look_from_link
 
 _LESSON, _STOP = "lesson", "stop"  # in the address
+_TURNED = "lesson_turned"
+_LATE_S = 1.0  # in which the browser's Back is not pressed yet
 _GRAPH, _GRAPH_BELOW = 560, 340  # pixels of height, without and with a picture above
+
+
+@dataclass(frozen=True)
+class _Turned:
+    """The last turn to another stop. left: lesson and stop before it. at: by time.monotonic()."""
+
+    left: tuple[str, str]
+    stop: str
+    at: float
 
 
 def lessons_page(optimize: Page | None = None) -> None:
@@ -44,9 +57,20 @@ def lessons_page(optimize: Page | None = None) -> None:
         show_error(error)
         _list()
         return
-    wanted = st.query_params.get(_STOP, "1")
+    wanted = _wanted_stop(name)
     number = min(max(int(wanted) if wanted.isdecimal() else 1, 1), len(played.stops))
     _stop(played, number, optimize)
+
+
+def _wanted_stop(name: str) -> str:
+    """The stop in the address.
+
+    A run of the page that is asked for before the browser has heard of a turn comes with the address from before.
+    """
+    stop = st.query_params.get(_STOP, "1")
+    turned: _Turned | None = st.session_state.get(_TURNED)
+    is_late = turned is not None and (name, stop) == turned.left and time.monotonic() - turned.at < _LATE_S
+    return turned.stop if turned is not None and is_late else stop
 
 
 def _list() -> None:
@@ -69,6 +93,8 @@ def _list() -> None:
 
 
 def _go(name: str, number: int) -> None:
+    left = st.query_params.get(_LESSON, ""), st.query_params.get(_STOP, "1")
+    st.session_state[_TURNED] = _Turned(left, str(number), time.monotonic()) if left[0] == name else None
     st.query_params.from_dict({_LESSON: name, _STOP: str(number)} if name else {})
 
 
