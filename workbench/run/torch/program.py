@@ -315,13 +315,14 @@ class Program:
 
     def results(self, step: Instruction, registers: list[Any]) -> tuple[Any, ...]:
         """What a step computes. Raises OperatorError."""
-        operands = [registers[i] for i in step.inputs]
+        operands, call = [registers[i] for i in step.inputs], step.call
         try:
-            operands = self.operands(step, registers)
+            if step.host is not None:
+                operands = self.operands(step, registers)
             if step.one_node is None:
-                if step.call.bodies:
-                    step.call.registers = registers
-                results = step.run(step.call, *operands)
+                if call.bodies:
+                    call.registers = registers
+                results = step.run(call, *operands)
                 return results if isinstance(results, tuple) else (results,)
         except (CannotRun, NotImplementedError) as error:
             self._fall_back(step, first_line(error))
