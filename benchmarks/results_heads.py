@@ -168,8 +168,8 @@ interval of 95 %. "groups" says by what `fused` runs them.
 What is lost: convolutions take most of every row, and alone run as fast as ONNX Runtime's or faster; but each is a call
 from Python, 4 microseconds with all in the caches and more after another process had them, and ShuffleNet and PP-OCR
 have 50 to 60 of them. In loops of their own, each process alone, medians of 100 and 200 runs: ShuffleNet 3.1 ms by
-`fused` and 2.6 by ONNX Runtime, PP-OCR's classifier 2.5 and 2.8. By turns behind other processes of torch the same runs
-of `fused` are of two kinds (the classifier: 2.4 ms at least, 4.6 in the median), by turns with ONNX Runtime alone of one
+`fused` and 2.6 by ONNX Runtime, PP-OCR's classifier 2.5 and 2.8. By turns behind other processes of torch the runs of
+`fused` are of two kinds (the classifier: 2.4 ms at least, 4.6 in the median), by turns with ONNX Runtime alone of one
 (2.5; 0.76 of its time); why is not known, and the calling thread kept on one processor did not change it. Groups of 34
 outputs (ShuffleNet) fill 34 of 48 lanes.
 
