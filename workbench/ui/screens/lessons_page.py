@@ -69,8 +69,9 @@ def _wanted_stop(name: str) -> str:
     """
     stop = st.query_params.get(_STOP, "1")
     turned: _Turned | None = st.session_state.get(_TURNED)
-    is_late = turned is not None and (name, stop) == turned.left and time.monotonic() - turned.at < _LATE_S
-    return turned.stop if turned is not None and is_late else stop
+    if turned is None or (name, stop) != turned.left or time.monotonic() - turned.at >= _LATE_S:
+        return stop
+    return turned.stop
 
 
 def _list() -> None:

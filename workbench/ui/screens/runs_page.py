@@ -39,7 +39,7 @@ def runs_page() -> None:
     opened = opened_here()
     if opened is None:
         return
-    top, switch, _ = st.columns([7, 2, 2], vertical_alignment="center")  # the table's toolbar covers the last one
+    top, switch = above_table([7, 2])
     with top:
         header(opened)
     every = switch.toggle("Runs of all models", key="runs_of_all", persist_state="session")
@@ -106,7 +106,7 @@ def _row(run: Run) -> dict[str, Any]:
 
 def _files(chosen: Sequence[Run], runs: Sequence[Run], place: str) -> None:
     """The number of runs and where they are kept; buttons to download the selected runs, or all, and to forget them."""
-    words, away, as_csv, as_json = above_table([5, 2, 1, 1])
+    words, away, as_csv, as_json = st.columns([5, 2, 1, 1], vertical_alignment="center")
     most = ", the newest" if len(runs) == MOST else ""
     words.caption(
         markdown_escaped(f"{counted(len(runs), 'run')}{most}, kept in {place}. Choose two or more to compare them.")

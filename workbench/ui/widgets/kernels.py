@@ -10,7 +10,7 @@ import streamlit as st
 from workbench.run.measurement.formatting import kernel_words
 from workbench.run.measurement.measured import MeasuredVariant
 from workbench.run.measurement.profiled import Kernel
-from workbench.ui.widgets.numbers import above_table, download_button, show_table, shown_csv
+from workbench.ui.widgets.numbers import download_button, show_table, shown_csv
 from workbench.ui.widgets.parts import markdown_escaped
 
 _DECIMALS = {"time (ms)": 4, "one by one (ms)": 4, "kB by contract": 1, "kB by inductor": 1, "compiled (s)": 1}
@@ -18,7 +18,7 @@ _DECIMALS = {"time (ms)": 4, "one by one (ms)": 4, "kB by contract": 1, "kB by i
 
 def kernels_of(variants: Mapping[str, MeasuredVariant]) -> None:
     """A table of kernels and their generated source; all variants have some."""
-    choose, as_csv = above_table([6, 1])
+    choose, as_csv = st.columns([6, 1], vertical_alignment="bottom")
     label = choose.selectbox("Variant", list(variants), key="kernels_of", persist_state="session")
     variant = variants[label]
     st.markdown(markdown_escaped(f"{kernel_words(variant.kernels)}."))

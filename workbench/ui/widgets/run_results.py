@@ -20,7 +20,6 @@ from workbench.ui.state.session import Opened
 from workbench.ui.widgets.kernels import kernels_of
 from workbench.ui.widgets.numbers import (
     MEASURED,
-    above_table,
     comparison,
     download_button,
     measured_cells,
@@ -53,7 +52,7 @@ def results(opened: Opened, found: Measurement) -> None:
         st.caption(markdown_escaped(note))
     rows = [{"variant": label, **measured_cells(figures(variant))} for label, variant in ran.items()]
     show_table(rows, first=("variant", *MEASURED, "error against ONNX Runtime"))
-    machine, as_csv, as_json = above_table([6, 1, 1])
+    machine, as_csv, as_json = st.columns([6, 1, 1], vertical_alignment="center")
     machine.caption(markdown_escaped(machine_words(found.machine)))
     download_button(as_csv, "CSV", shown_csv(rows), "run.csv", "run_csv")
     download_button(as_json, "JSON", json.dumps(found.to_json(), indent=1), "run.json", "run_json")
@@ -91,7 +90,7 @@ def _charts(variants: Mapping[str, MeasuredVariant]) -> None:
 
 
 def _operators(opened: Opened, variants: Mapping[str, MeasuredVariant], ceilings: Ceilings) -> None:
-    choose, as_csv = above_table(_BESIDE)
+    choose, as_csv = st.columns(_BESIDE, vertical_alignment="bottom")
     label = choose.selectbox("Variant", list(variants), key="operators_of", persist_state="session")
     variant, graph = variants[label], opened.measured_graphs.get(label)
     operators = _with_bodies(variant.operators, graph)
@@ -176,7 +175,7 @@ def _at_peak(variants: Mapping[str, MeasuredVariant]) -> None:
     if not known:
         st.caption("This backend does not report which values are live at the peak.")
         return
-    choose, as_csv = above_table(_BESIDE)
+    choose, as_csv = st.columns(_BESIDE, vertical_alignment="bottom")
     label = choose.selectbox("Variant", list(known), key="peak_of", persist_state="session")
     peak, weights = known[label], variants[label].memory.weights_bytes
     size = sum(value.bytes for value in peak.values) + peak.others_bytes

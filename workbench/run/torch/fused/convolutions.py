@@ -70,14 +70,14 @@ class CompiledCall:
 
     def __call__(self, x: torch.Tensor, other: torch.Tensor | None = None) -> torch.Tensor:
         y = late_torch.empty(self._shape, dtype=late_torch.float32)
-        return self._write(y, self._outputs, x, other)
+        return self._write_last(y, self._outputs, x, other)
 
     def into(
         self, buffer: torch.Tensor, offset: int, x: torch.Tensor, other: torch.Tensor | None = None
     ) -> torch.Tensor:
         """The same, as that part of a buffer [..., channels] which begins at the channel `offset`."""
         part = buffer[..., offset : offset + self._outputs]
-        y = self._write(part, buffer.shape[-1], x, other)
+        y = self._write_last(part, buffer.shape[-1], x, other)
         return y if y.data_ptr() == part.data_ptr() else part.copy_(y)  # not every activation of torch is in place
 
     def of_images(self, x: torch.Tensor, other: torch.Tensor | None = None) -> torch.Tensor:
@@ -85,14 +85,15 @@ class CompiledCall:
         last = late_torch.channels_last
         x = x.contiguous() if self._order is not None else x.contiguous(memory_format=last)
         other = None if other is None else other.contiguous(memory_format=last)
-        summand = None if other is None else other.data_ptr()
         y = late_torch.empty_strided(*self._images, dtype=late_torch.float32)
-        self._convolve(self._address, x.data_ptr(), summand, y.data_ptr(), self._outputs)
-        return y if self._activate is None else self._activate(y)
+        return self._write(y, self._outputs, x, other)
+
+    def _write_last(self, y: torch.Tensor, width: int, x: torch.Tensor, other: torch.Tensor | None) -> torch.Tensor:
+        x = (x if self._order is None else x.permute(self._order)).contiguous()
+        return self._write(y, width, x, None if other is None else other.contiguous())
 
     def _write(self, y: torch.Tensor, width: int, x: torch.Tensor, other: torch.Tensor | None) -> torch.Tensor:
-        x = (x if self._order is None else x.permute(self._order)).contiguous()
-        other = None if other is None else other.contiguous()
+        """Operands without gaps, in memory as the kernel reads them. width: elements between two pixels of y."""
         summand = None if other is None else other.data_ptr()
         self._convolve(self._address, x.data_ptr(), summand, y.data_ptr(), width)
         return y if self._activate is None else self._activate(y)

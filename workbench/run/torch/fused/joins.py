@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.ops.lazy import torch as late_torch
 from workbench.run.torch.fused.lowering import Join, Lowering
-from workbench.run.torch.fused.product import TO_NCHW, TO_NHWC
+from workbench.run.torch.fused.product import TO_NCHW, TO_NHWC, axis_of_channels
 from workbench.run.torch.program import Instruction, Program
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def join_of(
     into: Callable[..., torch.Tensor],
 ) -> Join:
     """Of a group with a call and a Concat behind it. into: as of `Lowering`, of the call."""
-    axis = 3 if is_last else 1
+    axis = axis_of_channels(is_last)
     sizes = [shapes[register][axis] for register in concat.inputs]
     first = dict(enumerate(accumulate(sizes, initial=0)))  # channels, by operand of the Concat
     own = concat.inputs.index(call.outputs[0])
@@ -65,9 +65,10 @@ def _write_in_place(
 ) -> None:
     writers = []
     for operand, offset in join.offsets:
-        maker = makers.get(joining.inputs[operand])
-        into = None if maker is None else lowerings[maker].into if maker in lowerings else None
-        if maker is not None and into is not None and _is_read_once(program, joining.inputs[operand]):
+        register = joining.inputs[operand]
+        maker = makers.get(register, -1)
+        into = lowerings[maker].into if maker in lowerings else None
+        if into is not None and _is_read_once(program, register):
             writers.append((maker, operand, into, offset))
     if not writers:
         return

@@ -26,8 +26,6 @@ def onednn_product(product: ConstantProduct, behind: Behind) -> RunProduct:
         raise NoLowering("this torch is built without it")
     if behind.unary.name == "clamped_linear":
         raise NoLowering("its HardSigmoid has one slope alone")
-    if behind.order is not None:
-        raise NoLowering("it does not shuffle channels")
     is_linear = product.is_linear and (behind.other is None or not product.window.kernel)
     return _linear(product, behind) if is_linear else _convolution(product, behind)
 
@@ -78,8 +76,6 @@ def blas_product(product: ConstantProduct, behind: Behind) -> RunProduct:
     """Raises NoLowering."""
     if not product.is_linear:
         raise NoLowering("it is no product of matrices")
-    if behind.order is not None:
-        raise NoLowering("it does not shuffle channels")
     weight, bias, activate = product.weight.flatten(1), behind.bias, behind.unary.in_place
 
     def run(x: torch.Tensor, other: torch.Tensor | None = None) -> torch.Tensor:

@@ -19,6 +19,11 @@ NO_AXES = Window((), (), (), (), ())
 RunProduct = Callable[..., "torch.Tensor"]
 
 
+def axis_of_channels(is_last: bool) -> int:
+    """Of an image."""
+    return 3 if is_last else 1
+
+
 @dataclass(frozen=True)
 class ConstantProduct:
     """A convolution with a constant weight; a product of matrices is one with a window of no axes.

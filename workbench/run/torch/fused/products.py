@@ -30,7 +30,7 @@ from workbench.run.torch.fused.convolutions import CompiledCall
 from workbench.run.torch.fused.joins import join_of
 from workbench.run.torch.fused.libraries import blas_product, onednn_product
 from workbench.run.torch.fused.lowering import Lowering, NoLowering
-from workbench.run.torch.fused.product import TO_NCHW, TO_NHWC, ConstantProduct, RunProduct
+from workbench.run.torch.fused.product import TO_NCHW, TO_NHWC, ConstantProduct, RunProduct, axis_of_channels
 from workbench.run.torch.fused.trials import fastest_ms
 from workbench.run.torch.program import Instruction, Program
 from workbench.run.worker.failures import first_line
@@ -111,8 +111,7 @@ def _alone(group: _Group, used: _Used, plain: Lowering) -> Lowering:
     if body.steps == [step]:
         places = tuple(plain.places[body.inputs.index(register)] for register in step.inputs)
         return replace(plain, run=step.run, places=places, into=into)
-    axis = 3 if used.is_last else 1
-    concat = concat_behind(body, step.outputs[0], group.shapes, axis)
+    concat = concat_behind(body, step.outputs[0], group.shapes, axis_of_channels(used.is_last))
     if into is None or concat is None or body.steps != [step, concat] or len(body.outputs) > 1:
         return plain
     join = join_of(body, step, concat, group.shapes, used.is_last, into)
@@ -238,7 +237,7 @@ def _call_of(group: _Group, step: Instruction, found: _Found) -> tuple[_Call, Be
     """The fastest, and what it takes along: a shuffle of channels too, if a library does. Raises NoLowering."""
     behind = behind_product(group.body, step, group.known, group.shapes)
     if found.product.window.kernel:
-        shuffled = with_shuffle(group.body, behind, group.shapes, 3 if found.is_last else 1)
+        shuffled = with_shuffle(group.body, behind, group.shapes, axis_of_channels(found.is_last))
         with suppress(NoLowering):
             if shuffled is not None:
                 return _call(found.product, shuffled, group.fastest), shuffled
@@ -249,7 +248,8 @@ def _call(product: ConstantProduct, behind: Behind, fastest: Fastest) -> _Call:
     """The fastest. Raises NoLowering if no library has one."""
     key = *product.kind, behind.other is None, behind.unary, behind.order
     known = fastest.get(key)
-    calls = _calls(product, behind, LIBRARIES if known is None else [known])
+    able = LIBRARIES if behind.order is None else [_OWN]  # which alone shuffles channels
+    calls = _calls(product, behind, able if known is None else [known])
     best = calls[0] if len(calls) == 1 else _fastest(calls, product, behind)
     fastest[key] = best.library
     return best
