@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import threading
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -22,6 +24,7 @@ from workbench.run.measurement.notes import notes_of
 from workbench.run.measurement.profile import median_operators, profile
 from workbench.run.measurement.profiled import OperatorRun
 from workbench.run.measurement.roofline import share_of_roof, with_work
+from workbench.run.measurement.spinning import wait_for_sleep
 from workbench.run.measurement.statistics import Ratio, Spread, is_busy, is_stable, ratio, spread
 from workbench.run.onnxruntime.opened import SessionRun
 from workbench.run.torch.executor import TorchExecutor
@@ -142,6 +145,19 @@ def test_what_a_run_takes_of_the_process_is_seen():
     size = 96 * 2**20
     assert 0.9 * size <= growth(lambda: np.ones(size, np.uint8).sum()) <= 1.5 * size
     assert growth(lambda: None) < 0.1 * size
+
+
+@pytest.mark.parametrize("tells_states", [True, False])
+def test_the_next_run_waits_until_the_threads_of_this_one_sleep(tells_states, monkeypatch, tmp_path):
+    """Even in a time in which the system's clock does not tick, so that a running thread takes no CPU time."""
+    if not tells_states:
+        monkeypatch.setattr("workbench.run.measurement.spinning._TASKS", tmp_path / "none")
+    for _ in range(5):
+        spinning = threading.Thread(target=hashlib.pbkdf2_hmac, args=("sha256", b"a", b"b", 100_000))  # without the GIL
+        spinning.start()
+        wait_for_sleep()
+        spinning.join(timeout=0.005)  # only its end is left
+        assert not spinning.is_alive()
 
 
 def test_an_emptied_cache_is_larger_than_the_cache():

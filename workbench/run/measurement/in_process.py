@@ -15,10 +15,9 @@ from workbench.run.inputs import turned
 from workbench.run.measurement.caches import flusher
 from workbench.run.measurement.profiled import Kernel, MeasuredLanes, Memory, OperatorRun
 from workbench.run.measurement.progress import OnStage
+from workbench.run.measurement.spinning import wait_for_sleep
 from workbench.run.worker.failures import TaskError
 from workbench.run.worker.tensors import load_tensors
-
-_LOOK_S, _ASLEEP_S, _LONGEST_S = 0.002, 0.0003, 0.5
 
 
 class OpenedModel(Protocol):
@@ -87,7 +86,7 @@ class Here:
         else:
             ran(run)
         found = ran(run)
-        _wait_for_sleep()
+        wait_for_sleep()
         return found
 
     def profile(self, label: str) -> dict[str, Any]:
@@ -147,13 +146,3 @@ def ran(what: Callable[[], Any]) -> Any:
         raise
     except Exception as error:
         raise TaskError(error, "run") from error
-
-
-def _wait_for_sleep() -> None:
-    """Wait until this process uses no CPU time, for half a second at most."""
-    ends = time.monotonic() + _LONGEST_S
-    while time.monotonic() < ends:
-        taken = time.process_time()
-        time.sleep(_LOOK_S)
-        if time.process_time() - taken < _ASLEEP_S:
-            return
