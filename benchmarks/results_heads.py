@@ -165,13 +165,15 @@ makes of it by torch-compile, by `fused` and ("of ours") by ONNX Runtime. "best 
 over ONNX Runtime on the model as loaded, "ours" ONNX Runtime's time on our file over its time on the original, with the
 interval of 95 %. "groups" says by what `fused` runs them.
 
-What is lost: convolutions take most of every row, and alone run as fast as ONNX Runtime's or faster; but each is a call
-from Python, 4 microseconds with all in the caches and more after another process had them, and ShuffleNet and PP-OCR
-have 50 to 60 of them. In loops of their own, each process alone, medians of 100 and 200 runs: ShuffleNet 3.1 ms by
-`fused` and 2.6 by ONNX Runtime, PP-OCR's classifier 2.5 and 2.8. By turns behind other processes of torch the runs of
-`fused` are of two kinds (the classifier: 2.4 ms at least, 4.6 in the median), by turns with ONNX Runtime alone of one
-(2.5; 0.76 of its time); why is not known, and the calling thread kept on one processor did not change it. Groups of 34
-outputs (ShuffleNet) fill 34 of 48 lanes.
+What is lost: convolutions take nearly all of ResNet-50's, inception_v2's and ddddocr_det_yolox's time, and the fastest
+library here for each of them is a little behind ONNX Runtime's own. ShuffleNet is 59 calls from Python, 59 microseconds
+each, and its groups of 34 outputs fill 34 of 48 lanes. The UNet's heads are 4 and 8 values wide, and torch's attention
+runs them in vectors of 16: 32 attentions take 689 of 771 ms, where all products and softmaxes of ONNX Runtime take 458;
+padded to 16, the largest takes 0.77 of its time, which is not done, since heads in use are wider.
+
+Tables of this kind from before 2026-11-26 were to torch's disadvantage: a run could begin while a thread of the run
+before still spun, and lost 4 ms then, a tick of the system's clock (PP-OCR's classifier stood at 1.27, ShuffleNet at
+1.41). The row of BERT is of a second measurement, since tests ran beside the first (1.21); a third gave 1.04.
 
 """
 

@@ -28,7 +28,7 @@ from workbench.tuning.evidence import Evidence, dominates, evidence_of
 from workbench.tuning.graphs import MadeGraph, error_fault
 from workbench.tuning.halving import MOST_TURNS, WITHIN, Dropped, NothingRanError
 from workbench.tuning.measuring import LotTimes, read_record
-from workbench.tuning.pipelines import OBJECTIVES, TuneError, every_candidate
+from workbench.tuning.pipelines import EXECUTED, OBJECTIVES, TuneError, every_candidate
 from workbench.tuning.recipe import BUDGET_ENDED, STOPPED_EARLY, VERSION, Recipe, load_recipe, save_recipe, toml_text
 from workbench.tuning.tune import TuneRequest, tune
 from workbench.verification import Verifier
@@ -121,15 +121,15 @@ def arms_of(*backends):
 
 
 def test_a_backend_that_is_far_slower_goes_with_all_its_candidates_and_is_not_opened_again():
-    arms = arms_of("torch", "onnxruntime", "lanes")
-    times = {"torch": 1.4, "onnxruntime": 1.0, "lanes": 5.0}
+    arms = arms_of("torch", "onnxruntime", "fused")
+    times = {"torch": 1.4, "onnxruntime": 1.0, "fused": 5.0}
     simulated = Simulated({label: times[one.backend] for label, (one, _) in arms.items()}, noise=0.01)
 
     *_, last = latency.search_latency(arms, simulated, together=8)
-    lanes = {label for label in arms if label.startswith("lanes")}
+    fused = {label for label in arms if label.startswith("fused")}
     assert arms[last.best][0].backend == "onnxruntime"
-    assert lanes <= {*last.dropped} and all("more than passes gain" in last.dropped[label].why for label in lanes)
-    assert [label for label in simulated.opened if label in lanes] == ["lanes, default"]
+    assert fused <= {*last.dropped} and all("more than passes gain" in last.dropped[label].why for label in fused)
+    assert [label for label in simulated.opened if label in fused] == ["fused, default"]
     assert {"torch, default", "torch, simplify"} <= {*simulated.opened}  # 1.4 is within SPAN and SPAN_OF_PRESETS
 
 
@@ -146,7 +146,7 @@ def test_a_backend_goes_when_the_pipelines_of_a_faster_one_leave_it_behind():
 
 
 def test_the_whole_search_loses_at_most_3_percent_and_opens_few_of_the_candidates():
-    """In a backend each list of passes that is added gains a factor of its own, up to one percent; less in a compiler."""
+    """What passes gain is the same for the same kernels, up to one percent, and less in a compiler."""
     arms = arms_of("torch", "onnxruntime", "arena", "lanes", "torch-compile", "fused")
     shares = []
     for seed in range(40):
@@ -158,7 +158,8 @@ def test_the_whole_search_loses_at_most_3_percent_and_opens_few_of_the_candidate
         true = {}
         for label, (one, _) in arms.items():
             presets = {"none": (), "default": ("default",), "simplify": ("default", "simplify")}[one.pipeline.preset]
-            factors = [gain(one.backend, part) for part in (*presets, *one.pipeline.more)]
+            kernels = "operators" if one.backend in EXECUTED else one.backend
+            factors = [gain(kernels, part) for part in (*presets, *one.pipeline.more)]
             true[label] = 2 * gains.setdefault(one.backend, random.uniform(1, 4)) * np.prod(factors)
             true[label] *= random.uniform(0.99, 1.01)
         simulated = Simulated(true, seed=seed)
@@ -168,6 +169,18 @@ def test_the_whole_search_loses_at_most_3_percent_and_opens_few_of_the_candidate
         assert {*last.left, *last.dropped} == {*arms} and not {*last.left} & {*last.dropped}
         shares.append(len({*simulated.opened}) / len(arms))
     assert np.mean(shares) < 0.5
+
+
+def test_of_backends_with_the_same_kernels_only_the_fastest_is_searched():
+    arms = arms_of("torch", "arena", "lanes", "fused")
+    times = {"torch": 1.2, "arena": 1.0, "lanes": 1.0, "fused": 1.2}
+    simulated = Simulated({label: times[one.backend] for label, (one, _) in arms.items()}, noise=0.01, seed=2)
+    *_, last = latency.search_latency(arms, simulated, together=8)
+    why = "torch in float32 has the kernels of arena in float32, which runs them faster"
+    assert {last.dropped[label].why for label in arms if label.startswith("torch")} == {why}
+    opened = {*simulated.opened}
+    assert [label for label in opened if label.startswith("torch")] == ["torch, default"]
+    assert {"fused, simplify", "lanes, simplify"} <= opened  # of other kernels, and not slower for sure
 
 
 def test_what_adds_to_a_slower_preset_is_not_opened():

@@ -4,11 +4,12 @@ A first look runs the plainest pipeline of each backend. Then the backends follo
 in each a pipeline is opened only if what it adds passes to gains: first the presets, then the best of them with a
 layout or with fused patterns, then with both. What is left goes through successive halving.
 
-Two assumptions save the time, and `benchmarks/tune.py` says how far they hold: passes that gain behind one preset gain
-behind the others too, and a list of passes gains less than SPAN over the plainest in one backend, and less than
+Three assumptions save the time, and `benchmarks/tune.py` says how far they hold. Passes that gain behind one preset
+gain behind the others too. A list of passes gains less than SPAN over the plainest in one backend, and less than
 SPAN_OF_PRESETS over the best preset; in `torch-compile`, which itself simplifies, fuses and lays out, less than
-SPANS_OF_COMPILER. A floor by the roofline is not used: on a CPU small tensors stay in caches that are faster than its
-memory.
+SPANS_OF_COMPILER. Backends that run operator by operator have the same kernels, so that of two of them the one that is
+faster on the plainest pipeline is the faster one on the best. A floor by the roofline is not used: on a CPU small
+tensors stay in caches that are faster than its memory.
 
 Source: coordinate descent, as in torch/_inductor/runtime/coordinate_descent_tuner.py, over presets and what they add.
 """
@@ -34,7 +35,7 @@ from workbench.tuning.halving import (
     quotient,
     slower_words,
 )
-from workbench.tuning.pipelines import Configuration, NamedPasses
+from workbench.tuning.pipelines import EXECUTED, Configuration, NamedPasses
 
 SPAN, SPAN_OF_PRESETS = 2.0, 1.5
 SPANS_OF_COMPILER = 1.25, 1.1
@@ -50,8 +51,14 @@ def search_latency(arms: Arms, measure: Measure, together: int) -> Iterator[Stan
     ways = list(dict.fromkeys(candidate.way for candidate, _ in arms.values()))
     yield from search.compare([search.of(way)[0] for way in ways], FIRST_TURNS, together=_FEW)
     search.number = 0  # the first look is no round
+    searched: list[_Way] = []
     for way in sorted(ways, key=search.ratio_of_plainest):
+        faster = next((other for other in searched if search.is_slower_twin(way, other)), None)
+        if faster is not None:
+            search.drop(search.of(way), f"{_words(way)} has the kernels of {_words(faster)}, which runs them faster")
+            continue
         yield from _of_backend(search, way)
+        searched.append(way)
     if search.best is None:
         raise NothingRanError(next(iter(search.dropped.values())).why)
     left = sorted(search.left, key=lambda label: search.ratios[label].ratio)
@@ -142,6 +149,14 @@ class _Search:
     def is_hopeless(self, label: str, span: float) -> bool:
         found = self.ratios.get(label)
         return found is not None and found.ratio_low > span
+
+    def is_slower_twin(self, way: _Way, other: _Way) -> bool:
+        """Whether both run the same kernels, and `way` is slower for sure on the plainest pipeline."""
+        (backend, dtype), (other_backend, other_dtype) = way, other
+        if dtype != other_dtype or not {backend, other_backend} <= {*EXECUTED}:
+            return False
+        plainest, of_other = self.ratios.get(self.of(way)[0]), self.ratios.get(self.of(other)[0])
+        return plainest is not None and of_other is not None and plainest.ratio_low > of_other.ratio_high
 
     def drop(self, labels: Sequence[str], why: str) -> None:
         self.dropped |= {label: Dropped(max(self.number, 1), why) for label in labels}

@@ -37,7 +37,7 @@ _TIMED, _TIMED_FROM_S = "measured", 300.0  # the layout strategy that times oper
 _FUSE = ("fuse_conv", "fuse_linear", "fuse_skip_layer_norm", "fuse_bias_gelu", "fuse_silu")
 _ORDER = "order_for_memory"
 _RUNTIME = "onnxruntime"
-_EXECUTED = ("torch", "arena", "lanes", "cuda-graphs")  # backends that run operator by operator what the passes leave
+EXECUTED = ("torch", "arena", "lanes", "cuda-graphs")  # backends that run operator by operator what the passes leave
 # The order is that of the cost of opening a model, so that a short budget compares what it can.
 _BACKENDS = {
     "cpu": ("torch", _RUNTIME, "arena", "torch-compile", "lanes", "fused"),
@@ -125,7 +125,7 @@ def _reduced() -> Iterator[NamedPasses]:
 
 
 def _for_backend(backend: str, objective: str) -> Iterator[NamedPasses]:
-    orders = (False, True) if objective == "memory" and backend in _EXECUTED else (False,)
+    orders = (False, True) if objective == "memory" and backend in EXECUTED else (False,)
     for ordered in orders:
         yield _pipeline("default", ordered=ordered)
         yield _pipeline("none", ordered=ordered)
@@ -138,7 +138,7 @@ def _for_backend(backend: str, objective: str) -> Iterator[NamedPasses]:
         for preset in ("default", "simplify"):
             for layout in _LAYOUTS:
                 yield _pipeline(preset, layout, ordered=ordered)
-            if backend in _EXECUTED:
+            if backend in EXECUTED:
                 yield _pipeline(preset, fused=True, ordered=ordered)
                 yield _pipeline(preset, _BEST_LAYOUT, fused=True, ordered=ordered)
     if backend == "fused":
