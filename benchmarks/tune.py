@@ -2,15 +2,16 @@
 
     python benchmarks/tune.py [MODEL ...] [--budget 1h] [--turns 100] [--judge 200]
 
-By default six real models: three samples, and a BERT, a classifier of files and a ResNet of the corpus, if they are
-there.
+By default seven real models: three samples, and a BERT, a classifier of files, a ResNet and a detector of the corpus,
+if they are there.
 Each is tuned for latency on the CPU, and then, with empty caches again, every distinct candidate is measured for as
 many turns as the last round of a tuning has, in lots beside the best so far. Which of the two choices is faster is
 judged by a third measurement of both by turns. Prints Markdown: what each took, the share of the full enumeration's
 time, both choices, and the ratio of tune's choice to the other with its 95 % interval; at most 1.03, and a third, are
 the aims.
 The second table checks what the search assumes (`workbench/tuning/latency.py`): by how much the best pipeline of each
-backend is faster than its plainest, and than its best preset.
+backend is faster than its plainest, and than its best preset; and the time of its plainest pipeline, and of its best,
+over that of the best of all.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from workbench.verification import Verifier  # noqa: E402
 CORPUS = ROOT.parent / "shared" / "corpus"
 MODELS = (
     *(ROOT / "sample_models" / f"{name}.onnx" for name in ("ppocr_cls_v2", "resnet50_narrow", "basic_pitch_nmp")),
-    *(CORPUS / f"{name}.onnx" for name in ("bert_12l_raw", "magika_v3_3", "open_nsfw_resnet")),
+    *(CORPUS / f"{name}.onnx" for name in ("bert_12l_raw", "magika_v3_3", "open_nsfw_resnet", "ddddocr_det_yolox")),
 )
 HEAD = (
     "| model | candidates | distinct | all s | tune s | share | tune: measured | best of all | tune's choice | ratio | "
@@ -83,9 +84,10 @@ def main() -> None:
             full = measure_all(graph, request, chosen.turns, verifier)
             judged, words = judge(graph, recipe, full, chosen.judge, verifier)
         print(f"| {model.stem} | {words} |", flush=True)
-        spans += [f"| {model.stem} | {backend} | {a:.2f} | {b:.2f} |" for backend, (a, b) in gained(full).items()]
-    heads = "plainest / best | best preset / best"
-    print(f"\n| model | backend | {heads} |\n|---|---|---|---|")
+        for backend, found in gained(full).items():
+            spans.append(f"| {model.stem} | {backend} | {' | '.join(f'{number:.2f}' for number in found)} |")
+    heads = "plainest / best | best preset / best | plainest / best of all | best / best of all"
+    print(f"\n| model | backend | {heads} |\n|{'---|' * 6}")
     print("\n".join(spans))
     compiler, of_presets = SPANS_OF_COMPILER
     print(f"\nAssumed below {SPAN:g} and {SPAN_OF_PRESETS:g}, of torch-compile below {compiler:g} and {of_presets:g}.")
@@ -138,9 +140,10 @@ def judge(graph: Graph, recipe: Recipe, full: Full, turns: int, verifier: Verifi
     return found, " | ".join(cells)
 
 
-def gained(full: Full) -> dict[str, tuple[float, float]]:
-    """By backend, the ratios of its first candidate, the plainest pipeline, and of its best preset to its best."""
-    found: dict[str, tuple[float, float]] = {}
+def gained(full: Full) -> dict[str, tuple[float, float, float, float]]:
+    """By backend, the ratios of its first candidate, the plainest pipeline, and of its best preset to its best, and
+    those of the plainest and of its best to the best of all."""
+    found: dict[str, tuple[float, float, float, float]] = {}
     for backend in dict.fromkeys(one.backend for one in full.distinct.values()):
         own = {
             label: full.ratios[label].ratio
@@ -149,7 +152,8 @@ def gained(full: Full) -> dict[str, tuple[float, float]]:
         }
         presets = [ratio for label, ratio in own.items() if not full.distinct[label].pipeline.more]
         if presets:
-            found[backend] = presets[0] / min(own.values()), min(presets) / min(own.values())
+            best = min(own.values())
+            found[backend] = presets[0] / best, min(presets) / best, presets[0], best
     return found
 
 

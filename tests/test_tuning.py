@@ -174,13 +174,21 @@ def test_the_whole_search_loses_at_most_3_percent_and_opens_few_of_the_candidate
 def test_of_backends_with_the_same_kernels_only_the_fastest_is_searched():
     arms = arms_of("torch", "arena", "lanes", "fused")
     times = {"torch": 1.2, "arena": 1.0, "lanes": 1.0, "fused": 1.2}
-    simulated = Simulated({label: times[one.backend] for label, (one, _) in arms.items()}, noise=0.01, seed=2)
-    *_, last = latency.search_latency(arms, simulated, together=8)
-    why = "torch in float32 has the kernels of arena in float32, which runs them faster"
-    assert {last.dropped[label].why for label in arms if label.startswith("torch")} == {why}
-    opened = {*simulated.opened}
-    assert [label for label in opened if label.startswith("torch")] == ["torch, default"]
+
+    def searched(**others):
+        true = {label: (times | others)[one.backend] for label, (one, _) in arms.items()}
+        simulated = Simulated(true, noise=0.01, seed=2)
+        *_, last = latency.search_latency(arms, simulated, together=8)
+        return last.dropped, {label for label in simulated.opened if not label.endswith(", default")}
+
+    dropped, opened = searched()
+    why = "torch in float32 runs the kernels of arena in float32, and is slower"
+    assert {dropped[label].why for label in arms if label.startswith("torch")} == {why}
+    assert not [label for label in opened if label.startswith("torch")]
     assert {"fused, simplify", "lanes, simplify"} <= opened  # of other kernels, and not slower for sure
+    dropped, opened = searched(fused=0.8)
+    why = "{} in float32 runs the kernels of {} in float32, which is slower than the best with every pipeline"
+    assert dropped["lanes, simplify"].why == why.format("lanes", "arena")
 
 
 def test_what_adds_to_a_slower_preset_is_not_opened():
@@ -206,6 +214,24 @@ def test_where_passes_make_it_slower_the_model_as_it_is_is_measured():
     true = {label: slow[one.pipeline.preset] for label, (one, _) in arms.items()}
     *_, last = latency.search_latency(arms, Simulated(true, noise=0.01), together=8)
     assert last.best == "torch, as it is"
+
+
+def test_what_is_added_to_a_preset_is_tried_even_if_no_passes_seem_faster():
+    arms = arms_of("torch")
+    slow = {"none": 0.99, "default": 1.0, "simplify": 1.0}
+    true = {label: slow[one.pipeline.preset] for label, (one, _) in arms.items()}
+    true |= {label: 0.7 for label in true if label.endswith("layout optimal")}
+    *_, last = latency.search_latency(arms, Simulated(true, noise=0.001), together=8)
+    assert last.best.endswith("layout optimal")
+
+
+def test_what_the_best_adds_is_tried_behind_a_preset_that_was_slower_by_chance():
+    arms = arms_of("onnxruntime")
+    true = {label: 0.8 if one.pipeline.more else 1.0 for label, (one, _) in arms.items()}
+    simulated = Simulated(true, noise=0.02)
+    *_, last = latency.search_latency(arms, simulated, together=8)
+    written = {label for label in arms if label.endswith("for onnxruntime")}
+    assert len(written) == 2 and written <= {*simulated.opened} and last.best in written
 
 
 def test_presets_that_are_half_as_slow_again_end_a_backend():

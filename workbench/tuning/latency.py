@@ -7,9 +7,9 @@ layout or with fused patterns, then with both. What is left goes through success
 Three assumptions save the time, and `benchmarks/tune.py` says how far they hold. Passes that gain behind one preset
 gain behind the others too. A list of passes gains less than SPAN over the plainest in one backend, and less than
 SPAN_OF_PRESETS over the best preset; in `torch-compile`, which itself simplifies, fuses and lays out, less than
-SPANS_OF_COMPILER. Backends that run operator by operator have the same kernels, so that of two of them the one that is
-faster on the plainest pipeline is the faster one on the best. A floor by the roofline is not used: on a CPU small
-tensors stay in caches that are faster than its memory.
+SPANS_OF_COMPILER. Backends that run operator by operator have the same kernels, so that the one which is the fastest on
+the plainest pipeline has the fastest of all. A floor by the roofline is not used: on a CPU small tensors stay in caches
+that are faster than its memory.
 
 Source: coordinate descent, as in torch/_inductor/runtime/coordinate_descent_tuner.py, over presets and what they add.
 """
@@ -24,6 +24,7 @@ from workbench.run.measurement.statistics import Ratio
 from workbench.tuning.graphs import MadeGraph
 from workbench.tuning.halving import (
     FIRST_TURNS,
+    WITHIN,
     ComparedArms,
     Dropped,
     Measure,
@@ -49,18 +50,19 @@ def search_latency(arms: Arms, measure: Measure, together: int) -> Iterator[Stan
     """Yields the standing after each lot. Raises NothingRanError if all candidates fail."""
     search = _Search(arms, measure, together)
     ways = list(dict.fromkeys(candidate.way for candidate, _ in arms.values()))
-    yield from search.compare([search.of(way)[0] for way in ways], FIRST_TURNS, together=_FEW)
+    yield from search.compare([search.of(way)[0] for way in ways], together=_FEW)
     search.number = 0  # the first look is no round
     searched: list[_Way] = []
     for way in sorted(ways, key=search.ratio_of_plainest):
-        faster = next((other for other in searched if search.is_slower_twin(way, other)), None)
-        if faster is not None:
-            search.drop(search.of(way), f"{_words(way)} has the kernels of {_words(faster)}, which runs them faster")
+        behind = next((why for other in searched if (why := search.behind_twin(way, other))), None)
+        if behind is not None:
+            search.drop(search.of(way), behind)
             continue
         yield from _of_backend(search, way)
         searched.append(way)
     if search.best is None:
         raise NothingRanError(next(iter(search.dropped.values())).why)
+    yield from search.compare(search.take_back(search.best))
     left = sorted(search.left, key=lambda label: search.ratios[label].ratio)
     going = after_round(left, search.ratios)  # all have had the turns of a round
     for label, why in going.items():
@@ -94,7 +96,8 @@ def _of_backend(search: _Search, way: _Way) -> Iterator[Standing]:
             search.waiting(way), f"{_slow(search, way, fastest)} with the best preset, more than the rest gains"
         )
         return
-    gaining = [fastest]
+    base = search.fastest(way, but=unoptimized)  # to a model as it is nothing is added
+    gaining = [] if base is None else [base]
     while added := [label for label in search.waiting(way) if any(search.adds_to(label, one) for one in gaining)]:
         yield from search.compare(added)
         gaining = [one for one in added if search.gains(one, fastest)]
@@ -133,9 +136,9 @@ class _Search:
         """Those of a backend that were neither measured nor dropped."""
         return [label for label in self.of(way) if label not in self.ratios and label not in self.dropped]
 
-    def fastest(self, way: _Way) -> str | None:
-        """Of the backend, among those that ran."""
-        ran = [label for label in self.of(way) if label in self.ratios]
+    def fastest(self, way: _Way, but: Sequence[str] = ()) -> str | None:
+        """Of the backend, among those that ran, but for some."""
+        ran = [label for label in self.of(way) if label in self.ratios and label not in but]
         return min(ran, key=lambda label: self.ratios[label].ratio, default=None)
 
     def ratio_of_plainest(self, way: _Way) -> float:
@@ -150,27 +153,48 @@ class _Search:
         found = self.ratios.get(label)
         return found is not None and found.ratio_low > span
 
-    def is_slower_twin(self, way: _Way, other: _Way) -> bool:
-        """Whether both run the same kernels, and `way` is slower for sure on the plainest pipeline."""
+    def behind_twin(self, way: _Way, other: _Way) -> str | None:
+        """Why a backend need not be searched behind another, faster on the plainest pipeline, with the same kernels."""
         (backend, dtype), (other_backend, other_dtype) = way, other
-        if dtype != other_dtype or not {backend, other_backend} <= {*EXECUTED}:
-            return False
         plainest, of_other = self.ratios.get(self.of(way)[0]), self.ratios.get(self.of(other)[0])
-        return plainest is not None and of_other is not None and plainest.ratio_low > of_other.ratio_high
+        if dtype != other_dtype or not {backend, other_backend} <= {*EXECUTED} or plainest is None or of_other is None:
+            return None
+        if plainest.ratio_low > of_other.ratio_high:
+            return f"{_words(way)} runs the kernels of {_words(other)}, and is slower"
+        ran = [self.ratios[label] for label in self.of(other) if label in self.ratios]
+        if all(found.ratio_low > 1 + WITHIN for found in ran):
+            return (
+                f"{_words(way)} runs the kernels of {_words(other)}, which is slower than the best with every pipeline"
+            )
+        return None
+
+    def take_back(self, best: str) -> list[str]:
+        """What the best adds to its preset, behind the presets that were not slower for sure."""
+        way, chosen = self.arms[best][0].way, self.pipeline(best)
+        found = {self.pipeline(one).preset: self.ratios.get(one) for one in self.of(way) if not self.pipeline(one).more}
+        own = found.get(chosen.preset)
+        able = [preset for preset, other in found.items() if own and other and other.ratio_low <= own.ratio_high]
+        taken = [
+            one
+            for one in self.of(way)
+            if one not in self.ratios and self.pipeline(one).more == chosen.more and self.pipeline(one).preset in able
+        ]
+        self.dropped = {label: why for label, why in self.dropped.items() if label not in taken}
+        return taken
 
     def drop(self, labels: Sequence[str], why: str) -> None:
         self.dropped |= {label: Dropped(max(self.number, 1), why) for label in labels}
 
-    def compare(self, labels: Sequence[str], turns: int = _TURNS, together: int = 0) -> Iterator[Standing]:
+    def compare(self, labels: Sequence[str], together: int = 0) -> Iterator[Standing]:
         """Measure them beside the best so far; those that fail, and those that are slower for sure, go."""
         if not labels:
             return
         self.number += 1
         arms = [*([] if self.best is None else [self.best]), *labels]
         try:
-            for found in compare_arms(arms, self.measure, turns, together or self.together):
+            for found in compare_arms(arms, self.measure, _TURNS, together or self.together):
                 self._heard(found)
-                yield self._standing(turns)
+                yield self._standing()
         except NothingRanError as error:
             self.drop(labels, f"it does not run: {error}")
             return
@@ -190,10 +214,10 @@ class _Search:
             self.drop([label], f"it does not run: {why}")
         self.dropped.pop(found.best, None)
 
-    def _standing(self, turns: int) -> Standing:
+    def _standing(self) -> Standing:
         assert self.best is not None  # something ran
         going = [label for label in self.arms if label not in self.dropped and label != self.best]
-        return Standing(self.number, turns, self.best, dict(self.ratios), (self.best, *going), dict(self.dropped))
+        return Standing(self.number, _TURNS, self.best, dict(self.ratios), (self.best, *going), dict(self.dropped))
 
     def continued(self, standing: Standing) -> Standing:
         """The standing of those that are left as one of all."""

@@ -88,6 +88,7 @@ class LotMeasurer:
                 reference=self.verifier.reference,
                 device=self.device,
                 repeat=turns,
+                operators=False,
                 worker=self.verifier.worker,
                 timeout_s=max(1.0, self.budget.left_s),
                 on_progress=self._hear,

@@ -89,13 +89,16 @@ class Here:
         wait_for_sleep()
         return found
 
-    def profile(self, label: str) -> dict[str, Any]:
-        """`memory`, `operators`, `fallbacks`, `kernels`, `lanes`, see OpenedModel, as JSON."""
+    def profile(self, label: str, operators: bool) -> dict[str, Any]:
+        """`memory`, `operators`, `fallbacks`, `kernels`, `lanes`, see OpenedModel, as JSON.
+
+        operators: whether to time them; else there are none.
+        """
         model = self._opened[label]
-        memory, operators = ran(model.memory), ran(model.operators)
+        memory, timed = ran(model.memory), ran(model.operators) if operators else []
         return {
             "memory": asdict(memory),
-            "operators": [asdict(operator) for operator in operators],
+            "operators": [asdict(operator) for operator in timed],
             "fallbacks": dict(model.fallbacks),
             "kernels": [asdict(kernel) for kernel in model.kernels],
             "lanes": None if model.lanes is None else asdict(model.lanes),

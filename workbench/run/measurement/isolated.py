@@ -35,8 +35,8 @@ class Apart:
     def time_ms(self, label: str, cold: bool) -> float:
         return self._ask("time", label=label, cold=cold)["time_ms"]
 
-    def profile(self, label: str) -> dict[str, Any]:
-        return self._ask("profile", label=label)
+    def profile(self, label: str, operators: bool) -> dict[str, Any]:
+        return self._ask("profile", label=label, operators=operators)
 
     def close(self) -> None:
         """Release the models."""
@@ -107,6 +107,6 @@ def answering() -> Callable[[Mapping[str, Any], Any], dict[str, Any]]:
             raise RunError(_ENDED, "process")
         if act == "time":
             return {"time_ms": places[0].time_ms(request["label"], request["cold"])}
-        return places[0].profile(request["label"])
+        return places[0].profile(request["label"], request["operators"])
 
     return answer

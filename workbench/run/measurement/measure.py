@@ -98,6 +98,7 @@ def measure_models(
     repeat: int | None = None,
     warmup: int = _WARMUP,
     cold: bool = False,
+    operators: bool = True,
     reference: Mapping[str, np.ndarray] | None = None,
     tolerance: Tolerance | None = None,
     worker: Worker | None = None,
@@ -111,6 +112,7 @@ def measure_models(
     variants: graphs, which run with `backend` and `dtype`, or `Variant`s with their own.
     repeat: runs that count; None: 10 to 200, until every median is known to one percent or 20 s have passed.
     cold: whether to time runs after emptying the device's cache too.
+    operators: whether to time each operator too, in runs of their own.
     reference: outputs to compare with (ONNX Runtime's, see `Verifier.reference`),
                within `tolerance`, by default that of the element type or of the first graph,
                whichever is looser.
@@ -171,6 +173,7 @@ def measure_models(
             device=device,
             repetitions=asdict(repetitions(repeat, warmup)),
             cold=cold,
+            operators=operators,
             enough=str(enough),
             on_progress=hear,
             timeout_s=timeout_s,
@@ -348,7 +351,9 @@ def summarize_variants(
 
 
 def _difference(total: float, median: float, backend: str, fallbacks: Mapping[str, str], busy: bool) -> str:
-    """The reason why the operators' times, `total` ms, do not add up to the run's `median`."""
+    """The reason why the operators' times, `total` ms, do not add up to the run's `median`; "" if none was timed."""
+    if not total:
+        return ""
     both = f"The operators take {total:,.3f} ms one by one, the whole run {median:,.3f} ms"
     if backend in _AS_A_WHOLE and backend not in fallbacks:
         how = _AS_A_WHOLE[backend]

@@ -70,7 +70,7 @@ def _results(
         after = machine(request["device"])
         for label, place in _good(opened, results).items():
             with _failing_alone(label, request, results):
-                results[label] |= place.profile(label)
+                results[label] |= place.profile(label, request["operators"])
             progress.step(f"profiled {label}")
     return results, after
 

@@ -8,6 +8,8 @@ import shutil
 import sys
 from collections.abc import Sequence
 
+from workbench.files import cache_folder
+
 _COMPILED = ("fused", "torch-compile")
 
 
@@ -32,3 +34,8 @@ def missing_compiler(device: str) -> str | None:
         return None if importlib.util.find_spec("triton") else "Triton is not installed (pip install triton)"
     name = os.environ.get("CXX") or ("clang++" if sys.platform == "darwin" else "g++")
     return None if shutil.which(name) else f"there is no C++ compiler '{name}' (install one, or name yours in CXX)"
+
+
+def keep_compiled() -> None:
+    """Have inductor keep what it compiles in the user's cache, not in the system's folder for temporary files."""
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_folder() / "inductor"))

@@ -10,6 +10,7 @@ from workbench.errors import UserError
 from workbench.run.measurement.profiled import Kernel, MeasuredLanes
 from workbench.run.measurement.progress import OnStage
 from workbench.run.onnxruntime.randomness import draws_numbers
+from workbench.run.torch.compilers import keep_compiled
 from workbench.run.worker.failures import first_line
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ def compiled(executor: TorchExecutor, tensors: Mapping[str, Any], say: OnStage) 
     Tracing follows tensors through the executor (torch.fx's make_fx); if an
     element of a tensor decides what runs next, there is no such graph.
     """
+    keep_compiled()
     import torch
     from torch._inductor import config
     from torch.fx.experimental.proxy_tensor import make_fx

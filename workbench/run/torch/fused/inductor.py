@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import ctypes
 import logging
-import os
 import time
 from collections.abc import Sequence
 from typing import Any
 
-from workbench.files import cache_folder
-from workbench.run.torch.compilers import missing_compiler
+from workbench.run.torch.compilers import keep_compiled, missing_compiler
 from workbench.run.torch.fused.lowering import Lowering, NoLowering
 from workbench.run.torch.fused.tracing import trace_group
 from workbench.run.torch.program import Program
@@ -29,7 +27,7 @@ def compile_group(body: Program, operands: Sequence[Any], device: str) -> Loweri
     lacks = missing_compiler(device)
     if lacks is not None:
         raise NoLowering(lacks)
-    _keep_compiled()
+    keep_compiled()
     import torch
     from torch._inductor import config, metrics
     from torch._inductor.compile_fx import inductor_metrics_log
@@ -63,7 +61,7 @@ def compile_library(source: str) -> ctypes.CDLL:
     lacks = missing_compiler("cpu")
     if lacks is not None:
         raise NoLowering(lacks)
-    _keep_compiled()
+    keep_compiled()
     from torch._inductor.codecache import CppCodeCache
 
     try:
@@ -71,7 +69,3 @@ def compile_library(source: str) -> ctypes.CDLL:
     except Exception as error:  # the compilers may raise anything
         raise NoLowering(f"the compiler refuses: {first_line(error)}") from error
     return library
-
-
-def _keep_compiled() -> None:
-    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_folder() / "inductor"))
