@@ -11,7 +11,7 @@ from tests.pages import fine, opened_sample, page, words
 from workbench.cli.bench import _print_bench
 from workbench.io.samples import FOLDER
 from workbench.ir import from_text
-from workbench.run.measurement.formatting import compared_alike, compared_backends, speed_words
+from workbench.run.measurement.formatting import compared_alike, compared_backends, fastest_here, speed_words
 from workbench.run.measurement.measure import Variant, summarize_variants
 from workbench.run.measurement.measured import Measurement
 from workbench.run.measurement.notes import notes_of
@@ -68,6 +68,17 @@ def test_backends_are_compared_among_each_other_on_the_first_model_alone():
     assert said.startswith("20.00x faster")
 
 
+def test_the_fastest_is_said_with_what_it_is_ahead_of(capsys):
+    measured = found()
+    label, said, second = fastest_here(measured.ran)
+    assert (label, second) == ("as loaded, onnxruntime", "greedy, onnxruntime") and said.startswith("1.10x faster")
+    _print_bench(measured)
+    assert f"fastest here: '{label}' is {said} '{second}'" in capsys.readouterr().out
+    alike = {label: variant for label, variant in measured.ran.items() if variant.backend == "torch"}
+    assert fastest_here(alike) is None and fastest_here({}) is None
+    assert fastest_here(found(label).ran) is None  # of a busy machine
+
+
 @pytest.mark.parametrize("busy", [label for label in TIMES if label != "as loaded, torch"])
 def test_no_factor_is_given_of_a_variant_that_a_busy_machine_ran(busy, capsys):
     measured = found(busy)
@@ -107,3 +118,4 @@ def test_the_command_line_and_the_app_compare_the_same_pairs(done):
     shown = words(at).replace("\\", "")
     assert "Backends and precisions compared: **onnxruntime** is " in shown or "so no factor is shown" in shown
     assert not any(line.startswith("**onnxruntime** is") for line in shown.splitlines())
+    assert "Fastest here: **" in shown or "so no factor is shown" in shown

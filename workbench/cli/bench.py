@@ -138,6 +138,7 @@ def _print_bench(found: Measurement) -> None:
     from workbench.run.measurement.formatting import (
         compared_alike,
         compared_backends,
+        fastest_here,
         figures,
         kernel_words,
         machine_words,
@@ -149,6 +150,9 @@ def _print_bench(found: Measurement) -> None:
         say("dims: " + ", ".join(f"{name}={size}" for name, size in found.dims.items()))
     rows = [(label, *cells_of(figures(v), _FIGURES)) for label, v in found.variants.items()]
     print_table([("variant", *_FIGURES), *rows], left=(0,))
+    if fastest := fastest_here(found.ran):
+        label, words, second = fastest
+        say(f"fastest here: '{label}' is {words} '{second}'")
     for label, words, first in compared_alike(found.ran):
         say(f"'{label}' is {words} '{first}'")
     for label, words, first in compared_backends(found.ran):

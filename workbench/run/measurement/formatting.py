@@ -100,3 +100,12 @@ def compared_backends(variants: Mapping[str, MeasuredVariant]) -> list[Speedup]:
     (first, start), *others = variants.items()
     alike = [(label, ratio(v.times_ms, start.times_ms)) for label, v in others if v.step == start.step]
     return [(label, speed_words(found), first) for label, found in alike if not found.ratio_busy]
+
+
+def fastest_here(variants: Mapping[str, MeasuredVariant]) -> Speedup | None:
+    """The variant with the least median against the next; None if all ran alike, or either on a busy machine."""
+    if len({(v.backend, v.dtype) for v in variants.values()}) < 2:
+        return None
+    first, second, *_ = sorted(variants, key=lambda label: variants[label].latency.median_ms)
+    found = ratio(variants[first].times_ms, variants[second].times_ms)
+    return None if found.ratio_busy else (first, speed_words(found), second)

@@ -13,7 +13,7 @@ from workbench.charts.operators import counted_operators, roofline_chart, strip_
 from workbench.charts.variants import latency_chart, memory_chart
 from workbench.ir import Graph
 from workbench.run.measurement.ceilings import Roofs
-from workbench.run.measurement.formatting import compared_alike, compared_backends, figures, machine_words
+from workbench.run.measurement.formatting import compared_alike, compared_backends, fastest_here, figures, machine_words
 from workbench.run.measurement.measured import MeasuredVariant, Measurement
 from workbench.run.measurement.profiled import OperatorRun
 from workbench.ui.state.session import Opened
@@ -39,6 +39,8 @@ Ceilings = Mapping[str, Roofs | None]
 def results(opened: Opened, found: Measurement) -> None:
     """Draw the results of the last measurement."""
     ran = found.ran
+    if fastest := fastest_here(ran):
+        st.markdown(f"Fastest here: {comparison(*fastest)}")
     for compared in compared_alike(ran):
         st.markdown(comparison(*compared))
     if among := compared_backends(ran):
