@@ -96,9 +96,10 @@ def _differences(case: TestCase, executor: TorchExecutor) -> Iterator[str]:
     graph = executor.graph
     for given, expected in case.data_sets:
         inputs = dict(zip(graph.inputs, map(array, given), strict=True))
-        outputs = executor.run_tensors(executor.upload(inputs))
-        for name, wanted in zip(graph.outputs, map(array, expected), strict=True):
-            yield _difference(outputs[name], wanted, case, name)
+        for _ in range(2):  # by its steps, and written out as Python
+            outputs = executor.run_tensors(executor.upload(inputs))
+            for name, wanted in zip(graph.outputs, map(array, expected), strict=True):
+                yield _difference(outputs[name], wanted, case, name)
 
 
 def array(value: Any) -> Any:

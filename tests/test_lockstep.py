@@ -13,7 +13,9 @@ from workbench.io import load_model
 from workbench.io.samples import samples
 from workbench.ir import graph_text
 from workbench.layout.profile import load_profile
+from workbench.ui.screens.lockstep_page import _run
 from workbench.ui.state.pipelines import keep_pipeline, spec_of, title_of
+from workbench.ui.state.work import Stopped
 from workbench.view.lockstep import in_lockstep
 
 DEFAULT = "record-then-insert", "greedy"
@@ -75,6 +77,30 @@ def test_the_page_counts_the_differences_below():
     assert "The results differ" in at.markdown[-1].value
     fine(at.selectbox(key="lockstep_left").set_value("layout:none").run())
     assert at.markdown[-1].value == "Both pipelines end in the same graph\\."
+
+
+def test_a_side_that_was_done_is_not_run_again_after_a_cancel_or_beside_another():
+    opened = opened_sample("ppocr_cls_v2")
+    profile = load_profile("cuda")
+    left, right, other = (spec_of(opened, f"layout:{name}", profile) for name in ("none", "greedy", "optimal"))
+    heard: list[str] = []
+
+    def report(words: str, share: float | None) -> None:
+        heard.append(words.partition(":")[0])
+        if stops and words.startswith("right"):
+            raise Stopped
+
+    stops = True
+    with pytest.raises(Stopped):
+        _run(opened, (left, right), ("left", "right"), report)
+    stops = False
+    assert {"left", "right"} <= {*heard}
+    heard.clear()
+    first = _run(opened, (left, right), ("left", "right"), report).histories
+    assert "right" in heard and "left" not in heard
+    heard.clear()
+    second = _run(opened, (left, other), ("left", "other"), report).histories
+    assert "other" in heard and "left" not in heard and second[0] is first[0]
 
 
 def test_a_kept_pipeline_comes_back_from_its_word():

@@ -59,7 +59,7 @@ def _elementwise(
 
 # ---- one operand -----------------------------------------------------------------
 
-_UNARY = {
+UNARY = {
     "Abs": "abs",
     "Acos": "acos",
     "Acosh": "acosh",
@@ -90,7 +90,7 @@ def _torch_unary(name: str) -> _Run:
     return lambda call, x: getattr(torch, name)(x)
 
 
-for _op, _name in _UNARY.items():
+for _op, _name in UNARY.items():
     _elementwise(_op, fusion=ELEMENTWISE)(_torch_unary(_name))
 
 
@@ -122,7 +122,7 @@ def is_inf(call, x):
 
 # ---- two operands ------------------------------------------------------------------
 
-_BINARY = {
+BINARY = {
     "Add": "add",
     "And": "logical_and",
     "BitwiseAnd": "bitwise_and",
@@ -140,7 +140,7 @@ def _torch_binary(name: str) -> _Run:
     return lambda call, a, b: getattr(torch, name)(a, b)
 
 
-for _op, _name in _BINARY.items():
+for _op, _name in BINARY.items():
     _elementwise(_op, widen=_low_bits)(_torch_binary(_name))
 for _op, _name in _COMPARISONS.items():
     _elementwise(_op, compares=True, widen=_low_bits if _op == "Equal" else _numbers)(_torch_binary(_name))

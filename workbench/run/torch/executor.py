@@ -12,7 +12,8 @@ from workbench.errors import UserError
 from workbench.ir import Graph, Node
 from workbench.ops.dtypes import CannotRun, to_numpy, to_tensor
 from workbench.ops.lazy import torch as late_torch
-from workbench.run.torch.program import OperatorError, Program
+from workbench.run.torch.operator_errors import OperatorError
+from workbench.run.torch.program import Program
 from workbench.run.torch.setting import Setting
 
 if TYPE_CHECKING:

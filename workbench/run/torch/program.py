@@ -22,8 +22,10 @@ from workbench.ops.contract import contract_of
 from workbench.ops.dtypes import CannotRun, constant_tensor
 from workbench.ops.lazy import torch as late_torch
 from workbench.ops.npu import own_function
+from workbench.run.torch.codegen import Generated, generated
 from workbench.run.torch.fallback import OneNodeModel
 from workbench.run.torch.host_placement import SHAPE_ONLY, host_values
+from workbench.run.torch.operator_errors import OperatorError, described, failure
 from workbench.run.torch.setting import Setting, on_host
 from workbench.run.worker.failures import first_line
 
@@ -35,10 +37,6 @@ ABSENT = 0  # the register that holds None
 _NARROW = (DataType.INT4, DataType.UINT4, DataType.INT2, DataType.UINT2, DataType.FLOAT4E2M1)
 _TYPE_ATTRIBUTES = ("to", "dtype", "output_dtype")
 _TYPED_BY_OPERAND = {"QuantizeLinear": (2, "output_dtype"), "CastLike": (1, "to")}
-
-
-class OperatorError(UserError):
-    """An operator failed; the message names it, the node, its operands' shapes and the reason."""
 
 
 @dataclass(slots=True, eq=False)
@@ -107,6 +105,8 @@ class Program:
         self._captured = [self._register(v) for v in captured]
         self.steps = [self._step(node) for node in graph.nodes]
         self.outputs = [self._output(v) for v in graph.outputs]
+        self._ran = False
+        self._generated: Generated | None = None
         self.free_after_last_use()
 
     # ---- preparing -------------------------------------------------------------------
@@ -243,6 +243,11 @@ class Program:
             last = {*step.inputs, *step.outputs, *step.captured, *bodies} - kept
             step.frees = tuple(sorted(last))
             kept |= last
+        self.steps_changed()
+
+    def steps_changed(self) -> None:
+        """To be called after a step was changed: what was written down of them does not hold any more."""
+        self._ran, self._generated = False, None
 
     def drop_unread_constants(self) -> None:
         """Release the constants that no step reads any more."""
@@ -251,6 +256,12 @@ class Program:
             read.update(step.inputs, step.captured, *(captured for _, captured in step.call.bodies.values()))
         for register in set(self._prepared.values()) - read:
             self._template[register] = None
+        self.steps_changed()
+
+    @property
+    def entering(self) -> list[int]:
+        """The registers of inputs and captured values."""
+        return [*self.inputs, *self._captured]
 
     @property
     def constant_registers(self) -> dict[int, Any]:
@@ -279,9 +290,26 @@ class Program:
         captured: Sequence[Any],
         observe: Callable[[Node, tuple[Any, ...]], None] | None = None,
     ) -> tuple[Any, ...]:
-        """The outputs; missing inputs are absent optionals."""
-        registers = self.filled_registers(inputs, captured)
-        del inputs, captured
+        """The outputs; missing inputs are absent optionals.
+
+        From the second run on, which knows what torch does not run, by generated Python, if nobody observes.
+        """
+        if observe is None and self._ran:
+            self._generated = self._generated or generated(self)
+        if observe is None and self._generated is not None:
+            try:
+                return self._generated(self.filled_registers(inputs, captured))
+            except UserError:
+                raise
+            except Exception:
+                self._generated = None  # the steps say which operator failed, or have ONNX Runtime run it
+        outputs = self._by_steps(self.filled_registers(inputs, captured), observe)
+        self._ran = True
+        return outputs
+
+    def _by_steps(
+        self, registers: list[Any], observe: Callable[[Node, tuple[Any, ...]], None] | None
+    ) -> tuple[Any, ...]:
         for step in self.steps:
             results = self.results(step, registers)
             for register, value in zip(step.outputs, results, strict=False):
@@ -330,7 +358,7 @@ class Program:
             raise
         except Exception as error:
             if not any(isinstance(value, np.ndarray) for value in operands):
-                raise OperatorError(_failure(step.node, operands, error)) from error
+                raise OperatorError(failure(step.node, operands, error)) from error
             self._fall_back(step, "torch has no strings")
         finally:
             if step.call.bodies:
@@ -344,7 +372,7 @@ class Program:
         except Exception as error:
             reason = self.setting.fallbacks[step.node.op]
             raise OperatorError(
-                f"Neither torch ({reason}) nor ONNX Runtime can run {_described(step.node, operands)}: "
+                f"Neither torch ({reason}) nor ONNX Runtime can run {described(step.node, operands)}: "
                 f"{first_line(error)}."
             ) from error
 
@@ -363,20 +391,3 @@ def _weight_order(node: Node, index: int) -> Callable[[torch.Tensor], torch.Tens
     if perm is None:
         return lambda weight: weight.contiguous(memory_format=memory)
     return lambda weight: weight.permute(perm).contiguous(memory_format=memory).permute(inverse(perm))
-
-
-def _described(node: Node, operands: Sequence[Any]) -> str:
-    shapes = ", ".join(_shape_text(value) for value in operands)
-    return f"{node} on operands of {shapes}" if shapes else str(node)
-
-
-def _shape_text(value: Any) -> str:
-    if value is None:
-        return "none"
-    if isinstance(value, list):
-        return f"a sequence of {len(value)}"
-    return f"{str(value.dtype).removeprefix('torch.')}[{','.join(map(str, value.shape))}]"
-
-
-def _failure(node: Node, operands: Sequence[Any], error: Exception) -> str:
-    return f"{_described(node, operands)} failed: {first_line(error)}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -97,7 +98,7 @@ def _choice(opened: Opened, place: Any, label: str, key: str, start: str) -> str
 def _sides(opened: Opened, specs: tuple[Spec, Spec], titles: tuple[str, str]) -> Sides | None:
     """Both pipelines run, in one job with progress; cached. None if cancelled or refused, which is said."""
     if was_cancelled(opened.jobs, _JOB):
-        st.info("The two pipelines were cancelled.", icon=":material/block:")
+        st.info("The two pipelines were cancelled; one that was done is kept.", icon=":material/block:")
         st.button("Run both pipelines", type="primary", on_click=forget_cancel, args=(opened.jobs, _JOB))
         return None
     try:
@@ -113,7 +114,10 @@ def _sides(opened: Opened, specs: tuple[Spec, Spec], titles: tuple[str, str]) ->
 
 
 def _run(opened: Opened, specs: tuple[Spec, Spec], titles: tuple[str, str], report: Report) -> Sides:
-    first, second = (_history(opened, spec, title, report) for spec, title in zip(specs, titles, strict=True))
+    first, second = (
+        opened.side_histories.get(spec, partial(_history, opened, spec, title, report))
+        for spec, title in zip(specs, titles, strict=True)
+    )
     report("placing both graphs", 1.0)
     aligned = in_lockstep(first, second)
     shown = tuple(

@@ -52,6 +52,7 @@ def declare_layouts(opened: Opened, layouts: Mapping[str, str]) -> None:
     opened.__dict__.pop("summary", None)  # it contains layouts
     opened.views.clear()
     opened.sides.clear()
+    opened.side_histories.clear()
     _let_go_of_results(opened)
 
 

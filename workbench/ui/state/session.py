@@ -120,7 +120,8 @@ class Opened:
     inputs:  name of the user's own .npz, "" if inputs are generated from `seed`.
     laid_out: see `workbench.ui.state.strategies`, by target.
     moments: see `workbench.ui.state.snapshots`; views: see `workbench.ui.state.graph_views`.
-    plans:   of memory, see `workbench.ui.screens.memory_page`; sides: see `workbench.ui.screens.lockstep_page`.
+    plans:   of memory, see `workbench.ui.screens.memory_page`.
+    sides, side_histories: see `workbench.ui.screens.lockstep_page`.
     came_with: the pipeline with which a sample or a lesson opened it.
     toggled: groups of the graph that the user opened (True) or closed.
     checking: the running comparison of the history's steps; left_out: rewrites that the user left out.
@@ -159,6 +160,7 @@ class Opened:
     jobs: Jobs = field(default_factory=Jobs)
     on_lanes: dict[str, tuple[Graph, Any]] = field(default_factory=dict)  # measured on Lanes, by the graph's name there
     sides: Recent[Any] = field(default_factory=lambda: Recent(_MOST_SIDES))
+    side_histories: Recent[History] = field(default_factory=lambda: Recent(2 * _MOST_SIDES))
     toggled: dict[str, bool] = field(default_factory=dict)
     other: Other | None = None
     overlay: Overlay = field(default_factory=Overlay)

@@ -81,6 +81,7 @@ def choose_kernels(executor: TorchExecutor, tensors: Mapping[str, Any], on_group
 
     for place, group in groups.items():
         group.step.run = deciding(place, group)
+    executor.program.steps_changed()
     executor.run_tensors(tensors)
     write_in_place(executor.program, lowerings)
     executor.program.drop_unread_constants()

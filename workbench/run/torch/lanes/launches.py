@@ -15,7 +15,7 @@ from workbench.memory.planning import plan_memory
 from workbench.run.torch.arena.arena_run import ARENA_ALIGNMENT, ArenaRun
 from workbench.run.torch.arena.out_kernels import Write
 from workbench.run.torch.arena.planned import graph_of_run
-from workbench.run.torch.program import OperatorError
+from workbench.run.torch.operator_errors import OperatorError
 from workbench.run.worker.failures import first_line
 
 if TYPE_CHECKING:

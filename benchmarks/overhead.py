@@ -1,0 +1,133 @@
+"""What our executor costs over torch: a module by itself, and its export run operator by operator.
+
+    python benchmarks/overhead.py [--turns 400]
+
+Small modules of random weights, on which what is around the operators counts most: exported by TorchScript, opened, and
+run by `TorchExecutor` without any pass, by turns with the module itself, in one process and by all threads. "over the
+module" is the ratio of the medians; "over its own operators" that to the same calls of torch without our executor, as
+torch.fx traces them (make_fx), which differ from the module's where the exporter writes something else. Both with the
+interval of 95 %. Prints Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+import workbench as wb  # noqa: E402
+from tests.torch_bert import Bert  # noqa: E402
+from workbench.run.measurement.statistics import Ratio, ratio  # noqa: E402
+from workbench.run.torch.executor import TorchExecutor  # noqa: E402
+
+HEAD = "| module | nodes | module ms | executor ms | over the module | over its own operators |\n|" + "---|" * 6
+
+
+class Residual(nn.Module):
+    """A block of a small ResNet."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.first, self.second = (nn.Conv2d(width, width, 3, padding=1) for _ in range(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x + self.second(torch.relu(self.first(x))))
+
+
+class Scan(nn.Module):
+    """A selective scan of 64 steps, as in Mamba, written out: each step reads its slices of four tensors."""
+
+    def forward(self, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        state = torch.zeros_like(a[:, 0])
+        found = []
+        for step in range(a.shape[1]):
+            state = a[:, step] * state + b[:, step] * x[:, step, :, None]
+            found.append((state * c[:, step, None]).sum(-1))
+        return torch.stack(found, 1)
+
+
+def modules() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
+    """By name, a module and its operands."""
+    torch.manual_seed(0)
+    layers = [layer for _ in range(16) for layer in (nn.Linear(64, 64), nn.GELU())]
+    convolutional = nn.Sequential(nn.Conv2d(3, 32, 3, stride=2, padding=1), *(Residual(32) for _ in range(8)))
+    ids = torch.randint(0, 100, (1, 16))
+    return {
+        "16 linear layers of 64, with GELU": (nn.Sequential(*layers), (torch.randn(1, 64),)),
+        "8 residual blocks of 32 channels on 32x32": (convolutional, (torch.randn(1, 3, 64, 64),)),
+        "BERT of 12 layers of 64, 16 words": (Bert(), (ids, torch.ones_like(ids), torch.zeros_like(ids))),
+        "selective scan of 64 steps": (
+            Scan(),
+            (torch.rand(1, 64, 32, 16), torch.rand(1, 64, 32, 16), torch.rand(1, 64, 16), torch.rand(1, 64, 32)),
+        ),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--turns", type=int, default=400)
+    turns = parser.parse_args().turns
+    print(HEAD)
+    for name, (module, operands) in modules().items():
+        print(f"| {name} | {' | '.join(cells(module.eval(), operands, turns))} |", flush=True)
+    versions = f"Python {platform.python_version()}, torch {torch.__version__}"
+    print(f"\n{turns} turns; {torch.get_num_threads()} threads; {versions}.")
+
+
+@torch.inference_mode()
+def cells(module: nn.Module, operands: tuple[torch.Tensor, ...], turns: int) -> tuple[str, ...]:
+    """The row of the table. Raises AssertionError if the executor computes something else."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    graph = exported(module, operands)
+    executor = TorchExecutor(graph)
+    names = list(graph.inputs)
+
+    def run(*values: Any) -> tuple[Any, ...]:
+        return tuple(executor.run_tensors(dict(zip(names, values, strict=True))).values())
+
+    traced = make_fx(run)(*operands)
+    wanted, found = module(*operands), run(*operands)
+    for one, other in zip([wanted] if isinstance(wanted, torch.Tensor) else wanted, found, strict=True):
+        torch.testing.assert_close(other, one, rtol=1e-4, atol=1e-5)
+    times = by_turns([lambda: module(*operands), lambda: run(*operands), lambda: traced(*operands)], turns)
+    medians = [f"{sorted(times[place])[turns // 2]:.3f}" for place in (0, 1)]
+    ratios = [words(ratio(times[1], times[place])) for place in (0, 2)]
+    return f"{len(graph.nodes):,}", *medians, *ratios
+
+
+def exported(module: nn.Module, operands: tuple[torch.Tensor, ...]) -> wb.Graph:
+    with tempfile.TemporaryDirectory() as folder:
+        torch.onnx.export(module, operands, f"{folder}/module.onnx", dynamo=False)
+        return wb.load(f"{folder}/module.onnx")
+
+
+def by_turns(runs: list[Callable[[], Any]], turns: int) -> list[list[float]]:
+    """Milliseconds of each, after a tenth of the turns to warm up."""
+    times: list[list[float]] = [[] for _ in runs]
+    for turn in range(-(turns // 10), turns):
+        for place, run in enumerate(runs):
+            started = time.perf_counter()
+            run()
+            if turn >= 0:
+                times[place].append((time.perf_counter() - started) * 1e3)
+    return times
+
+
+def words(found: Ratio) -> str:
+    return f"{found.ratio:.3f} ({found.ratio_low:.3f} to {found.ratio_high:.3f})"
+
+
+if __name__ == "__main__":
+    main()
