@@ -131,6 +131,10 @@ def running(chosen: Chosen) -> str:
     return heads.RUNNING + _run("running.py")
 
 
+def overhead(chosen: Chosen) -> str:
+    return heads.OVERHEAD + _run("overhead.py")
+
+
 def backends(chosen: Chosen) -> str:
     more = _without_head(_run("backends.py", *chosen.real)) if chosen.real else []
     table, rest = _run("backends.py").split("\n\n", 1)
@@ -207,6 +211,7 @@ PARTS = (
     fusion,
     layouts,
     running,
+    overhead,
     backends,
     extended,
     beside,
