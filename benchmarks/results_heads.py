@@ -151,8 +151,8 @@ OVERHEAD = """## Our executor beside torch itself
 
 Small modules of random weights, on which what is around the operators counts most (`benchmarks/overhead.py`): exported
 by TorchScript, opened, and run by our executor without any pass, by turns with the module itself, all threads, float32.
-"over its own operators" is over the same calls of torch without our executor, as torch.fx traces them. A ratio has its
-95 % interval; the aim is 1.03 over the module.
+The aim is 1.03. BERT and the blocks take less than their modules, whose own Python counts too. The linear layers take
+more for their GELU, of which torch makes NaN and infinity of numbers as large as 3.4e38; ours compares with 10 first.
 
 """
 

@@ -2,8 +2,8 @@
 
     python benchmarks/tune.py [MODEL ...] [--budget 1h] [--turns 100] [--judge 200]
 
-By default seven real models: three samples, and a BERT, a classifier of files, a ResNet and a detector of the corpus,
-if they are there.
+By default six real models: three samples, and a BERT, a classifier of files and a ResNet of the corpus, if they are
+there.
 Each is tuned for latency on the CPU, and then, with empty caches again, every distinct candidate is measured for as
 many turns as the last round of a tuning has, in lots beside the best so far. Which of the two choices is faster is
 judged by a third measurement of both by turns. Prints Markdown: what each took, the share of the full enumeration's
@@ -37,7 +37,7 @@ from workbench.run.measurement.measured import Measurement  # noqa: E402
 from workbench.run.measurement.statistics import Ratio, ratio  # noqa: E402
 from workbench.tuning.budget import Budget, parse_budget  # noqa: E402
 from workbench.tuning.halving import MOST_TURNS, compare_arms  # noqa: E402
-from workbench.tuning.latency import SPAN, SPAN_OF_PRESETS, SPANS_OF_COMPILER  # noqa: E402
+from workbench.tuning.latency import SPAN, SPAN_OF_PRESETS, SPAN_OF_TWINS, SPANS_OF_COMPILER  # noqa: E402
 from workbench.tuning.measuring import LotMeasurer  # noqa: E402
 from workbench.tuning.pipelines import Configuration  # noqa: E402
 from workbench.tuning.recipe import Recipe  # noqa: E402
@@ -47,7 +47,7 @@ from workbench.verification import Verifier  # noqa: E402
 CORPUS = ROOT.parent / "shared" / "corpus"
 MODELS = (
     *(ROOT / "sample_models" / f"{name}.onnx" for name in ("ppocr_cls_v2", "resnet50_narrow", "basic_pitch_nmp")),
-    *(CORPUS / f"{name}.onnx" for name in ("bert_12l_raw", "magika_v3_3", "open_nsfw_resnet", "ddddocr_det_yolox")),
+    *(CORPUS / f"{name}.onnx" for name in ("bert_12l_raw", "magika_v3_3", "open_nsfw_resnet")),
 )
 HEAD = (
     "| model | candidates | distinct | all s | tune s | share | tune: measured | best of all | tune's choice | ratio | "
@@ -90,7 +90,10 @@ def main() -> None:
     print(f"\n| model | backend | {heads} |\n|{'---|' * 6}")
     print("\n".join(spans))
     compiler, of_presets = SPANS_OF_COMPILER
-    print(f"\nAssumed below {SPAN:g} and {SPAN_OF_PRESETS:g}, of torch-compile below {compiler:g} and {of_presets:g}.")
+    print(
+        f"\nAssumed below {SPAN:g} and {SPAN_OF_PRESETS:g}, of torch-compile below {compiler:g} and {of_presets:g}; "
+        f"the best of backends with the same kernels within {SPAN_OF_TWINS:g}."
+    )
     if judged is not None:
         print(f"\n{machine_words(judged.machine)}; {time.strftime('%Y-%m-%d')}")
 

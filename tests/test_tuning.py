@@ -171,24 +171,25 @@ def test_the_whole_search_loses_at_most_3_percent_and_opens_few_of_the_candidate
     assert np.mean(shares) < 0.5
 
 
-def test_of_backends_with_the_same_kernels_only_the_fastest_is_searched():
+def test_a_backend_with_the_kernels_of_one_that_is_far_behind_is_not_searched():
     arms = arms_of("torch", "arena", "lanes", "fused")
-    times = {"torch": 1.2, "arena": 1.0, "lanes": 1.0, "fused": 1.2}
+    times = {"torch": 1.05, "arena": 1.0, "lanes": 1.02, "fused": 1.2}
 
     def searched(**others):
         true = {label: (times | others)[one.backend] for label, (one, _) in arms.items()}
-        simulated = Simulated(true, noise=0.01, seed=2)
+        simulated = Simulated(true, noise=0.001)
         *_, last = latency.search_latency(arms, simulated, together=8)
         return last.dropped, {label for label in simulated.opened if not label.endswith(", default")}
 
-    dropped, opened = searched()
-    why = "torch in float32 runs the kernels of arena in float32, and is slower"
-    assert {dropped[label].why for label in arms if label.startswith("torch")} == {why}
-    assert not [label for label in opened if label.startswith("torch")]
-    assert {"fused, simplify", "lanes, simplify"} <= opened  # of other kernels, and not slower for sure
+    _, opened = searched()
+    assert {"arena, simplify", "lanes, simplify", "torch, simplify"} <= opened
+    _, opened = searched(fused=0.9)  # so near that another with the same kernels may be faster
+    assert {"arena, simplify", "lanes, simplify", "torch, simplify"} <= opened
     dropped, opened = searched(fused=0.8)
-    why = "{} in float32 runs the kernels of {} in float32, which is slower than the best with every pipeline"
-    assert dropped["lanes, simplify"].why == why.format("lanes", "arena")
+    assert "arena, simplify" in opened and not {"lanes, simplify", "torch, simplify"} & opened
+    why = "{} in float32 runs the kernels of arena in float32, which is slower with every pipeline, and by too much"
+    for backend in ("lanes", "torch"):
+        assert {dropped[label].why for label in arms if label.startswith(backend)} == {why.format(backend)}
 
 
 def test_what_adds_to_a_slower_preset_is_not_opened():

@@ -7,9 +7,9 @@ layout or with fused patterns, then with both. What is left goes through success
 Three assumptions save the time, and `benchmarks/tune.py` says how far they hold. Passes that gain behind one preset
 gain behind the others too. A list of passes gains less than SPAN over the plainest in one backend, and less than
 SPAN_OF_PRESETS over the best preset; in `torch-compile`, which itself simplifies, fuses and lays out, less than
-SPANS_OF_COMPILER. Backends that run operator by operator have the same kernels, so that the one which is the fastest on
-the plainest pipeline has the fastest of all. A floor by the roofline is not used: on a CPU small tensors stay in caches
-that are faster than its memory.
+SPANS_OF_COMPILER. Backends that run operator by operator have the same kernels, and their fastest pipelines differ by
+less than SPAN_OF_TWINS. A floor by the roofline is not used: on a CPU small tensors stay in caches that are faster than
+its memory.
 
 Source: coordinate descent, as in torch/_inductor/runtime/coordinate_descent_tuner.py, over presets and what they add.
 """
@@ -24,7 +24,6 @@ from workbench.run.measurement.statistics import Ratio
 from workbench.tuning.graphs import MadeGraph
 from workbench.tuning.halving import (
     FIRST_TURNS,
-    WITHIN,
     ComparedArms,
     Dropped,
     Measure,
@@ -40,6 +39,7 @@ from workbench.tuning.pipelines import EXECUTED, Configuration, NamedPasses
 
 SPAN, SPAN_OF_PRESETS = 2.0, 1.5
 SPANS_OF_COMPILER = 1.25, 1.1
+SPAN_OF_TWINS = 1.15
 _FEW = 3  # backends that are opened at once in the first look, so that a short budget has a result
 _TURNS = 2 * FIRST_TURNS  # of each candidate beside the best so far
 Arms = Mapping[str, tuple[Configuration, MadeGraph]]
@@ -154,19 +154,16 @@ class _Search:
         return found is not None and found.ratio_low > span
 
     def behind_twin(self, way: _Way, other: _Way) -> str | None:
-        """Why a backend need not be searched behind another, faster on the plainest pipeline, with the same kernels."""
+        """Why a backend need not be searched behind another with the same kernels; None if it may have the best."""
         (backend, dtype), (other_backend, other_dtype) = way, other
-        plainest, of_other = self.ratios.get(self.of(way)[0]), self.ratios.get(self.of(other)[0])
-        if dtype != other_dtype or not {backend, other_backend} <= {*EXECUTED} or plainest is None or of_other is None:
+        if dtype != other_dtype or not {backend, other_backend} <= {*EXECUTED} or self.of(way)[0] not in self.ratios:
             return None
-        if plainest.ratio_low > of_other.ratio_high:
-            return f"{_words(way)} runs the kernels of {_words(other)}, and is slower"
-        ran = [self.ratios[label] for label in self.of(other) if label in self.ratios]
-        if all(found.ratio_low > 1 + WITHIN for found in ran):
-            return (
-                f"{_words(way)} runs the kernels of {_words(other)}, which is slower than the best with every pipeline"
-            )
-        return None
+        ran = [label for label in self.of(other) if label in self.ratios]
+        if not ran or not all(self.is_hopeless(label, SPAN_OF_TWINS) for label in ran):
+            return None
+        return (
+            f"{_words(way)} runs the kernels of {_words(other)}, which is slower with every pipeline, and by too much"
+        )
 
     def take_back(self, best: str) -> list[str]:
         """What the best adds to its preset, behind the presets that were not slower for sure."""

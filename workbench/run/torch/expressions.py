@@ -95,14 +95,15 @@ def _expression(*ops: str) -> Callable[[_Expression], _Expression]:
 # ---- elementwise ---------------------------------------------------------------------
 
 
-def _call_of(name: str, dtypes: Sequence[DataType]) -> _Expression:
-    return lambda known, *x: f"torch.{name}({', '.join(x)})" if known.are(dtypes) else None
+def _method(name: str, dtypes: Sequence[DataType]) -> _Expression:
+    """A method of the first operand, which is found sooner than torch's function of that name."""
+    return lambda known, x, *others: f"{x}.{name}({', '.join(others)})" if known.are(dtypes) else None
 
 
-_TABLE |= {op: _call_of(name, _FLOATS) for op, name in UNARY.items()}
-_TABLE |= {op: _call_of(name, _SIGNED) for op, name in BINARY.items()}
-_TABLE |= {op: _call_of(name, _FLOATS) for op, name in (("Div", "div"), ("Pow", "pow"))}
-_TABLE |= {op: _call_of(op.lower(), _FLOATS) for op in ("Relu", "Sigmoid", "Tanh")}
+_TABLE |= {op: _method(name, _FLOATS) for op, name in UNARY.items()}
+_TABLE |= {op: _method(name, _SIGNED) for op, name in BINARY.items()}
+_TABLE |= {op: _method(name, _FLOATS) for op, name in (("Div", "div"), ("Pow", "pow"))}
+_TABLE |= {op: _method(op.lower(), _FLOATS) for op in ("Relu", "Sigmoid", "Tanh")}
 
 
 @_expression("Where")
@@ -117,7 +118,7 @@ def _identity(known: Known, x: str) -> str | None:
 
 @_expression("Softmax")
 def _softmax(known: Known, x: str) -> str | None:
-    return f"torch.softmax({x}, {known.attr('axis', -1)!r})"
+    return f"{x}.softmax({known.attr('axis', -1)!r})"
 
 
 # ---- products and windows --------------------------------------------------------------
@@ -125,7 +126,7 @@ def _softmax(known: Known, x: str) -> str | None:
 
 @_expression("MatMul")
 def _matmul(known: Known, a: str, b: str) -> str | None:
-    return f"torch.matmul({a}, {b})" if known.are(_FLOATS) else None
+    return f"{a}.matmul({b})" if known.are(_FLOATS) else None
 
 
 @_expression("Gemm")
@@ -219,9 +220,10 @@ def _concat(known: Known, *operands: str) -> str | None:
 
 
 @_expression("ReduceSum", "ReduceMean")
-def _reduce(known: Known, x: str, axes: str | None = None) -> str | None:
-    shape, numbers = known.shape(0), known.numbers[1] if axes is not None else ()
+def _reduce(known: Known, x: str, axes: str = "") -> str | None:
+    shape, numbers = known.shape(0), known.numbers[1] if axes else ()
     if not shape or 0 in shape or not numbers or known.dtype(0) not in _FLOATS:
         return None
     name = known.node.op_type.removeprefix("Reduce").lower()
-    return f"{x}.{name}({numbers}, keepdim={known.attr('keepdims', 1) == 1})"
+    chosen = numbers[0] if len(numbers) == 1 else numbers
+    return f"{x}.{name}({chosen}, True)" if known.attr("keepdims", 1) == 1 else f"{x}.{name}({chosen})"
