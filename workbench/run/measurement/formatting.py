@@ -103,9 +103,15 @@ def compared_backends(variants: Mapping[str, MeasuredVariant]) -> list[Speedup]:
 
 
 def fastest_here(variants: Mapping[str, MeasuredVariant]) -> Speedup | None:
-    """The variant with the least median against the next; None if all ran alike, or either on a busy machine."""
+    """The variant with the least median against the next; None if all ran alike, or a busy machine leaves it open.
+
+    On a busy machine no factor is given, and it is said only if the minima agree.
+    """
     if len({(v.backend, v.dtype) for v in variants.values()}) < 2:
         return None
     first, second, *_ = sorted(variants, key=lambda label: variants[label].latency.median_ms)
     found = ratio(variants[first].times_ms, variants[second].times_ms)
-    return None if found.ratio_busy else (first, speed_words(found), second)
+    if not found.ratio_busy:
+        return first, speed_words(found), second
+    is_first = found.ratio_high < 1 and variants[first].latency.min_ms < variants[second].latency.min_ms
+    return (first, "faster (the machine was busy, so that by how much is not said) than", second) if is_first else None
