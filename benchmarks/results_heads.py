@@ -174,15 +174,17 @@ makes of it by torch-compile, by `fused` and ("of ours") by ONNX Runtime. "best 
 over ONNX Runtime on the model as loaded, "ours" ONNX Runtime's time on our file over its time on the original, with the
 interval of 95 %. "groups" says by what `fused` runs them.
 
-What is lost: convolutions take nearly all of ResNet-50's, inception_v2's and ddddocr_det_yolox's time, and the fastest
-library here for each of them is a little behind ONNX Runtime's own. ShuffleNet is 59 calls from Python, 59 microseconds
-each, and its groups of 34 outputs fill 34 of 48 lanes. The UNet's heads are 4 and 8 values wide, and torch's attention
-runs them in vectors of 16: 32 attentions take 689 of 771 ms, where all products and softmaxes of ONNX Runtime take 458;
-padded to 16, the largest takes 0.77 of its time, which is not done, since heads in use are wider.
+What is lost: convolutions take nearly all of ResNet-50's and ddddocr_det_yolox's time, and the fastest library here for
+each of them is a little behind ONNX Runtime's own. SqueezeNet is 31 calls from Python, 0.14 ms each. The UNet's heads
+are 4 and 8 values wide, and torch's attention runs them in vectors of 16: 32 attentions take 689 of 771 ms, where all
+products and softmaxes of ONNX Runtime take 458; padded to 16, the largest takes 0.77 of its time, which is not done,
+since heads in use are wider.
 
-Tables of this kind from before 2026-11-26 were to torch's disadvantage: a run could begin while a thread of the run
-before still spun, and lost 4 ms then, a tick of the system's clock (PP-OCR's classifier stood at 1.27, ShuffleNet at
-1.41). The row of BERT is of a second measurement, since tests ran beside the first (1.21); a third gave 1.04.
+The machine has slow phases, which "by turns" shares out, but not evenly among processes: two hours before, and before
+our executor ran generated Python, ShuffleNet was at 1.14, DenseNet at 1.02, ppocrv4_rec at 0.85, SqueezeNet at 0.99,
+inception_v2 at 1.17, BERT at 1.12 and 1.04, the others within 0.1 of these. Tables of this kind from before 2026-11-26
+were to torch's disadvantage: a run could begin while a thread of the run before still spun, and lost 4 ms then, a tick
+of the system's clock (PP-OCR's classifier stood at 1.27, ShuffleNet at 1.41).
 
 """
 
