@@ -26,7 +26,8 @@ sys.path.insert(0, str(ROOT))
 
 import workbench as wb  # noqa: E402
 from tests.torch_bert import Bert  # noqa: E402
-from workbench.run.measurement.statistics import ratio  # noqa: E402
+from workbench.run.measurement.interleave import by_turns, repetitions  # noqa: E402
+from workbench.run.measurement.statistics import ratio, spread  # noqa: E402
 from workbench.run.torch.executor import TorchExecutor  # noqa: E402
 
 HEAD = "| module | nodes | module ms | executor ms | ratio | 95 % between |\n|" + "---|" * 6
@@ -96,9 +97,10 @@ def cells(module: nn.Module, operands: tuple[torch.Tensor, ...], turns: int) -> 
     wanted, found = module(*operands), run(*operands)
     for one, other in zip([wanted] if isinstance(wanted, torch.Tensor) else wanted, found, strict=True):
         torch.testing.assert_close(other, one, rtol=1e-4, atol=1e-5)
-    times = by_turns([lambda: module(*operands), lambda: run(*operands)], turns)
-    medians = [f"{sorted(taken)[turns // 2]:.3f}" for taken in times]
-    found = ratio(times[1], times[0])
+    runs = {"module": timed(lambda: module(*operands)), "executor": timed(lambda: run(*operands))}
+    times = by_turns(runs, repetitions(turns, warmup=turns // 10))
+    medians = [f"{spread(taken).median_ms:.3f}" for taken in times.values()]
+    found = ratio(times["executor"], times["module"])
     return f"{len(graph.nodes):,}", *medians, f"{found.ratio:.3f}", f"{found.ratio_low:.3f} and {found.ratio_high:.3f}"
 
 
@@ -108,16 +110,15 @@ def exported(module: nn.Module, operands: tuple[torch.Tensor, ...]) -> wb.Graph:
         return wb.load(f"{folder}/module.onnx")
 
 
-def by_turns(runs: list[Callable[[], Any]], turns: int) -> list[list[float]]:
-    """Milliseconds of each, after a tenth of the turns to warm up."""
-    times: list[list[float]] = [[] for _ in runs]
-    for turn in range(-(turns // 10), turns):
-        for place, run in enumerate(runs):
-            started = time.perf_counter()
-            run()
-            if turn >= 0:
-                times[place].append((time.perf_counter() - started) * 1e3)
-    return times
+def timed(run: Callable[[], Any]) -> Callable[[], float]:
+    """One run, which returns its milliseconds."""
+
+    def milliseconds() -> float:
+        started = time.perf_counter()
+        run()
+        return (time.perf_counter() - started) * 1e3
+
+    return milliseconds
 
 
 if __name__ == "__main__":

@@ -118,10 +118,16 @@ def test_results_that_a_step_has_several_of_and_outputs_that_are_left_out():
     both_ways(typed("g (float[1,1,4] x) => (int64[1,1,2] i) { , i = MaxPool <kernel_shape = [3]> (x) }"))
 
 
-def test_bodies_run_by_their_steps():
+def test_a_graph_with_bodies_runs_by_its_steps_and_a_body_that_runs_again_does_not(monkeypatch):
     text = "g (bool c, float[2] x) => (float[2] y) { y = If (c) <then_branch = t () => (z) { z = Neg (x) }, else_branch = e () => (z) { z = Abs (x) }> }"
     executor = TorchExecutor(from_text(text))
-    assert generated(executor.program) is None
+    seen = []
+    write = lambda program: (seen.append(program.graph.name), generated(program))[1]  # noqa: E731
+    monkeypatch.setattr("workbench.run.torch.program.generated", write)
+    for condition, y in ((True, [-1, 2]), (False, [1, 2]), (True, [-1, 2])):
+        ours = executor.run({"c": np.array(condition), "x": np.array([1, -2], np.float32)})
+        np.testing.assert_array_equal(ours["y"], y)
+    assert seen == ["t"]  # the branch that ran twice, not the graph around it
 
 
 def test_what_onnx_runtime_has_to_run_is_told_once_and_runs_again():

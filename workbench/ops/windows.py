@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
+from workbench.ir import Node
+from workbench.ops.contract import Call
 from workbench.ops.lazy import torch
-
-
-class HasAttributes(Protocol):
-    """A node, or a call of one."""
-
-    def attr(self, name: str, default: Any = None) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -26,7 +22,7 @@ class Window:
     ends: tuple[int, ...]
 
     @classmethod
-    def of(cls, call: HasAttributes, kernel: Sequence[int], spatial: Sequence[int]) -> Window:
+    def of(cls, call: Call | Node, kernel: Sequence[int], spatial: Sequence[int]) -> Window:
         """The window that the node's attributes describe on an input of `spatial` dims."""
         rank = len(spatial)
         kernel = tuple(kernel)

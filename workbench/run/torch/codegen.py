@@ -14,7 +14,6 @@ from typing import Any, Protocol
 from workbench.ir import Graph, Node
 from workbench.ops.contract import contract_of
 from workbench.run.torch.expressions import expression_of
-from workbench.run.torch.setting import Setting
 
 Generated = Callable[[list[Any]], tuple[Any, ...]]
 
@@ -46,8 +45,6 @@ class ProgramToWrite(Protocol):
     @property
     def graph(self) -> Graph: ...
     @property
-    def setting(self) -> Setting: ...
-    @property
     def steps(self) -> Sequence[NodeToWrite]: ...
     @property
     def entering(self) -> list[int]: ...
@@ -57,10 +54,8 @@ class ProgramToWrite(Protocol):
     def outputs(self) -> list[int]: ...
 
 
-def generated(program: ProgramToWrite) -> Generated | None:
-    """A function of the registers, filled, that gives the outputs and raises what torch raises; None: see above."""
-    if program.setting.places_matter or any(step.call.bodies for step in program.steps):
-        return None
+def generated(program: ProgramToWrite) -> Generated:
+    """A function of the registers, filled, that gives the outputs and raises what torch raises."""
     import torch
 
     names: dict[str, Any] = {"torch": torch, "F": torch.nn.functional}
@@ -96,7 +91,7 @@ def _lines(
     contract, operands = contract_of(step.node), given[: len(step.inputs)]
     targets = [f"v{register}" if register else "_" for register in step.outputs]
     if contract is not None and step.run is contract.run and step.one_node is None:
-        text = expression_of(program.graph, step.node, step.call.attributes, operands)
+        text = expression_of(program.graph, step.call, operands)
         if text is not None:
             return [f"{targets[0]} = {text}"]
     if step.one_node is not None or len(targets) != 1:

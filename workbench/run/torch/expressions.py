@@ -6,11 +6,12 @@ that is known from the graph, the call that the function would make can be writt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from workbench.ir import DataType, Graph, Node, TensorType, constant_shape
+from workbench.ops.contract import Call
 from workbench.ops.elementwise import BINARY, UNARY
 from workbench.ops.windows import Window
 
@@ -21,19 +22,18 @@ _MOST_NUMBERS = 16  # of a constant operand
 
 @dataclass(frozen=True)
 class Known:
-    """What the graph says of a node: attributes, and of each operand its type and, if it is constant, its integers."""
+    """A call, and of each operand its type and, if it is constant, its integers, as the graph says."""
 
-    node: Node
-    attributes: Mapping[str, Any]
+    call: Call
     types: Sequence[TensorType | None]
     numbers: Sequence[tuple[int, ...] | None]
 
     def attr(self, name: str, default: Any = None) -> Any:
-        return self.attributes.get(name, default)
+        return self.call.attr(name, default)
 
     def are(self, dtypes: Sequence[DataType]) -> bool:
         """Whether each operand that is there has one of these element types, all the same."""
-        given = (type_ for value, type_ in zip(self.node.inputs, self.types, strict=True) if value)
+        given = (type_ for value, type_ in zip(self.call.node.inputs, self.types, strict=True) if value)
         found = {None if type_ is None else type_.dtype for type_ in given}
         return len(found) == 1 and found <= {*dtypes}
 
@@ -55,16 +55,17 @@ _Expression = Callable[..., "str | None"]
 _TABLE: dict[str, _Expression] = {}
 
 
-def expression_of(graph: Graph, node: Node, attributes: Mapping[str, Any], operands: Sequence[str]) -> str | None:
+def expression_of(graph: Graph, call: Call, operands: Sequence[str]) -> str | None:
     """The operator on operands of these names; None if it is not one call, or that is not known.
 
     In the text `torch` and `F` are torch and torch.nn.functional. It computes what the contract's function computes.
     Attributes stand in it as literals (repr), since a file may hold any text in the place of a number.
     """
+    node = call.node
     write = _TABLE.get(node.op)
     if write is None or len(node.outputs) != 1:
         return None
-    known = Known(node, attributes, [_type(graph, value) for value in node.inputs], _numbers(graph, node))
+    known = Known(call, [_type(graph, value) for value in node.inputs], _numbers(graph, node))
     return write(known, *operands)
 
 
@@ -144,7 +145,7 @@ def _conv(known: Known, x: str, weight: str, bias: str = "None") -> str | None:
     shape = known.shape(1)
     if shape is None or len(shape) not in (3, 4, 5) or known.attr("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
         return None
-    window = Window.of(known, shape[2:], shape[2:])  # its pads do not depend on the image
+    window = Window.of(known.call, shape[2:], shape[2:])  # its pads do not depend on the image
     if window.begins != window.ends:
         return None
     rank, group = len(shape) - 2, known.attr("group", 1)
@@ -174,8 +175,8 @@ def _layer_normalization(known: Known, x: str, scale: str, bias: str = "None") -
 @_expression("Gather")
 def _gather(known: Known, x: str, indices: str) -> str | None:
     """A view, if it is by one number."""
-    numbers, rank = known.numbers[1], known.rank(1)
-    return f"{x}.select({known.attr('axis', 0)!r}, {numbers[0]})" if numbers is not None and rank == 0 else None
+    number = known.call.number(1)
+    return None if number is None else f"{x}.select({known.attr('axis', 0)!r}, {number})"
 
 
 @_expression("Unsqueeze")
@@ -224,6 +225,6 @@ def _reduce(known: Known, x: str, axes: str = "") -> str | None:
     shape, numbers = known.shape(0), known.numbers[1] if axes else ()
     if not shape or 0 in shape or not numbers or known.dtype(0) not in _FLOATS:
         return None
-    name = known.node.op_type.removeprefix("Reduce").lower()
+    name = known.call.node.op_type.removeprefix("Reduce").lower()
     chosen = numbers[0] if len(numbers) == 1 else numbers
     return f"{x}.{name}({chosen}, True)" if known.attr("keepdims", 1) == 1 else f"{x}.{name}({chosen})"

@@ -105,6 +105,7 @@ class Program:
         self._captured = [self._register(v) for v in captured]
         self.steps = [self._step(node) for node in graph.nodes]
         self.outputs = [self._output(v) for v in graph.outputs]
+        self._goes_straight = not (setting.places_matter or any(step.call.bodies for step in self.steps))
         self._ran = False
         self._generated: Generated | None = None
         self.free_after_last_use()
@@ -294,7 +295,7 @@ class Program:
 
         From the second run on, which knows what torch does not run, by generated Python, if nobody observes.
         """
-        if observe is None and self._ran:
+        if observe is None and self._ran and self._goes_straight:
             self._generated = self._generated or generated(self)
         if observe is None and self._generated is not None:
             try:
