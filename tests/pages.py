@@ -22,10 +22,14 @@ LIMIT_S = 180
 STRATEGIES = tuple(library.compared_strategies())
 
 
+_ELSEWHERE = {"export": "None"}  # the page to which it may lead
+
+
 def page(name: str, opened: Opened | None = None) -> AppTest:
     """One page, with a model already opened or the first sample."""
     at = AppTest.from_string(
-        f"from workbench.ui.screens.{name}_page import {name}_page; {name}_page()", default_timeout=LIMIT_S
+        f"from workbench.ui.screens.{name}_page import {name}_page; {name}_page({_ELSEWHERE.get(name, '')})",
+        default_timeout=LIMIT_S,
     )
     if opened is not None:
         at.session_state["opened"] = opened

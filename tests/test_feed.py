@@ -11,7 +11,7 @@ from tests.running import outputs, random_inputs, typed
 from workbench.api import optimize
 from workbench.io import load_model
 from workbench.ir import to_text
-from workbench.layout.input_layout import FED, fed_order, order_between
+from workbench.ir.permuted_io import FED, fed_order, order_between
 from workbench.run.inputs import permute_inputs
 from workbench.verification import Verifier
 

@@ -109,7 +109,7 @@ def test_a_rewrite_of_the_repetition_can_be_left_out():
 def test_what_stands_before_a_layout_strategy_is_not_repeated_behind_it():
     repeat = api.choose(preset="default", layout="greedy")[-1]
     assert isinstance(repeat, Repeat)
-    assert [pass_.name for pass_ in repeat.earlier] == ["dead_nodes"]
+    assert [pass_.name for pass_ in repeat.earlier] == ["dead_nodes", "infer_types"]
 
 
 def test_passes_that_undo_each_other_are_repeated_no_more_than_the_bound_says():

@@ -10,7 +10,7 @@ from tests.commands import NPU
 from tests.running import outputs, random_inputs, typed
 from workbench.api import optimize
 from workbench.ir import to_text
-from workbench.layout.input_layout import GIVEN, given_order
+from workbench.ir.permuted_io import GIVEN, given_order
 from workbench.run.inputs import output_orders, turned
 from workbench.verification import Verifier
 

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 DEFAULT_TARGET = "cuda"
 DEFAULT_PRESET = "default"
+FIX = "fix_dims"  # the pass that writes bound dims into the graph
 FEED = "feed_inputs"  # the pass that takes inputs in the layout that is used
 GIVE = "give_outputs"  # the pass that returns outputs in that layout
 
@@ -70,6 +71,7 @@ def choose(
     *,
     preset: str = DEFAULT_PRESET,
     layout: str | None = None,
+    fix_dims: bool = False,
     feed_inputs: bool = False,
     give_outputs: bool = False,
     export_for: str | None = None,
@@ -77,12 +79,14 @@ def choose(
 ) -> list[Pass]:
     """The passes to run, with their options; `options` maps "pass.field" to a value.
 
+    fix_dims: whether the pass of this name runs first.
     feed_inputs, give_outputs: whether the passes of these names run last.
     export_for: a runtime ("onnxruntime") whose own operators the passes behind all others write.
 
     Raises PassError or OptionError with one sentence.
     """
     names = library.chosen(None if passes is None else list(passes), preset, layout)
+    names = [FIX] * fix_dims + [name for name in names if not (fix_dims and name == FIX)]
     names += [FEED] * feed_inputs + [GIVE] * give_outputs
     names += [] if export_for is None else library.passes_for(export_for)
     by_pass: dict[str, dict[str, Any]] = {name: {} for name in names}
@@ -104,6 +108,7 @@ def optimize(
     preset: str = DEFAULT_PRESET,
     target: str = DEFAULT_TARGET,
     layout: str | None = None,
+    fix_dims: bool = False,
     feed_inputs: bool = False,
     give_outputs: bool = False,
     export_for: str | None = None,
@@ -119,6 +124,7 @@ def optimize(
 
     passes:   names in order, or None for those of `preset`.
     layout:   a strategy ("greedy", "record-then-insert") in addition.
+    fix_dims: whether symbolic dims become the numbers of `graph.dims`, before everything else.
     feed_inputs, give_outputs: whether inputs and outputs have the layout in which they are used and computed.
     export_for: "onnxruntime" writes its own operators where its CPU provider has a kernel; only it runs the file.
     mode:     "exact" allows only rewrites that keep every bit, "ieee" also rounding, "fast" also changes of
@@ -132,11 +138,14 @@ def optimize(
         passes,
         preset=preset,
         layout=layout,
+        fix_dims=fix_dims,
         feed_inputs=feed_inputs,
         give_outputs=give_outputs,
         export_for=export_for,
         options=options,
     )
+    if verifier is not None and any(pass_.name == FIX for pass_ in chosen):
+        graph = verifier.with_running_dims(graph)
     context = pass_context(target, None if verifier is None else verifier.worker, mode=mode)
     after_step = None if verifier is None or verify != "each" else verified_by(verifier, on_check)
     left_out: list[LeftOut] = []
@@ -176,6 +185,8 @@ def layouts(
     on_strategy: is called with the next strategy and the progress from 0 to 1; may raise to stop.
     found:       is filled and returned; what it has, from a call that was stopped, is not made again.
     """
+    from workbench.run.measurement.progress import of_part
+
     found = {} if found is None else found
     names = (None, *library.compared_strategies())
     worker = None if verifier is None else verifier.worker
@@ -184,7 +195,7 @@ def layouts(
     for index, name in enumerate(names):
         if (name or "none") in found:
             continue
-        report = _reporter(on_strategy, name or "none", index / len(names))
+        report = of_part(on_strategy, name or "none", index / len(names))
         report("", 0)
         context, history = pass_context(target, worker, report), branch(normalized)
         for pass_ in choose(preset=preset, layout=name)[len(before) :]:
@@ -248,16 +259,6 @@ def memory_sharing(
     return sharing_of(after, order, ordered(after, order), alignment=alignment)
 
 
-def _reporter(on_strategy: OnShare | None, name: str, share: float) -> OnShare:
-    """Converts the progress of one strategy into that of all."""
-
-    def report(words: str, _: float) -> None:
-        if on_strategy is not None:
-            on_strategy(f"{name}, {words}" if words else name, share)
-
-    return report
-
-
 def explain(pass_name: str) -> str:
     """A description of the pass: its cases, options, each example before and after with its sentences, each refusal."""
     from workbench.explanation import explain_pass
@@ -298,11 +299,11 @@ def measure(
         return measure_models(named, inputs=given, reference=right, device=device, worker=verifier.worker, **options)
 
 
-def export(graph: Graph, path: str | Path, *, fix_dims: bool = False) -> ExportReport:
+def export(graph: Graph, path: str | Path) -> ExportReport:
     """Write the graph as ONNX that any runtime can run."""
     from workbench.io.exporting import export_onnx
 
-    return export_onnx(graph, path, fix_dims=fix_dims)
+    return export_onnx(graph, path)
 
 
 def certificate(

@@ -137,6 +137,18 @@ class Verifier:
         """The original's outputs by name. Raises RunError if it does not run."""
         return self._run_reference()[1]
 
+    def with_running_dims(self, graph: Graph) -> Graph:
+        """A copy of the original's graph, bound to the dims with which the original runs; as it is if it does not."""
+        bound = graph.copy()
+        try:
+            self._run_reference()
+        except CancelledError:
+            raise
+        except UserError:  # each verdict says why
+            return bound
+        bound.dims = {name: self.dims[name] for name in graph.dims}
+        return bound
+
     def _run_reference(self) -> tuple[Tensors, Tensors]:
         """Run the original, settling its dims, and cache inputs and outputs, or the error, since a run may be slow."""
         if self._failure is not None:

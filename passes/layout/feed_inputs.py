@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from workbench.ir import Edit, Graph, Node
 from workbench.ir.permutation import Permutation, then
+from workbench.ir.permuted_io import FED, fed_order, note_of
 from workbench.layout.cost import no_longer_moved, perm_of
-from workbench.layout.input_layout import FED, fed_order, note_of
 from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite
 
 

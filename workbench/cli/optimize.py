@@ -23,7 +23,6 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     model_arguments(command)
     command.add_argument("-o", "--output", required=True, metavar="OUT.onnx", help="the file to write")
     pipeline_arguments(command)
-    command.add_argument("--fix-dims", action="store_true", help="write the bound dims into the file as numbers")
     command.add_argument("--report", metavar="R.json", help="write what each step did")
     words = "write the evidence of the result, which `check MODEL OUT.onnx C.json` re-checks"
     command.add_argument("--certificate", metavar="C.json", help=words)
@@ -36,7 +35,6 @@ def run(chosen: argparse.Namespace) -> int:
         **pipeline_words(chosen),
         model=chosen.model,
         output=chosen.output,
-        fix_dims=chosen.fix_dims,
         report=chosen.report,
         certificate=chosen.certificate,
     )
@@ -59,7 +57,6 @@ class OptimizeRequest(PipelineRequest):
 
     model: str | None
     output: str
-    fix_dims: bool
     report: str | None
     certificate: str | None
 
@@ -70,7 +67,7 @@ def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
 
     history = run_and_print(graph, request)
     if history.failed is None:
-        written = export(history.graph, request.output, fix_dims=request.fix_dims)
+        written = export(history.graph, request.output)
         opset = f"opset {history.graph.opset_imports.get('', 0)}"
         say(f"wrote {request.output}, {megabytes(written.bytes)}, {opset}; checked: {', '.join(written.checks)}")
         if request.recipe is not None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MOST_TIMES = 20  # printed rows of operators' times
 
 _OF_RECIPE = ("target", "layout", "feed_inputs", "give_outputs", "export_for", "mode", "option")  # with what passes do
-_CHOICES = ("passes", "preset", "layout", "feed_inputs", "give_outputs", "export_for", "options")
+_CHOICES = ("passes", "preset", "layout", "fix_dims", "feed_inputs", "give_outputs", "export_for", "options")
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ class PipelineRequest:
     preset: str
     target: str
     layout: str | None
+    fix_dims: bool
     feed_inputs: bool
     give_outputs: bool
     export_for: str | None
@@ -62,6 +63,8 @@ def pipeline_arguments(command: argparse.ArgumentParser) -> None:
     which.add_argument("--recipe", metavar="R.toml", help="passes, options, target and mode as `tune` chose them")
     command.add_argument("--target", metavar="NAME", help="target profile (default: cuda)")
     command.add_argument("--layout", metavar="STRATEGY", help="layout strategy, such as greedy or record-then-insert")
+    words = "write the bound dims into the graph as numbers, before the passes run"
+    command.add_argument("--fix-dims", action="store_true", help=words)
     command.add_argument("--feed-inputs", action="store_true", help="take inputs in the layout that is used")
     command.add_argument("--give-outputs", action="store_true", help="return outputs in the layout that is used")
     command.add_argument(
@@ -100,6 +103,7 @@ def pipeline_words(chosen: argparse.Namespace) -> dict[str, Any]:
         "preset": chosen.preset or "default",
         "target": chosen.target or "cuda",
         "layout": chosen.layout,
+        "fix_dims": chosen.fix_dims,
         "feed_inputs": chosen.feed_inputs,
         "give_outputs": chosen.give_outputs,
         "export_for": chosen.export_for,

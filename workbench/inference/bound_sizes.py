@@ -39,15 +39,11 @@ def bound_types(graph: Graph, model: ModelProto | None = None) -> dict[str, Tens
 
 
 def _numbers(graph: Graph) -> dict[str, int] | None:
-    """The number of every symbolic dim of a computed value; None if one does not follow.
-
-    What an output declares is not trusted: it is inferred.
-    """
+    """The number of every symbolic dim of a computed value; None if one does not follow."""
     numbers = dict(graph.dims)
-    outputs = set(graph.outputs)
     for node in graph.nodes:
         shapes = {value: graph.shape(value) for value in node.outputs if value}
-        if outputs.isdisjoint(shapes) and all(_is_known(shape, numbers) for shape in shapes.values()):
+        if all(_is_known(shape, numbers) for shape in shapes.values()):
             continue
         found = _shapes_of(graph, node, numbers)
         for value, shape in shapes.items():

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 
+from workbench.inference.shapes import is_made_up
 from workbench.inference.sizes import Size, contents_of
 from workbench.ir import Graph, Node, TensorType
 from workbench.ir.types import Dim
 
-_MADE_UP = "unk_"  # prefix of symbols that inference gives to unknown sizes
 _BROADCAST = (
     "Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod",
     "Mul", "Or", "Pow", "Sub", "Sum", "Where", "Xor",
@@ -44,7 +44,7 @@ def types_with_open_sizes(graph: Graph) -> dict[str, TensorType]:
 
 
 def _is_open(dim: Dim, given: set[Dim], found: Mapping[str, Size]) -> bool:
-    return isinstance(dim, str) and dim.startswith(_MADE_UP) and dim not in given and dim not in found
+    return is_made_up(dim) and dim not in given and dim not in found
 
 
 def _dim(size: Size) -> Dim:
@@ -75,11 +75,9 @@ def _follows(graph: Graph, node: Node, found: Mapping[str, Size]) -> _Sizes:
 
 
 def _sizes(graph: Graph, value: str, found: Mapping[str, Size]) -> _Sizes | None:
-    """The sizes of the value as far as known; None if its rank is not. Those of computed outputs are only declared."""
+    """The sizes of the value as far as known; None if its rank is not."""
     shape = graph.shape(value)
-    if shape is None or (graph.is_output(value) and value not in graph.inputs):
-        return None
-    return tuple(_size(dim, found) for dim in shape)
+    return None if shape is None else tuple(_size(dim, found) for dim in shape)
 
 
 def _size(dim: Dim, found: Mapping[str, Size]) -> Size | None:

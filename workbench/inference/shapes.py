@@ -18,12 +18,14 @@ import onnx
 import onnx.inliner
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, helper, numpy_helper
 
+from workbench.inference.boundaries import MADE_UP, ROUNDS_OF_PROOF, cut_boundaries, declare_proven, without_cuts
 from workbench.inference.exact import enlarged, exact
 from workbench.inference.propagation import is_bounded, lengths_of
 from workbench.inference.stand_ins import put_stand_ins
 from workbench.ir import Graph, TensorType, constant_type
 from workbench.ir.from_proto import attribute_value, bodies, value_type
 from workbench.ir.to_proto import structure
+from workbench.ir.types import Dim
 from workbench.ops.npu import with_own_functions
 
 _SMALL = 64  # elements; shapes, axes and pads have fewer
@@ -39,8 +41,7 @@ _COMPUTED = frozenset(
 StaticShape = tuple[int, ...] | None
 _SIZES = ("Shape", "Size")
 
-MADE_UP = "unk__"  # prefix that ONNX's inference gives to unknown sizes
-_OWN = "unk_"
+_OWN = "unk_"  # prefix of symbols that a later inference gives; also that of MADE_UP
 _NUMBERS = itertools.count()
 _AS_OPERAND = ("GroupNormalization",)  # ONNX infers nothing for it; the result has the type of the first operand
 
@@ -84,6 +85,11 @@ def infer_types(
             found = _with_own_names(found, names, given) if again else found
             types[info.name] = _merged(found, types.get(info.name))
     return types
+
+
+def is_made_up(dim: Dim) -> bool:
+    """Whether the dim is a symbol of inference, of ONNX's or of a later one."""
+    return isinstance(dim, str) and dim.startswith(_OWN)
 
 
 def _without_made_up(type_: TensorType) -> TensorType:
@@ -176,6 +182,18 @@ def infer_model(model: ModelProto, lengths: Mapping[str, int] | None = None) -> 
     for node in model.graph.node:
         if node.op_type in _AS_OPERAND and node.domain in ("", "ai.onnx"):
             node.CopyFrom(helper.make_node("Identity", node.input[:1], node.output, node.name))
+    if not cut_boundaries(model):
+        return _with_numbers(model, lengths)
+    typed = _with_numbers(model)
+    for _ in range(ROUNDS_OF_PROOF):
+        if not declare_proven(model, typed):
+            break
+        typed = _with_numbers(model)
+    return without_cuts(typed)
+
+
+def _with_numbers(model: ModelProto, lengths: Mapping[str, int] | None = None) -> ModelProto:
+    """As `infer_model`: infers, computes the numbers that follow, and infers again."""
     typed = _inferred(model, lengths)
     for _ in range(_ROUNDS):
         if _is_settled(typed.graph) or not _compute_numbers(model, *_kinds_and_shapes(model, typed)):

@@ -106,21 +106,16 @@ class Contents(NamedTuple):
         return None if None in numbers else tuple(n for n in numbers if n is not None)
 
 
-def _size_of_dim(value: str, axis: int, dim: Dim, is_declared: bool) -> Size:
+def _size_of_dim(value: str, axis: int, dim: Dim) -> Size:
     if isinstance(dim, int):
         return Size.number(dim)
-    return Size.symbol(f"{value}[{axis}]" if dim is None or is_declared else dim)
+    return Size.symbol(f"{value}[{axis}]" if dim is None else dim)
 
 
 def shape_sizes(graph: Graph, value: str) -> tuple[Size, ...] | None:
-    """The sizes of all axes; None if the rank is unknown.
-
-    Symbols of a computed graph output are only declared, and no runtime checks them: exporters give a cache the
-    length of the former one. They are therefore not identified with the same symbols of other values.
-    """
+    """The sizes of all axes; None if the rank is unknown."""
     shape = graph.shape(value)
-    is_declared = graph.is_output(value) and value not in graph.inputs
-    return None if shape is None else tuple([_size_of_dim(value, axis, d, is_declared) for axis, d in enumerate(shape)])
+    return None if shape is None else tuple([_size_of_dim(value, axis, dim) for axis, dim in enumerate(shape)])
 
 
 def may_be_followed(graph: Graph, node: Node) -> bool:

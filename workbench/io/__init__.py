@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from workbench.io.dims import bind_dims, fix_dims, symbols
+from workbench.io.dims import bind_dims, symbols
 from workbench.io.errors import LoadError
 from workbench.io.kinds import TEXT, TORCH, kind_of
 from workbench.io.onnx_file import load_onnx, load_text
 from workbench.ir import Graph
 
-__all__ = ["LoadError", "bind_dims", "fix_dims", "load_model", "load_torch", "symbols"]
+__all__ = ["LoadError", "bind_dims", "load_model", "load_torch", "symbols"]
 
 
 def load_model(source: str | Path, dims: Mapping[str, int] | None = None, *, name: str | None = None) -> Graph:

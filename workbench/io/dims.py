@@ -1,4 +1,4 @@
-"""Symbolic dims: naming unknown ones, binding numbers to them for running, and fixing them."""
+"""Symbolic dims: naming unknown ones, and binding numbers to them for running."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from onnx import ModelProto, TensorShapeProto
 
 from workbench.io.errors import LoadError
-from workbench.ir import Graph, Node, TensorType, ValueType
+from workbench.ir import Graph
 from workbench.ir.types import Dim
 
 BATCH, IMAGE, VOLUME, SEQUENCE = 1, 224, 32, 32
@@ -19,7 +19,7 @@ _NAMELESS = ("", "?", "-1", "None", "unk")
 
 
 def name_unknown_dims(model: ModelProto) -> None:
-    """Name each unnamed, zero or negative dim of an input `<input>_<axis>`, in place.
+    """Name each unnamed or negative dim of an input `<input>_<axis>`, in place.
 
     Such dims of outputs and intermediate values are cleared and inferred later.
     """
@@ -36,13 +36,13 @@ def name_unknown_dims(model: ModelProto) -> None:
                 taken.add(dim.dim_param)
     for value in (*model.graph.output, *model.graph.value_info):
         for dim in value.type.tensor_type.shape.dim if value.type.HasField("tensor_type") else ():
-            if _is_unknown(dim, zero=False):
+            if _is_unknown(dim):
                 dim.Clear()
 
 
-def _is_unknown(dim: TensorShapeProto.Dimension, zero: bool = True) -> bool:
+def _is_unknown(dim: TensorShapeProto.Dimension) -> bool:
     if dim.HasField("dim_value"):
-        return dim.dim_value < 0 or (zero and dim.dim_value == 0)
+        return dim.dim_value < 0
     return dim.dim_param.strip() in _NAMELESS
 
 
@@ -130,41 +130,3 @@ def _is_spatial(shape: tuple[Dim, ...], axis: int) -> bool:
         return False
     channels_last = isinstance(shape[3], int) and not isinstance(shape[1], int)
     return axis in ((1, 2) if channels_last else (2, 3))
-
-
-def fix_dims(graph: Graph, dims: Mapping[str, int]) -> Graph:
-    """A copy of the graph with the symbols in all types replaced by `dims`, in bodies too."""
-    return Graph(
-        name=graph.name,
-        inputs=graph.inputs,
-        outputs=graph.outputs,
-        nodes=[_fixed_node(node, dims) for node in graph.nodes],
-        constants=graph.constants,
-        types={value: _fixed(found, dims) for value, found in graph.types.items()},
-        opset_imports=graph.opset_imports,
-        functions=graph.functions,
-        metadata=graph.metadata,
-        source=graph.source,
-        dims={name: value for name, value in graph.dims.items() if name not in dims},
-        warnings=graph.warnings,
-    )
-
-
-def _fixed(found: ValueType, dims: Mapping[str, int]) -> ValueType:
-    if not isinstance(found, TensorType) or found.shape is None:
-        return found
-    return found.with_shape(tuple(dims.get(d, d) if isinstance(d, str) else d for d in found.shape))
-
-
-def _fixed_node(node: Node, dims: Mapping[str, int]) -> Node:
-    if not node.bodies:
-        return node
-    attributes = {
-        key: fix_dims(value, dims)
-        if isinstance(value, Graph)
-        else tuple(fix_dims(body, dims) for body in value)
-        if isinstance(value, tuple) and value and isinstance(value[0], Graph)
-        else value
-        for key, value in node.attributes.items()
-    }
-    return node.replace(attributes=attributes)

@@ -16,10 +16,9 @@ import onnx
 
 from workbench.errors import UserError
 from workbench.files import SPECIAL, is_special, not_written
-from workbench.inference.shapes import infer_types
 from workbench.io.checks import every_tensor
-from workbench.io.dims import fix_dims as with_fixed_dims
 from workbench.io.streaming_proto import write_model, write_weight
+from workbench.io.written_types import with_written_types
 from workbench.ir import Constant, Graph
 from workbench.ir.to_proto import TensorPlace, is_large, structure
 from workbench.ops.channels_last import DOMAIN
@@ -48,20 +47,18 @@ def export_onnx(
     graph: Graph,
     path: str | Path,
     *,
-    fix_dims: bool = False,
     external_data: bool | None = None,
     check: bool = True,
 ) -> ExportReport:
     """Write the graph to `path`.
 
-    fix_dims:      replace symbolic dims by the numbers of `graph.dims`.
     external_data: write weights to a separate file (None: if the model exceeds 2 GB).
     Files are written and checked in a temporary folder and then moved, so a failure
     leaves existing files unchanged. Raises ExportError.
     """
     check_replaceable(path)
     path = Path(os.path.realpath(path) if os.path.islink(path) else path)  # a link is kept, its target replaced
-    whole = complete(with_fixed_dims(graph, graph.dims) if fix_dims else graph)
+    whole = complete(graph)
     bare = structure(whole, path.name)
     beside = outside_bytes(bare) > LARGEST_FILE if external_data is None else external_data
     try:
@@ -97,7 +94,7 @@ def to_bytes(graph: Graph) -> bytes:
 
 
 def complete(graph: Graph) -> Graph:
-    """The graph with the function bodies of the workbench operators it calls, all imports, and output types.
+    """The graph with the function bodies of the workbench operators it calls, all imports, and the types of a file.
 
     Raises ExportError for a workbench operator without a function body.
     """
@@ -105,30 +102,7 @@ def complete(graph: Graph) -> Graph:
     for node in (*whole.nodes, *(n for f in whole.functions.values() for n in f.graph.nodes)):
         if node.domain == DOMAIN and (DOMAIN, node.op_type, node.overload) not in whole.functions:
             raise ExportError(f"{node} has no body, so no other runtime could run the file")
-    return _with_output_types(whole)
-
-
-def _with_output_types(graph: Graph) -> Graph:
-    """Outputs must have a type; missing ones are inferred, with symbolic dims."""
-    bare = [v for v in graph.outputs if graph.type(v) is None or (graph.tensor_type(v) and graph.shape(v) is None)]
-    if not bare:
-        return graph
-    inferred = infer_types(graph, {})
-    types = {**graph.types, **{v: inferred[v] for v in bare if v in inferred}}
-    return Graph(
-        name=graph.name,
-        inputs=graph.inputs,
-        outputs=graph.outputs,
-        nodes=graph.nodes,
-        constants=graph.constants,
-        types=types,
-        opset_imports=graph.opset_imports,
-        functions=graph.functions,
-        metadata=graph.metadata,
-        source=graph.source,
-        dims=graph.dims,
-        warnings=graph.warnings,
-    )
+    return with_written_types(whole)
 
 
 # ---- writing and checking ----------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 import onnx
@@ -11,11 +11,13 @@ import onnx_ir
 from onnx import ModelProto, NodeProto, TensorProto, helper, parser
 
 from workbench.inference.bound_sizes import bound_types
+from workbench.inference.boundaries import MADE_UP
 from workbench.inference.open_sizes import types_with_open_sizes
-from workbench.inference.shapes import MADE_UP, TypesOfFile, infer_model
+from workbench.inference.shapes import TypesOfFile, infer_model
 from workbench.io.broadcasts import spell_out_broadcasts
 from workbench.io.calls import check_calls
 from workbench.io.checks import (
+    SCHEMA_DOMAINS,
     SHOWN_NOT_RUN,
     check_model,
     check_types,
@@ -33,7 +35,7 @@ from workbench.io.opset import to_opset
 from workbench.io.streaming_proto import MalformedProtoError, TooDeepError, read_model
 from workbench.io.weights import Files, mapped, note_read
 from workbench.ir import Edit, Graph
-from workbench.ir.from_proto import NodeMetadata, from_proto
+from workbench.ir.from_proto import NodeMetadata, from_proto, value_type
 from workbench.ir.text import OPSET, parse_words
 from workbench.ir.to_proto import LARGE
 from workbench.ir.types import MOST_AXES
@@ -85,6 +87,7 @@ def _load(data: memoryview, folder: Path | None, dims: Mapping[str, int] | None,
     unknown = unknown_operators(model, nodes)
     check_calls(model, nodes)
     types = check_types(model, nodes)
+    declared = {output.name: value_type(output.type) for output in model.graph.output}
     if any(SHOWN_NOT_RUN in sentence for sentence in unknown):
         converted, more = model, unknown
     else:
@@ -94,6 +97,7 @@ def _load(data: memoryview, folder: Path | None, dims: Mapping[str, int] | None,
     check_operands(graph)
     spelled_out = spell_out_broadcasts(graph)
     graph.apply(Edit(types=types_with_open_sizes(graph)))
+    graph.declared_outputs = {value: type_ for value, type_ in declared.items() if type_ is not None}
     graph.file_opset = opset_of(model)
     graph.warnings = (*warnings, *more, *spelled_out)
     graph.dims = bind_dims(graph, dims)
@@ -188,32 +192,50 @@ def read_small_weights(tensors: Iterable[TensorProto], files: Files) -> None:
 
 
 def with_types(model: ModelProto, types: TypesOfFile) -> ModelProto:
-    """The model with the types of all values inferred; declared types are used if inference gives none.
+    """The model with the types of all values as they follow from its inputs.
 
-    Declared outputs of bodies are ignored. types: of the model before opset conversion.
+    What the file declares of other values is a wish, which exporters often get wrong (a Squeeze of [N,3] is declared
+    as [N,3], and is [3] where N is 1), so only the element type is kept; of results of operators that nobody defines,
+    all. types: of the model before opset conversion.
     """
     typed = infer_model(without_declared_types(model, types.nested), types.lengths)
     result = ModelProto()
     result.CopyFrom(model)
+    functions = {(f.domain, f.name) for f in model.functions}
     main, *bodies = pairs = list(zip(every_graph(result, types.nested), every_graph(typed, types.nested), strict=True))
     for graph, inferred in pairs:
         sized = {i.name for i in inferred.value_info if _has_shape(i)}
-        left = [_without_made_up(i) for i in graph.value_info if i.name not in sized]
+        undefined = {value for node in graph.node if not _is_defined(node, functions) for value in node.output}
+        left = [_as_declared(i, undefined) for i in graph.value_info if i.name not in sized]
         rest = {i.name for i in left}
         kept = [*left, *(i for i in inferred.value_info if i.name not in rest)] if left else inferred.value_info
         del graph.value_info[:]
         graph.value_info.extend(kept)
-    for output, found in zip(main[0].output, main[1].output, strict=True):
-        _fill_in(output, found)
-    for body, inferred in bodies:  # exporters declare for one branch the type of the other
-        for output, found in zip(body.output, inferred.output, strict=True):
-            output.type.CopyFrom(found.type)
+        for output, found in zip(graph.output, inferred.output, strict=True):
+            if found.type.WhichOneof("value") is None or not _has_shape(found):
+                _as_declared(output, undefined if graph is main[0] else ())
+            else:
+                output.type.CopyFrom(found.type)
+    for body, inferred in bodies:
+        for value, found in zip(body.input, inferred.input, strict=True):
+            value.type.CopyFrom(found.type)
     return result
 
 
-def _without_made_up(info: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
-    """Its symbols that an earlier inference made up mean other sizes than those of the same names made up here."""
-    for dim in info.type.tensor_type.shape.dim if _has_shape(info) else ():
+def _is_defined(node: NodeProto, functions: Collection[tuple[str, str]]) -> bool:
+    return node.domain in ("", "ai.onnx", *SCHEMA_DOMAINS) or (node.domain, node.op_type) in functions
+
+
+def _as_declared(info: onnx.ValueInfoProto, undefined: Collection[str]) -> onnx.ValueInfoProto:
+    """What may be believed of a declared type, in place: without its shape, unless nothing defines its operator.
+
+    Symbols that an earlier inference made up mean other sizes than those of the same names made up here.
+    """
+    if not info.type.HasField("tensor_type"):
+        return info
+    if info.name not in undefined:
+        info.type.tensor_type.ClearField("shape")
+    for dim in info.type.tensor_type.shape.dim:
         if dim.dim_param.startswith(MADE_UP):
             dim.Clear()
     return info
@@ -221,18 +243,3 @@ def _without_made_up(info: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
 
 def _has_shape(info: onnx.ValueInfoProto) -> bool:
     return not info.type.HasField("tensor_type") or info.type.tensor_type.HasField("shape")
-
-
-def _fill_in(declared: onnx.ValueInfoProto, inferred: onnx.ValueInfoProto) -> None:
-    """An output keeps its declared type, unless inference contradicts or completes it."""
-    tensor = declared.type.HasField("tensor_type")
-    if not inferred.type.HasField("tensor_type") or not _has_shape(inferred):
-        return
-    theirs, ours = declared.type.tensor_type.shape.dim, inferred.type.tensor_type.shape.dim
-    if not tensor or not _has_shape(declared) or len(ours) != len(theirs):
-        declared.type.CopyFrom(inferred.type)
-        return
-    for told, found in zip(theirs, ours, strict=True):
-        contradicts = told.HasField("dim_value") and found.HasField("dim_value") and told.dim_value != found.dim_value
-        if told.WhichOneof("value") is None or contradicts:
-            told.CopyFrom(found)

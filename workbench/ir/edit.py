@@ -6,9 +6,9 @@ list of edits that can be replayed in both directions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from workbench.ir.node import Function, Node
 from workbench.ir.types import Constant, ValueType
@@ -78,3 +78,47 @@ def update(table: dict[Any, Any], changes: Mapping[Any, Any]) -> dict[Any, Any]:
 def restoring(before: Mapping[Any, Any], after: Mapping[Any, Any]) -> dict[Any, Any]:
     """The changes that restore the former entries."""
     return {key: value for key, value in before.items() if after.get(key) is not value}
+
+
+class Definitions(Protocol):
+    """What a graph defines, and who reads it."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    @property
+    def constants(self) -> Mapping[str, Constant]: ...
+    def has_value(self, value: str) -> bool: ...
+    def producer(self, value: str) -> Node | None: ...
+    def users(self, value: str) -> Sequence[Node]: ...
+
+
+def check_values(edit: Edit, gone: Mapping[str, Node], come: Mapping[str, Node], graph: Definitions) -> None:
+    """Raise EditError unless every value is defined once, and whatever is read is defined.
+
+    gone, come: the nodes that the edit removes and inserts, by name.
+    """
+    vanished = {v for node in gone.values() for v in node.outputs}
+    vanished |= {v for v, tensor in edit.constants.items() if tensor is None and v in graph.constants}
+    appeared: set[str] = set()
+    for node in come.values():
+        for value in filter(None, node.outputs):
+            if value in appeared or (graph.has_value(value) and value not in vanished):
+                raise EditError(f"value '{value}' would be defined twice, the second time by {node}")
+            appeared.add(value)
+    new_constants = {v for v, tensor in edit.constants.items() if tensor is not None}
+    for value in new_constants:
+        is_computed = graph.producer(value) is not None and value not in vanished
+        if value in appeared or value in graph.inputs or is_computed:
+            raise EditError(f"value '{value}' would be defined twice, the second time as a constant")
+    for node in come.values():
+        for value in node.operands:
+            if value in appeared or value in new_constants:
+                continue
+            if value in vanished or not graph.has_value(value):
+                raise EditError(f"{node} would read '{value}', which is not defined")
+    for value in filter(None, vanished - appeared - new_constants):
+        readers = [node for node in graph.users(value) if node.name not in gone]
+        if readers or value in graph.outputs:
+            reader = f"node '{readers[0].name}'" if readers else "the graph's outputs"
+            raise EditError(f"value '{value}' would be removed, and is still used by {reader}")

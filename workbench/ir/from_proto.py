@@ -120,7 +120,7 @@ def _entries(message: ModelProto | NodeProto) -> dict[str, str]:
 
 
 def _graph(source: GraphProto, read: Read, metadata: NodeMetadata) -> Graph:
-    infos = {info.name: info.type for info in (*source.value_info, *source.input, *source.output)}
+    infos = {info.name: info.type for info in (*source.value_info, *source.output, *source.input)}
     inputs = [info.name for info in source.input]
     constants = {t.name: read(t) for t in source.initializer if t.name}
     return _with_nodes(source, inputs, [info.name for info in source.output], constants, infos, read, metadata)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from workbench.ir.display import notebook_html
-from workbench.ir.edit import Edit, EditError, restoring, update
+from workbench.ir.edit import Edit, EditError, check_values, restoring, update
 from workbench.ir.node import Body, Function, Node
 from workbench.ir.order import check_order, rank_between, topological
 from workbench.ir.types import Constant, Dim, TensorType, ValueType, constant_type
@@ -39,12 +39,14 @@ class Graph(Body):
         file_opset: int | None = None,
         dims: Mapping[str, int] | None = None,
         bound_types: Mapping[str, TensorType] | None = None,
+        declared_outputs: Mapping[str, ValueType] | None = None,
         warnings: Sequence[str] = (),
         reserved: frozenset[str] = frozenset(),
     ) -> None:
-        """`source`, `file_opset`, `dims`, `bound_types` and `warnings` are set by loading: the path of the user's file,
-        its opset, the numbers bound to symbolic dims for running, the types that follow from them (for costs), and
-        warnings for the user. reserved: names that no new value may take; for a body, those of the graphs around it."""
+        """`source`, `file_opset`, `dims`, `bound_types`, `declared_outputs` and `warnings` are set by loading: the path
+        of the user's file, its opset, the numbers bound to symbolic dims for running, the types that follow from them
+        (for costs), what the file declares of its outputs (written again, but nothing follows from it), and warnings
+        for the user. reserved: names that no new value may take; for a body, those of the graphs around it."""
         self.name = name
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
@@ -55,6 +57,7 @@ class Graph(Body):
         self.file_opset = file_opset
         self.dims = dict(dims or {})
         self.bound_types = dict(bound_types or {})
+        self.declared_outputs = dict(declared_outputs or {})
         self.warnings = tuple(warnings)
         self.reserved = reserved
         self._constants: dict[str, Constant] = dict(constants or {})
@@ -212,7 +215,7 @@ class Graph(Body):
         node or value, defines a value twice, or creates a cycle.
         """
         gone, come = self._lowered(edit)
-        self._check_lowered(edit, gone, come)
+        check_values(edit, gone, come, self)
         touched = {v for n in (*gone.values(), *come.values()) for v in (*n.operands, *n.outputs) if v}
         touched |= {*edit.constants, *edit.types}
         constants_before = {v: self._constants.get(v) for v in touched}
@@ -288,31 +291,6 @@ class Graph(Body):
         if node.name not in come:
             gone[node.name] = self._nodes[node.name]
         come[node.name] = node
-
-    def _check_lowered(self, edit: Edit, gone: Mapping[str, Node], come: Mapping[str, Node]) -> None:
-        vanished = {v for node in gone.values() for v in node.outputs if v}
-        vanished |= {v for v, tensor in edit.constants.items() if tensor is None and v in self._constants}
-        appeared: set[str] = set()
-        for node in come.values():
-            for value in filter(None, node.outputs):
-                if value in appeared or (self.has_value(value) and value not in vanished):
-                    raise EditError(f"value '{value}' would be defined twice, the second time by {node}")
-                appeared.add(value)
-        new_constants = {v for v, tensor in edit.constants.items() if tensor is not None}
-        for value in new_constants:
-            if value in appeared or value in self.inputs or (value in self._producer and value not in vanished):
-                raise EditError(f"value '{value}' would be defined twice, the second time as a constant")
-        for node in come.values():
-            for value in node.operands:
-                if value in appeared or value in new_constants:
-                    continue
-                if value in vanished or not self.has_value(value):
-                    raise EditError(f"{node} would read '{value}', which is not defined")
-        for value in vanished - appeared - new_constants:
-            readers = [n for n in self._users.get(value, ()) if n not in gone]
-            if readers or value in self.outputs:
-                reader = f"node '{readers[0]}'" if readers else "the graph's outputs"
-                raise EditError(f"value '{value}' would be removed, and is still used by {reader}")
 
     def _link(self, node: Node, rank: float) -> None:
         name, users = node.name, self._users

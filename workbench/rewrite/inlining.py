@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from workbench.inference.shapes import infer_types
-from workbench.ir import Edit, Graph, Node, TensorType
+from workbench.ir import Edit, Graph, Node
+from workbench.rewrite.better_types import better_types
 
 
 def inlined(graph: Graph, node: Node, body: Graph, given: dict[str, str]) -> Edit:
@@ -17,7 +18,7 @@ def inlined(graph: Graph, node: Node, body: Graph, given: dict[str, str]) -> Edi
     edit = in_place(graph, node, body, given)
     after = graph.copy()
     after.apply(edit)
-    return dataclasses.replace(edit, types={**edit.types, **_better_types(after)})
+    return dataclasses.replace(edit, types={**edit.types, **better_types(after)})
 
 
 def inlined_call(graph: Graph, node: Node, body: Graph, given: dict[str, str]) -> Edit:
@@ -62,42 +63,6 @@ def in_place(graph: Graph, node: Node, body: Graph, given: dict[str, str]) -> Ed
         constants={names[value]: tensor for value, tensor in body.constants.items()},
         types={names[value]: type_ for value, type_ in body.types.items() if value not in given},
     )
-
-
-def _better_types(graph: Graph) -> dict[str, TensorType]:
-    """Inferred types that are more precise than those of the graph.
-
-    Inputs and outputs keep theirs, except for an output whose declared shape the inlined branch contradicts.
-    """
-    found = infer_types(graph, {}, again=True)
-    fixed = {*graph.inputs, *graph.constants}
-    return {
-        value: type_
-        for value, type_ in found.items()
-        if value not in fixed
-        and (
-            _contradicts(type_, graph.tensor_type(value))
-            if graph.is_output(value)
-            else _says_more(type_, graph.tensor_type(value))
-        )
-    }
-
-
-def _contradicts(found: TensorType, known: TensorType | None) -> bool:
-    if known is None or known.shape is None or found.shape is None:
-        return False
-    if len(found.shape) != len(known.shape):
-        return True
-    pairs = zip(found.shape, known.shape, strict=True)
-    return any(isinstance(f, int) and isinstance(k, int) and f != k for f, k in pairs)
-
-
-def _says_more(found: TensorType, known: TensorType | None) -> bool:
-    if known is None or known.shape is None:
-        return known is None or found.shape is not None
-    if found.shape is None or len(found.shape) != len(known.shape):
-        return False
-    return sum(isinstance(d, int) for d in found.shape) > sum(isinstance(d, int) for d in known.shape)
 
 
 def _is_free(graph: Graph, value: str, taken: set[str]) -> bool:

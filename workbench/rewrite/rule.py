@@ -51,6 +51,7 @@ class Example:
     times_us:  for strategies that weigh time, the time of each operator in microseconds.
     mode:      the first mode in which it happens.
     behind:    names of passes behind which it happens.
+    dims:      numbers bound to symbolic dims.
     """
 
     before: str
@@ -62,6 +63,7 @@ class Example:
     times_us: Mapping[str, float] = field(default_factory=dict)
     mode: str = DEFAULT_MODE
     behind: tuple[str, ...] = ()
+    dims: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def context(self) -> PassContext:

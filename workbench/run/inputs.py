@@ -12,8 +12,8 @@ import numpy as np
 from workbench.errors import UserError
 from workbench.files import SPECIAL, is_special
 from workbench.ir import DataType, Graph, TensorType
+from workbench.ir.permuted_io import GIVEN, order_between
 from workbench.ir.types import MOST_AXES, Shape
-from workbench.layout.input_layout import GIVEN, order_between
 from workbench.run.input_roles import Use, use_of
 from workbench.run.worker.memory import available_bytes, in_gigabytes
 

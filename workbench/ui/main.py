@@ -44,7 +44,7 @@ _way = [
     _open,
     _optimize,
     st.Page(run_page, title="3 Measure", url_path="run"),
-    st.Page(export_page, title="4 Export", url_path="export"),
+    st.Page(lambda: export_page(_optimize), title="4 Export", url_path="export"),
 ]
 _tools = [
     _lessons,

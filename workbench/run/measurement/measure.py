@@ -20,7 +20,7 @@ from workbench.errors import UserError, quoted
 from workbench.fusion.grouped import grouped
 from workbench.inference.shapes import infer_types
 from workbench.ir import DataType, Graph, TensorType
-from workbench.layout.input_layout import order_between
+from workbench.ir.permuted_io import order_between
 from workbench.run.compare import BFLOAT16, FLOAT16, FLOAT32, Tolerance, tolerance_for
 from workbench.run.inputs import Tensors, dims_of, output_orders, permute_inputs, shape_fits
 from workbench.run.measurement.ceilings import Roofs

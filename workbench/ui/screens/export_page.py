@@ -10,11 +10,11 @@ import json
 import shlex
 import tempfile
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import streamlit as st
 
-from workbench.api import DEFAULT_TARGET, certificate, export
+from workbench.api import DEFAULT_TARGET, FIX, certificate, export
 from workbench.errors import UserError
 from workbench.io.kinds import TORCH, kind_of
 from workbench.layout.profile import load_profile
@@ -23,7 +23,7 @@ from workbench.rewrite import History
 from workbench.ui.state.checking import OFF
 from workbench.ui.state.session import Opened, Spec, file_of_model, stop_checking, worker
 from workbench.ui.state.work import Report, forget_cancel, was_cancelled
-from workbench.ui.widgets.controls import chosen_verification
+from workbench.ui.widgets.controls import chosen_verification, switch_on
 from workbench.ui.widgets.downloads import as_download
 from workbench.ui.widgets.parts import command_of, header, markdown_escaped, opened_here, python_of, show_error
 from workbench.ui.widgets.progress import run_with_progress
@@ -35,23 +35,21 @@ _VERIFY = "verify_export"
 _WANTED = "verify_wanted"  # the history that the user asked to verify though that is off
 
 
-def export_page() -> None:
+def export_page(optimize: Any) -> None:
+    """optimize: the page on which the passes run again when dims are fixed."""
     opened = opened_here()
     if opened is None:
         return
     header(opened)
     history, spec = opened.history, opened.spec
-    fix_dims = False
     left, right = st.columns([1, 1], gap="large")
     how = chosen_verification()
     if history is not None and history[-1].verdict is None and _is_to_compare(opened, how):
         _compare(opened, history)
     with left:
         _verdict(history)
-        if opened.graph.dims:
-            bound = ", ".join(f"{name} = {size}" for name, size in opened.graph.dims.items())
-            key = f"fix_dims_{opened.number}"
-            fix_dims = st.checkbox(f"Write the bound dims into the file ({markdown_escaped(bound)})", key=key)
+        if opened.graph.dims and not (spec is not None and FIX in dict(spec.passes)):
+            _offer_fixed_dims(opened, optimize)
         certified = _may_certify(opened, history) and st.checkbox(
             "With its certificate",
             key=f"certified_{opened.number}",
@@ -60,18 +58,26 @@ def export_page() -> None:
         )
         if _may_export(history):
             if st.button("Prepare the file", type=_weight(history), key="prepare"):
-                _prepare(opened, history, fix_dims, certified)
-            _download(opened, history, fix_dims, certified)
+                _prepare(opened, history, certified)
+            _download(opened, history, certified)
         if history is not None and spec is not None:
             report_button(opened, history, spec)
     with right:
         used = spec or Spec((), load_profile(DEFAULT_TARGET))
         output = _file_name(opened)
         st.caption("The same as a command")
-        command = command_of(opened, used, output, fix_dims, verified=how != OFF)
+        command = command_of(opened, used, output, verified=how != OFF)
         st.code(command + (f" --certificate {_CERTIFICATE}" if certified else ""), language="bash", wrap_lines=True)
         st.caption("The same in Python")
-        st.code(python_of(opened, used, output, fix_dims, verified=how != OFF), language="python", wrap_lines=True)
+        st.code(python_of(opened, used, output, verified=how != OFF), language="python", wrap_lines=True)
+
+
+def _offer_fixed_dims(opened: Opened, optimize: Any) -> None:
+    bound = ", ".join(f"{name} = {size:,}" for name, size in opened.graph.dims.items())
+    words = f"The file keeps its symbolic dims. Fix {bound}"
+    if st.button(markdown_escaped(words), key=FIX, help="The passes run again with the numbers in the graph."):
+        switch_on(FIX)
+        st.switch_page(optimize)
 
 
 def _verdict(history: History | None) -> None:
@@ -152,16 +158,16 @@ def _file_name(opened: Opened, history: History | None = None) -> str:
     return f"{Path(opened.path).stem}.{'FAILED' if _failed(history) else 'opt'}.onnx"
 
 
-def _key(opened: Opened, history: History | None, fix_dims: bool, certified: bool) -> tuple:
-    return (id(opened.graph), opened.spec, _failed(history), fix_dims, certified)
+def _key(opened: Opened, history: History | None, certified: bool) -> tuple:
+    return (id(opened.graph), opened.spec, _failed(history), certified)
 
 
-def _prepare(opened: Opened, history: History | None, fix_dims: bool, certified: bool) -> None:
+def _prepare(opened: Opened, history: History | None, certified: bool) -> None:
     """Write the file, and its certificate, to a scratch folder and keep their bytes for the download buttons."""
     graph = opened.graph if history is None else history.graph
     try:
         with tempfile.TemporaryDirectory(prefix="workbench-export-") as folder, st.spinner("Writing and checking"):
-            written = export(graph, Path(folder) / _file_name(opened, history), fix_dims=fix_dims)
+            written = export(graph, Path(folder) / _file_name(opened, history))
             files = sorted(Path(folder).iterdir())
             content, evidence = as_download(files), None
             if certified and history is not None:
@@ -171,13 +177,13 @@ def _prepare(opened: Opened, history: History | None, fix_dims: bool, certified:
     except UserError as error:
         show_error(error)
         return
-    key = _key(opened, history, fix_dims, certified)
+    key = _key(opened, history, certified)
     st.session_state["exported"] = (key, written, content, len(files) > 1, evidence)
 
 
-def _download(opened: Opened, history: History | None, fix_dims: bool, certified: bool) -> None:
+def _download(opened: Opened, history: History | None, certified: bool) -> None:
     key, written, content, zipped, evidence = st.session_state.get("exported", (None, None, b"", False, None))
-    if key != _key(opened, history, fix_dims, certified):
+    if key != _key(opened, history, certified):
         st.caption("The file is not prepared yet.")
         return
     name = _file_name(opened, history) + (".zip" if zipped else "")

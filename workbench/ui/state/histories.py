@@ -13,7 +13,7 @@ from typing import Any
 import streamlit as st
 
 from workbench import pipeline
-from workbench.api import choose
+from workbench.api import FIX, choose
 from workbench.contexts import pass_context
 from workbench.layout.profile import Profile
 from workbench.rewrite import History, LeftOut
@@ -98,8 +98,10 @@ def _setting(spec: Spec) -> tuple[Profile, str, tuple[LeftOut, ...]]:
 def _shared(opened: Opened, spec: Spec) -> History:
     """A history of the leading steps that the new list shares with the last one."""
     last, old = opened.history, opened.spec
-    if last is None or old is None or _setting(old) != _setting(spec):
-        return pipeline.start(opened.graph, spec.profile, spec.mode)
+    is_fixed = FIX in dict(spec.passes)
+    if last is None or old is None or _setting(old) != _setting(spec) or is_fixed != (FIX in dict(old.passes)):
+        graph = opened.verifier.with_running_dims(opened.graph) if is_fixed else opened.graph
+        return pipeline.start(graph, spec.profile, spec.mode)
     before, wanted = _that_run(old), _that_run(spec)
     same = 0
     while same < min(len(before), len(wanted)) and before[same] == wanted[same]:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import streamlit as st
 
-from workbench.api import DEFAULT_PRESET, DEFAULT_TARGET
+from workbench.api import DEFAULT_PRESET, DEFAULT_TARGET, FIX
 from workbench.library import library
 from workbench.rewrite import DEFAULT_MODE, Pass, with_options
 from workbench.ui.state.address import Wished, pipeline_in_address, verification_in_address
@@ -196,10 +196,16 @@ def _order() -> list[str]:
         preset = list(library.presets()[chosen_preset()]["passes"])
         layouts = set(library.strategies().values())
         rest = [name for name, cls in library.all_passes().items() if cls not in layouts and name not in preset]
-        st.session_state[_ORDER] = preset + rest
+        st.session_state[_ORDER] = [*(name for name in rest if name == FIX), *preset, *(n for n in rest if n != FIX)]
         for name in rest:
             st.session_state[f"on_{name}"] = False
     return st.session_state[_ORDER]
+
+
+def switch_on(name: str) -> None:
+    """Switch the pass on, in its place in the order."""
+    _order()
+    st.session_state[f"on_{name}"] = True
 
 
 def _pass_row(index: int, name: str, order: list[str], strategy: str) -> None:

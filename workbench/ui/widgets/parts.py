@@ -169,7 +169,6 @@ def command_of(
     opened: Opened,
     spec: Spec,
     output: str = "optimized.onnx",
-    fix_dims: bool = False,
     verb: str = "optimize",
     verified: bool = True,
 ) -> str:
@@ -185,8 +184,6 @@ def command_of(
         words += ["--on-failure", "skip"]
     if not verified:
         words.append("--no-verify")
-    if fix_dims:
-        words.append("--fix-dims")
     return " ".join(w if w == "''" else shlex.quote(w) for w in words)
 
 
@@ -217,18 +214,15 @@ def against_command_of(opened: Opened) -> str:
     return " ".join(map(shlex.quote, words))
 
 
-def python_of(
-    opened: Opened, spec: Spec, output: str = "optimized.onnx", fix_dims: bool = False, verified: bool = True
-) -> str:
+def python_of(opened: Opened, spec: Spec, output: str = "optimized.onnx", verified: bool = True) -> str:
     """The equivalent Python code."""
     options = changed_options(spec)
     dims = f", dims={dict(opened.graph.dims)!r}" if opened.graph.dims else ""
     more = f", options={options!r}" if options else ""
     more += f", mode={spec.mode!r}" if spec.mode != DEFAULT_MODE else ""
-    fixed = ", fix_dims=True" if fix_dims else ""
     given = f", inputs=np.load({opened.inputs!r})" if opened.inputs else f", seed={opened.seed}" if opened.seed else ""
     names = [name for name, _ in spec.passes]
-    written = f"wb.export(history.graph, {output!r}{fixed})"
+    written = f"wb.export(history.graph, {output!r})"
     check = [
         f"verdict = wb.verify(graph, history.graph{given})",
         "print(verdict.sentence)",

@@ -1,0 +1,75 @@
+"""Infer the types of values again, since the passes before have made more known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from workbench.inference.shapes import is_made_up
+from workbench.ir import Edit, Graph, TensorType
+from workbench.rewrite import Exactness, Example, Pass, PassContext, Rewrite
+from workbench.rewrite.better_types import better_types, with_better_bodies
+
+
+@dataclass(frozen=True)
+class InferTypes(Pass):
+    """Loading infers the types of all values from the file. When passes fold what a shape is computed from, or remove
+    what hid a size, more follows than then; the next pass sees it as if the file had been written and opened again.
+    No node is changed.
+
+    Must not act where inference says no more than what is known.
+
+    Source: ONNX's shape inference; re-running it inside the pipeline as in onnxsim.
+    """
+
+    title = "Infer types again"
+    exactness = Exactness.BITS
+
+    own_examples = (
+        Example(
+            title="As many numbers as the input has elements",
+            before="""g (float[N] x) => (int64 y) <int64 first = {0}, int64 one = {1}> {
+                s = Shape(x)
+                n = Gather(s, first)
+                r = Range(first, n, one)
+                y = ReduceSum<keepdims=0>(r)
+            }""",
+            after="""g (float[N] x) => (int64 y) <int64 first = {0}, int64 one = {1}> {
+                s = Shape(x)
+                n = Gather(s, first)
+                r = Range(first, n, one)
+                y = ReduceSum<keepdims=0>(r)
+            }""",
+            sentences=("types that follow now: 'r' is int64[N], where int64[?] was known",),
+        ),
+    )
+
+    def rewrites(self, graph: Graph, context: PassContext) -> Iterator[Rewrite]:
+        types = better_types(graph)
+        bodies = [new for old in graph.with_bodies if (new := with_better_bodies(graph, old)) is not old]
+        if not types and not bodies:
+            return
+        makers = dict.fromkeys(node.name for value in types if (node := graph.producer(value)) is not None)
+        said = [_said(graph, types)] if types else []
+        said += [f"values inside of {node}" for node in bodies]
+        edit = Edit(remove=tuple(node.name for node in bodies), insert=tuple(bodies), types=types)
+        yield Rewrite(edit, f"types that follow now: {'; '.join(said)}", (*makers, *(node.name for node in bodies)))
+
+
+def _said(graph: Graph, types: Mapping[str, TensorType]) -> str:
+    """The first type that reads differently now, and how many others there are."""
+    shown = ((value, _shown(type_), _shown(graph.tensor_type(value))) for value, type_ in types.items())
+    value, now, before = next((row for row in shown if row[1] != row[2]), ("", "", ""))
+    more = len(types) - bool(value)
+    others = f"{more:,} {'value' if more == 1 else 'values'} of which some sizes turn out to be one"
+    if not value:
+        return others
+    return f"'{value}' is {now}, where {before} was known" + (
+        f"; so {'is' if more == 1 else 'are'} {more:,} more" * bool(more)
+    )
+
+
+def _shown(type_: TensorType | None) -> str:
+    if type_ is None or type_.shape is None:
+        return "nothing" if type_ is None else f"only {type_}"
+    return str(type_.with_shape(tuple(None if is_made_up(dim) else dim for dim in type_.shape)))

@@ -1,0 +1,175 @@
+"""Types of values at which ONNX's shape inference promises more than holds.
+
+ONNX has one element type for all tensors of a sequence, so inference gives two elements of different sizes the same
+symbol; a Loop whose state is a sequence, or that runs no turn, keeps what inference says of its first state or of its
+body. A symbol must name one size of one value. So such a result is cut off from its node for inference: `Cut`, an
+operator that inference does not know, stands behind the node, and the type declared for its result is what is proven.
+
+That is found from below: at first only the element type is declared, then what inference gives for the node under the
+former declarations, until nothing changes. Numbers and symbols of the inputs are kept, other symbols are made new.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, helper
+
+from workbench.ir.from_proto import bodies
+
+ROUNDS_OF_PROOF = 4  # each passes on what the one before has proven, through one more level of sequences
+MADE_UP = "unk__"  # prefix that ONNX's inference gives to unknown sizes
+_CUT = "workbench.inference"  # domain of `Cut`
+_RAW = "workbench.raw:"  # prefix of the name of a result before it is cut off
+_ELEMENTS = ("SequenceAt", "OptionalGetElement", "ConcatFromSequence")
+_REPEATED = ("Loop", "SequenceMap")  # their bodies run any number of times, on operands of any sizes
+_NUMBERS = itertools.count()
+
+
+def cut_boundaries(model: ModelProto) -> bool:
+    """Put a Cut behind each such result, in bodies too, in place; whether there is any."""
+    functions = {(f.domain, f.name) for f in model.functions if _holds_boundary(f)}
+    if not functions and not _holds_boundary(model.graph):
+        return False
+    model.opset_import.add(domain=_CUT, version=1)
+    for value in model.graph.input:
+        _without_elements(value.type)
+    _cut(model.graph, functions)
+    return True
+
+
+def declare_proven(model: ModelProto, typed: ModelProto) -> bool:
+    """Declare for each Cut what `typed`, the model after inference, proves of its operand; whether anything is new."""
+    given = {dim.dim_param for value in model.graph.input for dim in value.type.tensor_type.shape.dim}
+    changed = False
+    for graph, found in zip(_every_graph(model.graph), _every_graph(typed.graph), strict=True):
+        changed |= _declare(graph, found, given)
+    return changed
+
+
+def without_cuts(typed: ModelProto) -> ModelProto:
+    """The model without the Cuts and the values before them, in place."""
+    for graph in _every_graph(typed.graph):
+        if not any(node.domain == _CUT for node in graph.node):
+            continue
+        real = {node.input[0]: node.output[0] for node in graph.node if node.domain == _CUT}
+        nodes = [node for node in graph.node if node.domain != _CUT]
+        for node in nodes:
+            node.output[:] = [real.get(value, value) for value in node.output]
+        for value in graph.input:
+            value.name = real.get(value.name, value.name)
+        infos = [info for info in graph.value_info if info.name not in real]
+        kept = GraphProto(node=nodes, value_info=infos)
+        del graph.node[:], graph.value_info[:]
+        graph.MergeFrom(kept)
+    return typed
+
+
+def _holds_boundary(owner: GraphProto | FunctionProto) -> bool:
+    for node in owner.node:
+        if node.op_type in _ELEMENTS or node.op_type in _REPEATED:
+            return True
+        if any(_holds_boundary(body) for attribute in node.attribute for body in bodies(attribute)):
+            return True
+    return False
+
+
+def _every_graph(graph: GraphProto) -> Iterator[GraphProto]:
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            for body in bodies(attribute):
+                yield from _every_graph(body)
+
+
+def _cut(graph: GraphProto, functions: set[tuple[str, str]]) -> None:
+    nodes: list[NodeProto] = []
+    for node in graph.node:
+        nodes.append(node)
+        for attribute in node.attribute:
+            for body in bodies(attribute):
+                _cut(body, functions)
+                if node.op_type == "SequenceMap":
+                    _cut_inputs(body)
+        if node.op_type not in (*_ELEMENTS, *_REPEATED) and (node.domain, node.op_type) not in functions:
+            continue
+        for index, value in enumerate(node.output):
+            if value:
+                node.output[index] = _RAW + value
+                nodes.append(_cut_of(value))
+    kept = GraphProto(node=nodes)
+    del graph.node[:]
+    graph.MergeFrom(kept)
+
+
+def _cut_inputs(body: GraphProto) -> None:
+    cuts = []
+    for value in body.input:
+        cuts.append(_cut_of(value.name))
+        value.name = _RAW + value.name
+    kept = GraphProto(node=[*cuts, *body.node])
+    del body.node[:]
+    body.MergeFrom(kept)
+
+
+def _cut_of(value: str) -> NodeProto:
+    return helper.make_node("Cut", [_RAW + value], [value], domain=_CUT)
+
+
+def _declare(graph: GraphProto, typed: GraphProto, given: set[str]) -> bool:
+    infos = {info.name: info.type for info in (*typed.input, *typed.value_info)}
+    declared = {info.name: info for info in graph.value_info}
+    makers = {value: node.op_type for node in graph.node for value in node.output}
+    changed = False
+    for node in graph.node:
+        found = infos.get(node.input[0]) if node.domain == _CUT else None
+        if found is None:
+            continue
+        value = node.output[0]
+        info = declared.get(value)
+        proven = _proven(found, makers.get(node.input[0], ""), given, first=info is None)
+        if info is not None and _numbers(info.type, given) == _numbers(proven, given):
+            continue
+        if info is None:
+            info = graph.value_info.add(name=value)
+        info.type.CopyFrom(proven)
+        changed = True
+    return changed
+
+
+def _proven(found: TypeProto, maker: str, given: set[str], *, first: bool) -> TypeProto:
+    """What holds of the value. first: nothing that it depends on is proven yet."""
+    proven = TypeProto()
+    proven.CopyFrom(found)
+    if not found.HasField("tensor_type"):
+        _without_elements(proven)
+        return proven
+    if first or maker not in (*_ELEMENTS, *_REPEATED, ""):  # a call of a function is not looked into
+        proven.tensor_type.ClearField("shape")
+        return proven
+    kept = given if maker in _ELEMENTS else set()  # a Loop of no turns gives sizes of 0 where its body has a symbol
+    for dim in proven.tensor_type.shape.dim:
+        if not dim.HasField("dim_value") and dim.dim_param not in kept:
+            dim.dim_param = f"{MADE_UP}{next(_NUMBERS)}_cut"
+    return proven
+
+
+def _without_elements(type_: TypeProto) -> None:
+    """Take away the shapes of the tensors in a sequence, an optional or a map, in place."""
+    kind = type_.WhichOneof("value")
+    if kind in ("sequence_type", "optional_type"):
+        inner = type_.sequence_type.elem_type if kind == "sequence_type" else type_.optional_type.elem_type
+        if inner.HasField("tensor_type"):
+            inner.tensor_type.ClearField("shape")
+        _without_elements(inner)
+
+
+def _numbers(type_: TypeProto, given: set[str]) -> tuple[int | str | None, ...] | None:
+    """The sizes but for symbols that were made new; None if the rank is not known."""
+    tensor = type_.tensor_type
+    if not tensor.HasField("shape"):
+        return None
+    return tuple(
+        d.dim_value if d.HasField("dim_value") else d.dim_param * (d.dim_param in given) for d in tensor.shape.dim
+    )
