@@ -32,9 +32,10 @@ from workbench.rewrite import MODES, Example, History, Pass, PassContext, Rewrit
 from workbench.rewrite import passes as running
 from workbench.rewrite.rule import FindRewrite
 from workbench.rewrite.tool_pass import ToolPass
-from workbench.run.compare import BITS, compare, tolerance_for
+from workbench.run.compare import compare
 from workbench.run.inputs import output_orders, permute_inputs, turned
 from workbench.run.onnxruntime.randomness import is_random
+from workbench.run.tolerances import BITS, tolerances_for
 
 Arrays = dict[str, np.ndarray]
 Compared = list[tuple[Arrays, Arrays]]  # inputs with the outputs of the original
@@ -183,7 +184,7 @@ def _inputs(graph: Graph, draw: np.random.Generator, pool: np.ndarray | None, di
 
 def _difference(graph: Graph, mode: str, expected: Arrays, found: Arrays) -> str:
     """What differs more than the mode lets it; "" where nothing does."""
-    tolerance = BITS if mode == "exact" else tolerance_for(graph)
+    tolerance = BITS if mode == "exact" else tolerances_for(graph)
     comparison = compare(expected, found, tolerance)
     if not comparison.ok:
         return comparison.sentence

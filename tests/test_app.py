@@ -204,7 +204,7 @@ def test_passes_move_up_and_down_and_back():
     titles = [step.title for step in history(at).steps[1:3]]
     fine(at.button(key=f"down_{first}").click().run())
     assert [step.title for step in history(at).steps[1:3]] == titles[::-1]
-    assert at.session_state["pass_order"][:2] == [second, first]
+    assert at.session_state["pass_order"][1:3] == [second, first]  # behind fix_dims, which is off
     fine(at.button(key=f"up_{first}").click().run())
     assert [step.title for step in history(at).steps[1:3]] == titles
     fine(at.checkbox(key=f"on_{first}").set_value(False).run())

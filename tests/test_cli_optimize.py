@@ -35,7 +35,7 @@ def test_the_report(done, tmp_path):
     report = report_of(done, tmp_path, RESNET, "--layout", "greedy", "--verify", "each")
     steps, totals = report["steps"], report["totals"]
     expected = library.chosen(None, "default", "greedy")
-    assert [step["pass"] for step in steps] == expected and len(expected) == 10
+    assert [step["pass"] for step in steps] == expected and len(expected) == 11
     assert all(step.keys() >= STEP for step in steps)
     assert totals.keys() == STEP - {"pass"}
     for before, after in pairwise(steps):

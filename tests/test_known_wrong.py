@@ -6,6 +6,7 @@ import pytest
 from tests.known_wrong import CASES, Case
 from tests.running import outputs, random_inputs, typed
 from workbench.api import choose
+from workbench.inference.shapes import is_made_up
 from workbench.ir import DataType, Graph
 from workbench.layout.profile import load_profile
 from workbench.pipeline import run_pipeline
@@ -268,6 +269,12 @@ FOUND = (  # in this simplifier, by attacking it; with the numbers that show it
 ALL = (*CASES, *FUSED, *FOUND)
 
 
+def says_as_much(found, before) -> bool:
+    """Whether the type is the same but for symbols of inference, of which more may be known."""
+    pairs = zip(found.shape, before.shape, strict=True)
+    return found.dtype == before.dtype and all(a == b or is_made_up(b) for a, b in pairs)
+
+
 @pytest.mark.parametrize("case", ALL, ids=[case.source for case in ALL])
 def test_known_wrong(case):
     original = typed(case.text)
@@ -277,7 +284,7 @@ def test_known_wrong(case):
     assert simplified.inputs == original.inputs
     assert simplified.outputs == original.outputs
     for value in original.outputs:
-        assert simplified.type(value) == original.type(value)
+        assert says_as_much(simplified.type(value), original.type(value))
     assert all(simplified.users(value) or simplified.is_output(value) for value in simplified.constants)
     assert nodes(simplified) <= (nodes(original) if case.nodes is None else case.nodes)
     ran = 0

@@ -21,7 +21,8 @@ from tests.test_tuning_halving import Simulated
 from workbench.api import choose
 from workbench.charts.pareto import pareto_chart
 from workbench.errors import UserError
-from workbench.run.compare import BFLOAT16, FLOAT32, Comparison
+from workbench.run.compare import Comparison
+from workbench.run.tolerances import BFLOAT16, FLOAT32
 from workbench.tuning import bounds, latency
 from workbench.tuning.budget import Budget, parse_budget
 from workbench.tuning.evidence import Evidence, dominates, evidence_of

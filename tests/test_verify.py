@@ -9,13 +9,15 @@ import onnx
 import pytest
 
 from tests.conftest import CORPUS
+from tests.running import typed
 from workbench.io import load_model
 from workbench.ir import Edit, Graph, constant, from_text
 from workbench.metrics import measurements_of
 from workbench.rewrite.history import History, Step
 from workbench.rewrite.rule import AppliedRewrite
-from workbench.run.compare import BFLOAT16, FLOAT16, FLOAT32, INT8, compare
-from workbench.verification import MismatchError, Verifier, bisect, tolerance_for, verify_files, verify_step
+from workbench.run.compare import compare
+from workbench.run.tolerances import BFLOAT16, FLOAT16, FLOAT32, INT8, tolerance_for, tolerances_for
+from workbench.verification import MismatchError, Verifier, bisect, verify_files, verify_step
 
 X = np.array([[1.0, -2.0], [3.0, 4.0]], np.float32)
 
@@ -131,6 +133,46 @@ def test_the_tolerance_follows_operators_and_types():
     assert tolerance_for(from_text("g (bfloat16[2] x) => (bfloat16[2] y) { y = Relu(x) }")) == BFLOAT16
     quantized = from_text("g (float[2] x) => (uint8[2] y, float s, uint8 z) { y, s, z = DynamicQuantizeLinear(x) }")
     assert tolerance_for(quantized) == INT8
+
+
+TWO_OUTPUTS = """g (float[N,4] x, float[N,4] z) => (float[N,4] y, float[N,3] q)
+    <float k = {FACTOR}, int8[4,3] w = {6,2,0,-5,-4,-9,-8,-9,-6,5,2,7}> {
+    y = Mul(z, k)
+    a, s, zp = DynamicQuantizeLinear(x)
+    i = MatMulInteger(a, w, zp)
+    c = Cast<to = 1>(i)
+    q = Mul(c, s)
+}"""
+
+
+def test_each_output_has_the_tolerance_of_what_it_depends_on():
+    """An output that no 8-bit operator reaches is not judged as one that is behind them."""
+    right, wrong = (from_text(TWO_OUTPUTS.replace("FACTOR", factor)) for factor in ("1", "1.06"))
+    assert {value: tolerances_for(right)[value] for value in right.outputs} == {"y": FLOAT32, "q": INT8}
+    with Verifier(right) as verifier:
+        verdict = verifier.check(wrong)
+        assert verdict.ok is False
+        assert "Output 'y' differs" in verdict.sentence and "for float32" in verdict.sentence
+    rounded = compare({"y": np.float32([1]), "q": np.float32([1])}, {"y": np.float32([1.00001]), "q": np.float32([1.05])},
+                      tolerances_for(right))  # fmt: skip
+    assert rounded.ok
+    assert "'y' relative error 1e-05" in rounded.sentence and "'q' relative error 0.05" in rounded.sentence
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """g (float[2] x, float[2] z, bool c) => (float[2] y, float[2] q) {
+            y = Relu(z)
+            q = If(c) <then_branch = t () => (float[2] a) { h = Cast<to=10>(x)  a = Cast<to=1>(h) },
+                       else_branch = e () => (float[2] b) { b = Neg(x) }>
+        }""",
+        "g (float[2] x, float[2] z) => (float[2] y, float[2] q) { y = Relu(z)  h = Cast<to=10>(x)  q = Cast<to=1>(h) }",
+    ],
+)
+def test_half_precision_inside_of_the_way_to_one_output_loosens_that_one_only(text):
+    found = tolerances_for(typed(text))
+    assert (found["y"], found["q"]) == (FLOAT32, FLOAT16)
 
 
 # ---- verifying --------------------------------------------------------------------------

@@ -18,10 +18,11 @@ import numpy as np
 
 from workbench.errors import UserError
 from workbench.ir import Graph
-from workbench.run.compare import BITS, Comparison, Tolerance, compare, tolerance_for
+from workbench.run.compare import compare
 from workbench.run.inputs import Tensors, bound_dims, dims_of, output_orders, permute_inputs, seed_inputs, turned
 from workbench.run.onnxruntime.randomness import draws_numbers, is_random, with_seeds
 from workbench.run.runnable_dims import settle_dims
+from workbench.run.tolerances import BITS, Tolerance, tolerance_for, tolerances_for
 from workbench.run.worker.client import RUN_LIMIT_S, Worker
 from workbench.run.worker.memory import DoesNotFitError, estimate_bytes, refuse_unless_fits
 from workbench.run.worker.process import CancelledError, RunError
@@ -29,29 +30,18 @@ from workbench.run.worker.process import CancelledError, RunError
 if TYPE_CHECKING:
     from workbench.rewrite import History
 
-__all__ = [
-    "Comparison",
-    "MismatchError",
-    "Tolerance",
-    "Verdict",
-    "Verifier",
-    "bisect",
-    "compare",
-    "tolerance_for",
-    "verify_end",
-    "verify_files",
-    "verify_others",
-    "verify_step",
-]
-
 OnCheck = Callable[[str], None]
 
+SMALLER_INTEGERS = (1, 0)  # tried if the original does not run with larger ones, such as positions
 TRY_LIMIT_S = 60.0  # a trial with another length that takes longer is not used for verification
 
 
 @dataclass
 class Verdict:
-    """ok is None if nothing could be compared; the errors are None if there was nothing to subtract."""
+    """ok is None if nothing could be compared; the errors are None if there was nothing to subtract.
+
+    tolerance: the loosest of any output; each is judged by its own.
+    """
 
     ok: bool | None
     max_abs_error: float | None
@@ -85,8 +75,10 @@ class Verifier:
         given: Collection[str] = (),
     ) -> None:
         self.original = original
+        self.tolerances = tolerances_for(original)
         self.tolerance = tolerance_for(original)
         self.settled: dict[str, int] = {}
+        self.note = ""  # what a verdict says about the inputs
         self.dims = dict(original.dims)
         self._inputs = None if inputs is None else dict(inputs)
         self._seed = seed
@@ -163,6 +155,7 @@ class Verifier:
         return self.inputs, self.reference
 
     def _first_run(self) -> tuple[Tensors, Tensors]:
+        self.note = " Random operators had the same seed on both sides." if self.is_random else ""
         if self._inputs is not None:
             self.dims.update(dims_of(self.original, self._inputs))
             return self._inputs, self._outputs(self.reference_file, self._inputs, self.dims)
@@ -172,9 +165,9 @@ class Verifier:
         good: dict[str, tuple[Tensors, Tensors]] = {}  # the last success, without its message
         failures: list[UserError] = []
 
-        def run(dims: Mapping[str, int]) -> str | None:
+        def run(dims: Mapping[str, int], *most: int) -> str | None:
             try:
-                inputs = seed_inputs(self.original, dims, self._seed)
+                inputs = seed_inputs(self.original, dims, self._seed, *most)
                 outputs = self._outputs(self.reference_file, inputs, dims, TRY_LIMIT_S if failures else RUN_LIMIT_S)
             except CancelledError:
                 raise
@@ -188,6 +181,10 @@ class Verifier:
 
         self.settled = settle_dims(self.original, run, self._given)
         self.dims = {**bound_dims(self.original), **self.settled}
+        for most in SMALLER_INTEGERS if not good and failures else ():
+            if run(self.dims, most) is None:
+                self.note += f" Integers in the inputs are at most {most}: the original does not run with larger ones."
+                break
         if not good:
             raise failures[0]
         return good["last"]
@@ -228,7 +225,7 @@ class Verifier:
         try:
             outputs = self._outputs(candidate(), permute_inputs(inputs, self.original, graph), self.dims)
             outputs = turned(outputs, output_orders(self.original, graph))
-            found = compare(reference, outputs, BITS if exact else self.tolerance)
+            found = compare(reference, outputs, BITS if exact else self.tolerances)
         except CancelledError:
             raise
         except UserError as error:
@@ -242,7 +239,7 @@ class Verifier:
             found.max_rel_error,
             found.bit_equal,
             BITS if exact else self.tolerance,
-            found.sentence + (" Random operators had the same seed on both sides." if self.is_random else ""),
+            found.sentence + self.note,
             seconds,
         )
 

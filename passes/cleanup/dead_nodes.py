@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workbench.ir import Edit, Graph, Node
+from workbench.ir import Graph, Node
 from workbench.rewrite import Exactness, Example, NoMatch, Pass, Refusal, Rewrite, Rule
+from workbench.rewrite.unread import removal
 
 
 def match_dead(graph: Graph, node: Node, options: Pass) -> Rewrite:
@@ -15,40 +15,11 @@ def match_dead(graph: Graph, node: Node, options: Pass) -> Rewrite:
             raise NoMatch(f"{users[0]} reads '{value}' of {node}")
         if graph.is_output(value):
             raise NoMatch(f"'{value}' of {node} is an output of the graph")
-    gone = _with_what_fed_it(graph, node)
-    others = ""
-    if len(gone) > 1:
-        which = f"{gone[1]}" if len(gone) == 2 else f"{len(gone) - 1:,} nodes"
-        others = f" with {which} before it, which nothing else reads"
-    names = tuple(other.name for other in gone)
-    return Rewrite(Edit(remove=names), f"{node} is unused; removed{others}", names)
+    return removal(graph, node)
 
 
 def _may_be_dead(graph: Graph, node: Node) -> bool:
     return not any(map(graph.count_users, node.outputs))
-
-
-def _with_what_fed_it(graph: Graph, node: Node) -> list[Node]:
-    """The node, and those before it whose results are read only by nodes of this list."""
-    gone = {node.name: node}
-    waiting = [node]
-    while waiting:
-        for value in waiting.pop().operands:
-            maker = graph.producer(value)
-            if maker is not None and maker.name not in gone and _is_read_by(graph, maker, gone):
-                gone[maker.name] = maker
-                waiting.append(maker)
-    return list(gone.values())
-
-
-def _is_read_by(graph: Graph, node: Node, readers: Mapping[str, Node]) -> bool:
-    """Whether only these nodes read its results."""
-    for value in filter(None, node.outputs):
-        if graph.is_output(value) or graph.count_users(value) > len(readers):
-            return False
-        if any(user.name not in readers for user in graph.users(value)):
-            return False
-    return True
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,7 @@ class FuseGroups(Pass):
     device: str = option(AUTO, "Where groups are timed; auto: a CUDA device if there is one.", choices=DEVICES)
 
     title = "Fuse operators into groups"
+    live_only = True
     exactness = Exactness.BITS
 
     own_examples = (

@@ -42,6 +42,7 @@ class FuseMinimum(Pass):
     seconds: int = option(60, "Time limit of the search, in seconds; then the best found, with its bound.", least=1)
 
     title = "Fuse operators: proven minimum of memory traffic"
+    live_only = True
     exactness = Exactness.BITS
 
     own_examples = (

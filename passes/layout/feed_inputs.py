@@ -27,6 +27,7 @@ class FeedInputs(Pass):
     """
 
     title = "Feed inputs in the layout that is used"
+    live_only = True
     exactness = Exactness.BITS
 
     own_examples = (

@@ -27,6 +27,7 @@ class GiveOutputs(Pass):
     """
 
     title = "Give outputs in the layout in which they are computed"
+    live_only = True
     exactness = Exactness.BITS
 
     own_examples = (

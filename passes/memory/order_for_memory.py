@@ -30,6 +30,7 @@ class OrderForMemory(Pass):
     )
 
     title = "Execution order: lowest peak of memory"
+    live_only = True
     exactness = Exactness.BITS
 
     own_examples = (

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from workbench.ir import DataType, Graph, Node, TensorType
+from workbench.ir.liveness import unread_nodes
 from workbench.ir.permutation import Permutation, inverse, moves_data, permuted
 from workbench.layout.calls import called_function
 
@@ -110,7 +111,8 @@ def element_bytes(graph: Graph, value: str) -> int:
 
 
 def count(graph: Graph) -> Counts:
-    """The transposes and what they move, without those of constants, but with those of bodies and functions."""
+    """The transposes and what they move, with those of bodies and functions, but without those of constants and those
+    whose results nothing reads."""
     transposes = moved = size = unknown = 0
     for body in (*(body for node in graph.with_bodies for body in node.bodies.values()), *_called(graph)):
         inner = count(body)
@@ -118,8 +120,9 @@ def count(graph: Graph) -> Counts:
         moved, size = moved + inner.elements_moved, size + inner.bytes_moved
     found = graph.nodes_of(("Transpose",))
     fixed = follow_from_constants(graph) if found else set()
+    unread = unread_nodes(graph) if found else {}
     for node in found:
-        if node.inputs[0] in fixed:
+        if node.inputs[0] in fixed or node.name in unread:
             continue
         cost = moved_by_node(graph, node)
         transposes, moved, unknown = transposes + 1, moved + (cost or 0), unknown + (cost is None)

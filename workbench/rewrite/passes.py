@@ -23,6 +23,7 @@ from workbench.rewrite.greedy_driver import follow_rules
 from workbench.rewrite.packing import packed_anew
 from workbench.rewrite.pass_context import PassContext
 from workbench.rewrite.rule import Example, Refusal, Rewrite, Rule
+from workbench.rewrite.unread import without_unread
 
 LAYOUT_PREFIX = "layout_"  # of the names of passes that are layout strategies
 
@@ -46,12 +47,15 @@ class Pass:
     title:         one line.
     exactness:     of a pass without rules; otherwise each rule has its own.
     demonstration: it is wrong on purpose, to show a failing verification; in no preset and no comparison.
+    live_only:     nodes that nothing reads are removed before it looks at the graph, as for all layout strategies: it
+                   decides by costs or by who reads a value, which such nodes would distort.
     packages:      what must be installed besides, as in `pip install`; without it the step says so and does nothing.
     """
 
     title: ClassVar[str] = ""
     exactness: ClassVar[Exactness] = Exactness.ROUNDING
     demonstration: ClassVar[bool] = False
+    live_only: ClassVar[bool] = False
     packages: ClassVar[tuple[str, ...]] = ()
     rules: ClassVar[tuple[Rule, ...]] = ()
     own_examples: ClassVar[tuple[Example, ...]] = ()
@@ -110,13 +114,20 @@ class Pass:
         leave_out: sentences of rewrites that rules must not propose.
         """
         if not self.rules:
-            return self.rewrites(graph, context) if self.exactness.runs_in(context.mode) else iter(())
+            if not self.exactness.runs_in(context.mode):
+                return iter(())
+            is_live_only = self.live_only or self.is_layout
+            return self._on_live_nodes(graph, context) if is_live_only else self.rewrites(graph, context)
 
         def may_be_done(graph: Graph, found: Rewrite) -> bool:
             return found.sentence not in leave_out and not (context.mode == EXACT and packed_anew(graph, found.edit))
 
         rules = [rule for rule in self.rules_of_run() if rule.exactness.runs_in(context.mode)]
         return follow_rules(rules, graph, self, may_be_done)
+
+    def _on_live_nodes(self, graph: Graph, context: PassContext) -> Iterator[Rewrite]:
+        yield from without_unread(graph)
+        return (yield from self.rewrites(graph, context))
 
     def rules_of_run(self) -> tuple[Rule, ...]:
         """The rules for one run; a pass whose rules keep state creates them for each run."""

@@ -7,65 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.ir import DataType, Graph
+from workbench.run.tolerances import FLOAT32, Tolerance
 
-
-@dataclass(frozen=True)
-class Tolerance:
-    """Outputs are equal if either error is within its bound; `reason` says where the bounds come from.
-
-    relative: max|a - b| / max|a| over one output.
-    absolute: max|a - b| over one output.
-    quantized: 8-bit integers may differ too, since a rounding may go the other way.
-    bits:      nothing may differ, not even the sign of a zero; the bits of a NaN do not count.
-    """
-
-    relative: float
-    absolute: float
-    reason: str
-    quantized: bool = False
-    bits: bool = False
-
-    def __str__(self) -> str:
-        return (
-            f"nothing, {self.reason}"
-            if self.bits
-            else f"relative {self.relative:g} or absolute {self.absolute:g}, {self.reason}"
-        )
-
-
-# Reordered sums of float32 stay far below, wrong rewrites are far above (56 real models).
-FLOAT32 = Tolerance(1e-4, 1e-6, "for float32")
-# One unit in the last place is 4.9e-4 of float16 and 3.9e-3 of bfloat16; errors of a few layers add up.
-FLOAT16 = Tolerance(2e-2, 1e-3, "for float16")
-BFLOAT16 = Tolerance(1e-1, 1e-2, "for bfloat16")
-# A rounding that goes the other way moves a value by 1/255 of its range, and later layers propagate it:
-# one runtime's own optimization levels differ by percents.
-INT8 = Tolerance(1e-1, 1e-6, "for a model with 8-bit operators, where roundings may fall either way", quantized=True)
-
-BITS = Tolerance(0.0, 0.0, "in exact mode", bits=True)
-
-_INT8_OPERATORS = ("MatMulInteger", "ConvInteger", "DynamicQuantize", "QuantizeLinear", "QLinear")
 TINY = 1e-30  # keeps relative errors finite if every number is zero
+_MOST_NAMED = 3  # most outputs named in one sentence
 FAINT = 1e-6  # smaller outputs are always within the absolute tolerance
-
-
-def tolerance_for(graph: Graph) -> Tolerance:
-    """The tolerance for the operators and element types of the graph."""
-    if _has_int8(graph):
-        return INT8
-    dtypes = {found.dtype for value in graph.values() if (found := graph.tensor_type(value)) is not None}
-    if DataType.BFLOAT16 in dtypes:
-        return BFLOAT16
-    return FLOAT16 if DataType.FLOAT16 in dtypes else FLOAT32
-
-
-def _has_int8(graph: Graph) -> bool:
-    bodies = (body for node in graph.nodes for body in node.bodies.values())
-    functions = (function.graph for function in graph.functions.values())
-    return any(node.op_type.startswith(_INT8_OPERATORS) for node in graph.nodes) or any(
-        _has_int8(inner) for inner in (*bodies, *functions)
-    )
 
 
 @dataclass(frozen=True)
@@ -75,6 +21,7 @@ class OutputComparison:
     name: str
     ok: bool
     bit_equal: bool
+    tolerance: Tolerance
     max_abs: float | None
     max_rel: float | None
     reason: str = ""
@@ -94,26 +41,32 @@ class Comparison:
 
 
 def compare(
-    reference: Mapping[str, np.ndarray], candidate: Mapping[str, np.ndarray], tolerance: Tolerance = FLOAT32
+    reference: Mapping[str, np.ndarray],
+    candidate: Mapping[str, np.ndarray],
+    tolerance: Tolerance | Mapping[str, Tolerance] = FLOAT32,
 ) -> Comparison:
     """Compare two runs, output by output, by name.
 
+    tolerance: of all outputs, or of each by name (FLOAT32 for one without).
     Shapes and element types must be equal, NaN and infinities at the same
     places, integers, bools and strings equal; floats within the tolerance.
     """
     names = dict.fromkeys((*reference, *candidate))
-    outputs = tuple(_compared(name, reference.get(name), candidate.get(name), tolerance) for name in names)
+    allowed = dict.fromkeys(names, tolerance) if isinstance(tolerance, Tolerance) else tolerance
+    outputs = tuple(
+        _compared(name, reference.get(name), candidate.get(name), allowed.get(name, FLOAT32)) for name in names
+    )
     ok = all(output.ok for output in outputs)
     bit_equal = all(output.bit_equal for output in outputs)
     max_abs = max((o.max_abs for o in outputs if o.max_abs is not None), default=None)
     max_rel = max((o.max_rel for o in outputs if o.max_rel is not None), default=None)
-    sentence = _sentence(outputs, tolerance, max_abs, max_rel, bit_equal)
+    sentence = _sentence(outputs, bit_equal)
     return Comparison(outputs, max_abs, max_rel, bit_equal, ok, sentence)
 
 
 def _compared(name: str, a: np.ndarray | None, b: np.ndarray | None, tolerance: Tolerance) -> OutputComparison:
     def differs(reason: str) -> OutputComparison:
-        return OutputComparison(name, False, False, None, None, reason)
+        return OutputComparison(name, False, False, tolerance, None, None, reason)
 
     if a is None or b is None:
         return differs("only one of the two has it")
@@ -124,10 +77,10 @@ def _compared(name: str, a: np.ndarray | None, b: np.ndarray | None, tolerance: 
         return differs(f"{b.dtype} where {a.dtype} is right")
     if a.dtype.kind in "USO":
         same = bool((a.astype(str) == b.astype(str)).all())
-        return OutputComparison(name, True, True, 0.0, 0.0) if same else differs("other strings")
+        return OutputComparison(name, True, True, tolerance, 0.0, 0.0) if same else differs("other strings")
     weak = _weakness(a)
     if _same_bits(a, b):
-        return OutputComparison(name, True, True, 0.0, 0.0, weak=weak)
+        return OutputComparison(name, True, True, tolerance, 0.0, 0.0, weak=weak)
     wide = np.complex128 if a.dtype.kind == "c" else np.float64
     x, y = a.astype(wide), b.astype(wide)
     if not np.array_equal(np.isnan(x), np.isnan(y)):
@@ -143,7 +96,7 @@ def _compared(name: str, a: np.ndarray | None, b: np.ndarray | None, tolerance: 
     ok = max_abs == 0.0 if exact else max_rel <= tolerance.relative or max_abs <= tolerance.absolute
     ok = ok and not tolerance.bits
     reason = f"{int((x != y).sum())} of {a.size} {a.dtype} values differ" if exact and not ok else ""
-    return OutputComparison(name, ok, False, max_abs, max_rel, reason, weak)
+    return OutputComparison(name, ok, False, tolerance, max_abs, max_rel, reason, weak)
 
 
 def _same_bits(a: np.ndarray, b: np.ndarray) -> bool:
@@ -165,19 +118,27 @@ def _weakness(a: np.ndarray) -> str:
     return "it is empty" if a.size == 0 else ""
 
 
-def _sentence(
-    outputs: tuple[OutputComparison, ...],
-    tolerance: Tolerance,
-    max_abs: float | None,
-    max_rel: float | None,
-    bit_equal: bool,
-) -> str:
+def _sentence(outputs: tuple[OutputComparison, ...], bit_equal: bool) -> str:
     wrong = next((o for o in outputs if not o.ok), None)
     if wrong is not None:
         reason = wrong.reason or f"relative error {wrong.max_rel:.2g}, absolute {wrong.max_abs:.2g}"
-        return f"Output '{wrong.name}' differs: {reason} (allowed: {tolerance})."
+        return f"Output '{wrong.name}' differs: {reason} (allowed: {wrong.tolerance})."
     count = f"{len(outputs)} output{'s' if len(outputs) != 1 else ''}"
     weak = next((f" This proves little for output '{o.name}': {o.weak}." for o in outputs if o.weak), "")
     if bit_equal:
         return f"Equal to the last bit: {count}.{weak}"
-    return f"Equal: {count}, relative error {max_rel:.2g}, absolute {max_abs:.2g} (allowed: {tolerance}).{weak}"
+    judged: dict[Tolerance, list[OutputComparison]] = {}
+    for output in outputs:
+        judged.setdefault(output.tolerance, []).append(output)
+    groups = (_judged(group, name_them=len(judged) > 1) for group in judged.values())
+    return f"Equal: {count}, {'; '.join(groups)}.{weak}"
+
+
+def _judged(outputs: list[OutputComparison], name_them: bool) -> str:
+    """The largest errors of outputs that have one tolerance. name_them: others have another."""
+    named = ", ".join(f"'{output.name}'" for output in outputs[:_MOST_NAMED])
+    more = f" and {len(outputs) - _MOST_NAMED} more" if len(outputs) > _MOST_NAMED else ""
+    relative = max((output.max_rel for output in outputs if output.max_rel is not None), default=0.0)
+    absolute = max((output.max_abs for output in outputs if output.max_abs is not None), default=0.0)
+    said = f"relative error {relative:.2g}, absolute {absolute:.2g} (allowed: {outputs[0].tolerance})"
+    return f"{named}{more} {said}" if name_them else said

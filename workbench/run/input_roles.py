@@ -15,7 +15,8 @@ _PASSES_ON = frozenset({
 _MAKES_BOOL = frozenset({
     "And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or", "Where", "Xor",
 })  # fmt: skip
-_SIZES = {"ConstantOfShape": 0, "Expand": 1, "Tile": 1, "TopK": 1, "Resize": 3, "Reshape": 1}
+_SIZES = {"ConstantOfShape": 0, "Expand": 1, "Tile": 1, "TopK": 1, "Resize": 3}
+_SPLITS = ("Split", "SplitToSequence")
 _GATHERS = frozenset(("Gather", "GatherElements", "ScatterElements"))
 _GATHERS_ND = frozenset(("GatherND", "ScatterND"))
 # com.microsoft.EmbedLayerNormalization: which operand indexes which table.
@@ -24,7 +25,8 @@ _EMBED_TABLES = {0: 2, 1: 4, 8: 3}
 
 @dataclass(frozen=True)
 class Use:
-    """kind: "index" (into a table of `size` rows), "mask", "size" (of another value) or "value"."""
+    """kind: "index" (into a table of `size` rows), "mask", "size" (of another value), "target" (of a Reshape), "parts"
+    (sizes that make `size` together) or "value"."""
 
     kind: str
     size: int = 0
@@ -53,7 +55,7 @@ def use_of(graph: Graph, value: str) -> Use:
         return Use("index", min(tables))
     if "mask" in value.lower() or any(use.kind == "mask" for use in found):
         return Use("mask")
-    return next((use for use in found if use.kind == "size"), Use("value"))
+    return next((use for use in found if use.kind in ("size", "target", "parts")), Use("value"))
 
 
 def _uses(scope: _Scope, value: str) -> Iterator[Use]:
@@ -77,6 +79,10 @@ def _use_at(scope: _Scope, node: Node, index: int) -> Iterator[Use]:
         yield Use("mask")
     elif _SIZES.get(node.op) == index:
         yield Use("size")
+    elif node.op == "Reshape" and index == 1:
+        yield Use("target")
+    elif node.op in _SPLITS and index == 1 and (whole := _dim(scope.shape(node.inputs[0]), node.attr("axis", 0))):
+        yield Use("parts", whole)
 
 
 def _table_size(scope: _Scope, node: Node, index: int) -> int | None:
@@ -92,9 +98,21 @@ def _table_size(scope: _Scope, node: Node, index: int) -> int | None:
     if node.op == "Equal":  # compared with all row numbers: an explicit one-hot encoding
         ours, rows = scope.shape(node.inputs[index]), scope.shape(node.inputs[1 - index])
         return _dim(rows, -1) if ours and ours[-1] == 1 and _dim(rows, -1) != 1 else None
+    if node.op == "SequenceAt" and index == 1:
+        return _elements_of(scope, node.inputs[0])
     if node.op == "com.microsoft.EmbedLayerNormalization" and index in _EMBED_TABLES:
         return _dim(scope.shape(node.inputs[_EMBED_TABLES[index]]), 0)
     return None
+
+
+def _elements_of(scope: _Scope, sequence: str) -> int:
+    """The number of tensors that the sequence has at least, as far as its own node tells."""
+    maker = scope.graph.producer(sequence)
+    if maker is not None and maker.op == "SequenceConstruct":
+        return len(maker.inputs)
+    if maker is not None and maker.op == "SplitToSequence" and len(maker.inputs) > 1:
+        return _dim(scope.shape(maker.inputs[1]), 0) or 1
+    return 1
 
 
 def _dim(shape: tuple | None, axis: int) -> int | None:

@@ -22,7 +22,7 @@ Tensors = dict[str, np.ndarray]
 MOSTLY = 0.9  # share of ones in a seeded mask
 SAMPLE_RATE = 16000
 SAMPLE_RATE_NAMES = ("sr", "sample_rate", "sampling_rate", "samplerate")
-_SMALL = 10  # bound of random integers of unknown role
+MOST_INTEGER = 9  # of random integers of unknown role
 SENTENCE = "The quick brown fox jumps over the lazy dog."
 
 
@@ -123,12 +123,14 @@ def turned(tensors: Mapping[str, np.ndarray], orders: Mapping[str, Sequence[int]
 # ---- seeded ------------------------------------------------------------------------
 
 
-def seed_inputs(graph: Graph, dims: Mapping[str, int] | None = None, seed: int = 0) -> Tensors:
+def seed_inputs(
+    graph: Graph, dims: Mapping[str, int] | None = None, seed: int = 0, most: int = MOST_INTEGER
+) -> Tensors:
     """A value for every input of the graph, the same for the same seed.
 
     Floats are standard normal; integers that index a table stay within it;
     masks are mostly ones; lengths fit the other inputs; a sample rate is
-    16000. `dims` overrides `graph.dims`. Each input has its own random stream,
+    16000; other integers are from 0 to `most`. `dims` overrides `graph.dims`. Each input has its own random stream,
     so that adding an input does not change the others. Raises InputError if an
     input is not a tensor, or if the inputs alone exceed the machine's memory.
     """
@@ -141,7 +143,7 @@ def seed_inputs(graph: Graph, dims: Mapping[str, int] | None = None, seed: int =
         stream = np.random.default_rng([seed, zlib.crc32(value.encode())])
         type_ = graph.tensor_type(value)
         assert type_ is not None  # checked by input_shape
-        tensors[value] = _seeded(value, type_.dtype, shape, use_of(graph, value), longest, stream)
+        tensors[value] = _seeded(value, type_.dtype, shape, use_of(graph, value), (longest, most), stream)
     return tensors
 
 
@@ -164,8 +166,15 @@ def _longest(shapes: Mapping[str, tuple[int, ...]]) -> int:
 
 
 def _seeded(
-    name: str, dtype: DataType, shape: tuple[int, ...], use: Use, longest: int, stream: np.random.Generator
+    name: str,
+    dtype: DataType,
+    shape: tuple[int, ...],
+    use: Use,
+    limits: tuple[int, int],
+    stream: np.random.Generator,
 ) -> np.ndarray:
+    """limits: the longest length that fits all inputs, and the largest integer of unknown role."""
+    longest, most = limits
     if dtype == DataType.STRING:
         return np.full(shape, SENTENCE)
     kind = dtype.numpy()
@@ -184,10 +193,19 @@ def _seeded(
         return np.asarray(stream.standard_normal(shape)).astype(kind)
     if use.kind == "size":
         return np.ones(shape, kind)
+    if use.kind == "target":  # of a Reshape: whatever the number of elements
+        return (
+            np.concatenate([-np.ones(shape, kind)[:1], np.ones(shape, kind)[1:]])
+            if len(shape) == 1
+            else np.ones(shape, kind)
+        )
+    if use.kind == "parts" and len(shape) == 1 and shape[0]:
+        parts = np.sort(stream.choice(np.arange(1, use.size), shape[0] - 1, replace=use.size <= shape[0]))
+        return np.asarray(np.diff(np.concatenate([[0], parts, [use.size]])), kind)
     if dtype.itemsize == 1:  # pixels, or quantized values
-        limits = np.iinfo(kind)
-        return np.asarray(stream.integers(limits.min, limits.max + 1, shape), kind)
-    return np.asarray(stream.integers(0, _SMALL, shape), kind)
+        range_ = np.iinfo(kind)
+        return np.asarray(stream.integers(range_.min, range_.max + 1, shape), kind)
+    return np.asarray(stream.integers(0, most + 1, shape), kind)
 
 
 def _mask(shape: tuple[int, ...], stream: np.random.Generator) -> np.ndarray:

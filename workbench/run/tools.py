@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,10 @@ from workbench.io.exporting import export_onnx
 from workbench.io.onnx_file import load_onnx
 from workbench.ir import Graph
 from workbench.ir.text import OPSET
-from workbench.run.compare import tolerance_for
 from workbench.run.inputs import seed_inputs
 from workbench.run.onnxruntime.randomness import is_random
 from workbench.run.runnable_dims import settle_dims
+from workbench.run.tolerances import tolerances_for
 from workbench.run.worker.memory import available_bytes, in_gigabytes
 from workbench.run.worker.process import CancelledError, Limits, RunError, WorkerProcess
 from workbench.run.worker.tensors import save_tensors
@@ -103,7 +103,7 @@ def _same_values(
     need, free = sum(map(_bytes_of, (before, after), values)), available_bytes()
     if need > free // 2:
         return None, f"they take {in_gigabytes(need)}, and {in_gigabytes(free)} of memory are free"
-    tolerance, inputs = tolerance_for(before), files[0].with_name("inputs.npz")
+    tolerances, inputs = tolerances_for(before), files[0].with_name("inputs.npz")
     found: list[Mapping[str, str]] = []
     failures: list[str] = []
 
@@ -116,9 +116,7 @@ def _same_values(
                 models=[str(file) for file in files],
                 inputs=str(inputs),
                 values=values,
-                relative=tolerance.relative,
-                absolute=tolerance.absolute,
-                quantized=tolerance.quantized,
+                tolerances={value: asdict(tolerances[value]) for value in values[0]},
             )
         except RunError as error:
             if error.stage != "run":  # other lengths do not help

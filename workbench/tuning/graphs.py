@@ -13,7 +13,8 @@ from workbench.errors import UserError
 from workbench.io.exporting import export_onnx
 from workbench.ir import Graph
 from workbench.pipeline import Progress
-from workbench.run.compare import Comparison, Tolerance
+from workbench.run.compare import Comparison
+from workbench.run.tolerances import Tolerance
 from workbench.run.worker.process import CancelledError
 from workbench.tuning.pipelines import TUNED_TARGET, Configuration, NamedPasses
 from workbench.verification import Verdict, Verifier

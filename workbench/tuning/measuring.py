@@ -11,10 +11,10 @@ from typing import Any
 
 from workbench.errors import UserError
 from workbench.files import SPECIAL, is_special, not_written
-from workbench.run.compare import tolerance_for
 from workbench.run.measurement.measure import DTYPES, Variant, measure_models
 from workbench.run.measurement.measured import FailedVariant, MeasuredVariant
 from workbench.run.records.store import model_hash
+from workbench.run.tolerances import tolerance_for
 from workbench.run.worker.process import CancelledError
 from workbench.tuning.budget import Budget
 from workbench.tuning.graphs import MadeGraph, error_fault

@@ -134,6 +134,9 @@ def convert(
         type_ = graph.tensor_type(value)
         if type_ is not None:
             work.types[outputs[-1]] = type_.permuted(out_perm)
+    if carried.picks is not None:
+        restoring.append(work.picking(node, carried.picks))
+        outputs[0] = restoring[-1].inputs[0]
     changed = node.replace(
         op_type=op_type,
         domain=domain,
@@ -260,6 +263,16 @@ class _Work:
 
     def restoring(self, source: str, result: str, perm: Permutation) -> Node:
         return self.transpose(source, result, perm, f"restore_{result}").replace(metadata={RESTORES: result})
+
+    def picking(self, node: Node, picks: tuple[int, ...]) -> Node:
+        """A Gather of these elements of the converted node's result; its result has the name of the node's."""
+        value = node.outputs[0]
+        source, index = self.name(f"{value}_{self.layout.lower()}"), self.name(f"{value}_picks")
+        self.constants[index] = constant(np.array(picks, np.int64))
+        type_ = self.graph.tensor_type(value)
+        if type_ is not None:
+            self.types[source] = type_.with_shape((self.graph.rank_of(node.inputs[0]),))
+        return Node("Gather", (source, index), (value,), {"axis": 0}, name=self.name(f"pick_{value}"))
 
     def permuted_operand(self, value: str, perm: Permutation) -> str:
         if value in self._made:

@@ -36,6 +36,7 @@ class PermutedCall:
     lined_up:   broadcast operands of lower rank, which must be given all axes, permuted (`lines_up`).
     outputs:    the permutation of each result; None if it is unchanged.
     constants:  constants that replace operands, or are added for omitted ones.
+    picks:      which elements of the node's result, in which order, are the result, if not all as they come.
     """
 
     inputs: tuple[int, ...]
@@ -45,6 +46,7 @@ class PermutedCall:
     op_type: str | None = None
     domain: str | None = None
     lined_up: tuple[int, ...] = ()
+    picks: tuple[int, ...] | None = None
 
 
 Propagate = Callable[[Graph, Node, Permutation], PermutedCall]

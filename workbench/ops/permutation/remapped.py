@@ -230,13 +230,14 @@ def _parameter(graph: Graph, node: Node, index: int, order: Permutation) -> Cons
 
 
 def _propagate_shape(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:
-    """Possible if the axes are still adjacent and in order; others would need a Gather after it."""
+    """The sizes of axes that are still adjacent and in order come as they are; others are picked from all sizes."""
     axes = range(len(perm))[slice(node.attr("start", 0), node.attr("end"))]
-    places = [inverse(perm)[axis] for axis in axes]
+    places = tuple(inverse(perm)[axis] for axis in axes)
     first = places[0] if places else 0
-    if places != list(range(first, first + len(places))):
-        raise NotPermutable(f"{node} returns sizes of axes that would no longer be adjacent and in order")
-    return PermutedCall((0,), (None,), with_attributes(node, start=first, end=first + len(places)))
+    if places == tuple(range(first, first + len(places))):
+        return PermutedCall((0,), (None,), with_attributes(node, start=first, end=first + len(places)))
+    others = {name: value for name, value in node.attributes.items() if name not in ("start", "end")}
+    return PermutedCall((0,), (None,), others, picks=places)
 
 
 def _propagate_triangle(graph: Graph, node: Node, perm: Permutation) -> PermutedCall:

@@ -10,12 +10,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from workbench.run.compare import Tolerance, compare
+from workbench.run.compare import compare
 from workbench.run.inputs import turned
 from workbench.run.measurement.caches import flusher
 from workbench.run.measurement.profiled import Kernel, MeasuredLanes, Memory, OperatorRun
 from workbench.run.measurement.progress import OnStage
 from workbench.run.measurement.spinning import wait_for_sleep
+from workbench.run.tolerances import Tolerance
 from workbench.run.worker.failures import TaskError
 from workbench.run.worker.tensors import load_tensors
 
@@ -128,7 +129,8 @@ class Here:
             return None
         found_by = partial(self._first_outputs, variant) if variant["seeded"] else model.outputs
         outputs = turned(ran(found_by), variant["orders"])
-        found = asdict(compare(load_tensors(self._reference), outputs, Tolerance(**variant["tolerance"])))
+        allowed = {name: Tolerance(**words) for name, words in variant["tolerances"].items()}
+        found = asdict(compare(load_tensors(self._reference), outputs, allowed))
         return {key: value for key, value in found.items() if key != "outputs"}
 
     def _first_outputs(self, variant: Mapping[str, Any]) -> dict[str, np.ndarray]:

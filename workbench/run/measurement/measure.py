@@ -21,7 +21,6 @@ from workbench.fusion.grouped import grouped
 from workbench.inference.shapes import infer_types
 from workbench.ir import DataType, Graph, TensorType
 from workbench.ir.permuted_io import order_between
-from workbench.run.compare import BFLOAT16, FLOAT16, FLOAT32, Tolerance, tolerance_for
 from workbench.run.inputs import Tensors, dims_of, output_orders, permute_inputs, shape_fits
 from workbench.run.measurement.ceilings import Roofs
 from workbench.run.measurement.interleave import repetitions
@@ -31,6 +30,7 @@ from workbench.run.measurement.profiled import OperatorRun, kernel_from_json, la
 from workbench.run.measurement.roofline import share_of_roof, with_work
 from workbench.run.measurement.statistics import is_busy, is_stable, ratio, spread
 from workbench.run.onnxruntime.randomness import draws_numbers, with_seeds
+from workbench.run.tolerances import BFLOAT16, FLOAT16, FLOAT32, Tolerance, tolerances_for
 from workbench.run.worker.client import RUN_LIMIT_S, Worker
 from workbench.run.worker.machine import Machine
 from workbench.run.worker.memory import estimate_bytes, refuse_unless_fits
@@ -114,7 +114,7 @@ def measure_models(
     cold: whether to time runs after emptying the device's cache too.
     operators: whether to time each operator too, in runs of their own.
     reference: outputs to compare with (ONNX Runtime's, see `Verifier.reference`),
-               within `tolerance`, by default that of the element type or of the first graph,
+               within `tolerance`, by default that of the element type or of the output in the first graph,
                whichever is looser.
     on_progress: is called with {"done", "total", "stage"} after every run.
     timeout_s, memory_limit_bytes: limits of the whole job, see `Worker.request`; of a CUDA device,
@@ -164,7 +164,7 @@ def measure_models(
                     "inputs": fed_inputs[id(v.graph)],
                     "backend": v.backend,
                     "dtype": v.dtype,
-                    "tolerance": asdict(tolerance or _tolerance(v.dtype, first)),
+                    "tolerances": _tolerances(v.dtype, first, tolerance),
                     "orders": output_orders(first, v.graph),
                 }
                 for label, v in wanted.items()
@@ -206,8 +206,11 @@ def _as_run(variant: Variant) -> Variant:
     return replace(variant, graph=grouped(variant.graph)) if variant.backend == "fused" else variant
 
 
-def _tolerance(dtype: str, first: Graph) -> Tolerance:
-    return max(DTYPES[dtype], tolerance_for(first), key=lambda t: t.relative)
+def _tolerances(dtype: str, first: Graph, given: Tolerance | None) -> dict[str, Any]:
+    """The tolerance of each output: `given`, else the looser of those of the element type and of the first graph."""
+    of_graph = tolerances_for(first)
+    found = {value: given or max(DTYPES[dtype], of_graph[value], key=lambda t: t.relative) for value in first.outputs}
+    return {value: asdict(tolerance) for value, tolerance in found.items()}
 
 
 def validate_request(backends: Sequence[str], dtypes: Sequence[str], repeat: int | None, warmup: int = _WARMUP) -> None:

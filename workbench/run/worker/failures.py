@@ -104,10 +104,4 @@ def _brief(text: str) -> str:
 
 
 def _other_size(name: str, axis: str, got: str, expected: str) -> str:
-    """Loading takes a size of 0 for an unknown one, as some exporters write it; ONNX Runtime does not."""
-    if expected == "0":
-        return (
-            f"axis {axis} of input '{name}' is fixed to 0 in the file, which is read here as a size that is not known; "
-            "write the size or a name there"
-        )
     return f"axis {axis} of input '{name}' is {got} long, and the file fixes it to {expected}"

@@ -15,7 +15,8 @@ import onnx
 from onnx import ValueInfoProto
 
 from workbench.errors import UserError
-from workbench.run.compare import Tolerance, compare
+from workbench.run.compare import compare
+from workbench.run.tolerances import Tolerance
 from workbench.run.worker.failures import TaskError, reason_of, shortened
 from workbench.run.worker.process_memory import peak
 from workbench.run.worker.runners import open_session
@@ -60,7 +61,7 @@ def same_values(request: Mapping[str, Any], report: _Report) -> dict[str, Any]:
     """Which of the second model's `values` have the numbers of one of the first's, which has the same name or none
     that the second has; both `models` are run once by ONNX Runtime, unoptimized."""
     inputs = load_tensors(request["inputs"])
-    tolerance = Tolerance(request["relative"], request["absolute"], "", quantized=request["quantized"])
+    allowed = {name: Tolerance(**words) for name, words in request["tolerances"].items()}
     (first, second), (mine, its) = request["models"], request["values"]
     before = values_of(Path(first), inputs, mine)
     try:
@@ -68,14 +69,14 @@ def same_values(request: Mapping[str, Any], report: _Report) -> dict[str, Any]:
     except Exception as error:  # onnxruntime's own classes have no common base but Exception
         said = f"ONNX Runtime does not run what the tool wrote ({shortened(str(error), 200)})"
         raise TaskError(ConversionError(said), "load") from error
-    same = {name: name for name in after if name in before and _is_same(before[name], after[name], tolerance)}
+    same = {name: name for name in after if name in before and _is_same(before[name], after[name], allowed[name])}
     left = defaultdict(list)
     for name, array in before.items():
         if name not in same and _tells_apart(array):
             left[array.dtype, array.shape].append(name)
     for name, array in after.items():
         near = left.get((array.dtype, array.shape), []) if name not in same else []
-        found = next((other for other in near if _is_same(before[other], array, tolerance)), None)
+        found = next((other for other in near if _is_same(before[other], array, allowed[other])), None)
         if found is not None:
             same[name] = found
             near.remove(found)

@@ -1,0 +1,81 @@
+"""`optimal` never moves more than another strategy, on the file that is written, whatever the preset."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import passes
+from tests.loading import saved
+from tests.test_layout_strategies import networks
+from workbench import api
+from workbench.io import load_model
+from workbench.io.exporting import export_onnx
+from workbench.layout.cost import count
+from workbench.reporting import layout_facts, layout_step
+
+HEADER = '<ir_version: 11, opset_import: ["": 23]>\n'
+PRESETS = ("none", "default", "simplify")
+SMALLER_CLASS = [
+    name for name in passes.compared_strategies() if name not in ("optimal-any-order", "blocked", "measured")
+]
+
+# What TorchScript writes for conv, relu, pool, view(x.size(0), -1), linear. Folding leaves the chain of shapes unread.
+VIEW = """g (float[N,3,32,32] x) => (float[N,10] y)
+    <float[8,3,3,3] w, float[2048,10] m, float[10] b, int64 zero = {0}, int64[1] rest = {-1}, int64[1] first = {0}> {
+    c = Conv<pads=[1,1,1,1]>(x, w)
+    r = Relu(c)
+    p = MaxPool<kernel_shape=[2,2], strides=[2,2]>(r)
+    s = Shape(p)
+    n = Gather(s, zero)
+    u = Unsqueeze(n, first)
+    t = Concat<axis=0>(u, rest)
+    v = Reshape(p, t)
+    y = Gemm(v, m, b)
+}"""
+
+
+def with_weights(text: str, **shapes: tuple[int, ...]) -> str:
+    """ONNX's syntax wants the elements of a constant: here all ones."""
+    for name, shape in shapes.items():
+        size = 1
+        for dim in shape:
+            size *= dim
+        declared = f"float[{','.join(map(str, shape))}] {name}"
+        text = text.replace(declared, f"{declared} = {{{', '.join(['1'] * size)}}}")
+    return text
+
+
+def moved(graph, preset, strategy, target, folder):
+    """Bytes that transposes of the written file move, and what the strategy says of its own graph."""
+    last = "default" if preset == "simplify" else preset
+    history = api.optimize(graph, preset=last, layout=strategy, target=target)
+    export_onnx(history.graph, folder / "out.onnx")
+    facts = layout_facts(layout_step(history))
+    return count(load_model(folder / "out.onnx", graph.dims)).bytes_moved, facts
+
+
+def check(graph, preset, target, folder):
+    if preset == "simplify":
+        graph = api.optimize(graph, preset="simplify").graph
+    least, facts = moved(graph, preset, "optimal", target, folder)
+    for strategy in SMALLER_CLASS:
+        assert least <= moved(graph, preset, strategy, target, folder)[0], strategy
+    if facts.certified:
+        assert least == facts.lower_bound
+    assert facts.sentence
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("target", ["cuda", "npu"])
+def test_a_chain_of_shapes_does_not_pull_an_image_back(tmp_path, preset, target):
+    graph = load_model(saved(tmp_path, with_weights(VIEW, w=(8, 3, 3, 3), m=(2048, 10), b=(10,))), {"N": 1})
+    check(graph, preset, target, tmp_path)
+    least, facts = moved(graph, preset, "optimal", target, tmp_path)
+    assert (least, facts.lower_bound, facts.certified) == (12288 + 8192, 12288 + 8192, True)  # x there, p back
+
+
+@settings(max_examples=40, deadline=None)
+@given(networks(), st.sampled_from(PRESETS), st.sampled_from(["cuda", "npu", "nchw"]))
+def test_optimal_is_the_least_of_a_random_network(tmp_path_factory, text, preset, target):
+    folder = tmp_path_factory.mktemp("least")
+    check(load_model(saved(folder, text, header=HEADER)), preset, target, folder)

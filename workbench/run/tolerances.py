@@ -1,0 +1,92 @@
+"""How far outputs may differ: for each output, by the operators and element types that it depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from workbench.ir import DataType, Graph, Node
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """Outputs are equal if either error is within its bound; `reason` says where the bounds come from.
+
+    relative: max|a - b| / max|a| over one output.
+    absolute: max|a - b| over one output.
+    quantized: 8-bit integers may differ too, since a rounding may go the other way.
+    bits:      nothing may differ, not even the sign of a zero; the bits of a NaN do not count.
+    """
+
+    relative: float
+    absolute: float
+    reason: str
+    quantized: bool = False
+    bits: bool = False
+
+    def __str__(self) -> str:
+        return (
+            f"nothing, {self.reason}"
+            if self.bits
+            else f"relative {self.relative:g} or absolute {self.absolute:g}, {self.reason}"
+        )
+
+
+# Reordered sums of float32 stay far below, wrong rewrites are far above (56 real models).
+FLOAT32 = Tolerance(1e-4, 1e-6, "for float32")
+# One unit in the last place is 4.9e-4 of float16 and 3.9e-3 of bfloat16; errors of a few layers add up.
+FLOAT16 = Tolerance(2e-2, 1e-3, "for float16")
+BFLOAT16 = Tolerance(1e-1, 1e-2, "for bfloat16")
+# A rounding that goes the other way moves a value by 1/255 of its range, and later layers propagate it:
+# one runtime's own optimization levels differ by percents.
+INT8 = Tolerance(1e-1, 1e-6, "behind 8-bit operators, where roundings may fall either way", quantized=True)
+
+BITS = Tolerance(0.0, 0.0, "in exact mode", bits=True)
+
+_Key = tuple[str, str, str]  # domain, name, overload
+
+_STRICTEST_FIRST = (FLOAT32, FLOAT16, BFLOAT16, INT8)
+_INT8_OPERATORS = ("MatMulInteger", "ConvInteger", "DynamicQuantize", "QuantizeLinear", "QLinear")
+_OF_TYPES = {DataType.FLOAT16: FLOAT16, DataType.BFLOAT16: BFLOAT16}
+
+
+def tolerances_for(graph: Graph) -> dict[str, Tolerance]:
+    """The tolerance of every value, by the operators and element types that it depends on."""
+    of_functions: dict[_Key, Tolerance] = {}
+    for key, function in graph.functions.items():  # a function may call those before it
+        of_functions[key] = _of_all(function.graph, of_functions)
+    found = {value: _of_type(graph, value) for value in (*graph.inputs, *graph.constants)}
+    for node in graph.nodes:
+        own = _loosest([_of_operator(node, of_functions), *(found.get(value, FLOAT32) for value in node.operands)])
+        for value in filter(None, node.outputs):
+            found[value] = _loosest([own, _of_type(graph, value)])
+    return found
+
+
+def tolerance_for(graph: Graph) -> Tolerance:
+    """The loosest tolerance of the graph's outputs."""
+    found = tolerances_for(graph)
+    return _loosest(found.get(value, FLOAT32) for value in graph.outputs)
+
+
+def _loosest(tolerances: Iterable[Tolerance]) -> Tolerance:
+    return max(tolerances, key=_STRICTEST_FIRST.index, default=FLOAT32)
+
+
+def _of_type(graph: Graph, value: str) -> Tolerance:
+    type_ = graph.tensor_type(value)
+    return FLOAT32 if type_ is None else _OF_TYPES.get(type_.dtype, FLOAT32)
+
+
+def _of_operator(node: Node, of_functions: Mapping[_Key, Tolerance]) -> Tolerance:
+    """Of the operator itself, and of all that runs in its bodies or in the function that it calls."""
+    if node.op_type.startswith(_INT8_OPERATORS):
+        return INT8
+    given = _OF_TYPES.get(node.attr("to"), FLOAT32)  # types inside of bodies may not be known
+    called = of_functions.get((node.domain, node.op_type, node.overload), FLOAT32)
+    return _loosest([given, called, *(_of_all(body, of_functions) for body in node.bodies.values())])
+
+
+def _of_all(graph: Graph, of_functions: Mapping[_Key, Tolerance]) -> Tolerance:
+    operators = (_of_operator(node, of_functions) for node in graph.nodes)
+    return _loosest([*operators, *(_of_type(graph, value) for value in graph.values())])
