@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import threading
 import webbrowser
@@ -19,7 +20,12 @@ async def serving(_: Any) -> AsyncIterator[None]:
 
     uvicorn, once stopped, raises the signal that stopped it again: SIGTERM
     would end Python before its temporary folders are removed.
+
+    Streamlit collects garbage after each click. What is loaded by now stays to
+    the end, so collections leave it out; no script of a page runs yet.
     """
+    gc.collect()
+    gc.freeze()
     stop = signal.getsignal(signal.SIGTERM)
     if callable(stop):
         signal.signal(signal.SIGTERM, lambda _, frame: stop(signal.SIGINT, frame))

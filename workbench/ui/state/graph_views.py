@@ -16,7 +16,6 @@ from workbench.layout.profile import Profile
 from workbench.library import library
 from workbench.rewrite import History, Pass, with_options
 from workbench.run.measurement.measured import MeasuredVariant
-from workbench.ui.state.gc_freeze import keep_out
 from workbench.ui.state.kernels import kernel_sections
 from workbench.ui.state.lru import Recent
 from workbench.ui.state.session import Opened, Spec
@@ -110,13 +109,11 @@ def shown_pair(
 def kept(opened: Opened, key: tuple[Any, ...], make: Callable[[], Shown]) -> Shown:
     """The view of that key, from `make` if it is not cached; the most recent ones are cached."""
 
-    def frozen() -> Shown:
+    def placed() -> Shown:
         with st.spinner("Placing the graph"):
-            made = make()
-        keep_out()
-        return made
+            return make()
 
-    return opened.views.get(key, frozen)
+    return opened.views.get(key, placed)
 
 
 def aimed(history: History, target: Profile) -> Profile:

@@ -36,7 +36,6 @@ from workbench.ui.state.address import (
 )
 from workbench.ui.state.checking import Checking
 from workbench.ui.state.folders import check_may_open
-from workbench.ui.state.gc_freeze import let_go
 from workbench.ui.state.lru import Recent
 from workbench.ui.state.overlay import Overlay
 from workbench.ui.state.returning import found_again, key_of, remember
@@ -289,7 +288,6 @@ def open_model(
     """
     if folder is None:
         check_may_open(path)
-    let_go()  # of the views of the last model
     graph = load_model(path, dims, name=title)
     verifier = Verifier(graph, worker=worker(), given=tuple(dims or ()))
     kept = folder

@@ -11,6 +11,7 @@ import functools
 import itertools
 import shutil
 import tempfile
+import weakref
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -194,11 +195,13 @@ def graph_view(key: str, shown: Shown, height: int, follow: Follow | None = None
     if seen.moment is None and node_in_address() and shown.show is None:
         shown.reveal({"id": node_in_address()})
 
+    weak = weakref.ref(shown)  # Streamlit keeps the callbacks of every widget that a session ever had
+
     def on_event(event: str) -> Callable[[], None]:
         def act() -> None:
-            wish = st.session_state[key].get(event)
-            if wish:
-                getattr(shown, event)(wish)
+            wish, view = st.session_state[key].get(event), weak()
+            if wish and view is not None:
+                getattr(view, event)(wish)
 
         return act
 
