@@ -51,6 +51,10 @@ def memory_page() -> None:
     header(opened)
     graphs = graphs_of(opened)
     choices = _choices(opened, graphs)
+    if was_cancelled(opened.jobs, "memory"):
+        st.info("Planning was cancelled.", icon=":material/block:")
+        st.button("Plan again", type="primary", on_click=forget_cancel, args=(opened.jobs, "memory"))
+        return
     plans = [_plan_of(opened, graphs[choice.of], choice) for choice in choices]
     if any(plan is None for plan in plans):
         return
@@ -104,7 +108,7 @@ def _choices(opened: Opened, graphs: dict[str, Graph]) -> list[_Choice]:
 
 
 def _plan_of(opened: Opened, graph: Graph, choice: _Choice) -> MemoryPlan | None:
-    """The plan, computed once; None if it was cancelled or refused, which the page says."""
+    """The plan, computed once; None if it was refused, which the page says."""
     key = (id(graph), choice)
 
     def work(report: Report) -> MemoryPlan:
@@ -114,10 +118,6 @@ def _plan_of(opened: Opened, graph: Graph, choice: _Choice) -> MemoryPlan | None
     def make() -> MemoryPlan:
         return run_with_progress(opened.jobs, "memory", "Memory", work, worker(), wanted=key)
 
-    if was_cancelled(opened.jobs, "memory"):
-        st.info("Planning was cancelled.", icon=":material/block:")
-        st.button("Plan again", type="primary", on_click=forget_cancel, args=(opened.jobs, "memory"))
-        return None
     try:
         return opened.plans.get(key, make)
     except UserError as error:

@@ -6,6 +6,7 @@ reload shows the model finds it again by its key. Work that measures is queued p
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Hashable
@@ -16,6 +17,7 @@ from workbench.run.worker.client import Worker
 from workbench.run.worker.device_queue import place_of, turn, waiting_words
 
 _ENDING_S = 2.0  # a cancelled job is waited for, since it may keep what it has
+_NUMBERS = itertools.count(1)
 
 _T = TypeVar("_T")
 Report = Callable[[str, float | None], None]
@@ -30,6 +32,7 @@ class Job(Generic[_T]):
 
     Each device of this machine runs one measuring job at a time, in order of arrival.
 
+    number: unique among all jobs.
     title:  what it does, for the user and for those who wait behind it.
     device: where it measures; None: it measures nothing, and runs at once.
     wanted: what was asked for; a job for something else takes the place of this one.
@@ -47,6 +50,7 @@ class Job(Generic[_T]):
         wanted: Hashable = None,
         finish: threading.Event | None = None,
     ) -> None:
+        self.number = next(_NUMBERS)
         self.title, self.wanted, self.started = title, wanted, time.monotonic()
         self.finish = finish
         self.began: float | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
@@ -68,11 +69,10 @@ def _watch(job: Job, jobs: Jobs, key: str) -> None:
     place = st.empty()
     with place.container(border=True):
         left, right = st.columns([6, 1], vertical_alignment="center")
-        if job.is_finishing:
-            about = "It ends without a result."
-            right.button("Drop it", key=f"cancel_{key}", on_click=jobs.cancel, args=(key,), help=about)
-        else:
-            right.button("Cancel", key=f"cancel_{key}", on_click=_cancel, args=(jobs, key))
+        words, about = ("Drop it", "It ends without a result.") if job.is_finishing else ("Cancel", None)
+        # A run of the page may watch several jobs of one key. Streamlit keeps the arguments of every button.
+        button, which = f"cancel_{key}_{job.number}", (weakref.ref(jobs), key)
+        right.button(words, key=button, on_click=_cancel, args=which, help=about)
         bar = left.progress(0.0, text=_words(job))
     redrawn = 0.0
     while not job.is_done(within_s=_POLL_S):
@@ -82,10 +82,13 @@ def _watch(job: Job, jobs: Jobs, key: str) -> None:
     place.empty()
 
 
-def _cancel(jobs: Jobs, key: str) -> None:
-    """End the job: soon, with what it has, if it works already and can; else at once."""
+def _cancel(weak: weakref.ref[Jobs], key: str) -> None:
+    """End the job: soon, with what it has, if it works already and can; else, and if asked again, at once."""
+    jobs = weak()
+    if jobs is None:
+        return
     job = jobs.by_key.get(key)
-    if job is None or job.finish is None or job.began is None:
+    if job is None or job.finish is None or job.began is None or job.is_finishing:
         jobs.cancel(key)
     else:
         job.finish.set()
