@@ -125,6 +125,20 @@ def test_the_folder_of_a_killed_process_is_removed_by_the_next_one(tmp_path, mon
         assert not left.exists()
 
 
+def test_a_folder_that_another_user_could_have_made_is_left_alone(tmp_path, monkeypatch):
+    """Its lock may be a pipe, whose opening never ends."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    planted, dear = tmp_path / "left-planted", tmp_path / "dear"
+    planted.mkdir(mode=0o755)
+    os.mkfifo(planted / "owner.lock")
+    dear.mkdir(mode=0o700)
+    (dear / "owner.lock").touch()
+    (tmp_path / "left-link").symlink_to(dear)
+    with owned_folder("left-"):
+        pass
+    assert planted.is_dir() and (dear / "owner.lock").is_file()
+
+
 # ---- the record in the database ------------------------------------------------------------------------------
 
 

@@ -194,6 +194,53 @@ def test_the_folders_of_the_queue_are_its_users_alone(folder):
     assert modes == {"turns": 0o700, "cpu": 0o700}
 
 
+def test_a_queue_that_others_could_write_or_that_is_a_link_is_not_used(folder):
+    """Another user of the machine could put a link there, by which a file of this one's would be emptied."""
+    turns, elsewhere = folder / "turns", folder / "elsewhere"
+    elsewhere.mkdir(mode=0o700)
+    turns.symlink_to(elsewhere)
+    with (
+        pytest.raises(RunError, match="is a link, or other users may write or read it; remove it"),
+        turn("cpu", NOBODY),
+    ):
+        pass
+    turns.unlink()
+    turns.mkdir()
+    for mode in (0o777, 0o1777, 0o770, 0o755):
+        turns.chmod(mode)
+        with pytest.raises(RunError, match="turns is a link, or other users"), turn("cpu", NOBODY):
+            pass
+    turns.chmod(0o700)
+    (turns / "cpu").symlink_to(elsewhere)
+    with pytest.raises(RunError, match="cpu is a link, or other users"), turn("cpu", NOBODY):
+        pass
+    assert not list(elsewhere.iterdir())
+
+
+@pytest.mark.parametrize("name", ["numbering", "1"])
+def test_no_link_in_a_queue_is_followed(folder, name):
+    (folder / "dear").write_text("what is dear to the user")
+    with turn("cpu", NOBODY):
+        pass
+    place = folder / "turns" / "cpu" / name
+    place.unlink(missing_ok=True)
+    place.symlink_to(folder / "dear")
+    with pytest.raises(RunError, match="cannot be used"), turn("cpu", NOBODY):
+        pass
+    assert (folder / "dear").read_text() == "what is dear to the user"
+
+
+def test_the_queue_is_in_the_users_own_folders(folder, monkeypatch):
+    monkeypatch.delenv("WORKBENCH_TURNS")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    monkeypatch.setenv("WORKBENCH_CACHE", str(folder / "cache"))
+    with turn("cpu", NOBODY):
+        assert (folder / "graph-workbench" / "cpu" / "1").is_file()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder / "not there"))
+    with turn("cpu", NOBODY):
+        assert len(list((folder / "cache").glob("turns-*/cpu/1"))) == 1
+
+
 # ---- between processes -------------------------------------------------------------------
 
 HOLDS = """

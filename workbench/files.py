@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import stat
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +17,17 @@ SPECIAL = "it is a pipe or a device, not a file"
 def is_special(path: str | Path) -> bool:
     """Whether it exists and is no file and no folder. Reading it may not end, moving a file over it destroys it."""
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+
+
+def is_private(folder: Path) -> bool:
+    """Whether it is a folder of this user, not a link to one, into which no other user can look or write.
+
+    Raises OSError if it is not there.
+    """
+    if sys.platform == "win32":  # permissions are inherited from the user's own folders there
+        return folder.is_dir()
+    found = os.lstat(folder)
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
 
 
 def check_outputs(outputs: Sequence[str | None], inputs: Sequence[str | None]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from workbench.files import is_private
 from workbench.run.worker.file_lock import is_locked, lock
 
 _OWNER = "owner.lock"  # held while the folder's process lives
@@ -29,9 +30,11 @@ def owned_folder(prefix: str) -> Iterator[Path]:
 def _remove_left_ones(prefix: str) -> None:
     for folder in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
         try:
+            if not is_private(folder):  # another user's, or a link
+                continue
             with open(folder / _OWNER) as owner:
                 left = not is_locked(owner)
-        except OSError:  # another user's, or one that is just being made
+        except OSError:  # one that is just being made, or removed
             continue
         if left:
             shutil.rmtree(folder, ignore_errors=True)

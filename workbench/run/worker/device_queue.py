@@ -2,24 +2,27 @@
 
 A queue is a folder with a file, a ticket, for each running or waiting job.
 Tickets are numbered, and their holders keep the files locked (`file_lock.py`), so
-that the turn of a process that dies ends with it. The folder is in the temporary
-folder, since locks are per machine and a home may be shared by several;
-WORKBENCH_TURNS names another one. Jobs of other users are not waited for. A GPU is
-identified by its index: if CUDA_VISIBLE_DEVICES differs between processes, one
-index means different GPUs.
+that the turn of a process that dies ends with it. The folder is in the user's
+runtime folder (XDG_RUNTIME_DIR), else in the cache, one for each machine, since a
+home may be shared by several; WORKBENCH_TURNS names another one. It must belong to
+the user alone, and no link in it is followed: in a folder that others can write, a
+link at the place of a file would have any file of the user emptied. Jobs of other
+users are not waited for. A GPU is identified by its index: if CUDA_VISIBLE_DEVICES
+differs between processes, one index means different GPUs.
 """
 
 from __future__ import annotations
 
 import os
+import platform
 import re
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
+from workbench.files import cache_folder, is_private
 from workbench.run.worker.file_lock import is_locked, lock
 from workbench.run.worker.process import RunError
 
@@ -53,9 +56,9 @@ def turn(queue: str, on_wait: Callable[[Sequence[str]], None], title: str = "") 
     Raises RunError if the folder of the queue cannot be used.
     """
     root = _root()
-    with _usable(root):
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)  # first, since `parents` do not get the mode
+    _make_private(root)
     folder = root / queue.replace(":", "")
+    _make_private(folder)
     with _usable(folder):
         ticket = _take_ticket(folder, title)
     with ticket:
@@ -74,7 +77,7 @@ class _Ticket:
     def __init__(self, path: Path, title: str) -> None:
         self.path = path
         self.number = int(path.name)
-        self._file = open(path, "x", encoding="utf-8", errors="replace")  # noqa: SIM115  closed by __exit__
+        self._file = _opened(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         lock(self._file)
         self._file.write(title)
         self._file.flush()
@@ -87,8 +90,26 @@ class _Ticket:
 
 
 def _root() -> Path:
-    owner = "" if sys.platform == "win32" else f"-{os.getuid()}"  # on Windows that folder belongs to the user
-    return Path(os.environ.get("WORKBENCH_TURNS") or Path(tempfile.gettempdir()) / f"graph-workbench{owner}")
+    own, runtime = os.environ.get("WORKBENCH_TURNS"), os.environ.get("XDG_RUNTIME_DIR")
+    if own:
+        return Path(own)
+    if runtime and Path(runtime).is_dir():
+        return Path(runtime) / "graph-workbench"
+    return cache_folder() / f"turns-{platform.node()}"
+
+
+def _make_private(folder: Path) -> None:
+    """Make the folder if it is not there. Raises RunError if it is not of this user alone."""
+    with _usable(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if is_private(folder):
+            return
+    raise RunError(
+        f"The run cannot wait for its turn: the folder {folder} is a link, or other users may write or read it; "
+        "remove it, or set WORKBENCH_TURNS to a folder of your own with the mode 700.",
+        "process",
+    )
 
 
 @contextmanager
@@ -105,11 +126,16 @@ def _usable(folder: Path) -> Iterator[None]:
 
 def _take_ticket(folder: Path, title: str) -> _Ticket:
     """Take the last place; its file is locked before a later one can check it."""
-    folder.mkdir(mode=0o700, exist_ok=True)
-    with open(folder / _NUMBERING, "w") as numbering:
+    with _opened(folder / _NUMBERING, os.O_RDWR | os.O_CREAT) as numbering:
         lock(numbering)
         last = max((int(path.name) for path in _tickets(folder)), default=0)
         return _Ticket(folder / str(last + 1), title)
+
+
+def _opened(path: Path, flags: int) -> IO[str]:
+    """The file for reading and writing. Raises OSError, for a link too."""
+    flags |= getattr(os, "O_NOFOLLOW", 0)  # Windows has no such flag
+    return open(os.open(path, flags, 0o600), "r+", encoding="utf-8", errors="replace")
 
 
 def _ahead_of(ticket: _Ticket) -> list[str]:
@@ -131,7 +157,7 @@ def _number(path: Path) -> int:
 def _title_of(path: Path) -> str | None:
     """The job's title if its process is alive, else None; the ticket of a dead one is removed."""
     try:
-        file = open(path, encoding="utf-8", errors="replace")  # noqa: SIM115  closed below
+        file = _opened(path, os.O_RDWR)
     except FileNotFoundError:
         return None
     with file:
