@@ -41,10 +41,12 @@ ROOMS = {
     "view": {"ir", "ops", "layout", "metrics", "rewrite", "fusion", "view"},
     "charts": {"ir", "ops", "memory", "lanes", "run", "view", "charts"},
     "errors": {"errors"},
+    "file_lock": {"file_lock"},
     "files": {"files"},
     "imports": {"imports"},
+    "owned_folders": {"owned_folders"},
 }
-EVERYWHERE = {"errors", "files", "imports"}
+EVERYWHERE = {"errors", "file_lock", "files", "imports", "owned_folders"}
 ANYTHING = {
     "ui",
     "cli",

@@ -1,33 +1,24 @@
-"""Files that a user names: a file to read must be a plain file, and the folder of a file to write must exist."""
+"""Files that a user names: a file to read must be a plain file, and one to write is replaced whole or not at all."""
 
 from __future__ import annotations
 
 import os
-import stat
-import sys
+import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from workbench.errors import UserError
+from workbench.owned_folders import owned_folder
 
 SPECIAL = "it is a pipe or a device, not a file"
+_DRAFTS = ".graph-workbench-"  # folders beside files that are being written
 
 
 def is_special(path: str | Path) -> bool:
     """Whether it exists and is no file and no folder. Reading it may not end, moving a file over it destroys it."""
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
-
-
-def is_private(folder: Path) -> bool:
-    """Whether it is a folder of this user, not a link to one, into which no other user can look or write.
-
-    Raises OSError if it is not there.
-    """
-    if sys.platform == "win32":  # permissions are inherited from the user's own folders there
-        return folder.is_dir()
-    found = os.lstat(folder)
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
 
 
 def check_outputs(outputs: Sequence[str | None], inputs: Sequence[str | None]) -> None:
@@ -58,17 +49,40 @@ def _check_writable(path: str, place: str) -> None:
     try:
         if os.path.exists(place):
             with open(place, "ab"):
-                return
+                pass
         with tempfile.TemporaryFile(dir=os.path.dirname(place)):
-            return
+            pass
     except OSError as error:
         raise not_written(path, error) from None
 
 
+@contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+    """Where to write the file anew; at the end of the block it is moved to the place where the old one stood till then.
+
+    Other files beside that draft, such as a model's weights, are moved first. After an exception nothing has changed.
+    A link stays, and the file that it leads to is replaced; the new file has the old one's permissions. Drafts that a
+    killed process left in the folder are removed. Raises OSError.
+    """
+    place = Path(os.path.realpath(path))
+    with owned_folder(_DRAFTS, place.parent) as folder:
+        drafts = folder / "drafts"
+        drafts.mkdir()
+        yield drafts / place.name
+        if place.exists():
+            shutil.copymode(place, drafts / place.name)
+        for name in sorted((file.name for file in drafts.iterdir()), key=lambda name: name == place.name):
+            os.replace(drafts / name, place.with_name(name))
+
+
 def write_text(path: str | Path, content: str) -> int:
-    """Returns the file's bytes. Raises UserError."""
+    """Returns the file's bytes. A pipe or a device is written to as it stands. Raises UserError."""
+    data = content.encode()
     try:
-        return Path(path).write_bytes(content.encode())
+        if is_special(path):
+            return Path(path).write_bytes(data)
+        with replacing(path) as draft:
+            return draft.write_bytes(data)
     except OSError as error:
         raise not_written(path, error) from None
 

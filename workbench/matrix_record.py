@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from workbench.files import SPECIAL, is_special
+from workbench.files import SPECIAL, is_special, replacing
 from workbench.matrix_blocks import Block, MatrixError, block_from_json
 from workbench.run.records.store import RecordsError, RunOrigin, keep, kept_measurements
 
@@ -116,10 +116,9 @@ def forget_blocks(record: Path, blocks: Collection[Block]) -> None:
     """Remove these blocks from the record, so that they are measured again. Raises MatrixError."""
     keys = {block.key for block in blocks}
     kept = [block for key, block in _recorded(record).items() if key not in keys]
-    beside = record.with_name(f"{record.name}.new")
     try:
-        beside.write_text("".join(f"{json.dumps(block.to_json())}\n" for block in kept), encoding="utf-8")
-        os.replace(beside, record)  # atomically
+        with replacing(record) as draft:
+            draft.write_text("".join(f"{json.dumps(block.to_json())}\n" for block in kept), encoding="utf-8")
     except OSError as error:
         raise _not_written(record, error) from None
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from workbench.cluster.jobs import Device, DeviceJob, Site, device_in
-from workbench.cluster.owned_folders import owned_folder
 from workbench.cluster.travelling_files import Manifest, ReceivedFiles
 from workbench.errors import UserError
+from workbench.owned_folders import owned_folder
 from workbench.run.worker.client import Worker
 from workbench.run.worker.process import CancelledError
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from workbench.cluster.jobs import Executor, OnThisMachine
 from workbench.cluster.on_ray import ClusterError, OnRay
-from workbench.cluster.owned_folders import owned_folder
+from workbench.owned_folders import owned_folder
 from workbench.run.worker.failures import first_line
 
 OWN_RAY = "ray"

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import io
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ import onnx
 from workbench.errors import UserError
 from workbench.files import SPECIAL, is_special, not_written
 from workbench.io.checks import every_tensor
+from workbench.io.replacing import Draft, replacing_model
 from workbench.io.streaming_proto import write_model, write_weight
 from workbench.io.written_types import with_written_types
 from workbench.ir import Constant, Graph
@@ -54,7 +54,8 @@ def export_onnx(
 
     external_data: write weights to a separate file (None: if the model exceeds 2 GB).
     Files are written and checked in a temporary folder and then moved, so a failure
-    leaves existing files unchanged. Raises ExportError.
+    leaves existing files unchanged. Weights beside a model that is replaced get
+    another name than those of the old one (`replacing_model`). Raises ExportError.
     """
     check_replaceable(path)
     path = Path(os.path.realpath(path) if os.path.islink(path) else path)  # a link is kept, its target replaced
@@ -62,17 +63,14 @@ def export_onnx(
     bare = structure(whole, path.name)
     beside = outside_bytes(bare) > LARGEST_FILE if external_data is None else external_data
     try:
-        with tempfile.TemporaryDirectory(prefix=".graph-workbench-", dir=path.parent) as folder:
-            draft = Path(folder) / path.name
+        with replacing_model(path) as draft:
             digest = _write(draft, whole, beside)
-            checks = _check(draft, whole, bare) if check else ()
-            size = sum(file.stat().st_size for file in draft.parent.iterdir())
-            names = sorted((file.name for file in draft.parent.iterdir()), key=lambda name: name == path.name)
-            for name in names:  # the model last, so that it never exists without its weights
-                os.replace(draft.parent / name, path.parent / name)
+            checks = _check(draft.model, whole, bare) if check else ()
+            written = [draft.model, draft.data] if beside else [draft.model]
+            size = sum(file.stat().st_size for file in written)
     except OSError as error:
         raise ExportError(str(not_written(path, error))) from None
-    return ExportReport(path, size, digest, tuple(path.parent / name for name in reversed(names)), checks)
+    return ExportReport(path, size, digest, tuple(path.with_name(file.name) for file in written), checks)
 
 
 def check_replaceable(path: str | Path) -> None:
@@ -130,14 +128,13 @@ def outside_bytes(model: onnx.ModelProto) -> int:
     return sum(int(entry.value) for entry in entries if entry.key == "length")
 
 
-def _write(path: Path, graph: Graph, beside: bool) -> str:
+def _write(draft: Draft, graph: Graph, beside: bool) -> str:
     """Write the model with internal or external weights; returns the SHA-256 of the `.onnx` file."""
-    with open(path, "wb") as file, contextlib.ExitStack() as open_files:
+    with open(draft.model, "wb") as file, contextlib.ExitStack() as open_files:
         hashed = _Hashed(file)
         place = None
         if beside:
-            weights = open_files.enter_context(open(path.with_name(path.name + ".data"), "wb"))
-            place = placed_in(weights, path.name + ".data")
+            place = placed_in(open_files.enter_context(open(draft.data, "wb")), draft.data.name)
         write_model(hashed, graph, place)  # type: ignore[arg-type]
     return hashed.sha256
 

@@ -7,7 +7,6 @@ their files, as for graphs; metadata of nodes is left out.
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from workbench.io.checks import check_model, every_node, every_tensor, without_d
 from workbench.io.errors import LoadError
 from workbench.io.exporting import LARGEST_FILE, outside_bytes, placed_in
 from workbench.io.onnx_file import read_small_weights
+from workbench.io.replacing import replacing_model
 from workbench.io.streaming_proto import MalformedProtoError, read_model, write_message
 from workbench.io.weights import Files, mapped, note_read
 from workbench.ir import Constant
@@ -80,26 +80,20 @@ def is_typed(type_: TypeProto) -> bool:
 def write_proto(path: str | Path, model: ModelProto, read: ReadTensor) -> None:
     """Write the model with its weights inside, above 2 GB beside it; weights pass through memory in pieces.
 
-    The file is written beside its place and then moved there.
+    Files are replaced together or not at all. Raises OSError.
     """
-    path = Path(os.path.realpath(path))
-    draft, data = path.with_name(f".{path.name}.draft"), path.with_name(path.name + ".data")
     alone = ModelProto()
     alone.CopyFrom(model)
     outside = [tensor for tensor in every_tensor(alone) if tensor.data_location == TensorProto.EXTERNAL]
     weights = [read(tensor) for tensor in outside]
-    try:
-        with contextlib.ExitStack() as files:
-            place = None
-            if outside_bytes(model) > LARGEST_FILE:
-                place = placed_in(files.enter_context(open(data, "wb")), data.name)
-            for index, (tensor, weight) in enumerate(zip(outside, weights, strict=True)):
-                inside = {"location": THIS_FILE, "offset": str(index)}
-                entries = inside if place is None else place(weight, tensor.name) or inside
-                del tensor.external_data[:]
-                for key, text in entries.items():
-                    tensor.external_data.add(key=key, value=text)
-            write_message(files.enter_context(open(draft, "wb")), alone, weights)
-        os.replace(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
+    with replacing_model(Path(path)) as draft, contextlib.ExitStack() as files:
+        place = None
+        if outside_bytes(model) > LARGEST_FILE:
+            place = placed_in(files.enter_context(open(draft.data, "wb")), draft.data.name)
+        for index, (tensor, weight) in enumerate(zip(outside, weights, strict=True)):
+            inside = {"location": THIS_FILE, "offset": str(index)}
+            entries = inside if place is None else place(weight, tensor.name) or inside
+            del tensor.external_data[:]
+            for key, text in entries.items():
+                tensor.external_data.add(key=key, value=text)
+        write_message(files.enter_context(open(draft.model, "wb")), alone, weights)

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from workbench.errors import UserError
-from workbench.files import settings_folder
+from workbench.files import replacing, settings_folder
 from workbench.layout.declared import OF_WEIGHTS
 from workbench.ops import contracts
 from workbench.ops.blocked import BLOCKED_LAYOUTS, block_of
@@ -177,7 +177,8 @@ def save_profile(profile: Profile) -> Path:
     check_profile(profile, f"profile '{profile.name}'")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(profile.toml(), encoding="utf-8")
+        with replacing(place) as draft:
+            draft.write_text(profile.toml(), encoding="utf-8")
     except OSError as error:
         why = f"profile '{profile.name}' cannot be written to '{place}': {error.strerror or error}"
         raise ProfileError(f"{why}; set {FOLDER_VARIABLE} to another folder") from None

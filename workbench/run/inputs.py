@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from workbench.errors import UserError
-from workbench.files import SPECIAL, is_special
+from workbench.files import SPECIAL, is_special, replacing
 from workbench.ir import DataType, Graph, TensorType
 from workbench.ir.permuted_io import GIVEN, order_between
 from workbench.ir.types import MOST_AXES, Shape
@@ -242,7 +242,10 @@ def write_inputs(path: str | Path, tensors: Mapping[str, np.ndarray]) -> None:
 
     Raises OSError.
     """
-    with zipfile.ZipFile(path, "w") as archive:  # numpy.savez has arguments of its own, whose names inputs may have
+    with (
+        replacing(path) as draft,
+        zipfile.ZipFile(draft, "w") as archive,
+    ):  # numpy.savez has arguments of its own, whose names inputs may have
         for name, tensor in tensors.items():
             array = np.asarray(tensor)
             known = array.astype(str) if array.dtype == object else array

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -195,7 +196,7 @@ def read_record(record: Path | None) -> dict[str, dict[str, LotTimes]]:
             lot = json.loads(line)
             found[lot["key"]] = {label: LotTimes(**answer) for label, answer in lot["found"].items()}
         if whole != text:
-            record.write_text(whole, encoding="utf-8")
+            os.truncate(record, len(whole.encode()))
     except OSError as error:
         raise UserError(f"'{record}' cannot be read: {error.strerror or error}; write the recipe elsewhere") from None
     except (ValueError, KeyError, TypeError, AttributeError):

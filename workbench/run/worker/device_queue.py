@@ -22,8 +22,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from workbench.files import cache_folder, is_private
-from workbench.run.worker.file_lock import is_locked, lock
+from workbench.file_lock import is_locked, lock
+from workbench.files import cache_folder
+from workbench.owned_folders import is_private
 from workbench.run.worker.process import RunError
 
 _LOOK_S = 0.05  # between two checks of the queue
