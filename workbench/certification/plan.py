@@ -10,13 +10,13 @@ from workbench.memory.shared_memory import Alias
 def plan_evidence(plan: MemoryPlan) -> Json:
     """Values of bodies and functions have a path as their name, and their steps no node of the graph."""
     lifetimes = plan.sharing.lifetimes
-    steps = list(zip(lifetimes.steps, lifetimes.prefixes, strict=True))
-    computed = {value for step, prefix in steps if not prefix for value in step.node.outputs}
+    steps = list(zip(lifetimes.steps, lifetimes.scopes, strict=True))
+    computed = {value for step, scope in steps if scope.outer is None for value in step.node.outputs}
     values = [value for value in plan.values if value.offset is not None and value.block is not None]
     return {
         "kind": "plan",
         "planner": plan.packed.planner,
-        "steps": [None if prefix else node_key(step.node) for step, prefix in steps],
+        "steps": [None if scope.outer else node_key(step.node) for step, scope in steps],
         "values": [
             {
                 "name": value.name,

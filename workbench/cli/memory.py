@@ -70,8 +70,11 @@ def _of_model(chosen: argparse.Namespace) -> int:
         plan = plan_memory(sharing, chosen.planner, chosen.seconds)
         _print_planners([plan.packed], not sharing.unknown)
         _print_values(plan)
+        _say_certified([plan.packed], sharing)
     else:
-        _print_planners(_by_every_planner(sharing.packing, chosen.seconds), not sharing.unknown)
+        found = _by_every_planner(sharing.packing, chosen.seconds)
+        _print_planners(found, not sharing.unknown)
+        _say_certified(found, sharing)
     if chosen.certificate is not None:
         from workbench.api import certificate
         from workbench.layout.profile import load_profile
@@ -118,12 +121,13 @@ def _of_range(chosen: argparse.Namespace) -> int:
         found = {"dim": buckets.dim, "total_bytes": plans[largest].packed.total}
         print(json.dumps({**found, "plans": {str(size): plan.to_json() for size, plan in plans.items()}}, indent=1))
         return DONE
-    _print_planners([plan.packed for plan in plans.values()], names=[f"{buckets.dim}={size:,}" for size in plans])
+    unknown = max(len(plan.sharing.unknown) for plan in plans.values())
+    packed, names = [plan.packed for plan in plans.values()], [f"{buckets.dim}={size:,}" for size in plans]
+    _print_planners(packed, not unknown, names)
     say(
         f"a plan holds for its own size: an input of another size is padded to the next of these; an arena of"
         f" {plans[largest].packed.total:,} bytes, that of {buckets.dim}={largest:,}, serves all"
     )
-    unknown = max(len(plan.sharing.unknown) for plan in plans.values())
     if unknown:
         say(f"{unknown:,} values are in no plan, since their size is not known")
     return DONE
@@ -156,20 +160,25 @@ def _by_every_planner(packing: Packing, seconds: float) -> list[Packed]:
 
 
 def _print_planners(found: Sequence[Packed], complete: bool = True, names: Sequence[str] | None = None) -> None:
-    """complete: whether all sizes are known, without which nothing is certified. names: of plans by one planner."""
+    """complete: whether all sizes are known; if not, a proof is of the known ones. names: of plans by one planner."""
     rows = [
         (
             packed.planner if names is None else names[place],
             f"{packed.total:,}",
             f"{packed.lower_bound:,}",
             f"{packed.gap:.2%}",
-            "yes" if packed.certified and complete else "no",
+            ("yes" if complete else "known sizes") if packed.certified else "no",
             f"{packed.seconds:.3f}",
         )
         for place, packed in enumerate(found)
     ]
     head = _PLANNERS if names is None else ("size", *_PLANNERS[1:])
     print_table([head, *rows], left=(0, 4))
+
+
+def _say_certified(found: Sequence[Packed], sharing: Sharing) -> None:
+    if any(packed.certified for packed in found):
+        say(f"certified: no smaller arena exists for {sharing.certified_of}")
 
 
 def _print_values(plan: MemoryPlan) -> None:

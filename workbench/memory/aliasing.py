@@ -61,7 +61,7 @@ class _Aliasing:
         views = list(views_by(step.graph, step.node))
         for piece in views:
             self._view(number, step, piece)
-        if not views and fusion_kind_of(step.node) <= BROADCAST:
+        if not views and step.node.outputs[0] and fusion_kind_of(step.node) <= BROADCAST:
             self._in_place(number, step)
 
     # ---- views ------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ class _Aliasing:
         root = self.values[place.whole]
         if not root.kind.is_planned:
             return f"'{part.name}' lies in {_outside(root)}; it is copied"
-        if root.producer is None or self.lifetimes.prefixes[root.producer] != self.lifetimes.prefixes[number]:
+        if root.producer is None or self.lifetimes.scopes[root.producer] is not self.lifetimes.scopes[number]:
             return f"'{part.name}' is not computed beside the Concat, but outside of its body; it is copied"
         if place.offset or root.bytes != part.bytes:
             return f"'{part.name}' lies in '{root.name}', which is larger; it is copied"

@@ -29,23 +29,47 @@ class Kind(StrEnum):
         return self not in (Kind.INPUT, Kind.WEIGHT)
 
 
+@dataclass(frozen=True, eq=False)
+class Scope:
+    """A graph or body whose nodes are steps. outer: the one around it, None for the whole graph.
+
+    prefix: before its names, those of the node that holds it and of the body; they may hold slashes themselves.
+    holder: the node of the whole graph that holds it, "" for that graph itself.
+    names:  of its own values, those under which `Lifetimes.values` has them.
+    """
+
+    prefix: str = ""
+    outer: Scope | None = None
+    holder: str = ""
+    names: dict[str, str] = field(default_factory=dict)
+
+    def find(self, value: str) -> str | None:
+        """The name of what is called `value` here, which may belong to a scope around; None if there is none."""
+        scope: Scope | None = self
+        while scope is not None and value not in scope.names:
+            scope = scope.outer
+        return None if scope is None else scope.names[value]
+
+
 @dataclass(frozen=True)
 class ExecutionStep:
     """One operator of the execution order. graph: the graph or body that holds it.
 
-    label: its name; in a body behind the names of the node that holds it and of the body.
+    label: its name; in a body behind the names of the node that holds it and of the body. outermost: the node of the
+    whole graph of which it is a part, itself unless it is in a body.
     """
 
     node: Node
     label: str
     graph: Graph
+    outermost: str
 
 
 @dataclass
 class ValueLifetime:
     """A value in memory.
 
-    name:     in a body behind the names of the node that holds it and of the body.
+    name:     in a body behind the names of the node that holds it and of the body, and unlike any other value's.
     bytes:    None if its size is unknown, or if it is no tensor.
     born:     the step from which on its memory is in use. dies: that before which it is free again.
     producer: the step that computes it; None for inputs, weights, workspaces and what a body is given.
@@ -65,19 +89,18 @@ class ValueLifetime:
 class Lifetimes:
     """The steps of an execution order, and the values that they compute and read, in order of their birth.
 
-    prefixes: of each step, what stands before the names of the values of its graph.
+    scopes: of each step, the graph or body that it is in.
     """
 
     steps: tuple[ExecutionStep, ...]
     values: Mapping[str, ValueLifetime]
-    prefixes: tuple[str, ...]
+    scopes: tuple[Scope, ...]
 
     def operand(self, step: int, value: str) -> str:
         """The name under which `values` has what a step reads or computes as `value`."""
-        prefix = self.prefixes[step]
-        while prefix and prefix + value not in self.values:
-            prefix = prefix[: prefix.rstrip("/").rfind("/") + 1]
-        return prefix + value
+        found = self.scopes[step].find(value)
+        assert found is not None, f"{self.steps[step].node} reads '{value}', which nothing computes"
+        return found
 
 
 def lifetimes(graph: Graph, order: Sequence[Node] | None = None, inner: bool = True) -> Lifetimes:
@@ -95,13 +118,13 @@ def lifetimes(graph: Graph, order: Sequence[Node] | None = None, inner: bool = T
     nodes = graph.nodes if order is None else tuple(order)
     _check_order(graph, nodes)
     walk = _Walk(graph, inner)
-    walk.graph_at("", graph, nodes)
+    walk.graph_at(Scope(), graph, nodes)
     end = len(walk.steps)
     for value in walk.values.values():
         value.dies = max([value.born, *value.reads]) + 1
     for name in (*graph.inputs, *graph.constants, *graph.outputs):
         walk.values[name].dies = end
-    return Lifetimes(tuple(walk.steps), walk.values, tuple(walk.prefixes))
+    return Lifetimes(tuple(walk.steps), walk.values, tuple(walk.scopes))
 
 
 def _check_order(graph: Graph, nodes: Sequence[Node]) -> None:
@@ -122,65 +145,69 @@ class _Walk:
         self.graph = graph
         self.inner = inner
         self.steps: list[ExecutionStep] = []
-        self.prefixes: list[str] = []
+        self.scopes: list[Scope] = []
         self.values: dict[str, ValueLifetime] = {}
+        self._names_of_graph = {*graph.values(), *(node.name for node in graph.nodes)}
 
-    def graph_at(self, prefix: str, graph: Graph, nodes: Sequence[Node]) -> None:
-        outermost = graph is self.graph
+    def graph_at(self, scope: Scope, graph: Graph, nodes: Sequence[Node]) -> None:
+        outermost = scope.outer is None
         for name in graph.inputs:
-            self._add(prefix, graph, name, Kind.INPUT if outermost else Kind.ACTIVATION)
+            self._add(scope, graph, name, Kind.INPUT if outermost else Kind.ACTIVATION)
         for name in graph.constants:
-            if not self._is_captured(prefix, name):
-                self._add(prefix, graph, name, Kind.WEIGHT)
+            if scope.outer is None or scope.outer.find(name) is None:  # typed bodies hold what they capture
+                self._add(scope, graph, name, Kind.WEIGHT)
         for node in nodes:
-            self._node(prefix, graph, node)
+            self._node(scope, graph, node)
 
-    def _node(self, prefix: str, graph: Graph, node: Node) -> None:
+    def _node(self, scope: Scope, graph: Graph, node: Node) -> None:
         begin = len(self.steps)
-        bodies = list(self._bodies(prefix, graph, node)) if self.inner else []
+        bodies = list(self._bodies(scope, graph, node)) if self.inner else []
         for inside, body in bodies:
             self.graph_at(inside, body, body.nodes)
         number = len(self.steps)
-        self.steps.append(ExecutionStep(node, prefix + node.name, graph))
-        self.prefixes.append(prefix)
+        self.steps.append(ExecutionStep(node, self._unique(scope, node.name), graph, scope.holder or node.name))
+        self.scopes.append(scope)
         for inside, body in bodies:
             for name in (*body.inputs, *body.outputs):
                 self._read(inside, name, number)
         for name in dict.fromkeys(node.operands):
-            self._read(prefix, name, number)
+            self._read(scope, name, number)
         born = begin if node.op in ("Loop", "Scan") else number
         for name in filter(None, node.outputs):
             kind = Kind.OUTPUT if graph is self.graph and graph.is_output(name) else Kind.ACTIVATION
-            value = self._add(prefix, graph, name, kind)
+            value = self._add(scope, graph, name, kind)
             value.born, value.producer = born, number
         function = self._function(node)
         if function is not None and self.inner:
             size = workspace(self.graph, graph, node, function)
-            label = f"{prefix}{node.name}/workspace"
+            label = self._unique(Scope(f"{scope.prefix}{node.name}/", scope), "workspace")
             self.values[label] = ValueLifetime(label, Kind.WORKSPACE, size, number)
 
-    def _bodies(self, prefix: str, graph: Graph, node: Node) -> Iterator[tuple[str, Graph]]:
+    def _bodies(self, scope: Scope, graph: Graph, node: Node) -> Iterator[tuple[Scope, Graph]]:
         for attribute, body in node.bodies.items():
-            yield f"{prefix}{node.name}/{attribute}/", _typed_body(self.graph, graph, node, body)
+            inside = Scope(f"{scope.prefix}{node.name}/{attribute}/", scope, scope.holder or node.name)
+            yield inside, _typed_body(self.graph, graph, node, body)
 
-    def _is_captured(self, prefix: str, name: str) -> bool:
-        """Whether a constant of a typed body belongs to a graph around it."""
-        while prefix:
-            prefix = prefix[: prefix.rstrip("/").rfind("/") + 1]
-            if prefix + name in self.values:
-                return True
-        return False
-
-    def _add(self, prefix: str, graph: Graph, name: str, kind: Kind) -> ValueLifetime:
-        value = ValueLifetime(prefix + name, kind, _bytes(self.graph, graph, name), len(self.steps))
-        self.values[value.name] = value
+    def _add(self, scope: Scope, graph: Graph, name: str, kind: Kind) -> ValueLifetime:
+        unique = scope.names[name] = self._unique(scope, name)
+        value = ValueLifetime(unique, kind, _bytes(self.graph, graph, name), len(self.steps))
+        self.values[unique] = value
         return value
 
-    def _read(self, prefix: str, name: str, number: int) -> None:
-        while prefix and prefix + name not in self.values:
-            prefix = prefix[: prefix.rstrip("/").rfind("/") + 1]
-        if prefix + name in self.values:
-            self.values[prefix + name].reads.append(number)
+    def _unique(self, scope: Scope, name: str) -> str:
+        """The name behind those of its scope, with a number if that is another's name too."""
+        if scope.outer is None:
+            return name
+        whole = first = scope.prefix + name
+        number = 2
+        while whole in self._names_of_graph or whole in self.values:
+            whole, number = f"{first} ({number})", number + 1
+        return whole
+
+    def _read(self, scope: Scope, name: str, number: int) -> None:
+        found = scope.find(name)
+        if found is not None:
+            self.values[found].reads.append(number)
 
     def _function(self, node: Node) -> Function | None:
         """The function that the node calls, if it runs operator by operator."""

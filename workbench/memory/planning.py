@@ -64,6 +64,12 @@ class Sharing:
         values = self.lifetimes.values.values()
         return tuple(value.name for value in values if value.kind.is_planned and value.bytes is None)
 
+    @property
+    def certified_of(self) -> str:
+        """For what a proof of the smallest arena holds."""
+        known = ", of the values whose size is known" if self.unknown else ""
+        return f"the order '{self.order}' and these values in shared memory{known}"
+
 
 @dataclass(frozen=True)
 class MemoryPlan:
@@ -78,6 +84,11 @@ class MemoryPlan:
         """Whether no arena is smaller, for this order and these values in shared memory."""
         return self.packed.certified and not self.sharing.unknown
 
+    @property
+    def certified_of(self) -> str:
+        """For what no arena is smaller; "" if that is not proven for any."""
+        return self.sharing.certified_of if self.packed.certified else ""
+
     def to_json(self) -> dict[str, Any]:
         sharing, packed = self.sharing, self.packed
         return {
@@ -87,6 +98,7 @@ class MemoryPlan:
             "lower_bound_bytes": packed.lower_bound,
             "unshared_lower_bound_bytes": sharing.unshared_bound,
             "certified": self.certified,
+            "certified_of": self.certified_of or None,
             "seconds": round(packed.seconds, 4),
             "values": [_row(value) for value in self.values],
             "steps": [step.label for step in sharing.lifetimes.steps],

@@ -143,7 +143,8 @@ def _pictures(opened: Opened, plans: Sequence[MemoryPlan], graph_key: str) -> No
 
 def _sentence(plan: MemoryPlan) -> str:
     packed, sharing = plan.packed, plan.sharing
-    proven = "; no smaller arena exists" if plan.certified else f"; gap {packed.gap:.1%} to the lower bound"
+    proven = f"; no smaller arena exists for {plan.certified_of}" if packed.certified else ""
+    proven = proven or f"; gap {packed.gap:.1%} to the lower bound"
     least = f", {packed.lower_bound / sharing.unshared_bound:.3f} of what is in use without shared memory"
     unknown = f"; {len(sharing.unknown):,} values of unknown size are left out" if sharing.unknown else ""
     return (
@@ -170,7 +171,7 @@ def _graph(opened: Opened, choice: _Choice, graph: Graph, plan: MemoryPlan, key:
         st.session_state[f"{key}_revealed"] = clicked
         value = plan.sharing.lifetimes.values.get(clicked)
         if value is not None and value.producer is not None:
-            shown.reveal({"id": plan.sharing.lifetimes.steps[value.producer].label.partition("/")[0]})
+            shown.reveal({"id": plan.sharing.lifetimes.steps[value.producer].outermost})
     graph_view(key, shown, _GRAPH, follow=selection)
 
 
