@@ -64,10 +64,9 @@ def load_torch(factory: str, dims: Mapping[str, int] | None = None) -> Graph:
 
 
 def _load_program_file(path: Path, dims: Mapping[str, int] | None) -> Graph:
-    from workbench.io.torch_program import open_program, to_onnx
+    from workbench.io.program_process import exported
 
-    scratch = _scratch()
-    return _load_temporary(to_onnx(open_program(path, scratch), scratch), dims)
+    return _load_temporary(exported(path, _scratch()), dims)
 
 
 def _load_text_file(path: Path, dims: Mapping[str, int] | None) -> Graph:

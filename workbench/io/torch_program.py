@@ -1,67 +1,30 @@
 """Export a torch program, from a factory or a `.pt2` file, as an ONNX file.
 
-`torch.export.load` unpickles parts of a `.pt2`, evaluates its size expressions
-as Python, and builds Python source from its names; opening a file must not run
-code of its author. So the archive is read here first, and torch is given a copy
-that holds plain data only: no pickled weights or objects, no sample inputs, no
-guards, only expressions of a known grammar and valid names.
+What a file holds is checked first (`program_data`), and read in a process of its own (`program_process`).
 """
 
 from __future__ import annotations
 
-import ast
 import importlib
-import json
 import logging
 import re
-import shutil
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench.io.errors import LoadError
+from workbench.io.program_data import copy_plain_data
 
 if TYPE_CHECKING:
     import torch
 
-MOST_UNFOLDED = 64  # largest ratio of unpacked to packed size, per entry and in all; torch does not compress
-SMALL_ENTRY = 2**26  # bytes that are always allowed
-_PIECE = 2**20  # bytes copied at a time
-_SAVE_AGAIN = "save it again with torch.export.save of torch 2.9 or newer"
-_PLAIN = re.compile(r"(archive_format|archive_version|byteorder|\.data/.*|\.format_version|\.storage_alignment)")
-_PROGRAM = re.compile(r"models/\w+\.json")
-_DATA = re.compile(r"data/(weights|constants)/((weight|tensor)_\d+|\w+_config\.json)")
-_LEFT_OUT = re.compile(r"(data/sample_inputs|extra)/.*")  # the first is a pickle, the second is not needed
-_NAME = re.compile(r"[\w.,:/<>+*#\[\] -]*")  # texts that occur in the source that torch builds: no call, no new line
-_CONTAINERS = (None, "builtins.tuple", "builtins.list", "builtins.dict", "collections.OrderedDict")
-_SIZE_FUNCTIONS = frozenset(
-    # sympy's, and those of torch.utils._sympy.functions
-    "Symbol Integer Rational Float Add Mul Pow Max Min Abs Mod And Or Not Eq Ne Equality Unequality LessThan "  # noqa: SIM905
-    "StrictLessThan GreaterThan StrictGreaterThan floor ceiling FloorDiv ModularIndexing Where PythonMod CleanDiv "
-    "CeilToInt FloorToInt CeilDiv LShift RShift PowByNatural FloatPow FloatTrueDiv IntTrueDiv TruncToFloat TruncToInt "
-    "RoundToInt RoundDecimal ToFloat Identity IsNonOverlappingAndDenseIndicator".split()
-)
-_SIZE_SYNTAX = (
-    ast.Expression,
-    ast.Name,
-    ast.Load,
-    ast.keyword,
-    ast.UnaryOp,
-    ast.USub,
-    ast.BinOp,
-    ast.Add,
-    ast.Sub,
-    ast.Mult,
-    ast.FloorDiv,
-    ast.Compare,
-    ast.cmpop,
-)
-
-
-# ---- programs -----------------------------------------------------------------------
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_NO_OPERATOR = re.compile(r"No ONNX function found for <OpOverload\(op='([\w.]+)', overload='(\w+)'\)>")
+_AT_OPERATOR = re.compile(r"Error when translating node .*call_function\[target=([\w.]+)\]")
+_LONGEST_REASON = 200  # characters
 
 
 def call_factory(factory: str) -> torch.export.ExportedProgram:
@@ -99,7 +62,7 @@ def open_program(path: Path, scratch: Path) -> torch.export.ExportedProgram:
     copy = scratch / "program.pt2"
     try:
         with zipfile.ZipFile(path) as archive:
-            _copy_plain_data(archive, copy)
+            copy_plain_data(archive, copy)
     except (zipfile.BadZipFile, EOFError, NotImplementedError):
         raise LoadError("the file is not a program saved by torch.export, or it was cut off") from None
     with _quiet():
@@ -124,9 +87,22 @@ def _guarded(what: str, work: Callable[[], Any]) -> Any:
     try:
         return work()
     except Exception as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        told = lines[0] if lines else "no reason given"
-        raise LoadError(f"{what}: {type(error).__name__}: {told[:300]}") from error
+        raise LoadError(f"{what}: {_reason(error)}") from error
+
+
+def _reason(error: BaseException) -> str:
+    """What an exception says, its operator first; the innermost cause tells more than what wraps it."""
+    chain = [error]
+    while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
+        chain.append(cause)
+    texts = [_COLOURS.sub("", str(one)) for one in chain]
+    missing = next((found for text in texts if (found := _NO_OPERATOR.search(text))), None)
+    if missing is not None:
+        return f"ONNX has nothing for the operator {missing[1]}.{missing[2]}; write the program without it"
+    place = next((found for text in texts if (found := _AT_OPERATOR.search(text))), None)
+    at = f"at the operator {place[1].removeprefix('torch.ops.')}: " if place is not None else ""
+    lines = [line.strip() for line in texts[-1].splitlines() if line.strip()]
+    return f"{at}{type(chain[-1]).__name__}: {lines[0][:_LONGEST_REASON] if lines else 'no reason given'}"
 
 
 @contextmanager
@@ -143,147 +119,3 @@ def _quiet() -> Iterator[None]:
         finally:
             for logger, level in zip(loggers, levels, strict=True):
                 logger.setLevel(level)
-
-
-# ---- the plain data of a .pt2 -----------------------------------------------------------
-
-
-def _copy_plain_data(archive: zipfile.ZipFile, target: Path) -> None:
-    """Write a copy without pickles, with only the weights that the program names.
-
-    Raises LoadError if pickles are needed, and for entries that unpack to far more than the file.
-    """
-    names = archive.namelist()
-    root = names[0].split("/", 1)[0] if names else ""
-    if f"{root}/archive_format" not in names:
-        raise LoadError(f"this is not a program of torch.export, or one in an old format with pickles; {_SAVE_AGAIN}")
-    inner = {name.removeprefix(f"{root}/"): name for name in dict.fromkeys(names)}
-    _refuse_large(archive)
-    texts = {place: _plain(place, archive.read(inner[place])) for place in inner if _is_read_whole(place)}
-    named = _named_weights(texts)
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as copy:
-        for place, name in inner.items():
-            if _LEFT_OUT.fullmatch(place):
-                if place.startswith("data/sample_inputs/"):
-                    copy.writestr(name, b"")
-            elif place in texts:
-                copy.writestr(name, texts[place])
-            elif place in named:
-                with archive.open(name) as source, copy.open(name, "w", force_zip64=True) as written:
-                    shutil.copyfileobj(source, written, _PIECE)
-
-
-def _refuse_large(archive: zipfile.ZipFile) -> None:
-    """Raise LoadError, before unpacking, for entries that would become far larger than the file, each or together."""
-    packed = unfolded = 0
-    for entry in archive.infolist():
-        packed, unfolded = packed + entry.compress_size, unfolded + entry.file_size
-        if _unfolds(entry.file_size, entry.compress_size) or _unfolds(unfolded, packed):
-            raise LoadError(
-                f"'{entry.filename}' in the archive expands from {entry.compress_size / 1e6:,.1f} to "
-                f"{entry.file_size / 1e6:,.0f} MB, which weights do not; {_SAVE_AGAIN}"
-            )
-
-
-def _unfolds(size: int, packed: int) -> bool:
-    return size > MOST_UNFOLDED * packed + SMALL_ENTRY
-
-
-def _is_read_whole(place: str) -> bool:
-    """Whether the entry is parsed. Weights are copied unparsed, and only those that are named."""
-    if _LEFT_OUT.fullmatch(place):
-        return False
-    return not _DATA.fullmatch(place) or place.endswith("_config.json")
-
-
-def _named_weights(texts: Mapping[str, bytes]) -> set[str]:
-    """Entries with the weights that the program's tables name."""
-    return {
-        f"{place.rpartition('/')[0]}/{entry['path_name']}"
-        for place, text in texts.items()
-        if place.endswith("_config.json")
-        for entry in _json(place, text)["config"].values()
-    }
-
-
-def _plain(name: str, data: bytes) -> bytes:
-    """The checked entry; of a program, what torch needs."""
-    if _PROGRAM.fullmatch(name):
-        return json.dumps(_clean(_json(name, data))).encode()
-    if not (_PLAIN.fullmatch(name) or _DATA.fullmatch(name)):
-        raise LoadError(
-            f"the archive holds '{name}', which may run code when it is opened, so it is not; {_SAVE_AGAIN}, "
-            "with plain tensors only"
-        )
-    if name.endswith("_config.json"):
-        for weight, entry in _json(name, data)["config"].items():
-            place = entry["path_name"]
-            if entry["use_pickle"] or not re.fullmatch(r"(weight|tensor)_\d+", place):
-                raise LoadError(
-                    f"'{weight}' is stored as a pickle, which runs code when opened, so it is not; {_SAVE_AGAIN}, "
-                    "with plain tensors only"
-                )
-    return data
-
-
-def _json(name: str, data: bytes) -> Any:
-    try:
-        return json.loads(data)
-    except ValueError:
-        raise LoadError(f"'{name}' in the archive is not JSON; {_SAVE_AGAIN}") from None
-
-
-def _clean(item: Any, key: str = "") -> Any:
-    """The program's description without what torch would evaluate."""
-    if isinstance(item, dict):
-        for name in item:
-            _check_name(name)
-        if key == "metadata":
-            return {name: value for name, value in item.items() if name == "nn_module_stack"}
-        return {name: [] if name == "guards_code" else _clean(value, name) for name, value in item.items()}
-    if isinstance(item, list):
-        return [_clean(value, key) for value in item]
-    if not isinstance(item, str):
-        return item
-    if key == "expr_str":
-        _check_size(item)
-    elif key in ("in_spec", "out_spec"):
-        _check_spec(item)
-    else:
-        _check_name(item)
-    return item
-
-
-def _check_name(name: str) -> None:
-    if not _NAME.fullmatch(name):
-        raise LoadError(f"the program has the name {name[:80]!r}, which torch would take for source code")
-
-
-def _check_size(expression: str) -> None:
-    """An expression of sizes: numbers, symbols, and functions of them."""
-    try:
-        fine = all(_is_of_sizes(node) for node in ast.walk(ast.parse(expression, mode="eval")))
-    except (SyntaxError, ValueError, RecursionError):
-        fine = False
-    if not fine:
-        raise LoadError(f"the program has the size {expression[:80]!r}, which is not an expression of sizes")
-
-
-def _is_of_sizes(node: ast.AST) -> bool:
-    if isinstance(node, ast.Call):
-        return isinstance(node.func, ast.Name) and node.func.id in _SIZE_FUNCTIONS
-    if isinstance(node, ast.Constant):
-        return isinstance(node.value, int | float) or re.fullmatch(r"[\w.+-]*", str(node.value)) is not None
-    return isinstance(node, _SIZE_SYNTAX)
-
-
-def _check_spec(spec: str) -> None:
-    """How arguments are nested: tuples, lists and dicts only."""
-    if not spec:
-        return
-    waiting = [_json("the program's signature", spec.encode())[1]]
-    while waiting:
-        found = waiting.pop()
-        if found["type"] not in _CONTAINERS or "__enum__" in str(found["context"]):
-            raise LoadError(f"the program takes or returns a {found['type']}; use tuples, lists and dicts of tensors")
-        waiting += found["children_spec"]

@@ -1,0 +1,99 @@
+"""A `.pt2` file becomes an ONNX file in a process of its own, with limits of time and memory.
+
+torch reads what the file's author wrote: it evaluates expressions, builds source and allocates what sizes say. However
+well that is checked before, it may take a long time or crash, and a server must not stand still for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+
+from workbench.io.errors import LoadError
+
+LIMIT_S = 600.0
+MEMORY_BYTES, MEMORY_PER_BYTE = 4e9, 6  # what torch may take, and more for each byte of the file
+_LOOK_S = 0.05
+_ROOT = Path(__file__).resolve().parents[2]  # holds the package `workbench`
+_ANSWER = "answer.txt"
+
+
+def exported(path: Path, scratch: Path, limit_s: float = LIMIT_S) -> Path:
+    """The program in the file as an ONNX file in `scratch`. Raises LoadError, and OSError where nothing can start."""
+    memory = int(MEMORY_BYTES + MEMORY_PER_BYTE * path.stat().st_size)
+    search = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
+    command = [sys.executable, "-m", "workbench.io.program_process", str(path.resolve()), str(scratch)]
+    with open(scratch / "log.txt", "wb") as log:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=scratch,
+            env={**os.environ, "PYTHONPATH": search},
+            start_new_session=True,  # a group of its own, which is ended as a whole
+        )
+    try:
+        _wait(process, limit_s, memory)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    answer = scratch / _ANSWER
+    told = answer.read_text(encoding="utf-8") if answer.is_file() else _ended(process.returncode)
+    if told:
+        raise LoadError(told)
+    return scratch / "model.onnx"
+
+
+def _wait(process: subprocess.Popen[bytes], limit_s: float, memory: int) -> None:
+    ends = time.monotonic() + limit_s
+    while process.poll() is None:
+        if time.monotonic() > ends:
+            raise LoadError(f"torch did not read the program within {limit_s:g} s; export it with torch.onnx.export")
+        with contextlib.suppress(psutil.NoSuchProcess):
+            taken = psutil.Process(process.pid).memory_info().rss
+            if taken > memory:
+                raise LoadError(
+                    f"torch took {taken / 1e9:.1f} GB to read the program, more than the {memory / 1e9:.1f} GB that a "
+                    "file of this size is given; export it with torch.onnx.export"
+                )
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_LOOK_S)
+
+
+def _ended(code: int) -> str:
+    how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    return f"torch's process ended while it read the program ({how}); export it with torch.onnx.export"
+
+
+def _main(path: str, scratch: str) -> None:
+    """Leave the ONNX file in `scratch`, or a sentence that says why there is none."""
+    from workbench.io.torch_program import open_program, to_onnx
+
+    _be_killed_first()
+    folder, told = Path(scratch), ""
+    try:
+        to_onnx(open_program(Path(path), folder), folder)
+    except LoadError as error:
+        told = str(error)
+    except Exception as error:  # of whatever a damaged file makes torch and zipfile do
+        told = f"the file is damaged or is no program of torch.export ({type(error).__name__}); save it again"
+    (folder / _ANSWER).write_text(told, encoding="utf-8")
+
+
+def _be_killed_first() -> None:
+    """If memory runs out, this process is to be killed, not the application (proc(5), oom_score_adj)."""
+    with contextlib.suppress(OSError):  # not Linux, or not permitted: the system chooses
+        Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])
