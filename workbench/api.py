@@ -24,6 +24,7 @@ from workbench.ir.display import notebook_html
 from workbench.layout.profile import load_profile, profile_names
 from workbench.layout_comparison import LaidOut
 from workbench.library import library
+from workbench.opsets.written import Opset, kept_opset
 from workbench.pipeline import OnProgress, branch, extend, run_pipeline, start
 from workbench.rewrite import DEFAULT_MODE, History, LeftOut, OptionError, Pass, PassContext, with_options
 
@@ -114,6 +115,7 @@ def optimize(
     export_for: str | None = None,
     options: Mapping[str, Any] | None = None,
     mode: str = DEFAULT_MODE,
+    opset: Opset = None,
     verifier: Verifier | None = None,
     verify: str = "each",
     on_failure: str = "stop",
@@ -127,10 +129,9 @@ def optimize(
     fix_dims: whether symbolic dims become the numbers of `graph.dims`, before everything else.
     feed_inputs, give_outputs: whether inputs and outputs have the layout in which they are used and computed.
     export_for: "onnxruntime" writes its own operators where its CPU provider has a kernel; only it runs the file.
-    mode:     "exact" allows only rewrites that keep every bit, "ieee" also rounding, "fast" also changes of
-              signed zeros, infinities or NaN.
-    verifier: compares with the original: after "each" step, or at the "end" only, as `verify` says. A failure is
-              traced to the step and the rewrite that broke it.
+    mode:     "exact" allows rewrites that keep every bit, "ieee" rounding, "fast" other signed zeros, infinities, NaN.
+    opset:    "keep" or a number: rules write nothing that cannot be written at the file's opset, or at this one.
+    verifier: compares after "each" step or at the "end", as `verify` says, and traces a failure to its rewrite.
     on_failure: "stop" there, or "skip": leave that rewrite out (`history.left_out`) and run the passes again.
     on_check: is called before each comparison with what is compared; may raise to stop.
     """
@@ -146,7 +147,7 @@ def optimize(
     )
     if verifier is not None and any(pass_.name == FIX for pass_ in chosen):
         graph = verifier.with_running_dims(graph)
-    context = pass_context(target, None if verifier is None else verifier.worker, mode=mode)
+    context = pass_context(target, verifier and verifier.worker, mode=mode, opset=kept_opset(graph, opset))
     after_step = None if verifier is None or verify != "each" else verified_by(verifier, on_check)
     left_out: list[LeftOut] = []
     while True:
@@ -299,11 +300,11 @@ def measure(
         return measure_models(named, inputs=given, reference=right, device=device, worker=verifier.worker, **options)
 
 
-def export(graph: Graph, path: str | Path) -> ExportReport:
-    """Write the graph as ONNX that any runtime can run."""
+def export(graph: Graph, path: str | Path, **how: Any) -> ExportReport:
+    """Write the graph as ONNX. how: `opset` and `ir` of `workbench.io.exporting.export_onnx`."""
     from workbench.io.exporting import export_onnx
 
-    return export_onnx(graph, path)
+    return export_onnx(graph, path, **how)
 
 
 def certificate(

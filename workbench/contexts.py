@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 
 def pass_context(
-    target: str, worker: Worker | None = None, on_share: OnShare | None = None, *, mode: str = DEFAULT_MODE
+    target: str,
+    worker: Worker | None = None,
+    on_share: OnShare | None = None,
+    *,
+    mode: str = DEFAULT_MODE,
+    opset: int | None = None,
 ) -> PassContext:
     """The context of passes: the target of that name, a timer of operators in `worker`, or in a new one, and a runner
     of tools.
@@ -29,4 +34,4 @@ def pass_context(
 
         return run_tool(graph, call, lambda: None if on_share is None else on_share(f"{call.title} runs", 0.0))
 
-    return PassContext(load_profile(target), mode, DeviceOperatorTimer(worker, on_share), tool_runner)
+    return PassContext(load_profile(target), mode, DeviceOperatorTimer(worker, on_share), tool_runner, opset)

@@ -18,6 +18,7 @@ import numpy as np
 
 from workbench.errors import UserError
 from workbench.ir import Graph
+from workbench.opsets.written import Opset, OpsetError
 from workbench.run.compare import compare
 from workbench.run.inputs import Tensors, bound_dims, dims_of, output_orders, permute_inputs, seed_inputs, turned
 from workbench.run.onnxruntime.randomness import draws_numbers, is_random, with_seeds
@@ -62,6 +63,7 @@ class Verifier:
     inputs: the user's (see `read_inputs`); without them they are generated from
             `seed`, and dims with which the original does not run are
             changed until it does, except for the names in `given`.
+    opset, ir: at which graphs are written to be compared, as for `export_onnx`.
     After the first check, `dims` holds the values that were used and
     `settled` those that had to be found.
     """
@@ -73,8 +75,11 @@ class Verifier:
         seed: int = 0,
         worker: Worker | None = None,
         given: Collection[str] = (),
+        opset: Opset = None,
+        ir: int | None = None,
     ) -> None:
         self.original = original
+        self._opset, self._ir = opset, ir
         self.tolerances = tolerances_for(original)
         self.tolerance = tolerance_for(original)
         self.settled: dict[str, int] = {}
@@ -108,7 +113,7 @@ class Verifier:
         if self.original.source is not None and not self.is_random:
             return Path(self.original.source)
         folder = Path(tempfile.mkdtemp(dir=self.worker.folder, prefix="reference-"))
-        file = _exported(self.original, folder) if self.original.source is None else Path(self.original.source)
+        file = self._exported(self.original, folder) if self.original.source is None else Path(self.original.source)
         return self._runnable(file, folder)
 
     @cached_property
@@ -206,7 +211,12 @@ class Verifier:
         exact: results that differ in a bit are not equal.
         """
         with tempfile.TemporaryDirectory(dir=self.worker.folder, prefix="candidate-") as folder:
-            return self._judged(graph, lambda: self._runnable(_exported(graph, Path(folder)), Path(folder)), exact)
+            return self._judged(graph, lambda: self._runnable(self._exported(graph, Path(folder)), Path(folder)), exact)
+
+    def _exported(self, graph: Graph, folder: Path) -> Path:
+        from workbench.io.exporting import export_onnx
+
+        return export_onnx(graph, folder / "model.onnx", opset=self._opset, ir=self._ir).path
 
     def check_file(self, graph: Graph, file: Path) -> Verdict:
         """The same for the file from which `graph` was loaded, written by any program."""
@@ -226,7 +236,7 @@ class Verifier:
             outputs = self._outputs(candidate(), permute_inputs(inputs, self.original, graph), self.dims)
             outputs = turned(outputs, output_orders(self.original, graph))
             found = compare(reference, outputs, BITS if exact else self.tolerances)
-        except CancelledError:
+        except (CancelledError, OpsetError):
             raise
         except UserError as error:
             ok = False if _is_the_models_fault(error) else None
@@ -242,13 +252,6 @@ class Verifier:
             found.sentence + self.note,
             seconds,
         )
-
-
-def _exported(graph: Graph, folder: Path) -> Path:
-    from workbench.io.exporting import export_onnx
-
-    export_onnx(graph, folder / "model.onnx")
-    return folder / "model.onnx"
 
 
 def _is_the_models_fault(error: UserError) -> bool:

@@ -16,6 +16,7 @@ from workbench.io.model_files import files_of
 from workbench.ir import Graph
 from workbench.layout.declared import parse_layouts
 from workbench.layout.infer import declare
+from workbench.opsets.written import KEEP, NEWEST, Opset
 
 
 def check_writes(
@@ -148,9 +149,22 @@ def load_chosen(chosen: argparse.Namespace) -> Graph:
     return graph
 
 
-def verifier_of(graph: Graph, inputs: str | None, seed: int, given: Collection[str]) -> Any:
+def opset_argument(text: str) -> Opset:
+    """`keep`, `newest` or a number."""
+    if text in (KEEP, NEWEST):
+        return text
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be {KEEP}, {NEWEST} or a whole number, not '{text}'")
+    return int(text)
+
+
+def verifier_of(
+    graph: Graph, inputs: str | None, seed: int, given: Collection[str], opset: Opset = None, ir: int | None = None
+) -> Any:
     """The verifier that compares with the graph on the inputs given by the arguments of `input_arguments`."""
     from workbench.run.inputs import read_inputs
     from workbench.verification import Verifier
 
-    return Verifier(graph, None if inputs is None else read_inputs(inputs, graph), seed, given=given)
+    return Verifier(
+        graph, None if inputs is None else read_inputs(inputs, graph), seed, given=given, opset=opset, ir=ir
+    )

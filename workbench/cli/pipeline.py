@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from workbench.cli.arguments import input_arguments, verifier_of
+from workbench.cli.arguments import at_least_one, input_arguments, opset_argument, verifier_of
 from workbench.cli.exit_codes import DONE, FAILED, UNVERIFIED
 from workbench.cli.printing import error_text, print_table, say, verdict_word
 from workbench.cli.progress_line import ProgressLine
@@ -16,6 +16,7 @@ from workbench.errors import UserError
 from workbench.io.dims import parse_dims
 from workbench.ir import Graph
 from workbench.layout.facts import OperatorTime
+from workbench.opsets.written import Opset
 from workbench.reporting import layout_facts
 from workbench.rewrite import History, Step
 
@@ -48,6 +49,8 @@ class PipelineRequest:
     verify: str
     on_failure: str
     recipe: Recipe | None
+    opset: Opset
+    ir: int | None
 
     @property
     def chosen(self) -> dict[str, Any]:
@@ -77,6 +80,12 @@ def pipeline_arguments(command: argparse.ArgumentParser) -> None:
         "overflows; default), fast (not for NaN and -0.0)"
     )
     command.add_argument("--mode", choices=("exact", "ieee", "fast"), help=words)
+    words = (
+        "the result's opset: keep (the file's), newest, or a number (default: the file's, raised if a rewrite needs it)"
+    )
+    command.add_argument("--opset", type=opset_argument, metavar="keep|newest|N", help=words)
+    words = "the result's version of the file format (default: the lowest that suffices)"
+    command.add_argument("--ir", type=at_least_one, metavar="N", help=words)
     command.add_argument("--option", action="append", default=[], metavar="pass.field=value", help="a pass's option")
     input_arguments(command)
     how = command.add_mutually_exclusive_group()
@@ -115,6 +124,8 @@ def pipeline_words(chosen: argparse.Namespace) -> dict[str, Any]:
         "verify": chosen.verify,
         "on_failure": chosen.on_failure,
         "recipe": recipe,
+        "opset": chosen.opset,
+        "ir": chosen.ir,
         **({} if recipe is None else recipe.pipeline()),
     }
 
@@ -153,13 +164,15 @@ def run_and_print(graph: Graph, request: PipelineRequest) -> History:
             **request.chosen,
             "target": request.target,
             "mode": request.mode,
+            "opset": request.opset,
             "on_progress": line.passing,
         }
         if request.verify == "off":
             history = optimize(graph, **words)
         else:
             words |= {"verify": request.verify, "on_failure": request.on_failure, "on_check": line.comparing}
-            with verifier_of(graph, request.inputs, request.seed, request.given) as verifier:
+            compared = (request.inputs, request.seed, request.given, request.opset, request.ir)
+            with verifier_of(graph, *compared) as verifier:
                 history = optimize(graph, verifier=verifier, **words)
                 settled = ", ".join(f"{name}={size}" for name, size in verifier.settled.items())
     _print_steps(history)

@@ -22,8 +22,8 @@ from workbench.ir.from_proto import bodies
 from workbench.ops import contracts
 from workbench.ops.channels_last import DOMAIN
 from workbench.ops.npu import is_own
+from workbench.opsets.versions import OLDEST_OPSET
 
-OLDEST_OPSET = 7
 EARLY = {"LayerNormalization": 17}  # that ONNX Runtime accepts before the opset that introduced them
 ONE_PROCESSOR = "com.microsoft.nchwc"
 SHOWN_NOT_RUN = "the model can be shown, not run"

@@ -23,6 +23,7 @@ from workbench.ir import Constant, Graph
 from workbench.ir.to_proto import TensorPlace, is_large, structure
 from workbench.ops.channels_last import DOMAIN
 from workbench.ops.npu import with_own_functions
+from workbench.opsets.written import Opset, Written, at_written_opset
 
 LARGEST_FILE = 2**31 - 2**20  # bytes; protobuf's limit, minus room for the structure
 ALIGNMENT = 4096  # bytes; a page, so that external weights can be mapped one by one
@@ -37,6 +38,7 @@ class ExportReport:
     """What was written. bytes: of all files together. checks: those passed, or why one was not made."""
 
     path: Path
+    written: Written
     bytes: int
     sha256: str
     files: tuple[Path, ...]
@@ -49,28 +51,33 @@ def export_onnx(
     *,
     external_data: bool | None = None,
     check: bool = True,
+    opset: Opset = None,
+    ir: int | None = None,
 ) -> ExportReport:
     """Write the graph to `path`.
 
     external_data: write weights to a separate file (None: if the model exceeds 2 GB).
+    opset:         "keep" for that of the graph's file, "newest" for that of the graph, or a number (None: the file's,
+                   raised only as far as an operator needs it).
+    ir:            the version of the file format (None: the lowest that suffices).
     Files are written and checked in a temporary folder and then moved, so a failure
     leaves existing files unchanged. Weights beside a model that is replaced get
     another name than those of the old one (`replacing_model`). Raises ExportError.
     """
     check_replaceable(path)
     path = Path(os.path.realpath(path) if os.path.islink(path) else path)  # a link is kept, its target replaced
-    whole = complete(graph)
-    bare = structure(whole, path.name)
+    whole, written = complete(graph, opset, ir)
+    bare = structure(whole, path.name, written.ir)
     beside = outside_bytes(bare) > LARGEST_FILE if external_data is None else external_data
     try:
         with replacing_model(path) as draft:
-            digest = _write(draft, whole, beside)
+            digest = _write(draft, whole, beside, written.ir)
             checks = _check(draft.model, whole, bare) if check else ()
-            written = [draft.model, draft.data] if beside else [draft.model]
-            size = sum(file.stat().st_size for file in written)
+            files = [draft.model, draft.data] if beside else [draft.model]
+            size = sum(file.stat().st_size for file in files)
     except OSError as error:
         raise ExportError(str(not_written(path, error))) from None
-    return ExportReport(path, size, digest, tuple(path.with_name(file.name) for file in written), checks)
+    return ExportReport(path, written, size, digest, tuple(path.with_name(file.name) for file in files), checks)
 
 
 def check_replaceable(path: str | Path) -> None:
@@ -84,23 +91,24 @@ def check_replaceable(path: str | Path) -> None:
 def to_bytes(graph: Graph) -> bytes:
     """The whole model as an ONNX file's bytes, its weights inside."""
     out = io.BytesIO()
-    write_model(out, complete(graph))
+    write_model(out, complete(graph)[0])
     return out.getvalue()
 
 
 # ---- what a file needs beyond the graph --------------------------------------------
 
 
-def complete(graph: Graph) -> Graph:
-    """The graph with the function bodies of the workbench operators it calls, all imports, and the types of a file.
+def complete(graph: Graph, opset: Opset = None, ir: int | None = None) -> tuple[Graph, Written]:
+    """The graph with the function bodies of the workbench operators it calls, all imports, and the types of a file, at
+    the opset at which it is written.
 
-    Raises ExportError for a workbench operator without a function body.
+    Raises ExportError for a workbench operator without a function body, OpsetError if the opset is impossible.
     """
     whole = with_own_functions(graph)
     for node in (*whole.nodes, *(n for f in whole.functions.values() for n in f.graph.nodes)):
         if node.domain == DOMAIN and (DOMAIN, node.op_type, node.overload) not in whole.functions:
             raise ExportError(f"{node} has no body, so no other runtime could run the file")
-    return with_written_types(whole)
+    return at_written_opset(with_written_types(whole), opset, ir)
 
 
 # ---- writing and checking ----------------------------------------------------------------
@@ -128,14 +136,14 @@ def outside_bytes(model: onnx.ModelProto) -> int:
     return sum(int(entry.value) for entry in entries if entry.key == "length")
 
 
-def _write(draft: Draft, graph: Graph, beside: bool) -> str:
+def _write(draft: Draft, graph: Graph, beside: bool, ir: int) -> str:
     """Write the model with internal or external weights; returns the SHA-256 of the `.onnx` file."""
     with open(draft.model, "wb") as file, contextlib.ExitStack() as open_files:
         hashed = _Hashed(file)
         place = None
         if beside:
             place = placed_in(open_files.enter_context(open(draft.data, "wb")), draft.data.name)
-        write_model(hashed, graph, place)  # type: ignore[arg-type]
+        write_model(hashed, graph, place, ir)  # type: ignore[arg-type]
     return hashed.sha256
 
 

@@ -35,6 +35,7 @@ _NESTED = {
 }
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _NODE, _GRAPH, _RAW_DATA = 1, 7, 9  # fields of a graph, of a model, of a tensor
+_IR_VERSION = 1  # a field of a model
 _NODE_METADATA = 9
 _METADATA_KEY = bytes([_NODE_METADATA << 3 | _BYTES])
 _PACKED = {4: TensorProto.FLOAT, 10: TensorProto.DOUBLE}  # typed data with the same bytes as raw data
@@ -61,6 +62,17 @@ def read_model(data: memoryview) -> tuple[onnx.ModelProto, NodeMetadata]:
     except DecodeError as error:
         raise (TooDeepError if "MaxDepth" in str(error) else MalformedProtoError)(str(error)) from error
     return model, metadata
+
+
+def format_version(data: memoryview) -> tuple[int, int]:
+    """The version of the format (IR) that a model's bytes name, and at which byte; 0 at 0 if they name none.
+
+    Raises MalformedProtoError.
+    """
+    for field, wire_type, _, value, _ in _fields(data, 0, len(data)):
+        if (field, wire_type) == (_IR_VERSION, _VARINT):
+            return data[value], value  # below 128 it is one byte
+    return 0, 0
 
 
 def _stripped(
@@ -185,8 +197,11 @@ def _varint(number: int) -> bytes:
 # ---- writing ------------------------------------------------------------------------
 
 
-def write_model(file: BinaryIO, graph: Graph, place: TensorPlace | None = None) -> None:
-    """Write the graph as a model, one node at a time in memory, weights never. place: as for `to_proto`."""
+def write_model(file: BinaryIO, graph: Graph, place: TensorPlace | None = None, ir: int | None = None) -> None:
+    """Write the graph as a model, one node at a time in memory, weights never.
+
+    place: as for `to_proto`. ir: the version of the format; None for the lowest that suffices.
+    """
     weights: list[Constant] = []
 
     def numbered(tensor: Constant, name: str) -> Mapping[str, str] | None:
@@ -215,7 +230,7 @@ def write_model(file: BinaryIO, graph: Graph, place: TensorPlace | None = None) 
         size, parts = filled(part, "Graph")
         pieces += parts
         length += size
-    _, around = filled(model_without_graph(graph, place), "Model")
+    _, around = filled(model_without_graph(graph, place, ir=ir), "Model")
     for piece in (*around, _varint(_GRAPH << 3 | _BYTES), _varint(length), *pieces):
         if isinstance(piece, bytes | memoryview):
             file.write(piece)

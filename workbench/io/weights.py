@@ -148,10 +148,12 @@ class _MappedFile(mmap.mmap):
         self.resident = 0
 
 
-def mapped(path: Path) -> memoryview:
+def mapped(path: str | Path) -> memoryview:
     """The file's bytes, mapped and read-only. An empty file is an empty view."""
     if is_special(path):
-        raise LoadError(f"the weights in '{path.name}' cannot be read, since {SPECIAL}; copy them into a file")
+        raise LoadError(
+            f"the weights in '{os.path.basename(path)}' cannot be read, since {SPECIAL}; copy them into a file"
+        )
     with open(path, "rb") as file:
         if os.fstat(file.fileno()).st_size == 0:
             return memoryview(b"")

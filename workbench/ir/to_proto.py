@@ -19,6 +19,7 @@ from onnx import (
     ValueInfoProto,
 )
 
+from workbench.ir.format_version import lowest_ir
 from workbench.ir.graph import Graph
 from workbench.ir.node import AttrRef, Function, Node, without_trailing
 from workbench.ir.types import Constant, OpaqueType, Shape, TensorType, ValueType
@@ -26,7 +27,6 @@ from workbench.ir.types import Constant, OpaqueType, Shape, TensorType, ValueTyp
 _PART = 256  # values in one message: as messages they take ten times the memory of their bytes
 THIS_FILE = "<this file>"  # the location of a tensor whose data is in the model file itself
 LARGE = 1024  # bytes; smaller tensors (shapes, axes, scales) stay in the message
-IR_VERSION = 10  # of exported files; read by ONNX Runtime 1.19 and newer
 
 # (constant, name; "" for an attribute's) -> the `external_data` entries that locate its elements, or None.
 TensorPlace = Callable[[Constant, str], Mapping[str, str] | None]
@@ -49,23 +49,26 @@ def to_proto(graph: Graph, place: TensorPlace = inside, *, metadata: bool = True
     return model
 
 
-def structure(graph: Graph, location: str = THIS_FILE) -> ModelProto:
-    """The graph as a model without node metadata, large constants being external at `location`."""
+def structure(graph: Graph, location: str = THIS_FILE, ir: int | None = None) -> ModelProto:
+    """The graph as a model without node metadata, large constants being external at `location`. ir: as below."""
 
     def left_out(tensor: Constant, name: str) -> Mapping[str, str] | None:
         return {"location": location, "length": str(tensor.nbytes)} if is_large(tensor) else None
 
-    return to_proto(graph, left_out, metadata=False)
+    model = to_proto(graph, left_out, metadata=False)
+    model.ir_version = ir or model.ir_version
+    return model
 
 
 def is_large(tensor: Constant) -> bool:
     return tensor.dtype != onnx_ir.DataType.STRING and tensor.nbytes > LARGE
 
 
-def model_without_graph(graph: Graph, place: TensorPlace, *, metadata: bool = True) -> ModelProto:
-    """The model without its main graph: versions, imports, metadata, functions."""
-    model = ModelProto(producer_name="graph-workbench")
-    model.ir_version = max(IR_VERSION, 11 if graph.opset_imports.get("", 0) >= 23 else 0)
+def model_without_graph(
+    graph: Graph, place: TensorPlace, *, metadata: bool = True, ir: int | None = None
+) -> ModelProto:
+    """The model without its main graph: versions, imports, metadata, functions. ir: None for the lowest possible."""
+    model = ModelProto(producer_name="graph-workbench", ir_version=ir or lowest_ir(graph))
     _write_opsets(model, graph)
     _write_entries(model, {key: value for key, value in graph.metadata.items() if key != "producer"})
     for function in graph.functions.values():

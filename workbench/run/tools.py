@@ -15,6 +15,7 @@ from workbench.io.exporting import export_onnx
 from workbench.io.onnx_file import load_onnx
 from workbench.ir import Graph
 from workbench.ir.text import OPSET
+from workbench.opsets.written import NEWEST
 from workbench.run.inputs import seed_inputs
 from workbench.run.onnxruntime.randomness import is_random
 from workbench.run.runnable_dims import settle_dims
@@ -35,7 +36,7 @@ def run_tool(graph: Graph, call: ToolCall, heed_cancel: Callable[[], None]) -> T
     with _own_process(heed_cancel) as (ask, folder):
         source, target = folder / "model.onnx", folder / "result" / "model.onnx"
         target.parent.mkdir()
-        export_onnx(graph, source, check=False)
+        export_onnx(graph, source, check=False, opset=NEWEST)
         ran = ask.to_convert(call, source, target)
         after = load_onnx(target, newest=graph.opset_imports.get("", OPSET))
         _refuse_unknown(graph, after)

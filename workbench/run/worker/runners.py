@@ -13,6 +13,7 @@ import onnx_ir
 from workbench.errors import UserError
 from workbench.ir.from_proto import from_file
 from workbench.run.worker.failures import TaskError
+from workbench.run.worker.file_format import at_readable_ir
 
 LEVELS = {"disabled": "ORT_DISABLE_ALL", "basic": "ORT_ENABLE_BASIC", "all": "ORT_ENABLE_ALL"}
 
@@ -56,8 +57,12 @@ def open_session(
     number: dict[str, Any] = {"device_id": int(device.partition(":")[2] or 0)}
     limit = {} if memory_limit is None else {"gpu_mem_limit": memory_limit}
     providers = [provider] if device == "cpu" else [(provider, number | limit), "CPUExecutionProvider"]
+    older = None if isinstance(model, bytes) else at_readable_ir(model)
+    if older is not None:  # its bytes are read from memory, its weights from where they lie
+        folder = os.path.dirname(os.path.abspath(str(model)))
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
     try:
-        session = ort.InferenceSession(model, options, providers=providers)
+        session = ort.InferenceSession(model if older is None else older, options, providers=providers)
     except Exception as error:  # onnxruntime's own classes have no common base but Exception
         raise TaskError(error, "load") from error
     if provider not in session.get_providers():

@@ -1,0 +1,60 @@
+"""The oldest version of ONNX's file format (IR) that has all that a graph needs.
+
+From the comments of onnx.proto, and `onnx.helper.VERSION_TABLE`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import onnx
+import onnx_ir
+from onnx import helper
+
+from workbench.ir.graph import Graph
+from workbench.ir.types import DataType, OpaqueType, TensorType
+
+_OLDEST = 4  # before it each weight had to be an input too
+_FUNCTIONS, _DEFAULTS_OF_FUNCTIONS, _OVERLOADS = 8, 9, 10
+_OPTIONAL = 8
+_OF_TYPES: Mapping[DataType, int] = {
+    **dict.fromkeys((DataType.FLOAT8E4M3FN, DataType.FLOAT8E4M3FNUZ, DataType.FLOAT8E5M2, DataType.FLOAT8E5M2FNUZ), 9),
+    **dict.fromkeys((DataType.UINT4, DataType.INT4), 10),
+    DataType.FLOAT4E2M1: 11,
+    DataType.FLOAT8E8M0: 12,
+    **dict.fromkeys((DataType.UINT2, DataType.INT2), 13),
+    **dict.fromkeys((DataType.FLOAT6E2M3, DataType.FLOAT6E3M2), 14),
+}
+
+
+def lowest_ir(graph: Graph) -> int:
+    """Its number, for the graph with its functions; opsets that this version of onnx does not know count nothing."""
+    imports = [helper.make_opsetid(domain, version) for domain, version in graph.opset_imports.items()]
+    found = [_OLDEST, helper.find_min_ir_version_for(imports, ignore_unknown=True)]
+    for function in graph.functions.values():
+        has_defaults = any(default is not None for default in function.attributes.values())
+        found += [_FUNCTIONS, _DEFAULTS_OF_FUNCTIONS if has_defaults else 0, _OVERLOADS if function.overload else 0]
+    return max(*found, *_of_values(graph))
+
+
+def _of_values(graph: Graph) -> Iterator[int]:
+    waiting = [graph, *(function.graph for function in graph.functions.values())]
+    while waiting:
+        part = waiting.pop()
+        for dtype in {tensor.dtype for tensor in part.constants.values()}:
+            yield _OF_TYPES.get(dtype, 0)
+        for type_ in set(map(_kind, part.types.values())):
+            yield _OPTIONAL if type_ is None else _OF_TYPES.get(type_, 0)
+        for node in part.nodes:
+            waiting += node.bodies.values()
+
+
+def _kind(type_: TensorType | OpaqueType) -> DataType | None:
+    """The element type of a tensor; None for an optional value."""
+    if isinstance(type_, TensorType):
+        return type_.dtype
+    kind = type_.type
+    is_optional = isinstance(kind, onnx_ir.OptionalType) or (
+        isinstance(kind, onnx.TypeProto) and kind.WhichOneof("value") == "optional_type"
+    )
+    return None if is_optional else DataType.UNDEFINED

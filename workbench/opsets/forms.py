@@ -1,0 +1,134 @@
+"""A call of an operator in the form that the operator had before, from ONNX's own definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import onnx
+from onnx import defs, helper
+
+from workbench.ir import Node
+from workbench.ir.node import AttrRef
+from workbench.opsets.scope import NoOlderForm, Scope
+
+_MAKES_NO_DIFFERENCE = {"dilations": 1}  # attributes of numbers that change nothing if each is this one
+_VARIADIC = defs.OpSchema.FormalParameterOption.Variadic
+
+
+@dataclass(frozen=True)
+class _Parameter:
+    """variable: the name that operands of one type share; "" if it is the parameter's own."""
+
+    types: frozenset[str]
+    variable: str
+
+
+@dataclass(frozen=True)
+class _Form:
+    """The form before a version: what it lacks, what it does by default, and what it takes.
+
+    removed: attributes that came later, with their defaults. defaults: those that differ, of the newer form.
+    variadic: whether the last parameter stands for all further ones, of inputs and of outputs.
+    """
+
+    removed: Mapping[str, Any]
+    attributes: frozenset[str]
+    defaults: Mapping[str, Any]
+    least: int
+    inputs: Sequence[_Parameter]
+    outputs: Sequence[_Parameter]
+    variadic: tuple[bool, bool]
+
+
+@cache
+def since_version(op_type: str, opset: int) -> int:
+    """The opset that gave ONNX's operator the form that it has in `opset`; 0 if it has none there."""
+    return int(defs.get_schema(op_type, opset, "").since_version) if defs.has(op_type, opset, "") else 0
+
+
+def in_form_before(node: Node, scope: Scope, since: int) -> Node:
+    """The call in the form that was valid before opset `since`. Raises NoOlderForm."""
+    form = _form_before(node.op_type, since)
+    if form is None:
+        raise NoOlderForm
+    _check_operands(node.inputs, form.inputs, form.variadic[0], scope)
+    _check_operands(node.outputs, form.outputs, form.variadic[1], scope)
+    if any(not value for value in (*node.inputs, *[""] * form.least)[: form.least]):
+        raise NoOlderForm
+    attributes = dict(_kept(node, form))
+    attributes.update((key, value) for key, value in form.defaults.items() if key not in attributes)
+    return node if attributes == dict(node.attributes) else node.replace(attributes=attributes)
+
+
+def _kept(node: Node, form: _Form) -> Iterator[tuple[str, Any]]:
+    for key, value in node.attributes.items():
+        if key in form.attributes:
+            yield key, value
+        elif isinstance(value, AttrRef) or not _is_neutral(key, value, form.removed):
+            raise NoOlderForm
+
+
+def _is_neutral(key: str, value: Any, removed: Mapping[str, Any]) -> bool:
+    if key in removed and value == removed[key]:
+        return True
+    return key in _MAKES_NO_DIFFERENCE and all(number == _MAKES_NO_DIFFERENCE[key] for number in value)
+
+
+def _check_operands(values: Sequence[str], parameters: Sequence[_Parameter], variadic: bool, scope: Scope) -> None:
+    """Raise NoOlderForm for more operands than there are parameters, or of a type that they do not take."""
+    bound: dict[str, str] = {}
+    for index, value in enumerate(values):
+        if not value:
+            continue
+        if index >= len(parameters) and not variadic:
+            raise NoOlderForm
+        parameter = parameters[min(index, len(parameters) - 1)]
+        type_ = scope.type(value)
+        if type_ is None:
+            continue
+        name = f"tensor({type_.dtype.name.lower()})"
+        if name not in parameter.types or bound.setdefault(parameter.variable or value, name) != name:
+            raise NoOlderForm
+
+
+@cache
+def _form_before(op_type: str, since: int) -> _Form | None:
+    if not defs.has(op_type, since - 1, "") or defs.get_schema(op_type, since - 1, "").deprecated:
+        return None
+    new, old = defs.get_schema(op_type, since, ""), defs.get_schema(op_type, since - 1, "")
+    defaults = {key: _default(attribute) for key, attribute in new.attributes.items()}
+    changed = {
+        key: defaults[key]
+        for key, attribute in old.attributes.items()
+        if defaults.get(key) is not None and defaults[key] != _default(attribute)
+    }
+    return _Form(
+        removed={key: value for key, value in defaults.items() if key not in old.attributes and value is not None},
+        attributes=frozenset(old.attributes),
+        defaults=changed,
+        least=old.min_input,
+        inputs=[_parameter(p) for p in old.inputs],
+        outputs=[_parameter(p) for p in old.outputs],
+        variadic=(_is_variadic(old.inputs), _is_variadic(old.outputs)),
+    )
+
+
+def _parameter(parameter: defs.OpSchema.FormalParameter) -> _Parameter:
+    shared = parameter.is_homogeneous and "(" not in parameter.type_str
+    return _Parameter(frozenset(parameter.types), parameter.type_str if shared else "")
+
+
+def _is_variadic(parameters: Sequence[defs.OpSchema.FormalParameter]) -> bool:
+    return bool(parameters) and parameters[-1].option == _VARIADIC
+
+
+def _default(attribute: defs.OpSchema.Attribute) -> Any:
+    if attribute.default_value.type == onnx.AttributeProto.UNDEFINED:
+        return None
+    value = helper.get_attribute_value(attribute.default_value)
+    if isinstance(value, bytes):
+        return value.decode()
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,146 @@
+"""A graph at an older opset, in forms of equal meaning; and the operators that had none there."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+
+from workbench.ir import Edit, Function, Graph, Node
+from workbench.opsets.downgrades import DOWNGRADES
+from workbench.opsets.forms import in_form_before, since_version
+from workbench.opsets.scope import Names, NoOlderForm, Scope
+
+
+class NotWritable(Exception):
+    """An operator's call has no equal at an opset. since: the oldest at which it has."""
+
+    def __init__(self, op_type: str, since: int) -> None:
+        super().__init__(f"{op_type} needs opset {since}")
+        self.op_type, self.since = op_type, since
+
+
+def newer_than(graph: Graph, opset: int) -> dict[str, int]:
+    """The operators of the graph that cannot be written at the opset, and the oldest at which each can.
+
+    Those of bodies and functions are among them.
+    """
+    has, found = graph.opset_imports.get("", 0), dict[str, int]()
+    if has <= opset:
+        return found
+    whole = Scope(graph, _names(graph), graph.file_opset)
+    scopes = [whole, *(Scope(function.graph, whole.names, graph.file_opset) for function in graph.functions.values())]
+    while scopes:
+        scope = scopes.pop()
+        for node in scope.graph.nodes:
+            _note(node, scope, has, opset, found)
+            scopes += [dataclasses.replace(scope, graph=body, outside=scope) for body in node.bodies.values()]
+    return found
+
+
+def newer_in_edit(graph: Graph, edit: Edit, opset: int) -> str | None:
+    """The first operator that the edit would insert and that cannot be written at the opset, while all that it
+    removes can; None if there is none."""
+    has = graph.opset_imports.get("", 0)
+    if has <= opset:
+        return None
+    scope = Scope(graph, Names(set()), graph.file_opset, types=edit.types, constants=dict(edit.constants))
+    gone: dict[str, int] = {}
+    for name in edit.remove:
+        _note(graph.node(name), scope, has, opset, gone)
+    come: dict[str, int] = {}
+    for node in edit.insert:
+        _note(node, scope, has, max([opset, *gone.values()]), come)
+    return next(iter(come), None)
+
+
+def _note(node: Node, scope: Scope, has: int, opset: int, found: dict[str, int]) -> None:
+    try:
+        for _ in _calls_at(node, scope, has, opset):
+            pass
+    except NotWritable as error:
+        found[error.op_type] = max(error.since, found.get(error.op_type, 0))
+
+
+def lowered_to(graph: Graph, opset: int) -> Graph:
+    """A copy of the graph in the forms of an older opset. Raises NotWritable for the first call without one."""
+    has = graph.opset_imports.get("", 0)
+    if has <= opset:
+        return graph
+    names = _names(graph)
+    result = _graph_at(graph, Scope(graph, names, graph.file_opset), has, opset)
+    result.functions = {
+        key: _function_at(function, Scope(function.graph, names, graph.file_opset), has, opset)
+        for key, function in graph.functions.items()
+    }
+    return result
+
+
+def _function_at(function: Function, scope: Scope, has: int, opset: int) -> Function:
+    return dataclasses.replace(function, graph=_graph_at(function.graph, scope, has, opset))
+
+
+def _graph_at(graph: Graph, scope: Scope, has: int, opset: int) -> Graph:
+    result = graph.copy()
+    gone, come = [], []
+    for node in graph.nodes:
+        calls = [_with_bodies_at(call, scope, has, opset) for call in _calls_at(node, scope, has, opset)]
+        if calls != [node]:
+            gone.append(node.name)
+            come += calls
+    result.inputs += result.captured  # which an edit takes for undefined
+    result.apply(Edit(remove=tuple(gone), insert=tuple(come), constants=scope.constants))
+    result.inputs = graph.inputs
+    if "" in result.opset_imports:
+        result.opset_imports[""] = opset
+    return result
+
+
+def _with_bodies_at(node: Node, scope: Scope, has: int, opset: int) -> Node:
+    if not node.bodies:
+        return node
+
+    def body_at(body: Graph) -> Graph:
+        return _graph_at(body, dataclasses.replace(scope, graph=body, outside=scope, constants={}), has, opset)
+
+    attributes = {
+        key: body_at(value)
+        if isinstance(value, Graph)
+        else tuple(map(body_at, value))
+        if isinstance(value, tuple) and value and isinstance(value[0], Graph)
+        else value
+        for key, value in node.attributes.items()
+    }
+    return node.replace(attributes=attributes)
+
+
+def _calls_at(node: Node, scope: Scope, has: int, opset: int) -> Iterator[Node]:
+    """What a call that is valid at `has` is at an older opset; what ONNX does not define stays."""
+    since = 0 if node.domain else since_version(node.op_type, has)
+    if since <= opset:
+        yield node
+        return
+    try:
+        calls = _calls_before(node, scope, since)
+    except NoOlderForm:
+        raise NotWritable(node.op_type, since) from None
+    for call in calls:
+        yield from _calls_at(call, scope, since - 1, opset)
+
+
+def _calls_before(node: Node, scope: Scope, since: int) -> list[Node]:
+    downgrade = DOWNGRADES.get((node.op_type, since))
+    calls: Iterable[Node] = [node] if downgrade is None else downgrade(node, scope)
+    return [in_form_before(call, scope, since) if call.op_type == node.op_type else call for call in calls]
+
+
+def _names(graph: Graph) -> Names:
+    """All names of values and nodes, of bodies and functions too."""
+    taken: set[str] = set()
+    waiting: list[Graph] = [graph, *(function.graph for function in graph.functions.values())]
+    while waiting:
+        found = waiting.pop()
+        taken.update(found.values(), found.captured)
+        for node in found.nodes:
+            taken.add(node.name)
+            waiting += node.bodies.values()
+    return Names(taken)
