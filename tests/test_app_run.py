@@ -166,7 +166,7 @@ def test_a_killed_worker_is_a_sentence_and_the_next_run_works(optimized):
 def test_export_gives_a_file_that_computes_the_same(optimized):
     at = fine(page("export", optimized).run())
     fine(at.button(key="prepare").click().run())
-    _, written, content, zipped, evidence = at.session_state["exported"]
+    _, (written, _), content, zipped, evidence = at.session_state["exported"]
     assert not zipped and evidence is None
     assert written.bytes == len(content)
     assert written.sha256 in "".join(code.value for code in at.code)

@@ -64,6 +64,7 @@ ANYTHING = {
     "plans",
     "rivals",
     "contexts",
+    "opset_choice",
     "tool_fault",
     "tuning",
     "__main__",

@@ -37,11 +37,12 @@ if TYPE_CHECKING:
     from workbench.group_comparison import Grouping
     from workbench.io.exporting import ExportReport
     from workbench.memory.planning import MemoryPlan, Sharing
+    from workbench.run.compare import Verdict
     from workbench.run.measurement.measure import Variant
     from workbench.run.measurement.measured import Measurement
     from workbench.run.measurement.progress import OnShare
     from workbench.summary import Summary
-    from workbench.verification import Verdict, Verifier
+    from workbench.verification import Verifier
 
 DEFAULT_TARGET = "cuda"
 DEFAULT_PRESET = "default"
@@ -83,7 +84,6 @@ def choose(
     fix_dims: whether the pass of this name runs first.
     feed_inputs, give_outputs: whether the passes of these names run last.
     export_for: a runtime ("onnxruntime") whose own operators the passes behind all others write.
-
     Raises PassError or OptionError with one sentence.
     """
     names = library.chosen(None if passes is None else list(passes), preset, layout)
@@ -124,8 +124,7 @@ def optimize(
 ) -> History:
     """Run passes over a copy of `graph`; `history.graph` is the result.
 
-    passes:   names in order, or None for those of `preset`.
-    layout:   a strategy ("greedy", "record-then-insert") in addition.
+    passes:   names in order, or None for those of `preset`; layout: a strategy ("greedy") in addition.
     fix_dims: whether symbolic dims become the numbers of `graph.dims`, before everything else.
     feed_inputs, give_outputs: whether inputs and outputs have the layout in which they are used and computed.
     export_for: "onnxruntime" writes its own operators where its CPU provider has a kernel; only it runs the file.
@@ -133,7 +132,7 @@ def optimize(
     opset:    "keep" or a number: rules write nothing that cannot be written at the file's opset, or at this one.
     verifier: compares after "each" step or at the "end", as `verify` says, and traces a failure to its rewrite.
     on_failure: "stop" there, or "skip": leave that rewrite out (`history.left_out`) and run the passes again.
-    on_check: is called before each comparison with what is compared; may raise to stop.
+    on_check: is called before each comparison; may raise to stop.
     """
     chosen = choose(
         passes,
@@ -145,9 +144,10 @@ def optimize(
         export_for=export_for,
         options=options,
     )
-    if verifier is not None and any(pass_.name == FIX for pass_ in chosen):
-        graph = verifier.with_running_dims(graph)
-    context = pass_context(target, verifier and verifier.worker, mode=mode, opset=kept_opset(graph, opset))
+    worker = None if verifier is None else verifier.worker
+    fixes = any(pass_.name == FIX for pass_ in chosen)
+    graph = verifier.with_running_dims(graph) if verifier is not None and fixes else graph
+    context = pass_context(target, worker, mode=mode, opset=kept_opset(graph, opset))
     after_step = None if verifier is None or verify != "each" else verified_by(verifier, on_check)
     left_out: list[LeftOut] = []
     while True:
@@ -184,7 +184,7 @@ def layouts(
 
     verifier:    compares each result with the original.
     on_strategy: is called with the next strategy and the progress from 0 to 1; may raise to stop.
-    found:       is filled and returned; what it has, from a call that was stopped, is not made again.
+    found:       is filled and returned; what it has is not made again.
     """
     from workbench.run.measurement.progress import of_part
 
@@ -197,8 +197,8 @@ def layouts(
         if (name or "none") in found:
             continue
         report = of_part(on_strategy, name or "none", index / len(names))
-        report("", 0)
         context, history = pass_context(target, worker, report), branch(normalized)
+        report("", 0)
         for pass_ in choose(preset=preset, layout=name)[len(before) :]:
             extend(history, pass_, context)
         found[name or "none"] = LaidOut(history, None if verifier is None else verifier.check(history.graph))

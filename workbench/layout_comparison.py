@@ -9,7 +9,7 @@ from workbench.reporting import layout_facts, layout_step
 from workbench.rewrite import History
 
 if TYPE_CHECKING:
-    from workbench.verification import Verdict
+    from workbench.run.compare import Verdict
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,10 @@ from workbench.run.tools import convert_file
 from workbench.tools.running import ToolCall, ToolError, ToolRun
 
 if TYPE_CHECKING:
+    from workbench.run.compare import Verdict
     from workbench.run.measurement.measured import FailedVariant, MeasuredVariant
     from workbench.run.measurement.progress import OnShare
-    from workbench.verification import Verdict, Verifier
+    from workbench.verification import Verifier
 
 ORIGINAL, OURS = "original", "Graph Workbench"
 _LEVELS = ("basic", "extended", "all")  # of ONNX Runtime's optimizer

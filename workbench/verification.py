@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,12 +18,12 @@ import numpy as np
 
 from workbench.errors import UserError
 from workbench.ir import Graph
-from workbench.opsets.written import Opset, OpsetError
-from workbench.run.compare import compare
+from workbench.opsets.written import AS_NEEDED, OpsetError, Wanted
+from workbench.run.compare import Verdict, compare
 from workbench.run.inputs import Tensors, bound_dims, dims_of, output_orders, permute_inputs, seed_inputs, turned
 from workbench.run.onnxruntime.randomness import draws_numbers, is_random, with_seeds
 from workbench.run.runnable_dims import settle_dims
-from workbench.run.tolerances import BITS, Tolerance, tolerance_for, tolerances_for
+from workbench.run.tolerances import BITS, tolerance_for, tolerances_for
 from workbench.run.worker.client import RUN_LIMIT_S, Worker
 from workbench.run.worker.memory import DoesNotFitError, estimate_bytes, refuse_unless_fits
 from workbench.run.worker.process import CancelledError, RunError
@@ -37,22 +37,6 @@ SMALLER_INTEGERS = (1, 0)  # tried if the original does not run with larger ones
 TRY_LIMIT_S = 60.0  # a trial with another length that takes longer is not used for verification
 
 
-@dataclass
-class Verdict:
-    """ok is None if nothing could be compared; the errors are None if there was nothing to subtract.
-
-    tolerance: the loosest of any output; each is judged by its own.
-    """
-
-    ok: bool | None
-    max_abs_error: float | None
-    max_rel_error: float | None
-    bit_equal: bool
-    tolerance: Tolerance
-    sentence: str
-    seconds: float
-
-
 class MismatchError(UserError):
     """Two models that cannot be compared, since their inputs or outputs differ."""
 
@@ -63,7 +47,7 @@ class Verifier:
     inputs: the user's (see `read_inputs`); without them they are generated from
             `seed`, and dims with which the original does not run are
             changed until it does, except for the names in `given`.
-    opset, ir: at which graphs are written to be compared, as for `export_onnx`.
+    wanted: the opset and format at which graphs are written to be compared.
     After the first check, `dims` holds the values that were used and
     `settled` those that had to be found.
     """
@@ -75,11 +59,10 @@ class Verifier:
         seed: int = 0,
         worker: Worker | None = None,
         given: Collection[str] = (),
-        opset: Opset = None,
-        ir: int | None = None,
+        wanted: Wanted = AS_NEEDED,
     ) -> None:
         self.original = original
-        self._opset, self._ir = opset, ir
+        self._wanted = wanted
         self.tolerances = tolerances_for(original)
         self.tolerance = tolerance_for(original)
         self.settled: dict[str, int] = {}
@@ -216,7 +199,13 @@ class Verifier:
     def _exported(self, graph: Graph, folder: Path) -> Path:
         from workbench.io.exporting import export_onnx
 
-        return export_onnx(graph, folder / "model.onnx", opset=self._opset, ir=self._ir).path
+        return export_onnx(graph, folder / "model.onnx", opset=self._wanted.opset, ir=self._wanted.ir).path
+
+    def writing(self, wanted: Wanted) -> Verifier:
+        """The same verifier, for files of another opset or format; the original is not run again."""
+        other = copy(self)
+        other._wanted = wanted
+        return other
 
     def check_file(self, graph: Graph, file: Path) -> Verdict:
         """The same for the file from which `graph` was loaded, written by any program."""

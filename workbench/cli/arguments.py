@@ -16,7 +16,7 @@ from workbench.io.model_files import files_of
 from workbench.ir import Graph
 from workbench.layout.declared import parse_layouts
 from workbench.layout.infer import declare
-from workbench.opsets.written import KEEP, NEWEST, Opset
+from workbench.opsets.written import AS_NEEDED, KEEP, NEWEST, Opset, Wanted
 
 
 def check_writes(
@@ -158,13 +158,10 @@ def opset_argument(text: str) -> Opset:
     return int(text)
 
 
-def verifier_of(
-    graph: Graph, inputs: str | None, seed: int, given: Collection[str], opset: Opset = None, ir: int | None = None
-) -> Any:
+def verifier_of(graph: Graph, inputs: str | None, seed: int, given: Collection[str], wanted: Wanted = AS_NEEDED) -> Any:
     """The verifier that compares with the graph on the inputs given by the arguments of `input_arguments`."""
     from workbench.run.inputs import read_inputs
     from workbench.verification import Verifier
 
-    return Verifier(
-        graph, None if inputs is None else read_inputs(inputs, graph), seed, given=given, opset=opset, ir=ir
-    )
+    given_inputs = None if inputs is None else read_inputs(inputs, graph)
+    return Verifier(graph, given_inputs, seed, given=given, wanted=wanted)

@@ -12,14 +12,11 @@ from workbench.cli.arguments import check_writes, load_chosen, model_arguments
 from workbench.cli.pipeline import PipelineRequest, exit_code, pipeline_arguments, pipeline_words, run_and_print
 from workbench.cli.printing import megabytes, say, warn, write_json
 from workbench.ir import Graph
-from workbench.opsets.written import KEEP
-from workbench.rewrite import History
 
 if TYPE_CHECKING:
     from workbench.tuning.recipe import Recipe
 
 HELP = "run passes over a model and write the result"
-LONGEST_SECOND_RUN_S = 10.0
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -65,7 +62,8 @@ class OptimizeRequest(PipelineRequest):
 
 
 def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
-    from workbench.api import certificate, export
+    from workbench.api import certificate, choose, export
+    from workbench.opset_choice import why_raised
     from workbench.reporting import history_report
 
     history = run_and_print(graph, request)
@@ -74,7 +72,7 @@ def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
         form = f"opset {report.written.opset}, IR {report.written.ir}"
         say(f"wrote {request.output}, {megabytes(report.bytes)}, {form}; checked: {', '.join(report.checks)}")
         if report.written.sentence:
-            say(report.written.sentence + _instead(graph, request, history))
+            say(why_raised(report.written, history, choose(**request.chosen)))
         if request.recipe is not None:
             _say_recipe(graph, request.recipe, request.output)
         if request.certificate is not None and request.model is not None:
@@ -87,18 +85,6 @@ def optimize_command(graph: Graph, request: OptimizeRequest) -> int:
     if request.report:
         write_json(request.report, {"model": graph.name, "output": request.output, **history_report(history)})
     return exit_code(history)
-
-
-def _instead(graph: Graph, request: OptimizeRequest, history: History) -> str:
-    """What the file's own opset would cost, for which the passes run again unless they take long."""
-    words = f"; `--opset {KEEP}` stays at {graph.file_opset}"
-    if sum(step.seconds for step in history.steps) > LONGEST_SECOND_RUN_S:
-        return words
-    from workbench.api import optimize
-
-    kept = optimize(graph, **request.chosen, target=request.target, mode=request.mode, opset=KEEP).graph
-    more = len(kept) - len(history.graph)
-    return f"{words}, with {more:,} {'node' if more == 1 else 'nodes'} more" if more > 0 else words
 
 
 def _say_recipe(graph: Graph, recipe: Recipe, output: str) -> None:

@@ -16,7 +16,7 @@ from workbench.errors import UserError
 from workbench.io.dims import parse_dims
 from workbench.ir import Graph
 from workbench.layout.facts import OperatorTime
-from workbench.opsets.written import Opset
+from workbench.opsets.written import Opset, Wanted
 from workbench.reporting import layout_facts
 from workbench.rewrite import History, Step
 
@@ -171,8 +171,8 @@ def run_and_print(graph: Graph, request: PipelineRequest) -> History:
             history = optimize(graph, **words)
         else:
             words |= {"verify": request.verify, "on_failure": request.on_failure, "on_check": line.comparing}
-            compared = (request.inputs, request.seed, request.given, request.opset, request.ir)
-            with verifier_of(graph, *compared) as verifier:
+            wanted = Wanted(request.opset, request.ir)
+            with verifier_of(graph, request.inputs, request.seed, request.given, wanted) as verifier:
                 history = optimize(graph, verifier=verifier, **words)
                 settled = ", ".join(f"{name}={size}" for name, size in verifier.settled.items())
     _print_steps(history)

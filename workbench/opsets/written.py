@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import onnx
 
@@ -15,6 +16,16 @@ from workbench.opsets.versions import OLDEST_OPSET, oldest_onnxruntime
 KEEP, NEWEST = "keep", "newest"
 Opset = str | int | None  # KEEP, NEWEST or a number; None: the file's, raised as far as an operator needs it
 _MOST_NAMED = 3  # operators in a sentence
+
+
+class Wanted(NamedTuple):
+    """What the user chose: the opset, and the version of the format (None: the lowest that suffices)."""
+
+    opset: Opset = None
+    ir: int | None = None
+
+
+AS_NEEDED = Wanted()
 
 
 class OpsetError(UserError):

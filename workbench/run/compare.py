@@ -40,6 +40,22 @@ class Comparison:
     sentence: str
 
 
+@dataclass
+class Verdict:
+    """ok is None if nothing could be compared; the errors are None if there was nothing to subtract.
+
+    tolerance: the loosest of any output; each is judged by its own.
+    """
+
+    ok: bool | None
+    max_abs_error: float | None
+    max_rel_error: float | None
+    bit_equal: bool
+    tolerance: Tolerance
+    sentence: str
+    seconds: float
+
+
 def compare(
     reference: Mapping[str, np.ndarray],
     candidate: Mapping[str, np.ndarray],

@@ -13,11 +13,11 @@ from workbench.errors import UserError
 from workbench.io.exporting import export_onnx
 from workbench.ir import Graph
 from workbench.pipeline import Progress
-from workbench.run.compare import Comparison
+from workbench.run.compare import Comparison, Verdict
 from workbench.run.tolerances import Tolerance
 from workbench.run.worker.process import CancelledError
 from workbench.tuning.pipelines import TUNED_TARGET, Configuration, NamedPasses
-from workbench.verification import Verdict, Verifier
+from workbench.verification import Verifier
 
 SAME_GRAPH = "its graph is that of"  # how the reason of an equal candidate begins
 

@@ -18,6 +18,8 @@ from workbench.api import DEFAULT_TARGET, FIX, certificate, export
 from workbench.errors import UserError
 from workbench.io.kinds import TORCH, kind_of
 from workbench.layout.profile import load_profile
+from workbench.opset_choice import why_raised
+from workbench.opsets.written import AS_NEEDED, Wanted
 from workbench.reporting import history_report
 from workbench.rewrite import History
 from workbench.ui.state.checking import OFF
@@ -25,12 +27,14 @@ from workbench.ui.state.session import Opened, Spec, file_of_model, stop_checkin
 from workbench.ui.state.work import Report, forget_cancel, was_cancelled
 from workbench.ui.widgets.controls import chosen_verification, switch_on
 from workbench.ui.widgets.downloads import as_download
+from workbench.ui.widgets.file_form import chosen_form, history_as_wanted, passes_of
 from workbench.ui.widgets.parts import command_of, header, markdown_escaped, opened_here, python_of, show_error
 from workbench.ui.widgets.progress import run_with_progress
 from workbench.ui.widgets.reports import report_button
 from workbench.verification import verify_end
 
 _CERTIFICATE = "certificate.json"
+_Chosen = tuple[Wanted, bool]  # the opset and format, whether with a certificate
 _VERIFY = "verify_export"
 _WANTED = "verify_wanted"  # the history that the user asked to verify though that is off
 
@@ -42,6 +46,7 @@ def export_page(optimize: Any) -> None:
         return
     header(opened)
     history, spec = opened.history, opened.spec
+    form = AS_NEEDED
     left, right = st.columns([1, 1], gap="large")
     how = chosen_verification()
     if history is not None and history[-1].verdict is None and _is_to_compare(opened, how):
@@ -50,6 +55,7 @@ def export_page(optimize: Any) -> None:
         _verdict(history)
         if opened.graph.dims and not (spec is not None and FIX in dict(spec.passes)):
             _offer_fixed_dims(opened, optimize)
+        form = chosen_form(opened)
         certified = _may_certify(opened, history) and st.checkbox(
             "With its certificate",
             key=f"certified_{opened.number}",
@@ -58,18 +64,18 @@ def export_page(optimize: Any) -> None:
         )
         if _may_export(history):
             if st.button("Prepare the file", type=_weight(history), key="prepare"):
-                _prepare(opened, history, certified)
-            _download(opened, history, certified)
+                _prepare(opened, history, (form, certified), how != OFF)
+            _download(opened, history, (form, certified))
         if history is not None and spec is not None:
             report_button(opened, history, spec)
     with right:
         used = spec or Spec((), load_profile(DEFAULT_TARGET))
         output = _file_name(opened)
         st.caption("The same as a command")
-        command = command_of(opened, used, output, verified=how != OFF)
+        command = command_of(opened, used, output, verified=how != OFF, form=form)
         st.code(command + (f" --certificate {_CERTIFICATE}" if certified else ""), language="bash", wrap_lines=True)
         st.caption("The same in Python")
-        st.code(python_of(opened, used, output, verified=how != OFF), language="python", wrap_lines=True)
+        st.code(python_of(opened, used, output, verified=how != OFF, form=form), language="python", wrap_lines=True)
 
 
 def _offer_fixed_dims(opened: Opened, optimize: Any) -> None:
@@ -158,16 +164,23 @@ def _file_name(opened: Opened, history: History | None = None) -> str:
     return f"{Path(opened.path).stem}.{'FAILED' if _failed(history) else 'opt'}.onnx"
 
 
-def _key(opened: Opened, history: History | None, certified: bool) -> tuple:
-    return (id(opened.graph), opened.spec, _failed(history), certified)
+def _key(opened: Opened, history: History | None, chosen: _Chosen) -> tuple:
+    return (id(opened.graph), opened.spec, _failed(history), chosen)
 
 
-def _prepare(opened: Opened, history: History | None, certified: bool) -> None:
+def _prepare(opened: Opened, history: History | None, chosen: _Chosen, verified: bool) -> None:
     """Write the file, and its certificate, to a scratch folder and keep their bytes for the download buttons."""
-    graph = opened.graph if history is None else history.graph
+    form, certified = chosen
+    key, words, spec = _key(opened, history, chosen), "", opened.spec
     try:
+        if history is not None and spec is not None and not _failed(history):
+            history = history_as_wanted(opened, history, spec, form, verified)
+        graph = opened.graph if history is None else history.graph
         with tempfile.TemporaryDirectory(prefix="workbench-export-") as folder, st.spinner("Writing and checking"):
-            written = export(graph, Path(folder) / _file_name(opened, history))
+            place = Path(folder) / _file_name(opened, history)
+            written = export(graph, place, opset=form.opset, ir=form.ir)
+            if history is not None and spec is not None:
+                words = why_raised(written.written, history, passes_of(spec))
             files = sorted(Path(folder).iterdir())
             content, evidence = as_download(files), None
             if certified and history is not None:
@@ -177,19 +190,21 @@ def _prepare(opened: Opened, history: History | None, certified: bool) -> None:
     except UserError as error:
         show_error(error)
         return
-    key = _key(opened, history, certified)
-    st.session_state["exported"] = (key, written, content, len(files) > 1, evidence)
+    st.session_state["exported"] = (key, (written, words), content, len(files) > 1, evidence)
 
 
-def _download(opened: Opened, history: History | None, certified: bool) -> None:
-    key, written, content, zipped, evidence = st.session_state.get("exported", (None, None, b"", False, None))
-    if key != _key(opened, history, certified):
+def _download(opened: Opened, history: History | None, chosen: _Chosen) -> None:
+    key, told, content, zipped, evidence = st.session_state.get("exported", (None, None, b"", False, None))
+    if key != _key(opened, history, chosen):
         st.caption("The file is not prepared yet.")
         return
+    written, words = told
     name = _file_name(opened, history) + (".zip" if zipped else "")
     size, checks = st.columns([1, 2], vertical_alignment="bottom")
     size.metric("Size", f"{written.bytes / 1e6:,.2f} MB")
     checks.caption("Checked: " + markdown_escaped(", ".join(written.checks)))
+    form = written.written
+    st.caption(markdown_escaped(words) if words else f"Opset {form.opset}, IR {form.ir}")
     st.caption("SHA-256")
     st.code(written.sha256, language=None, wrap_lines=True)
     st.download_button(

@@ -12,11 +12,12 @@ from workbench.errors import UserError
 from workbench.io import load_model
 from workbench.ir import Graph
 from workbench.reduction.parts import CutPart, PutPart, cut_out, put_part
+from workbench.run.compare import Verdict
 from workbench.run.inputs import read_inputs
 from workbench.ui.state.model_inputs import given_inputs, use_tensors
 from workbench.ui.state.session import Opened, PartOf, current, open_model, worker
 from workbench.ui.state.work import Report
-from workbench.verification import Verdict, Verifier
+from workbench.verification import Verifier
 from workbench.view.groups import Group
 from workbench.view.ids import GROUP_ID, INPUT_ID, OUTPUT_ID
 

@@ -12,6 +12,7 @@ import streamlit as st
 
 from workbench.errors import UserError, counted
 from workbench.layout.declared import declared_layouts
+from workbench.opsets.written import AS_NEEDED, Wanted
 from workbench.rewrite import DEFAULT_MODE
 from workbench.ui.state.address import write_open_model
 from workbench.ui.state.session import Opened, Spec, current, forget_refusal, opened_if_any, refusal
@@ -171,6 +172,7 @@ def command_of(
     output: str = "optimized.onnx",
     verb: str = "optimize",
     verified: bool = True,
+    form: Wanted = AS_NEEDED,
 ) -> str:
     """The equivalent command: optimize and write, or with the verb "report" the view as HTML."""
     words = ["python", "-m", "workbench", verb, opened.path, "-o", output]
@@ -184,6 +186,8 @@ def command_of(
         words += ["--on-failure", "skip"]
     if not verified:
         words.append("--no-verify")
+    for name, value in form._asdict().items():
+        words += [] if value is None else [f"--{name}", str(value)]
     return " ".join(w if w == "''" else shlex.quote(w) for w in words)
 
 
@@ -214,15 +218,23 @@ def against_command_of(opened: Opened) -> str:
     return " ".join(map(shlex.quote, words))
 
 
-def python_of(opened: Opened, spec: Spec, output: str = "optimized.onnx", verified: bool = True) -> str:
+def python_of(
+    opened: Opened,
+    spec: Spec,
+    output: str = "optimized.onnx",
+    verified: bool = True,
+    form: Wanted = AS_NEEDED,
+) -> str:
     """The equivalent Python code."""
     options = changed_options(spec)
     dims = f", dims={dict(opened.graph.dims)!r}" if opened.graph.dims else ""
     more = f", options={options!r}" if options else ""
     more += f", mode={spec.mode!r}" if spec.mode != DEFAULT_MODE else ""
+    more += f", opset={form.opset!r}" if form.opset is not None else ""
+    how = "".join(f", {name}={value!r}" for name, value in form._asdict().items() if value is not None)
     given = f", inputs=np.load({opened.inputs!r})" if opened.inputs else f", seed={opened.seed}" if opened.seed else ""
     names = [name for name, _ in spec.passes]
-    written = f"wb.export(history.graph, {output!r})"
+    written = f"wb.export(history.graph, {output!r}{how})"
     check = [
         f"verdict = wb.verify(graph, history.graph{given})",
         "print(verdict.sentence)",
