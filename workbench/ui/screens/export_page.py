@@ -27,7 +27,7 @@ from workbench.ui.state.session import Opened, Spec, file_of_model, stop_checkin
 from workbench.ui.state.work import Report, forget_cancel, was_cancelled
 from workbench.ui.widgets.controls import chosen_verification, switch_on
 from workbench.ui.widgets.downloads import as_download
-from workbench.ui.widgets.file_form import chosen_form, history_as_wanted, passes_of
+from workbench.ui.widgets.file_form import chosen_form, history_as_wanted, passes_in
 from workbench.ui.widgets.parts import command_of, header, markdown_escaped, opened_here, python_of, show_error
 from workbench.ui.widgets.progress import run_with_progress
 from workbench.ui.widgets.reports import report_button
@@ -180,7 +180,7 @@ def _prepare(opened: Opened, history: History | None, chosen: _Chosen, verified:
             place = Path(folder) / _file_name(opened, history)
             written = export(graph, place, opset=form.opset, ir=form.ir)
             if history is not None and spec is not None:
-                words = why_raised(written.written, history, passes_of(spec))
+                words = why_raised(written.written, history, passes_in(spec))
             files = sorted(Path(folder).iterdir())
             content, evidence = as_download(files), None
             if certified and history is not None:

@@ -40,7 +40,7 @@ def chosen_form(opened: Opened) -> Wanted:
     return Wanted(opset, ir)
 
 
-def passes_of(spec: Spec) -> list[Pass]:
+def passes_in(spec: Spec) -> list[Pass]:
     return choose([name for name, _ in spec.passes], options=spec.options)
 
 
@@ -57,7 +57,7 @@ def history_as_wanted(opened: Opened, history: History, spec: Spec, wanted: Want
         newest = kept_opset(opened.graph, wanted.opset)
         if newest is not None and newer_than(history.graph, newest):
             report(f"the passes run again, for opset {newest}", None)
-        found = history_at_opset(history, passes_of(spec), wanted.opset)
+        found = history_at_opset(history, passes_in(spec), wanted.opset)
         if verified:
             report("comparing the file with the original", None)
             verdict = opened.verifier.writing(wanted).check(found.graph, found.is_exact)
