@@ -51,14 +51,14 @@ FEED = "feed_inputs"  # the pass that takes inputs in the layout that is used
 GIVE = "give_outputs"  # the pass that returns outputs in that layout
 
 
-def load(source: str | Path, dims: Mapping[str, int] | None = None) -> Graph:
-    """A graph from an .onnx, .pt2 or ONNX text file; `dims` binds symbolic dims for running.
+def load(source: str | Path, dims: Mapping[str, int] | None = None, *, freeze_defaults: bool = False) -> Graph:
+    """A graph of an .onnx, .pt2 or text file. dims: for running. freeze_defaults: inputs with one become constants.
 
     Raises LoadError with one sentence.
     """
     from workbench.io import load_model
 
-    return load_model(source, dims)
+    return load_model(source, dims, freeze_defaults=freeze_defaults)
 
 
 def inspect(graph: Graph) -> Summary:

@@ -20,8 +20,8 @@ class FeedInputs(Pass):
     outputs stay. The note "workbench.fed.x" in the file's metadata holds the permutation; comparing and
     measuring apply it. The pass is in no preset, since whoever runs the model must permute its inputs.
 
-    Must not act if the graph returns the input as an output, if a body reads it, nor if a dim has neither number
-    nor name.
+    Must not act if the graph returns the input as an output, if a body reads it, if it has a default value, nor if a
+    dim has neither number nor name.
 
     Source: deployments that store images channels last do the same.
     """
@@ -47,6 +47,8 @@ class FeedInputs(Pass):
             readers = graph.users(value)
             perm = _common(graph, value, readers)
             type_ = graph.tensor_type(value)
+            if value in graph.kept.defaults:
+                continue
             if perm is None or type_ is None or type_.shape is None or None in type_.shape or graph.is_output(value):
                 continue
             fed = type_.permuted(perm)

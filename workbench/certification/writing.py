@@ -18,6 +18,7 @@ from workbench.errors import UserError
 from workbench.files import write_text
 from workbench.io.kinds import TEXT, TORCH, kind_of
 from workbench.io.model_files import weight_locations
+from workbench.io.onnx_file import take_defaults
 from workbench.io.proto_file import open_proto
 from workbench.ir import Graph
 from workbench.ir.from_proto import from_proto
@@ -62,7 +63,8 @@ def write_certificate(
 def _content(history: History, model: Path, output: Path, plan: MemoryPlan | None) -> Json:
     graph = history.initial.copy()
     rules: Json = {}
-    steps: list[Json] = [_frame("loading", difference_of(_as_written(model), graph))]
+    frozen = not graph.kept.defaults
+    steps: list[Json] = [_frame("loading", difference_of(_as_written(model, frozen), graph))]
     for step in history.steps[1:]:
         before, rewrites = graph.copy(), []
         for rewrite in step.rewrites:
@@ -79,7 +81,7 @@ def _content(history: History, model: Path, output: Path, plan: MemoryPlan | Non
         )
     if plan is not None:
         steps.append({"pass": "memory plan", "rewrites": [], "evidence": plan_evidence(plan)})
-    steps.append(_frame("exporting", difference_of(graph, _as_written(output))))
+    steps.append(_frame("exporting", difference_of(graph, _as_written(output, frozen))))
     return {
         "format": "graph-workbench certificate",
         "version": WRITTEN_VERSION,
@@ -113,11 +115,12 @@ def _told(rewrite: AppliedRewrite, rules: Json) -> Json:
     return {"rule": name, **told}
 
 
-def _as_written(path: Path) -> Graph:
-    """The file's own nodes, before anything that loading does to them."""
+def _as_written(path: Path, frozen: bool) -> Graph:
+    """The file's own nodes, before anything that loading does to them. frozen: whether default values are constants."""
     if kind_of(path) == TEXT:
         return from_proto(parser.parse_model(path.read_text(encoding="utf-8")))
     opened = open_proto(path)
+    take_defaults(opened.model, frozen)
     return from_proto(opened.model, opened.read)
 
 

@@ -77,6 +77,8 @@ def model_arguments(command: argparse.ArgumentParser, several: bool = False) -> 
     command.add_argument(name, nargs=nargs, metavar="MODEL", help=".onnx, .pt2 or ONNX text")
     command.add_argument("--torch", metavar="package.module:factory", help="a torch program instead of a file")
     dims_argument(command)
+    words = "make constants of inputs with a default value, so that passes can use it"
+    command.add_argument("--freeze-defaults", action="store_true", help=words)
     words = "the layout of an input, if it does not follow from the file: NCHW, NHWC, HWOI, ...; once per input"
     command.add_argument("--input-layout", action="append", default=[], metavar="x=NHWC", help=words)
 
@@ -144,7 +146,11 @@ def load_chosen(chosen: argparse.Namespace) -> Graph:
         raise UserError("give either a model file or --torch package.module:factory")
     dims = parse_dims(chosen.dims)
     layouts = parse_layouts(chosen.input_layout)
-    graph = load_torch(chosen.torch, dims) if chosen.torch else load_model(chosen.model, dims)
+    graph = (
+        load_torch(chosen.torch, dims)
+        if chosen.torch
+        else load_model(chosen.model, dims, freeze_defaults=chosen.freeze_defaults)
+    )
     declare(graph, layouts)
     return graph
 

@@ -22,10 +22,17 @@ from workbench.ir import Graph
 __all__ = ["LoadError", "bind_dims", "load_model", "load_torch", "symbols"]
 
 
-def load_model(source: str | Path, dims: Mapping[str, int] | None = None, *, name: str | None = None) -> Graph:
+def load_model(
+    source: str | Path,
+    dims: Mapping[str, int] | None = None,
+    *,
+    name: str | None = None,
+    freeze_defaults: bool = False,
+) -> Graph:
     """The graph of an `.onnx`, `.pt2` or ONNX text file, brought to opset 23.
 
     dims: numbers for symbolic dims; the others get defaults (`graph.dims`).
+    freeze_defaults: whether inputs with a default value become constants.
     name: the file's name in error messages, if the user does not know it as `source`.
     Raises LoadError with one sentence.
     """
@@ -38,8 +45,8 @@ def load_model(source: str | Path, dims: Mapping[str, int] | None = None, *, nam
         if kind == TORCH:
             return _load_program_file(path, dims)
         if kind == TEXT:
-            return _load_text_file(path, dims)
-        graph = load_onnx(path, dims)
+            return _load_text_file(path, dims, freeze_defaults)
+        graph = load_onnx(path, dims, freeze_defaults=freeze_defaults)
         graph.source = str(source)
         return graph
     except LoadError as error:
@@ -69,13 +76,13 @@ def _load_program_file(path: Path, dims: Mapping[str, int] | None) -> Graph:
     return _load_temporary(exported(path, _scratch()), dims)
 
 
-def _load_text_file(path: Path, dims: Mapping[str, int] | None) -> Graph:
+def _load_text_file(path: Path, dims: Mapping[str, int] | None, freeze_defaults: bool) -> Graph:
     """The graph of a text file; its source is a binary file of the same model, which other runtimes can read."""
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise LoadError("the file is not text") from None
-    graph, model = load_text(text, dims)
+    graph, model = load_text(text, dims, freeze_defaults)
     written = _scratch() / "model.onnx"
     written.write_bytes(model.SerializeToString())
     graph.source = str(written)

@@ -42,8 +42,6 @@ def check_model(model: ModelProto) -> None:
     if broken is not None:
         raise LoadError(f"the file is damaged: the text {broken[:80]!r} in it is not UTF-8; export or copy it again")
     _check_opset(model)
-    if model.graph.sparse_initializer:
-        raise LoadError("the model has sparse weights, which cannot be opened; store them as dense ones")
     _check_graph(model.graph, model.graph.name, [i.name for i in model.graph.input], set())
     table = {(f.domain, f.name): f for f in model.functions}
     sizes: dict[tuple[str, str], int] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import onnx
@@ -32,10 +32,12 @@ from workbench.io.dims import bind_dims, name_unknown_dims
 from workbench.io.errors import LoadError
 from workbench.io.operands import check_operands
 from workbench.io.opset import to_opset
+from workbench.io.sparse import make_dense
 from workbench.io.streaming_proto import MalformedProtoError, TooDeepError, read_model
 from workbench.io.weights import Files, mapped, note_read
 from workbench.ir import Edit, Graph
 from workbench.ir.from_proto import NodeMetadata, from_proto, value_type
+from workbench.ir.kept import Kept, kept_fields
 from workbench.ir.text import OPSET, parse_words
 from workbench.ir.to_proto import LARGE
 from workbench.ir.types import MOST_AXES
@@ -47,26 +49,35 @@ LARGEST_ARRAY = 2**63 - 1  # bytes of a NumPy array, axes of size 0 counted as 1
 _TYPED_DATA = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
 
 
-def load_onnx(path: Path, dims: Mapping[str, int] | None = None, newest: int = OPSET) -> Graph:
-    """The graph of an `.onnx` file; its weights stay in the file. newest: see `to_opset`. Raises LoadError."""
-    return _load(mapped(path), path.parent, dims, newest)
+def load_onnx(
+    path: Path, dims: Mapping[str, int] | None = None, newest: int = OPSET, freeze_defaults: bool = False
+) -> Graph:
+    """The graph of an `.onnx` file; its weights stay in the file.
+
+    newest: see `to_opset`. freeze_defaults: whether inputs with a default value become constants. Raises LoadError.
+    """
+    return _load(mapped(path), path.parent, dims, newest, freeze_defaults)
 
 
-def load_text(text: str, dims: Mapping[str, int] | None = None) -> tuple[Graph, ModelProto]:
+def load_text(
+    text: str, dims: Mapping[str, int] | None = None, freeze_defaults: bool = False
+) -> tuple[Graph, ModelProto]:
     """The graph of a model in ONNX's textual syntax, and the parsed model. Raises LoadError."""
     try:
         model = parser.parse_model(text)
     except parser.ParseError as error:
         raise LoadError(f"the text is not ONNX's textual syntax: {parse_words(error)}; correct it there") from None
-    return load_proto(model, dims), model
+    return load_proto(model, dims, freeze_defaults), model
 
 
-def load_proto(model: ModelProto, dims: Mapping[str, int] | None = None) -> Graph:
+def load_proto(model: ModelProto, dims: Mapping[str, int] | None = None, freeze_defaults: bool = False) -> Graph:
     """The graph of a model in memory. Raises LoadError."""
-    return _load(memoryview(model.SerializeToString()), None, dims)
+    return _load(memoryview(model.SerializeToString()), None, dims, OPSET, freeze_defaults)
 
 
-def _load(data: memoryview, folder: Path | None, dims: Mapping[str, int] | None, newest: int = OPSET) -> Graph:
+def _load(
+    data: memoryview, folder: Path | None, dims: Mapping[str, int] | None, newest: int, freeze_defaults: bool
+) -> Graph:
     try:
         model, metadata = read_model(data)
     except TooDeepError:
@@ -77,9 +88,11 @@ def _load(data: memoryview, folder: Path | None, dims: Mapping[str, int] | None,
     files = Files(folder, data)
     if model.ir_version == 0 and not model.opset_import and not model.HasField("graph"):
         raise LoadError("the file is not ONNX, or it was cut off; export or copy it again")
+    make_dense(model, files)
     check_model(model)
-    warnings = _drop_constant_inputs(model)
-    nodes, tensors = list(every_node(model)), list(every_tensor(model))  # walked once, for all below
+    kept = kept_fields(model)
+    defaults = take_defaults(model, freeze_defaults)
+    nodes, tensors = list(every_node(model)), [*every_tensor(model), *defaults]  # walked once, for all below
     _check_sizes(tensors)
     read_small_weights(tensors, files)
     _spell_out(nodes)
@@ -87,7 +100,8 @@ def _load(data: memoryview, folder: Path | None, dims: Mapping[str, int] | None,
     unknown = unknown_operators(model, nodes)
     check_calls(model, nodes)
     types = check_types(model, nodes)
-    declared = {output.name: value_type(output.type) for output in model.graph.output}
+    types_of_outputs = ((output.name, value_type(output.type)) for output in model.graph.output)
+    declared = {value: type_ for value, type_ in types_of_outputs if type_ is not None}
     if any(SHOWN_NOT_RUN in sentence for sentence in unknown):
         converted, more = model, unknown
     else:
@@ -97,9 +111,9 @@ def _load(data: memoryview, folder: Path | None, dims: Mapping[str, int] | None,
     check_operands(graph)
     spelled_out = spell_out_broadcasts(graph)
     graph.apply(Edit(types=types_with_open_sizes(graph)))
-    graph.declared_outputs = {value: type_ for value, type_ in declared.items() if type_ is not None}
     graph.file_opset = opset_of(model)
-    graph.warnings = (*warnings, *more, *spelled_out)
+    graph.kept = Kept(kept, {tensor.name: files.read(tensor) for tensor in defaults}, declared)
+    graph.warnings = (*_with_defaults(defaults), *more, *spelled_out)
     graph.dims = bind_dims(graph, dims)
     if graph.dims and not _all_sizes_follow(graph):
         graph.bound_types = bound_types(graph, None if spelled_out else converted)
@@ -121,23 +135,50 @@ def _readable(model: ModelProto, files: Files, metadata: NodeMetadata) -> Graph:
         raise LoadError(f"a part of the model cannot be read: {words}; export it without that") from None
 
 
-def _drop_constant_inputs(model: ModelProto) -> list[str]:
-    """Make constants of initializers that are inputs too; before IR 4 all had to be listed so."""
-    constants = {t.name for t in model.graph.initializer}
-    both = [i.name for i in model.graph.input if i.name in constants]
-    kept = [i for i in model.graph.input if i.name not in constants]
-    del model.graph.input[:]
-    model.graph.input.extend(kept)
-    if model.ir_version < 4:
-        model.ir_version = 4
+def take_defaults(model: ModelProto, freeze: bool) -> list[TensorProto]:
+    """Remove the default values of inputs from the model, and return them.
+
+    freeze: whether these inputs become constants instead. Before IR 4, where all constants had to be inputs, they do.
+    """
+    constants = {t.name: t for t in model.graph.initializer}
+    both = {i.name: i for i in model.graph.input if i.name in constants}
+    constant = model.ir_version < 4 or freeze
+    model.ir_version = max(model.ir_version, 4)
+    if constant:
+        kept = [i for i in model.graph.input if i.name not in both]
+        del model.graph.input[:]
+        model.graph.input.extend(kept)
         return []
-    if len(both) > _MOST_NAMED:
-        named = ", ".join(f"'{name}'" for name in both[:_MOST_NAMED])
-        rest = len(both) - _MOST_NAMED
+    found = [TensorProto.FromString(constants[name].SerializeToString()) for name in both]
+    for tensor in found:
+        if not _is_typed(both[tensor.name]):
+            told = helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
+            both[tensor.name].type.CopyFrom(told.type)
+    if found:
+        rest = [t for t in model.graph.initializer if t.name not in both]
+        del model.graph.initializer[:]
+        model.graph.initializer.extend(rest)
+    return found
+
+
+def _is_typed(info: onnx.ValueInfoProto) -> bool:
+    return _has_shape(info) and info.type.tensor_type.elem_type != TensorProto.UNDEFINED
+
+
+def _with_defaults(defaults: Sequence[TensorProto]) -> list[str]:
+    """A sentence on the inputs that need not be given."""
+    names = [tensor.name for tensor in defaults]
+    if len(names) > _MOST_NAMED:
+        named = ", ".join(f"'{name}'" for name in names[:_MOST_NAMED])
+        rest = len(names) - _MOST_NAMED
         return [
-            f"{len(both)} inputs have default values in the model and became constants of it: {named} and {rest} more"
+            f"{len(names)} inputs have default values and stay inputs: {named} and {rest} more; "
+            "--freeze-defaults makes constants of them"
         ]
-    return [f"input '{name}' has a default value in the model and became a constant of it" for name in both]
+    return [
+        f"input '{name}' has a default value and stays an input; --freeze-defaults makes a constant of it"
+        for name in names
+    ]
 
 
 def _spell_out(nodes: Iterable[NodeProto]) -> None:

@@ -20,6 +20,7 @@ from workbench.io.errors import LoadError
 from workbench.io.exporting import LARGEST_FILE, outside_bytes, placed_in
 from workbench.io.onnx_file import read_small_weights
 from workbench.io.replacing import replacing_model
+from workbench.io.sparse import make_dense
 from workbench.io.streaming_proto import MalformedProtoError, read_model, write_message
 from workbench.io.weights import Files, mapped, note_read
 from workbench.ir import Constant
@@ -37,7 +38,10 @@ class ProtoFile:
 
 
 def open_proto(path: str | Path) -> ProtoFile:
-    """The model of an `.onnx` file, unchanged but for node metadata. Raises LoadError, as loading a graph does."""
+    """The model of an `.onnx` file, unchanged but for node metadata and sparse weights, which become dense.
+
+    Raises LoadError, as loading a graph does.
+    """
     path = Path(path)
     try:
         data = mapped(path)
@@ -49,6 +53,7 @@ def open_proto(path: str | Path) -> ProtoFile:
     note_read(data)
     files = Files(path.parent, data)
     try:
+        make_dense(model, files)
         check_model(model)
         check_calls(model, every_node(model))
         read_small_weights(every_tensor(model), files)

@@ -30,7 +30,9 @@ class MappedTensor(onnx_ir.LazyTensor):
     has no effect here.
     """
 
-    def __init__(self, data: memoryview, dtype: onnx_ir.DataType, shape: tuple[int, ...], name: str) -> None:
+    def __init__(
+        self, data: memoryview, dtype: onnx_ir.DataType, shape: tuple[int, ...], name: str, doc_string: str | None
+    ) -> None:
         def view() -> onnx_ir.TensorProtocol:
             if dtype.bitwidth < 8:
                 packed = onnx.TensorProto(dims=shape, data_type=int(dtype), raw_data=_bytes(data), name=name)
@@ -42,7 +44,7 @@ class MappedTensor(onnx_ir.LazyTensor):
                 array = _copied(data).view(array.dtype)
             return onnx_ir.Tensor(array.reshape(shape), dtype=dtype, name=name)
 
-        super().__init__(view, dtype=dtype, shape=onnx_ir.Shape(shape), name=name)
+        super().__init__(view, dtype=dtype, shape=onnx_ir.Shape(shape), name=name, doc_string=doc_string)
         self._data = data
 
     def tobytes(self) -> bytes:
@@ -109,7 +111,7 @@ class Files:
         if offset < 0 or length != needed or offset + length > len(data):
             found = max(0, min(length, len(data) - max(offset, 0)))
             raise LoadError(f"weight '{name}' needs {needed:,} bytes, and the file holds {found:,} for it")
-        return MappedTensor(data[offset : offset + length], dtype, shape, name)
+        return MappedTensor(data[offset : offset + length], dtype, shape, name, external.doc_string)
 
     def _map(self, location: str, weight: str) -> memoryview:
         if location not in self._maps:

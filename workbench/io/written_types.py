@@ -44,7 +44,7 @@ def _holds_tensors(type_: OpaqueType) -> bool:
 
 def _declared(graph: Graph, value: str) -> ValueType | None:
     """What the file declares of the output, with its axes in the order in which the graph gives it."""
-    type_, order = graph.declared_outputs.get(value), given_order(graph, value)
+    type_, order = graph.kept.outputs.get(value), given_order(graph, value)
     if order is None or not isinstance(type_, TensorType) or type_.rank != len(order):
         return type_
     return type_.permuted(order)

@@ -16,7 +16,7 @@ from workbench.ir.types import DataType, OpaqueType, TensorType
 
 _OLDEST = 4  # before it each weight had to be an input too
 _FUNCTIONS, _DEFAULTS_OF_FUNCTIONS, _OVERLOADS = 8, 9, 10
-_OPTIONAL = 8
+_OPTIONAL, _DEVICES = 8, 11
 _OF_TYPES: Mapping[DataType, int] = {
     **dict.fromkeys((DataType.FLOAT8E4M3FN, DataType.FLOAT8E4M3FNUZ, DataType.FLOAT8E5M2, DataType.FLOAT8E5M2FNUZ), 9),
     **dict.fromkeys((DataType.UINT4, DataType.INT4), 10),
@@ -31,6 +31,7 @@ def lowest_ir(graph: Graph) -> int:
     """Its number, for the graph with its functions; opsets that this version of onnx does not know count nothing."""
     imports = [helper.make_opsetid(domain, version) for domain, version in graph.opset_imports.items()]
     found = [_OLDEST, helper.find_min_ir_version_for(imports, ignore_unknown=True)]
+    found += [_DEVICES] * bool(graph.kept.model.configuration)
     for function in graph.functions.values():
         has_defaults = any(default is not None for default in function.attributes.values())
         found += [_FUNCTIONS, _DEFAULTS_OF_FUNCTIONS if has_defaults else 0, _OVERLOADS if function.overload else 0]

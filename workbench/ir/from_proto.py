@@ -12,6 +12,7 @@ import onnx_ir
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto
 
 from workbench.ir.graph import Graph
+from workbench.ir.kept import metadata_of
 from workbench.ir.node import ONNX_DOMAINS, AttrRef, Function, Node, without_trailing
 from workbench.ir.types import Constant, DataType, Dim, OpaqueType, TensorType, ValueType
 
@@ -192,7 +193,7 @@ def _node(node: NodeProto, taken: dict[str, int], read: Read, metadata: NodeMeta
         outputs=without_trailing(tuple(node.output)),
         attributes={a.name: attribute_value(a, read, metadata) for a in node.attribute},
         name=_unique(node.name or _name_from_output(node), taken),
-        metadata={**_entries(node), **_kept_apart(node, metadata)} if metadata else _entries(node),
+        metadata={**_entries(node), **metadata_of(node), **(_kept_apart(node, metadata) if metadata else {})},
     )
 
 

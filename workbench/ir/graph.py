@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from workbench.ir.display import notebook_html
 from workbench.ir.edit import Edit, EditError, check_values, restoring, update
+from workbench.ir.kept import Kept
 from workbench.ir.node import Body, Function, Node
 from workbench.ir.order import check_order, rank_between, topological
 from workbench.ir.types import Constant, Dim, TensorType, ValueType, constant_type
@@ -37,27 +38,23 @@ class Graph(Body):
         metadata: Mapping[str, str] | None = None,
         source: str | None = None,
         file_opset: int | None = None,
+        kept: Kept | None = None,
         dims: Mapping[str, int] | None = None,
         bound_types: Mapping[str, TensorType] | None = None,
-        declared_outputs: Mapping[str, ValueType] | None = None,
         warnings: Sequence[str] = (),
         reserved: frozenset[str] = frozenset(),
     ) -> None:
-        """`source`, `file_opset`, `dims`, `bound_types`, `declared_outputs` and `warnings` are set by loading: the path
-        of the user's file, its opset, the numbers bound to symbolic dims for running, the types that follow from them
-        (for costs), what the file declares of its outputs (written again, but nothing follows from it), and warnings
+        """`source`, `file_opset`, `kept`, `dims`, `bound_types` and `warnings` are set by loading: the user's file, its
+        opset, what it has besides, the numbers bound to symbolic dims, the types that follow (for costs), and warnings
         for the user. reserved: names that no new value may take; for a body, those of the graphs around it."""
         self.name = name
-        self.inputs = tuple(inputs)
-        self.outputs = tuple(outputs)
+        self.inputs, self.outputs = tuple(inputs), tuple(outputs)
         self.opset_imports = dict(opset_imports or {})
         self.functions = dict(functions or {})
         self.metadata = dict(metadata or {})
-        self.source = source
-        self.file_opset = file_opset
+        self.source, self.file_opset, self.kept = source, file_opset, kept or Kept()
         self.dims = dict(dims or {})
         self.bound_types = dict(bound_types or {})
-        self.declared_outputs = dict(declared_outputs or {})
         self.warnings = tuple(warnings)
         self.reserved = reserved
         self._constants: dict[str, Constant] = dict(constants or {})

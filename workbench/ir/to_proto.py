@@ -14,6 +14,7 @@ from onnx import (
     GraphProto,
     ModelProto,
     NodeProto,
+    TensorAnnotation,
     TensorProto,
     TypeProto,
     ValueInfoProto,
@@ -21,6 +22,7 @@ from onnx import (
 
 from workbench.ir.format_version import lowest_ir
 from workbench.ir.graph import Graph
+from workbench.ir.kept import annotated, write_metadata_of
 from workbench.ir.node import AttrRef, Function, Node, without_trailing
 from workbench.ir.types import Constant, OpaqueType, Shape, TensorType, ValueType
 
@@ -69,6 +71,11 @@ def model_without_graph(
 ) -> ModelProto:
     """The model without its main graph: versions, imports, metadata, functions. ir: None for the lowest possible."""
     model = ModelProto(producer_name="graph-workbench", ir_version=ir or lowest_ir(graph))
+    kept = graph.kept.model
+    _write_texts(model, domain=kept.domain, doc_string=kept.doc_string)
+    if kept.model_version:
+        model.model_version = kept.model_version
+    model.configuration.extend(kept.configuration)
     _write_opsets(model, graph)
     _write_entries(model, {key: value for key, value in graph.metadata.items() if key != "producer"})
     for function in graph.functions.values():
@@ -87,6 +94,10 @@ def graph_parts(graph: Graph, place: TensorPlace, outside: tuple[Graph, ...] = (
     part = GraphProto(name=graph.name)
     for value in graph.inputs:
         write_value(part.input.add(), value, graph.types.get(value))
+    annotated(part.input, graph.kept.model)
+    for value, tensor in graph.kept.defaults.items():
+        if value in graph.inputs:
+            _write_tensor(part.initializer.add(), tensor, value, place)
     for name, tensor in _used_constants(graph):
         write_value(part.value_info.add(), name, graph.type(name))
         _write_tensor(part.initializer.add(), tensor, name, place)
@@ -104,7 +115,20 @@ def graph_parts(graph: Graph, place: TensorPlace, outside: tuple[Graph, ...] = (
     for value in graph.outputs:
         owner = next((g for g in (graph, *outside) if g.has_value(value)), graph)
         write_value(part.output.add(), value, owner.type(value))
+    annotated(part.output, graph.kept.model)
+    _write_texts(part, doc_string=graph.kept.model.graph.doc_string)
+    part.metadata_props.extend(graph.kept.model.graph.metadata_props)
+    part.quantization_annotation.extend(_quantization(graph))
     yield part
+
+
+def _quantization(graph: Graph) -> list[TensorAnnotation]:
+    """The annotations of which every value is still there."""
+    return [
+        told
+        for told in graph.kept.model.graph.quantization_annotation
+        if all(map(graph.has_value, (told.tensor_name, *(e.value for e in told.quant_parameter_tensor_names))))
+    ]
 
 
 def write_node(
@@ -118,12 +142,13 @@ def write_node(
     for name, value in node.attributes.items():
         _write_attribute(proto.attribute.add(), name, value, within, place, metadata)
     if metadata:
-        _write_entries(proto, node.metadata)
+        _write_entries(proto, write_metadata_of(proto, node.metadata))
 
 
 def _used_constants(graph: Graph) -> Iterator[tuple[str, Constant]]:
     """In order of use, so that the text does not depend on the order of edits."""
     used = dict.fromkeys(v for node in graph.nodes for v in node.operands) | dict.fromkeys(graph.outputs)
+    used |= dict.fromkeys(entry.value for a in _quantization(graph) for entry in a.quant_parameter_tensor_names)
     return ((name, graph.constants[name]) for name in used if name in graph.constants)
 
 
@@ -180,7 +205,7 @@ def _write_tensor(proto: TensorProto, tensor: Constant, name: str, place: Tensor
         onnx_ir.serde.serialize_tensor_into(proto, tensor)
         _write_texts(proto, name=name)
         return
-    _write_texts(proto, name=name)
+    _write_texts(proto, name=name, doc_string=tensor.doc_string or "")
     proto.data_type, proto.data_location = tensor.dtype.value, TensorProto.EXTERNAL
     proto.dims.extend(int(d) for d in tensor.shape)  # type: ignore[arg-type]  # of a constant they are numbers
     for key, text in entries.items():

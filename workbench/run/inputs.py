@@ -130,7 +130,8 @@ def seed_inputs(
 
     Floats are standard normal; integers that index a table stay within it;
     masks are mostly ones; lengths fit the other inputs; a sample rate is
-    16000; other integers are from 0 to `most`. `dims` overrides `graph.dims`. Each input has its own random stream,
+    16000; other integers are from 0 to `most`; what has a default gets that. `dims` overrides `graph.dims`. Each input
+    has its own random stream,
     so that adding an input does not change the others. Raises InputError if an
     input is not a tensor, or if the inputs alone exceed the machine's memory.
     """
@@ -143,6 +144,9 @@ def seed_inputs(
         stream = np.random.default_rng([seed, zlib.crc32(value.encode())])
         type_ = graph.tensor_type(value)
         assert type_ is not None  # checked by input_shape
+        if value in graph.kept.defaults:
+            tensors[value] = graph.kept.defaults[value].numpy()
+            continue
         tensors[value] = _seeded(value, type_.dtype, shape, use_of(graph, value), (longest, most), stream)
     return tensors
 
@@ -226,7 +230,7 @@ def read_inputs(path: str | Path, graph: Graph) -> Tensors:
     Raises InputError for a file that is not an .npz of plain arrays, and for
     names, element types, ranks or fixed dims that do not fit the model.
     """
-    arrays = _read_npz(Path(path))
+    arrays = {**{name: tensor.numpy() for name, tensor in graph.kept.defaults.items()}, **_read_npz(Path(path))}
     missing = [value for value in graph.inputs if value not in arrays]
     surplus = [name for name in arrays if name not in graph.inputs]
     if missing or surplus:
