@@ -30,7 +30,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class Scope:
+class ValueScope:
     """A graph or body whose nodes are steps. outer: the one around it, None for the whole graph.
 
     prefix: before its names, those of the node that holds it and of the body; they may hold slashes themselves.
@@ -39,13 +39,13 @@ class Scope:
     """
 
     prefix: str = ""
-    outer: Scope | None = None
+    outer: ValueScope | None = None
     holder: str = ""
     names: dict[str, str] = field(default_factory=dict)
 
     def find(self, value: str) -> str | None:
         """The name of what is called `value` here, which may belong to a scope around; None if there is none."""
-        scope: Scope | None = self
+        scope: ValueScope | None = self
         while scope is not None and value not in scope.names:
             scope = scope.outer
         return None if scope is None else scope.names[value]
@@ -94,7 +94,7 @@ class Lifetimes:
 
     steps: tuple[ExecutionStep, ...]
     values: Mapping[str, ValueLifetime]
-    scopes: tuple[Scope, ...]
+    scopes: tuple[ValueScope, ...]
 
     def operand(self, step: int, value: str) -> str:
         """The name under which `values` has what a step reads or computes as `value`."""
@@ -118,7 +118,7 @@ def lifetimes(graph: Graph, order: Sequence[Node] | None = None, inner: bool = T
     nodes = graph.nodes if order is None else tuple(order)
     _check_order(graph, nodes)
     walk = _Walk(graph, inner)
-    walk.graph_at(Scope(), graph, nodes)
+    walk.graph_at(ValueScope(), graph, nodes)
     end = len(walk.steps)
     for value in walk.values.values():
         value.dies = max([value.born, *value.reads]) + 1
@@ -145,11 +145,11 @@ class _Walk:
         self.graph = graph
         self.inner = inner
         self.steps: list[ExecutionStep] = []
-        self.scopes: list[Scope] = []
+        self.scopes: list[ValueScope] = []
         self.values: dict[str, ValueLifetime] = {}
         self._names_of_graph = {*graph.values(), *(node.name for node in graph.nodes)}
 
-    def graph_at(self, scope: Scope, graph: Graph, nodes: Sequence[Node]) -> None:
+    def graph_at(self, scope: ValueScope, graph: Graph, nodes: Sequence[Node]) -> None:
         outermost = scope.outer is None
         for name in graph.inputs:
             self._add(scope, graph, name, Kind.INPUT if outermost else Kind.ACTIVATION)
@@ -159,7 +159,7 @@ class _Walk:
         for node in nodes:
             self._node(scope, graph, node)
 
-    def _node(self, scope: Scope, graph: Graph, node: Node) -> None:
+    def _node(self, scope: ValueScope, graph: Graph, node: Node) -> None:
         begin = len(self.steps)
         bodies = list(self._bodies(scope, graph, node)) if self.inner else []
         for inside, body in bodies:
@@ -180,21 +180,21 @@ class _Walk:
         function = self._function(node)
         if function is not None and self.inner:
             size = workspace(self.graph, graph, node, function)
-            label = self._unique(Scope(f"{scope.prefix}{node.name}/", scope), "workspace")
+            label = self._unique(ValueScope(f"{scope.prefix}{node.name}/", scope), "workspace")
             self.values[label] = ValueLifetime(label, Kind.WORKSPACE, size, number)
 
-    def _bodies(self, scope: Scope, graph: Graph, node: Node) -> Iterator[tuple[Scope, Graph]]:
+    def _bodies(self, scope: ValueScope, graph: Graph, node: Node) -> Iterator[tuple[ValueScope, Graph]]:
         for attribute, body in node.bodies.items():
-            inside = Scope(f"{scope.prefix}{node.name}/{attribute}/", scope, scope.holder or node.name)
+            inside = ValueScope(f"{scope.prefix}{node.name}/{attribute}/", scope, scope.holder or node.name)
             yield inside, _typed_body(self.graph, graph, node, body)
 
-    def _add(self, scope: Scope, graph: Graph, name: str, kind: Kind) -> ValueLifetime:
+    def _add(self, scope: ValueScope, graph: Graph, name: str, kind: Kind) -> ValueLifetime:
         unique = scope.names[name] = self._unique(scope, name)
         value = ValueLifetime(unique, kind, _bytes(self.graph, graph, name), len(self.steps))
         self.values[unique] = value
         return value
 
-    def _unique(self, scope: Scope, name: str) -> str:
+    def _unique(self, scope: ValueScope, name: str) -> str:
         """The name behind those of its scope, with a number if that is another's name too."""
         if scope.outer is None:
             return name
@@ -204,7 +204,7 @@ class _Walk:
             whole, number = f"{first} ({number})", number + 1
         return whole
 
-    def _read(self, scope: Scope, name: str, number: int) -> None:
+    def _read(self, scope: ValueScope, name: str, number: int) -> None:
         found = scope.find(name)
         if found is not None:
             self.values[found].reads.append(number)
