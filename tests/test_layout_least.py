@@ -5,13 +5,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import passes
+from passes.layout.layout_optimal import LayoutOptimal
 from tests.loading import saved
+from tests.running import typed
 from tests.test_layout_strategies import networks
 from workbench import api
 from workbench.io import load_model
 from workbench.io.exporting import export_onnx
 from workbench.layout.cost import count
+from workbench.layout.infer import infer_layouts
+from workbench.layout.problem.probe import GivenTimes
+from workbench.layout.problem.two_layouts import layout_problem
+from workbench.layout.profile import load_profile
 from workbench.reporting import layout_facts, layout_step
+from workbench.rewrite import PassContext, run_pass, with_options
 
 HEADER = '<ir_version: 11, opset_import: ["": 23]>\n'
 PRESETS = ("none", "default", "simplify")
@@ -79,3 +86,29 @@ def test_a_chain_of_shapes_does_not_pull_an_image_back(tmp_path, preset, target)
 def test_optimal_is_the_least_of_a_random_network(tmp_path_factory, text, preset, target):
     folder = tmp_path_factory.mktemp("least")
     check(load_model(saved(folder, text, header=HEADER)), preset, target, folder)
+
+
+@pytest.mark.parametrize("target", ["cuda", "npu"])
+def test_what_no_cut_can_state_is_proven_by_a_program(target):
+    """A Transpose to a third order between two images, each of which may be in either layout."""
+    graph = typed("""g (float[1,4,4,4] x, float[4,4,1,1] w) => (float[1,4,4,4] y) {
+        a = Conv(x, w)
+        b = Relu(a)
+        t = Transpose<perm=[0,3,2,1]>(b)
+        r = Relu(t)
+        d = MaxPool<kernel_shape=[1,1]>(r)
+        y = Conv(d, w)
+    }""")
+    before = layout_problem(graph, infer_layouts(graph, through_reshapes=True), load_profile(target))
+    assert before.inexact
+    facts = layout_facts(run_pass(with_options(LayoutOptimal, {}), graph, PassContext(load_profile(target))))
+    assert facts.certified and facts.lower_bound == count(graph).bytes_moved
+
+
+@pytest.mark.parametrize("strategy", passes.compared_strategies())
+def test_every_strategy_says_what_is_proven_or_why_not(strategy):
+    graph = typed("g (float[1,4,4,4] x, float[4,4,1,1] w) => (float[1,4,4,4] y) { a = Conv(x, w)  y = Relu(a) }")
+    times = GivenTimes({"Transpose": 1, "Conv": 100, "workbench.Conv_NHWC": 10})
+    context = PassContext(load_profile("cuda"), operator_timer=times)
+    sentence = run_pass(with_options(passes.compared_strategies()[strategy], {}), graph, context).conclusion
+    assert sentence.startswith(("no choice", "not proven minimal: "))

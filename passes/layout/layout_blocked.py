@@ -155,7 +155,7 @@ class LayoutBlocked(Pass):
         yield from _refused(graph, problem.refused, block, layouts)
         over = f"no choice among NCHW, NHWC and NCHW{block}c for the operators that have those forms"
         solved = SolvedProgram(problem.problem, solution, problem.always)
-        return proof(count(graph), self.weigh, solved, over=over, complete=True)
+        return proof(count(graph), self.weigh, solved, over=over)
 
 
 def _converted(

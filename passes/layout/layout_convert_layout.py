@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 
 from workbench.ir import Graph, Node
 from workbench.layout.classes import class_of
 from workbench.layout.conversion.convert import convert, pending, store_weights
 from workbench.layout.conversion.transpose_cleanup import tidy_transposes
+from workbench.layout.facts import LayoutFacts
 from workbench.layout.infer import infer_layouts
 from workbench.layout.npu_strategy import reshapes, wanted
 from workbench.layout.profile import WEIGHTS, Profile, ProfileError, check_profile, desired
@@ -101,13 +102,14 @@ class LayoutConvertLayout(Pass):
         ),
     )
 
-    def rewrites(self, graph: Graph, context: PassContext) -> Iterator[Rewrite]:
+    def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, LayoutFacts]:
         profile = self.aim(context.target)
         yield from rewrite_each(store_weights(graph, profile), "weights")
         layouts = infer_layouts(graph)
         for name in [node.name for node in graph.nodes if node.op != "Transpose"]:
             yield from _visit(graph, graph.node(name), layouts, profile)
         yield from rewrite_each(tidy_transposes(graph), "tidied")
+        return LayoutFacts(inexact="it decides operator by operator, in the order of the graph")
 
     def aim(self, target: Profile) -> Profile:
         """The target as changed by the options. Raises ProfileError for unknown names."""

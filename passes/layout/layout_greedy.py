@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 from workbench.ir import Edit, Graph, Node
 from workbench.ir.permutation import Permutation, is_identity, then
 from workbench.layout.conversion.convert import RESTORES, Conversion, convert, is_only_reader, pending, store_weights
 from workbench.layout.cost import elements, known_sum, moved_by, no_longer_moved, perm_of
+from workbench.layout.facts import LayoutFacts
 from workbench.layout.infer import CNN_TO_CNN, case_of, infer_layouts, is_cnn
 from workbench.layout.npu_strategy import reshapes, restored_operands, restored_outputs, said, wanted, why_kept
 from workbench.layout.profile import Profile
@@ -131,7 +132,7 @@ class LayoutGreedy(Pass):
         ),
     )
 
-    def rewrites(self, graph: Graph, context: PassContext) -> Iterator[Rewrite]:
+    def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, LayoutFacts]:
         target = context.target
         yield from rewrite_each(store_weights(graph, target), "weights")
         layouts = infer_layouts(graph)
@@ -145,6 +146,7 @@ class LayoutGreedy(Pass):
                 continue
             yield from _visit(graph, node, layouts, target)
         yield from rewrite_each(restored_outputs(graph, layouts), "output")
+        return LayoutFacts(inexact="it decides operator by operator, in the order of the graph")
 
 
 def _reached_by_demand(graph: Graph, layouts: dict[str, str], target: Profile) -> set[str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 
 from workbench.ir import Graph, Node
 from workbench.layout.conversion.convert import convert, pending, store_weights
 from workbench.layout.conversion.transpose_cleanup import tidy_transposes
 from workbench.layout.cost import elements
+from workbench.layout.facts import LayoutFacts
 from workbench.layout.infer import infer_layouts
 from workbench.layout.npu_strategy import reshapes, wanted
 from workbench.layout.profile import Profile
@@ -87,7 +88,7 @@ class LayoutInsertAndCancel(Pass):
         ),
     )
 
-    def rewrites(self, graph: Graph, context: PassContext) -> Iterator[Rewrite]:
+    def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, LayoutFacts]:
         target = context.target
         layouts = infer_layouts(graph)
         profile = replace(target, weights=_LIKE_THE_DATA) if target.weights == WEIGHT_AXES else target
@@ -96,6 +97,7 @@ class LayoutInsertAndCancel(Pass):
             yield from _insert(graph, graph.node(name), layouts, profile)
         for edit, sentence, nodes in tidy_transposes(graph):
             yield Rewrite(edit, f"cancelled: {sentence}", nodes, "cancelled")
+        return LayoutFacts(inexact="it surrounds operators with transposes and cancels those that meet")
 
 
 def _insert(graph: Graph, node: Node, layouts: dict[str, str], target: Profile) -> Iterator[Rewrite]:

@@ -19,6 +19,8 @@ from workbench.rewrite import Example, Pass, PassContext, Rewrite, option, rewri
 
 PAYS, FOLLOWS, STAYS = "it pays", "it follows", "it does not pay"
 
+_ONE_BY_ONE = "operators are timed and decided one by one"
+
 
 @dataclass(frozen=True)
 class LayoutMeasured(Pass):
@@ -80,7 +82,7 @@ class LayoutMeasured(Pass):
         ),
     )
 
-    def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, LayoutFacts | None]:
+    def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, LayoutFacts]:
         target = context.target
         layouts = infer_layouts(graph)
         ways = _ways(graph, layouts, target)
@@ -97,7 +99,7 @@ class LayoutMeasured(Pass):
         yield from rewrite_each(restored_outputs(graph, layouts), STAYS)
         yield from rewrite_each(tidy_transposes(graph), "tidied")
         times = ledger.times
-        return LayoutFacts(device=times.device, times=times.rows(converted)) if times.device else None
+        return LayoutFacts(inexact=_ONE_BY_ONE, device=times.device, times=times.rows(converted))
 
 
 _Way = tuple[str, Permutation]

@@ -9,10 +9,13 @@ from workbench.ir import Graph, Node
 from workbench.layout.conversion.convert import convert, store_weights, why_there
 from workbench.layout.conversion.transpose_cleanup import tidy_transposes
 from workbench.layout.cost import count
-from workbench.layout.facts import LayoutFacts, SolvedCut
+from workbench.layout.facts import LayoutFacts, SolvedCut, SolvedProgram
 from workbench.layout.infer import case_of, infer_layouts
+from workbench.layout.problem.blocked import block_problem
 from workbench.layout.problem.cost_model import BYTES, COUNT, TIME, in_unit, tie_break
+from workbench.layout.problem.orders import proof
 from workbench.layout.problem.times import AUTO, DEVICES, OperatorTimes
+from workbench.layout.problem.transpose_classes import one_transpose_an_order
 from workbench.layout.problem.two_layouts import (
     LayoutProblem,
     layout_of_images,
@@ -21,8 +24,12 @@ from workbench.layout.problem.two_layouts import (
     way_between,
 )
 from workbench.layout.profile import Profile
+from workbench.layout.solver.integer_program import solve_integer_program
 from workbench.layout.solver.minimum_cut import CutSolution, solve_cut
 from workbench.rewrite import Example, Pass, PassContext, Rewrite, option, rewrite_each
+
+_OVER = "no choice between channels first and last for the operators that run in both"
+_SECONDS = 60  # time limit of the search, if it is an integer program
 
 
 @dataclass(frozen=True)
@@ -43,6 +50,9 @@ class LayoutOptimal(Pass):
     The bound of the result is the maximum flow: no choice of channels first or last for the operators
     that run in both moves less. The result is certified if it moves exactly that, but not if the size
     of a moved value is not known. Transposes of Tensors, and to other orders of axes, count but stay.
+
+    Where costs are no cut, as of a Transpose to a third order between two values that may both change,
+    the same choice is an integer program, and its bound is that of the solver.
 
     Source: minimum s-t cut, Ford and Fulkerson 1956; shared values as hyperedges, Lawler 1973.
     """
@@ -96,9 +106,13 @@ class LayoutOptimal(Pass):
             problem = timed_problem(graph, layouts, target, times, self.device)
         else:
             problem = layout_problem(graph, layouts, target, self.weigh)
-        solution = solve_cut(problem.problem)
-        chosen = zip(problem.nodes, problem.own, solution.sides, strict=True)
-        converted = [name for name, own, side in chosen if name is not None and own != side]
+        solved: SolvedProgram | CutSolution
+        if problem.inexact and self.weigh != TIME:
+            solved, converted = _solved_as_program(graph, layouts, target, self.weigh)
+        else:
+            solved = solve_cut(problem.problem)
+            chosen = zip(problem.nodes, problem.own, solved.sides, strict=True)
+            converted = [name for name, own, side in chosen if name is not None and own != side]
         for name in converted:
             node = graph.node(name)
             case = case_of(node, layouts)
@@ -108,8 +122,13 @@ class LayoutOptimal(Pass):
             conversion = convert(graph, node, perm, layout, target)
             why = _why(node, layout, target, times)
             yield Rewrite(conversion.edit, f"{case}: {node} {why}; {conversion.said()}", (name,), case)
+        if isinstance(solved, SolvedProgram):
+            yield from rewrite_each(tidy_transposes(graph, reshape=False), "tidied")
+            yield from rewrite_each(one_transpose_an_order(graph, self.weigh), "tidied")
         yield from rewrite_each(tidy_transposes(graph), "tidied")
-        proved = self._proof(graph, problem, solution)
+        if isinstance(solved, SolvedProgram):
+            return proof(count(graph), self.weigh, solved, over=_OVER)
+        proved = self._proof(graph, problem, solved)
         return replace(proved, device=times.device, times=times.rows(converted))
 
     def _proof(self, graph: Graph, problem: LayoutProblem, solution: CutSolution) -> LayoutFacts:
@@ -119,15 +138,27 @@ class LayoutOptimal(Pass):
         kept = after.transposes == in_unit(cost) if self.weigh == COUNT else after.bytes_moved == promised
         least = in_unit(solution.lower_bound + problem.always)
         unknown = 0 if self.weigh == COUNT else after.unknown  # Transposes of unknown size count as 0
-        exact = problem.exact and not unknown
+        exact = not problem.inexact and not unknown
         return LayoutFacts(
             weigh=self.weigh,
-            over="no choice between channels first and last for the operators that run in both",
+            over=_OVER,
             unknown=unknown,
+            inexact=problem.inexact,
             lower_bound=least if exact else None,
             certified=exact and kept and in_unit(cost) == least,
             solved=SolvedCut(problem.problem, problem.nodes, problem.always),
         )
+
+
+def _solved_as_program(
+    graph: Graph, layouts: dict[str, str], target: Profile, weigh: str
+) -> tuple[SolvedProgram, list[str]]:
+    """The integer program with its solution, and the operators that it converts."""
+    problem = block_problem(graph, layouts, target, 1, weigh)
+    solution = solve_integer_program(problem.problem, _SECONDS)
+    chosen = zip(problem.nodes, problem.ways, solution.forms, strict=True)
+    converted = [name for name, ways, form in chosen if name is not None and ways[form] is not None]
+    return SolvedProgram(problem.problem, solution, problem.always), converted
 
 
 def _why(node: Node, layout: str, target: Profile, times: OperatorTimes) -> str:

@@ -113,7 +113,7 @@ class LayoutOptimalAnyOrder(Pass):
             self.weigh,
             SolvedProgram(problem.problem, solution, problem.always),
             over="no choice among the orders of axes that the graph's Transposes and the target name",
-            complete=problem.complete,
+            incomplete="" if problem.complete else "some value may have more orders of axes than are searched",
         )
 
 

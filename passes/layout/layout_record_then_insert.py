@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 from workbench.ir import Graph, Node
 from workbench.layout.conversion.convert import convert, insert_pair, pending, store_weights
 from workbench.layout.cost import elements, moved_by
+from workbench.layout.facts import LayoutFacts
 from workbench.layout.infer import CNN_TO_CNN, CNN_TO_TENSOR, TENSOR_TO_CNN, case_of, infer_layouts
 from workbench.layout.npu_strategy import (
     reshapes,
@@ -94,7 +95,7 @@ class LayoutRecordThenInsert(Pass):
         ),
     )
 
-    def rewrites(self, graph: Graph, context: PassContext) -> Iterator[Rewrite]:
+    def rewrites(self, graph: Graph, context: PassContext) -> Generator[Rewrite, None, LayoutFacts]:
         target = context.target
         yield from rewrite_each(store_weights(graph, target), "weights")
         layouts = infer_layouts(graph)
@@ -104,6 +105,7 @@ class LayoutRecordThenInsert(Pass):
         for name in names:
             yield from _visit(graph, graph.node(name), layouts, target)
         yield from rewrite_each(restored_outputs(graph, layouts), "output")
+        return LayoutFacts(inexact="it records demands first and then decides operator by operator")
 
 
 def _recorded(graph: Graph, layouts: dict[str, str], target: Profile) -> list[tuple[str, str]]:

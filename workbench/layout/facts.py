@@ -50,6 +50,7 @@ class LayoutFacts:
     """weigh:       the unit of cost: "bytes", "count" (of transposes) or "time"; None if nothing was proved.
     over:        the class of choices that were searched, in words.
     unknown:     the number of transposes of unknown size; if there are any, nothing is proved.
+    inexact:     why no bound holds, in words; "" if there is no such reason.
     lower_bound: a lower bound over those choices, in bytes, transposes or nanoseconds; None if unknown.
     certified:   whether the result reaches the lower bound.
     gap:         the relative gap between cost and lower bound, if the search reports it.
@@ -60,6 +61,7 @@ class LayoutFacts:
     weigh: str | None = None
     over: str = ""
     unknown: int = 0
+    inexact: str = ""
     lower_bound: int | None = None
     certified: bool | None = None
     gap: float | None = None
@@ -77,7 +79,7 @@ class LayoutFacts:
             what = "1 transpose moves" if self.unknown == 1 else f"{self.unknown:,} transposes move"
             return f"not proven minimal: what {what} is unknown, since sizes do not follow from the inputs"
         if self.lower_bound is None:
-            return ""
+            return f"not proven minimal: {self.inexact}" if self.inexact else ""
         reached = "exactly that" if self.certified else "more"
         if self.gap:
             reached += f"; {self.gap:.1%} of it is not proven to be needed"

@@ -59,7 +59,10 @@ class BlockProblem:
 
 
 def block_problem(graph: Graph, layouts: dict[str, str], target: Profile, block: int, weigh: str) -> BlockProblem:
-    """The choices of `graph` for blocks of `block` channels; `weigh`: bytes moved or the count of transposes."""
+    """The choices of `graph` for blocks of `block` channels; `weigh`: bytes moved or the count of transposes.
+
+    block: 1 for NCHW and NHWC alone, since blocks of one channel are NCHW.
+    """
     return _Builder(graph, layouts, target, block, weigh).build()
 
 
@@ -153,6 +156,8 @@ class _Builder:
 
     def _blocked(self, node: Node, own: str) -> dict[Way, Form]:
         """The form on blocked images, if there is one."""
+        if self.block == 1:
+            return {}
         try:
             form = blocked_form(self.graph, node, own, self.block)
         except NotPermutable as error:

@@ -266,11 +266,11 @@ def always_paid(graph: Graph, fixed: set[str], weigh: str) -> int:
     return total
 
 
-def proof(after: Counts, weigh: str, solved: SolvedProgram, *, over: str, complete: bool) -> LayoutFacts:
+def proof(after: Counts, weigh: str, solved: SolvedProgram, *, over: str, incomplete: str = "") -> LayoutFacts:
     """The facts of a search: the bound, whether the resulting graph reaches it, and the gap.
 
-    over:     the class of choices that were searched, in words.
-    complete: whether the problem has all choices of that class; if not, there is no bound.
+    over:       the class of choices that were searched, in words.
+    incomplete: why the problem lacks choices of that class, so that there is no bound, in words; "" if it has all.
 
     Transposes of unknown size count as 0 in the search. If the resulting graph has one, there is no bound.
     """
@@ -278,11 +278,13 @@ def proof(after: Counts, weigh: str, solved: SolvedProgram, *, over: str, comple
     least = solution.lower_bound + solved.always
     reached = after.bytes_moved if weigh == BYTES else after.transposes
     unknown = after.unknown if weigh == BYTES else 0
-    known = complete and not unknown and reached >= least
+    inexact = incomplete or ("" if reached >= least else "the graph moves less than the cheapest choice")
+    known = not inexact and not unknown
     return LayoutFacts(
         weigh=weigh,
         over=over,
         unknown=unknown,
+        inexact=inexact,
         lower_bound=least if known else None,
         certified=known and solution.gap == 0 and reached == least,
         gap=solution.gap,

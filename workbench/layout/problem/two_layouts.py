@@ -34,14 +34,14 @@ class LayoutProblem:
     nodes:  the operator of each choice; None for inputs, outputs and fixed readers, which are not converted.
     own:    the side of each choice in the graph as written.
     always: the cost of transposes that no choice affects.
-    exact:  whether the costs are those of the graph; otherwise the minimum holds for the model only.
+    inexact: why the costs are not those of the graph, in words; "" if they are.
     """
 
     problem: CutProblem
     nodes: tuple[str | None, ...]
     own: tuple[int, ...]
     always: int
-    exact: bool
+    inexact: str
 
 
 def side_of(layout: str | None) -> int | None:
@@ -111,7 +111,7 @@ class _Builder:
         self.choice_of: dict[tuple[str, str], int] = {}  # by node and value: the operator runs in the value's layout
         self.also_as_written: set[tuple[str, str]] = set()  # by node and value: an operand that keeps its axes
         self.lined_up: dict[tuple[str, Permutation, int], list[int]] = {}  # possible readers of the value so permuted
-        self.exact = True
+        self.inexact = ""
 
     def build(self) -> LayoutProblem:
         always = 0
@@ -130,8 +130,8 @@ class _Builder:
         values = [self._shared(root, tuple(found)) for root, found in readers.items()]
         values += [self._lined_up(*key, tuple(found)) for key, found in self.lined_up.items()]
         problem = CutProblem(tuple(self.choices), tuple(values))
-        exact = self.exact and self.prices.complete
-        return LayoutProblem(problem, tuple(self.nodes), tuple(self.own), always, exact)
+        inexact = self.inexact or ("" if self.prices.complete else "not every operator could be timed")
+        return LayoutProblem(problem, tuple(self.nodes), tuple(self.own), always, inexact)
 
     def _enter(self, name: str | None, own: int, choice: Choice) -> int:
         self.choices.append(choice)
@@ -179,7 +179,8 @@ class _Builder:
         for result, out in zip(node.outputs, carried.outputs, strict=False):
             if result and out is not None and not self._follows(result, out):  # it has fewer axes, and must be restored
                 there += self.prices.transpose(result, inverse(out), out)
-                self.exact &= not any(user.op == "Transpose" for user in self.graph.users(result))  # they would merge
+                if any(user.op == "Transpose" for user in self.graph.users(result)):
+                    self.inexact = f"a Transpose behind {node} would merge with the one that restores its result"
         if moves:
             here = self.prices.as_written(node)
             there = 1 + self.prices.transpose(image, (carried.attributes or {})["perm"], perm)
@@ -206,7 +207,7 @@ class _Builder:
         if len({written, other, *from_other}) == 1:
             self.choice_of[node.name, result] = self._enter(None, own, Choice())
         else:  # four different costs may not be representable as a cut
-            self.exact = False
+            self.inexact = f"{node} gives a third order of axes, between two values that may both change"
         return 0
 
     def _required(self, node: Node) -> int | None:
@@ -247,7 +248,7 @@ class _Builder:
         """A broadcast operand of lower rank, as used by readers that are not in the layout `own`."""
         weight = self.prices.transpose(value, order)
         if weight and self._side(value) is not None:  # a choice may also permute it so
-            self.exact = False
+            self.inexact = f"'{value}', which is broadcast, may be permuted by two choices"
         return SharedValue(self.as_written[own], readers, weight)
 
 
