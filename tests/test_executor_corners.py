@@ -117,3 +117,55 @@ def test_resize_by_a_scale_whose_product_is_whole_in_float32():
     x = np.arange(10, dtype=np.float32).reshape(1, 1, 1, 10)
     text = 'g (float[1,1,1,10] x) => (float[1,1,1,13] y) <float[4] s = {1, 1, 1, 1.3}> { y = Resize<mode="nearest">(x, , s) }'
     assert_same(*both(text, x=x))
+
+
+@pytest.mark.parametrize("op", ["ArgMax", "ArgMin"])
+@pytest.mark.parametrize("last", [0, 1])
+@pytest.mark.parametrize(("shape", "axis"), [((3, 2), 1), ((3, 17), 1), ((9, 3), 0), ((2, 33, 5), 1)])
+def test_a_nan_is_the_place_of_the_largest_only_where_it_is_first(op, last, shape, axis):
+    random = np.random.default_rng(axis)
+    dims = ",".join(map(str, shape))
+    text = f"g (float[{dims}] x) => (y) {{ y = {op}<axis={axis}, select_last_index={last}>(x) }}"
+    for _ in range(8):
+        x = random.integers(-2, 3, shape).astype(np.float32)
+        x[random.random(shape) < 0.3] = np.nan
+        assert_same(*both(text, x=x))
+
+
+def test_hardmax_of_nan():
+    text = "g (float[4,3] x) => (y) { y = Hardmax(x) }"
+    nan = np.nan
+    assert_same(*both(text, x=np.array([[1, nan, 3], [nan, 2, nan], [nan, nan, nan], [5, nan, nan]], np.float32)))
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int8", "uint16", "int16"])
+def test_quantized_nan_and_infinity(kind):
+    text = f"g (float[13] x) => (y) <float s = {{0.3}}, {kind} z = {{3}}> {{ y = QuantizeLinear(x, s, z) }}"
+    x = [np.nan, np.inf, -np.inf, 300, -300, 1e10, -1e10, 3.4e38, 0.5, 1.5, 2.5, -0.5, np.nan]
+    assert_same(*both(text, x=np.array(x, np.float32)))
+
+
+@pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
+@pytest.mark.parametrize("aligned", [0, 1])
+def test_grid_coordinates_that_are_no_numbers(mode, aligned):
+    text = f"""g (float[1,1,4,4] x, float[1,2,3,2] c) => (y) {{
+        y = GridSample<mode="{mode}", padding_mode="zeros", align_corners={aligned}>(x, c)
+    }}"""
+    nan, inf = np.nan, np.inf
+    c = [[[0, nan], [nan, 0], [inf, 0]], [[0.5, -inf], [1e30, 0], [3e9, -3e9]]]
+    x = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+    assert_same(*both(text, x=x, c=np.array([c], np.float32)), atol=1e-6)
+
+
+@pytest.mark.parametrize("turns", [0, 2])
+@pytest.mark.parametrize("goes", [False, True])
+def test_a_loop_of_no_turns_gives_empty_results_of_the_bodys_rank_and_type(turns, goes):
+    graph = typed("""g (float[N,2] x, int64 n, bool c) => (s, y, k) {
+        s, y, k = Loop(n, c, x) <body = b (int64 i, bool go, float[N,2] a) => (bool more, float[N,2] z, float[N,2] o, int64 t) {
+            more = Identity(go)  z = Add(a, a)  o = Relu(z)  t = Identity(i)
+        }>
+    }""")
+    inputs = {"x": np.ones((3, 2), np.float32), "n": np.array(turns, np.int64), "c": np.array(goes)}
+    ours, theirs = TorchExecutor(graph).run(inputs), outputs(graph, inputs)
+    for name, array in theirs.items():
+        assert_same(ours[name], array, name)

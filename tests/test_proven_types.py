@@ -231,3 +231,41 @@ def test_dims_that_had_to_be_found_are_those_that_are_fixed(tmp_path):
         history = wb.optimize(graph, preset="simplify", fix_dims=True, verifier=verifier, verify="end")
         assert verifier.settled["N"] % 48 == 0
         assert history[-1].verdict.ok and history.graph.shape("x") == (1, verifier.settled["N"])
+
+
+STATES = {
+    "kept": ("s2 = Relu(s)", (2, "N")),
+    "kept through another loop": (
+        """c2 = Identity(k)
+        s2 = Loop(i, c2, s) <body = d (int64 j, bool m, float[2,N] u) => (bool m2, float[2,N] v) {
+            m2 = Identity(m)  v = Neg(u)
+        }>""",
+        (2, "N"),
+    ),
+    "grown": ("s2 = Concat<axis=1>(s, x)", None),
+    "exchanged for another size": ("s2 = Transpose(s)", None),
+}
+
+
+@pytest.mark.parametrize(("line", "shape"), STATES.values(), ids=STATES)
+def test_a_state_of_a_loop_keeps_its_sizes_if_the_body_does(tmp_path, line, shape):
+    """By induction over the turns; what the file declares of it is not asked."""
+    text = f"""g (float[2,N] x, int64 n, bool c) => (float[2,N] y) {{
+        y = Loop(n, c, x) <body = b (int64 i, bool k, float[2,N] s) => (bool k2, float[2,N] s2) {{
+            k2 = Identity(k)
+            {line}
+        }}>
+    }}"""
+    graph = wb.load(saved(tmp_path, text))
+    assert graph.shape("y") == shape
+    assert graph.nodes[0].bodies["body"].shape("s") == shape
+
+
+def test_of_two_states_that_depend_on_each_other_none_is_believed(tmp_path):
+    text = """g (float[2] x, float[3] z, int64 n, bool c) => (float[2] y, float[3] w) {
+        y, w = Loop(n, c, x, z) <body = b (int64 i, bool k, float[2] s, float[3] t) => (bool k2, float[2] a, float[3] b2) {
+            k2 = Identity(k)  a = Relu(t)  b2 = Neg(s)
+        }>
+    }"""
+    graph = wb.load(saved(tmp_path, text))
+    assert graph.shape("y") is None and graph.shape("w") is None

@@ -7,14 +7,18 @@ operator that inference does not know, stands behind the node, and the type decl
 
 That is found from below: at first only the element type is declared, then what inference gives for the node under the
 former declarations, until nothing changes. Numbers and symbols of the inputs are kept, other symbols are made new.
+
+A state of a Loop keeps its sizes if the body, given these sizes, returns them: by induction over the turns. All states
+of all Loops are first assumed to keep theirs, and those that do not are dropped until the rest holds together.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, helper
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, helper
 
 from workbench.ir.from_proto import bodies
 
@@ -24,6 +28,7 @@ _CUT = "workbench.inference"  # domain of `Cut`
 _RAW = "workbench.raw:"  # prefix of the name of a result before it is cut off
 _ELEMENTS = ("SequenceAt", "OptionalGetElement", "ConcatFromSequence")
 _REPEATED = ("Loop", "SequenceMap")  # their bodies run any number of times, on operands of any sizes
+_FIRST_STATE = {"Loop": 2, "SequenceMap": 0}  # the input of the body from which on sizes may change
 _NUMBERS = itertools.count()
 
 
@@ -39,13 +44,64 @@ def cut_boundaries(model: ModelProto) -> bool:
     return True
 
 
-def declare_proven(model: ModelProto, typed: ModelProto) -> bool:
-    """Declare for each Cut what `typed`, the model after inference, proves of its operand; whether anything is new."""
+def declare_proven(model: ModelProto, typed: ModelProto, assumed: Sequence[Assumed] = ()) -> bool:
+    """Declare for each Cut what `typed`, the model after inference, proves of its operand; whether anything is new.
+
+    assumed: what is declared already, and stays.
+    """
+    stay = {name for one in assumed for name in (one.value, one.state)}
     given = {dim.dim_param for value in model.graph.input for dim in value.type.tensor_type.shape.dim}
     changed = False
     for graph, found in zip(_every_graph(model.graph), _every_graph(typed.graph), strict=True):
-        changed |= _declare(graph, found, given)
+        changed |= _declare(graph, found, given, stay)
     return changed
+
+
+class Assumed(NamedTuple):
+    """A state of a Loop with the sizes that it has before the first turn, in the messages of the model.
+
+    graph, value: where it is a result of the Loop. body, state, result: inside, as an input and as an output.
+    """
+
+    graph: GraphProto
+    value: str
+    body: GraphProto
+    state: str
+    result: str
+    type: TypeProto
+
+
+def assume_states(model: ModelProto, typed: ModelProto, already: Sequence[Assumed]) -> list[Assumed]:
+    """Declare for every other state of a Loop that it keeps its sizes, if these are numbers or symbols of inputs.
+
+    typed: the model after inference.
+    """
+    given = {dim.dim_param for value in model.graph.input for dim in value.type.tensor_type.shape.dim}
+    known = {tensor.name: _type_of(tensor) for tensor in model.graph.initializer}
+    states = {one.state for one in already}
+    return [one for one in _assumed(model.graph, typed.graph, known, given) if one.state not in states]
+
+
+def drop_wrong(assumed: list[Assumed], model: ModelProto, typed: ModelProto) -> list[Assumed]:
+    """Those that hold in `typed`, the model inferred under all of them.
+
+    If some do not, they are no longer declared, and neither is what was proven under them.
+    """
+    inferred = {id(own): found for own, found in zip(_every_graph(model.graph), _every_graph(typed.graph), strict=True)}
+    kept = []
+    for one in assumed:
+        body = inferred[id(one.body)]
+        results = {info.name: info.type for info in (*body.output, *body.value_info)}
+        if _agrees(results.get(one.result), one.type):
+            kept.append(one)
+    if len(kept) < len(assumed):
+        stay = {name for one in kept for name in (one.value, one.state)}
+        for graph in _every_graph(model.graph):
+            cut = {node.output[0] for node in graph.node if node.domain == _CUT} - stay
+            for info in (*graph.value_info, *graph.output):
+                if info.name in cut and info.type.HasField("tensor_type"):
+                    info.type.tensor_type.ClearField("shape")
+    return kept
 
 
 def without_cuts(typed: ModelProto) -> ModelProto:
@@ -57,9 +113,15 @@ def without_cuts(typed: ModelProto) -> ModelProto:
         nodes = [node for node in graph.node if node.domain != _CUT]
         for node in nodes:
             node.output[:] = [real.get(value, value) for value in node.output]
-        for value in graph.input:
-            value.name = real.get(value.name, value.name)
         infos = [info for info in graph.value_info if info.name not in real]
+        behind = {info.name: info.type for info in infos}
+        for value in graph.input:
+            if value.name in real:
+                value.name = real[value.name]
+                value.type.CopyFrom(behind.get(value.name, value.type))
+        for value in graph.output:
+            if value.name in real.values():
+                value.type.CopyFrom(behind.get(value.name, value.type))
         kept = GraphProto(node=nodes, value_info=infos)
         del graph.node[:], graph.value_info[:]
         graph.MergeFrom(kept)
@@ -90,8 +152,8 @@ def _cut(graph: GraphProto, functions: set[tuple[str, str]]) -> None:
         for attribute in node.attribute:
             for body in bodies(attribute):
                 _cut(body, functions)
-                if node.op_type == "SequenceMap":
-                    _cut_inputs(body)
+                if node.op_type in _FIRST_STATE:
+                    _cut_inputs(body, _FIRST_STATE[node.op_type])
         if node.op_type not in (*_ELEMENTS, *_REPEATED) and (node.domain, node.op_type) not in functions:
             continue
         for index, value in enumerate(node.output):
@@ -103,9 +165,9 @@ def _cut(graph: GraphProto, functions: set[tuple[str, str]]) -> None:
     graph.MergeFrom(kept)
 
 
-def _cut_inputs(body: GraphProto) -> None:
+def _cut_inputs(body: GraphProto, first: int) -> None:
     cuts = []
-    for value in body.input:
+    for value in body.input[first:]:
         cuts.append(_cut_of(value.name))
         value.name = _RAW + value.name
     kept = GraphProto(node=[*cuts, *body.node])
@@ -117,25 +179,32 @@ def _cut_of(value: str) -> NodeProto:
     return helper.make_node("Cut", [_RAW + value], [value], domain=_CUT)
 
 
-def _declare(graph: GraphProto, typed: GraphProto, given: set[str]) -> bool:
+def _declare(graph: GraphProto, typed: GraphProto, given: set[str], stay: set[str]) -> bool:
     infos = {info.name: info.type for info in (*typed.input, *typed.value_info)}
     declared = {info.name: info for info in graph.value_info}
     makers = {value: node.op_type for node in graph.node for value in node.output}
     changed = False
     for node in graph.node:
-        found = infos.get(node.input[0]) if node.domain == _CUT else None
+        value = node.output[0] if node.output else ""
+        found = infos.get(node.input[0]) if node.domain == _CUT and value not in stay else None
         if found is None:
             continue
-        value = node.output[0]
         info = declared.get(value)
         proven = _proven(found, makers.get(node.input[0], ""), given, first=info is None)
         if info is not None and _numbers(info.type, given) == _numbers(proven, given):
             continue
-        if info is None:
-            info = graph.value_info.add(name=value)
-        info.type.CopyFrom(proven)
+        _set_type(graph, value, proven)
         changed = True
     return changed
+
+
+def _set_type(graph: GraphProto, value: str, type_: TypeProto) -> None:
+    """Declare the type of a value, which may be an output too: inference reads either."""
+    if not any(info.name == value for info in graph.value_info):
+        graph.value_info.add(name=value)
+    for info in (*graph.value_info, *graph.output):
+        if info.name == value:
+            info.type.CopyFrom(type_)
 
 
 def _proven(found: TypeProto, maker: str, given: set[str], *, first: bool) -> TypeProto:
@@ -163,6 +232,54 @@ def _without_elements(type_: TypeProto) -> None:
         if inner.HasField("tensor_type"):
             inner.tensor_type.ClearField("shape")
         _without_elements(inner)
+
+
+def _assumed(
+    graph: GraphProto, typed: GraphProto, known: Mapping[str, TypeProto], given: set[str]
+) -> Iterator[Assumed]:
+    """known: the types of values around the graph."""
+    known = {**known, **{info.name: info.type for info in (*typed.input, *typed.output, *typed.value_info)}}
+    known |= {tensor.name: _type_of(tensor) for tensor in graph.initializer}
+    for node, seen in zip(graph.node, typed.node, strict=True):
+        for attribute, inferred in zip(node.attribute, seen.attribute, strict=True):
+            for body, inside in zip(bodies(attribute), bodies(inferred), strict=True):
+                if node.op_type == "Loop":
+                    yield from _states(graph, node, body, known, given)
+                yield from _assumed(body, inside, known, given)
+
+
+def _states(
+    graph: GraphProto, node: NodeProto, body: GraphProto, known: Mapping[str, TypeProto], given: set[str]
+) -> Iterator[Assumed]:
+    first = _FIRST_STATE["Loop"]
+    for place, operand in enumerate(node.input[first:]):
+        value = node.output[place].removeprefix(_RAW) if place < len(node.output) else ""
+        type_ = known.get(operand)
+        if not value or type_ is None or not type_.tensor_type.HasField("shape"):
+            continue
+        sizes = TypeProto()
+        sizes.CopyFrom(type_)
+        for dim in sizes.tensor_type.shape.dim:
+            if not dim.HasField("dim_value") and dim.dim_param not in given:
+                dim.Clear()
+        state = body.input[first + place].name.removeprefix(_RAW)
+        for owner, name in ((graph, value), (body, state)):
+            _set_type(owner, name, sizes)
+        yield Assumed(graph, value, body, state, body.output[1 + place].name, sizes)
+
+
+def _agrees(found: TypeProto | None, assumed: TypeProto) -> bool:
+    if found is None or not found.tensor_type.HasField("shape"):
+        return False
+    ours, theirs = found.tensor_type.shape.dim, assumed.tensor_type.shape.dim
+    if len(ours) != len(theirs):
+        return False
+    pairs = zip(ours, theirs, strict=True)
+    return all(want.WhichOneof("value") is None or own == want for own, want in pairs)
+
+
+def _type_of(tensor: TensorProto) -> TypeProto:
+    return helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
 
 
 def _numbers(type_: TypeProto, given: set[str]) -> tuple[int | str | None, ...] | None:

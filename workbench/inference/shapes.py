@@ -18,7 +18,16 @@ import onnx
 import onnx.inliner
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, helper, numpy_helper
 
-from workbench.inference.boundaries import MADE_UP, ROUNDS_OF_PROOF, cut_boundaries, declare_proven, without_cuts
+from workbench.inference.boundaries import (
+    MADE_UP,
+    ROUNDS_OF_PROOF,
+    Assumed,
+    assume_states,
+    cut_boundaries,
+    declare_proven,
+    drop_wrong,
+    without_cuts,
+)
 from workbench.inference.exact import enlarged, exact
 from workbench.inference.propagation import is_bounded, lengths_of
 from workbench.inference.stand_ins import put_stand_ins
@@ -184,12 +193,27 @@ def infer_model(model: ModelProto, lengths: Mapping[str, int] | None = None) -> 
             node.CopyFrom(helper.make_node("Identity", node.input[:1], node.output, node.name))
     if not cut_boundaries(model):
         return _with_numbers(model, lengths)
+    typed, assumed = _proven(model), list[Assumed]()
+    while more := assume_states(model, typed, assumed):  # a Loop in a Loop begins with what that is assumed to have
+        assumed += more
+        typed = _proven(model, assumed)
+    while assumed:
+        kept = drop_wrong(assumed, model, typed)
+        if len(kept) == len(assumed):
+            break
+        assumed = kept
+        typed = _proven(model, assumed)
+    return without_cuts(typed)
+
+
+def _proven(model: ModelProto, assumed: Sequence[Assumed] = ()) -> ModelProto:
+    """The model with types, those behind Cuts as far as they are proven. assumed: of states of Loops."""
     typed = _with_numbers(model)
     for _ in range(ROUNDS_OF_PROOF):
-        if not declare_proven(model, typed):
+        if not declare_proven(model, typed, assumed):
             break
         typed = _with_numbers(model)
-    return without_cuts(typed)
+    return typed
 
 
 def _with_numbers(model: ModelProto, lengths: Mapping[str, int] | None = None) -> ModelProto:

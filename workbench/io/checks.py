@@ -28,6 +28,7 @@ EARLY = {"LayerNormalization": 17}  # that ONNX Runtime accepts before the opset
 ONE_PROCESSOR = "com.microsoft.nchwc"
 SHOWN_NOT_RUN = "the model can be shown, not run"
 MOST_NODES = 1_000_000  # of a function with all its calls inlined, as shape inference visits them
+_FED_FROM = {"Loop": 2}  # the first two inputs of its body are scalars, as ONNX Runtime asks
 SCHEMA_DOMAINS = ("ai.onnx.ml", "ai.onnx.preview.training")
 
 
@@ -283,14 +284,24 @@ def _tensors(owner: GraphProto | onnx.FunctionProto) -> Iterator[TensorProto]:
 
 
 def without_declared_types(model: ModelProto, nested: bool) -> ModelProto:
-    """A copy without the types of intermediate values and the shapes of outputs, in bodies too if it is `nested`."""
+    """A copy without the types of intermediate values and the shapes of outputs, and of the inputs of bodies.
+
+    nested: whether there are bodies.
+    """
     bare = ModelProto()
     bare.CopyFrom(model)
     for graph in every_graph(bare, nested):
         del graph.value_info[:]
-        for output in graph.output:
-            if output.type.HasField("tensor_type"):
-                output.type.tensor_type.ClearField("shape")
+        fed = [
+            value
+            for node in (graph.node if nested else ())
+            for attribute in node.attribute
+            for body in bodies(attribute)
+            for value in body.input[_FED_FROM.get(node.op_type, 0) :]
+        ]
+        for value in (*graph.output, *fed):
+            if value.type.HasField("tensor_type"):
+                value.type.tensor_type.ClearField("shape")
     return bare
 
 

@@ -7,6 +7,7 @@ from workbench.ops.fusion_kinds import BROADCAST, ELEMENTWISE, FUSABLE
 from workbench.ops.lazy import F, torch
 from workbench.ops.permutation.kinds import AGNOSTIC
 from workbench.ops.permutation.remapped import SOFTMAX
+from workbench.ops.reduction import place_of_largest
 
 
 def _activation(op: str, flops: int, layout=AGNOSTIC, fusion=ELEMENTWISE):
@@ -120,4 +121,5 @@ def hardmax(call, x):
     axis = call.attr("axis", -1)
     if not x.numel():
         return x
-    return torch.zeros_like(x).scatter(axis, x.argmax(axis, keepdim=True), 1)
+    ones = torch.zeros_like(x).scatter(axis, place_of_largest(x, axis, True), 1)
+    return ones.masked_fill(x.narrow(axis, 0, 1).isnan(), 0)  # nothing equals a NaN

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from workbench.ops.contract import operator
-from workbench.ops.dtypes import CannotRun
+from workbench.ops.dtypes import CannotRun, torch_dtype
 from workbench.ops.fusion_kinds import OPAQUE
 from workbench.ops.lazy import torch
 from workbench.ops.permutation.kinds import BARRIER
@@ -32,8 +32,21 @@ def loop(call, trips, condition=None, *carried):
         carried = tuple(results[: len(carried)])
         for column, value in zip(collected, results[len(carried) :], strict=True):
             column.append(value)
-    stacked = [torch.stack(column) if column else torch.zeros(0, device=call.device) for column in collected]
+    results = body.outputs[1 + len(carried) :]
+    stacked = [
+        torch.stack(column) if column else _of_no_turn(call, body, value)
+        for column, value in zip(collected, results, strict=True)
+    ]
     return *carried, *stacked
+
+
+def _of_no_turn(call, body, value):
+    """What a Loop that never runs returns for a result of its body: sizes that the body does not fix are 0 too."""
+    type_ = body.tensor_type(value)
+    if type_ is None:
+        return torch.zeros(0, device=call.device)
+    sizes = [dim if isinstance(dim, int) else 0 for dim in type_.shape or ()]
+    return torch.zeros((0, *sizes), dtype=torch_dtype(type_.dtype), device=call.device)
 
 
 @operator("Scan", category="control", layout=BARRIER, fusion=OPAQUE)

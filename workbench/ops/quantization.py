@@ -40,9 +40,9 @@ def _bounds(element_type: DataType | None, dtype: torch.dtype) -> tuple[int, int
 
 
 def saturated(x: torch.Tensor, dtype: torch.dtype, element_type: DataType | None = None) -> torch.Tensor:
-    """Round, halves to even, and saturate to the range of the type."""
+    """Round, halves to even, and saturate to the range of the type; NaN becomes its least number."""
     low, high = _bounds(element_type, dtype)
-    rounded = x.round().clamp(low, high)
+    rounded = x.round().nan_to_num(low).clamp(low, high)
     return rounded.to(torch.int32).to(dtype)
 
 

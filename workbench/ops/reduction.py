@@ -105,18 +105,29 @@ def reduce_log_sum_exp(x, axes, keep):
     return torch.logsumexp(x if x.dtype.is_floating_point else x.double(), axes, keepdim=keep)
 
 
-def _arg(op: str, find: Callable[..., torch.Tensor]):
+def place_of_largest(x: torch.Tensor, axis: int, keep: bool, last: bool = False) -> torch.Tensor:
+    """The place of the largest number along the axis, the first or `last` of equal ones.
+
+    As ONNX Runtime looks for it, comparing one by one with the largest so far: a NaN counts only at the first place,
+    where no number is larger.
+    """
+    numbers = x.nan_to_num(-math.inf, math.inf, -math.inf) if x.dtype.is_floating_point else x
+    place = numbers.shape[axis] - 1 - numbers.flip(axis).argmax(axis, True) if last else numbers.argmax(axis, True)
+    if x.dtype.is_floating_point:
+        place = torch.where(x.narrow(axis, 0, 1).isnan(), 0, place)
+    return place if keep else place.squeeze(axis)
+
+
+def _arg(op: str, ascending: Callable[[torch.Tensor], torch.Tensor]):
     def run(call: Call, x: torch.Tensor) -> torch.Tensor:
         axis, keep = call.attr("axis", 0), call.attr("keepdims", 1) == 1
-        if not call.attr("select_last_index", 0):
-            return find(x, axis, keep)
-        return x.shape[axis] - 1 - find(x.flip(axis), axis, keep)
+        return place_of_largest(ascending(x), axis, keep, bool(call.attr("select_last_index", 0)))
 
     operator(op, category="reduction", layout=ARG, fusion=REDUCTION, flops=per_input(1))(run)
 
 
-_arg("ArgMax", lambda x, axis, keep: x.argmax(axis, keepdim=keep))
-_arg("ArgMin", lambda x, axis, keep: x.argmin(axis, keepdim=keep))
+_arg("ArgMax", lambda x: x)
+_arg("ArgMin", lambda x: -x if x.dtype.is_floating_point else ~x)  # -x overflows for the smallest integer
 
 
 def _running(op: str, accumulate: Callable[..., torch.Tensor], neutral: int):

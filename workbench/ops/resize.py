@@ -168,12 +168,17 @@ def _cubic(distance: torch.Tensor, a: float) -> torch.Tensor:
     return torch.where(d <= 1, near, torch.where(d < 2, far, torch.zeros(())))
 
 
+_MOST_PIXELS = 2.0**62  # beyond it a coordinate is none, and counts as -1
+
+
 @sensitive("GridSample", category="movement", fusion=FUSABLE, flops=per_output(8), ranks=(4, 5))
 def grid_sample(call, x, grid):
     mode = {"linear": "bilinear", "cubic": "bicubic"}.get(call.attr("mode", "linear"), "nearest")
     padding = call.attr("padding_mode", "zeros")
     wide = torch.promote_types(x.dtype, grid.dtype)
-    return F.grid_sample(x.to(wide), grid.to(wide), mode, padding, bool(call.attr("align_corners", 0))).to(x.dtype)
+    aligned = bool(call.attr("align_corners", 0))
+    grid = torch.where(grid.abs() < _MOST_PIXELS, grid, -1.0)  # of ONNX Runtime, NaN and infinity too
+    return F.grid_sample(x.to(wide), grid.to(wide), mode, padding, aligned).to(x.dtype)
 
 
 @operator("AffineGrid", category="movement", layout=BARRIER, fusion=FUSABLE, flops=per_output(4), host_inputs=(1,))
