@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from workbench.errors import UserError
 from workbench.owned_folders import owned_folder
 
 SPECIAL = "it is a pipe or a device, not a file"
+_FORMULA = re.compile(r"\s*[=+@\-\uff1d\uff0b\uff20\uff0d][\s\S]")
+_NUMBER = re.compile(r"[+-]?\d[\d.,]*(e[+-]?\d+)?")
 _DRAFTS = ".graph-workbench-"  # folders beside files that are being written
 
 
@@ -85,6 +89,23 @@ def write_text(path: str | Path, content: str) -> int:
             return draft.write_bytes(data)
     except OSError as error:
         raise not_written(path, error) from None
+
+
+def as_text_cell(cell: Any) -> Any:
+    """A cell of a CSV file that no spreadsheet takes for a formula: such a text gets an apostrophe in front.
+
+    Spreadsheets run what begins with one of "=+-@", behind white space too, or with such a character of full width
+    (https://owasp.org/www-community/attacks/CSV_Injection). A carriage return, which would begin a line, is a new line.
+    """
+    if not isinstance(cell, str) or _NUMBER.fullmatch(cell):
+        return cell
+    cell = cell.replace("\r", "\n")  # `csv` quotes only the latter
+    return f"'{cell}" if _FORMULA.match(cell) else cell
+
+
+def from_text_cell(cell: str) -> str:
+    """The text of which `as_text_cell` made the cell."""
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell[1:]) else cell
 
 
 def not_written(path: str | Path, error: OSError) -> UserError:

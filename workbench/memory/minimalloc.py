@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from workbench.errors import UserError
+from workbench.files import as_text_cell, from_text_cell
 from workbench.memory.packing import MemoryBlock, Packing
 
 _COLUMNS = ("id", "lower", "upper", "size")
@@ -57,7 +58,13 @@ def write_packing(packing: Packing, offsets: Sequence[int] | None = None) -> str
     writer.writerow((*_COLUMNS, *(["offset"] if offsets is not None else [])))
     for i, block in enumerate(packing.blocks):
         writer.writerow(
-            (block.name, block.born, block.dies, block.bytes, *([offsets[i]] if offsets is not None else []))
+            (
+                as_text_cell(block.name),
+                block.born,
+                block.dies,
+                block.bytes,
+                *([offsets[i]] if offsets is not None else []),
+            )
         )
     return text.getvalue()
 
@@ -71,7 +78,7 @@ def _block(where: str, header: Sequence[str], row: Sequence[str]) -> MemoryBlock
         raise UserError(f"{where}: upper is not above lower; a block dies after it is born.")
     if numbers["upper"] > _LATEST:
         raise UserError(f"{where}: upper is above {_LATEST:,}; count steps, not time.")
-    return MemoryBlock(cells["id"], numbers["size"], numbers["lower"], numbers["upper"])
+    return MemoryBlock(from_text_cell(cells["id"]), numbers["size"], numbers["lower"], numbers["upper"])
 
 
 def _number(where: str, name: str, text: str) -> int:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from workbench.files import as_text_cell
 from workbench.run.measurement.measured import FailedVariant, MeasuredVariant
 from workbench.run.measurement.profiled import Kernel
 from workbench.run.measurement.statistics import Ratio, ratio
@@ -50,11 +51,11 @@ def kernel_words(kernels: Sequence[Kernel]) -> str:
 
 
 def csv_text(columns: Iterable[str], rows: Iterable[Mapping[str, Any]]) -> str:
-    """The rows as CSV, empty if a row lacks a column."""
-    out = io.StringIO()
-    table = csv.DictWriter(out, list(columns), lineterminator="\n")
-    table.writeheader()
-    table.writerows(rows)
+    """The rows as CSV, empty if a row lacks a column. No text is one that a spreadsheet runs (`as_text_cell`)."""
+    out, names = io.StringIO(), list(columns)
+    table = csv.writer(out, lineterminator="\n")
+    table.writerow(map(as_text_cell, names))
+    table.writerows([as_text_cell(row.get(name, "")) for name in names] for row in rows)
     return out.getvalue()
 
 
